@@ -38,7 +38,10 @@ def test_a_small_file_that_unpacks_to_a_huge_one_is_refused(tmp_path: Path) -> N
     path = tmp_path / "t.csv.gz"
     path.write_bytes(gzip.compress(b"\n" * (1 << 22)))  # 4 MiB in 4 KiB
     with (
-        pytest.raises(InvalidSpecError, match="unpacks to more than 1 MiB: if this is intended, unpack it first"),
+        pytest.raises(
+            InvalidSpecError,
+            match="unpacks to more than 1 MiB: if this is intended, unpack it first",
+        ),
         open_text(path, "table", most_bytes=1 << 20) as file,
     ):
         file.read()

@@ -108,7 +108,11 @@ def test_a_question_with_tiers_can_be_asked_again(tmp_path: Path) -> None:
         ({"host_cache_bytes": "much"}, InvalidSpecError, "host_cache_bytes = 'much'"),
         ({"host_cache_bytes": "-1GB"}, InvalidSpecError, "must be greater than 0"),
         ({"host_cache_bytes": [1]}, InvalidSpecError, "expected a number"),
-        ({"host_cache_bytes": "1MB"}, InvalidSpecError, "is less than one block of 2,097,152 bytes"),
+        (
+            {"host_cache_bytes": "1MB"},
+            InvalidSpecError,
+            "is less than one block of 2,097,152 bytes",
+        ),
         ({"host_cache_bytes": "1GB", "prefix_caching": False}, InvalidSpecError, "is off"),
         ({"host_cache_bytes": "1GB", "scheduler": "sglang"}, UnsupportedError, "use rules vllm"),
         (

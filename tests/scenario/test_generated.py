@@ -9,7 +9,7 @@ import pytest
 
 from perfatlas.files import mapped_arrays as scratch
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.deployments import Arriving, arriving, refuse_unread
+from perfatlas.scenario.deployments import ResolvedTraffic, refuse_unused_options, resolve_traffic
 from perfatlas.scenario.fields import Scenario, parse_traffic
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.verbs.simulate import simulate
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 SECOND = TICKS_PER_SECOND
 
 
-def made(concurrency: int | None = None, isl: int | None = None, **fields: Any) -> Arriving:  # noqa: ANN401
+def made(concurrency: int | None = None, isl: int | None = None, **fields: Any) -> ResolvedTraffic:  # noqa: ANN401
     deployed = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"}
     lengths: dict[str, int] = {} if isl is None else {"isl": isl}
     if isl is None and not {"requests", "lengths_from"} & fields.keys():
         lengths = {"isl": 100, "osl": 10}
     scenario = Scenario.model_validate({**deployed, "concurrency": concurrency, **lengths})
     traffic = parse_traffic(fields)
-    refuse_unread(traffic, scenario)
-    return arriving(traffic, scenario)
+    refuse_unused_options(traffic, scenario)
+    return resolve_traffic(traffic, scenario)
 
 
 def test_a_ramp_grows_to_its_rate_and_keeps_it() -> None:
@@ -129,7 +129,10 @@ def test_requests_of_one_stamp_are_spread_to_the_next(tmp_path: Path) -> None:
         ({"request_rate": 1, "lengths_from": "x.csv"}, "length_distribution = empirical"),
         ({"request_rate": 1, "requests_from_s": 5}, "requests is not set; set requests"),
         ({"request_rate": 1, "spread_batches": True}, "= true .* requests is not set"),
-        ({"requests": "x.csv", "turns": 2}, "turns = 2 .* requests = x.csv replaces generated requests"),
+        (
+            {"requests": "x.csv", "turns": 2},
+            "turns = 2 .* requests = x.csv replaces generated requests",
+        ),
         ({"requests": "x.csv", "isl": 77}, "isl = 77 .* requests = x.csv gives the lengths"),
         ({"requests": "x.csv", "arrival": "gamma"}, "arrival = gamma .* leave requests out, or"),
         ({"requests": "x.csv", "requests_from_s": 9, "requests_to_s": 3}, "before the end"),

@@ -382,7 +382,10 @@ def test_a_simulated_job_that_never_gets_anything_done_ends_soon() -> None:
         ({"fleet": "llama3", "what_if": "maybe"}, "what_if = 'maybe': expected true or false"),
         ({"fleet": "llama3", "scheduling": 0}, "scheduling = 0: must be greater than 0"),
         ({"fleet": "l" * 5000}, "must have at most 4,096 characters"),
-        ({"fleet": "llama3", "more_spares": 10**9}, "more_spares = 1000000000: must be at most 1,000,000"),
+        (
+            {"fleet": "llama3", "more_spares": 10**9},
+            "more_spares = 1000000000: must be at most 1,000,000",
+        ),
     ],
 )
 def test_rules_are_told_in_the_words_of_people(fields: dict[str, object], said: str) -> None:

@@ -12,7 +12,7 @@ from perfatlas.files import write_table
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.report.text import reproduce_line
 from perfatlas.scenario.fields.operation import Operation
-from perfatlas.scenario.fields.row_input import given_rows
+from perfatlas.scenario.fields.row_input import input_rows
 from perfatlas.serving.config import Upkeep
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.verbs.simulate import SimulatedRun, simulate, traffic_page
@@ -297,4 +297,4 @@ def test_the_page_shows_replicas_where_their_number_varies() -> None:
 
 def test_json_that_is_nested_too_deeply_is_refused() -> None:
     with pytest.raises(InvalidSpecError, match="replica_events is JSON nested too deeply"):
-        given_rows("[" * 100_000, "replica_events", "a list of events", 10)
+        input_rows("[" * 100_000, "replica_events", "a list of events", 10)

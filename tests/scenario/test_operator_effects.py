@@ -10,7 +10,7 @@ import pytest
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.collective import collective
 from perfatlas.verbs.kernel import kernel_attention, kernel_gemm, kernel_moe
-from perfatlas.vocabulary.fields import fields_asked
+from perfatlas.vocabulary.fields import verb_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -127,7 +127,7 @@ def _outcome(verb: Verb, before: Answer, fields: Fields, name: str) -> str:
 def test_no_field_is_ignored(
     verb: Verb, others: Fields, kinds: list[Fields], sizes: list[Fields]
 ) -> None:
-    names = fields_asked(verb.__name__.replace("_", " "))
+    names = verb_fields(verb.__name__.replace("_", " "))
     assert others.keys() == names.keys() - UNMOVED
     for kind in kinds:
         system = "b200_sxm" if kind.get("format") == "nvfp4" else "h200_sxm"

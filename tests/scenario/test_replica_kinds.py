@@ -10,10 +10,10 @@ import pytest
 from perfatlas.files import write_table
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments import (
-    arriving,
+    common_entries,
     kind_column,
-    of_all,
     price_ends,
+    resolve_traffic,
     run_traffic,
     service,
     slowed,
@@ -148,7 +148,7 @@ def test_fields_of_a_kind_win_over_those_of_all() -> None:
 def test_the_interval_scales_the_steps_of_each_kind_by_the_error_of_its_engine() -> None:
     kinds = [NEW, {**NEW, "engine": "sglang"}]
     traffic, scenario = split_fields({**BUSY, "replica_kinds": kinds})
-    came = arriving(traffic, scenario)
+    came = resolve_traffic(traffic, scenario)
     ready = service(scenario, traffic, came)
     ends = price_ends(ready)
     for place, kind in enumerate(kinds):
@@ -290,4 +290,4 @@ def test_a_kind_that_is_too_small_is_named_with_what_fits() -> None:
 
 
 def test_entries_that_not_all_have_are_not_of_all() -> None:
-    assert of_all([{"a": 1, "b": 2, "c": 3}, {"a": 1, "b": 4}]) == {"a": 1}
+    assert common_entries([{"a": 1, "b": 2, "c": 3}, {"a": 1, "b": 4}]) == {"a": 1}

@@ -148,7 +148,11 @@ def test_the_steps_shown_are_of_mean_size() -> None:
         ({"request_rate": 2, "model": "meta-llama/Llama-3.1-405B"}, InfeasibleError, "fit"),
         ({"request_rate": 2, "requsts": "x"}, InvalidSpecError, "requsts"),
         ({"concurrency": 10**9}, InvalidSpecError, "10,000,000,000 requests"),
-        ({"request_rate": 1e6, "num_requests": 10**9}, InvalidSpecError, "exceed the limit .* lower"),
+        (
+            {"request_rate": 1e6, "num_requests": 10**9},
+            InvalidSpecError,
+            "exceed the limit .* lower",
+        ),
     ],
 )
 def test_what_cannot_be_simulated_is_refused(

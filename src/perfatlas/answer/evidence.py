@@ -14,7 +14,7 @@ from perfatlas.answer.tiers import MEASURED_STANDING, joined_tiers
 from perfatlas.hardware import cited_sources
 from perfatlas.kernels.tiers import holds_quantization
 from perfatlas.operators import Gemm, LatentAttention
-from perfatlas.serving.closed_form import question_step_error, said_of_client
+from perfatlas.serving.closed_form import client_note, question_step_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -116,7 +116,7 @@ def _standing_assumptions(question: Candidates, tier: str) -> tuple[str, ...]:
     if question.aggregated_C[0]:
         said.append(
             f"{FORMULA}: steady closed loop without queueing; TTFT is a lower limit under load;"
-            f" {said_of_client(question)}"
+            f" {client_note(question)}"
         )
     return tuple(said)
 

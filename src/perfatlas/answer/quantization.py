@@ -40,7 +40,7 @@ def quantization_of(operator: Operator) -> dict[str, str]:
     return {"quantization": CHOICES[int(np.all(np.asarray(operator.quantizes_input) > 0.0))]}
 
 
-def said_of_quantization(
+def quantization_note(
     operator: Operator, match: CalibrationMatch | None, *, measured: bool
 ) -> tuple[str, ...]:
     """Return the assumption about a GEMM's quantization, empty if none is needed.

@@ -19,7 +19,7 @@ SYSTEMS: Final = ("system", "prefill_system", "decode_system")
 _INTERVAL: Final = ("_low", "_high")
 
 
-def tells_unused_changes(question: Question) -> Question:
+def warn_unused_changes(question: Question) -> Question:
     """Return a verb function whose answers warn about overrides without effect.
 
     Args:

@@ -81,8 +81,8 @@ def _run(words: list[str]) -> int:
     from perfatlas.cli.app import app
     from perfatlas.commands.output import (
         refusal_text,
+        unexpected_argument_text,
         unknown_option_text,
-        unused_words_text,
     )
     from perfatlas.quantities import PerfatlasError
 
@@ -92,7 +92,7 @@ def _run(words: list[str]) -> int:
         sys.stderr.write(f"perfatlas: {unknown_option_text(problem)}\n")
         return USAGE
     except UnusedCliTokensError as problem:
-        sys.stderr.write(f"perfatlas: {unused_words_text(problem.unused_tokens or [])}\n")
+        sys.stderr.write(f"perfatlas: {unexpected_argument_text(problem.unused_tokens or [])}\n")
         return USAGE
     except CycloptsError as problem:
         sys.stderr.write(f"perfatlas: {str(problem).strip()}\n")

@@ -27,7 +27,7 @@ IN_MEMORY_BYTES: Final = 1 << 27  # per array
 _FILL_ROWS: Final = 1 << 20  # per write
 
 
-def roomy(rows: int, dtype: DTypeLike, *, fill: int = 0) -> NDArray[Any]:
+def large_array(rows: int, dtype: DTypeLike, *, fill: int = 0) -> NDArray[Any]:
     """Return a constant array, in memory or, if it is large, on disk (rows,).
 
     Args:
@@ -40,8 +40,8 @@ def roomy(rows: int, dtype: DTypeLike, *, fill: int = 0) -> NDArray[Any]:
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.files import roomy
-        >>> roomy(3, np.int64, fill=-1).tolist()
+        >>> from perfatlas.files import large_array
+        >>> large_array(3, np.int64, fill=-1).tolist()
         [-1, -1, -1]
     """
     kind = np.dtype(dtype)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 from cyclopts import Group, Parameter
 
 from perfatlas.quantities import shown
-from perfatlas.vocabulary.fields import fields_asked
+from perfatlas.vocabulary.fields import verb_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ _LITERAL: Final[Any] = Literal
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
 
-def asks(verb: str) -> Callable[[Command], Command]:
+def takes_fields(verb: str) -> Callable[[Command], Command]:
     """Return a decorator that adds all fields of a verb to the argument `flags` of a command.
 
     Args:
@@ -44,7 +44,7 @@ def flags_of(verb: str) -> Any:  # noqa: ANN401 - a class of flags, made here
     Args:
         verb: Key of `QUESTIONS`.
     """
-    rows = [(name, _hint(field), None) for name, field in fields_asked(verb).items()]
+    rows = [(name, _hint(field), None) for name, field in verb_fields(verb).items()]
     own = {"__module__": __name__}
     made: Any = make_dataclass("Flags", rows, frozen=True, kw_only=True, namespace=own)
     return Parameter(name="*")(made)

@@ -65,27 +65,27 @@ def unknown_option_text(problem: UnknownOptionError) -> str:
     Args:
         problem: The cyclopts error.
     """
-    from perfatlas.vocabulary.fields import named_elsewhere
+    from perfatlas.vocabulary.fields import canonical_name
 
     asked = str(problem.token.keyword or problem.token.value).partition("=")[0]
     known = [name for argument in problem.argument_collection for name in argument.names]
     flags = [name for name in known if name.startswith("--")]
-    ours = named_elsewhere(asked.lstrip("-"), [flag[2:].replace("-", "_") for flag in flags])
+    ours = canonical_name(asked.lstrip("-"), [flag[2:].replace("-", "_") for flag in flags])
     if ours:
         return f"Unknown option: {asked}. perfatlas calls it --{ours.replace('_', '-')}."
     meant = nearest_flag(asked, flags)
     return f"Unknown option: {asked}." + (f" Did you mean {meant}?" if meant else "")
 
 
-def unused_words_text(words: Sequence[str]) -> str:
+def unexpected_argument_text(words: Sequence[str]) -> str:
     """Return the message for arguments that belong to no flag.
 
     Args:
         words: The arguments.
 
     Example:
-        >>> from perfatlas.commands.output import unused_words_text
-        >>> unused_words_text(["order=fifo"])
+        >>> from perfatlas.commands.output import unexpected_argument_text
+        >>> unexpected_argument_text(["order=fifo"])
         "unexpected positional argument 'order=fifo': set values with flags, as in --flag value"
     """
     told = " ".join(words)

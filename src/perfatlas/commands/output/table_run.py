@@ -134,14 +134,14 @@ def _refuse_misspelt(columns: Iterable[str], known: set[str], path: str) -> None
         known: Field names of the verb.
         path: Path of the table.
     """
-    from perfatlas.vocabulary.fields import named_elsewhere
+    from perfatlas.vocabulary.fields import canonical_name
 
     others = sorted(known - set(columns))
     for column in columns:
         if column in known:
             continue
         plain = re.sub(r"[\s-]+", "_", column.strip().casefold())
-        if ours := named_elsewhere(plain, others):
+        if ours := canonical_name(plain, others):
             raise InvalidSpecError(
                 f"{path}: column {shown(column)} would be ignored; perfatlas calls it {ours!r}"
             )

@@ -88,7 +88,7 @@ class CompileNotice:
 
 
 @contextlib.contextmanager
-def told_if_slow(why: str) -> Iterator[None]:
+def notice_if_slow(why: str) -> Iterator[None]:
     """Print a notice if a command is slow, and about compilation meanwhile.
 
     Args:

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from perfatlas.commands.flags import SWITCH, File
-from perfatlas.commands.output import envelope, print_json, told_if_slow
+from perfatlas.commands.output import envelope, notice_if_slow, print_json
 from perfatlas.quantities import ValidationGateError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def fleet(
     from perfatlas.fleet.validation import validate_fleet
     from perfatlas.report.text import open_terminal
 
-    with told_if_slow(SLOW):
+    with notice_if_slow(SLOW):
         results = validate_fleet(figures)
     if json:
         asked = {"figures": None if figures is None else str(figures)}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from perfatlas.commands.flags import SWITCH, File, asks, set_flags
+from perfatlas.commands.flags import SWITCH, File, set_flags, takes_fields
 from perfatlas.commands.output import envelope, print_json, require
 from perfatlas.lab.validate.traffic_command import compare_traffic
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError, UsageError
@@ -83,7 +83,7 @@ class Measured:
     page: File | None = None
 
 
-@asks("validate serving")
+@takes_fields("validate serving")
 def serving(
     *,
     measured: Measured | None = None,

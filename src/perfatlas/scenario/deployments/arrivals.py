@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.deployments.generated import generated, seeds_said
+from perfatlas.scenario.deployments.generated import generated, seeds_text
 from perfatlas.serving.requests import Requests, scale_lengths, scale_rate, spread_batches
 from perfatlas.serving.traces import Span, Window, generate_servegen, read_requests
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.fields import Scenario, Traffic
 
 
-class Arriving(NamedTuple):
+class ResolvedTraffic(NamedTuple):
     """Requests of the traffic, and their provenance.
 
     Args:
@@ -30,7 +30,7 @@ class Arriving(NamedTuple):
     warnings: tuple[str, ...]
 
 
-def arriving(traffic: Traffic, scenario: Scenario) -> Arriving:
+def resolve_traffic(traffic: Traffic, scenario: Scenario) -> ResolvedTraffic:
     """Return the requests of the traffic; lengths and concurrency come from the scenario.
 
     Args:
@@ -46,7 +46,7 @@ def arriving(traffic: Traffic, scenario: Scenario) -> Arriving:
     if traffic.requests is not None:
         return _read(traffic)._replace(concurrency=concurrency)
     drawn = generated(traffic, scenario, closed=closed)
-    return Arriving(drawn.requests, concurrency, (drawn.said,), ())
+    return ResolvedTraffic(drawn.requests, concurrency, (drawn.said,), ())
 
 
 def _is_closed(traffic: Traffic, scenario: Scenario) -> bool:
@@ -81,7 +81,7 @@ def _refuse_contradictions(traffic: Traffic, scenario: Scenario) -> None:
         )
 
 
-def _of_clients(traffic: Traffic) -> Arriving:
+def _of_clients(traffic: Traffic) -> ResolvedTraffic:
     """Return requests generated from ServeGen's clients."""
     if traffic.requests_to_s is None:
         raise InvalidSpecError(
@@ -101,12 +101,12 @@ def _of_clients(traffic: Traffic) -> Arriving:
     said = (
         f"{requests.isl_N.shape[0]:,} requests generated from the ServeGen clients in"
         f" {traffic.requests}, seconds {span.start_s:g} to {span.end_s:g}, rate scaled by"
-        f" {span.rate_factor:g}, lengths scaled by {traffic.length_scale:g}, {seeds_said(traffic)}"
+        f" {span.rate_factor:g}, lengths scaled by {traffic.length_scale:g}, {seeds_text(traffic)}"
     )
-    return Arriving(requests, 0, (said,), trace.warnings)
+    return ResolvedTraffic(requests, 0, (said,), trace.warnings)
 
 
-def _read(traffic: Traffic) -> Arriving:
+def _read(traffic: Traffic) -> ResolvedTraffic:
     if traffic.request_format == "servegen":
         return _of_clients(traffic)
     window = Window(
@@ -133,4 +133,4 @@ def _read(traffic: Traffic) -> Arriving:
         scaled.append("equal arrival times spread evenly up to the next")
     if traffic.requests_from_s or traffic.requests_to_s is not None:
         scaled.append(f"seconds {window.start_s:g} to {window.end_s:g} of the file")
-    return Arriving(requests, 0, (", ".join((said, *scaled)),), trace.warnings)
+    return ResolvedTraffic(requests, 0, (", ".join((said, *scaled)),), trace.warnings)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
-from perfatlas.scenario.deployments.arrivals import Arriving
+from perfatlas.scenario.deployments.arrivals import ResolvedTraffic
 from perfatlas.scenario.deployments.services import (
     Service,
     price_ends,
@@ -23,7 +23,7 @@ from perfatlas.scenario.deployments.services import (
 )
 from perfatlas.scenario.fields import Traffic
 from perfatlas.scenario.resolution import ROUNDS, WARM_ROUNDS
-from perfatlas.serving.closed_form import said_of_client
+from perfatlas.serving.closed_form import client_note
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import request_latencies
 from perfatlas.serving.requests import all_at_once, plain_requests
@@ -81,7 +81,7 @@ def steady_state(scenario: Scenario, known: Priced | None = None) -> SteadyState
     # requests in flight at the start are evenly spread over their output
     osl_N[:concurrency] = np.ceil(scenario.osl * np.arange(1, concurrency + 1) / concurrency)
     requests = plain_requests(all_at_once(total), np.full(total, scenario.isl), osl_N)
-    came = Arriving(requests, concurrency, (), ())
+    came = ResolvedTraffic(requests, concurrency, (), ())
     ready = service(scenario, Traffic.read({"routing": "least_loaded"}), came, known)
     limits, profile = ready.entry.limits, ready.entry.question.profile
     if not limits.chunked_prefill and scenario.isl > limits.max_num_batched_tokens:
@@ -106,7 +106,7 @@ def steady_state(scenario: Scenario, known: Priced | None = None) -> SteadyState
         isl=scenario.isl,
         osl=scenario.osl,
         rules="; ".join(ready.said()),
-        client=said_of_client(ready.entry.question),
+        client=client_note(ready.entry.question),
     )
     return SteadyState(results | {"gpus": ready.gpus}, said)
 
@@ -150,7 +150,7 @@ def _in_flight(scenario: Scenario) -> int:
     return (scenario.batch or 1) * (scenario.dp or 1)
 
 
-def _means(ready: Service, came: Arriving, window: slice) -> dict[str, Any]:
+def _means(ready: Service, came: ResolvedTraffic, window: slice) -> dict[str, Any]:
     """Return means over the measured requests."""
     outcome = run_traffic(ready, came, Control())
     found = request_latencies(came.requests, outcome, ready.seen)

@@ -23,7 +23,7 @@ from perfatlas.vocabulary.fields import LARGEST_COUNT
 
 if TYPE_CHECKING:
     from perfatlas.parallelism import MemoryColumns
-    from perfatlas.scenario.deployments.arrivals import Arriving
+    from perfatlas.scenario.deployments.arrivals import ResolvedTraffic
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.outcome import Seen
     from perfatlas.step import Candidates
@@ -86,7 +86,7 @@ class Deployment:
 def deployment(
     scenario: Scenario,
     traffic: Traffic,
-    came: Arriving,
+    came: ResolvedTraffic,
     known: Priced | None = None,
     *,
     most_running: int = LARGEST_COUNT,

@@ -83,7 +83,7 @@ def generated(traffic: Traffic, scenario: Scenario, *, closed: bool) -> Generate
     spread = "" if traffic.length_spread is None else f" {traffic.length_spread:g}"
     said = (
         f"{_requests(starts * traffic.turns)}, {arrival}, {how}, lengths"
-        f" {traffic.length_distribution}{spread}, {seeds_said(traffic)}; {_shared(traffic)}"
+        f" {traffic.length_distribution}{spread}, {seeds_text(traffic)}; {_shared(traffic)}"
     )
     if not shares:
         return Generated(plain_requests(times_S, isl_N, osl_N), said)
@@ -104,7 +104,7 @@ def _requests(count: int) -> str:
     return "1 generated request" if count == 1 else f"{count:,} generated requests"
 
 
-def seeds_said(traffic: Traffic) -> str:
+def seeds_text(traffic: Traffic) -> str:
     """Return "seed 0", or "seeds 0 to 4" for several simulations.
 
     Args:

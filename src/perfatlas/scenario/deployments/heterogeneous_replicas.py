@@ -152,7 +152,7 @@ def resolved_kinds(ready: Service) -> list[dict[str, Any]]:
     return rows
 
 
-def of_all(columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def common_entries(columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the entries that are equal in all mappings.
 
     Args:

@@ -97,7 +97,7 @@ def _under_way(begin_U: NDArray[np.int64], end_U: NDArray[np.int64], at: int) ->
     return int(np.count_nonzero((begin_U <= at) & (end_U > at)))
 
 
-def behind(flows: Sequence[Flow]) -> str:
+def growing_queue(flows: Sequence[Flow]) -> str:
     """Return a warning if ends fall behind starts, "" if that is not shown.
 
     The shortfall must exceed `SHARE` of the starts and be statistically significant.
@@ -106,7 +106,7 @@ def behind(flows: Sequence[Flow]) -> str:
         flows: Flows of the repetitions.
     """
     short, began = _short(flows)
-    if short <= SHARE * began or short <= _chance(flows) or unfilled(flows):
+    if short <= SHARE * began or short <= _chance(flows) or too_short(flows):
         return ""
     return (
         f"the request rate exceeds the capacity: {short / began:.0%} of the requests that start in"
@@ -114,21 +114,21 @@ def behind(flows: Sequence[Flow]) -> str:
     )
 
 
-def needed_units(flows: Sequence[Flow]) -> int:
+def required_requests(flows: Sequence[Flow]) -> int:
     """Return how many units would decide whether a rate is served, 0 if these do.
 
     Args:
-        flows: Flows of the repetitions, none of them `behind`.
+        flows: Flows of the repetitions, none of them `growing_queue`.
     """
     units = flows[0].units
-    if unfilled(flows):
+    if too_short(flows):
         most = max(one.unit_s / one.span_s if one.span_s else FEW for one in flows)
         return math.ceil(units * 1.25 * SPANS * most)
     short, began = _short(flows)
     return 2 * units if short > SHARE * began else 0
 
 
-def unfilled(flows: Sequence[Flow]) -> bool:
+def too_short(flows: Sequence[Flow]) -> bool:
     """Return whether the traffic ends before the system has reached steady state.
 
     Args:

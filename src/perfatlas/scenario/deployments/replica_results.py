@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from perfatlas.serving.outcome import Outcome
 
 
-def operated_results(
+def operation_results(
     ready: Deployment, outcome: Outcome, found: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return results of replicas that fail, start or stop; empty if none does.
@@ -80,7 +80,7 @@ def saturation_warning(results: Mapping[str, Any]) -> str:
     )
 
 
-def operated_warnings(results: Mapping[str, Any]) -> list[str]:
+def operation_warnings(results: Mapping[str, Any]) -> list[str]:
     """Return warnings about lost and unserved requests.
 
     Args:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.quantities import PerfatlasError
-    from perfatlas.scenario.deployments.arrivals import Arriving
+    from perfatlas.scenario.deployments.arrivals import ResolvedTraffic
     from perfatlas.scenario.deployments.engine_deployment import Priced
     from perfatlas.scenario.fields import Traffic
     from perfatlas.serving.outcome import Outcome, Seen
@@ -118,7 +118,7 @@ class Service:
 
         rules = policies_named(self.entry.limits.rules)[0].description
         if self.kinds:
-            return said_of_kinds(self.pools)
+            return kinds_notes(self.pools)
         if len(self.pools) == 1:
             below = self.entry.tiers.said
             return (rules, below) if below else (rules,)
@@ -132,7 +132,7 @@ class Service:
 
 
 def service(
-    scenario: Scenario, traffic: Traffic, came: Arriving, known: Priced | None = None
+    scenario: Scenario, traffic: Traffic, came: ResolvedTraffic, known: Priced | None = None
 ) -> Service:
     """Return the service for the traffic of a scenario, with steps priced for its requests.
 
@@ -177,7 +177,9 @@ def service(
     return Service(pools=tuple(pools), handover=_handover(pools))
 
 
-def _kinds_service(scenario: Scenario, traffic: Traffic, came: Arriving, known: Priced) -> Service:
+def _kinds_service(
+    scenario: Scenario, traffic: Traffic, came: ResolvedTraffic, known: Priced
+) -> Service:
     """Return replicas of several kinds; the errors of one name it."""
     traffic.upkeep(None)  # report problems that apply to all kinds first
     pools = []
@@ -282,7 +284,7 @@ def fleet_of(ready: Service) -> Fleet:
     )
 
 
-def run_traffic(ready: Service, came: Arriving, control: Control) -> Outcome:
+def run_traffic(ready: Service, came: ResolvedTraffic, control: Control) -> Outcome:
     """Return the outcome of simulated traffic.
 
     Args:
@@ -357,7 +359,7 @@ def price_ends(ready: Service) -> dict[str, tuple[float, ...]]:
     }
 
 
-def said_of_kinds(pools: Sequence[Deployment]) -> tuple[str, ...]:
+def kinds_notes(pools: Sequence[Deployment]) -> tuple[str, ...]:
     """Return descriptions of the schedulers of all kinds and of their router.
 
     Args:

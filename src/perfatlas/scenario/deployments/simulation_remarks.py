@@ -9,7 +9,7 @@ import numpy as np
 
 from perfatlas.engines import step_errors
 from perfatlas.scenario.deployments.replica_results import (
-    operated_warnings,
+    operation_warnings,
     requests_were,
     saturation_warning,
 )
@@ -19,7 +19,7 @@ from perfatlas.serving.requests import TICKS_PER_SECOND
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfatlas.scenario.deployments.arrivals import Arriving
+    from perfatlas.scenario.deployments.arrivals import ResolvedTraffic
     from perfatlas.scenario.deployments.engine_deployment import Deployment
     from perfatlas.scenario.deployments.services import Service
     from perfatlas.scenario.fields import Traffic
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 BUSY: Final = 0.8  # fraction of time front ends are sending above which they delay clients
 
 
-def said_of_interval(ready: Service) -> list[str]:
+def interval_note(ready: Service) -> list[str]:
     """Return the origin of the interval, one sentence per engine.
 
     Args:
@@ -52,7 +52,7 @@ def _percent(logarithm: float) -> str:
     return f"{100.0 * math.expm1(logarithm):+.0f}%"
 
 
-def said_of_client(ready: Service) -> str:
+def client_note(ready: Service) -> str:
     """Return the client latency outside the engine, a sentence.
 
     Args:
@@ -64,7 +64,7 @@ def said_of_client(ready: Service) -> str:
     return f"{ready.entry.front.said}{whose}"
 
 
-def said_of_seeds(traffic: Traffic, whole: int) -> list[str]:
+def seeds_note(traffic: Traffic, whole: int) -> list[str]:
     """Return which results are means over seeds, at most one sentence.
 
     Args:
@@ -86,7 +86,7 @@ def said_of_seeds(traffic: Traffic, whole: int) -> list[str]:
 
 
 def traffic_warnings(
-    ready: Service, came: Arriving, outcome: Outcome, results: Mapping[str, Any]
+    ready: Service, came: ResolvedTraffic, outcome: Outcome, results: Mapping[str, Any]
 ) -> list[str]:
     """Return the warnings of a simulation.
 
@@ -102,13 +102,13 @@ def traffic_warnings(
     if results["requests_rejected"]:
         said += _rejected(ready, came, outcome, results)
     said += _front_ends_hold_back(ready, came, outcome)
-    said += operated_warnings(results)
+    said += operation_warnings(results)
     if results["interrupted"]:
         said.append("interrupted: results cover only the part simulated so far")
     return said
 
 
-def _front_ends_hold_back(ready: Service, came: Arriving, outcome: Outcome) -> list[str]:
+def _front_ends_hold_back(ready: Service, came: ResolvedTraffic, outcome: Outcome) -> list[str]:
     """Return a warning if front ends rather than engines delay clients."""
     late_N = outcome.fronted.late_last_N
     done_N = outcome.finished_N >= 0
@@ -137,7 +137,7 @@ def _front_ends_hold_back(ready: Service, came: Arriving, outcome: Outcome) -> l
     return [said]
 
 
-def _too_long(pool: Deployment, came: Arriving) -> list[str]:
+def _too_long(pool: Deployment, came: ResolvedTraffic) -> list[str]:
     """Return a warning if requests exceed the model's context length."""
     longest = pool.question.model.architecture.max_position_embeddings
     total_N = came.requests.isl_N + came.requests.osl_N
@@ -155,7 +155,7 @@ def _too_long(pool: Deployment, came: Arriving) -> list[str]:
 
 
 def _rejected(
-    ready: Service, came: Arriving, outcome: Outcome, results: Mapping[str, Any]
+    ready: Service, came: ResolvedTraffic, outcome: Outcome, results: Mapping[str, Any]
 ) -> list[str]:
     """Return why requests were rejected: prompts that no step can hold, or too little cache."""
     isl_N = came.requests.isl_N[outcome.rejected()]

@@ -10,17 +10,19 @@ from perfatlas.models import resolve_model
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import ReplicaKind, Scenario, kind_scenarios, refuse_unused
 from perfatlas.scenario.resolution import SHARED
-from perfatlas.vocabulary.fields import Missing, fields_asked, value_text
+from perfatlas.vocabulary.fields import Missing, value_text, verb_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from perfatlas.scenario.deployments.arrivals import Arriving
+    from perfatlas.scenario.deployments.arrivals import ResolvedTraffic
     from perfatlas.scenario.deployments.services import Service
     from perfatlas.scenario.fields import Traffic
 
 
-def refuse_unread(traffic: Traffic, scenario: Scenario, *, finds_rate: bool = False) -> None:
+def refuse_unused_options(
+    traffic: Traffic, scenario: Scenario, *, finds_rate: bool = False
+) -> None:
     """Refuse options that have no effect because a condition is not met.
 
     Args:
@@ -33,18 +35,16 @@ def refuse_unread(traffic: Traffic, scenario: Scenario, *, finds_rate: bool = Fa
 
     Example:
         >>> from perfatlas.scenario.fields import parse_traffic
-        >>> from perfatlas.scenario.deployments import refuse_unread
+        >>> from perfatlas.scenario.deployments import refuse_unused_options
         >>> from perfatlas.scenario.fields.vocabulary import parse_scenario
         >>> traffic = parse_traffic({"request_rate": 4, "mixed_chunk": True})
-        >>> refuse_unread(traffic, parse_scenario({"model": "m", "system": "s"}))
+        >>> refuse_unused_options(traffic, parse_scenario({"model": "m", "system": "s"}))
         Traceback (most recent call last):
         perfatlas.quantities.errors.InvalidSpecError: mixed_chunk has no effect here: ...
     """
     _refuse_of_scheduler(traffic, scenario)
     values = {**dict(traffic), **dict(scenario)}
-    refuse_unused(
-        values, fields_asked("simulate"), _facts(traffic, scenario, finds_rate=finds_rate)
-    )
+    refuse_unused(values, verb_fields("simulate"), _facts(traffic, scenario, finds_rate=finds_rate))
     _refuse_overridden(traffic, scenario)
 
 
@@ -173,7 +173,9 @@ def _refuse_where_all_differ(scenario: Scenario, name: str, own: list[object], w
     )
 
 
-def idle_remarks(traffic: Traffic, scenario: Scenario, came: Arriving, ready: Service) -> list[str]:
+def no_effect_remarks(
+    traffic: Traffic, scenario: Scenario, came: ResolvedTraffic, ready: Service
+) -> list[str]:
     """Return remarks on options that are valid but have no effect on this traffic.
 
     Args:

@@ -8,7 +8,7 @@ import numpy as np
 
 from perfatlas.parallelism import kv_bytes_per_sequence
 from perfatlas.quantities import InvalidSpecError, format_quantity
-from perfatlas.scenario.fields.asked import Asked
+from perfatlas.scenario.fields.input_fields import InputFields
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.vocabulary.fields import KvOffloading
 from perfatlas.vocabulary.metrics import share
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SOURCE: Final = "LMCache 0.5.7rc2 in the engine's process, its defaults"
 
 
-class CacheTiers(Asked, KvOffloading):
+class CacheTiers(InputFields, KvOffloading):
     """KV cache tiers below the GPU. None means "not used", or the catalog's value."""
 
     def refuse_half(self) -> None:

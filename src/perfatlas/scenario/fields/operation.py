@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import field_validator
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.scenario.fields.asked import Asked
+from perfatlas.scenario.fields.input_fields import InputFields
 from perfatlas.scenario.fields.replica_events import ReplicaEvent, read_events
 from perfatlas.scenario.fields.replica_kinds import ReplicaKind, read_kinds
 from perfatlas.serving.config import Affinity, Scaler, Upkeep
@@ -25,7 +25,7 @@ _TIMES: Final = {  # autoscaler fields in seconds
 }
 
 
-class Operation(Asked, ReplicaOperation):
+class Operation(InputFields, ReplicaOperation):
     """Routing, failures and autoscaling of replicas. None means the default."""
 
     @field_validator("replica_kinds", mode="before")

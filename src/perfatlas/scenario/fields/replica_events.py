@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.fields.asked import sentences
-from perfatlas.scenario.fields.row_input import given_rows
+from perfatlas.scenario.fields.input_fields import sentences
+from perfatlas.scenario.fields.row_input import input_rows
 from perfatlas.serving.config import Outage
 from perfatlas.serving.requests import whole_ticks
 from perfatlas.vocabulary.fields import LONGEST_S, Number
@@ -86,7 +86,7 @@ def read_events(given: Any) -> tuple[ReplicaEvent, ...] | None:  # noqa: ANN401 
         f"a list of at most {MOST_EVENTS:,} events with replica, fails_at_s and back_at_s or"
         " down_for_s"
     )
-    rows, where = given_rows(given, "replica_events", wanted, MOST_EVENTS)
+    rows, where = input_rows(given, "replica_events", wanted, MOST_EVENTS)
     return tuple(_event(row, number, where) for number, row in enumerate(rows, start=1))
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import ValidationError
 
 from perfatlas.quantities import InvalidSpecError, shown
-from perfatlas.scenario.fields.asked import Asked, sentences
-from perfatlas.scenario.fields.row_input import given_rows
+from perfatlas.scenario.fields.input_fields import InputFields, sentences
+from perfatlas.scenario.fields.row_input import input_rows
 from perfatlas.scenario.fields.vocabulary import Scenario
 from perfatlas.serving.config import MOST_KINDS
 from perfatlas.vocabulary.fields import ReplicaFields
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 EXAMPLE: Final = '[{"system": "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}]'
 
 
-class ReplicaKind(Asked, ReplicaFields):
+class ReplicaKind(InputFields, ReplicaFields):
     """One kind of identical replicas; None means the value shared by all kinds."""
 
     def given(self) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def read_kinds(given: Any) -> tuple[ReplicaKind, ...] | None:  # noqa: ANN401 - 
     if given is None:
         return None
     wanted = f"a list of 1 to {MOST_KINDS} kinds such as {EXAMPLE}"
-    rows, where = given_rows(given, "replica_kinds", wanted, MOST_KINDS)
+    rows, where = input_rows(given, "replica_kinds", wanted, MOST_KINDS)
     if not rows:
         raise InvalidSpecError(f"replica_kinds is empty: set {wanted}, or leave it out")
     return tuple(_kind(row, number, where) for number, row in enumerate(rows, start=1))

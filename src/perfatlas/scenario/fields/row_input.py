@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def given_rows(given: Any, name: str, wanted: str, most: int) -> tuple[Sequence[Any], str]:  # noqa: ANN401 - whatever a person wrote
+def input_rows(given: Any, name: str, wanted: str, most: int) -> tuple[Sequence[Any], str]:  # noqa: ANN401 - whatever a person wrote
     """Return unchecked rows, and a description of their origin.
 
     Args:

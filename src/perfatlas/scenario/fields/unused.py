@@ -34,9 +34,9 @@ def refuse_unused(
 
     Example:
         >>> from perfatlas.scenario.fields import refuse_unused
-        >>> from perfatlas.vocabulary.fields import fields_asked
+        >>> from perfatlas.vocabulary.fields import verb_fields
         >>> asked = {"max_replicas": None, "start_up_s": 30.0}
-        >>> refuse_unused(asked, fields_asked("simulate"))
+        >>> refuse_unused(asked, verb_fields("simulate"))
         Traceback (most recent call last):
         perfatlas.quantities.errors.InvalidSpecError: start_up_s = 30 has no effect here:...
     """

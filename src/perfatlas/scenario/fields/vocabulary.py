@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perfatlas.scenario.fields.asked import Asked
+from perfatlas.scenario.fields.input_fields import InputFields
 from perfatlas.vocabulary.fields import (
     Batch,
     CachedPrefix,
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 
 # groups in reverse order, because Python collects annotations starting from the last base class
-class Scenario(Asked, Pools, Limits, Formats, Plan, CachedPrefix, Lengths, Batch, Serving, Subject):
+class Scenario(
+    InputFields, Pools, Limits, Formats, Plan, CachedPrefix, Lengths, Batch, Serving, Subject
+):
     """A scenario: a model on a system, with a plan, an engine and a load."""
 
 

@@ -15,7 +15,7 @@ from perfatlas.models import resolve_model
 from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.fields import FIELD_NAMES, no_effect_sentence
 from perfatlas.scenario.resolution.groups import distinct_rows
-from perfatlas.vocabulary.fields import Missing, fields_asked, value_text
+from perfatlas.vocabulary.fields import Missing, value_text, verb_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -38,7 +38,7 @@ def unused_rules(
     Args:
         columns: Scenarios with valid values.
     """
-    for name, field in fields_asked("estimate").items():
+    for name, field in verb_fields("estimate").items():
         if field.row.needs is None or not np.any(columns.given(name)):
             continue
         column = columns[name]

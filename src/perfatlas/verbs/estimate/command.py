@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
 
-from perfatlas.commands.flags import SWITCH, File, OutputFlags, asks, set_flags
+from perfatlas.commands.flags import SWITCH, File, OutputFlags, set_flags, takes_fields
 from perfatlas.commands.output import (
     answer_table,
     print_json,
@@ -48,7 +48,7 @@ class EstimateFlags:
     frontier: Annotated[bool, SWITCH] = False
 
 
-@asks("estimate")
+@takes_fields("estimate")
 def estimate(
     *,
     flags: object = None,

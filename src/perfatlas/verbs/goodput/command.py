@@ -8,8 +8,8 @@ from typing import Annotated, Final
 
 from cyclopts import App, Group, Parameter
 
-from perfatlas.commands.flags import File, OutputFlags, PageFlags, asks, set_flags
-from perfatlas.commands.output import require, told_if_slow, wants_table
+from perfatlas.commands.flags import File, OutputFlags, PageFlags, set_flags, takes_fields
+from perfatlas.commands.output import notice_if_slow, require, wants_table
 from perfatlas.files import check_writable, read_toml, write_atomic
 from perfatlas.quantities import UsageError
 from perfatlas.verbs.goodput.command_answers import Verb, answer_of, answer_table_of, show_goodput
@@ -47,7 +47,7 @@ class GoodputFiles:
 
 
 @app.default
-@asks("goodput")
+@takes_fields("goodput")
 def goodput(
     *,
     flags: object = None,
@@ -81,7 +81,7 @@ def goodput(
     if html is not None:
         check_writable(html)
     columns: dict[str, list[float]] = {}
-    with told_if_slow(SLOW):
+    with notice_if_slow(SLOW):
         if "fleet" in asked:
             from perfatlas.verbs.goodput.fleet_answer import fleet_goodput
 
@@ -115,7 +115,7 @@ app.command(
 
 
 @app.command
-@asks("goodput spares")
+@takes_fields("goodput spares")
 def spares(
     *,
     flags: object = None,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.commands.output import answer_rows, print_json, require, show_summary, wants_table
-from perfatlas.vocabulary.fields import fields_asked
+from perfatlas.vocabulary.fields import verb_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +58,7 @@ def answer_table_of(verb: Verb, asked: dict[str, Any], output: OutputFlags) -> i
         output: The output flags, with both files.
     """
     summary = answer_rows(
-        verb.face, output, asked=asked, names=fields_asked(verb.command), first=verb.first
+        verb.face, output, asked=asked, names=verb_fields(verb.command), first=verb.first
     )
     return show_summary(verb.command, summary, asked=asked, as_json=output.json)
 

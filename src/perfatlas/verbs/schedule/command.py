@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Group, Parameter
 
-from perfatlas.commands.flags import MANY, File, OutputFlags, PageFlags, asks, set_flags
+from perfatlas.commands.flags import MANY, File, OutputFlags, PageFlags, set_flags, takes_fields
 from perfatlas.commands.output import (
     answer_rows,
+    notice_if_slow,
     print_json,
     show_summary,
-    told_if_slow,
     wants_table,
 )
 from perfatlas.files import check_writable, read_toml, table_format, write_atomic, write_table
 from perfatlas.quantities import UsageError
-from perfatlas.vocabulary.fields import fields_asked
+from perfatlas.vocabulary.fields import verb_fields
 
 if TYPE_CHECKING:
     from perfatlas.answer import Answer
@@ -55,7 +55,7 @@ class ScheduleFiles:
         return {flag: path for flag, path in named.items() if path is not None}
 
 
-@asks("fleet schedule")
+@takes_fields("fleet schedule")
 def schedule(
     *,
     flags: object = None,
@@ -80,7 +80,7 @@ def schedule(
         asked["compare"] = extra.compare
     if wants_table(output):
         _refuse_beside_table(extra, asked)
-        names = fields_asked("fleet schedule")
+        names = verb_fields("fleet schedule")
         summary = answer_rows(_row, output, asked=asked, names=names, first="completed")
         return show_summary("fleet schedule", summary, asked=asked, as_json=output.json)
     _require(asked)
@@ -88,7 +88,7 @@ def schedule(
         check_writable(path)
     if extra.per_job is not None:
         table_format(str(extra.per_job))
-    with told_if_slow(SLOW):
+    with notice_if_slow(SLOW):
         done = perfatlas.fleet_schedule(**asked)
     _show(done, asked, as_json=output.json)
     sys.stdout.flush()  # print the answer even if the files cannot be written

@@ -14,9 +14,9 @@ from perfatlas.commands.flags import (
     OutputFlags,
     PageFlags,
     Seconds,
-    asks,
     default,
     set_flags,
+    takes_fields,
 )
 from perfatlas.commands.output import (
     Watch,
@@ -63,7 +63,7 @@ class SimulateFlags:
     trace_from_s: Annotated[Seconds, default("0")] = None
     trace_for_s: Seconds = None
 
-    def refuse_unread(self) -> None:
+    def refuse_unused_options(self) -> None:
         """Refuse options of files that are not written.
 
         Raises:
@@ -86,7 +86,7 @@ class SimulateFlags:
         return {flag: path for flag, path in named.items() if path is not None}
 
 
-@asks("simulate")
+@takes_fields("simulate")
 def simulate(
     *,
     flags: object = None,
@@ -101,7 +101,7 @@ def simulate(
         output: Output of the answer.
     """
     extra, output = extra or SimulateFlags(), output or OutputFlags()
-    extra.refuse_unread()
+    extra.refuse_unused_options()
     asked = set_flags(flags)
     if extra.scenario is not None:
         asked = {**read_toml(extra.scenario), **asked}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Final
 
-from perfatlas.vocabulary.fields.conditions import NotGiven
+from perfatlas.vocabulary.fields.conditions import NotSet
 from perfatlas.vocabulary.fields.numbers import Number
 from perfatlas.vocabulary.fields.rows import Catalog, Row, Text, fields_of
 from perfatlas.vocabulary.fields.scenario import Plan
@@ -27,7 +27,7 @@ GPUS: Final = replace(
     text="GPUs of the job.",
     default="with fleet, all units except spares",
 )
-NO_FLEET: Final = NotGiven("fleet", "describes how nodes fail and are repaired")
+NO_FLEET: Final = NotSet("fleet", "describes how nodes fail and are repaired")
 NODE_MTBF: Final = Row(
     "Mean time between failures of one node.",
     needs=NO_FLEET,

@@ -75,7 +75,7 @@ class Condition(Protocol):
         ...
 
 
-class Given:
+class AnySet:
     """At least one of several fields is set."""
 
     def __init__(self, *names: str, example: str = "") -> None:
@@ -100,7 +100,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class NotGiven:
+class NotSet:
     """A field is not set.
 
     Args:
@@ -146,7 +146,7 @@ class Equals:
 
 
 @dataclass(frozen=True)
-class Differs:
+class NotEqual:
     """A field differs from one value.
 
     Args:
@@ -170,7 +170,7 @@ class Differs:
 
 
 @dataclass(frozen=True)
-class Holds:
+class Fact:
     """A fact that follows from the question, such as that the model has experts.
 
     Args:
@@ -231,7 +231,7 @@ class AnyOf:
 
 
 @dataclass(frozen=True)
-class Worded:
+class WithMessage:
     """A condition with its own message.
 
     Args:

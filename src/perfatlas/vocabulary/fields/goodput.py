@@ -26,12 +26,12 @@ from perfatlas.vocabulary.fields.clusters import (
 from perfatlas.vocabulary.fields.conditions import (
     AllOf,
     AnyOf,
-    Differs,
+    AnySet,
     Equals,
-    Given,
-    Holds,
-    NotGiven,
-    Worded,
+    Fact,
+    NotEqual,
+    NotSet,
+    WithMessage,
 )
 from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number
 from perfatlas.vocabulary.fields.rows import Catalog, InputFile, Row, Text, fields_of, group
@@ -45,11 +45,11 @@ Level = Annotated[float, Number(unit="fraction", above=0.0, below=1.0)]
 Spread = Annotated[float, Number(unit="fraction", at_least=0.0, at_most=1.0)]
 Price = Annotated[float, Number(at_least=0.0, at_most=1e9)]
 _SUBJECT: Final = fields_of(Subject)
-OF_FLEET: Final = Given("fleet", example="llama3")
-WHAT_IF: Final = AllOf(OF_FLEET, Given("what_if"))
-STEP: Final = Given("step_time_s")
-NODES_MATTER: Final = Worded(
-    AnyOf(NotGiven("mtti_s", ""), Given("spares"), Differs("failure_shape", 1.0)),
+NEEDS_FLEET: Final = AnySet("fleet", example="llama3")
+WHAT_IF: Final = AllOf(NEEDS_FLEET, AnySet("what_if"))
+STEP: Final = AnySet("step_time_s")
+NODES_MATTER: Final = WithMessage(
+    AnyOf(NotSet("mtti_s", ""), AnySet("spares"), NotEqual("failure_shape", 1.0)),
     "mtti_s is the mean time to interruption of the whole job",
     "set node_mtbf_s instead",
 )
@@ -76,7 +76,7 @@ class ResilientJob:
         Row(
             "Method: exact (renewal model), simulate, young, daly, saxena or meta; auto uses exact"
             " if it is valid and simulate otherwise.",
-            needs=Worded(
+            needs=WithMessage(
                 AnyOf(NO_FLEET, Equals("method", "simulate")),
                 "a job on a fleet is always simulated",
                 "leave fleet out",
@@ -88,14 +88,14 @@ class ResilientJob:
         Row(
             "Period over which failures and GPU-hours are counted.",
             default="30 days",
-            needs=NotGiven("work_s", "ends the job when the work is done"),
+            needs=NotSet("work_s", "ends the job when the work is done"),
         ),
     ] = MONTH_S
     usd_per_gpu_hour: Annotated[
         Price | None,
         Row(
             "Price of one GPU-hour [USD].",
-            needs=Given("gpus", "fleet"),
+            needs=AnySet("gpus", "fleet"),
             elsewhere=("gpu_hour_price", "price_per_gpu_hour", "cost_per_gpu_hour"),
         ),
     ] = None
@@ -132,7 +132,7 @@ class JobFailures:
             "Number of observed failures behind mtti_s or node_mtbf_s, for a confidence interval.",
             needs=AllOf(
                 NO_FLEET,
-                NotGiven("failure_rate", "has its own interval, or none"),
+                NotSet("failure_rate", "has its own interval, or none"),
             ),
         ),
     ] = None
@@ -151,7 +151,7 @@ class JobFailures:
         replace(SPARES, default="unlimited; with fleet, its remaining units"),
     ] = None
     repair_s: Annotated[
-        Duration | None, replace(NODE_REPAIR, needs=AllOf(NO_FLEET, Given("spares")))
+        Duration | None, replace(NODE_REPAIR, needs=AllOf(NO_FLEET, AnySet("spares")))
     ] = None
 
 
@@ -161,25 +161,27 @@ class JobOnFleet:
 
     fleet: Annotated[FleetName | None, FLEET] = None
     fleet_units: Annotated[
-        Count | None, Row("Units (nodes or racks) of the fleet.", "from the fleet file", OF_FLEET)
+        Count | None,
+        Row("Units (nodes or racks) of the fleet.", "from the fleet file", NEEDS_FLEET),
     ] = None
     strategy: Annotated[
         Annotated[str, Text(256)] | None,
-        Row("Recovery strategy: a [[strategy]] table of the fleet.", "the first", OF_FLEET),
+        Row("Recovery strategy: a [[strategy]] table of the fleet.", "the first", NEEDS_FLEET),
     ] = None
     strategy_file: Annotated[
         Annotated[str, Text(), InputFile()] | None,
-        Row("TOML file of [[strategy]] tables.", "the fleet file", OF_FLEET),
+        Row("TOML file of [[strategy]] tables.", "the fleet file", NEEDS_FLEET),
     ] = None
     checkpoint_lag_s: Annotated[
-        Pause, Row("Delay from the end of a write until the checkpoint is durable.", needs=OF_FLEET)
+        Pause,
+        Row("Delay from the end of a write until the checkpoint is durable.", needs=NEEDS_FLEET),
     ] = 0.0
     spare_kind: Annotated[
         Literal["cold", "warm", "hot"],
-        Row("State of spares; warm and hot spares are powered on and can fail.", needs=OF_FLEET),
+        Row("State of spares; warm and hot spares are powered on and can fail.", needs=NEEDS_FLEET),
     ] = "cold"
     spare_start_s: Annotated[
-        Pause, Row("Additional restart time when a spare joins the job.", needs=OF_FLEET)
+        Pause, Row("Additional restart time when a spare joins the job.", needs=NEEDS_FLEET)
     ] = 0.0
     fewest_gpus: Annotated[
         Count | None,
@@ -187,7 +189,7 @@ class JobOnFleet:
             "Minimum GPUs for elastic operation: the job continues with fewer GPUs instead of"
             " waiting.",
             default="not elastic",
-            needs=OF_FLEET,
+            needs=NEEDS_FLEET,
             elsewhere=("min_gpus", "min_world_size"),
         ),
     ] = None
@@ -197,32 +199,32 @@ class JobOnFleet:
             "GPUs that an elastic job releases together, such as one data-parallel replica.",
             default="one unit",
             needs=AllOf(
-                OF_FLEET,
-                Given("fewest_gpus", "what_if"),
-                AnyOf(Holds("strategy without shrink"), Given("fewest_gpus")),
+                NEEDS_FLEET,
+                AnySet("fewest_gpus", "what_if"),
+                AnyOf(Fact("strategy without shrink"), AnySet("fewest_gpus")),
             ),
         ),
     ] = None
     work_s: Annotated[
         Duration | None,
-        Row("Useful work after which the job ends, instead of duration_s.", "none", OF_FLEET),
+        Row("Useful work after which the job ends, instead of duration_s.", "none", NEEDS_FLEET),
     ] = None
     finish_by_s: Annotated[
         Duration | None,
         Row(
             "Deadline of the job; the answer gives the probability of missing it.",
             default="none",
-            needs=AllOf(OF_FLEET, Given("work_s")),
+            needs=AllOf(NEEDS_FLEET, AnySet("work_s")),
         ),
     ] = None
     mfu: Annotated[
-        Share | None, Row("Model FLOPs utilization (MFU) in productive time.", needs=OF_FLEET)
+        Share | None, Row("Model FLOPs utilization (MFU) in productive time.", needs=NEEDS_FLEET)
     ] = None
     scheduling: Annotated[
-        Share | None, Row("Fraction of time the job is scheduled.", "1", OF_FLEET)
+        Share | None, Row("Fraction of time the job is scheduled.", "1", NEEDS_FLEET)
     ] = None
     what_if: Annotated[
-        bool, Row("Rank single changes by the GPU-hours they save.", needs=OF_FLEET)
+        bool, Row("Rank single changes by the GPU-hours they save.", needs=NEEDS_FLEET)
     ] = False
     more_spares: Annotated[
         Annotated[int, Number(at_least=1, at_most=MOST_MORE_SPARES)],
@@ -234,7 +236,7 @@ class JobOnFleet:
             "Duration of the verification that what_if adds before each checkpoint against"
             " silent errors.",
             default="from another strategy",
-            needs=AllOf(WHAT_IF, Holds("strategy without verification"), Holds("silent errors")),
+            needs=AllOf(WHAT_IF, Fact("strategy without verification"), Fact("silent errors")),
         ),
     ] = None
 
@@ -251,9 +253,9 @@ class MeasuredStep:
             " checkpoint size.",
             needs=AnyOf(
                 AllOf(
-                    NotGiven("checkpoint_bytes", "sets the checkpoint size"),
-                    Worded(
-                        Given("checkpoint_bytes_per_s", "fleet"),
+                    NotSet("checkpoint_bytes", "sets the checkpoint size"),
+                    WithMessage(
+                        AnySet("checkpoint_bytes_per_s", "fleet"),
                         "neither a write bandwidth nor a step time for the MFU is set",
                         "set checkpoint_bytes_per_s",
                     ),
@@ -267,20 +269,20 @@ class MeasuredStep:
         replace(
             _SUBJECT["system"].row,
             text="System of the job, for the peak FLOP/s of the MFU.",
-            needs=Given("step_time_s", "tokens_per_step"),
+            needs=AnySet("step_time_s", "tokens_per_step"),
             pools=(),
             by_replica=False,
         ),
     ] = None
     format: Annotated[FormatName, Row("Number format of that peak.", needs=STEP)] = "bf16"
     step_time_s: Annotated[
-        Duration | None, Row("Measured time of one training step.", needs=OF_FLEET)
+        Duration | None, Row("Measured time of one training step.", needs=NEEDS_FLEET)
     ] = None
     tokens_per_step: Annotated[
         Annotated[int, Number(at_least=1, at_most=10**12)] | None,
         Row(
             "Tokens per training step, over all GPUs.",
-            needs=OF_FLEET,
+            needs=NEEDS_FLEET,
             elsewhere=("global_batch_tokens", "tokens_per_batch"),
         ),
     ] = None
@@ -289,10 +291,10 @@ class MeasuredStep:
         Row(
             "Checkpoint size, such as 5.7TB.",
             default="14 bytes per parameter of model",
-            needs=Worded(
+            needs=WithMessage(
                 AnyOf(
-                    Given("checkpoint_bytes_per_s"),
-                    AllOf(OF_FLEET, Holds("strategy with bandwidths")),
+                    AnySet("checkpoint_bytes_per_s"),
+                    AllOf(NEEDS_FLEET, Fact("strategy with bandwidths")),
                 ),
                 "no write bandwidth is set",
                 "set checkpoint_bytes_per_s (or bandwidths of a [[strategy]] table)",
@@ -318,12 +320,12 @@ class SparePool:
         Count | None,
         Row(
             "Nodes of the job.",
-            needs=NotGiven("fleet", "gives the nodes, together with gpus"),
+            needs=NotSet("fleet", "gives the nodes, together with gpus"),
             elsewhere=("num_nodes", "nnodes"),
         ),
     ] = None
     fleet: Annotated[FleetName | None, FLEET] = None
-    gpus: Annotated[Count | None, replace(GPUS, default="", needs=OF_FLEET)] = None
+    gpus: Annotated[Count | None, replace(GPUS, default="", needs=NEEDS_FLEET)] = None
     spares: Annotated[Annotated[int, Number(at_least=0, at_most=MOST_SPARES)] | None, SPARES] = None
     target: Annotated[
         Level | None,
@@ -374,7 +376,7 @@ class GpuDomains:
         Count | None,
         replace(GPUS, text="Active GPUs of the job, without standby GPUs.", default=""),
     ] = None
-    spares: Annotated[CountOrZero | None, Row("Spare domains of the job.", "0", Given("gpus"))] = (
+    spares: Annotated[CountOrZero | None, Row("Spare domains of the job.", "0", AnySet("gpus"))] = (
         None
     )
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from perfatlas.vocabulary.fields.conditions import AllOf, Differs, Holds, Worded
+from perfatlas.vocabulary.fields.conditions import AllOf, Fact, NotEqual, WithMessage
 from perfatlas.vocabulary.fields.numbers import Count, Number
 from perfatlas.vocabulary.fields.rows import Row, group
 
 MOST_DRAFTS: Final = 32
 FRONT_END: Final = AllOf(
-    Worded(
-        Differs("measured_at", "engine"),
+    WithMessage(
+        NotEqual("measured_at", "engine"),
         "measured_at = engine excludes the front end",
         "set measured_at = client",
     ),
-    Holds("front end"),
+    Fact("front end"),
 )
 
 
@@ -87,8 +87,8 @@ class Limits:
         Annotated[float, Number(unit="fraction", at_least=0.0, at_most=1.0)] | None,
         Row(
             "Probability that a draft token is accepted if all preceding ones are.",
-            needs=Worded(
-                Differs("speculative_depth", 0),
+            needs=WithMessage(
+                NotEqual("speculative_depth", 0),
                 "speculative_depth = 0",
                 "set speculative_depth, such as 3",
             ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
-from perfatlas.vocabulary.fields.conditions import AllOf, AnyOf, Differs, Equals, Worded
+from perfatlas.vocabulary.fields.conditions import AllOf, AnyOf, Equals, NotEqual, WithMessage
 from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number
 from perfatlas.vocabulary.fields.rows import Row, Text, group
 from perfatlas.vocabulary.fields.scenario import Distribution
@@ -255,8 +255,8 @@ class CollectiveKernels:
             needs=AllOf(
                 Equals("tier", "measured"),
                 Equals("op", "all_reduce"),
-                Worded(
-                    Differs("kernel_family", LIBRARY),
+                WithMessage(
+                    NotEqual("kernel_family", LIBRARY),
                     f"the tables of kernel_family = {LIBRARY} have their own versions",
                     "set kernel_family to an engine",
                 ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from perfatlas.vocabulary.fields.conditions import AllOf, Differs, Equals, Given
+from perfatlas.vocabulary.fields.conditions import AllOf, AnySet, Equals, NotEqual
 from perfatlas.vocabulary.fields.limits import Limits
 from perfatlas.vocabulary.fields.numbers import LONGEST_S, Count, Number
 from perfatlas.vocabulary.fields.rows import Row, group, varies_by_replica
@@ -15,8 +15,8 @@ Seconds = Annotated[float, Number(unit="s", at_least=0.0, at_most=LONGEST_S)]
 Bytes = Annotated[float, Number(unit="bytes", above=0.0, at_most=1e17)]
 Bandwidth = Annotated[float, Number(unit="bytes/s", above=0.0, at_most=1e17)]
 PREFIX_AWARE: Final = Equals("routing", "prefix_aware")
-AUTOSCALED: Final = Given("max_replicas")
-FAILING: Final = Given("replica_events")
+AUTOSCALED: Final = AnySet("max_replicas")
+FAILING: Final = AnySet("replica_events")
 
 
 @group("Replicas", 5)
@@ -81,7 +81,7 @@ class ReplicaOperation:
         Row(
             "Delay from a failure to the retry.",
             default="0",
-            needs=AllOf(FAILING, Differs("on_failure", "lost")),
+            needs=AllOf(FAILING, NotEqual("on_failure", "lost")),
         ),
     ] = None
     max_replicas: Annotated[
@@ -130,7 +130,7 @@ class KvOffloading:
         Row(
             "Bandwidth between a GPU and host memory, such as 50GB/s.",
             default="the GPU's host link",
-            needs=Given("host_cache_bytes", "ssd_cache_bytes"),
+            needs=AnySet("host_cache_bytes", "ssd_cache_bytes"),
         ),
     ] = None
     ssd_cache_bytes: Annotated[
@@ -140,7 +140,7 @@ class KvOffloading:
         Bandwidth | None,
         Row(
             "SSD read bandwidth per replica, such as 7GB/s.",
-            needs=Given("ssd_cache_bytes"),
+            needs=AnySet("ssd_cache_bytes"),
         ),
     ] = None
 

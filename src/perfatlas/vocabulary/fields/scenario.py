@@ -8,8 +8,8 @@ from perfatlas.quantities import InvalidSpecError, shown
 from perfatlas.vocabulary.fields.conditions import (
     AllOf,
     Equals,
-    Holds,
-    NotGiven,
+    Fact,
+    NotSet,
 )
 from perfatlas.vocabulary.fields.numbers import Count, CountOrZero
 from perfatlas.vocabulary.fields.rows import POOLS, Checked, Row, group, varies_by_pool
@@ -21,7 +21,7 @@ Method = Literal["auto", "formula", "simulate"]
 PREFILL: Final = POOLS[:1]
 DISAGGREGATED: Final = Equals("mode", "disaggregated")
 OWN_LENGTHS: Final = AllOf(
-    NotGiven("requests", "gives the lengths"), NotGiven("lengths_from", "gives the lengths")
+    NotSet("requests", "gives the lengths"), NotSet("lengths_from", "gives the lengths")
 )
 
 
@@ -205,7 +205,7 @@ class Plan:
         Row(
             "Routing of tokens to experts: uniform (random), balanced (equal loads) or"
             " power_law_1.2.",
-            needs=Holds("experts"),
+            needs=Fact("experts"),
         ),
     ] = "uniform"
 
@@ -233,7 +233,7 @@ class Formats:
         Row(
             "Number format of expert layers.",
             default="format",
-            needs=Holds("experts"),
+            needs=Fact("experts"),
             by_replica=True,
         ),
     ] = None

@@ -24,11 +24,11 @@ from perfatlas.vocabulary.fields.clusters import (
 from perfatlas.vocabulary.fields.conditions import (
     AllOf,
     AnyOf,
-    Differs,
+    AnySet,
     Equals,
-    Given,
-    NotGiven,
-    Worded,
+    NotEqual,
+    NotSet,
+    WithMessage,
 )
 from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number
 from perfatlas.vocabulary.fields.rows import InputFile, Row, Text, Written, group
@@ -52,63 +52,63 @@ def _shares(value: object) -> object:
 
 SHRINKING: Final = ("slurm_no_kill", "torchrun")
 PATIENT: Final = ("kueue", "torchrun")
-GENERATED: Final = NotGiven("jobs", "replaces generated jobs")
-FAILING: Final = Worded(
-    Given("node_mtbf_s", "fleet", "failures"),
+GENERATED: Final = NotSet("jobs", "replaces generated jobs")
+FAILING: Final = WithMessage(
+    AnySet("node_mtbf_s", "fleet", "failures"),
     "no node failures are set",
     "set node_mtbf_s with repair_s, fleet or failures",
 )
-HIT: Final = AllOf(FAILING, Differs("response", "drain"))
+HIT: Final = AllOf(FAILING, NotEqual("response", "drain"))
 REQUEUING: Final = AllOf(Equals("order", "priority"), Equals("preemption", "requeue"))
 PREEMPTING: Final = AllOf(Equals("order", "priority"), Equals("preemption", "requeue", "cancel"))
-LOSING: Final = Worded(
+LOSING: Final = WithMessage(
     HIT,
     "no job loses a node",
     "set node_mtbf_s with repair_s, fleet or failures, and a response other than drain",
 )
-SHRINKS: Final = Worded(
+SHRINKS: Final = WithMessage(
     AllOf(HIT, Equals("response", *SHRINKING)),
     "no job continues with fewer nodes",
     f"set node_mtbf_s with repair_s, fleet or failures, and response = {' or '.join(SHRINKING)}",
 )
-WAITS: Final = Worded(
+WAITS: Final = WithMessage(
     AllOf(HIT, Equals("response", *PATIENT)),
     "no job waits for a node",
     f"set node_mtbf_s with repair_s, fleet or failures, and response = {' or '.join(PATIENT)}",
 )
-REQUEUED: Final = Worded(
+REQUEUED: Final = WithMessage(
     AnyOf(
         REQUEUING,
         AllOf(
             HIT,
-            Differs("response", "torchrun"),
-            Differs("max_restarts", 0),
-            AnyOf(Differs("response", "jobset"), Given("max_restarts")),
+            NotEqual("response", "torchrun"),
+            NotEqual("max_restarts", 0),
+            AnyOf(NotEqual("response", "jobset"), AnySet("max_restarts")),
         ),
     ),
     "no job is queued again",
     "set preemption = requeue, or failures with a response that requeues",
 )
-RESTARTED: Final = Worded(
+RESTARTED: Final = WithMessage(
     AnyOf(HIT, REQUEUING, Equals("restart_s", 0.0)),
     "no job restarts",
     f"{LOSING.remedy} (or preemption = requeue)",
 )
-STOPPED: Final = Worded(
+STOPPED: Final = WithMessage(
     AnyOf(
         HIT,
         PREEMPTING,
-        AllOf(Given("jobs"), Equals("job_format", "perfatlas")),  # its time limits may kill jobs
+        AllOf(AnySet("jobs"), Equals("job_format", "perfatlas")),  # its time limits may kill jobs
         Equals("checkpoint_interval_s", 0.0),
     ),
     "no job stops before its end",
     f"{LOSING.remedy} (or preemption)",
 )
-LEAVES: Final = Worded(
+LEAVES: Final = WithMessage(
     AnyOf(
-        NotGiven("nodes_per_domain", ""),  # otherwise domains act as leaves
+        NotSet("nodes_per_domain", ""),  # otherwise domains act as leaves
         Equals("together", "leaf"),
-        AllOf(Equals("together", "domain"), Differs("required", True)),  # noqa: FBT003 - a value
+        AllOf(Equals("together", "domain"), NotEqual("required", True)),  # noqa: FBT003 - a value
     ),
     "no job asks for nodes within a leaf",
     "set together = leaf",
@@ -133,7 +133,7 @@ class SubmittedJobs:
         Literal[
             "perfatlas", "philly", "helios", "acme", "alibaba_gpu_v2020", "sacct", "sacct_json"
         ],
-        Row("Format of the trace.", needs=Given("jobs", example="jobs.csv")),
+        Row("Format of the trace.", needs=AnySet("jobs", example="jobs.csv")),
     ] = "perfatlas"
     zone: Annotated[
         Annotated[str, Text(64)] | None,
@@ -209,8 +209,8 @@ class SubmittedJobs:
         bool,
         Row(
             "Leave out jobs that can never run on this cluster, instead of failing.",
-            needs=Worded(
-                Given("jobs", "required", "max_job_gpus"),
+            needs=WithMessage(
+                AnySet("jobs", "required", "max_job_gpus"),
                 "generated jobs always fit the cluster",
                 "set jobs (a file)",
             ),
@@ -319,7 +319,7 @@ class ScheduledFailures:
         replace(
             NODE_REPAIR,
             text="Time to repair a failed node.",
-            needs=AllOf(NO_FLEET, NotGiven("failures", "lists repair times"), Given("node_mtbf_s")),
+            needs=AllOf(NO_FLEET, NotSet("failures", "lists repair times"), AnySet("node_mtbf_s")),
         ),
     ] = None
     fleet: Annotated[FleetName | None, FLEET] = None
@@ -371,8 +371,8 @@ class ScheduledFailures:
         Seed,
         replace(
             SEED,
-            needs=Worded(
-                Given("num_jobs", "node_mtbf_s", "fleet"),
+            needs=WithMessage(
+                AnySet("num_jobs", "node_mtbf_s", "fleet"),
                 "nothing is drawn at random",
                 "set num_jobs, node_mtbf_s or fleet",
             ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from perfatlas.vocabulary.fields.questions import fields_asked
+from perfatlas.vocabulary.fields.questions import verb_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -57,7 +57,7 @@ class FieldsSignature(inspect.Signature):
     def parameters(self) -> Mapping[str, inspect.Parameter]:  # type: ignore[override]
         """The declared arguments, then one per field."""
         if self._made is None:
-            fields = fields_asked(self.question)
+            fields = verb_fields(self.question)
             made = [_parameter(field, fields) for field in fields.values()]
             self._made = inspect.Signature([*self.own, *made]).parameters
         return self._made
@@ -79,8 +79,8 @@ def annotation_of(field: Field) -> str:
         field: A field.
 
     Example:
-        >>> from perfatlas.vocabulary.fields import annotation_of, fields_asked
-        >>> annotation_of(fields_asked("estimate")["isl"])
+        >>> from perfatlas.vocabulary.fields import annotation_of, verb_fields
+        >>> annotation_of(verb_fields("estimate")["isl"])
         'int | str'
     """
     if field.choices:

@@ -9,12 +9,12 @@ from perfatlas.vocabulary.fields.clusters import SEED
 from perfatlas.vocabulary.fields.conditions import (
     AllOf,
     AnyOf,
-    Differs,
+    AnySet,
     Equals,
-    Given,
-    Holds,
-    NotGiven,
-    Worded,
+    Fact,
+    NotEqual,
+    NotSet,
+    WithMessage,
 )
 from perfatlas.vocabulary.fields.limits import FRONT_END
 from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number
@@ -28,8 +28,8 @@ File = Annotated[str, Text(), InputFile()]
 Scheduler = Literal[
     "vllm", "sglang", "trtllm_guaranteed_no_evict", "trtllm_max_utilization", "static"
 ]
-GENERATED: Final = NotGiven("requests", "replaces generated requests")
-FROM_FILE: Final = Given("requests", example="trace.jsonl")
+GENERATED: Final = NotSet("requests", "replaces generated requests")
+FROM_FILE: Final = AnySet("requests", example="trace.jsonl")
 UNSPACED: Final = ("poisson", "ramp", "closed")
 RAMP: Final = AllOf(GENERATED, Equals("arrival", "ramp"))
 
@@ -60,7 +60,7 @@ class Arrivals:
         Row(
             "Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm, aiperf, or"
             " servegen for a folder of ServeGen clients.",
-            needs=Given("requests", "lengths_from", example="trace.jsonl"),
+            needs=AnySet("requests", "lengths_from", example="trace.jsonl"),
         ),
     ] = "perfatlas"
     request_rate: Annotated[
@@ -85,8 +85,8 @@ class Arrivals:
             default="poisson, closed with concurrency",
             needs=AllOf(
                 AnyOf(GENERATED, Equals("arrival", "closed")),
-                Worded(
-                    AnyOf(Differs("request_rate", math.inf), Equals("arrival", *UNSPACED)),
+                WithMessage(
+                    AnyOf(NotEqual("request_rate", math.inf), Equals("arrival", *UNSPACED)),
                     "request_rate = inf sends all at once",
                     "set a finite request_rate",
                 ),
@@ -119,7 +119,7 @@ class Arrivals:
         Elapsed,
         Row(
             "Mean think time between an answer and the next turn, exponentially distributed.",
-            needs=AllOf(GENERATED, Worded(Differs("turns", 1), "turns = 1", "set turns")),
+            needs=AllOf(GENERATED, WithMessage(NotEqual("turns", 1), "turns = 1", "set turns")),
         ),
     ] = 0.0
     shared_prefix: Annotated[
@@ -167,7 +167,7 @@ class Arrivals:
         Row(
             "Number of simulations, with seeds seed, seed + 1, ...: means with confidence"
             " intervals.",
-            needs=Holds("random draws"),
+            needs=Fact("random draws"),
         ),
     ] = 1
     prompt_text: Annotated[
@@ -228,6 +228,6 @@ class Objectives:
         Row(
             "Percentile that must meet the SLOs in a rate search.",
             default="the mean",
-            needs=Holds("rate search"),
+            needs=Fact("rate search"),
         ),
     ] = None

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.vocabulary.fields.conditions import (
     AllOf,
     AnyOf,
-    Differs,
+    AnySet,
     Equals,
-    Given,
-    Holds,
-    NotGiven,
-    Worded,
+    Fact,
+    NotEqual,
+    NotSet,
+    WithMessage,
     value_text,
 )
-from perfatlas.vocabulary.fields.questions import fields_asked
+from perfatlas.vocabulary.fields.questions import verb_fields
 from perfatlas.vocabulary.fields.signatures import is_required
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def default_text(field: Field) -> str:
         field: A field.
 
     Example:
-        >>> from perfatlas.vocabulary.fields import default_text, fields_asked
-        >>> asked = fields_asked("estimate")
+        >>> from perfatlas.vocabulary.fields import default_text, verb_fields
+        >>> asked = verb_fields("estimate")
         >>> default_text(asked["isl"]), default_text(asked["tp"])
         ('1024', 'the GPUs of one replica')
     """
@@ -56,8 +56,8 @@ def bounds_text(field: Field) -> str:
         field: A field.
 
     Example:
-        >>> from perfatlas.vocabulary.fields import bounds_text, fields_asked
-        >>> bounds_text(fields_asked("estimate")["clock_ratio"])
+        >>> from perfatlas.vocabulary.fields import bounds_text, verb_fields
+        >>> bounds_text(verb_fields("estimate")["clock_ratio"])
         '0.05 to 2'
     """
     if field.choices:
@@ -90,28 +90,28 @@ def needs_text(condition: Condition | None) -> str:
         condition: The condition of a row.
 
     Example:
-        >>> from perfatlas.vocabulary.fields import fields_asked, needs_text
-        >>> needs_text(fields_asked("kernel attention")["rope_dim"].row.needs)
+        >>> from perfatlas.vocabulary.fields import verb_fields, needs_text
+        >>> needs_text(verb_fields("kernel attention")["rope_dim"].row.needs)
         'kind = mla'
     """
     if condition is None:
         return ""
     match condition:
-        case Given():
+        case AnySet():
             text = " or ".join(condition.names)
-        case NotGiven():
+        case NotSet():
             text = f"no {condition.name}"
         case Equals():
             text = f"{condition.name} = {' or '.join(map(value_text, condition.wanted))}"
-        case Differs():
+        case NotEqual():
             text = f"{condition.name} other than {value_text(condition.value)}"
-        case Holds():
+        case Fact():
             text = FACTS.get(condition.fact, condition.fact)
         case AllOf():
             text = " and ".join(map(needs_text, condition.conditions))
         case AnyOf():
             text = " or ".join(map(needs_text, condition.conditions))
-        case Worded():
+        case WithMessage():
             text = needs_text(condition.condition)
         case _:
             raise TypeError(f"no text for {type(condition).__name__}")
@@ -131,7 +131,7 @@ def json_schema(question: str) -> dict[str, Any]:
         >>> json_schema("kernel gemm")["required"]
         ['system', 'm', 'n', 'k']
     """
-    fields = fields_asked(question)
+    fields = verb_fields(question)
     return {
         "$schema": SCHEMA,
         "title": f"perfatlas {question}",

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 Better = Literal["higher", "lower"]
 # "numbers" and "texts" are lists, "rows" a list of objects; an object has parts or members
-Holds = Literal["number", "count", "flag", "text", "numbers", "texts", "object", "rows"]
+ValueType = Literal["number", "count", "flag", "text", "numbers", "texts", "object", "rows"]
 # scaled: with an SI prefix; duration: in days, hours, minutes or seconds; share: in percent
 Shown = Literal["number", "scaled", "duration", "share", "money"]
 
@@ -63,7 +63,7 @@ class Metric:
     shown: Shown = "number"
     better: Better | None = None
     has_interval: bool = False
-    holds: Holds = "number"
+    holds: ValueType = "number"
     verbs: tuple[str, ...]
     statistics: tuple[str, ...] = STATISTICS
     statistics_of: tuple[str, ...] = ()

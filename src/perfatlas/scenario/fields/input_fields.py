@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
-from perfatlas.vocabulary.fields import named_elsewhere
+from perfatlas.vocabulary.fields import canonical_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ _KINDS: Final = {
 }
 
 
-class Asked(BaseModel):
+class InputFields(BaseModel):
     """Input fields of a verb; subclasses add groups of the table of fields."""
 
     model_config = ConfigDict(
@@ -73,7 +73,7 @@ def sentences(error: ValidationError, names: Sequence[str]) -> str:
     for problem in error.errors(include_url=False):
         name = ".".join(str(p) for p in problem["loc"])
         if problem["type"] == "extra_forbidden":
-            ours = named_elsewhere(name, names)
+            ours = canonical_name(name, names)
             hint = f"; perfatlas calls it {ours!r}" if ours else did_you_mean(name, names)
             parts.append(f"unknown field {name!r}{hint}")
         elif problem["type"] == "missing":
