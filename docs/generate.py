@@ -21,7 +21,7 @@ from perfatlas.vocabulary.fields import (
     annotation_of,
     bounds_text,
     default_text,
-    fields_asked,
+    verb_fields,
     needs_text,
 )
 
@@ -99,7 +99,7 @@ def _summary(value: object) -> str:
 def _declaration(name: str, verb: Callable[..., Any]) -> str:
     """Return a verb with its arguments, and a docstring that tells of each."""
     signature = inspect.signature(verb)
-    fields = fields_asked(signature.question)  # type: ignore[attr-defined]
+    fields = verb_fields(signature.question)  # type: ignore[attr-defined]
     arguments = [f"    {argument}," for argument in _arguments(signature)]
     head = (
         f"def {name}(\n    *,\n" + "\n".join(arguments) + f"\n) -> {signature.return_annotation}:"
@@ -159,7 +159,7 @@ def page() -> str:
     verbs: dict[tuple[str, str, str], list[str]] = {}
     rows: dict[tuple[str, str, str], Field] = {}
     for verb in QUESTIONS:
-        for name, field in fields_asked(verb).items():
+        for name, field in verb_fields(verb).items():
             key = (field.group.title, name, field.row.text)
             rows.setdefault(key, field)
             verbs.setdefault(key, []).append(verb)

@@ -103,7 +103,7 @@ def test_requests_of_a_file_are_simulated(
         (["--request-rate", "5", "--table", "x.csv"], 2, "belong together"),
         (["--request-rate", "abc"], 2, "request-rate"),
         (["--requests", "/no/such/file"], 3, "/no/such/file"),
-        ([], 3, "nothing arrives"),
+        ([], 3, "no traffic specified"),
     ],
 )
 def test_a_wrong_question_is_answered_with_what_is_wrong(
@@ -145,7 +145,7 @@ def test_what_is_of_one_seed_says_of_which(
     assert "over 3 seeds, 90 %" in said.out
     flat = " ".join(said.out.split())
     assert "seeds 7 to 9" in flat
-    assert "are of seed 7" in flat
+    assert "are for seed 7" in flat
     assert set(read_table(str(tmp_path / "r.csv")).cells("seed")) <= {7, "7"}
     page = (tmp_path / "p.html").read_text(encoding="utf-8")
     assert "The charts show the run of seed 7." in page
@@ -270,7 +270,7 @@ def test_kinds_of_replicas_are_told_side_by_side(capsys: pytest.CaptureFixture[s
         (["--replica-kinds", "[{"], 3, "replica_kinds is not JSON"),
         (["--replica-kinds", '[{"system": "h200_sxm"}, {"pp": 2}]'], 3, "kind 2 of replica_kinds"),
         (["--replica-kinds", KINDS, "--mode", "disaggregated"], 3, "mode = disaggregated"),
-        (["--replica-kinds", KINDS, "--dp", "2"], 3, "give dp in each kind"),
+        (["--replica-kinds", KINDS, "--dp", "2"], 3, "set dp in each kind"),
         (["--replica-kinds", KINDS, "--max-replicas", "4"], 5, "replicas of one kind"),
         (["--replica-kinds", ""], 2, "system"),
         ([], 2, "system"),

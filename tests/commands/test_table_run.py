@@ -296,4 +296,4 @@ def test_other_columns_and_other_errors_stay_as_they_are(tmp_path: Path) -> None
     assert main(["kernel", "gemm", *tables]) == 0
     missing, wrong = read_table(tmp_path / "out.csv").cells("error")
     assert missing == "system is required"
-    assert wrong == "m = 0: expected 1 or more"
+    assert wrong == "m = 0: must be at least 1"

@@ -65,7 +65,7 @@ def test_a_profile_without_a_key_names_it() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('step = "126 us"', 'step = "126 W"', "host: step = '126 W': 'W' is not a unit"),
+        ('step = "126 us"', 'step = "126 W"', "host: step = '126 W': 'W' is not a valid unit"),
         ('step = "126 us"', "step = 1", "host: step = 1: write it with a unit, as '126 us'"),
         ("overlapped = true", "overlap = true", "host: unknown key 'overlap'; did you mean"),
         ('rule = "total"', 'rule = "all"', "memory: rule = 'all' is not one of total, free"),

@@ -63,7 +63,7 @@ def test_values_are_read_in_si_units(reader: Reader[Any], value: object, found: 
         (SPEED, "6", " = '6' is outside 1 MB/s to 1 EB/s; is the unit right?"),
         (SPEED, 0, " = 0: expected a positive number"),
         (SPEED, [], " = a list of 0 items: expected a number, or text with a unit"),
-        (SPEED, "6 W", " = '6 W': 'W' is not a unit here"),
+        (SPEED, "6 W", " = '6 W': 'W' is not a valid unit"),
         (SPEED, "9" * 100, "is not a number"),
         (SPEED, 10**40, "is out of range"),
         (SHARE, "half", " = 'half': expected a number"),
@@ -75,7 +75,7 @@ def test_values_are_read_in_si_units(reader: Reader[Any], value: object, found: 
         (Whole(), 2.5, " = 2.5: expected a whole number"),
         (Whole(), True, " = True: expected a whole number"),
         (Whole(least=2), 1, " = 1: expected at least 2"),
-        (Duration(), 720, " = 720 has no unit of time"),
+        (Duration(), 720, " = 720 has no time unit"),
         (Text(), 3, " = 3: expected a short text"),
         (Text(empty=False), "", " = '': expected a short text"),
         (Text(), "a\x1b", "without line breaks and control characters"),
@@ -97,7 +97,7 @@ def test_all_that_is_wrong_with_a_table_is_told_at_once() -> None:
     first, *others = str(error.value).split("; also ")
     assert first == "a.toml: spares: unknown key 'kinds'; did you mean 'kind'?"
     assert others[0] == "name is missing: what it is called"
-    assert others[1].startswith("every = 3 has no unit of time")
+    assert others[1].startswith("every = 3 has no time unit")
     assert others[2] == "count = -1: expected a positive number or 0"
 
 
@@ -133,7 +133,7 @@ def test_a_value_has_a_source_of_its_own_or_that_of_its_table() -> None:
         ({"value": 1e9, "reff": "x"}, "unknown key 'reff'; did you mean 'ref'?"),
         ({"value": 1e9, "ref": " "}, "ref = ' ': expected text"),
         ({"value": 1e9}, "kind is missing: one of"),
-        ({"value": 1e9, "kind": "assumed"}, "ref is missing: say where the value can be read"),
+        ({"value": 1e9, "kind": "assumed"}, "ref is missing: name the document with the value"),
     ],
 )
 def test_a_value_without_a_usable_source_is_refused(raw: dict[str, object], said: str) -> None:

@@ -29,7 +29,7 @@ def test_fields_change_and_are_recorded() -> None:
 def test_a_name_is_found_without_its_form_factor(text: str, name: str) -> None:
     system = resolve_system(text)
     assert (system.name, system.device.name) == (name, name)
-    assert (f"system {text} is read as {name}" in system.notes) == (text.casefold() != name)
+    assert (f"system {text} resolved to {name}" in system.notes) == (text.casefold() != name)
     changed = resolve_system(f"{text}{{device.tdp=500W}}")
     assert (changed.device.name, changed.device.tdp_w) == (name, 500.0)
 

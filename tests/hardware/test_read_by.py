@@ -183,7 +183,7 @@ def test_a_change_goes_back_to_the_base(tmp_path: Path) -> None:
     ("question", "fields", "told"),
     [
         (perfatlas.estimate, {"model": LLAMA}, "device.tdp has no effect"),
-        (perfatlas.kernel_gemm, {"m": 64, "n": 512, "k": 512}, "no prediction reads it"),
+        (perfatlas.kernel_gemm, {"m": 64, "n": 512, "k": 512}, "no prediction uses it"),
         (perfatlas.collective, {"op": "all_reduce", "bytes": 2**20, "gpus": 8}, "device.tdp"),
     ],
 )

@@ -177,7 +177,7 @@ def test_too_large_a_file_is_not_parsed(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     with path.open("wb") as file:
         file.truncate(MAX_CONFIG_BYTES + 1)
-    with pytest.raises(InvalidSpecError, match="at most"):
+    with pytest.raises(InvalidSpecError, match="larger than the limit"):
         resolve_model(str(path))
 
 

@@ -33,7 +33,7 @@ def test_devices_are_named_in_the_order_they_are_preferred() -> None:
     devices = {"kin": 300e9, "small": 24e9, "larger_kin": 400e9, "other": 200e9, "last": 250e9}
     (sentence,) = (s for s in shortfall_advice(asked, devices=devices) if "GPU with at least" in s)
     assert sentence.endswith(
-        "of memory would do, such as kin (300 GB) or larger_kin (400 GB) or other (200 GB)."
+        "of memory would be enough, such as kin (300 GB) or larger_kin (400 GB) or other (200 GB)."
     )
 
 
@@ -79,7 +79,7 @@ def test_too_few_given_blocks_is_not_blamed_on_memory() -> None:
     asked = question(kv_blocks=1000)
     first, *changes = shortfall_advice(asked, devices=DEVICES)
     assert "64 sequences of 2560 tokens" in first
-    assert "holds 6 in whole blocks" in first
+    assert "holds 6, in whole blocks" in first
     assert any("batch = 6 per replica" in change for change in changes)
     assert not any("GPU with at least" in change for change in changes)
 

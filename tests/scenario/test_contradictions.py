@@ -27,9 +27,9 @@ REFUSED: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({**POOLS, "dp": 2}, ("dp = 2", "disaggregated", "decode_workers")),
     (
         {**POOLS, "decode_batch": 16, "concurrency": 8},
-        ("decode_batch = 16", "concurrency = 8", "decode_batch = 8 or less"),
+        ("decode_batch = 16", "concurrency = 8", "set decode_batch to at most 8"),
     ),
-    ({**POOLS, "decode_batch": 3, "decode_workers": 4, "concurrency": 10}, ("decode_batch = 2",)),
+    ({**POOLS, "decode_batch": 3, "decode_workers": 4, "concurrency": 10}, ("at most 2",)),
     ({**POOLS, "prefill_batch": 9, "concurrency": 8}, ("prefill_batch = 9", "concurrency = 8")),
     ({**POOLS, "decode_batch": 9, "max_num_seqs": 8}, ("max_num_seqs = 8", "batch of 9")),
     ({**BASE, "prefill_tp": 4}, ("prefill_tp = 4", "mode = static", "has no effect here")),

@@ -166,7 +166,7 @@ def test_a_rate_of_a_job_goes_with_its_gpus() -> None:
         ({"mtti_s": 3600, "failure_shape": 2.0}, "gpus is required"),
         ({"mtti_s": 0.001, "method": "simulate"}, "too many to simulate"),
         ({"mtti_s": float("nan")}, "mtti_s"),
-        ({"mtti": 3}, "here it is 'mtti_s'"),
+        ({"mtti": 3}, "perfatlas calls it 'mtti_s'"),
     ],
 )
 def test_a_wrong_question_names_value_and_next_step(fields: dict[str, object], said: str) -> None:
@@ -371,18 +371,21 @@ def test_a_simulated_job_that_never_gets_anything_done_ends_soon() -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"mtti_s": 1e-300}, "mtti_s = 1e-300: expected 1e-06 or more"),
-        ({"mtti_s": 1e13}, "mtti_s = 10000000000000.0: expected 1e+12 or less"),
+        ({"mtti_s": 1e-300}, "mtti_s = 1e-300: must be at least 1e-06"),
+        ({"mtti_s": 1e13}, "mtti_s = 10000000000000.0: must be at most 1e+12"),
         ({"mtti_s": "x"}, "mtti_s = 'x': expected seconds, or a time such as"),
         ({"mtti_s": True}, "mtti_s = True: expected a number, not true or false"),
-        ({"half_width": 1}, "half_width = 1: expected less than 1"),
-        ({"gpus": 1.5}, "gpus = 1.5: expected a whole number"),
+        ({"half_width": 1}, "half_width = 1: must be less than 1"),
+        ({"gpus": 1.5}, "gpus = 1.5: expected an integer"),
         ({"failure_rate": 5}, "failure_rate = 5: expected text"),
         ({"method": "yung"}, "young, daly, saxena, meta; did you mean 'young'?"),
         ({"fleet": "llama3", "what_if": "maybe"}, "what_if = 'maybe': expected true or false"),
-        ({"fleet": "llama3", "scheduling": 0}, "scheduling = 0: expected more than 0"),
-        ({"fleet": "l" * 5000}, "expected 4,096 characters at most"),
-        ({"fleet": "llama3", "more_spares": 10**9}, "more_spares = 1000000000: expected 1,000,000"),
+        ({"fleet": "llama3", "scheduling": 0}, "scheduling = 0: must be greater than 0"),
+        ({"fleet": "l" * 5000}, "must have at most 4,096 characters"),
+        (
+            {"fleet": "llama3", "more_spares": 10**9},
+            "more_spares = 1000000000: must be at most 1,000,000",
+        ),
     ],
 )
 def test_rules_are_told_in_the_words_of_people(fields: dict[str, object], said: str) -> None:

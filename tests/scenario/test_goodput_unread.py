@@ -50,7 +50,10 @@ phases = { load = "5 min" }
             {"gpus": 16, "failure_shape": 0.7, "repair_s": 60},
             "repair_s = 60 has .* spares is not set",
         ),
-        ({"model": MODEL}, "neither a write bandwidth nor a step for an MFU; set check"),
+        (
+            {"model": MODEL},
+            "neither a write bandwidth nor a step time for the MFU is set; set check",
+        ),
         ({"checkpoint_bytes": 5e12}, "no write bandwidth is set; set checkpoint_bytes_per_s"),
         ({"format": "fp8"}, "format = fp8 has no effect here: step_time_s is not set"),
         ({"failures_seen": 9, "mtti_s": None, "failure_rate": "rsc1_node", "gpus": 8}, "leave fai"),

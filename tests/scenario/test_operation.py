@@ -12,7 +12,7 @@ from perfatlas.files import write_table
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.report.text import reproduce_line
 from perfatlas.scenario.fields.operation import Operation
-from perfatlas.scenario.fields.row_input import given_rows
+from perfatlas.scenario.fields.row_input import input_rows
 from perfatlas.serving.config import Upkeep
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.verbs.simulate import SimulatedRun, simulate, traffic_page
@@ -75,7 +75,7 @@ def test_following_prefixes_finds_more_of_them_in_the_cache(tmp_path: Path) -> N
     assert rates["prefix_aware"] == pytest.approx((160 - 8) / 160 * 60 / 70, abs=0.02)
     assert rates["round_robin"] < rates["prefix_aware"] - 0.05
     said = found["prefix_aware"].evidence.assumptions
-    assert any("sglang-router 0.3.2" in text and "30 %" in text for text in said)
+    assert any("sglang-router 0.3.2" in text and "30%" in text for text in said)
 
 
 def test_thresholds_belong_to_their_routing() -> None:
@@ -121,8 +121,8 @@ def test_finding_7_requests_that_nobody_is_left_to_serve_are_no_saturation() -> 
     results = found.answer.results
     assert results["requests_unserved"] > 150
     assert results["saturated"] is False
-    assert not any("come faster" in text for text in found.answer.warnings)
-    assert any("no replica serves any more" in text for text in found.answer.warnings)
+    assert not any("exceeds the capacity" in text for text in found.answer.warnings)
+    assert any("no replica was in service any more" in text for text in found.answer.warnings)
     # traffic goes on without it: rates are over all of it
     arrivals = [value for value in found.per_request()["arrival_s"] if value is not None]
     assert results["makespan_s"] == pytest.approx(arrivals[-1] - arrivals[0], rel=1e-9)
@@ -138,12 +138,12 @@ def test_finding_7_a_queue_that_lost_capacity_lets_grow_names_it() -> None:
     assert whole.results["saturated"] is False
     half = simulate(**asked, replica_events=[{"replica": 1, "fails_at_s": 5.0}]).answer
     assert half.results["saturated"] is True
-    out = f"{1 - half.results['replica_availability']:.0%} of their time"
-    (said,) = [text for text in half.warnings if "come faster" in text]
-    assert "than the replicas that are left serve them" in said
+    out = f"{1 - half.results['replica_availability']:.0%} of the time"
+    (said,) = [text for text in half.warnings if "exceeds the capacity" in text]
+    assert "of available replicas" in said
     assert out in said
     few = simulate(**{**asked, "dp": 1}).answer
-    (said,) = [text for text in few.warnings if "come faster" in text]
+    (said,) = [text for text in few.warnings if "exceeds the capacity" in text]
     assert "left" not in said
 
 
@@ -157,7 +157,7 @@ def test_finding_7_no_replica_is_there_for_more_than_all_of_the_time() -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"dp": 10**9}, "dp = 1,000,000,000: a simulation holds 100,000 schedulers"),
+        ({"dp": 10**9}, "dp = 1,000,000,000: a simulation supports at most 100,000 schedulers"),
         ({"max_replicas": 10**9, "autoscale_target": 4}, "set max_replicas to 100,000 or fewer"),
         (
             {"mode": "disaggregated", "prefill_workers": 10**9},
@@ -165,8 +165,8 @@ def test_finding_7_no_replica_is_there_for_more_than_all_of_the_time() -> None:
         ),
         ({"mode": "disaggregated", "decode_workers": 10**9}, "decode_workers = 1,000,000,000"),
         ({"replica_kinds": [{"system": "h200_sxm", "dp": 10**9}]}, "kind 1 .h200_sxm.: dp = 1,000"),
-        ({"dp": 10**12}, "expected 1,000,000,000 or less"),
-        ({"concurrency": 10**12, "request_rate": None}, "expected 1,000,000,000 or less"),
+        ({"dp": 10**12}, "must be at most 1,000,000,000"),
+        ({"concurrency": 10**12, "request_rate": None}, "must be at most 1,000,000,000"),
     ],
 )
 def test_finding_5_more_engines_than_a_simulation_holds_are_refused(
@@ -187,7 +187,7 @@ def test_finding_6_the_rule_of_equal_loads_is_said() -> None:
     asked = {**STEADY, "num_requests": 10, "dp": 2}
     for routing in ("least_loaded", "prefix_aware"):
         said = simulate(**asked, routing=routing).answer.evidence.assumptions
-        assert any("of equals" in text and "next in turn" in text for text in said), routing
+        assert any("ties in round-robin order" in text for text in said), routing
 
 
 def test_events_come_from_files_lists_and_text(tmp_path: Path) -> None:
@@ -208,23 +208,23 @@ def test_events_come_from_files_lists_and_text(tmp_path: Path) -> None:
     ("events", "said"),
     [
         ('[{"replica": 7, "fails_at_s": 1}]', "replica 7: there are 4, counted from 0 to 3"),
-        ('[{"replica": 1, "fails_at_s": 9, "back_at_s": 5}]', "fails at 9 s and is back at 5 s"),
-        ('[{"replica": 1, "fails_at_s": 9, "down_for_s": 0}]', "back later than it fails"),
+        ('[{"replica": 1, "fails_at_s": 9, "back_at_s": 5}]', "fails at 9 s and returns at 5 s"),
+        ('[{"replica": 1, "fails_at_s": 9, "down_for_s": 0}]', "return later than it fails"),
         (
             '[{"replica": 1, "fails_at_s": 9, "down_for_s": 1, "back_at_s": 11}]',
-            "give one of the two",
+            "set one of the two",
         ),
         ('[{"replica": 1, "fails_at_s": 1e300}]', "fails_at_s = 1e[+]300"),
         (
             '[{"replica": 1, "fails_at_s": 4e6, "down_for_s": 4e6}]',
-            "fails at 4e[+]06 s and is back at 8e[+]06 s; a simulation ends by 5e[+]06 s",
+            "fails at 4e[+]06 s and returns at 8e[+]06 s, after the longest simulation",
         ),
         ('[{"replica": 1}]', "event 1 of replica_events: fails_at_s is required"),
         ('[{"replica": 1, "fails_at_s": 1, "kind": "melt"}]', "kind = 'melt'"),
         ('[{"replica": 1, "fail_at_s": 1}]', "did you mean"),
         ("[{", "replica_events is not JSON"),
         ("nowhere.csv", "cannot read table 'nowhere.csv'"),
-        (7, "give a file, or a list"),
+        (7, "expected a file, or a list"),
     ],
 )
 def test_events_that_contradict_are_refused(events: object, said: str) -> None:
@@ -256,12 +256,12 @@ def test_an_autoscaler_follows_the_load_and_says_what_it_used() -> None:
     ("asked", "said"),
     [
         ({"autoscale_target": 4}, "autoscale_target = 4 .* max_replicas is not set"),
-        ({"max_replicas": 4}, "give autoscale_target"),
+        ({"max_replicas": 4}, "set autoscale_target"),
         (
             {"max_replicas": 2, "min_replicas": 3, "autoscale_target": 4},
-            "min_replicas = 3, dp = 3 at the start, max_replicas = 2",
+            "min_replicas = 3, dp = 3 initially, max_replicas = 2",
         ),
-        ({"max_replicas": 4, "dp": 5, "autoscale_target": 4}, "dp = 5 at the start"),
+        ({"max_replicas": 4, "dp": 5, "autoscale_target": 4}, "dp = 5 initially"),
         ({"on_failure": "lost"}, "on_failure = lost .* replica_events is not set"),
         ({"max_replicas": 4, "autoscale_target": -1}, "autoscale_target = -1"),
         ({"max_replicas": 4, "autoscale_target": 4, "start_up_s": -1}, "start_up_s = -1"),
@@ -297,4 +297,4 @@ def test_the_page_shows_replicas_where_their_number_varies() -> None:
 
 def test_json_that_is_nested_too_deeply_is_refused() -> None:
     with pytest.raises(InvalidSpecError, match="replica_events is JSON nested too deeply"):
-        given_rows("[" * 100_000, "replica_events", "a list of events", 10)
+        input_rows("[" * 100_000, "replica_events", "a list of events", 10)

@@ -10,7 +10,7 @@ import pytest
 
 from perfatlas.engines import resolve_engine
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
-from perfatlas.scenario.deployments import arriving, run_traffic, service
+from perfatlas.scenario.deployments import resolve_traffic, run_traffic, service
 from perfatlas.serving.closed_form.pools import FIRST_TOKEN, cache_link_s
 from perfatlas.serving.config import Control
 from perfatlas.serving.requests import TICKS_PER_SECOND
@@ -122,7 +122,7 @@ def test_a_batch_of_a_worker_is_a_limit_of_its_schedulers() -> None:
     assert tight["makespan_s"] > 2 * free["makespan_s"]
     ranks = {"model": "Qwen/Qwen3-30B-A3B", "decode_attention_dp": 2, "decode_ep": 2}
     traffic, scenario = split_fields({**SMALL, **asked, **ranks, "decode_batch": 5})
-    ready = service(scenario, traffic, arriving(traffic, scenario))
+    ready = service(scenario, traffic, resolve_traffic(traffic, scenario))
     assert ready.decoding.limits.max_num_seqs == 3  # 5 over two ranks
     assert ready.decoding.replicas.ranks == 2
 
@@ -287,7 +287,7 @@ def test_finding_4_a_link_knows_the_cache_of_every_length(model: str) -> None:
     traffic, scenario = split_fields(
         {**SMALL, "model": model, "request_rate": 1, "tp": 8, "engine": "sglang"}
     )
-    ready = service(scenario, traffic, arriving(traffic, scenario))
+    ready = service(scenario, traffic, resolve_traffic(traffic, scenario))
     lengths = np.array([0, 1, 2, 127, 128, 129, 1023, 1024, 1025, 4096, 4097, 100_000])
     for pool, link in zip(ready.pools, ready.handover.links, strict=True):
         exact_s = cache_link_s(pool.question, lengths.astype(np.float64))
@@ -314,7 +314,7 @@ def test_pools_of_different_systems_keep_their_own_limits() -> None:
     traffic, scenario = split_fields(
         {**SMALL, "request_rate": 5, "prefill_system": "a100_sxm", "decode_system": "h200_sxm"}
     )
-    came = arriving(traffic, scenario)
+    came = resolve_traffic(traffic, scenario)
     ready = service(scenario, traffic, came)
     tokens = [pool.limits.max_num_batched_tokens for pool in ready.pools]
     assert tokens == [2048, 8192]

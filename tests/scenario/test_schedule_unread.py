@@ -10,7 +10,7 @@ import pytest
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.schedule import fleet_schedule
 from perfatlas.verbs.schedule.question import Schedule
-from perfatlas.vocabulary.fields import fields_asked
+from perfatlas.vocabulary.fields import verb_fields
 
 DRAWN: dict[str, Any] = {"num_jobs": 60, "load": 0.7, "nodes": 8}
 FAILING: dict[str, Any] = {"node_mtbf_s": 5e5, "repair_s": 600.0}
@@ -83,7 +83,7 @@ def test_an_option_that_nothing_reads_is_refused_by_name(
 
 
 def test_each_field_that_needs_another_is_tried_here() -> None:
-    fields = fields_asked("fleet schedule")
+    fields = verb_fields("fleet schedule")
     assert {name for name, field in fields.items() if field.row.needs} == {
         *(name for _, name, _ in UNREAD),
         "node_mtbf_s",  # beside fleet, a contradiction

@@ -76,7 +76,7 @@ def test_what_is_of_one_seed_says_so_in_evidence_and_series() -> None:
     answer = answer_of(request_rate=20, seed=7, num_seeds=3)
     said = " ".join(answer.evidence.assumptions)
     assert "seeds 7 to 9" in said
-    assert "are of seed 7" in said
+    assert "are for seed 7" in said
     assert answer.results["series"]["seed"] == 7
     one = answer_of(request_rate=20, seed=7)
     assert "seed 7;" in " ".join(one.evidence.assumptions)
@@ -128,13 +128,13 @@ def test_one_of_a_thing_is_said_in_the_singular() -> None:
     rejected = answer_of(concurrency=1, num_requests=1, kv_blocks=2)
     assert "1 request was rejected" in " ".join(rejected.warnings)
     drafted = answer_of(request_rate=5, speculative_depth=1, speculative_acceptance=0.7)
-    assert "verifies 1 draft, each accepted with a chance of 0.7" in " ".join(
+    assert "verifies 1 draft, each accepted with probability 0.7" in " ".join(
         drafted.evidence.assumptions
     )
     out = [{"replica": 0, "fails_at_s": 1}]
     failing = answer_of(request_rate=20, dp=2, replica_events=out, on_failure="lost")
     assert "1 event of replicas:" in " ".join(failing.evidence.assumptions)
-    assert "lost with replicas that failed; what is lost" in " ".join(failing.warnings)
+    assert "lost when replicas failed; they meet no SLO" in " ".join(failing.warnings)
 
 
 def test_requests_rejected_for_the_blocks_of_drafts_say_so() -> None:
@@ -145,8 +145,8 @@ def test_requests_rejected_for_the_blocks_of_drafts_say_so() -> None:
     assert not drafted.results["saturated"]  # those that are rejected do not wait
     assert drafted.results["requests_rejected"] == 60
     (said,) = drafted.warnings
-    assert "60 requests were rejected: the cache (544 tokens)" in said
-    assert "the 6 tokens that speculative decoding needs" in said
+    assert "60 requests were rejected: the KV cache (544 tokens)" in said
+    assert "plus 6 tokens for speculative decoding" in said
     plain = answer_of(request_rate=5, kv_blocks=33)
     assert "speculative" not in " ".join(plain.warnings)
 
@@ -156,7 +156,7 @@ def test_requests_rejected_for_a_step_too_small_for_their_prompt_say_so() -> Non
         request_rate=5, engine="trtllm", isl=3000, max_num_batched_tokens=2048, num_requests=4
     )
     (said,) = answer.warnings
-    assert "4 requests were rejected: the prompt is longer than the 2,048 tokens of a step" in said
+    assert "4 requests were rejected: the prompt exceeds the 2,048 tokens of a step" in said
 
 
 def test_times_out_of_service_are_those_asked_for() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from perfatlas.cli import main
 from perfatlas.vocabulary.metrics import LOW, METRICS, Metric, find_metric, stem_of
-from tests.vocabulary.asked import ASKED, INTERRUPTED, MODEL, answered, with_files
+from tests.vocabulary.questions import ASKED, INTERRUPTED, MODEL, answered, with_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import perfatlas
 from perfatlas.answer import Answer, AnsweredRun
-from tests.vocabulary.asked import ASKED, MODEL, with_files
+from tests.vocabulary.questions import ASKED, MODEL, with_files
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.vocabulary.asked import ASKED, ESTIMATES, SIMULATIONS, Asked, answered, with_files
+from tests.vocabulary.questions import ASKED, ESTIMATES, SIMULATIONS, Question, answered, with_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +29,7 @@ def test_an_answered_scenario_of_files_gives_the_same_answer(name: str, tmp_path
     assert ("seed" in scenario) == (name != "trace")
 
 
-def _ask_again(asked: Asked, answer: Answer) -> dict[str, Any]:
+def _ask_again(asked: Question, answer: Answer) -> dict[str, Any]:
     """Return the scenario of an answer that is the same when its scenario is asked."""
     first = answer.to_dict()
     scenario: dict[str, Any] = first["scenario"]

@@ -1,7 +1,7 @@
 from .from_fields import (
-    asks as asks,
     flags_of as flags_of,
     set_flags as set_flags,
+    takes_fields as takes_fields,
 )
 from .output import (
     MANY as MANY,

@@ -11,9 +11,9 @@ from perfatlas.vocabulary.fields import fields_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
-    from perfatlas.scenario.fields import Asked
+    from perfatlas.scenario.fields import InputFields
 
-Asking = TypeVar("Asking", bound="Asked")
+Asking = TypeVar("Asking", bound="InputFields")
 
 
 class Answered(NamedTuple):
@@ -75,11 +75,11 @@ def _error(problem: PerfatlasError) -> dict[str, Any]:
     return {"error_code": problem.error_code, "error": str(problem)}
 
 
-def _words(asked: Asked) -> tuple[Any, ...]:
+def _words(asked: InputFields) -> tuple[Any, ...]:
     """Return all of a question that is no number."""
     return tuple(getattr(asked, name) for name in _names_of_words(type(asked)))
 
 
 @cache
-def _names_of_words(schema: type[Asked]) -> tuple[str, ...]:
+def _names_of_words(schema: type[InputFields]) -> tuple[str, ...]:
     return tuple(name for name, field in fields_of(schema).items() if field.number is None)

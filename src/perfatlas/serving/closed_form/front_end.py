@@ -39,7 +39,7 @@ def client_side(question: Candidates) -> ClientSide:
     )
 
 
-def said_of_client(question: Candidates) -> str:
+def client_note(question: Candidates) -> str:
     """Return how much of TTFT lies outside the engine's steps, as the end of a sentence.
 
     Args:
