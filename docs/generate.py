@@ -236,7 +236,7 @@ def metrics_page() -> str:
 
 
 def _metric_cells(metric: Metric, verbs: tuple[str, ...]) -> str:
-    form = metric.holds
+    form: str = metric.holds
     if metric.statistics_of:
         only = "" if metric.statistics_of == verbs else f" ({', '.join(metric.statistics_of)})"
         form = f"statistics{only}"

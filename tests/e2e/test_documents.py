@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from perfatlas.cli import main
+from perfatlas.cli.app import app
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import ModuleType
+
+    from cyclopts import App
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,7 +34,25 @@ PRINTED: dict[str, str | None] = {}  # of commands that several documents quote
 LINK: Final = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 FENCED: Final = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 HEADING: Final = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
+OPTION: Final = re.compile(r"(?<![\w-])--[a-z](?:[a-z0-9-]*[a-z0-9])?(?![a-z0-9-])")
 ENTRANCE: Final = ROOT / "docs" / "index.md"
+# Of other tools, and of our benchmarks.
+FOREIGN: Final = frozenset(
+    {
+        "--aic-python",
+        "--append-result",
+        "--detail",
+        "--dynamo-python",
+        "--llm-python",
+        "--output-file",
+        "--report",
+        "--save-detailed",
+        "--save-result",
+        "--scheduler-recv-interval",
+        "--simpy-python",
+        "--streaming",
+    }
+)
 
 
 @pytest.mark.parametrize("path", QUOTED, ids=lambda path: path.relative_to(ROOT).as_posix())
@@ -113,3 +135,21 @@ def test_anchors_are_those_of_github(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# A title, 90% of it\n## `code` [link](x.md)\n## Same\n## Same\n", "utf-8")
     assert _anchors(page) == {"a-title-90-of-it", "code-link", "same", "same-1"}
+
+
+def _commands(tree: App, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    yield words
+    for name in tree:
+        if not name.startswith("-"):
+            yield from _commands(tree[name], (*words, name))
+
+
+def test_every_option_that_a_document_names_exists(capsys: pytest.CaptureFixture[str]) -> None:
+    known = set(FOREIGN)
+    for words in _commands(app):
+        assert main([*words, "--help"]) == 0
+        known |= set(OPTION.findall(capsys.readouterr().out))
+    for path in REFRESH.documents():
+        text = REFRESH.BLOCK.sub(lambda block: block[2], path.read_text("utf-8"))
+        unknown = set(OPTION.findall(text)) - known
+        assert not unknown, f"{path.name} names options that do not exist: {sorted(unknown)}"
