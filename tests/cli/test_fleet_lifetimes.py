@@ -56,7 +56,7 @@ def test_laws_and_the_curve_of_a_table_by_hand(
     assert found["file"]["ignored"] == {"header": 1, "batch is not old": 1}
 
 
-def test_every_form_of_a_table_tells_the_same(
+def test_all_table_formats_give_equal_results(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "u.csv").write_text(TEXT, "utf-8")
@@ -97,7 +97,7 @@ def test_units_seen_late_are_no_evidence_of_the_time_before(
         ([*COLUMNS[:2], "--failed", "batch", "--time-unit", "y"], 3, "line 2, column 'batch'"),
     ],
 )
-def test_a_wrong_question_names_its_place(
+def test_input_errors_name_their_location(
     units: Path, capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
 ) -> None:
     assert main([*FIT, str(units), *words]) == code
@@ -168,7 +168,7 @@ def test_the_law_in_the_fleet_is_the_law_fitted(
         assert ends == sorted(ends)
 
 
-def test_a_fleet_of_lifetimes_says_what_it_rests_on_and_runs(
+def test_a_lifetime_fleet_has_evidence_and_runs(
     units: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = units.with_name("fleet.toml")
@@ -202,7 +202,7 @@ def test_a_fleet_of_lifetimes_says_what_it_rests_on_and_runs(
         ([*FLEET, "--output", "no/f.toml"], 3, "no"),
     ],
 )
-def test_what_a_fleet_lacks_is_asked_for(
+def test_missing_fleet_facts_are_requested(
     units: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

@@ -39,7 +39,7 @@ def _json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
     return answer
 
 
-def test_the_text_tells_jobs_waits_gpu_time_classes_and_how_to_ask_again(
+def test_the_text_has_jobs_waits_gpu_time_classes_and_command(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     words = ["--jobs", "jobs.csv", "--nodes", "2", "--compare", "backfill=none,easy"]
@@ -73,7 +73,7 @@ def test_completed_jobs_are_seen_beside_responses_in_a_narrow_terminal(
     assert "useful" in heads
 
 
-def test_one_job_is_told_in_the_singular_and_in_line(
+def test_one_job_is_printed_in_the_singular(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "jobs.csv").write_text("submit_s,run_s,gpus\n0,9,8\n", "utf-8")
@@ -102,7 +102,7 @@ def test_json_is_the_envelope_and_its_buckets_sum_to_one(
     assert results["failures"] > 0
 
 
-def test_flags_scenario_files_and_tables_say_the_same(
+def test_flags_scenario_files_and_tables_agree(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flags = ["--jobs", "jobs.csv", "--nodes", "2", "--order", "fair_share"]
@@ -190,7 +190,7 @@ def test_accounting_is_scheduled_run_by_run(
         ([*DRAWN, "--max-job-gpus", "512"], 4, "max_job_gpus says how large"),
     ],
 )
-def test_wrong_words_end_with_their_exit_code_and_a_way_out(
+def test_invalid_arguments_have_their_exit_code_and_a_remedy(
     capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
 ) -> None:
     assert main(["fleet", "schedule", *words]) == code
@@ -199,7 +199,7 @@ def test_wrong_words_end_with_their_exit_code_and_a_way_out(
     assert "defect" not in err
 
 
-def test_cells_that_ask_for_nothing_are_no_options_of_a_row(
+def test_default_cells_are_no_options_of_a_row(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # Defaults and empty cells are fine in every row; the last asks for a depth that none reads.
@@ -220,7 +220,7 @@ def test_cells_that_ask_for_nothing_are_no_options_of_a_row(
     assert table.cells("unfinished_share")[:3] == [0.0] * 3
 
 
-def test_a_compressed_trace_is_read_and_a_cut_one_is_named(
+def test_compressed_traces_are_read_and_truncated_ones_refused(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--nodes", "2", "--json"]
@@ -257,7 +257,7 @@ def test_a_comparison_is_no_table(folder: Path, capsys: pytest.CaptureFixture[st
     assert "--compare is of one schedule" in capsys.readouterr().err
 
 
-def test_ctrl_c_keeps_what_was_simulated() -> None:
+def test_ctrl_c_keeps_partial_results() -> None:
     # the signal comes from a thread, some time in the thousands of compiled calls after the third
     words = ["--num-jobs", "20000", "--load", "3", "--nodes", "256"]
     words += ["--backfill", "conservative", "--depth", "100", "--json"]

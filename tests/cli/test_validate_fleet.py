@@ -79,7 +79,7 @@ def test_a_point_far_off_fails_the_gate(
 
 
 @pytest.mark.usefixtures("quick")
-def test_figures_of_another_file_need_a_rule_or_a_reason(
+def test_new_figures_need_a_rule_or_a_reason(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert main(["validate", "fleet", "--figures", str(tmp_path / "none.csv")]) == 3

@@ -16,7 +16,7 @@ VERB = ["validate", "serving"]
 ON = ["--system", "h200_sxm"]
 
 
-def test_text_shows_every_run_and_how_to_ask_it_again(
+def test_text_shows_every_run_and_its_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
@@ -114,7 +114,7 @@ def test_public_runs_fit_a_terminal_and_one_envelope(
     assert len(results["missing"]) == 3  # two recorded runs and the benchmarks
 
 
-def test_a_page_is_of_the_public_runs_alone(
+def test_a_page_needs_the_public_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "page.md"

@@ -44,7 +44,7 @@ def test_rows_keep_what_they_had_and_gain_answers(tmp_path: Path) -> None:
     assert (summary["rows"], summary["answered"], summary["failed"]) == (2, 2, 0)
 
 
-def test_a_row_without_answer_says_why_and_stops_nobody(tmp_path: Path) -> None:
+def test_a_row_without_answer_has_an_error_and_others_continue(tmp_path: Path) -> None:
     output = flags(tmp_path, "in.jsonl", "out.jsonl", '{"batch": "x"}\n{"batch": 2}\n')
     summary = answer_table(doubled, output, asked={}, names=["batch"], first="doubled")
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
@@ -92,7 +92,7 @@ VERBS = [
 
 
 @pytest.mark.parametrize(("verb", "text"), VERBS)
-def test_every_verb_answers_its_answers_as_it_answered_the_questions(
+def test_answered_tables_can_be_answered_again_by_every_verb(
     tmp_path: Path, verb: list[str], text: str
 ) -> None:
     first, second, third = (tmp_path / f"{number}.csv" for number in range(3))
@@ -158,7 +158,7 @@ def test_verbs_of_one_operator_answer_row_by_row(tmp_path: Path) -> None:
     assert summary["failed"] == 1
 
 
-def test_a_cell_that_is_asked_and_answered_stays_as_it_was(tmp_path: Path) -> None:
+def test_input_cells_are_never_overwritten(tmp_path: Path) -> None:
     text = "nodes,node_mtbf_s,repair_s,target,spares\n72,1e6,1e4,0.99,\n72,1e6,1e4,,007\n"
     output = flags(tmp_path, "in.csv", "out.csv", text)
     words = ["--table", str(output.table), "--output", str(output.output)]
@@ -268,7 +268,7 @@ def test_a_misspelt_column_is_named_where_its_field_is_missing(
         (["fleet", "schedule"], "node", "nodes"),
     ],
 )
-def test_a_column_that_is_nearly_a_question_is_refused_before_anything_is_answered(
+def test_nearly_matching_columns_are_refused_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: list[str], column: str, meant: str
 ) -> None:
     source, target = tmp_path / "in.csv", tmp_path / "out.csv"
@@ -279,7 +279,7 @@ def test_a_column_that_is_nearly_a_question_is_refused_before_anything_is_answer
     assert not target.exists()
 
 
-def test_labels_pass_and_so_does_a_near_name_beside_the_question(tmp_path: Path) -> None:
+def test_labels_and_near_names_beside_the_field_pass(tmp_path: Path) -> None:
     labels = ["name", "note", "id", "team", "speed", "model_name", "gpu_type", "tps", "measured_s"]
     line = ",".join([*labels, "gpu", "gpus", "persistent_cv"])
     (tmp_path / "in.csv").write_text(f"{line}\n{'x,' * (len(labels) + 1)}720,0.001\n")
