@@ -156,12 +156,12 @@ def test_the_report_of_a_fitted_fleet_is_json_too(
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["import", "x.log"], 2, "--format and --output missing"),
+        (["import", "x.log"], 2, "missing --format and --output"),
         (["import", "--format", "xid", "/no/x.log", "--output", "h.csv"], 3, "/no/x.log"),
         (["import", "--format", "xyz", "x.log", "--output", "h.csv"], 2, "format"),
         (["fit", "/no/h.csv"], 3, "/no/h.csv"),
         (["report", "/no/f.toml", "-o", "p.html"], 3, "/no/f.toml"),
-        (["report", "llama3"], 2, "--output missing"),
+        (["report", "llama3"], 2, "missing --output"),
     ],
 )
 def test_invalid_arguments_have_their_exit_code(

@@ -84,9 +84,9 @@ def test_units_seen_late_are_no_evidence_of_the_time_before(
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (COLUMNS, 2, "--time-unit missing"),
+        (COLUMNS, 2, "missing --time-unit"),
         ([*COLUMNS, "--time-unit", "years"], 2, "time-unit"),
-        (["--failed", "dead", "--time-unit", "y"], 2, "--age missing"),
+        (["--failed", "dead", "--time-unit", "y"], 2, "missing --age"),
         ([*COLUMNS, "--time-unit", "y", "--nodes", "8"], 2, "leave --nodes out"),
         ([*COLUMNS, "--time-unit", "y", "--law", "bathtub"], 2, "law"),
         ([*COLUMNS, "--time-unit", "y", "--where", "old"], 3, "such as batch=old"),
@@ -192,7 +192,7 @@ def test_a_lifetime_fleet_has_evidence_and_runs(
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["--output", "f.toml"], 2, "--component and --nodes and --repair-s missing"),
+        (["--output", "f.toml"], 2, "missing --component and --nodes and --repair-s"),
         (FLEET[:4], 2, "without --output no fleet is written: leave --nodes, --component out"),
         ([*FLEET, "--output", "f.toml", "--start", "2026-01-01"], 2, "leave --start out"),
         ([*FLEET[2:], "--output", "f.toml", "--component", "nic"], 3, "--units nic=NUMBER"),

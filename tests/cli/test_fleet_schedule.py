@@ -163,8 +163,8 @@ def test_accounting_is_scheduled_run_by_run(
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ([], 2, "--jobs or --num-jobs and --nodes missing; for example: perfatlas fleet schedule"),
-        (["--jobs", "jobs.csv"], 2, "--nodes missing"),
+        ([], 2, "missing --jobs or --num-jobs and --nodes; for example: perfatlas fleet schedule"),
+        (["--jobs", "jobs.csv"], 2, "missing --nodes"),
         (["--jobs", "no.csv", "--nodes", "2"], 3, "no.csv"),
         (["--jobs", ".", "--nodes", "2"], 3, "table format"),
         (["--jobs", ".", "--job-format", "helios", "--nodes", "2"], 3, "Is a directory"),
@@ -172,7 +172,7 @@ def test_accounting_is_scheduled_run_by_run(
         (["--jobs", "jobs.csv", "--job-format", "acme", "--nodes", "2"], 3, "lacks the columns"),
         (["--jobs", "jobs.csv", "--job-format", "phily", "--nodes", "2"], 2, "philly"),
         (["--jobs", "jobs.csv", "--nodes", "1"], 4, "a cluster has 1 node"),
-        (["--jobs", "jobs.csv", "--nodes", "1.5"], 2, "whole number"),
+        (["--jobs", "jobs.csv", "--nodes", "1.5"], 2, "integer"),
         (["--jobs", "jobs.csv", "--nodes", "99999999999"], 3, "nodes = 99999999999"),
         (["--jobs", "jobs.csv", "--nodes", "2", "--until-s", "nan"], 3, "until_s = nan"),
         (["--jobs", "jobs.csv", "--nodes", "2", "--until-s", "1e300"], 3, "until_s"),
@@ -181,7 +181,7 @@ def test_accounting_is_scheduled_run_by_run(
         (["--jobs", "jobs.csv", "--nodes", "2", "--per-job", "o.txt"], 3, ".txt"),
         (["--jobs", "jobs.csv", "--nodes", "2", "--html", "no/o.html"], 3, "does not exist"),
         (["--jobs", "jobs.csv", "--nodes", "2", "--preemption", "cancel"], 3, "order"),
-        (["--jobs", "jobs.csv", "--nodes", "2", "--table", "t.csv"], 2, "belong together"),
+        (["--jobs", "jobs.csv", "--nodes", "2", "--table", "t.csv"], 2, "must be used together"),
         ([*DRAWN, "--depth", "0"], 3, "depth = 0"),
         ([*DRAWN, "--node-mtbf-s", "1e-3", "--repair-s", "0"], 3, "fails about"),
         ([*DRAWN, "--backfil", "none"], 2, "--backfill"),
@@ -254,7 +254,7 @@ def test_a_comparison_is_no_table(folder: Path, capsys: pytest.CaptureFixture[st
     (folder / "t.csv").write_text("nodes\n2\n", "utf-8")
     words = ["--table", "t.csv", "--output", "o.csv", "--compare", "backfill=none,easy"]
     assert main(["fleet", "schedule", "--jobs", "jobs.csv", *words]) == 2
-    assert "--compare is of one schedule" in capsys.readouterr().err
+    assert "--compare cannot be combined with --table" in capsys.readouterr().err
 
 
 def test_ctrl_c_keeps_partial_results() -> None:

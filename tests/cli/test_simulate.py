@@ -96,13 +96,13 @@ def test_requests_of_a_file_are_simulated(
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["--request-rate", "5", "--trace-from-s", "2"], 2, "there is no --trace"),
+        (["--request-rate", "5", "--trace-from-s", "2"], 2, "has no effect without --trace"),
         (["--request-rate", "5", "--trace-for-s", "2"], 2, "leave --trace-for-s out"),
         (["--request-rate", "5", "--trace", "x.json", "--trace-for-s", "-2"], 2, "0 or more"),
         (["--request-rate", "5", "--mixed-chunk"], 3, "applies only to the scheduler of SGLang"),
         (["--request-rate", "5", "--slo-percentile", "95"], 3, "slo_percentile = 95"),
         (["--request-rate", "5", "--request-format", "azure"], 3, "request_format = azure"),
-        (["--request-rate", "5", "--table", "x.csv"], 2, "belong together"),
+        (["--request-rate", "5", "--table", "x.csv"], 2, "must be used together"),
         (["--request-rate", "abc"], 2, "request-rate"),
         (["--requests", "/no/such/file"], 3, "/no/such/file"),
         ([], 3, "no traffic specified"),
@@ -271,7 +271,7 @@ def test_kinds_of_replicas_are_printed_side_by_side(capsys: pytest.CaptureFixtur
         (["--replica-kinds", '[{"system": "h200_sxm"}, {"pp": 2}]'], 3, "kind 2 of replica_kinds"),
         (["--replica-kinds", KINDS, "--mode", "disaggregated"], 3, "mode = disaggregated"),
         (["--replica-kinds", KINDS, "--dp", "2"], 3, "set dp in each kind"),
-        (["--replica-kinds", KINDS, "--max-replicas", "4"], 5, "replicas of one kind"),
+        (["--replica-kinds", KINDS, "--max-replicas", "4"], 5, "several kinds of replicas"),
         (["--replica-kinds", ""], 2, "system"),
         ([], 2, "system"),
     ],
@@ -331,7 +331,7 @@ def test_ctrl_c_with_seeds_keeps_completed_runs(
     assert answer["results"]["interrupted"] is True
     assert answer["results"]["requests_completed"] == 30
     assert ("ttft_s_low" in answer["results"]) == (call > 1)
-    assert "results are of seed 0 alone" in " ".join(answer["evidence"]["assumptions"])
+    assert "results are for seed 0 only" in " ".join(answer["evidence"]["assumptions"])
 
 
 def test_files_are_written_if_stdout_is_closed(
@@ -380,7 +380,7 @@ def test_slow_compilation_is_reported_with_its_duration(
             told = capsys.readouterr().err
     told += capsys.readouterr().err
     assert re.fullmatch(
-        r"perfatlas: compiling the simulator, once; later runs start at once"
+        r"perfatlas: compiling the simulator \(once; later runs start immediately\)"
         r" \(took \d+\.\d s\)\n",
         told,
     )

@@ -24,7 +24,7 @@ def test_text_shows_every_run_and_its_command(
     path = write(tmp_path, *runs, vllm(completed=0))
     assert main([*VERB, *ON, "--results", str(path)]) == 0
     out = capsys.readouterr().out
-    for said in ("TPOT (measured: mean TPOT)", "result.json:2", "speed of light", "not compared"):
+    for said in ("TPOT (measured: mean TPOT)", "result.json:2", "roofline", "not compared"):
         assert said in out
     assert "perfatlas estimate --model meta-llama/Llama-3.1-8B --engine vllm" in out
 
@@ -54,7 +54,7 @@ def test_flags_are_those_of_estimate(tmp_path: Path, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("words", "text", "code", "said"),
     [
-        ([], "{}", 2, "--system missing"),
+        ([], "{}", 2, "missing --system"),
         (ON, "", 3, "is empty"),
         (ON, "{}", 3, "not a benchmark result"),
         (ON, json.dumps(vllm(model_id="deepseek-ai/DeepSeek-V3")), 4, "no run could be compared"),

@@ -62,7 +62,10 @@ def test_an_answered_table_can_be_answered_again(
     again = OutputFlags(table=tmp_path / "out.csv", output=tmp_path / "again.csv")
     answer_table(doubled, again, asked={}, names=["batch"], first="doubled")
     assert (tmp_path / "again.csv").read_text() == first
-    assert "earlier answer replaced: ['doubled', 'error', 'error_code']" in capsys.readouterr().err
+    assert (
+        "replaced columns of an earlier answer: ['doubled', 'error', 'error_code']"
+        in capsys.readouterr().err
+    )
 
 
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
@@ -115,7 +118,7 @@ def test_a_table_is_never_written_over_its_questions(
         for target in (path, link):
             words = ["--table", str(path), "--output", str(target)]
             assert main([*verb.split(), *words]) == 2, verb
-            assert "answers would replace the questions" in capsys.readouterr().err
+            assert "answers would replace the scenarios" in capsys.readouterr().err
     assert path.read_text() == "model\nx\n"
 
 
@@ -186,7 +189,7 @@ def test_a_linear_estimate_never_falls_below_nothing() -> None:
 
 def test_table_and_output_belong_together(tmp_path: Path) -> None:
     assert not wants_table(OutputFlags())
-    with pytest.raises(UsageError, match="belong together"):
+    with pytest.raises(UsageError, match="must be used together"):
         wants_table(OutputFlags(table=tmp_path / "in.csv"))
 
 
@@ -231,12 +234,12 @@ def test_a_table_of_bounds_alone_has_an_empty_column(tmp_path: Path) -> None:
         (
             ["estimate"],
             "mdlel,system,batch\nmeta-llama/Llama-3.1-8B,h200_sxm,4\n",
-            "model is required; column 'mdlel' is not read; did you mean 'model'?",
+            "model is required; column 'mdlel' is ignored; did you mean 'model'?",
         ),
         (
             ["kernel", "gemm"],
             "note,Sys,m,n,k\na,mi300x,8,8,8\n",
-            "column 'Sys' is not read; did you mean 'system'?",
+            "column 'Sys' is ignored; did you mean 'system'?",
         ),
     ],
 )
@@ -275,7 +278,7 @@ def test_nearly_matching_columns_are_refused_first(
     source.write_text(f"seed,{column}\n0,600\n")
     assert main([*verb, "--table", str(source), "--output", str(target)]) == 3
     said = " ".join(capsys.readouterr().err.split())
-    assert f"column {column!r} would not be read; did you mean {meant!r}?" in said
+    assert f"column {column!r} would be ignored; did you mean {meant!r}?" in said
     assert not target.exists()
 
 

@@ -147,7 +147,7 @@ def _check_rest(flags: LifetimeFlags, rest: FitFlags, files: Sequence[File]) -> 
     idle = [_flag(name) for name in (*_OF_FLEET, *_OF_PARTS) if name in needed and name != "json"]
     if idle:
         raise UsageError(
-            f"{', '.join(idle)} has no effect without --output: leave it out, or write a fleet:"
+            f"without --output no fleet is written: leave {', '.join(idle)} out, or write one:"
             f" {FLEET_EXAMPLE}"
         )
 
