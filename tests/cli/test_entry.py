@@ -262,7 +262,7 @@ def test_a_system_is_shown_with_each_source_written_once(
     for ref in refs:
         assert ref[:20] not in table
         assert sources.count(ref[:40]) <= sum(other.startswith(ref[:40]) for other in refs)
-    assert "printed 1979 with sparsity" in sources
+    assert "datasheet: 1979 with sparsity" in sources
 
 
 def shown_json(capsys: pytest.CaptureFixture[str], kind: str, name: str) -> dict[str, Any]:

@@ -140,7 +140,7 @@ def test_results_of_one_seed_name_it(capsys: pytest.CaptureFixture[str], tmp_pat
     seeds = ["--request-rate", "20", "--seed", "7", "--num-seeds", "3", "--slo-ttft-s", "0.1"]
     assert main(["simulate", *ASKED, *FEW, *seeds, *words]) == 0
     said = capsys.readouterr()
-    assert all(f"{flag} written to {path}, its requests those of seed 7" in said.err
+    assert all(f"{flag} written to {path} (requests of seed 7)" in said.err
                for flag, path in files.items())  # fmt: skip
     assert "over 3 seeds, 90 %" in said.out
     flat = " ".join(said.out.split())

@@ -26,12 +26,12 @@ from perfatlas.vocabulary.metrics import (
 MOST_LETTERS = 18  # of a short label: with a value and an interval it fits into 46 columns
 SCALED = {"s", "B", "B/s", "FLOP", "FLOP/s", "W", "J"}
 SHOWN = {
-    "number": {"", "1", "tokens", "tokens/s", "requests/s", "GPU-h", "1/d"}
+    "number": {"", "1", "tokens", "tokens/s", "requests/s", "GPU-hours", "1/d"}
     | {"tokens/s/GPU", "tokens/s/user"},
     "scaled": SCALED,
     "duration": {"s"},
     "share": {"1"},
-    "money": {"USD", "USD/GPU-h"},
+    "money": {"USD", "USD/GPU-hour"},
 }
 CASES = pytest.mark.parametrize("metric", METRICS.values(), ids=lambda one: one.name)
 
