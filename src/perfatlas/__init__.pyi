@@ -156,8 +156,8 @@ def estimate(
             folder.
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
-        engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), dated as in
-            vllm@0.24. Default: vllm.
+        engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with a
+            version, as in vllm@0.24. Default: vllm.
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
             rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
@@ -171,8 +171,8 @@ def estimate(
         gpus: Total GPUs: tp x pp x cp x attention_dp x dp. Default: the product.
         tp: Tensor-parallel size. Default: the GPUs of one replica.
         pp: Pipeline-parallel size. Default: 1.
-        cp: Context-parallel size of prefill. Default: 1.
-        attention_dp: Attention data-parallel ranks in a replica. Default: 1.
+        cp: Context-parallel size (prefill only). Default: 1.
+        attention_dp: Attention data-parallel size. Default: 1.
         ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: all ranks of an MoE
             layer.
         moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep.
@@ -222,12 +222,12 @@ def estimate(
             disaggregated.
         decode_pp: Pipeline-parallel size of each decode worker. Default: as pp. Needs mode =
             disaggregated.
-        prefill_cp: Context-parallel size of prefill of each prefill worker. Default: as cp. Needs
-            mode = disaggregated.
-        prefill_attention_dp: Attention data-parallel ranks in a replica of each prefill worker.
-            Default: as attention_dp. Needs mode = disaggregated.
-        decode_attention_dp: Attention data-parallel ranks in a replica of each decode worker.
-            Default: as attention_dp. Needs mode = disaggregated.
+        prefill_cp: Context-parallel size (prefill only) of each prefill worker. Default: as cp.
+            Needs mode = disaggregated.
+        prefill_attention_dp: Attention data-parallel size of each prefill worker. Default: as
+            attention_dp. Needs mode = disaggregated.
+        decode_attention_dp: Attention data-parallel size of each decode worker. Default: as
+            attention_dp. Needs mode = disaggregated.
         prefill_ep: Expert-parallel size of each prefill worker. Default: as ep. Needs mode =
             disaggregated.
         decode_ep: Expert-parallel size of each decode worker. Default: as ep. Needs mode =
@@ -441,8 +441,8 @@ def frontier(
             folder.
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
-        engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), dated as in
-            vllm@0.24. Default: vllm.
+        engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with a
+            version, as in vllm@0.24. Default: vllm.
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
             rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
@@ -456,8 +456,8 @@ def frontier(
         gpus: Total GPUs: tp x pp x cp x attention_dp x dp. Default: the product.
         tp: Tensor-parallel size. Default: the GPUs of one replica.
         pp: Pipeline-parallel size. Default: 1.
-        cp: Context-parallel size of prefill. Default: 1.
-        attention_dp: Attention data-parallel ranks in a replica. Default: 1.
+        cp: Context-parallel size (prefill only). Default: 1.
+        attention_dp: Attention data-parallel size. Default: 1.
         ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: all ranks of an MoE
             layer.
         moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep.
@@ -507,12 +507,12 @@ def frontier(
             disaggregated.
         decode_pp: Pipeline-parallel size of each decode worker. Default: as pp. Needs mode =
             disaggregated.
-        prefill_cp: Context-parallel size of prefill of each prefill worker. Default: as cp. Needs
-            mode = disaggregated.
-        prefill_attention_dp: Attention data-parallel ranks in a replica of each prefill worker.
-            Default: as attention_dp. Needs mode = disaggregated.
-        decode_attention_dp: Attention data-parallel ranks in a replica of each decode worker.
-            Default: as attention_dp. Needs mode = disaggregated.
+        prefill_cp: Context-parallel size (prefill only) of each prefill worker. Default: as cp.
+            Needs mode = disaggregated.
+        prefill_attention_dp: Attention data-parallel size of each prefill worker. Default: as
+            attention_dp. Needs mode = disaggregated.
+        decode_attention_dp: Attention data-parallel size of each decode worker. Default: as
+            attention_dp. Needs mode = disaggregated.
         prefill_ep: Expert-parallel size of each prefill worker. Default: as ep. Needs mode =
             disaggregated.
         decode_ep: Expert-parallel size of each decode worker. Default: as ep. Needs mode =
@@ -1035,8 +1035,8 @@ def max_request_rate(
             folder.
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
-        engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), dated as in
-            vllm@0.24. Default: vllm.
+        engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with a
+            version, as in vllm@0.24. Default: vllm.
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
             rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
@@ -1139,8 +1139,8 @@ def max_request_rate(
         gpus: Total GPUs: tp x pp x cp x attention_dp x dp. Default: the product.
         tp: Tensor-parallel size. Default: the GPUs of one replica.
         pp: Pipeline-parallel size. Default: 1.
-        cp: Context-parallel size of prefill. Default: 1.
-        attention_dp: Attention data-parallel ranks in a replica. Default: 1.
+        cp: Context-parallel size (prefill only). Default: 1.
+        attention_dp: Attention data-parallel size. Default: 1.
         ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: all ranks of an MoE
             layer.
         moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep.
@@ -1183,12 +1183,12 @@ def max_request_rate(
             disaggregated.
         decode_pp: Pipeline-parallel size of each decode worker. Default: as pp. Needs mode =
             disaggregated.
-        prefill_cp: Context-parallel size of prefill of each prefill worker. Default: as cp. Needs
-            mode = disaggregated.
-        prefill_attention_dp: Attention data-parallel ranks in a replica of each prefill worker.
-            Default: as attention_dp. Needs mode = disaggregated.
-        decode_attention_dp: Attention data-parallel ranks in a replica of each decode worker.
-            Default: as attention_dp. Needs mode = disaggregated.
+        prefill_cp: Context-parallel size (prefill only) of each prefill worker. Default: as cp.
+            Needs mode = disaggregated.
+        prefill_attention_dp: Attention data-parallel size of each prefill worker. Default: as
+            attention_dp. Needs mode = disaggregated.
+        decode_attention_dp: Attention data-parallel size of each decode worker. Default: as
+            attention_dp. Needs mode = disaggregated.
         prefill_ep: Expert-parallel size of each prefill worker. Default: as ep. Needs mode =
             disaggregated.
         decode_ep: Expert-parallel size of each decode worker. Default: as ep. Needs mode =
@@ -1336,8 +1336,8 @@ def simulate(
             folder.
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
-        engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), dated as in
-            vllm@0.24. Default: vllm.
+        engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with a
+            version, as in vllm@0.24. Default: vllm.
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
             rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
@@ -1440,8 +1440,8 @@ def simulate(
         gpus: Total GPUs: tp x pp x cp x attention_dp x dp. Default: the product.
         tp: Tensor-parallel size. Default: the GPUs of one replica.
         pp: Pipeline-parallel size. Default: 1.
-        cp: Context-parallel size of prefill. Default: 1.
-        attention_dp: Attention data-parallel ranks in a replica. Default: 1.
+        cp: Context-parallel size (prefill only). Default: 1.
+        attention_dp: Attention data-parallel size. Default: 1.
         ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: all ranks of an MoE
             layer.
         moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep.
@@ -1484,12 +1484,12 @@ def simulate(
             disaggregated.
         decode_pp: Pipeline-parallel size of each decode worker. Default: as pp. Needs mode =
             disaggregated.
-        prefill_cp: Context-parallel size of prefill of each prefill worker. Default: as cp. Needs
-            mode = disaggregated.
-        prefill_attention_dp: Attention data-parallel ranks in a replica of each prefill worker.
-            Default: as attention_dp. Needs mode = disaggregated.
-        decode_attention_dp: Attention data-parallel ranks in a replica of each decode worker.
-            Default: as attention_dp. Needs mode = disaggregated.
+        prefill_cp: Context-parallel size (prefill only) of each prefill worker. Default: as cp.
+            Needs mode = disaggregated.
+        prefill_attention_dp: Attention data-parallel size of each prefill worker. Default: as
+            attention_dp. Needs mode = disaggregated.
+        decode_attention_dp: Attention data-parallel size of each decode worker. Default: as
+            attention_dp. Needs mode = disaggregated.
         prefill_ep: Expert-parallel size of each prefill worker. Default: as ep. Needs mode =
             disaggregated.
         decode_ep: Expert-parallel size of each decode worker. Default: as ep. Needs mode =

@@ -63,7 +63,7 @@ def test_a_signature_binds_and_can_be_changed() -> None:
     assert signature.replace(return_annotation=int).parameters == signature.parameters
 
 
-def test_signatures_are_not_made_before_they_are_asked_for() -> None:
+def test_signatures_are_built_lazily() -> None:
     program = (
         "from perfatlas import simulate; assert simulate.__signature__._made is None;"
         "import inspect; inspect.signature(simulate).parameters;"

@@ -84,13 +84,11 @@ def test_values_are_read_in_si_units(reader: Reader[Any], value: object, found: 
         (Array(of=Duration(), expected="an array of times"), 3, " = 3: expected an array of times"),
     ],
 )
-def test_refusals_tell_value_rule_and_what_to_write(
-    reader: Reader[Any], value: object, said: str
-) -> None:
+def test_errors_state_value_rule_and_remedy(reader: Reader[Any], value: object, said: str) -> None:
     assert said in refusal(reader, value)
 
 
-def test_all_that_is_wrong_with_a_table_is_told_at_once() -> None:
+def test_all_problems_of_a_table_are_reported_together() -> None:
     table = {"every": 3, "count": -1, "kinds": "warm"}
     with pytest.raises(InvalidSpecError) as error:
         read_fields(table, FIELDS, "a.toml: spares")
@@ -101,12 +99,12 @@ def test_all_that_is_wrong_with_a_table_is_told_at_once() -> None:
     assert others[2] == "count = -1: expected a positive number or 0"
 
 
-def test_what_a_table_leaves_out_is_left_out() -> None:
+def test_omitted_fields_stay_omitted() -> None:
     assert read_fields({"name": "a", "every": "1 s"}, FIELDS, "") == {"name": "a", "every_s": 1.0}
 
 
 @given(st.dictionaries(st.sampled_from([*FIELDS, "other"]), st.integers() | st.text()))
-def test_any_table_is_read_or_refused_with_its_place(table: dict[str, object]) -> None:
+def test_any_table_is_read_or_refused_with_its_location(table: dict[str, object]) -> None:
     try:
         found = read_fields(table, FIELDS, "a.toml")
     except InvalidSpecError as error:
@@ -114,7 +112,7 @@ def test_any_table_is_read_or_refused_with_its_place(table: dict[str, object]) -
     assert found.get("refused", True)
 
 
-def test_a_value_has_a_source_of_its_own_or_that_of_its_table() -> None:
+def test_values_have_their_own_source_or_the_tables() -> None:
     table = {"source": {"kind": "datasheet", "ref": "page 3"}}
     default = default_source(table, None, "a.toml")
     assert default == Source(kind="datasheet", ref="page 3")

@@ -25,7 +25,7 @@ def test_a_compressed_table_is_the_table(tmp_path: Path) -> None:
     assert read_table(tmp_path / "unnamed.jsonl").rows == 2
 
 
-def test_a_file_cut_off_inside_its_compression_is_named_with_what_to_do(tmp_path: Path) -> None:
+def test_truncated_compressed_files_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "t.csv.gz"
     whole = gzip.compress(TABLE.encode() * 1000)
     for damaged in (whole[: len(whole) // 2], whole[:-4], whole[:30] + b"?" + whole[31:]):

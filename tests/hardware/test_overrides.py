@@ -121,7 +121,7 @@ def test_wider_tensor_cores_leave_the_vector_units_alone() -> None:
         ("h200_sxm{device.tdp=" + "9" * 900 + "}", ["device.tdp"]),
     ],
 )
-def test_refusals_name_what_is_wrong(text: str, words: list[str]) -> None:
+def test_errors_name_the_problem(text: str, words: list[str]) -> None:
     with pytest.raises(InvalidSpecError) as caught:
         resolve_system(text)
     for word in words:

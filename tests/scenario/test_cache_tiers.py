@@ -59,7 +59,7 @@ def test_prompts_that_left_the_gpu_are_found_in_host_memory(tmp_path: Path) -> N
     assert rows["load_s"][-1] == pytest.approx(blocks * BLOCK / 50e9, rel=1e-6)
 
 
-def test_the_tail_tells_what_copies_took(tmp_path: Path) -> None:
+def test_the_tail_includes_copy_times(tmp_path: Path) -> None:
     asked = {**_talks(tmp_path), "host_cache_bytes": "1GB", "host_bandwidth": "1 GB/s"}
     results = simulate(**asked).answer.results
     parts = results["tail_ttft_s"]

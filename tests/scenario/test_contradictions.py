@@ -112,7 +112,7 @@ def test_a_frontier_ends_where_memory_makes_requests_queue() -> None:
     assert any(said in w for w in estimate(**fields, concurrency=last + 1).warnings)
 
 
-def test_prefill_that_limits_the_rate_is_told() -> None:
+def test_a_prefill_bottleneck_is_reported() -> None:
     load = {**POOLS, "decode_workers": 4, "isl": 2048, "osl": 512, "method": "formula"}
     fields = {**load, "concurrency": 2000, "prefill_tp": 2}
     answer = estimate(**fields)

@@ -46,7 +46,7 @@ def test_a_ramp_grows_to_its_rate_and_keeps_it() -> None:
     assert arrival_N[-1] / SECOND == pytest.approx(60 + 6000 / 110, rel=0.03)
 
 
-def test_turns_hold_what_was_said_and_wait() -> None:
+def test_turns_contain_the_conversation_and_wait() -> None:
     came = made(request_rate=4, num_requests=30, turns=3, think_time_s=5, shared_prefix=64)
     requests = came.requests
     assert requests.isl_N.shape == (30,)
@@ -87,7 +87,7 @@ def test_lengths_are_drawn_row_by_row(tmp_path: Path) -> None:
     assert np.bincount(requests.osl_N)[[1, 2, 7]] == pytest.approx([1000] * 3, rel=0.1)
 
 
-def test_a_part_of_a_file_begins_at_its_own_zero(tmp_path: Path) -> None:
+def test_a_window_of_a_file_starts_at_zero(tmp_path: Path) -> None:
     file = tmp_path / "trace.csv"
     rows = "".join(f"{second},{second + 1},5\n" for second in range(100))
     file.write_text("arrival_s,isl,osl\n" + rows)
@@ -172,5 +172,5 @@ def test_clients_of_servegen_send_for_a_while() -> None:
     )
     with pytest.raises(InvalidSpecError, match="set requests_to_s"):
         made(**asked)
-    with pytest.raises(InvalidSpecError, match="num_requests does not go"):
+    with pytest.raises(InvalidSpecError, match="num_requests cannot be used"):
         made(**asked, requests_to_s=1800, num_requests=5)

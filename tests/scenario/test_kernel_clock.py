@@ -45,7 +45,7 @@ def test_the_memory_bound_does_not() -> None:
         ),
     ],
 )
-def test_a_slower_clock_is_no_faster_and_says_so(
+def test_a_slower_clock_is_no_faster_and_is_stated(
     face: Callable[..., Answer], fields: dict[str, Any]
 ) -> None:
     answers = [face(**fields, tier="physics", clock_ratio=ratio) for ratio in (1.0, 0.7)]

@@ -40,7 +40,7 @@ def _talks(folder: Path) -> dict[str, Any]:
     return {**DEPLOYED, "dp": 4, "requests": path}
 
 
-def test_the_table_tells_the_defaults_of_router_and_autoscaler() -> None:
+def test_the_table_states_the_defaults_of_router_and_autoscaler() -> None:
     rows = fields_of(ReplicaOperation)
     told = {name: field.row.default for name, field in rows.items() if field.default is None}
     told = {name: text for name, text in told.items() if re.fullmatch(r"[a-z]+|[\d.]+", text)}
@@ -90,7 +90,7 @@ def test_thresholds_belong_to_their_routing() -> None:
 STEADY: dict[str, Any] = {**DEPLOYED, "isl": 512, "osl": 200, "request_rate": 40}
 
 
-def test_a_failing_replica_costs_what_it_had_and_is_told_of() -> None:
+def test_a_failing_replica_loses_its_work_with_a_warning() -> None:
     event = {"replica": 1, "fails_at_s": 2.0, "down_for_s": 3.0}
     asked = {**STEADY, "num_requests": 300, "dp": 3, "routing": "least_loaded"}
     done = simulate(**asked, replica_events=[event])
@@ -113,7 +113,7 @@ def test_a_failing_replica_costs_what_it_had_and_is_told_of() -> None:
     assert any("were lost" in text for text in lost.warnings)
 
 
-def test_finding_7_requests_that_nobody_is_left_to_serve_are_no_saturation() -> None:
+def test_unserved_requests_are_no_saturation() -> None:
     # 20 requests/s that one replica keeps up with, until it dies for good a third on
     asked = {**STEADY, "request_rate": 20, "num_requests": 300}
     event = {"replica": 0, "fails_at_s": 5.0}
@@ -131,7 +131,7 @@ def test_finding_7_requests_that_nobody_is_left_to_serve_are_no_saturation() -> 
     assert results["goodput_requests_per_s"] <= served < 10.0
 
 
-def test_finding_7_a_queue_that_lost_capacity_lets_grow_names_it() -> None:
+def test_a_queue_that_grows_by_lost_capacity_names_it() -> None:
     # two replicas keep up with what one does not
     asked = {**STEADY, "request_rate": 80, "num_requests": 1500, "osl": 128, "isl": 1024, "dp": 2}
     whole = simulate(**asked).answer
@@ -147,7 +147,7 @@ def test_finding_7_a_queue_that_lost_capacity_lets_grow_names_it() -> None:
     assert "left" not in said
 
 
-def test_finding_7_no_replica_is_there_for_more_than_all_of_the_time() -> None:
+def test_replica_availability_is_at_most_one() -> None:
     asked = {**DEPLOYED, "isl": 512, "osl": 50, "num_requests": 200, "concurrency": 8}
     found = simulate(**asked, replica_events=[{"replica": 0, "fails_at_s": 1.0}]).answer.results
     assert found["requests_unserved"] > 0
@@ -169,21 +169,19 @@ def test_finding_7_no_replica_is_there_for_more_than_all_of_the_time() -> None:
         ({"concurrency": 10**12, "request_rate": None}, "must be at most 1,000,000,000"),
     ],
 )
-def test_finding_5_more_engines_than_a_simulation_holds_are_refused(
-    fields: dict[str, Any], said: str
-) -> None:
+def test_too_many_engines_are_refused(fields: dict[str, Any], said: str) -> None:
     asked = {**STEADY, "num_requests": 10, **fields}
     with pytest.raises(InvalidSpecError, match=said):
         simulate(**{name: value for name, value in asked.items() if value is not None})
 
 
-def test_finding_5_prefix_caches_larger_than_memory_are_refused() -> None:
+def test_prefix_caches_larger_than_memory_are_refused() -> None:
     asked = {**STEADY, "num_requests": 10, "prefix_caching": True, "kv_blocks": 10**9}
     with pytest.raises(InfeasibleError, match=r"need tables of .* GiB.*simulate fewer replicas"):
         simulate(**asked, dp=1000)  # 48 TB of rows of blocks
 
 
-def test_finding_6_the_rule_of_equal_loads_is_said() -> None:
+def test_the_tie_breaking_of_the_router_is_stated() -> None:
     asked = {**STEADY, "num_requests": 10, "dp": 2}
     for routing in ("least_loaded", "prefix_aware"):
         said = simulate(**asked, routing=routing).answer.evidence.assumptions
@@ -227,7 +225,7 @@ def test_events_come_from_files_lists_and_text(tmp_path: Path) -> None:
         (7, "expected a file, or a list"),
     ],
 )
-def test_events_that_contradict_are_refused(events: object, said: str) -> None:
+def test_contradictory_events_are_refused(events: object, said: str) -> None:
     with pytest.raises(InvalidSpecError, match=said):
         simulate(**STEADY, dp=4, replica_events=events)
 
@@ -267,7 +265,7 @@ def test_an_autoscaler_follows_the_load_and_says_what_it_used() -> None:
         ({"max_replicas": 4, "autoscale_target": 4, "start_up_s": -1}, "start_up_s = -1"),
     ],
 )
-def test_scaling_that_contradicts_is_refused(asked: dict[str, Any], said: str) -> None:
+def test_contradictory_autoscaling_is_refused(asked: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidSpecError, match=said):
         simulate(**{**STEADY, **asked})
 
@@ -278,7 +276,7 @@ def test_events_and_an_autoscaler_together_are_refused() -> None:
         simulate(**STEADY, max_replicas=4, autoscale_target=8, replica_events=event)
 
 
-def test_a_list_of_events_is_told_again_in_the_command() -> None:
+def test_the_command_repeats_a_list_of_events() -> None:
     event = [{"replica": 0, "fails_at_s": 1}]
     line = reproduce_line("simulate", {"replica_events": event})
     assert line == """perfatlas simulate --replica-events '[{"replica": 0, "fails_at_s": 1}]'"""

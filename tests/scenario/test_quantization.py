@@ -35,12 +35,12 @@ def test_a_quantization_nobody_measured_is_refused(format_name: str) -> None:
         kernel_gemm(**ASKED, format=format_name, quantization="included")
 
 
-def test_another_word_is_refused() -> None:
+def test_other_values_are_refused() -> None:
     with pytest.raises(InvalidSpecError, match="expected one of excluded, included"):
         kernel_gemm(**ASKED, format="fp8_dynamic", quantization="yes")
 
 
-def test_a_format_without_one_says_nothing_of_it() -> None:
+def test_formats_without_quantization_do_not_mention_it() -> None:
     answer = kernel_gemm(**ASKED, format="bf16")
     assert "quantization" not in answer.results
     assert not any("quantization" in said for said in answer.evidence.assumptions)

@@ -89,7 +89,7 @@ def test_scenarios(fields: dict[str, Any], exit_code: int, parts: tuple[str, ...
 
 
 @pytest.mark.parametrize(("fields", "exit_code", "parts"), SCENARIOS)
-def test_the_row_of_a_table_carries_the_reason_and_stops_no_other(
+def test_a_table_row_has_the_error_and_others_continue(
     fields: dict[str, Any], exit_code: int, parts: tuple[str, ...]
 ) -> None:
     row = {**BASE, **fields}

@@ -96,7 +96,7 @@ def test_the_router_sends_more_to_a_faster_kind_where_it_looks_at_loads() -> Non
     assert ahead["kind_1"]["requests"] > ahead["kind_2"]["requests"]
 
 
-def test_order_of_kinds_matters_to_nothing_but_who_gets_what() -> None:
+def test_the_order_of_kinds_only_permutes_results() -> None:
     # one at a time, so that no request meets another, in turn over both
     asked: dict[str, Any] = {**LOAD, "num_requests": 20, "request_rate": 0.5, "arrival": "constant"}
     found, turned = (
@@ -113,7 +113,7 @@ def test_order_of_kinds_matters_to_nothing_but_who_gets_what() -> None:
     assert found.evidence.tier == turned.evidence.tier
 
 
-def test_a_kind_alone_is_what_it_is_without_the_word() -> None:
+def test_a_single_kind_equals_plain_replicas() -> None:
     alone = simulate(**BUSY, **NEW, max_num_seqs=8)
     kind = simulate(**BUSY, replica_kinds=[{**NEW, "max_num_seqs": 8}])
     results = dict(kind.answer.results)
@@ -123,7 +123,7 @@ def test_a_kind_alone_is_what_it_is_without_the_word() -> None:
     assert own["tpot_s"] == results["tpot_s"]
 
 
-def test_fields_of_a_kind_win_over_those_of_all() -> None:
+def test_fields_of_a_kind_take_precedence() -> None:
     answer = simulate(
         **BUSY,
         **NEW,
@@ -259,7 +259,7 @@ def test_kinds_are_read_from_lists_text_and_files(tmp_path: Path) -> None:
         ("no_such_file.csv", "no_such_file.csv"),
     ],
 )
-def test_what_is_no_list_of_kinds_is_refused(kinds: object, said: str) -> None:
+def test_invalid_lists_of_kinds_are_refused(kinds: object, said: str) -> None:
     with pytest.raises(InvalidSpecError, match=said):
         simulate(**BUSY, replica_kinds=kinds)
 
@@ -275,7 +275,7 @@ def test_what_is_no_list_of_kinds_is_refused(kinds: object, said: str) -> None:
         ({"pp": 2}, UnsupportedError, "kind 1 .h200_sxm.: pp = 2"),
     ],
 )
-def test_what_contradicts_kinds_is_refused(
+def test_fields_that_conflict_with_kinds_are_refused(
     fields: dict[str, Any], refusal: type[Exception], said: str
 ) -> None:
     with pytest.raises(refusal, match=said):
@@ -289,5 +289,5 @@ def test_a_kind_that_is_too_small_is_named_with_what_fits() -> None:
     assert str(refused.value).count(refused.value.advice[0]) == 1
 
 
-def test_entries_that_not_all_have_are_not_of_all() -> None:
+def test_only_common_entries_are_returned() -> None:
     assert common_entries([{"a": 1, "b": 2, "c": 3}, {"a": 1, "b": 4}]) == {"a": 1}

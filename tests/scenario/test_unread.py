@@ -58,14 +58,14 @@ def file(tmp_path: Path) -> str:
         ({**RATE, "expert_distribution": "balanced"}, "expert_distribution = balanced"),
     ],
 )  # fmt: skip
-def test_an_option_that_is_not_read_is_refused(fields: dict[str, Any], said: str) -> None:
+def test_options_without_effect_are_refused(fields: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidSpecError) as refused:
         simulate(**fields)
     assert said in str(refused.value)
 
 
 @pytest.mark.parametrize("name", ["isl", "osl", "length_spread"])
-def test_lengths_are_not_given_twice(file: str, name: str) -> None:
+def test_lengths_are_set_once(file: str, name: str) -> None:
     drawn: dict[str, Any] = {"length_distribution": "empirical", "lengths_from": file, name: 2}
     with pytest.raises(
         InvalidSpecError, match=f"{name} = 2 has no effect here: length.*leave {name} out"
@@ -87,7 +87,7 @@ def test_lengths_are_not_given_twice(file: str, name: str) -> None:
         {"tp": 2, "replica_kinds": [{"system": "h200_sxm"}, {"tp": 1}]},
     ],
 )  # fmt: skip
-def test_an_option_that_is_read_is_not_refused(fields: dict[str, Any]) -> None:
+def test_options_with_effect_are_accepted(fields: dict[str, Any]) -> None:
     served = {**RATE, **fields}
     refuse_unused_options(*split_fields(served))
     assert simulate(**served).answer.results["requests_completed"] == 30
@@ -129,5 +129,5 @@ def test_valid_options_without_effect_are_remarked_on(fields: dict[str, Any], sa
         {"seed": 3},
     ],
 )
-def test_nothing_is_remarked_on_what_matters(fields: dict[str, Any]) -> None:
+def test_options_with_effect_have_no_remark(fields: dict[str, Any]) -> None:
     assert simulate(**{**RATE, "request_rate": 5}, **fields).answer.warnings == ()

@@ -53,7 +53,7 @@ def refused(verb: str, *others: dict[str, Any], **values: object) -> str:
     return str(caught.value)
 
 
-def test_fields_that_miss_the_same_are_told_together() -> None:
+def test_fields_with_the_same_reason_are_reported_together() -> None:
     assert refused("goodput", work_s=9.0, what_if=True, mfu=0.4) == (
         "work_s = 9, mfu = 0.4 and what_if = true have no effect here: fleet is not set; set fleet,"
         " such as llama3, or leave work_s, mfu and what_if out"
@@ -64,7 +64,7 @@ def test_fields_that_miss_the_same_are_told_together() -> None:
     )
 
 
-def test_a_field_is_of_use_if_one_of_those_compared_reads_it() -> None:
+def test_a_field_used_by_one_compared_question_is_accepted() -> None:
     fields = verb_fields("fleet schedule")
     one = {name: field.default for name, field in fields.items()} | {"backfill": "none", "depth": 5}
     refuse_unused(one, fields, others=[one | {"backfill": "easy"}])
@@ -72,7 +72,7 @@ def test_a_field_is_of_use_if_one_of_those_compared_reads_it() -> None:
     assert "depth = 9" in refused("fleet schedule", other, backfill="none")
 
 
-def test_a_default_asks_for_nothing_and_zero_is_a_value() -> None:
+def test_defaults_are_unset_and_zero_is_a_value() -> None:
     fields = verb_fields("goodput")
     values = {name: field.default for name, field in fields.items()}
     refuse_unused(values, fields)

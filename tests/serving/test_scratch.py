@@ -82,5 +82,5 @@ def test_a_folder_that_cannot_be_is_told(monkeypatch: pytest.MonkeyPatch, tmp_pa
     (tmp_path / "file").write_text("")
     monkeypatch.setattr(scratch, "IN_MEMORY_BYTES", 0)
     monkeypatch.setenv("PERFATLAS_HOME", str(tmp_path / "file"))
-    with pytest.raises(InfeasibleError, match="cannot be written"):
+    with pytest.raises(InfeasibleError, match="cannot write temporary arrays"):
         large_array(1000, np.int64)

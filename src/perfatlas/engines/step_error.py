@@ -17,8 +17,8 @@ class StepError:
 
     Args:
         engine: Name of the engine; all versions are pooled.
-        q05: 5 % quantile of ln(measured / predicted).
-        q95: 95 % quantile.
+        q05: 5% quantile of ln(measured / predicted).
+        q95: 95% quantile.
         runs: Number of measured runs.
         left_out: Excluded runs: those faster than the roofline of their stated load.
         networks: Number of different models.

@@ -21,12 +21,12 @@ class Tokenizing:
 
     Args:
         token_s: CPU time [s].
-        said: Description of the vocabulary and the text.
+        note: Description of the vocabulary and the text.
         source: Reference for the measurement.
     """
 
     token_s: float
-    said: str
+    note: str
     source: str
 
 
@@ -54,7 +54,7 @@ def tokenizing(vocab_size: int, text: str) -> Tokenizing:
     kind = "random tokens" if text == "random" else "prose"
     if rates:
         ((name, token_s),) = rates.items()
-        return Tokenizing(token_s=token_s, said=f"{kind} by {name}", source=raw["ref"])
+        return Tokenizing(token_s=token_s, note=f"{kind} by {name}", source=raw["ref"])
     every = [parse_quantity(row[text], "s") for row in raw["vocabulary"]]
     said = f"{kind}, median of {len(every)} other vocabularies (this one was not measured)"
-    return Tokenizing(token_s=median(every), said=said, source=raw["ref"])
+    return Tokenizing(token_s=median(every), note=said, source=raw["ref"])

@@ -47,7 +47,7 @@ def large_array(rows: int, dtype: DTypeLike, *, fill: int = 0) -> NDArray[Any]:
     kind = np.dtype(dtype)
     if rows * kind.itemsize <= IN_MEMORY_BYTES:
         return np.full(rows, fill, kind) if fill else np.zeros(rows, kind)
-    with _scratch_file() as file, _told_when_full():
+    with _scratch_file() as file, _report_full_disk():
         if hasattr(os, "posix_fallocate"):  # reserves space for pages that are written later
             os.posix_fallocate(file.fileno(), 0, rows * kind.itemsize)
         else:
@@ -93,14 +93,14 @@ class GrowingColumn:
     def whole(self) -> Int:
         """Return the array without spare capacity; nothing may be appended afterwards."""
         if self._file is not None:
-            with self._file, _told_when_full():
+            with self._file, _report_full_disk():
                 return _mapped(self._file, self._size, np.dtype(np.int64))
         self._room.resize(self._size, refcheck=False)
         return self._room
 
 
 def _append(file: IO[bytes], part: Int) -> None:
-    with _told_when_full():
+    with _report_full_disk():
         file.write(np.ascontiguousarray(part).data)
 
 
@@ -125,7 +125,7 @@ def _scratch_file() -> IO[bytes]:
 
 
 @contextmanager
-def _told_when_full() -> Iterator[None]:
+def _report_full_disk() -> Iterator[None]:
     """Report a full disk while scratch files are written."""
     try:
         yield

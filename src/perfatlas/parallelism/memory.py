@@ -1,6 +1,6 @@
 """Memory of one rank, and the cache capacity that remains.
 
-Shape legend: C candidates. All bytes are of one rank on the fullest pipeline stage.
+Shape legend: C candidates. All bytes are per rank, on the fullest pipeline stage.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from .output import (
     File as File,
     OutputFlags as OutputFlags,
     Seconds as Seconds,
+    changed_flags as changed_flags,
     default as default,
-    given as given,
 )
 from .pages import (
     PageFlags as PageFlags,

@@ -82,22 +82,22 @@ class OutputFlags:
     output: File | None = None
 
 
-def given(flags: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass of flags
+def changed_flags(flags: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass of flags
     """Return the flags that are set, by name, in order of declaration.
 
     Args:
         flags: A dataclass of flags, nested or not.
 
     Example:
-        >>> from perfatlas.commands.flags import OutputFlags, given
-        >>> given(OutputFlags(json=True))
+        >>> from perfatlas.commands.flags import OutputFlags, changed_flags
+        >>> changed_flags(OutputFlags(json=True))
         {'json': True}
     """
     found: dict[str, Any] = {}
     for item in fields(flags):
         value = getattr(flags, item.name)
         if is_dataclass(value):
-            found |= given(value)
+            found |= changed_flags(value)
         elif value is not None:
             found[item.name] = value
     return found

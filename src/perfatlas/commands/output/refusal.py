@@ -78,7 +78,7 @@ def unknown_option_text(problem: UnknownOptionError) -> str:
 
 
 def unexpected_argument_text(words: Sequence[str]) -> str:
-    """Return the message for arguments that belong to no flag.
+    """Return the message for unexpected positional arguments.
 
     Args:
         words: The arguments.

@@ -46,7 +46,7 @@ def fleet(
     Args:
         figures: CSV of published figures, instead of the shipped ones.
         points: List all compared points and check values, instead of one row per kind.
-        declined: List all excluded figures with reasons, instead of counts by reason.
+        declined: List all declined figures with reasons, instead of counts by reason.
         json: Print one JSON object.
     """
     from perfatlas.fleet.validation import validate_fleet
@@ -161,7 +161,7 @@ def _print_declined(console: Console, figures: Sequence[Mapping[str, Any]], *, e
     from perfatlas.report.text import print_rows
 
     gone = [figure for figure in figures if figure["status"] == "declined"]
-    console.print(f"published figures excluded: {len(gone)}", style="bold")
+    console.print(f"published figures declined: {len(gone)}", style="bold")
     if every:
         told = [
             {

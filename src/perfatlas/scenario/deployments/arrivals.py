@@ -46,7 +46,7 @@ def resolve_traffic(traffic: Traffic, scenario: Scenario) -> ResolvedTraffic:
     if traffic.requests is not None:
         return _read(traffic)._replace(concurrency=concurrency)
     drawn = generated(traffic, scenario, closed=closed)
-    return ResolvedTraffic(drawn.requests, concurrency, (drawn.said,), ())
+    return ResolvedTraffic(drawn.requests, concurrency, (drawn.note,), ())
 
 
 def _is_closed(traffic: Traffic, scenario: Scenario) -> bool:

@@ -48,11 +48,11 @@ class SteadyState(NamedTuple):
 
     Args:
         results: Results by name, with `_low` and `_high` if an interval is known.
-        said: Description of the method, a sentence.
+        note: Description of the method, a sentence.
     """
 
     results: dict[str, Any]
-    said: str
+    note: str
 
 
 def steady_state(scenario: Scenario, known: Priced | None = None) -> SteadyState:
@@ -105,7 +105,7 @@ def steady_state(scenario: Scenario, known: Priced | None = None) -> SteadyState
         count=count,
         isl=scenario.isl,
         osl=scenario.osl,
-        rules="; ".join(ready.said()),
+        rules="; ".join(ready.descriptions()),
         client=client_note(ready.entry.question),
     )
     return SteadyState(results | {"gpus": ready.gpus}, said)

@@ -25,7 +25,7 @@ class FrontEnd(NamedTuple):
         stream_token: Time to send one chunk of output tokens, serial [ps].
         stream_interval: Output tokens per chunk, after the first.
         readers: Tokenizer threads per replica, 0 for one per request.
-        said: Assumptions, a sentence.
+        note: Assumptions, a sentence.
     """
 
     seen: Seen
@@ -33,7 +33,7 @@ class FrontEnd(NamedTuple):
     stream_token: int
     stream_interval: int
     readers: int
-    said: str
+    note: str
 
 
 AT_ENGINE: Final = FrontEnd(
@@ -42,7 +42,7 @@ AT_ENGINE: Final = FrontEnd(
     stream_token=0,
     stream_interval=1,
     readers=1,
-    said="latencies are measured at the engine, without HTTP, tokenization and detokenization",
+    note="latencies are measured at the engine, without HTTP, tokenization and detokenization",
 )
 
 

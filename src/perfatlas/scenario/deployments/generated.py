@@ -44,7 +44,7 @@ class Generated(NamedTuple):
     """Generated requests, and a sentence that describes them."""
 
     requests: Requests
-    said: str
+    note: str
 
 
 def generated(traffic: Traffic, scenario: Scenario, *, closed: bool) -> Generated:

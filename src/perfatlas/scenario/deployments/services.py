@@ -112,7 +112,7 @@ class Service:
         """Latency that a client sees in addition to the engine's."""
         return self.entry.seen
 
-    def said(self) -> tuple[str, ...]:
+    def descriptions(self) -> tuple[str, ...]:
         """Return descriptions of the schedulers and the transfer between them."""
         from perfatlas.serving.policies import policies_named
 
@@ -120,7 +120,7 @@ class Service:
         if self.kinds:
             return kinds_notes(self.pools)
         if len(self.pools) == 1:
-            below = self.entry.tiers.said
+            below = self.entry.tiers.note
             return (rules, below) if below else (rules,)
         own = policies_named(self.decoding.limits.rules)[0].description
         return (

@@ -61,7 +61,7 @@ def client_note(ready: Service) -> str:
     profile = ready.entry.question.profile
     engines = {pool.question.profile.name for pool in ready.pools}
     whose = f"; from {profile.id}, for all kinds" if len(engines) > 1 else ""
-    return f"{ready.entry.front.said}{whose}"
+    return f"{ready.entry.front.note}{whose}"
 
 
 def seeds_note(traffic: Traffic, whole: int) -> list[str]:

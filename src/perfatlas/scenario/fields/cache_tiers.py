@@ -45,12 +45,12 @@ class TierSizes(NamedTuple):
     Args:
         limits: Fields of `serving.Limits`.
         block_bytes: Bytes of a block over all ranks [bytes].
-        said: Assumptions; empty without tiers.
+        note: Assumptions; empty without tiers.
     """
 
     limits: dict[str, Any]
     block_bytes: float
-    said: str
+    note: str
 
 
 def tier_sizes(tiers: CacheTiers, question: Candidates, requests: Requests) -> TierSizes:

@@ -89,7 +89,7 @@ class Operation(InputFields, ReplicaOperation):
         waiting = self.autoscale_metric == "waiting"
         return Scaler(low, initial, self.autoscale_target, queue_only=waiting, **given)
 
-    def said(self) -> list[str]:
+    def assumptions(self) -> list[str]:
         """Return the assumptions about router, failures and autoscaler, for the evidence."""
         said = []
         if self.routing == "least_loaded":

@@ -23,7 +23,7 @@ EXAMPLE: Final = '[{"system": "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sx
 class ReplicaKind(InputFields, ReplicaFields):
     """One kind of identical replicas; None means the value shared by all kinds."""
 
-    def given(self) -> dict[str, Any]:
+    def set_fields(self) -> dict[str, Any]:
         """Return the fields set for this kind, including its number of replicas."""
         return self.model_dump(exclude_none=True)
 
@@ -80,4 +80,4 @@ def kind_scenarios(scenario: Scenario, kinds: Sequence[ReplicaKind]) -> list[Sce
         scenario: The fields that all kinds share.
         kinds: At least one.
     """
-    return [scenario.model_copy(update=kind.given()) for kind in kinds]
+    return [scenario.model_copy(update=kind.set_fields()) for kind in kinds]

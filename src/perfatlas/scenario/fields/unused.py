@@ -48,7 +48,7 @@ def refuse_unused(
     if not found:
         return
     missing, names = next(iter(found.items()))
-    given = {name: _given(fields[name], (values, *others)) for name in names}
+    given = {name: _first_setting(fields[name], (values, *others)) for name in names}
     raise InvalidSpecError(
         no_effect_sentence({name: one.get(name) for name, one in given.items() if one}, missing)
     )
@@ -73,7 +73,7 @@ def _missing(
     facts: Mapping[str, Callable[[], Missing | None]],
 ) -> Missing | None:
     """Return what a field misses in every question, None if one reads it."""
-    first, needs = _given(field, asked), field.row.needs
+    first, needs = _first_setting(field, asked), field.row.needs
     if first is None or needs is None:
         return None
     if any(needs.missing(one, facts) is None for one in asked):
@@ -81,7 +81,7 @@ def _missing(
     return needs.missing(first, facts)
 
 
-def _given(field: Field, asked: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+def _first_setting(field: Field, asked: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """Return the first question that sets a field to a non-default value."""
     return next((one for one in asked if _asks(field, one.get(field.name))), None)
 

@@ -40,7 +40,7 @@ class FieldColumn:
     codes_N: IntArray
 
     @cached_property
-    def given(self) -> BoolArray:
+    def is_set(self) -> BoolArray:
         """Whether the field is set (N,)."""
         given_N: BoolArray = self.codes_N != NOT_GIVEN
         return given_N
@@ -78,7 +78,7 @@ class FieldColumn:
         moved_N = own.codes_N + len(self.values) - 1
         return FieldColumn(
             values=self.values + own.values[1:],
-            codes_N=np.where(own.given, moved_N, self.codes_N),
+            codes_N=np.where(own.is_set, moved_N, self.codes_N),
         )
 
 
@@ -113,9 +113,9 @@ class ScenarioColumns:
         filled_N: FloatArray = np.where(np.isnan(numbers_N), missing, numbers_N)
         return filled_N
 
-    def given(self, name: str) -> BoolArray:
+    def is_set(self, name: str) -> BoolArray:
         """Return whether a field is set (N,)."""
-        return self[name].given
+        return self[name].is_set
 
     def equals(self, name: str, word: str) -> BoolArray:
         """Return whether a field has a value (N,)."""
@@ -204,7 +204,7 @@ def read_columns(table: Table) -> tuple[ScenarioColumns, BoolArray]:
         fields[name], wrong_N = _typed(name, column)
         broken_N |= wrong_N
     columns = ScenarioColumns(size, fields)
-    broken_N |= ~columns.given("model") | ~columns.given("system")
+    broken_N |= ~columns.is_set("model") | ~columns.is_set("system")
     return columns, broken_N
 
 
@@ -256,8 +256,8 @@ def _system_of_pools(raw: Mapping[str, FieldColumn]) -> FieldColumn:
     prefill, decode = raw["prefill_system"], raw["decode_system"]
     none = FieldColumn(values=(None,), codes_N=np.zeros_like(prefill.codes_N))
     system = raw.get("system", none)
-    named_N = raw["mode"].equals("disaggregated") & prefill.given & decode.given
-    codes_N = np.where(named_N & ~system.given, prefill.codes_N, NOT_GIVEN)
+    named_N = raw["mode"].equals("disaggregated") & prefill.is_set & decode.is_set
+    codes_N = np.where(named_N & ~system.is_set, prefill.codes_N, NOT_GIVEN)
     return system.overridden_by(replace(prefill, codes_N=codes_N))
 
 

@@ -58,7 +58,7 @@ def _worker(scenario: Scenario, role: str, batch: int) -> Scenario:
     return scenario.model_copy(update=changes)
 
 
-def asked_of_pools(scenario: Scenario) -> dict[str, int]:
+def worker_batches(scenario: Scenario) -> dict[str, int]:
     """Return the number of workers and their batches, by name, of a disaggregated scenario."""
     asked = {"dp": 1}
     pools = split_pools(scenario)
@@ -105,5 +105,5 @@ def pool_load(columns: ScenarioColumns) -> PoolLoad:
         prefill_workers=columns.numbers("prefill_workers"),
         decode_workers=columns.numbers("decode_workers"),
         concurrency=columns.numbers("concurrency", np.inf),
-        derived=np.where(columns.given("decode_batch"), 0.0, columns.numbers("concurrency", 0.0)),
+        derived=np.where(columns.is_set("decode_batch"), 0.0, columns.numbers("concurrency", 0.0)),
     )

@@ -140,7 +140,7 @@ def _size_rules(
         return InvalidSpecError(_too_many(scenario(row), int(batch_N[row])))
 
     return (
-        (columns.given("gpus") & (columns.numbers("gpus") != total_N), false_product),
+        (columns.is_set("gpus") & (columns.numbers("gpus") != total_N), false_product),
         (columns.equals("mode", "static") & too_many_N, too_many),
     )
 

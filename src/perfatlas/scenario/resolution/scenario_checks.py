@@ -78,7 +78,7 @@ def broken_rules(columns: ScenarioColumns, *, queues: bool) -> Iterator[tuple[Bo
 def _load_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence]]:
     """Yield batch with concurrency, and prefixes that leave no token to compute."""
     yield (
-        columns.given("batch") & columns.given("concurrency"),
+        columns.is_set("batch") & columns.is_set("concurrency"),
         lambda s: (
             f"batch = {s.batch} and concurrency = {s.concurrency} exclude each other: batch is per"
             " replica, concurrency over the deployment; set one of the two"
@@ -96,7 +96,7 @@ def _load_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence]
 def _draft_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence]]:
     """Yield speculative decoding without an acceptance rate."""
     drafts_N = columns.numbers("speculative_depth") > 0.0
-    chance_N = columns.given("speculative_acceptance")
+    chance_N = columns.is_set("speculative_acceptance")
     yield (
         drafts_N & ~chance_N,
         lambda s: (
@@ -110,7 +110,7 @@ def _draft_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence
 def _pool_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence]]:
     """Yield fields without effect in mode disaggregated, and a wrong number of GPUs."""
     yield (
-        columns.given("batch"),
+        columns.is_set("batch"),
         lambda s: (
             f"batch = {s.batch} has no effect in mode disaggregated; use prefill_batch and"
             " decode_batch, per worker, or concurrency, over the deployment"
@@ -128,7 +128,7 @@ def _pool_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence]
         worker = worker_columns(columns, role)
         ways = [worker.numbers(name, 1.0) for name in ("tp", "pp", "cp", "attention_dp")]
         gpus_N += columns.numbers(f"{role}_workers") * np.prod(ways, axis=0)
-    yield columns.given("gpus") & (columns.numbers("gpus") != gpus_N), _false_sum
+    yield columns.is_set("gpus") & (columns.numbers("gpus") != gpus_N), _false_sum
 
 
 def _false_sum(s: Scenario) -> str:

@@ -39,11 +39,11 @@ def unused_rules(
         columns: Scenarios with valid values.
     """
     for name, field in verb_fields("estimate").items():
-        if field.row.needs is None or not np.any(columns.given(name)):
+        if field.row.needs is None or not np.any(columns.is_set(name)):
             continue
         column = columns[name]
         differs_V = np.array([value != field.default for value in column.values])
-        rows = np.flatnonzero(columns.given(name) & differs_V[column.codes_N])
+        rows = np.flatnonzero(columns.is_set(name) & differs_V[column.codes_N])
         if not rows.size:
             continue
         unused_N = np.zeros(columns.size, np.bool_)

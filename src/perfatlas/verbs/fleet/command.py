@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from cyclopts import Parameter
 
-from perfatlas.commands.flags import MANY, SWITCH, Count, File, default, given
+from perfatlas.commands.flags import MANY, SWITCH, Count, File, changed_flags, default
 from perfatlas.commands.output import envelope, print_json, require
 from perfatlas.files import check_writable
 from perfatlas.quantities import UsageError, counted
@@ -83,7 +83,7 @@ def import_(files: list[File], /, *, flags: ImportFlags | None = None) -> int:
     from perfatlas.telemetry.history import write_history
 
     flags = flags or ImportFlags()
-    asked = given(flags)
+    asked = changed_flags(flags)
     require(asked, ("format", "output"), example=IMPORT_EXAMPLE)
     check_writable(str(flags.output))
     history = import_logs(str(flags.format), files, _options(files, flags)).history
@@ -160,7 +160,7 @@ def fit(
     from perfatlas.telemetry.formats import import_logs
 
     flags, table = flags or FitFlags(), table or LifetimeFlags()
-    if given(table):
+    if changed_flags(table):
         return fit_table(table, flags, files or ())
     if not files:
         raise UsageError(f"missing history; for example: {FIT_EXAMPLE}")
@@ -171,13 +171,13 @@ def fit(
 
         first, last = utc(float(history.start_s_E[0])), utc(float(history.start_s_E[-1]))
         example += f"; its events are from {first} to {last}, the observation may be longer"
-    require(given(flags), ("nodes", "start", "end", "output"), example=example)
+    require(changed_flags(flags), ("nodes", "start", "end", "output"), example=example)
     fitted = _fitted(history, flags)
     beside = write_fleet(str(flags.output), fitted)
     results = _results(fitted) | {"nodes": flags.nodes}
     results |= {"output": str(flags.output), "evidence": str(beside)}
     if flags.json:
-        asked = {name: str(value) for name, value in given(flags).items() if name != "json"}
+        asked = {name: str(value) for name, value in changed_flags(flags).items() if name != "json"}
         print_json(envelope("fleet fit", results=results, scenario=asked))
         return 0
     _print_fitted(results)

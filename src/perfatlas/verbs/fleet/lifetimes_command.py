@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from cyclopts import Group, Parameter
 
-from perfatlas.commands.flags import MANY, SWITCH, Count, File, Seconds, default, given
+from perfatlas.commands.flags import MANY, SWITCH, Count, File, Seconds, changed_flags, default
 from perfatlas.commands.output import envelope, print_json, require
 from perfatlas.files import check_writable
 from perfatlas.quantities import InvalidSpecError, UsageError, shown
@@ -108,7 +108,7 @@ def fit_table(flags: LifetimeFlags, rest: FitFlags, files: Sequence[File]) -> in
     from perfatlas.telemetry.fits import LifetimeColumns, read_lifetimes
     from perfatlas.telemetry.fleets import fit_lifetimes
 
-    asked = given(flags)
+    asked = changed_flags(flags)
     require(asked, ("lifetimes", "age", "failed", "time_unit"), example=EXAMPLE)
     _check_rest(flags, rest, files)
     columns = LifetimeColumns(str(flags.age), str(flags.failed), flags.entry or "")
@@ -119,7 +119,7 @@ def fit_table(flags: LifetimeFlags, rest: FitFlags, files: Sequence[File]) -> in
     )
     results |= {"file": asdict(counts)} | _written(flags, rest, results, counts)
     if rest.json:
-        asked |= {name: value for name, value in given(rest).items() if name != "json"}
+        asked |= {name: value for name, value in changed_flags(rest).items() if name != "json"}
         scenario = {name: str(v) if isinstance(v, File) else v for name, v in asked.items()}
         print_json(envelope("fleet fit", results=results, scenario=scenario))
         return 0
@@ -132,14 +132,14 @@ def fit_table(flags: LifetimeFlags, rest: FitFlags, files: Sequence[File]) -> in
 
 def _check_rest(flags: LifetimeFlags, rest: FitFlags, files: Sequence[File]) -> None:
     """Refuse flags that do not apply to a table, and a fleet without the required flags."""
-    asked = given(rest)
+    asked = changed_flags(rest)
     odd = [*map(str, files), *(_flag(name) for name in asked if name not in _OF_FLEET)]
     if odd:
         raise UsageError(
             f"--lifetimes replaces histories and their options: leave"
             f" {', '.join(odd)} out; for example: {EXAMPLE}"
         )
-    needed = given(flags) | asked
+    needed = changed_flags(flags) | asked
     if rest.output is not None:
         require(needed, ("component", "nodes", "repair_s"), example=FLEET_EXAMPLE)
         check_writable(str(rest.output))
@@ -147,7 +147,7 @@ def _check_rest(flags: LifetimeFlags, rest: FitFlags, files: Sequence[File]) -> 
     idle = [_flag(name) for name in (*_OF_FLEET, *_OF_PARTS) if name in needed and name != "json"]
     if idle:
         raise UsageError(
-            f"{', '.join(idle)} has no effect without --output: leave it out, or write a fleet:"
+            f"without --output no fleet is written: leave {', '.join(idle)} out, or write one:"
             f" {FLEET_EXAMPLE}"
         )
 

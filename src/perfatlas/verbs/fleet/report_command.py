@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from perfatlas.commands.flags import SWITCH, File, PageScript, given
+from perfatlas.commands.flags import SWITCH, File, PageScript, changed_flags
 from perfatlas.commands.output import envelope, print_json, require
 from perfatlas.files import check_writable, write_atomic
 
@@ -50,7 +50,7 @@ def report(subject: str, /, *, flags: ReportFlags | None = None) -> int:
 
     flags = flags or ReportFlags()
     if not flags.json:
-        require(given(flags), ("output",), example=EXAMPLE)
+        require(changed_flags(flags), ("output",), example=EXAMPLE)
     if flags.output is not None:
         check_writable(flags.output)
     is_fleet = subject in shipped_fleets() or Path(subject).suffix == ".toml"

@@ -209,7 +209,7 @@ def _simulation(
 ) -> Simulation:
     traffic, scenario, _ = asked
     seeds = one.results.get("seeds_simulated", 1)
-    said = (*came.assumptions, *seeds_note(traffic, seeds), *traffic.said())
+    said = (*came.assumptions, *seeds_note(traffic, seeds), *traffic.assumptions())
     remarks = (
         *came.warnings,
         *no_effect_remarks(traffic, scenario, came, ready),
@@ -307,7 +307,7 @@ def _answer(
 ) -> Answer:
     traffic, scenario, fields = asked
     rows, shown = shown_steps(ready, came.requests, one.outcome)
-    standing = [*ready.said(), *came.assumptions, *shown, client_note(ready)]
+    standing = [*ready.descriptions(), *came.assumptions, *shown, client_note(ready)]
     if not ready.kinds:
         standing += engine_assumptions(ready.decoding.question)
     standing += interval_note(ready)

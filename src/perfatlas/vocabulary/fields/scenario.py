@@ -157,7 +157,7 @@ class Plan:
     cp: Annotated[
         Count,
         Row(
-            "Context-parallel size of prefill.",
+            "Context-parallel size (prefill only).",
             pools=PREFILL,
             elsewhere=("context_parallel_size", "cp_size"),
         ),
@@ -165,7 +165,7 @@ class Plan:
     attention_dp: Annotated[
         Count,
         Row(
-            "Attention data-parallel ranks in a replica.",
+            "Attention data-parallel size.",
             pools=POOLS,
             by_replica=True,
             elsewhere=("enable_dp_attention", "attention_dp_size"),

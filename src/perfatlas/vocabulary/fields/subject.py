@@ -52,8 +52,8 @@ class EngineChoice:
     engine: Annotated[
         EngineName,
         Row(
-            "Inference engine: vllm, sglang, trtllm or ideal (no host time), dated as in"
-            " vllm@0.24.",
+            "Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with"
+            " a version, as in vllm@0.24.",
             by_replica=True,
             elsewhere=("backend", "framework"),
         ),

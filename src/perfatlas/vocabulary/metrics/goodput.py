@@ -80,14 +80,14 @@ JOB: Final = (
     Metric(
         name="gpu_hours",
         label="GPU-hours of the job",
-        unit="GPU-h",
+        unit="GPU-hours",
         verbs=GOODPUT,
         description="GPU-hours of the job over its duration.",
     ),
     Metric(
         name="lost_gpu_hours",
         label="GPU-hours lost",
-        unit="GPU-h",
+        unit="GPU-hours",
         better="lower",
         verbs=("goodput", "fleet schedule"),
         description="GPU-hours without progress, including lost work.",
@@ -95,7 +95,7 @@ JOB: Final = (
     Metric(
         name="useful_gpu_hours",
         label="useful GPU-hours",
-        unit="GPU-h",
+        unit="GPU-hours",
         better="higher",
         verbs=GOODPUT,
         statistics=OVER_REPLICAS,
@@ -114,7 +114,7 @@ JOB: Final = (
     Metric(
         name="usd_per_useful_gpu_hour",
         label="cost per useful GPU-hour",
-        unit="USD/GPU-h",
+        unit="USD/GPU-hour",
         shown="money",
         better="lower",
         verbs=GOODPUT,
@@ -236,7 +236,7 @@ JOB: Final = (
     Metric(
         name="changes.gained_gpu_hours",
         label="GPU-hours gained",
-        unit="GPU-h",
+        unit="GPU-hours",
         better="higher",
         has_interval=True,
         verbs=GOODPUT,
@@ -245,7 +245,7 @@ JOB: Final = (
     Metric(
         name="changes.added_gpu_hours",
         label="additional GPU-hours held",
-        unit="GPU-h",
+        unit="GPU-hours",
         better="lower",
         verbs=GOODPUT,
         description="GPU-hours held in addition.",
