@@ -46,10 +46,10 @@ COLUMNS: Final = ("name", "type", "unit", "default", "values", "needs", "verbs",
 INTRODUCTION: Final = """\
 # Fields
 
-Every field that a verb can be asked: a flag (`--kv-len`), a key of a scenario file, a column of a
+Every input field of every command. A flag (`--kv-len`), a key of a scenario file, a column of a
 table and a keyword argument in Python (`kv_len`) have the same name and meaning. Numbers may be
-text with a unit or a suffix, such as `"30 min"`, `"200 GB"`, `"90%"` or `"4k"`. A field that is
-given although what it needs does not hold is refused, unless its value is the default.
+text with a unit or a suffix, such as `"30 min"`, `"200 GB"`, `"90%"` or `"4k"`. A field whose
+condition (*needs*) is not met is rejected, unless its value is the default.
 `perfatlas catalog fields show estimate --json` prints the JSON schema of a verb.
 
 `python docs/generate.py` writes this page from the table of fields.
