@@ -24,8 +24,8 @@ from perfatlas.vocabulary.fields import (
     annotation_of,
     bounds_text,
     default_text,
-    verb_fields,
     needs_text,
+    verb_fields,
 )
 from perfatlas.vocabulary.metrics import METRICS
 
