@@ -54,7 +54,7 @@ def test_it_answers_a_table(tmp_path: Path) -> None:
 
 def test_what_is_missing_or_misspelt_is_named_with_its_example() -> None:
     said = _python(COMMAND, "memory_read", code=2)
-    assert said.startswith("perfatlas: --system and --bytes missing; for example: perfatlas memory")
+    assert said.startswith("perfatlas: missing --system and --bytes; for example: perfatlas memory")
     assert "Did you mean --bytes?" in _python(COMMAND, "memory_read", "--byte", "1", code=2)
 
 
@@ -88,7 +88,7 @@ def test_its_answer_is_made_of_declared_metrics() -> None:
 
 def test_the_tests_of_all_verbs_ask_its_example() -> None:
     said = _python(
-        EXTENDED + "from tests.vocabulary.asked import ASKED, answered;"
+        EXTENDED + "from tests.vocabulary.questions import ASKED, answered;"
         "print(ASKED['memory_read'].fields, answered('memory_read').results)"
     )
     assert said == "{'system': 'h200_sxm', 'bytes': '1GB'} {'read_time_s': %r}\n" % (1e9 / 4.8e12)

@@ -1,4 +1,4 @@
-"""The tree of verbs; each verb's module is imported when the verb is run."""
+"""The tree of commands; the module of a command is imported when it runs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from perfatlas.cli.groups import is_group
 from perfatlas.declarations import commands
 from perfatlas.version import __version__
 
-HELP: Final = """How fast, why, what if, how sure: deep-learning performance from model to GPU.
+HELP: Final = """Performance, bottlenecks and reliability of deep-learning systems.
 
-Every computing verb takes --json. \
---debug prints the traceback of a defect; --no-color or NO_COLOR=1 turns colours off."""
+All computing commands accept --json. \
+--debug prints the traceback of an internal error; --no-color or NO_COLOR=1 disables colors."""
 
 
 app: Final = App(
@@ -33,11 +33,11 @@ for name, (package, command) in commands().items():
 app.command(
     "perfatlas.cli.completion:completion",
     name="completion",
-    help="Print a completion script to load yourself; --install-completion sets it up for good.",
+    help="Print a shell completion script; --install-completion installs it.",
 )
 app.command(
     "perfatlas.cli.completion:install_completion",
     name="--install-completion",
-    help="Install completion for your shell and load it from its start-up file.",
+    help="Install shell completion and load it from the shell's startup file.",
     group="Parameters",
 )

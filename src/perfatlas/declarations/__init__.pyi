@@ -2,9 +2,9 @@ from .listing import (
     commands as commands,
     declared_metrics as declared_metrics,
     example_of as example_of,
-    fields_asked as fields_asked,
     function_homes as function_homes,
     questions as questions,
+    verb_fields as verb_fields,
 )
 from .rows import (
     Command as Command,

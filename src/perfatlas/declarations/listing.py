@@ -118,15 +118,15 @@ def _questions_of(package: str) -> dict[str, tuple[type, ...]]:
 
 
 @cache
-def fields_asked(command: str) -> dict[str, Field]:
+def verb_fields(command: str) -> dict[str, Field]:
     """Return the fields a command can be asked, by name.
 
     Args:
         command: Such as "estimate".
 
     Example:
-        >>> from perfatlas.declarations import fields_asked
-        >>> fields_asked("estimate")["isl"].default
+        >>> from perfatlas.declarations import verb_fields
+        >>> verb_fields("estimate")["isl"].default
         1024
     """
     from perfatlas.vocabulary.fields import fields_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from perfatlas.declarations.listing import fields_asked
+from perfatlas.declarations.listing import verb_fields
 from perfatlas.vocabulary.fields import parameter_of
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class FieldsSignature(inspect.Signature):
     def parameters(self) -> Mapping[str, inspect.Parameter]:  # type: ignore[override]
         """The declared arguments, then one for each field."""
         if self._made is None:
-            fields = fields_asked(self.question)
+            fields = verb_fields(self.question)
             made = [parameter_of(field, fields) for field in fields.values()]
             self._made = inspect.Signature([*self.own, *made]).parameters
         return self._made

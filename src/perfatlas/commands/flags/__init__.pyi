@@ -1,7 +1,7 @@
 from .from_fields import (
-    asks as asks,
     flags_of as flags_of,
     set_flags as set_flags,
+    takes_fields as takes_fields,
 )
 from .output import (
     MANY as MANY,
@@ -12,8 +12,8 @@ from .output import (
     Output as Output,
     OutputFlags as OutputFlags,
     Seconds as Seconds,
+    changed_flags as changed_flags,
     default as default,
-    given as given,
 )
 from .pages import (
     PageFlags as PageFlags,

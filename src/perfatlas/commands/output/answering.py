@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from perfatlas.commands.flags import Output, OutputFlags, asks, set_flags
+from perfatlas.commands.flags import Output, OutputFlags, set_flags, takes_fields
 from perfatlas.commands.output.answers import require, show_answer
 from perfatlas.commands.output.table_run import (
     answer_rows,
@@ -14,7 +14,7 @@ from perfatlas.commands.output.table_run import (
     show_summary,
     wants_table,
 )
-from perfatlas.declarations import commands, example_of, fields_asked
+from perfatlas.declarations import commands, example_of, verb_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +60,7 @@ def command_of(form: Answering) -> Callable[..., int]:
         form: How it is answered.
     """
 
-    @asks(form.command)
+    @takes_fields(form.command)
     def command(*, flags: object = None, output: Output = None) -> int:
         """Return the exit code of an answer.
 
@@ -87,7 +87,7 @@ def answer_command(form: Answering, asked: dict[str, Any], output: OutputFlags) 
     import perfatlas
 
     function = getattr(perfatlas, form.function)
-    fields = fields_asked(form.command)
+    fields = verb_fields(form.command)
     if wants_table(output):
         given: dict[str, Any] = {"asked": asked, "names": fields, "first": form.first}
         if form.table:

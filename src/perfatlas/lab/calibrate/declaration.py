@@ -10,7 +10,7 @@ DECLARATION: Final = Declaration(
     commands=(
         Command(
             name="calibrate",
-            help="Fit kernel parameters to measured tables; write them as TOML.",
+            help="Fit kernel parameters to measurements; write them as TOML.",
             run="command:calibrate",
             needs="the measured tables of perfatlas[silicon], or measured rows of your own",
         ),

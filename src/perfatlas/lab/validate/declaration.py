@@ -12,7 +12,9 @@ DECLARATION: Final = Declaration(
     commands=(
         Command(
             name="validate",
-            help="Compare predictions with measurements; exits 7 when an error budget is exceeded.",
+            help=(
+                "Compare predictions with measurements; exit code 7 if an error budget is exceeded."
+            ),
         ),
         Command(
             name="validate kernels",
@@ -40,7 +42,7 @@ DECLARATION: Final = Declaration(
         ),
         Command(
             name="validate capacity",
-            help="Cache sizes against those engines print.",
+            help="KV cache capacity against engine logs.",
             run="command:capacity",
         ),
         Command(

@@ -53,7 +53,7 @@ def evaluate_pools(scenario: Scenario) -> PoolRates:
     """Return the rates of the two pools of a disaggregated scenario.
 
     Args:
-        scenario: As it was asked.
+        scenario: The scenario.
 
     Raises:
         PerfatlasError: As `evaluate_one`; what does not fit names the pool.

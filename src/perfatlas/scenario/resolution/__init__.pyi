@@ -4,9 +4,9 @@ from .field_columns import (
 )
 from .pools import (
     SHARED as SHARED,
-    asked_of_pools as asked_of_pools,
     pool_load as pool_load,
     split_pools as split_pools,
+    worker_batches as worker_batches,
 )
 from .resolved_names import (
     format_of as format_of,

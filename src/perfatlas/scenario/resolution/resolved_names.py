@@ -29,7 +29,7 @@ def resolved_plan(question: Candidates) -> dict[str, int]:
 
 
 def pool_plan(role: str, question: Candidates) -> dict[str, int]:
-    """Return the plan of a worker of a pool, by the names of the vocabulary.
+    """Return the plan of a worker of a pool by field name.
 
     Args:
         role: "prefill" or "decode".

@@ -10,7 +10,7 @@ DECLARATION: Final = Declaration(
     commands=(
         Command(
             name="catalog",
-            help="List what perfatlas knows, or show one entry with its sources.",
+            help="List catalogs, or show one entry with its sources.",
             run="command:catalog",
         ),
     ),

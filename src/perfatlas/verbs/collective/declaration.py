@@ -10,7 +10,7 @@ DECLARATION: Final = Declaration(
     commands=(
         Command(
             name="collective",
-            help="Time a collective or a transfer between GPUs.",
+            help="Time of a collective or a transfer between GPUs.",
             run="command:collective",
             example="collective --system h200_sxm --op all_reduce --bytes 1MB --gpus 8",
         ),

@@ -23,7 +23,6 @@ from perfatlas.scenario.deployments import (
 )
 from perfatlas.scenario.resolution import (
     are_pools_simulated,
-    asked_of_pools,
     columns_of,
     is_simulated,
     may_be_simulated,
@@ -31,6 +30,7 @@ from perfatlas.scenario.resolution import (
     read_scenario,
     resolved_formats,
     resolved_plan,
+    worker_batches,
 )
 from perfatlas.serving.closed_form import (
     POOL_RULES,
@@ -111,7 +111,7 @@ def _simulated(scenario: Scenario, formula: Answer) -> Answer:
     return replace(
         formula,
         results=found.results | results | {"method": "simulate"},
-        evidence=replace(formula.evidence, assumptions=(*said, found.said)),
+        evidence=replace(formula.evidence, assumptions=(*said, found.note)),
         warnings=tuple(text.replace(LEAVES_OUT, "") for text in formula.warnings),
     )
 
@@ -130,7 +130,7 @@ def asked_scenario(scenario: Scenario, question: Candidates) -> dict[str, Any]:
     asked |= scenario.model_dump(exclude_unset=True, exclude_none=True)
     asked |= {"engine": question.profile.id, "isl": scenario.isl, "osl": scenario.osl}
     if scenario.mode == "disaggregated":
-        return asked | asked_of_pools(scenario)
+        return asked | worker_batches(scenario)
     asked |= resolved_plan(question)
     dp = asked["dp"]
     if scenario.mode == "static" and scenario.batch is None:

@@ -10,10 +10,7 @@ DECLARATION: Final = Declaration(
     commands=(
         Command(
             name="estimate",
-            help=(
-                "Estimate one inference scenario: latency, throughput, memory, and what bounds"
-                " them."
-            ),
+            help="Estimate one inference scenario: latency, throughput, memory, bottlenecks.",
             run="command:estimate",
             example=(
                 "estimate --model meta-llama/Llama-3.1-70B-Instruct --system h200_sxm --gpus 8 "

@@ -10,17 +10,17 @@ DECLARATION: Final = Declaration(
     commands=(
         Command(
             name="fleet",
-            help="Fleets from a cluster's own logs, explained; many jobs scheduled on one cluster.",
+            help="Failure models from cluster logs, and job schedules on a shared cluster.",
         ),
         Command(
             name="fleet import",
-            help="Read logs into one history of failures and repairs.",
+            help="Convert logs to a history of failures and repairs.",
             run="command:import_",
             example="fleet import --format xid kern.log --output history.parquet",
         ),
         Command(
             name="fleet fit",
-            help="Fit laws to histories; write a fleet and its evidence.",
+            help="Fit failure models to histories; write a fleet file and its evidence.",
             run="command:fit",
             example=(
                 "fleet fit history.parquet --nodes 2048 --start 2026-01-01T00:00:00Z --end "
@@ -29,7 +29,7 @@ DECLARATION: Final = Declaration(
         ),
         Command(
             name="fleet report",
-            help="Explain a fleet or a history on one page.",
+            help="Report on a fleet or a history as an HTML page.",
             run="report_command:report",
             example="fleet report fleet.toml --output page.html",
         ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.answer import Answer, Evidence
-from perfatlas.declarations import fields_asked, signature_of
+from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.fleet.closed_form import (
     daly_higher_order_s,
     linear_goodput,
@@ -67,7 +67,7 @@ def goodput(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
 
         return fleet_goodput(**fields).answer
     facts = measured_step(whole)
-    refuse_unused(dict(whole), fields_asked("goodput"))
+    refuse_unused(dict(whole), verb_fields("goodput"))
     derived: dict[str, Any] = {"detection_s": whole.detection_s or 0.0}
     if facts.write_s is not None:
         derived["checkpoint_write_s"] = facts.write_s

@@ -8,21 +8,29 @@ from typing import Final
 
 from cyclopts import Parameter
 
-from perfatlas.commands.flags import OUTPUT, File, Output, OutputFlags, PageFlags, asks, set_flags
+from perfatlas.commands.flags import (
+    OUTPUT,
+    File,
+    Output,
+    OutputFlags,
+    PageFlags,
+    set_flags,
+    takes_fields,
+)
 from perfatlas.commands.output import (
     Answering,
     answer_command,
     command_of,
+    notice_if_slow,
     require,
     show_answer,
-    told_if_slow,
     wants_table,
 )
 from perfatlas.declarations import example_of
 from perfatlas.files import check_writable, write_atomic
 from perfatlas.quantities import UsageError
 
-SLOW: Final = "simulating until the goodput is as sure as --half-width asks"
+SLOW: Final = "simulating until goodput is as precise as --half-width"
 
 TEXT: Final = "text:print_goodput"
 ONE: Final = Answering(command="goodput", function="goodput", first="goodput", text=TEXT)
@@ -31,30 +39,30 @@ ONE: Final = Answering(command="goodput", function="goodput", first="goodput", t
 @Parameter(name="*", group=OUTPUT)
 @dataclass(frozen=True, kw_only=True)
 class GoodputFiles:
-    """What else `goodput` reads and writes.
+    """Further files of `goodput`.
 
     Args:
-        scenario: TOML file with the same names as the flags; flags win over it.
-        page: An HTML page of the answer.
+        scenario: TOML file with the same names as the flags; flags take precedence.
+        page: HTML page of the answer.
     """
 
     scenario: File | None = None
     page: PageFlags = field(default_factory=PageFlags)
 
 
-@asks("goodput")
+@takes_fields("goodput")
 def goodput(
     *,
     flags: object = None,
     extra: GoodputFiles | None = None,
     output: Output = None,
 ) -> int:
-    """Return the exit code of an answer.
+    """Answer goodput; return the exit code.
 
     Args:
-        flags: The job and what interrupts it.
-        extra: Scenario file.
-        output: Where the answer goes.
+        flags: The job and its failures.
+        extra: Further files.
+        output: Output of the answer.
     """
     import perfatlas
 
@@ -64,7 +72,7 @@ def goodput(
     if wants_table(output):
         if html is not None or asked.get("what_if"):
             flag = "--html" if html is not None else "--what-if"
-            raise UsageError(f"{flag} is of one job, --table answers many")
+            raise UsageError(f"{flag} cannot be combined with --table")
         return answer_command(ONE, asked, output)
     if "fleet" not in asked:  # whose file may say both
         written = "checkpoint_bytes_per_s" in asked
@@ -73,7 +81,7 @@ def goodput(
     if html is not None:
         check_writable(html)
     columns: dict[str, list[float]] = {}
-    with told_if_slow(SLOW):
+    with notice_if_slow(SLOW):
         if "fleet" in asked:
             from perfatlas.verbs.goodput.fleet_answer import fleet_goodput
 
@@ -86,7 +94,7 @@ def goodput(
         from perfatlas.report.text import reproduce_line
         from perfatlas.verbs.goodput.page import goodput_page
 
-        sys.stdout.flush()  # whatever becomes of the page, the answer is out
+        sys.stdout.flush()  # print the answer even if the page cannot be written
         line = reproduce_line(answer.command, asked)
         page = goodput_page(answer.to_dict(), columns, reproduce=line, script=script)
         write_atomic(html, page)

@@ -10,13 +10,13 @@ DECLARATION: Final = Declaration(
     commands=(
         Command(
             name="goodput",
-            help="Goodput of a job under failures, with its checkpoints and spares.",
+            help="Goodput of a job under failures, with checkpoints and spares.",
             run="command:goodput",
             example="goodput --gpus 16384 --mtti-s 11134 --checkpoint-write-s 60 --restart-s 300",
         ),
         Command(
             name="goodput spares",
-            help="How often a job waits for a node, or how many spares keep it from waiting.",
+            help="Availability of a job with spare nodes, or the number of spares for a target.",
             run="command:spares",
             example=(
                 "goodput spares --nodes 2048 --node-mtbf-s 1.3e7 --repair-s 86400 --target 0.999"

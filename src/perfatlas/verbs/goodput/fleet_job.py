@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.declarations import fields_asked
+from perfatlas.declarations import verb_fields
 from perfatlas.fleet.closed_form import likely_interval_s
 from perfatlas.fleet.laws import Constant
 from perfatlas.fleet.model import (
@@ -87,7 +87,7 @@ def fleet_job(asked: FleetGoodput, state_bytes: float | None = None) -> FleetJob
     ranks = asked.gpus or fleet.units * fleet.gpus_per_unit
     told = {} if chosen is None else chosen.fields(ranks=ranks, state_bytes=state_bytes)
     facts = _facts(fleet, told, reads_bytes=reads_bytes)
-    refuse_unused(dict(asked), fields_asked("goodput"), facts)
+    refuse_unused(dict(asked), verb_fields("goodput"), facts)
     units, spares = _sizes(asked, fleet, told.get("spares"))
     strategy, best_s, said = _strategy(asked, fleet, (units, spares), told)
     others = []

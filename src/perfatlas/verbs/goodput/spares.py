@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.answer import Answer, Evidence
-from perfatlas.declarations import fields_asked, signature_of
+from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.fleet.closed_form import blocked_probability, failed_nodes, spares_for
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted
 from perfatlas.scenario.fields import refuse_unused
@@ -48,7 +48,7 @@ def goodput_spares(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
         25
     """
     asked = SpareNodes.read(fields)
-    refuse_unused(dict(asked), fields_asked("goodput spares"))
+    refuse_unused(dict(asked), verb_fields("goodput spares"))
     if (asked.spares is None) == (asked.target is None):
         raise InvalidSpecError(
             "give either spares, to ask how often the job waits, or target, the share of time it"

@@ -10,17 +10,17 @@ DECLARATION: Final = Declaration(
     commands=(
         Command(
             name="kernel",
-            help="Time one operator on one GPU.",
+            help="Time of one operator on one GPU.",
         ),
         Command(
             name="kernel gemm",
-            help="Time a matrix multiplication, (m, k) x (k, n).",
+            help="Time of a GEMM, (m, k) x (k, n).",
             run="command:gemm",
             example="kernel gemm --system h200_sxm --m 64 --n 8192 --k 8192 --format bf16",
         ),
         Command(
             name="kernel attention",
-            help="Time the attention of one layer.",
+            help="Time of the attention of one layer.",
             run="command:attention",
             example=(
                 "kernel attention --system h200_sxm --phase decode --batch 64 --kv-len 4096 "
@@ -29,7 +29,7 @@ DECLARATION: Final = Declaration(
         ),
         Command(
             name="kernel moe",
-            help="Time the expert GEMMs of one mixture-of-experts layer.",
+            help="Time of the expert GEMMs of one MoE layer.",
             run="command:moe",
             example=(
                 "kernel moe --system h200_sxm --tokens 64 --hidden 4096 --intermediate 1536 "

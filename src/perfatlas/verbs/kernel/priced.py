@@ -11,9 +11,9 @@ from perfatlas.answer import (
     MEASURED_STANDING,
     Answer,
     price_columns,
+    quantization_note,
     quantization_of,
     require_tier,
-    said_of_quantization,
     single_evidence,
     single_row,
 )
@@ -145,7 +145,7 @@ def operator_answer(command: str, fields: Mapping[str, Any], priced: PricedQuest
 def _assumptions(priced: PricedQuestions, match: CalibrationMatch | None) -> list[str]:
     asked, measured = priced.asked[0], bool(priced.prices.measured_CO[0, 0])
     said = ["cold caches, one kernel of a CUDA graph"]
-    said += said_of_quantization(priced.operator, match, measured=measured)
+    said += quantization_note(priced.operator, match, measured=measured)
     if asked.clock_ratio != 1.0:
         said.append(
             f"{asked.clock_ratio:g} of the sustained clock: what follows the clock is scaled;"

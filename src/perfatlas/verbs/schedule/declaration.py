@@ -10,7 +10,7 @@ DECLARATION: Final = Declaration(
     commands=(
         Command(
             name="fleet schedule",
-            help="Schedule many jobs on one cluster: waits, GPU time, failures, policies compared.",
+            help="Schedule many jobs on a cluster: waits, GPU time, failures, policy comparison.",
             run="command:schedule",
             example="fleet schedule --num-jobs 20000 --load 0.9 --nodes 256",
         ),

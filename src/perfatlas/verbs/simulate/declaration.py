@@ -10,7 +10,7 @@ DECLARATION: Final = Declaration(
     commands=(
         Command(
             name="simulate",
-            help="Simulate traffic through an engine: queues, tails, preemptions, goodput.",
+            help="Simulate traffic through an engine: queueing, tail latency, preemption, goodput.",
             run="command:simulate",
             example=(
                 "simulate --model meta-llama/Llama-3.1-8B-Instruct --system h200_sxm "

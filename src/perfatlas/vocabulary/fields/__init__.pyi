@@ -31,7 +31,7 @@ from .operators import (
 from .questions import (
     ESTIMATED as ESTIMATED,
     SIMULATED as SIMULATED,
-    named_elsewhere as named_elsewhere,
+    canonical_name as canonical_name,
 )
 from .replicas import (
     KvOffloading as KvOffloading,

@@ -38,16 +38,16 @@ SIMULATED: Final[tuple[type, ...]] = (
 )
 
 
-def named_elsewhere(name: str, known: Collection[str]) -> str:
-    """Return our name of a field that other tools call otherwise, "" for none.
+def canonical_name(name: str, known: Collection[str]) -> str:
+    """Return our name for a field that another tool names differently, "" if unknown.
 
     Args:
         name: Such as "tensor_parallel_size", with underscores or dashes.
-        known: Our names that may be meant.
+        known: Our names to search.
 
     Example:
-        >>> from perfatlas.vocabulary.fields import named_elsewhere
-        >>> named_elsewhere("tensor-parallel-size", ("tp", "pp"))
+        >>> from perfatlas.vocabulary.fields import canonical_name
+        >>> canonical_name("tensor-parallel-size", ("tp", "pp"))
         'tp'
     """
     package = __name__.rpartition(".")[0]

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def annotation_of(field: Field) -> str:
-    """Return the type of a field as Python writes it; numbers may be text with a unit.
+    """Return the type of a field as Python source; numbers may be text with a unit.
 
     Args:
-        field: With a row.
+        field: A field.
 
     Example:
         >>> from perfatlas.vocabulary.fields import Lengths, annotation_of, fields_of
@@ -30,11 +30,11 @@ def annotation_of(field: Field) -> str:
 
 
 def is_required(field: Field, fields: Mapping[str, Field]) -> bool:
-    """Return whether a field must be given; what pools may have of their own need not be.
+    """Return whether a field must be set; fields that both pools may override need not be.
 
     Args:
-        field: With a row.
-        fields: All of the question.
+        field: A field.
+        fields: All fields of the verb.
     """
     return field.required and not any(f"{pool}_{field.name}" in fields for pool in field.row.pools)
 

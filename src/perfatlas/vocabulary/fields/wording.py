@@ -1,4 +1,4 @@
-"""What documents say of a field: its default, its bounds, what it needs; and the JSON schema."""
+"""Texts of fields in documentation: default, bounds, condition; and the JSON schema."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.vocabulary.fields.conditions import (
     AllOf,
     AnyOf,
-    Differs,
+    AnySet,
     Equals,
-    Given,
-    Holds,
-    NotGiven,
-    Worded,
+    Fact,
+    NotEqual,
+    NotSet,
+    WithMessage,
     value_text,
 )
 from perfatlas.vocabulary.fields.signatures import is_required
@@ -34,10 +34,10 @@ _JSON_TYPES: Final[dict[Any, str]] = {
 
 
 def default_text(field: Field) -> str:
-    """Return what holds where a field is not given, "" where nothing does.
+    """Return the default of a field as text, "" if it has none.
 
     Args:
-        field: With a row.
+        field: A field.
 
     Example:
         >>> from perfatlas.vocabulary.fields import ESTIMATED, default_text, fields_of
@@ -51,10 +51,10 @@ def default_text(field: Field) -> str:
 
 
 def bounds_text(field: Field) -> str:
-    """Return the values a field may have: its words, or the bounds of its number; "" for any.
+    """Return the allowed values of a field: its choices, or the bounds of its number; "" for any.
 
     Args:
-        field: With a row.
+        field: A field.
 
     Example:
         >>> from perfatlas.vocabulary.fields import ESTIMATED, bounds_text, fields_of
@@ -80,15 +80,15 @@ def bounds_text(field: Field) -> str:
 
 
 def _plain(limit: float) -> str:
-    """Return a number without the zeros of its exponent: 1e9."""
+    """Return a number without leading zeros in its exponent: 1e9."""
     return f"{limit:g}".replace("e+0", "e").replace("e+", "e")
 
 
 def needs_text(condition: Condition | None) -> str:
-    """Return what must hold for a field to have an effect, "" for nothing.
+    """Return the condition for a field to have an effect, "" for none.
 
     Args:
-        condition: Of a row.
+        condition: The condition of a row.
 
     Example:
         >>> from perfatlas.vocabulary.fields import AttentionShape, fields_of, needs_text
@@ -98,21 +98,21 @@ def needs_text(condition: Condition | None) -> str:
     if condition is None:
         return ""
     match condition:
-        case Given():
+        case AnySet():
             text = " or ".join(condition.names)
-        case NotGiven():
+        case NotSet():
             text = f"no {condition.name}"
         case Equals():
             text = f"{condition.name} = {' or '.join(map(value_text, condition.wanted))}"
-        case Differs():
+        case NotEqual():
             text = f"{condition.name} other than {value_text(condition.value)}"
-        case Holds():
+        case Fact():
             text = FACTS.get(condition.fact, condition.fact)
         case AllOf():
             text = " and ".join(map(needs_text, condition.conditions))
         case AnyOf():
             text = " or ".join(map(needs_text, condition.conditions))
-        case Worded():
+        case WithMessage():
             text = needs_text(condition.condition)
         case _:
             raise TypeError(f"no text for {type(condition).__name__}")
