@@ -49,7 +49,7 @@ def test_it_answers_a_table(tmp_path: Path) -> None:
     head, first, second = told.read_text("utf-8").splitlines()
     assert head == "bytes,read_time_s,warnings,error_code,error"
     assert first.split(",")[1] == "0.001"
-    assert "expected more than 0" in second
+    assert "must be greater than 0" in second
 
 
 def test_what_is_missing_or_misspelt_is_named_with_its_example() -> None:
