@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Answering:
-    """How a command is answered; a "module:function" is of the folder that declares it.
+    """How a command is answered; a "module:function" is relative to the folder that declares it.
 
     Args:
         command: As it is typed.

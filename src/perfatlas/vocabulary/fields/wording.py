@@ -126,7 +126,7 @@ def json_schema(question: str, fields: Mapping[str, Field]) -> dict[str, Any]:
 
     Args:
         question: The command that asks it.
-        fields: Of the question, by name.
+        fields: Fields of the command by name.
 
     Example:
         >>> from perfatlas.vocabulary.fields import GemmShape, fields_of, json_schema
