@@ -39,7 +39,21 @@ REVISED: Final = (
     "src/perfatlas/data/engines",
     "src/perfatlas/data/fleet/rates.toml",
     "src/perfatlas/data/hardware",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "docs/calibrate.md",
+    "docs/comparison.md",
     "docs/fields.md",
+    "docs/glossary.md",
+    "docs/hardware-fields.md",
+    "docs/index.md",
+    "docs/json.md",
+    "docs/metrics.md",
+    "docs/models",
+    "docs/nvlink-domain.md",
+    "docs/pages.md",
+    "docs/python.md",
+    "docs/validation-fleet.md",
 )
 
 
