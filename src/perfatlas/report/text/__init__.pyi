@@ -1,7 +1,6 @@
 from .answer import (
-    headline as headline,
     print_answer as print_answer,
-    subheadline as subheadline,
+    print_question as print_question,
 )
 from .breakdown import (
     rows_by_phase as rows_by_phase,
@@ -17,6 +16,9 @@ from .latencies import (
     tail_title as tail_title,
     tails as tails,
 )
+from .limits import (
+    limits_of as limits_of,
+)
 from .quantities import (
     format_interval as format_interval,
     format_number as format_number,
@@ -24,6 +26,10 @@ from .quantities import (
     format_value as format_value,
     share_text as share_text,
     time_text as time_text,
+)
+from .question import (
+    headline as headline,
+    subheadline as subheadline,
 )
 from .replica_kinds import (
     kind_rows as kind_rows,

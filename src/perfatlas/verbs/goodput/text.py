@@ -138,7 +138,7 @@ def goodput_headline(answer: Answered) -> str:
 def _said(name: str, value: Any) -> str:  # noqa: ANN401 - a field of any kind
     """Return a field and its value as people say them."""
     if name == "usd_per_gpu_hour":
-        return f"{value_text(name, value)} a GPU-hour"
+        return f"{value_text(name, value)} per GPU-hour"
     words = [SHORT.get(word, word) for word in _unit_left_out(name).split("_")]
     return " ".join([*words, *([] if value is True else [value_text(name, value)])])
 
@@ -173,13 +173,13 @@ def result_lines(results: Answered) -> list[tuple[str, str, str]]:
         spread = isinstance(value, dict) and value["p5"] < value["p95"]
         shown = value_text(name, value["mean"] if isinstance(value, dict) else value)
         lines.append(
-            (f"{label}, 90 % of runs" if spread else label, shown, _interval(results, name))
+            (f"{label}, 90% of runs" if spread else label, shown, _interval(results, name))
         )
     return lines
 
 
 def _interval(results: Answered, name: str) -> str:
-    """Return the interval of a result, or between which 90 % of runs are, "" where none is."""
+    """Return the interval of a result, or between which 90% of runs are, "" where none is."""
     value = results[name]
     low, high = (results.get(f"{name}{end}") for end in (LOW, HIGH))
     if isinstance(value, dict) and value["p5"] < value["p95"]:
@@ -191,6 +191,8 @@ def _interval(results: Answered, name: str) -> str:
 
 def _ends(low: str, high: str) -> str:
     """Return both ends, the unit once where they share it."""
+    if low.endswith("%") and high.endswith("%"):
+        return f"{low[:-1]} - {high}"
     (number, _, unit), (_, _, other) = low.partition(" "), high.partition(" ")
     return f"{number} - {high}" if unit == other else f"{low} - {high}"
 
@@ -202,7 +204,7 @@ def _print_results(console: Console, results: Answered) -> None:
     names, values = (max(len(line[column]) for line in lines) for column in (0, 1))
     text = Text()
     if any(line[2] for line in lines):
-        text.append(f"{' ' * (2 + names + 3 + values + 3)}90 % interval\n", "dim")
+        text.append(f"{' ' * (2 + names + 3 + values + 3)}90% interval\n", "dim")
     for label, value, interval in lines:
         text.append(f"  {label:<{names}}   ")
         text.append(f"{value:>{values}}", "bold")
@@ -272,7 +274,7 @@ def _print_changes(console: Console, changes: Sequence[Answered]) -> None:
     console.print()
     print_line(
         console,
-        f"{METRICS['changes'].label}: {METRICS['changes.gained_gpu_hours'].label}, ± 90 %",
+        f"{METRICS['changes'].label}: {METRICS['changes.gained_gpu_hours'].label}, ± 90%",
         style="bold",
     )
     widest = max(len(str(row["name"])) for row in changes)
