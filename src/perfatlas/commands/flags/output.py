@@ -73,11 +73,13 @@ class OutputFlags:
 
     Args:
         json: Print one JSON object, SI units, instead of text.
+        verbose: Print all operators, calibrations, assumptions, sources and versions.
         table: Answer every row of a CSV, Parquet or JSON Lines file; flags fill empty cells.
         output: Where the answered table is written; its extension chooses the format.
     """
 
     json: Annotated[bool, SWITCH] = False
+    verbose: Annotated[bool, SWITCH] = False
     table: File | None = None
     output: File | None = None
 

@@ -13,6 +13,8 @@ from perfatlas.quantities import InfeasibleError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from perfatlas.commands.flags import OutputFlags
+
 INFEASIBLE: Final = InfeasibleError.exit_code
 
 
@@ -47,21 +49,24 @@ def print_json(value: object) -> None:
     sys.stdout.write(json.dumps(finite(value), indent=1, allow_nan=False) + "\n")
 
 
-def show_answer(answer: Mapping[str, Any], *, as_json: bool, asked: Mapping[str, Any]) -> int:
+def show_answer(
+    answer: Mapping[str, Any], *, output: OutputFlags, asked: Mapping[str, Any]
+) -> int:
     """Write an answer and return the exit code it means: 4 where it does not fit.
 
     Args:
         answer: The envelope of PRODUCT: schema, version, command, scenario, results, ...
-        as_json: Whether --json was given.
+        output: Whether --json or --verbose was given.
         asked: The fields given beyond the defaults, for the `reproduce:` line.
     """
-    if as_json:
+    if output.json:
         print_json(answer)
     else:
         from perfatlas.report.text import open_terminal, print_answer, reproduce_line
 
         line = reproduce_line(str(answer["command"]), asked)
-        print_answer(open_terminal(sys.stdout), answer, reproduce=line)
+        console = open_terminal(sys.stdout)
+        print_answer(console, answer, reproduce=line, verbose=output.verbose)
     return 0 if fits(answer) else INFEASIBLE
 
 

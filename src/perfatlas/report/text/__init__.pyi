@@ -39,6 +39,7 @@ from .reproduce import (
     reproduce_line as reproduce_line,
 )
 from .results import (
+    interval_text as interval_text,
     shown_results as shown_results,
 )
 from .rows import (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.report.text.evidence import (
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+INDENT: Final = 2
 MOST_LINES: Final = 6  # of warnings of a brief answer; the first are the gravest
 
 
@@ -29,6 +31,7 @@ def print_closing(
     *,
     reproduce: str,
     method: str = "",
+    covered: str = "",
     verbose: bool = False,
 ) -> None:
     """Write confidence, warnings and the command of an answer, each after an empty line.
@@ -38,6 +41,7 @@ def print_closing(
         answer: The `--json` object of a computing verb.
         reproduce: The command line that gives it again.
         method: How it was computed; by default the tier and its calibrations tell.
+        covered: What its intervals cover, where the method is named.
         verbose: With all calibrations, assumptions, sources, versions and warnings.
 
     Example:
@@ -54,7 +58,10 @@ def print_closing(
     """
     if answer.get("evidence"):
         console.print()
-        (_print_evidence if verbose else _print_confidence)(console, answer, method)
+        if verbose:
+            _print_evidence(console, answer, method)
+        else:
+            _print_confidence(console, answer, method, covered)
     _print_warnings(console, answer, verbose=verbose)
     console.print()
     if not verbose and (left_out := evidence_left_out(answer)):
@@ -63,11 +70,15 @@ def print_closing(
     print_plain(console, f"reproduce: {reproduce}", style="dim", wrap=False)
 
 
-def _print_confidence(console: Console, answer: Mapping[str, Any], method: str) -> None:
-    first, *rest = confidence_lines(answer, method=method)
+def _print_confidence(
+    console: Console, answer: Mapping[str, Any], method: str, covered: str
+) -> None:
+    lines = [method, typeset(covered)] if method else confidence_lines(answer)
+    first, *rest = [line for line in lines if line]
     print_line(console, f"confidence: {first}", style="bold")
     for line in rest:
-        print_line(console, f"  {line}")
+        for part in textwrap.wrap(line, console.width - INDENT):
+            print_line(console, f"{' ' * INDENT}{part}")
 
 
 def _print_evidence(console: Console, answer: Mapping[str, Any], method: str) -> None:

@@ -61,12 +61,11 @@ def _tier(evidence: Mapping[str, Any]) -> str:
     return f"{' and '.join(TIERS.get(name, name) for name in tier.split('+'))} ({tier})"
 
 
-def confidence_lines(answer: Mapping[str, Any], *, method: str = "") -> list[str]:
+def confidence_lines(answer: Mapping[str, Any]) -> list[str]:
     """Return up to three lines: the tier and what it means, calibrations, what the interval covers.
 
     Args:
         answer: The `--json` object of a computing verb.
-        method: How it was computed, where no tier tells.
 
     Example:
         >>> from perfatlas.report.text.evidence import confidence_lines
@@ -79,8 +78,6 @@ def confidence_lines(answer: Mapping[str, Any], *, method: str = "") -> list[str
         the 90% interval covers kernels like this one with cold caches
     """
     evidence = answer["evidence"]
-    if method:
-        return [method]
     tiers = str(evidence.get("tier") or "").split("+")
     meaning = MEANINGS.get(tiers[0], "") if len(tiers) == 1 else MIXED
     lines = [f"{_tier(evidence)}: {meaning}" if meaning else _tier(evidence)]
@@ -165,5 +162,6 @@ def evidence_left_out(answer: Mapping[str, Any]) -> str:
         for noun in ("calibration", "assumption", "source")
         if evidence.get(f"{noun}s")
     ]
-    operators = ["all operators"] if len(answer.get("breakdown") or ()) > 1 else []
+    priced = [row for row in answer.get("breakdown") or () if "phase" in row]
+    operators = ["all operators"] if len(priced) > 1 else []
     return f"--verbose shows {', '.join([*operators, *told])}" if told else ""

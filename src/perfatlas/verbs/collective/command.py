@@ -36,4 +36,4 @@ def collective(
         )
         return show_summary("collective", summary, asked=asked, as_json=output.json)
     require(asked, [name for name, field in fields.items() if field.required], example=EXAMPLE)
-    return show_answer(perfatlas.collective(**asked).to_dict(), as_json=output.json, asked=asked)
+    return show_answer(perfatlas.collective(**asked).to_dict(), output=output, asked=asked)

@@ -19,6 +19,7 @@ from .stragglers import (
 )
 from .text import (
     METHODS as METHODS,
+    MOST_BUCKETS as MOST_BUCKETS,
     SHORT as SHORT,
     print_waterfall as print_waterfall,
 )

@@ -89,7 +89,7 @@ def goodput(
             answer, columns = run.answer, run.per_replica()
         else:
             answer = perfatlas.goodput(**asked)
-    code = show_goodput(answer, asked, as_json=output.json)
+    code = show_goodput(answer, asked, output)
     if html is not None:
         from perfatlas.report.text import reproduce_line
         from perfatlas.verbs.goodput.page import goodput_page

@@ -46,7 +46,7 @@ def answer_of(verb: Verb, asked: dict[str, Any], output: OutputFlags) -> int:
     if wants_table(output):
         return answer_table_of(verb, asked, output)
     require(asked, verb.needed, example=verb.example)
-    return show_goodput(verb.face(**asked), asked, as_json=output.json)
+    return show_goodput(verb.face(**asked), asked, output)
 
 
 def answer_table_of(verb: Verb, asked: dict[str, Any], output: OutputFlags) -> int:
@@ -63,21 +63,21 @@ def answer_table_of(verb: Verb, asked: dict[str, Any], output: OutputFlags) -> i
     return show_summary(verb.command, summary, asked=asked, as_json=output.json)
 
 
-def show_goodput(answer: Answer, asked: dict[str, Any], *, as_json: bool) -> int:
+def show_goodput(answer: Answer, asked: dict[str, Any], output: OutputFlags) -> int:
     """Write an answer of any form of goodput and return the exit code.
 
     Args:
         answer: The answer.
         asked: What was asked, for the `reproduce:` line.
-        as_json: Whether one JSON object is printed.
+        output: Whether --json or --verbose was given.
     """
     told = answer.to_dict()
-    if as_json:
+    if output.json:
         print_json(told)
         return 0
     from perfatlas.report.text import open_terminal, reproduce_line
     from perfatlas.verbs.goodput.text import print_goodput
 
     line = reproduce_line(answer.command, asked)
-    print_goodput(open_terminal(sys.stdout), told, reproduce=line)
+    print_goodput(open_terminal(sys.stdout), told, reproduce=line, verbose=output.verbose)
     return 0

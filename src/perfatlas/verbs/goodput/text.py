@@ -56,7 +56,15 @@ METHODS: Final = {
 }
 UNSAID: Final = ("half_width", "seed", "what_if", "more_spares", "verify_s")  # of a headline
 SHORT: Final = {"gpu": "GPU", "gpus": "GPUs", "mfu": "MFU", "mtbf": "MTBF", "mtti": "MTTI"}
-BAR: Final = 28
+BAR: Final = 24
+OTHERS: Final = "others"
+MOST_BUCKETS: Final = 5  # of a brief answer, beside the productive one
+MOST_CHANGES: Final = 3
+MOST_CHOICES: Final = 8
+DETAILS: Final = frozenset((
+    *("interruptions", "gpu_hours", "spares_held", "replicas", "closed_form_goodput"),
+    *("interruptions_per_day", "checkpoint_bytes"),
+))  # fmt: skip
 INDENT: Final = 2
 FEW_HOURS: Final = 100.0  # GPU-hours of a job, below which whole ones say too little
 # fields that are shares, and results that are said elsewhere or are fields
@@ -87,29 +95,54 @@ def value_text(name: str, value: Any) -> str:  # noqa: ANN401 - a field or resul
     return format_number(value)
 
 
-def print_goodput(console: Console, answer: Answered, *, reproduce: str) -> None:
-    """Write an answer of `goodput` or `goodput spares` to a console.
+def print_goodput(
+    console: Console, answer: Answered, *, reproduce: str, verbose: bool = False
+) -> None:
+    """Write an answer of any form of goodput to a console.
 
     Args:
         console: From `open_terminal`.
         answer: The `--json` object.
         reproduce: The command line that gives it again.
+        verbose: With all results, every factor and change, and all evidence.
     """
     print_line(console, goodput_headline(answer), style="bold")
     console.print()
     results = answer["results"]
-    _print_results(console, results)
+    lines = result_lines(results, brief=not verbose)
+    _print_results(console, lines)
     if answer["breakdown"]:
         console.print()
         print_line(console, "where the time goes", style="bold")
-        print_waterfall(console, answer["breakdown"])
+        print_waterfall(console, answer["breakdown"], most=None if verbose else MOST_BUCKETS)
     if factors := results.get("factors"):
-        _print_factors(console, factors)
+        if verbose:
+            _print_factors(console, factors)
+        else:
+            print_line(console, _factors_text(factors))
     if changes := results.get("changes"):
-        _print_changes(console, changes)
+        _print_changes(console, changes if verbose else changes[:MOST_CHANGES])
+    if verbose and changes:
+        _print_assumed(console, changes)
     if choices := results.get("choices"):
-        _print_choices(console, choices)
-    print_closing(console, answer, reproduce=reproduce, method=METHODS[answer["evidence"]["tier"]])
+        _print_choices(console, choices if verbose else choices[:MOST_CHOICES])
+    method = METHODS[answer["evidence"]["tier"]]
+    if "replicas" in results:
+        method = f"{method}, {counted(results['replicas'], 'replica')}"
+    print_closing(
+        console,
+        answer,
+        reproduce=reproduce,
+        method=method,
+        covered=_covered(answer),
+        verbose=verbose,
+    )
+
+
+def _covered(answer: Answered) -> str:
+    """Return what the interval covers, as the assumptions say, "" where they do not."""
+    said = [text for text in answer["evidence"]["assumptions"] if "interval" in text]
+    return next((text for text in said if "optimal" not in text), "")
 
 
 def goodput_headline(answer: Answered) -> str:
@@ -148,18 +181,20 @@ def _unit_left_out(name: str) -> str:
     return name.removesuffix("_bytes_per_s" if name.endswith("_bytes_per_s") else "_s")
 
 
-def result_lines(results: Answered) -> list[tuple[str, str, str]]:
+def result_lines(results: Answered, *, brief: bool = False) -> list[tuple[str, str, str]]:
     """Return (label, value, interval) of every result that is one number.
 
     Args:
         results: The `results` of an answer.
+        brief: Without details.
     """
     lines = []
+    details = DETAILS | {"spares"} if "gpus_held" in results else DETAILS
     for name, value in results.items():
         metric = METRICS.get(name)
         if metric is None or metric.holds not in ("number", "count") or name in HIDDEN:
             continue
-        if value is None:
+        if value is None or (brief and name in details):
             continue
         if name == "optimal_checkpoint_interval_s" and value == results["checkpoint_interval_s"]:
             continue
@@ -197,10 +232,9 @@ def _ends(low: str, high: str) -> str:
     return f"{number} - {high}" if unit == other else f"{low} - {high}"
 
 
-def _print_results(console: Console, results: Answered) -> None:
+def _print_results(console: Console, lines: Sequence[tuple[str, str, str]]) -> None:
     from rich.text import Text
 
-    lines = result_lines(results)
     names, values = (max(len(line[column]) for line in lines) for column in (0, 1))
     text = Text()
     if any(line[2] for line in lines):
@@ -214,7 +248,11 @@ def _print_results(console: Console, results: Answered) -> None:
 
 
 def print_waterfall(
-    console: Console, rows: Sequence[Answered], labels: Mapping[str, str] = BUCKETS
+    console: Console,
+    rows: Sequence[Answered],
+    labels: Mapping[str, str] = BUCKETS,
+    *,
+    most: int | None = None,
 ) -> None:
     """Write the time from all of it down to what is useful, a bar per bucket.
 
@@ -222,9 +260,12 @@ def print_waterfall(
         console: From `open_terminal`.
         rows: Buckets with name, share and gpu_hours, the productive one first.
         labels: Names of buckets as people say them.
+        most: Buckets beside the productive one, the smaller ones in one row; by default all.
     """
     from rich.text import Text
 
+    if most is not None:
+        rows, labels = _largest(rows, labels, most)
     full, light = ("█", "·") if speaks_unicode(console) else ("#", ".")
     names = [labels[str(row["name"])] for row in rows]
     widest = max(len(name) for name in names)
@@ -237,10 +278,40 @@ def print_waterfall(
         first = min(first, BAR - 1)
         last = max(last, first + 1) if row["share"] else first
         bar = light * first + full * (last - first) + light * (BAR - last)
-        hours = f"  {row['gpu_hours']:>11{digits}} GPU-h" if "gpu_hours" in row else ""
+        hours = f"  {row['gpu_hours']:>11{digits}} GPU-hours" if "gpu_hours" in row else ""
         text.append(f"  {name:<{widest}}  {format_share(row['share']):>6}  {bar}{hours}\n")
     text.rstrip()
     print_plain(console, text, wrap=False)
+
+
+def _largest(
+    rows: Sequence[Answered], labels: Mapping[str, str], most: int
+) -> tuple[list[Answered], dict[str, str]]:
+    """Return the largest buckets in their order, the others as one, and the labels of all."""
+    first, *rest = [row for row in rows if row["share"] or row is rows[0]]
+    by_share = sorted(rest, key=lambda row: -row["share"])
+    kept = by_share if len(by_share) <= most else by_share[: most - 1]
+    left = [row for row in rest if row not in kept]
+    named = dict(labels)
+    found: list[Answered] = [first, *(row for row in rest if row in kept)]
+    if left:
+        sums = {"name": OTHERS, "share": sum(row["share"] for row in left)}
+        if "gpu_hours" in first:
+            sums["gpu_hours"] = sum(row["gpu_hours"] for row in left)
+        found.append(sums)
+        named[OTHERS] = f"{len(left)} others"
+    return found, named
+
+
+def _factors_text(factors: Mapping[str, float]) -> str:
+    """Return the decomposition in a line, factors of one left out."""
+    told = [
+        f"{FACTORS[name].partition(':')[0]} {share_text(value)}"
+        for name, value in factors.items()
+        if name != "product" and share_text(value) != share_text(1.0)
+    ]
+    of = "peak" if "mfu" in factors else "time"
+    return f"share of the {of}: {' x '.join(told) or '100%'} = {share_text(factors['product'])}"
 
 
 def _print_factors(console: Console, factors: Mapping[str, float]) -> None:
@@ -286,6 +357,10 @@ def _print_changes(console: Console, changes: Sequence[Answered]) -> None:
             console,
             f"  {row['name']:<{widest}}  {gained:>+{digits},.0f} ± {width:,.0f}{more}",
         )
+
+
+def _print_assumed(console: Console, changes: Sequence[Answered]) -> None:
+    """Write what the changes assume."""
     console.print()
     print_line(console, "what they assume", style="bold")
     for row in changes:

@@ -67,4 +67,4 @@ def _run(operator: str, flags: object, output: OutputFlags | None) -> int:
         return show_summary(f"kernel {operator}", summary, asked=asked, as_json=output.json)
     needed = [name for name, field in fields.items() if field.required]
     require(asked, needed, example=EXAMPLES[operator])
-    return show_answer(verb(**asked).to_dict(), as_json=output.json, asked=asked)
+    return show_answer(verb(**asked).to_dict(), output=output, asked=asked)
