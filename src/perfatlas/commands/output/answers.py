@@ -49,9 +49,7 @@ def print_json(value: object) -> None:
     sys.stdout.write(json.dumps(finite(value), indent=1, allow_nan=False) + "\n")
 
 
-def show_answer(
-    answer: Mapping[str, Any], *, output: OutputFlags, asked: Mapping[str, Any]
-) -> int:
+def show_answer(answer: Mapping[str, Any], *, output: OutputFlags, asked: Mapping[str, Any]) -> int:
     """Write an answer and return the exit code it means: 4 where it does not fit.
 
     Args:

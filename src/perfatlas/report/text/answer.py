@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.report.text.bottlenecks import print_bottlenecks
 from perfatlas.report.text.breakdown import phase_table, phase_title, phases_of
 from perfatlas.report.text.closing import print_closing
-from perfatlas.report.text.latencies import print_distributions, print_tail
+from perfatlas.report.text.latencies import is_told, print_distributions, print_tail
 from perfatlas.report.text.limits import limits_of
 from perfatlas.report.text.memory_bar import memory_bar, memory_verdict
 from perfatlas.report.text.quantities import format_value
@@ -90,7 +90,7 @@ def _print_brief(console: Console, answer: Mapping[str, Any]) -> None:
     kinds = kinds_of(results)  # whose table says what bounds each
     simulated = "tail_ttft_s" in results  # slow requests say more than operators
     print_distributions(console, results, limits=limits, brief=True)
-    if simulated and not kinds:
+    if is_told(results):
         print_tail(console, results, brief=True)
     print_results(console, results, limits=limits, brief=True)
     if kinds:

@@ -83,7 +83,9 @@ def _both(phases: Mapping[str, Sequence[Row]]) -> Table:
     for name in names:
         cells = [cell for rows in phases.values() for cell in _cells(_named(rows, name))]
         table.add_row(break_name(name, NAME_WIDTH), *cells)
-    rest = {phase: [r for r in rows if r.get("name") not in names] for phase, rows in phases.items()}
+    rest = {
+        phase: [r for r in rows if r.get("name") not in names] for phase, rows in phases.items()
+    }
     count = len({row.get("name") for rows in rest.values() for row in rows})
     if count:
         cells = [cell for rows in rest.values() for cell in _sums(rows)]

@@ -96,9 +96,7 @@ def phase_title(phase: str, rows: Sequence[Mapping[str, Any]], *, width: int) ->
     return line if len(line) <= width else f"{start}: {summary}"
 
 
-def phase_table(
-    rows: Sequence[Mapping[str, Any]], *, width: int, most: int | None = None
-) -> Table:
+def phase_table(rows: Sequence[Mapping[str, Any]], *, width: int, most: int | None = None) -> Table:
     """Return a table of one phase's operators, the small ones folded into one line.
 
     Args:

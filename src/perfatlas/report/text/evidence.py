@@ -52,7 +52,9 @@ def evidence_headline(evidence: Mapping[str, Any]) -> str:
         limit = f": {MEANINGS['bound']}" if evidence.get("tier") == "bound" else ""
         return f"{_tier(evidence)}, no calibration{limit}"
     rows = sum(int(c.get("rows") or 0) for c in calibrations)
-    return f"{_tier(evidence)}, {counted(len(calibrations), 'calibration')} on {rows:,} measured rows"
+    return (
+        f"{_tier(evidence)}, {counted(len(calibrations), 'calibration')} on {rows:,} measured rows"
+    )
 
 
 def _tier(evidence: Mapping[str, Any]) -> str:

@@ -62,7 +62,7 @@ def print_distributions(
         console: From `open_terminal`.
         results: The `results` of an answer; `x_low` and `x_high` are the ends of `x`.
         limits: From `limits_of`: name -> "at least" where all statistics are limits.
-        brief: Only what a client sees.
+        brief: Only what a client sees, and no empty line before tails.
     """
     from rich.table import Table
 
@@ -89,7 +89,17 @@ def print_distributions(
     print_plain(console, table)
     if left:
         print_line(console, f"a wider terminal or --json shows {', '.join(left)}", style="dim")
-    console.print()
+    if not (brief and is_told(results)):
+        console.print()
+
+
+def is_told(results: Mapping[str, Any]) -> bool:
+    """Tell whether a brief answer has lines of tails; where there are kinds, they have rows.
+
+    Args:
+        results: The `results` of an answer.
+    """
+    return bool(tails(results)) and "kind_1" not in results
 
 
 def _rows(results: Mapping[str, Any], name: str, limit: str) -> list[list[str]]:

@@ -116,9 +116,7 @@ def _pool_plan(pool: str, scenario: Mapping[str, Any]) -> str:
 
 def _plan(scenario: Mapping[str, Any], replicas: int) -> str:
     """Return the sizes of a plan and the nodes it takes, "" where no size is stated."""
-    words = [
-        f"{name} {format_value(name, scenario[name])}" for name in PLAN if name in scenario
-    ]
+    words = [f"{name} {format_value(name, scenario[name])}" for name in PLAN if name in scenario]
     if "dp" in scenario:
         words.append(f"dp {format_value('dp', scenario['dp'])}")
     nodes = _nodes(scenario, replicas) if words else ""
@@ -126,7 +124,7 @@ def _plan(scenario: Mapping[str, Any], replicas: int) -> str:
 
 
 def _nodes(scenario: Mapping[str, Any], replicas: int) -> str:
-    """Return how many nodes, or scale-up domains larger than a node, replicas are spread over.
+    """Return how many nodes, or scale-up domains larger than nodes, replicas are spread over.
 
     A replica begins on a node of its own unless several fit on one, as collectives are priced.
     """
@@ -139,7 +137,7 @@ def _nodes(scenario: Mapping[str, Any], replicas: int) -> str:
     size = max(domain, devices)
     gpus = math.prod(int(scenario.get(name, 1)) for name in ("tp", "pp", "cp", "attention_dp"))
     nodes = replicas * -(-gpus // size) if gpus > size else -(-replicas // (size // gpus))
-    return counted(int(nodes), "node" if devices >= domain else "scale-up domain")
+    return counted(int(nodes), "node" if devices >= domain else "domain")
 
 
 def load_line(answer: Mapping[str, Any]) -> str:

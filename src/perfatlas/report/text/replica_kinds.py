@@ -77,9 +77,7 @@ def brief_rows(kinds: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
     return rows + _cells(kinds, BRIEF)
 
 
-def _step_rows(
-    kinds: Sequence[str], breakdown: Sequence[Mapping[str, Any]]
-) -> list[list[str]]:
+def _step_rows(kinds: Sequence[str], breakdown: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """Return a row per phase: the time of a step of each kind, and what bounds most of it."""
     phases = phases_of(breakdown)
     steps = dict.fromkeys(

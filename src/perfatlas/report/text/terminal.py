@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 TRAILING_SPACE: Final = re.compile(r"[ \t]+$", re.MULTILINE)
-PLAIN: Final = str.maketrans({"µ": "u", "±": "+-", "–": "-", "≥": ">=", "≤": "<=", "×": "x"})
+PLAIN: Final = str.maketrans({"µ": "u", "±": "+-"})
 
 
 def open_terminal(

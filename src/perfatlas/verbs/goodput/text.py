@@ -114,7 +114,8 @@ def print_goodput(
     if answer["breakdown"]:
         console.print()
         print_line(console, "where the time goes", style="bold")
-        print_waterfall(console, answer["breakdown"], most=None if verbose else MOST_BUCKETS)
+        most = None if verbose else MOST_BUCKETS - bool(results.get("changes"))
+        print_waterfall(console, answer["breakdown"], most=most)
     if factors := results.get("factors"):
         if verbose:
             _print_factors(console, factors)

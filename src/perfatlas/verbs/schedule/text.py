@@ -37,7 +37,7 @@ SCHEDULE_BUCKETS: Final = {
     "idle_no_jobs": "idle, no job waits",
     "under_way": "work still under way",
 }
-ONE_RUN: Final = "one schedule, without an interval; another --seed draws other jobs and failures"
+ONE_RUN: Final = "one schedule, without an interval: another --seed gives another"
 MOST_CLASSES: Final = 12
 FEW_CLASSES: Final = 3  # of a brief answer
 FEW_COMPARED: Final = 5
@@ -146,7 +146,8 @@ def schedule_lines(results: Answered, *, brief: bool = False) -> list[tuple[str,
     lines += [
         (METRICS[name].label, format_value(name, results[name]))
         for name in (*FIGURES, *COUNTS)
-        if results[name] is not None and (results[name] or name in FIGURES)
+        if results[name] is not None
+        and (results[name] or name in FIGURES)
         and not (brief and name in DETAILS)
     ]
     if brief:
@@ -184,7 +185,8 @@ def _print_results(console: Console, results: Answered, *, brief: bool) -> None:
         text.append(f"{value:>{values}}\n", "bold")
     cells = max(len(cell) for row in (SHOWN, *(row for _, row in waits)) for cell in row)
     heads = "".join(f"   {part:>{cells}}" for part in SHOWN)
-    text.append(f"\n  {' ' * short}{heads}\n", "dim")
+    text.append("" if brief else "\n")
+    text.append(f"  {' ' * short}{heads}\n", "dim")
     for label, row in waits:
         text.append(f"  {label:<{short}}")
         text.append("".join(f"   {cell:>{cells}}" for cell in row) + "\n", "bold")
