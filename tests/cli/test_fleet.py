@@ -227,7 +227,7 @@ def test_a_fit_tells_how_often_the_fleet_fails_and_how_often_one_part(
     text = capsys.readouterr().out
     # 31 failures in 31 days: the fleet fails once a day, each of its 62 nodes once in 62 days
     (line,) = (line for line in text.splitlines() if line.startswith("host_x  "))
-    assert line.split()[1:8] == ["31", "100", "%", "1", "d", "62", "d"]
+    assert line.split()[1:7] == ["31", "100%", "1", "d", "62", "d"]
     assert "of the whole fleet, and of" in text
 
 

@@ -40,6 +40,7 @@ SCHEDULE_BUCKETS: Final = {
 ONE_RUN: Final = "one schedule, without an interval: another --seed gives another"
 MOST_CLASSES: Final = 12
 FEW_CLASSES: Final = 3  # of a brief answer
+FEW_IGNORED: Final = 3
 FEW_COMPARED: Final = 5
 DETAILS: Final = ("load", "stranded_share", "fragmented_share", "backfilled", "restarts")
 FIGURES: Final = (
@@ -150,13 +151,13 @@ def schedule_lines(results: Answered, *, brief: bool = False) -> list[tuple[str,
         and (results[name] or name in FIGURES)
         and not (brief and name in DETAILS)
     ]
-    if brief:
-        return lines
     if trace := results.get("trace"):
-        lines.append((METRICS["rows_read"].label, format_value("rows_read", results["rows_read"])))
+        if not brief:
+            read = format_value("rows_read", results["rows_read"])
+            lines.append((METRICS["rows_read"].label, read))
         lines += [
             (f"rows ignored: {row['reason']}, first at {row['first']}", f"{row['rows']:,}")
-            for row in trace["ignored"]
+            for row in trace["ignored"][: FEW_IGNORED if brief else None]
         ]
     return lines
 
