@@ -213,7 +213,8 @@ def test_text_of_two_pools_says_what_each_does(capsys: pytest.CaptureFixture[str
     assert main(["simulate", *ASKED, *FEW, *words]) == 0
     text = capsys.readouterr().out
     assert all(
-        said in text for said in ("decode plan", "prefill worker utilization", "memory per GPU: prefill")
+        said in text
+        for said in ("decode plan", "prefill worker utilization", "memory per GPU: prefill")
     )
     assert main(["simulate", *ASKED, *FEW, *words, "--verbose"]) == 0
     assert "KV cache transfer" in capsys.readouterr().out

@@ -93,7 +93,7 @@ def given(flags: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass of flag
     Example:
         >>> from perfatlas.commands.flags import OutputFlags, given
         >>> given(OutputFlags(json=True))
-        {'json': True}
+        {'json': True, 'verbose': False}
     """
     found: dict[str, Any] = {}
     for item in fields(flags):

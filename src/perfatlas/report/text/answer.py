@@ -45,7 +45,7 @@ def print_answer(
         >>> print_answer(open_terminal(sys.stdout, width=80), answer, reproduce="perfatlas ...")
         collective: op all_reduce
         <BLANKLINE>
-                            90% interval
+                           90% interval
           time   12.0 ms   10.0 - 15.0 ms
         <BLANKLINE>
         reproduce: perfatlas ...

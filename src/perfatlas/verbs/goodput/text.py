@@ -119,8 +119,8 @@ def print_goodput(
     if factors := results.get("factors"):
         if verbose:
             _print_factors(console, factors)
-        else:
-            print_line(console, _factors_text(factors))
+        elif told := _factors_text(factors):
+            print_line(console, told)
     if changes := results.get("changes"):
         _print_changes(console, changes if verbose else changes[:MOST_CHANGES])
     if verbose and changes:
@@ -305,14 +305,16 @@ def _largest(
 
 
 def _factors_text(factors: Mapping[str, float]) -> str:
-    """Return the decomposition in a line, factors of one left out."""
+    """Return the decomposition in a line, factors of 100% left out; "" of less than two."""
     told = [
         f"{FACTORS[name].partition(':')[0]} {share_text(value)}"
         for name, value in factors.items()
         if name != "product" and share_text(value) != share_text(1.0)
     ]
     of = "peak" if "mfu" in factors else "time"
-    return f"share of the {of}: {' x '.join(told) or '100%'} = {share_text(factors['product'])}"
+    if len(told) < 2:
+        return ""
+    return f"share of the {of}: {' x '.join(told)} = {share_text(factors['product'])}"
 
 
 def _print_factors(console: Console, factors: Mapping[str, float]) -> None:
