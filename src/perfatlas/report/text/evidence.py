@@ -8,6 +8,7 @@ from perfatlas.quantities import counted
 from perfatlas.report.text.breakdown import WIDE, break_name
 from perfatlas.report.text.quantities import MISSING, format_share
 from perfatlas.report.text.typesetting import typeset
+from perfatlas.vocabulary.metrics import LOW
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -72,8 +73,9 @@ def confidence_lines(answer: Mapping[str, Any]) -> list[str]:
     Example:
         >>> from perfatlas.report.text.evidence import confidence_lines
         >>> used = [{"id": "h200_sxm/gemm/vllm/bf16", "rows": 35742, "median_error": 0.065}]
-        >>> evidence = {"tier": "physics", "calibrations": used}
-        >>> for line in confidence_lines({"command": "kernel gemm", "evidence": evidence}):
+        >>> answer = {"command": "kernel gemm", "results": {"time_s_low": 1e-5},
+        ...           "evidence": {"tier": "physics", "calibrations": used}}
+        >>> for line in confidence_lines(answer):
         ...     print(line)
         analytical model (physics): physics fitted to measured kernels
         1 calibration on 35,742 rows of h200_sxm, median error 6.5%
@@ -87,9 +89,16 @@ def confidence_lines(answer: Mapping[str, Any]) -> list[str]:
     if not calibrations:
         return lines
     lines.append(_calibrations_text(calibrations))
-    if covered := COVERED.get(str(answer.get("command") or "").partition(" ")[0]):
+    covered = COVERED.get(str(answer.get("command") or "").partition(" ")[0])
+    if covered and _has_interval(answer.get("results") or {}):
         lines.append(covered)
     return lines
+
+
+def _has_interval(results: Mapping[str, Any]) -> bool:
+    """Tell whether any result, or the first of its rows, has the low end of an interval."""
+    points = results.get("frontier") or [results]
+    return any(name.endswith(LOW) and value is not None for name, value in points[0].items())
 
 
 def _calibrations_text(calibrations: Calibrations) -> str:
