@@ -112,7 +112,7 @@ def test_the_plan_is_named_where_a_model_runs(answers: dict[str, dict[str, Any]]
     for answer in answers.values():
         if "model" in answer["scenario"]:
             lines = text_of(answer).splitlines()
-            plans = [line for line in lines if "plan" in line.partition(":")[0]]
+            plans = [line for line in lines if line.startswith(("plan", "prefill:", "decode:"))]
             assert plans
             assert all("tp " in line and "attention_dp " in line for line in plans)
             assert all(" node" in line or " domain" in line for line in plans)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.report.text.bottlenecks import print_bottlenecks
+from perfatlas.report.text.bottlenecks import MOST_OPERATORS, print_bottlenecks
 from perfatlas.report.text.breakdown import phase_table, phase_title, phases_of
 from perfatlas.report.text.closing import print_closing
 from perfatlas.report.text.latencies import is_told, print_distributions, print_tail
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 WIDEST_BAR: Final = 100
+FEWEST_OPERATORS: Final = 2  # beside warnings of many lines
 FEW_ROWS: Final = 1  # a breakdown of one operator: the results have said it
 
 
@@ -104,7 +105,9 @@ def _print_brief(console: Console, answer: Mapping[str, Any]) -> None:
         for name, memory in memories.items():
             _print_memory(console, name, memory, brief=memory.get("fits") is not False)
     if len(breakdown) > FEW_ROWS and not kinds:
-        print_bottlenecks(console, breakdown, operators=not simulated)
+        lines = sum(-(-len(str(one)) // console.width) for one in answer.get("warnings") or ())
+        most = 0 if simulated else max(MOST_OPERATORS - lines, FEWEST_OPERATORS)
+        print_bottlenecks(console, breakdown, most=most)
 
 
 def _pools_memory(memories: Mapping[str, Mapping[str, Any]]) -> str:

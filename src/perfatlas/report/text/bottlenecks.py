@@ -30,34 +30,35 @@ NAME_WIDTH: Final = 28
 
 
 def print_bottlenecks(
-    console: Console, breakdown: Sequence[Row], *, operators: bool = True
+    console: Console, breakdown: Sequence[Row], *, most: int = MOST_OPERATORS
 ) -> None:
     """Write what bounds each step, then its slowest operators, the others in one row.
 
     Args:
         console: From `open_terminal`.
         breakdown: The `breakdown` of an answer.
-        operators: Whether operators are written too.
+        most: Operators that have a row of their own; 0 for steps alone.
     """
     phases = phases_of(breakdown)
     for phase, rows in list(phases.items())[:MOST_PHASES]:
         print_line(console, phase_title(phase, rows, width=console.width), style="bold")
-        if operators and (len(phases) == 1 or console.width < LEAST_WIDTH):
-            print_plain(console, phase_table(rows, width=console.width, most=MOST_OPERATORS))
-    if operators and len(phases) == SIDE_BY_SIDE and console.width >= LEAST_WIDTH:
-        print_plain(console, _both(phases))
+        if most and (len(phases) == 1 or console.width < LEAST_WIDTH):
+            print_plain(console, phase_table(rows, width=console.width, most=most))
+    if most and len(phases) == SIDE_BY_SIDE and console.width >= LEAST_WIDTH:
+        print_plain(console, _both(phases, most))
 
 
-def slowest(phases: Mapping[str, Sequence[Row]]) -> list[str]:
-    """Return the operators with the largest share of any phase, at most five, largest first.
+def slowest(phases: Mapping[str, Sequence[Row]], most: int) -> list[str]:
+    """Return the operators with the largest share of any phase, largest first.
 
     Args:
         phases: From `phases_of`.
+        most: So many, or one more where it would be the only one left.
 
     Example:
         >>> from perfatlas.report.text.bottlenecks import slowest
         >>> rows = [{"name": "attention", "share": 0.7}, {"name": "norm", "share": 0.3}]
-        >>> slowest({"prefill": rows[1:], "decode": rows})
+        >>> slowest({"prefill": rows[1:], "decode": rows}, 5)
         ['attention', 'norm']
     """
     shares: dict[str, float] = {}
@@ -66,10 +67,10 @@ def slowest(phases: Mapping[str, Sequence[Row]]) -> list[str]:
             name = str(row.get("name", MISSING))
             shares[name] = max(shares.get(name, 0.0), float(row.get("share") or 0.0))
     ranked = sorted(shares, key=shares.__getitem__, reverse=True)
-    return ranked if len(ranked) == MOST_OPERATORS + 1 else ranked[:MOST_OPERATORS]
+    return ranked if len(ranked) == most + 1 else ranked[:most]
 
 
-def _both(phases: Mapping[str, Sequence[Row]]) -> Table:
+def _both(phases: Mapping[str, Sequence[Row]], most: int) -> Table:
     """Return a table of the slowest operators in two phases side by side."""
     from rich.table import Table
 
@@ -79,7 +80,7 @@ def _both(phases: Mapping[str, Sequence[Row]]) -> Table:
         table.add_column(phase, justify="right", no_wrap=True, header_style="dim")
         table.add_column("share", justify="right", no_wrap=True, header_style="dim")
         table.add_column("bound", no_wrap=True, header_style="dim")
-    names = slowest(phases)
+    names = slowest(phases, most)
     for name in names:
         cells = [cell for rows in phases.values() for cell in _cells(_named(rows, name))]
         table.add_row(break_name(name, NAME_WIDTH), *cells)

@@ -34,7 +34,7 @@ def print_closing(
     covered: str = "",
     verbose: bool = False,
 ) -> None:
-    """Write confidence, warnings and the command of an answer, each after an empty line.
+    """Write confidence, warnings and the command of an answer.
 
     Args:
         console: From `open_terminal`.
@@ -51,7 +51,6 @@ def print_closing(
         >>> print_closing(open_terminal(sys.stdout), answer, reproduce="...", method="closed form")
         <BLANKLINE>
         confidence: closed form
-        <BLANKLINE>
         warning: few replicas
         <BLANKLINE>
         reproduce: ...
@@ -92,9 +91,8 @@ def _print_evidence(console: Console, answer: Mapping[str, Any], method: str) ->
 
 def _print_warnings(console: Console, answer: Mapping[str, Any], *, verbose: bool) -> None:
     warnings = [typeset(str(warning)) for warning in answer.get("warnings") or []]
-    if not warnings:
-        return
-    console.print()
+    if warnings and verbose:
+        console.print()
     lines = 0
     for number, warning in enumerate(warnings):
         text = f"warning: {warning}"

@@ -22,7 +22,7 @@ LARGEST: Final = 2  # parts of a brief answer
 GAP: Final = 2
 INTERVAL: Final = "90% (mean)"
 SEEDS: Final = "  seeds"
-SEEN: Final = ("ttft_s", "tpot_s", "itl_s", "request_latency_s")
+SEEN: Final = ("ttft_s", "tpot_s", "request_latency_s")  # in a brief answer
 LEAVES: Final = (INTERVAL, "p95", "p90", "p50")  # where a terminal is narrow, in this order
 
 
@@ -66,7 +66,8 @@ def print_distributions(
     """
     from rich.table import Table
 
-    names = [name for name in distributions(results) if not brief or name in SEEN]
+    seen = SEEN if "kind_1" in results else (*SEEN, "itl_s")
+    names = [name for name in distributions(results) if not brief or name in seen]
     rows = [row for name in names for row in _rows(results, name, (limits or {}).get(name, ""))]
     if not rows:
         return

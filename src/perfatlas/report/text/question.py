@@ -111,7 +111,7 @@ def _pool_plan(pool: str, scenario: Mapping[str, Any]) -> str:
     words.append(counted(workers, "worker"))
     if nodes := _nodes({**own, "system": system}, workers):
         words.append(nodes)
-    return f"{pool} plan: {', '.join(words)}"
+    return f"{pool}: {', '.join(words)}"
 
 
 def _plan(scenario: Mapping[str, Any], replicas: int) -> str:

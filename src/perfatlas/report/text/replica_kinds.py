@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.report.text.breakdown import bound_summary, phases_of
 from perfatlas.report.text.quantities import MISSING, format_value, metric_text
 from perfatlas.report.text.rows import label_of
-from perfatlas.report.text.terminal import print_plain
+from perfatlas.report.text.terminal import print_line, print_plain
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _step_cell(rows: Sequence[Mapping[str, Any]]) -> str:
     if not rows:
         return MISSING
     time_s = sum(float(row.get("time_s") or 0.0) for row in rows)
-    return f"{format_value('time_s', time_s)}, {bound_summary(rows).partition(',')[0]}"
+    return f"{format_value('time_s', time_s)} {bound_summary(rows).split()[0]}"
 
 
 def _cells(kinds: Mapping[str, Mapping[str, Any]], names: Sequence[str]) -> list[list[str]]:
@@ -131,7 +131,7 @@ def print_kinds(
         console: From `open_terminal`.
         results: The `results` of an answer.
         breakdown: Of the answer: how long a step of each kind takes, and what bounds it.
-        brief: Only shares, mean latencies, utilization and rates.
+        brief: Only shares, latencies, utilization and rates, of the kinds that fit.
     """
     kinds = kinds_of(results)
     if not kinds:
@@ -148,6 +148,10 @@ def print_kinds(
             block.append(columns.pop(0))
         console.print()
         _print_block(console, rows, block)
+        if brief and columns:
+            left = ", ".join(rows[0][column] for column in columns)
+            print_line(console, f"  --verbose shows {left}", style="dim")
+            break
 
 
 def _print_block(console: Console, rows: Sequence[Sequence[str]], block: Sequence[int]) -> None:

@@ -39,8 +39,7 @@ SCHEDULE_BUCKETS: Final = {
 }
 ONE_RUN: Final = "one schedule, without an interval: another --seed gives another"
 MOST_CLASSES: Final = 12
-FEW_CLASSES: Final = 3  # of a brief answer
-FEW_IGNORED: Final = 3
+FEW_IGNORED: Final = 3  # of a brief answer
 FEW_COMPARED: Final = 5
 DETAILS: Final = ("load", "stranded_share", "fragmented_share", "backfilled", "restarts")
 FIGURES: Final = (
@@ -72,8 +71,8 @@ def print_schedule(
     compared = results.get("compared")
     most = None if verbose else MOST_BUCKETS - bool(compared)
     print_waterfall(console, answer["breakdown"], SCHEDULE_BUCKETS, most=most)
-    if len(results["classes"]) > 1 and (verbose or not compared):
-        classes = class_rows(results["classes"], most=MOST_CLASSES if verbose else FEW_CLASSES)
+    if len(results["classes"]) > 1 and verbose:
+        classes = class_rows(results["classes"])
         console.print()
         print_line(console, METRICS["classes"].label, style="bold")
         print_rows(console, classes)
@@ -195,16 +194,15 @@ def _print_results(console: Console, results: Answered, *, brief: bool) -> None:
     print_plain(console, text, wrap=False)
 
 
-def class_rows(classes: Sequence[Answered], *, most: int = MOST_CLASSES) -> list[dict[str, str]]:
+def class_rows(classes: Sequence[Answered]) -> list[dict[str, str]]:
     """Return classes of jobs as cells, the largest first; what is beyond a dozen is told as one.
 
     Args:
         classes: The `classes` of an answer.
-        most: Rows of their own.
     """
     ordered = sorted(classes, key=lambda row: -row["jobs"])
     rows = []
-    for row in ordered[:most]:
+    for row in ordered[:MOST_CLASSES]:
         mean, _, p90 = statistics("wait_s", row["wait_s"])
         rows.append(
             {
@@ -217,7 +215,7 @@ def class_rows(classes: Sequence[Answered], *, most: int = MOST_CLASSES) -> list
                 "GPU-hours lost": format_value("lost_gpu_hours", row["lost_gpu_hours"]),
             }
         )
-    left = ordered[most:]
+    left = ordered[MOST_CLASSES:]
     if left:
         jobs = sum(row["jobs"] for row in left)
         rows.append(
