@@ -16,7 +16,7 @@ from perfatlas.verbs.goodput.text import print_goodput
 from perfatlas.verbs.kernel.answer import kernel_gemm
 from perfatlas.verbs.schedule.text import print_schedule
 from perfatlas.verbs.simulate.answer import simulate
-from tests.vocabulary.asked import ASKED, MODEL, RATE, Asked, answered, with_files
+from tests.vocabulary.questions import ASKED, MODEL, RATE, Question, answered, with_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,21 +26,21 @@ WIDTH = 80
 REPRODUCE = "perfatlas --with every flag that was given"
 DEEPSEEK = "deepseek-ai/DeepSeek-V3"
 OTHERS = {
-    "nodes": Asked(
+    "nodes": Question(
         estimate, {"model": DEEPSEEK, "system": "h100_sxm", "gpus": 32, "batch": 64,
                    "attention_dp": 4}),
-    "pools": Asked(
+    "pools": Question(
         estimate, {"model": DEEPSEEK, "system": "h200_sxm", "mode": "disaggregated",
                    "prefill_tp": 8, "decode_tp": 8, "decode_attention_dp": 4, "concurrency": 64}),
-    "domain": Asked(
+    "domain": Question(
         estimate, {"model": DEEPSEEK, "system": "gb200", "gpus": 16, "batch": 64}),
-    "no kernels": Asked(estimate, {**MODEL, "system": "mi300x", "gpus": 16}),
-    "frontier": Asked(frontier, MODEL),
-    "frontier, bound": Asked(frontier, {**MODEL, "tier": "bound"}),
-    "estimate, bound": Asked(estimate, {**MODEL, "tier": "bound"}),
-    "simulate, bound": Asked(simulate, {**RATE, "tier": "bound"}),
-    "kernel, bound": Asked(kernel_gemm, {"system": "tpu_v5e", "m": 64, "n": 512, "k": 512}),
-    "collective, bound": Asked(
+    "no kernels": Question(estimate, {**MODEL, "system": "mi300x", "gpus": 16}),
+    "frontier": Question(frontier, MODEL),
+    "frontier, bound": Question(frontier, {**MODEL, "tier": "bound"}),
+    "estimate, bound": Question(estimate, {**MODEL, "tier": "bound"}),
+    "simulate, bound": Question(simulate, {**RATE, "tier": "bound"}),
+    "kernel, bound": Question(kernel_gemm, {"system": "tpu_v5e", "m": 64, "n": 512, "k": 512}),
+    "collective, bound": Question(
         collective, {"system": "mi300x", "op": "all_reduce", "bytes": 1 << 20, "gpus": 8}),
 }  # fmt: skip
 PRINTERS = {

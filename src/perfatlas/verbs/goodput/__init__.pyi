@@ -17,9 +17,3 @@ from .spares import (
 from .stragglers import (
     goodput_stragglers as goodput_stragglers,
 )
-from .text import (
-    METHODS as METHODS,
-    MOST_BUCKETS as MOST_BUCKETS,
-    SHORT as SHORT,
-    print_waterfall as print_waterfall,
-)

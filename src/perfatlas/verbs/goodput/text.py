@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import counted, format_quantity
 from perfatlas.report.text import (
+    METHODS,
+    MOST_BUCKETS,
+    SHORT,
     format_number,
-    format_share,
     format_value,
     print_closing,
     print_line,
     print_plain,
     print_rows,
+    print_waterfall,
     share_text,
-    speaks_unicode,
     time_text,
 )
 from perfatlas.vocabulary.metrics import HIGH, LOW, METRICS, find_metric
@@ -41,24 +43,7 @@ BUCKETS: Final = {
     "transient": "waiting for GPUs slow at times",
 }
 FACTORS: Final = METRICS["factors"].parts
-METHODS: Final = {
-    "exact": "closed form, exact",
-    "daly": "closed form of Daly",
-    "young": "first-order estimate of Young",
-    "saxena": "first-order estimate of Saxena et al.",
-    "meta": "first-order estimate (expected ETTR)",
-    "simulate": "simulated",
-    "erlang_b": "closed form, exact",
-    "birth_death": "closed form, exact",
-    "simpler_fleet": "closed form of a simpler fleet",
-    "binomial": "closed form, exact",
-    "order_statistics": "closed form for normal noise",
-}
 UNSAID: Final = ("half_width", "seed", "what_if", "more_spares", "verify_s")  # of a headline
-SHORT: Final = {"gpu": "GPU", "gpus": "GPUs", "mfu": "MFU", "mtbf": "MTBF", "mtti": "MTTI"}
-BAR: Final = 24
-OTHERS: Final = "others"
-MOST_BUCKETS: Final = 5  # of a brief answer, beside the productive one
 MOST_CHANGES: Final = 3
 MOST_CHOICES: Final = 8
 DETAILS: Final = frozenset((
@@ -66,7 +51,6 @@ DETAILS: Final = frozenset((
     *("interruptions_per_day", "checkpoint_bytes"),
 ))  # fmt: skip
 INDENT: Final = 2
-FEW_HOURS: Final = 100.0  # GPU-hours of a job, below which whole ones say too little
 # fields that are shares, and results that are said elsewhere or are fields
 SHARES: Final = ("target", "mfu", "scheduling", "persistent_cv", "transient_cv")
 HIDDEN: Final = ("gpus", "duration_s", "finish_by_s", "unfinished")
@@ -115,7 +99,7 @@ def print_goodput(
         console.print()
         print_line(console, "where the time goes", style="bold")
         most = None if verbose else MOST_BUCKETS - bool(results.get("changes"))
-        print_waterfall(console, answer["breakdown"], most=most)
+        print_waterfall(console, answer["breakdown"], BUCKETS, most=most)
     if factors := results.get("factors"):
         if verbose:
             _print_factors(console, factors)
@@ -246,62 +230,6 @@ def _print_results(console: Console, lines: Sequence[tuple[str, str, str]]) -> N
         text.append(f"   {interval}".rstrip() + "\n")
     text.rstrip()
     print_plain(console, text, wrap=False)
-
-
-def print_waterfall(
-    console: Console,
-    rows: Sequence[Answered],
-    labels: Mapping[str, str] = BUCKETS,
-    *,
-    most: int | None = None,
-) -> None:
-    """Write the time from all of it down to what is useful, a bar per bucket.
-
-    Args:
-        console: From `open_terminal`.
-        rows: Buckets with name, share and gpu_hours, the productive one first.
-        labels: Names of buckets as people say them.
-        most: Buckets beside the productive one, the smaller ones in one row; by default all.
-    """
-    from rich.text import Text
-
-    if most is not None:
-        rows, labels = _largest(rows, labels, most)
-    full, light = ("█", "·") if speaks_unicode(console) else ("#", ".")
-    names = [labels[str(row["name"])] for row in rows]
-    widest = max(len(name) for name in names)
-    text = Text()
-    digits = ",.0f" if sum(row.get("gpu_hours", 0.0) for row in rows) >= FEW_HOURS else ",.3g"
-    start = 1.0
-    for name, row in [*zip(names[1:], rows[1:], strict=True), (names[0], rows[0])]:
-        start = start - row["share"] if name != names[0] else 0.0
-        first, last = round(BAR * start), round(BAR * (start + row["share"]))
-        first = min(first, BAR - 1)
-        last = max(last, first + 1) if row["share"] else first
-        bar = light * first + full * (last - first) + light * (BAR - last)
-        hours = f"  {row['gpu_hours']:>11{digits}} GPU-hours" if "gpu_hours" in row else ""
-        text.append(f"  {name:<{widest}}  {format_share(row['share']):>6}  {bar}{hours}\n")
-    text.rstrip()
-    print_plain(console, text, wrap=False)
-
-
-def _largest(
-    rows: Sequence[Answered], labels: Mapping[str, str], most: int
-) -> tuple[list[Answered], dict[str, str]]:
-    """Return the largest buckets in their order, the others as one, and the labels of all."""
-    first, *rest = [row for row in rows if row["share"] or row is rows[0]]
-    by_share = sorted(rest, key=lambda row: -row["share"])
-    kept = by_share if len(by_share) <= most else by_share[: most - 1]
-    left = [row for row in rest if row not in kept]
-    named = dict(labels)
-    found: list[Answered] = [first, *(row for row in rest if row in kept)]
-    if left:
-        sums = {"name": OTHERS, "share": sum(row["share"] for row in left)}
-        if "gpu_hours" in first:
-            sums["gpu_hours"] = sum(row["gpu_hours"] for row in left)
-        found.append(sums)
-        named[OTHERS] = f"{len(left)} others"
-    return found, named
 
 
 def _factors_text(factors: Mapping[str, float]) -> str:
