@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from perfatlas.verbs.estimate.answer import estimate
 from perfatlas.verbs.estimate.batch_frontier import frontier
 from perfatlas.verbs.estimate.table import estimate_table
 
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"system": "h200_sxm", "tier": "auto"},
     {"system": "h200_sxm", "tier": "bound"},
     {"system": "mi300x", "tier": "auto"},
