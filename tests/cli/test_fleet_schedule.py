@@ -42,7 +42,7 @@ def _json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
 def test_the_text_has_jobs_waits_gpu_time_classes_and_command(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    words = ["--jobs", "jobs.csv", "--nodes", "2", "--compare", "backfill=none,easy"]
+    words = ["--jobs", "jobs.csv", "--nodes", "2", "--compare", "backfill=none,easy", "--verbose"]
     assert main(["fleet", "schedule", *words]) == 0
     text = capsys.readouterr().out
     assert "fleet schedule of 3 jobs on 16 GPUs in 2 nodes: jobs jobs.csv" in text
@@ -57,7 +57,7 @@ def test_the_text_has_jobs_waits_gpu_time_classes_and_command(
         assert said in text, said
     assert max(map(len, text.splitlines()[:-1])) <= 80
     again = shlex.split(text.splitlines()[-1].removeprefix("reproduce: perfatlas "))
-    assert main(again) == 0
+    assert main([*again, "--verbose"]) == 0
     assert capsys.readouterr().out == text
 
 
@@ -77,7 +77,7 @@ def test_one_job_is_printed_in_the_singular(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "jobs.csv").write_text("submit_s,run_s,gpus\n0,9,8\n", "utf-8")
-    assert main(["fleet", "schedule", "--jobs", "jobs.csv", "--nodes", "1"]) == 0
+    assert main(["fleet", "schedule", "--jobs", "jobs.csv", "--nodes", "1", "--verbose"]) == 0
     text = capsys.readouterr().out
     assert "schedule of 1 job on 8 GPUs in 1 node:" in text
     assert "1 row, 1 job, 0 ignored" in text

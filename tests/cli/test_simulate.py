@@ -138,11 +138,11 @@ def test_results_of_one_seed_name_it(capsys: pytest.CaptureFixture[str], tmp_pat
     files = {"--per-request": tmp_path / "r.csv", "--html": tmp_path / "p.html"}
     words = [word for flag, path in files.items() for word in (flag, str(path))]
     seeds = ["--request-rate", "20", "--seed", "7", "--num-seeds", "3", "--slo-ttft-s", "0.1"]
-    assert main(["simulate", *ASKED, *FEW, *seeds, *words]) == 0
+    assert main(["simulate", *ASKED, *FEW, *seeds, *words, "--verbose"]) == 0
     said = capsys.readouterr()
     assert all(f"{flag} written to {path} (requests of seed 7)" in said.err
                for flag, path in files.items())  # fmt: skip
-    assert "over 3 seeds, 90 %" in said.out
+    assert "over 3 seeds, 90%" in said.out
     flat = " ".join(said.out.split())
     assert "seeds 7 to 9" in flat
     assert "are for seed 7" in flat
@@ -213,9 +213,11 @@ def test_text_of_two_pools_describes_both(capsys: pytest.CaptureFixture[str]) ->
     assert main(["simulate", *ASKED, *FEW, *words]) == 0
     text = capsys.readouterr().out
     assert all(
-        said in text for said in ("transfer", "prefill worker utilization", "prefill memory")
+        said in text
+        for said in ("decode: tp", "prefill worker utilization", "memory per GPU: prefill")
     )
-    assert "KV cache transfer" in text
+    assert main(["simulate", *ASKED, *FEW, *words, "--verbose"]) == 0
+    assert "KV cache transfer" in capsys.readouterr().out
     assert max(map(len, text.splitlines()[:-1])) <= 80
 
 
@@ -257,7 +259,7 @@ def test_kinds_of_replicas_are_printed_side_by_side(capsys: pytest.CaptureFixtur
     text = capsys.readouterr().out
     assert "on 2 x 1 a100_sxm and 1 x 1 h200_sxm,\nvllm@0.24, aggregated" in text
     assert "share of requests" in text
-    assert "kind 2 decode step" in text
+    assert "decode step" in text
     assert "largest request rate within SLOs" in text
     assert max(map(len, text.splitlines()[:-1])) <= 80
     assert "…" not in text

@@ -45,7 +45,7 @@ def test_chart_table_and_command_are_printed() -> None:
     print_frontier(console, answer, reproduce="perfatlas estimate --frontier")
     text = stream.getvalue()
     assert "tokens/s/GPU" in text
-    assert "tp 8, 1,024 tokens in, 128 out\n" in text
+    assert "plan: tp 8, 1 node\n1,024 tokens in, 128 out\n" in text
     assert "confidence: analytical model (physics)" in text
     assert text.endswith("reproduce: perfatlas estimate --frontier\n")
     assert max(map(len, text.splitlines())) <= 80

@@ -37,7 +37,9 @@ def test_every_result_has_a_short_label(answer: dict[str, Any]) -> None:
 
 def test_no_answer_is_cut_on_a_narrow_terminal(answer: dict[str, Any]) -> None:
     stream = io.StringIO()
-    print_answer(open_terminal(stream, width=NARROW, environ={}), answer, reproduce="perfatlas")
+    print_answer(
+        open_terminal(stream, width=NARROW, environ={}), answer, reproduce="perfatlas", verbose=True
+    )
     text = stream.getvalue()
     assert "\u2026" not in text
     for one in shown_results(answer["results"], short=True):
@@ -60,8 +62,9 @@ def test_labels_are_short_where_lines_would_be_too_wide() -> None:
             open_terminal(stream, width=width, environ={}),
             {"command": "simulate", "scenario": {"model": "m"}, "results": results},
             reproduce="",
+            verbose=True,
         )
         lines = stream.getvalue().splitlines()
         assert label in stream.getvalue()
-        assert "over 3 seeds, 90 %" in stream.getvalue()
+        assert "over 3 seeds, 90%" in stream.getvalue()
         assert max(map(len, lines)) <= width

@@ -67,7 +67,9 @@ def test_columns_are_the_numbers_of_the_table_without_sentences() -> None:
     found, told = estimate_columns(table), estimate_table(table).columns
     assert found.refused.tolist() == [code != "" for code in told["error_code"]]
     assert found.refused.tolist() == [False, True, True, True, False, False, True]
-    assert list(found.columns) == [name for name in told if not name.startswith(("warn", "error"))]
+    assert list(found.columns) == [
+        name for name in told if not name.startswith(("tier", "warn", "error"))
+    ]
     for name, values in found.columns.items():
         expected = np.array(told[name], np.float64)
         np.testing.assert_array_equal(values, expected, err_msg=name)

@@ -4,6 +4,7 @@ from .breakdown import (
     single_evidence as single_evidence,
     single_row as single_row,
     tier_of as tier_of,
+    tiers_of as tiers_of,
 )
 from .envelope import (
     SCHEMA as SCHEMA,
@@ -25,6 +26,7 @@ from .quantization import (
 )
 from .tiers import (
     MEASURED_STANDING as MEASURED_STANDING,
+    joined_tiers as joined_tiers,
     require_tier as require_tier,
 )
 from .unused_changes import (

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perfatlas.answer.envelope import Evidence
-from perfatlas.answer.tiers import joined_tiers, tier_name
+from perfatlas.answer.tiers import MIXED, joined_tiers, tier_name
 from perfatlas.hardware import cited_sources
 from perfatlas.operators import BOUND_NAMES
 from perfatlas.pricing import HOST, STREAM_NAMES
@@ -117,6 +118,23 @@ def tier_of(costs: Sequence[StepCost], candidate: int) -> str:
         runs = (cost.count_CO[candidate] > 0) & (cost.prices.time_s_CO[candidate] > 0)
         tiers |= {_tier(cost, candidate, o) for o in np.flatnonzero(runs).tolist()}
     return joined_tiers(tiers)
+
+
+def tiers_of(costs: Sequence[StepCost]) -> list[str]:
+    """Return `tier_of` each candidate.
+
+    Args:
+        costs: Steps of the same candidates.
+    """
+    found = {name: np.zeros(costs[0].count_CO.shape[0], np.bool_) for name in MIXED}
+    for cost in costs:
+        runs_CO = (cost.count_CO > 0) & (cost.prices.time_s_CO > 0)
+        known_CO, own_CO = cost.prices.match_CO >= 0, cost.prices.measured_CO
+        found["bound"] |= (runs_CO & ~known_CO).any(axis=1)
+        found["measured"] |= (runs_CO & known_CO & own_CO).any(axis=1)
+        found["physics"] |= (runs_CO & known_CO & ~own_CO).any(axis=1)
+    flags = zip(*(column.tolist() for column in found.values()), strict=True)
+    return [joined_tiers(itertools.compress(found, row)) for row in flags]
 
 
 def _tier(cost: StepCost, candidate: int, operator: int) -> str:

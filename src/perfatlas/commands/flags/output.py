@@ -73,11 +73,13 @@ class OutputFlags:
 
     Args:
         json: Print one JSON object in SI units instead of text.
+        verbose: Print all operators, calibrations, assumptions, sources and versions.
         table: Answer every row of a CSV, Parquet or JSON Lines file; flags fill empty cells.
         output: File for the answered table; its extension selects the format.
     """
 
     json: Annotated[bool, SWITCH] = False
+    verbose: Annotated[bool, SWITCH] = False
     table: File | None = None
     output: File | None = None
 
@@ -95,7 +97,7 @@ def changed_flags(flags: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass
     Example:
         >>> from perfatlas.commands.flags import OutputFlags, changed_flags
         >>> changed_flags(OutputFlags(json=True))
-        {'json': True}
+        {'json': True, 'verbose': False}
     """
     found: dict[str, Any] = {}
     for item in fields(flags):

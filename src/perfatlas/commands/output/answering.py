@@ -101,4 +101,4 @@ def answer_command(form: Answering, asked: dict[str, Any], output: OutputFlags) 
     if form.unless not in asked:
         require(asked, needed, example=example_of(form.command))
     text = form.find(form.text) if form.text else None
-    return show_answer(function(**asked).to_dict(), as_json=output.json, asked=asked, text=text)
+    return show_answer(function(**asked).to_dict(), output=output, asked=asked, text=text)

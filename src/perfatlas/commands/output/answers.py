@@ -13,6 +13,8 @@ from perfatlas.quantities import InfeasibleError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from perfatlas.commands.flags import OutputFlags
+
 INFEASIBLE: Final = InfeasibleError.exit_code
 
 
@@ -50,7 +52,7 @@ def print_json(value: object) -> None:
 def show_answer(
     answer: Mapping[str, Any],
     *,
-    as_json: bool,
+    output: OutputFlags,
     asked: Mapping[str, Any],
     text: Callable[..., None] | None = None,
 ) -> int:
@@ -58,17 +60,18 @@ def show_answer(
 
     Args:
         answer: The `--json` object: schema, version, command, scenario, results, ...
-        as_json: Whether to print JSON.
+        output: Whether to print JSON, and whether to print all details.
         asked: The fields that are set, for the `reproduce:` line.
         text: Writes the text answer; by default the writer that most verbs share.
     """
-    if as_json:
+    if output.json:
         print_json(answer)
     else:
         from perfatlas.report.text import open_terminal, print_answer, reproduce_line
 
         line = reproduce_line(str(answer["command"]), asked)
-        (text or print_answer)(open_terminal(sys.stdout), answer, reproduce=line)
+        write = text or print_answer
+        write(open_terminal(sys.stdout), answer, reproduce=line, verbose=output.verbose)
     return 0 if fits(answer) else INFEASIBLE
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import textwrap
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from perfatlas.quantities import PerfatlasError
 
+EXAMPLE: Final = "; for example: "
 WIDEST: Final = 100
 MOST_SHOWN: Final = 200  # characters of an argument that a message quotes
 
@@ -35,9 +37,12 @@ def refusal_text(problem: PerfatlasError) -> str:
           - tp = 2 fits.
     """
     advice = problem.advice if isinstance(problem, InfeasibleError) else ()
-    if not advice:
-        return f"perfatlas: {problem}\n"
     width = min(shutil.get_terminal_size().columns, WIDEST)
+    if not advice:
+        text, _, example = f"perfatlas: {problem}".partition(EXAMPLE)
+        wrapped = _wrapped(text, width, "", "  ") if sys.stderr.isatty() else text
+        # an example has a line of its own, which is never broken: it is there to be copied
+        return f"{wrapped}{EXAMPLE.rstrip()}\n  {example}\n" if example else f"{wrapped}\n"
     lines = [_wrapped(f"perfatlas: {shortfall_of(problem)}", width, "", "  "), "what fits:"]
     lines += [_wrapped(sentence, width, "  - ", "    ") for sentence in advice]
     return "\n".join(lines) + "\n"

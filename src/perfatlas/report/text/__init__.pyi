@@ -1,7 +1,6 @@
 from .answer import (
-    headline as headline,
     print_answer as print_answer,
-    subheadline as subheadline,
+    print_question as print_question,
 )
 from .breakdown import (
     rows_by_phase as rows_by_phase,
@@ -14,6 +13,7 @@ from .evidence import (
 )
 from .job_time import (
     METHODS as METHODS,
+    MOST_BUCKETS as MOST_BUCKETS,
     SHORT as SHORT,
     print_waterfall as print_waterfall,
 )
@@ -21,6 +21,9 @@ from .latencies import (
     distributions as distributions,
     tail_title as tail_title,
     tails as tails,
+)
+from .limits import (
+    limits_of as limits_of,
 )
 from .quantities import (
     format_interval as format_interval,
@@ -30,6 +33,10 @@ from .quantities import (
     share_text as share_text,
     time_text as time_text,
 )
+from .question import (
+    headline as headline,
+    subheadline as subheadline,
+)
 from .replica_kinds import (
     kind_rows as kind_rows,
     kinds_of as kinds_of,
@@ -38,6 +45,7 @@ from .reproduce import (
     reproduce_line as reproduce_line,
 )
 from .results import (
+    interval_text as interval_text,
     shown_results as shown_results,
 )
 from .rows import (

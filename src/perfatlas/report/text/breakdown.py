@@ -28,7 +28,8 @@ NAME_WIDTH: Final = 28  # leaves the other columns their room in NARROW
 OTHERS_WIDTH: Final = 26  # time, share and bound with their gaps, and the indentation
 BREAKS: Final = re.compile(r"([_./])")
 OPERATOR: Final = "  operator"
-NUMERIC: Final = frozenset(("count", "time", "share", "at bound"))
+ROOFLINE: Final = "roofline"
+NUMERIC: Final = frozenset(("count", "time", "share", ROOFLINE))
 
 
 def rows_by_phase(
@@ -58,7 +59,7 @@ def phases_of(breakdown: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[
 
 
 def bound_summary(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return "memory 71 %, network 20 %": the time of a phase by what bounds it.
+    """Return "memory 71%, network 20%": the time of a phase by what bounds it.
 
     Args:
         rows: Breakdown rows of one phase.
@@ -66,7 +67,7 @@ def bound_summary(rows: Sequence[Mapping[str, Any]]) -> str:
     Example:
         >>> from perfatlas.report.text.breakdown import bound_summary
         >>> bound_summary([{"bound": "memory", "time_s": 3.0}, {"bound": "host", "time_s": 1.0}])
-        'memory 75 %, host 25 %'
+        'memory 75%, host 25%'
     """
     times: dict[str, float] = {}
     for row in rows:
@@ -81,7 +82,7 @@ def bound_summary(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def phase_title(phase: str, rows: Sequence[Mapping[str, Any]], *, width: int) -> str:
-    """Return "decode step 10.3 ms, bound by memory 71 %, network 20 %".
+    """Return "decode step 10.3 ms, bound by memory 71%, network 20%".
 
     Args:
         phase: Its name.
@@ -95,13 +96,14 @@ def phase_title(phase: str, rows: Sequence[Mapping[str, Any]], *, width: int) ->
     return line if len(line) <= width else f"{start}: {summary}"
 
 
-def phase_table(rows: Sequence[Mapping[str, Any]], *, width: int) -> Table:
+def phase_table(rows: Sequence[Mapping[str, Any]], *, width: int, most: int | None = None) -> Table:
     """Return a table of one phase's operators, the small ones folded into one line.
 
     Args:
         rows: Breakdown rows of one phase, slowest first.
         width: Columns to fit in; the calibration is shown where there is room, and how often an
-            operator runs, its time at the bound and its tier are left out where there is not.
+            operator runs, its roofline time and its tier are left out where there is not.
+        most: Operators that have a row of their own; by default all that are not small.
     """
     from rich.table import Table
 
@@ -119,11 +121,12 @@ def phase_table(rows: Sequence[Mapping[str, Any]], *, width: int) -> Table:
             header_style="dim",
         )
     shown = [row for row in rows if float(row.get("share") or 0.0) >= SMALLEST_SHARE] or rows[:1]
+    shown = shown if most is None else shown[:most]
     if len(rows) == len(shown) + 1:
         shown = list(rows)
     cells = [_cells(row, width=width) for row in shown]
     if hidden := rows[len(shown) :]:
-        cells.append(_folded(hidden))
+        cells.append(_folded(hidden, "small operators" if most is None else "others"))
     for row_cells in cells:
         table.add_row(*(row_cells.get(name, "") for name in names))
     return table
@@ -133,7 +136,7 @@ def _columns(width: int) -> tuple[str, ...]:
     """Return the columns that a terminal has room for; none is ever cut."""
     if width < NARROW:
         return (OPERATOR, "time", "share", "bound")
-    everything = (OPERATOR, "count", "time", "share", "bound", "at bound", "tier", "calibration")
+    everything = (OPERATOR, "count", "time", "share", "bound", ROOFLINE, "tier", "calibration")
     return everything if width >= WIDE else everything[:-1]
 
 
@@ -150,14 +153,14 @@ def _cells(row: Mapping[str, Any], *, width: int) -> dict[str, Any]:
         "time": format_value("time_s", row.get("time_s")),
         "share": MISSING if share is None else format_share(float(share)),
         "bound": Text(bound, style=BOUND_STYLES.get(bound, "")),
-        "at bound": _at_bound(row),
+        ROOFLINE: _roofline(row),
         "tier": str(row.get("tier") or MISSING).split()[0],  # "engine profile": "engine"
         "calibration": str(row.get("calibration") or MISSING),
     }
 
 
-def _at_bound(row: Mapping[str, Any]) -> str:
-    """Return the time at the bound; what moves no byte of device memory has none there."""
+def _roofline(row: Mapping[str, Any]) -> str:
+    """Return the roofline time; what moves no byte of device memory has none there."""
     if row.get("bound") == "memory" and row.get("bound_time_s") == 0:
         return "in L2"
     return format_value("time_s", row.get("bound_time_s") or None)
@@ -186,11 +189,11 @@ def break_name(name: str, width: int) -> str:
     return "  " + "\n    ".join([*lines, line])
 
 
-def _folded(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _folded(rows: Sequence[Mapping[str, Any]], noun: str) -> dict[str, Any]:
     time_s = sum(float(row.get("time_s") or 0.0) for row in rows)
     share = sum(float(row.get("share") or 0.0) for row in rows)
     return {
-        OPERATOR: f"  {len(rows)} small operators",
+        OPERATOR: f"  {len(rows)} {noun}",
         "time": format_value("time_s", time_s),
         "share": format_share(share),
     }

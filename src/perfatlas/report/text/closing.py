@@ -1,29 +1,48 @@
-"""What every answer ends with: evidence, warnings, and the command that gives it again."""
+"""What every answer ends with: confidence, warnings, and the command that gives it again."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import textwrap
+from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.report.text.evidence import calibration_table, evidence_headline, evidence_lines
+from perfatlas.report.text.evidence import (
+    calibration_table,
+    confidence_lines,
+    evidence_headline,
+    evidence_left_out,
+    evidence_lines,
+)
 from perfatlas.report.text.rows import print_labelled
 from perfatlas.report.text.terminal import print_line, print_plain
+from perfatlas.report.text.typesetting import typeset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rich.console import Console
 
+INDENT: Final = 2
+MOST_LINES: Final = 6  # of warnings of a brief answer; the first are the gravest
+
 
 def print_closing(
-    console: Console, answer: Mapping[str, Any], *, reproduce: str, method: str = ""
+    console: Console,
+    answer: Mapping[str, Any],
+    *,
+    reproduce: str,
+    method: str = "",
+    covered: str = "",
+    verbose: bool = False,
 ) -> None:
-    """Write evidence, warnings and the command of an answer, each after an empty line.
+    """Write confidence, warnings and the command of an answer.
 
     Args:
         console: From `open_terminal`.
         answer: The `--json` object of a computing verb.
         reproduce: The command line that gives it again.
         method: How it was computed; by default the tier and its calibrations tell.
+        covered: What its intervals cover, where the method is named.
+        verbose: With all calibrations, assumptions, sources, versions and warnings.
 
     Example:
         >>> import sys
@@ -32,22 +51,54 @@ def print_closing(
         >>> print_closing(open_terminal(sys.stdout), answer, reproduce="...", method="closed form")
         <BLANKLINE>
         confidence: closed form
-        <BLANKLINE>
         warning: few replicas
         <BLANKLINE>
         reproduce: ...
     """
-    if evidence := answer.get("evidence"):
+    if answer.get("evidence"):
         console.print()
-        print_line(console, f"confidence: {method or evidence_headline(evidence)}", style="bold")
-        if calibrations := evidence.get("calibrations"):
-            print_plain(console, calibration_table(calibrations, width=console.width))
-        print_labelled(console, evidence_lines(evidence, width=console.width))
-    warnings = answer.get("warnings") or []
-    if warnings:
-        console.print()
-    for warning in warnings:
-        print_line(console, f"warning: {warning}", style="yellow")
+        if verbose:
+            _print_evidence(console, answer, method)
+        else:
+            _print_confidence(console, answer, method, covered)
+    _print_warnings(console, answer, verbose=verbose)
     console.print()
+    if not verbose and (left_out := evidence_left_out(answer)):
+        print_line(console, left_out, style="dim")
     # Not wrapped: it is there to be copied.
     print_plain(console, f"reproduce: {reproduce}", style="dim", wrap=False)
+
+
+def _print_confidence(
+    console: Console, answer: Mapping[str, Any], method: str, covered: str
+) -> None:
+    lines = [method, typeset(covered)] if method else confidence_lines(answer)
+    first, *rest = [line for line in lines if line]
+    print_line(console, f"confidence: {first}", style="bold")
+    for line in rest:
+        for part in textwrap.wrap(line, console.width - INDENT):
+            print_line(console, f"{' ' * INDENT}{part}")
+
+
+def _print_evidence(console: Console, answer: Mapping[str, Any], method: str) -> None:
+    evidence = answer["evidence"]
+    print_line(console, f"confidence: {method or evidence_headline(evidence)}", style="bold")
+    if calibrations := evidence.get("calibrations"):
+        print_plain(console, calibration_table(calibrations, width=console.width))
+    versions = [("version", f"perfatlas {answer['version']}")] if "version" in answer else []
+    print_labelled(console, [*evidence_lines(evidence, width=console.width), *versions])
+
+
+def _print_warnings(console: Console, answer: Mapping[str, Any], *, verbose: bool) -> None:
+    warnings = [typeset(str(warning)) for warning in answer.get("warnings") or []]
+    if warnings and verbose:
+        console.print()
+    lines = 0
+    for number, warning in enumerate(warnings):
+        text = f"warning: {warning}"
+        lines += -(-len(text) // console.width)
+        if number and lines > MOST_LINES and not verbose:
+            left = len(warnings) - number
+            print_line(console, f"warning: {left:,} more, shown by --verbose", style="yellow")
+            break
+        print_line(console, text, style="yellow")

@@ -4,17 +4,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.quantities import counted
 from perfatlas.report.text.breakdown import WIDE, break_name
 from perfatlas.report.text.quantities import MISSING, format_share
+from perfatlas.report.text.typesetting import typeset
+from perfatlas.vocabulary.metrics import LOW
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rich.table import Table
 
+    Calibrations = Sequence[Mapping[str, Any]]
+
 ROOFLINE: Final = "roofline"
 TIERS: Final = {"bound": ROOFLINE, "physics": "analytical model", "measured": "measured tables"}
-MOST_SOURCES: Final = 3
+MEANINGS: Final = {
+    "physics": "physics fitted to measured kernels",
+    "measured": "physics corrected by measured rows",
+    "bound": "a lower limit on time, without an interval",
+}
+MIXED: Final = "operators without measured kernels are at their roofline"
+# what the interval covers, by the first word of the command
+COVERED: Final = {
+    "estimate": "the 90% interval covers kernel times, not engine scheduling and load",
+    "simulate": "the 90% interval covers step times, not arrivals and request lengths",
+    "kernel": "the 90% interval covers kernels like this one with cold caches",
+    "collective": "the 90% interval covers such collectives without other traffic",
+}
+MOST_DEVICES: Final = 2  # by name
 NARROW: Final = 60
 NUMBERS_WIDTH: Final = 28  # of the rows and errors, with their gaps and the indentation
 
@@ -30,19 +48,73 @@ def evidence_headline(evidence: Mapping[str, Any]) -> str:
         >>> evidence_headline({"tier": "bound", "calibrations": []})
         'roofline (bound), no calibration: a lower limit on time, without an interval'
     """
-    tier = str(evidence.get("tier") or MISSING)
-    names = [TIERS.get(name, name) for name in tier.split("+")]
-    tier = f"{' and '.join(names)} ({tier})"
-    calibrations: Sequence[Mapping[str, Any]] = evidence.get("calibrations") or []
+    calibrations: Calibrations = evidence.get("calibrations") or []
     if not calibrations:
-        limit = ": a lower limit on time, without an interval" if names == [ROOFLINE] else ""
-        return f"{tier}, no calibration{limit}"
+        limit = f": {MEANINGS['bound']}" if evidence.get("tier") == "bound" else ""
+        return f"{_tier(evidence)}, no calibration{limit}"
     rows = sum(int(c.get("rows") or 0) for c in calibrations)
-    noun = "calibration" if len(calibrations) == 1 else "calibrations"
-    return f"{tier}, {len(calibrations)} {noun} on {rows:,} measured rows"
+    return (
+        f"{_tier(evidence)}, {counted(len(calibrations), 'calibration')} on {rows:,} measured rows"
+    )
 
 
-def calibration_table(calibrations: Sequence[Mapping[str, Any]], *, width: int) -> Table:
+def _tier(evidence: Mapping[str, Any]) -> str:
+    """Return the tier in words, and its name in brackets."""
+    tier = str(evidence.get("tier") or MISSING)
+    return f"{' and '.join(TIERS.get(name, name) for name in tier.split('+'))} ({tier})"
+
+
+def confidence_lines(answer: Mapping[str, Any]) -> list[str]:
+    """Return up to three lines: the tier and what it means, calibrations, what the interval covers.
+
+    Args:
+        answer: The `--json` object of a computing verb.
+
+    Example:
+        >>> from perfatlas.report.text.evidence import confidence_lines
+        >>> used = [{"id": "h200_sxm/gemm/vllm/bf16", "rows": 35742, "median_error": 0.065}]
+        >>> answer = {"command": "kernel gemm", "results": {"time_s_low": 1e-5},
+        ...           "evidence": {"tier": "physics", "calibrations": used}}
+        >>> for line in confidence_lines(answer):
+        ...     print(line)
+        analytical model (physics): physics fitted to measured kernels
+        1 calibration on 35,742 rows of h200_sxm, median error 6.5%
+        the 90% interval covers kernels like this one with cold caches
+    """
+    evidence = answer["evidence"]
+    tiers = str(evidence.get("tier") or "").split("+")
+    meaning = MEANINGS.get(tiers[0], "") if len(tiers) == 1 else MIXED
+    lines = [f"{_tier(evidence)}: {meaning}" if meaning else _tier(evidence)]
+    calibrations: Calibrations = evidence.get("calibrations") or []
+    if not calibrations:
+        return lines
+    lines.append(_calibrations_text(calibrations))
+    covered = COVERED.get(str(answer.get("command") or "").partition(" ")[0])
+    if covered and _has_interval(answer.get("results") or {}):
+        lines.append(covered)
+    return lines
+
+
+def _has_interval(results: Mapping[str, Any]) -> bool:
+    """Tell whether any result, or the first of its rows, has the low end of an interval."""
+    points = results.get("frontier") or [results]
+    return any(name.endswith(LOW) and value is not None for name, value in points[0].items())
+
+
+def _calibrations_text(calibrations: Calibrations) -> str:
+    """Return how many there are, on how many rows of which devices, and an error."""
+    rows = sum(int(c.get("rows") or 0) for c in calibrations)
+    devices = dict.fromkeys(str(c.get("id") or MISSING).partition("/")[0] for c in calibrations)
+    largest = max(calibrations, key=lambda c: int(c.get("rows") or 0))
+    which = "median error of the largest" if len(calibrations) > 1 else "median error"
+    where = ", ".join(devices) if len(devices) <= MOST_DEVICES else f"{len(devices)} devices"
+    return (
+        f"{counted(len(calibrations), 'calibration')} on {rows:,} rows of {where},"
+        f" {which} {_error(largest.get('median_error'))}"
+    )
+
+
+def calibration_table(calibrations: Calibrations, *, width: int) -> Table:
     """Return the calibrations used, each with its rows and errors.
 
     Args:
@@ -72,23 +144,35 @@ def _error(error: float | None) -> str:
 def evidence_lines(evidence: Mapping[str, Any], *, width: int) -> list[tuple[str, str]]:
     """Return (label, text) lines for protocols, assumptions, sources and data versions.
 
-    The hashes of calibration data and the rest of a long list of sources stay in the JSON object.
-
     Args:
         evidence: The `evidence` of an answer.
         width: Columns to fit in; measurement protocols are shown where there is room.
     """
     measured = [c.get("protocol") for c in evidence.get("calibrations") or []]
     lines = [("measured", str(p)) for p in dict.fromkeys(measured) if p and width >= WIDE]
-    sources = [str(text) for text in evidence.get("sources") or []]
-    calibrations = {c.get("id") for c in evidence.get("calibrations") or []}
-    lines += [("assumes", str(text)) for text in evidence.get("assumptions") or []]
-    lines += [("source", text) for text in sources[:MOST_SOURCES]]
-    if len(sources) > MOST_SOURCES:
-        lines.append(("source", f"and {len(sources) - MOST_SOURCES} more, listed by --json"))
+    lines += [("assumes", typeset(str(text))) for text in evidence.get("assumptions") or []]
+    lines += [("source", str(text)) for text in evidence.get("sources") or []]
     versions = evidence.get("data_versions") or {}
-    return lines + [
-        ("version", f"{name} {version}")
-        for name, version in versions.items()
-        if name not in calibrations
+    return lines + [("version", f"{name} {version}") for name, version in versions.items()]
+
+
+def evidence_left_out(answer: Mapping[str, Any]) -> str:
+    """Return what a brief answer leaves out and --verbose shows, in a line, "" where nothing.
+
+    Args:
+        answer: The `--json` object of a computing verb.
+
+    Example:
+        >>> from perfatlas.report.text.evidence import evidence_left_out
+        >>> evidence_left_out({"evidence": {"assumptions": ["cold caches"], "sources": []}})
+        '--verbose shows 1 assumption'
+    """
+    evidence = answer.get("evidence") or {}
+    told = [
+        counted(len(evidence[f"{noun}s"]), noun)
+        for noun in ("calibration", "assumption", "source")
+        if evidence.get(f"{noun}s")
     ]
+    priced = [row for row in answer.get("breakdown") or () if "phase" in row]
+    operators = ["all operators"] if len(priced) > 1 else []
+    return f"--verbose shows {', '.join([*operators, *told])}" if told else ""

@@ -26,12 +26,18 @@ METHODS: Final = {
     "order_statistics": "closed form for normal noise",
 }
 SHORT: Final = {"gpu": "GPU", "gpus": "GPUs", "mfu": "MFU", "mtbf": "MTBF", "mtti": "MTTI"}
-BAR: Final = 28
+BAR: Final = 24
+OTHERS: Final = "others"
+MOST_BUCKETS: Final = 5  # of a brief answer, beside the productive one
 FEW_HOURS: Final = 100.0  # GPU-hours of a job, below which whole ones say too little
 
 
 def print_waterfall(
-    console: Console, rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str]
+    console: Console,
+    rows: Sequence[Mapping[str, Any]],
+    labels: Mapping[str, str],
+    *,
+    most: int | None = None,
 ) -> None:
     """Write the time from all of it down to what is useful, a bar per bucket.
 
@@ -39,9 +45,12 @@ def print_waterfall(
         console: From `open_terminal`.
         rows: Buckets with name, share and gpu_hours, the productive one first.
         labels: Names of buckets as people say them.
+        most: Buckets beside the productive one, the smaller ones in one row; by default all.
     """
     from rich.text import Text
 
+    if most is not None:
+        rows, labels = _largest(rows, labels, most)
     full, light = ("█", "·") if speaks_unicode(console) else ("#", ".")
     names = [labels[str(row["name"])] for row in rows]
     widest = max(len(name) for name in names)
@@ -54,7 +63,26 @@ def print_waterfall(
         first = min(first, BAR - 1)
         last = max(last, first + 1) if row["share"] else first
         bar = light * first + full * (last - first) + light * (BAR - last)
-        hours = f"  {row['gpu_hours']:>11{digits}} GPU-h" if "gpu_hours" in row else ""
+        hours = f"  {row['gpu_hours']:>11{digits}} GPU-hours" if "gpu_hours" in row else ""
         text.append(f"  {name:<{widest}}  {format_share(row['share']):>6}  {bar}{hours}\n")
     text.rstrip()
     print_plain(console, text, wrap=False)
+
+
+def _largest(
+    rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str], most: int
+) -> tuple[list[Mapping[str, Any]], dict[str, str]]:
+    """Return the largest buckets in their order, the others as one, and the labels of all."""
+    first, *rest = [row for row in rows if row["share"] or row is rows[0]]
+    by_share = sorted(rest, key=lambda row: -row["share"])
+    kept = by_share if len(by_share) <= most else by_share[: most - 1]
+    left = [row for row in rest if row not in kept]
+    named = dict(labels)
+    found: list[Mapping[str, Any]] = [first, *(row for row in rest if row in kept)]
+    if left:
+        sums = {"name": OTHERS, "share": sum(row["share"] for row in left)}
+        if "gpu_hours" in first:
+            sums["gpu_hours"] = sum(row["gpu_hours"] for row in left)
+        found.append(sums)
+        named[OTHERS] = f"{len(left)} others"
+    return found, named

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 SMALLEST_SHARE: Final = 0.005
 NO_BREAK: Final = "\u00a0"
 TAIL: Final = 0.01  # of the requests
+LARGEST: Final = 2  # parts of a brief answer
 GAP: Final = 2
-INTERVAL: Final = "mean in 90 %"
+INTERVAL: Final = "90% (mean)"
 SEEDS: Final = "  seeds"
+SEEN: Final = ("ttft_s", "tpot_s", "request_latency_s")  # in a brief answer
 LEAVES: Final = (INTERVAL, "p95", "p90", "p50")  # where a terminal is narrow, in this order
 
 
@@ -45,18 +47,28 @@ def distributions(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     }
 
 
-def print_distributions(console: Console, results: Mapping[str, Any]) -> None:
-    """Write mean and percentiles of every distribution, and the 90 % interval of its mean.
+def print_distributions(
+    console: Console,
+    results: Mapping[str, Any],
+    *,
+    limits: Mapping[str, str] | None = None,
+    brief: bool = False,
+) -> None:
+    """Write mean and percentiles of every distribution, and the 90% interval of its mean.
 
     What a narrow terminal has no room for is named below: the interval first, then percentiles.
 
     Args:
         console: From `open_terminal`.
         results: The `results` of an answer; `x_low` and `x_high` are the ends of `x`.
+        limits: From `limits_of`: name -> "at least" where all statistics are limits.
+        brief: Only what a client sees, and no empty line before tails.
     """
     from rich.table import Table
 
-    rows = [row for name in distributions(results) for row in _rows(results, name)]
+    seen = SEEN if "kind_1" in results else (*SEEN, "itl_s")
+    names = [name for name in distributions(results) if not brief or name in seen]
+    rows = [row for name in names for row in _rows(results, name, (limits or {}).get(name, ""))]
     if not rows:
         return
     titles = ["", *STATISTICS, INTERVAL]
@@ -78,19 +90,30 @@ def print_distributions(console: Console, results: Mapping[str, Any]) -> None:
     print_plain(console, table)
     if left:
         print_line(console, f"a wider terminal or --json shows {', '.join(left)}", style="dim")
-    console.print()
+    if not (brief and is_told(results)):
+        console.print()
 
 
-def _rows(results: Mapping[str, Any], name: str) -> list[list[str]]:
+def is_told(results: Mapping[str, Any]) -> bool:
+    """Tell whether a brief answer has lines of tails; where there are kinds, they have rows.
+
+    Args:
+        results: The `results` of an answer.
+    """
+    return bool(tails(results)) and "kind_1" not in results
+
+
+def _rows(results: Mapping[str, Any], name: str, limit: str) -> list[list[str]]:
     """Return the cells of a distribution: statistics and interval, and half-widths over seeds."""
     values = results[name]
     low, high = ((results.get(f"{name}_{end}") or {}).get("mean") for end in ("low", "high"))
     interval = "-" if low is None or high is None else format_interval(name, low, high)
     cells = [format_value(name, values[statistic]) for statistic in STATISTICS]
-    rows = [[f"  {label_of(name, short=True)}", *cells, interval]]
+    label = label_of(name, short=True)
+    rows = [[f"  {label}, {limit}" if limit else f"  {label}", *cells, interval]]
     if width := results.get(f"{name}_seed_half_width"):
         cells = [f"± {format_value(name, width[statistic])}" for statistic in STATISTICS]
-        rows.append([SEEDS, *cells, "90 %"])
+        rows.append([SEEDS, *cells, "90%"])
     return rows
 
 
@@ -161,7 +184,7 @@ def tail_title(results: Mapping[str, Any], tail: Tail) -> str:
         tail: One of its `tails`.
     """
     few = round(TAIL * (results.get("requests_completed") or 0)) <= 1
-    which = "slowest request" if few else "slowest 1 %"
+    which = "slowest request" if few else "slowest 1%"
     return f"{which} by {label_of(tail.metric, short=True)}, {tail.value}"
 
 
@@ -170,21 +193,28 @@ def _unbroken(text: str) -> str:
     return text.replace(" ", NO_BREAK)
 
 
-def print_tail(console: Console, results: Mapping[str, Any]) -> None:
+def print_tail(console: Console, results: Mapping[str, Any], *, brief: bool = False) -> None:
     """Write what the slowest requests spent their time on, a line per metric.
 
     Args:
         console: From `open_terminal`.
         results: As for `tails`.
+        brief: Only the largest parts, as shares.
     """
     for tail in tails(results):
+        if brief:
+            largest = ", ".join(
+                f"{part.label} {format_share(part.share)}" for part in tail.parts[:LARGEST]
+            )
+            print_line(console, f"{tail_title(results, tail)}: {largest}")
+            continue
         told = ", ".join(
-            f"{part.label} {_unbroken(part.value)} ({_unbroken(format_share(part.share))})"
+            f"{part.label} {_unbroken(part.value)} ({format_share(part.share)})"
             for part in tail.parts
             if part.share >= SMALLEST_SHARE
         )
         title = tail_title(results, tail)
-        title = title.replace("1 %", _unbroken("1 %")).replace(tail.value, _unbroken(tail.value))
+        title = title.replace(tail.value, _unbroken(tail.value))
         for line in textwrap.wrap(f"{title}: {told}", console.width):
             print_line(console, line.replace(NO_BREAK, " "))
     console.print()

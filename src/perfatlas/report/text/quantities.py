@@ -29,7 +29,7 @@ SUFFIX_UNITS: Final = (
     ("_j", "J"),
 )
 SCALED: Final = frozenset(("B/s", "FLOP/s", "B", "FLOP", "Hz", "s", "W", "J"))
-# words of a key that make its value a fraction, printed as per cent
+# words of a key that make its value a fraction, printed in percent
 FRACTIONS: Final = frozenset(("mape", "error", "noise", "inside"))
 LOGARITHM: Final = "bias"  # word of a key whose value is a mean ln(predicted / measured)
 MOST_PERCENT: Final = 9999.0  # beyond it more digits say nothing
@@ -88,7 +88,7 @@ def format_value(key: str, value: object) -> str:
         A bias is a mean logarithm, ln(1/100) a prediction of a hundredth:
 
         >>> format_value("tpot_bias", -4.605), format_value("tpot_mape", 1.8e6)
-        ('-99.0 %', '> 9,999 %')
+        ('-99.0%', '> 9,999%')
     """
     if value is None:
         return MISSING
@@ -138,7 +138,7 @@ def metric_text(metric: Metric, value: float) -> str:
         >>> metric_text(METRICS["mtti_s"], 7200.0), metric_text(METRICS["lost_usd"], 1234567.0)
         ('2 h', '$1,234,567')
         >>> metric_text(METRICS["ttft_s"], 0.0123), metric_text(METRICS["slo_attainment"], 0.98)
-        ('12.3 ms', '98.0 %')
+        ('12.3 ms', '98.0%')
     """
     match metric.shown:
         case "scaled":
@@ -175,12 +175,13 @@ def _scaled(value: float, unit: str) -> str:
         return f"{value:g} B"  # no thousandths of a byte
     if unit == "s" and abs(value) >= LONG_S:
         return f"{format_number(value)} s"  # nobody counts in kiloseconds
-    return format_quantity(float(value), unit, exact=False)
+    text = format_quantity(float(value), unit, exact=False)
+    return text.replace(" u", " µ")  # files are read with u, people read µ
 
 
 def _percent(fraction: float) -> str:
     percent = 100 * fraction
-    return f"> {MOST_PERCENT:,.0f} %" if percent > MOST_PERCENT else f"{percent:.1f} %"
+    return f"> {MOST_PERCENT:,.0f}%" if percent > MOST_PERCENT else f"{percent:.1f}%"
 
 
 def format_interval(key: str, low: float, high: float) -> str:
@@ -195,10 +196,14 @@ def format_interval(key: str, low: float, high: float) -> str:
         >>> from perfatlas.report.text import format_interval
         >>> format_interval("tpot_s", 0.0129, 0.0158), format_interval("queue_s", 0.0, 0.0)
         ('12.9 - 15.8 ms', '0 s')
+        >>> format_interval("slo_attainment", 0.925, 0.98)
+        '92.5 - 98.0%'
     """
     first, last = format_value(key, low), format_value(key, high)
     if first == last:
         return first
+    if first.endswith("%") and last.endswith("%"):
+        return f"{first[:-1]} - {last}"
     (number, _, unit), (other, _, other_unit) = first.partition(" "), last.partition(" ")
     if unit != other_unit:
         return f"{first} - {last}"
@@ -223,7 +228,7 @@ def format_exact_bytes(value: float) -> str:
 
 
 def format_share(share: float) -> str:
-    """Return a fraction as per cent with at most one decimal.
+    """Return a fraction in percent with at most one decimal.
 
     Args:
         share: Fraction of one.
@@ -231,12 +236,12 @@ def format_share(share: float) -> str:
     Example:
         >>> from perfatlas.report.text import format_share
         >>> format_share(0.0423), format_share(0.42)
-        ('4.2 %', '42 %')
+        ('4.2%', '42%')
     """
     percent = 100 * share
     if 0 < percent < 0.05:
-        return "<0.1 %"
-    return f"{percent:.0f} %" if percent >= 9.95 or percent == 0 else f"{percent:.1f} %"
+        return "<0.1%"
+    return f"{percent:.0f}%" if percent >= 9.95 or percent == 0 else f"{percent:.1f}%"
 
 
 def time_text(seconds: float) -> str:
@@ -257,7 +262,7 @@ def time_text(seconds: float) -> str:
 
 
 def share_text(share: float) -> str:
-    """Return a share in per cent, three digits of it, or two of what is missing to all.
+    """Return a share in percent, three digits of it, or two of what is missing to all.
 
     Args:
         share: Of one.
@@ -265,11 +270,11 @@ def share_text(share: float) -> str:
     Example:
         >>> from perfatlas.report.text import share_text
         >>> share_text(0.92665), share_text(0.00136), share_text(0.99963), share_text(12.5)
-        ('92.7 %', '0.136 %', '99.963 %', '1,250 %')
+        ('92.7%', '0.136%', '99.963%', '1,250%')
     """
     if share >= 1.0:
-        return f"{100.0 * share:,.0f} %"
+        return f"{100.0 * share:,.0f}%"
     if share >= 0.999:
         decimals = min(1 - math.floor(math.log10(100.0 * (1.0 - share))), MOST_DECIMALS)
-        return f"{100.0 * share:.{decimals}f}".rstrip("0").rstrip(".") + " %"
-    return f"{100.0 * share:#.3g}".rstrip(".") + " %" if share else "0 %"
+        return f"{100.0 * share:.{decimals}f}".rstrip("0").rstrip(".") + "%"
+    return f"{100.0 * share:#.3g}".rstrip(".") + "%" if share else "0%"

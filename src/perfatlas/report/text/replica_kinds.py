@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.report.text.breakdown import bound_summary, phases_of
 from perfatlas.report.text.quantities import MISSING, format_value, metric_text
 from perfatlas.report.text.rows import label_of
-from perfatlas.report.text.terminal import print_plain
+from perfatlas.report.text.terminal import print_line, print_plain
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ LATENCIES: Final = ("ttft_s", "tpot_s", "request_latency_s")
 TOLD: Final = ("mean", "p99")
 BEFORE: Final = ("requests", "request_share")
 AFTER: Final = ("utilization", "output_tokens_per_s_per_gpu", "kv_capacity_tokens")
+BRIEF: Final = ("request_share", "utilization", "output_tokens_per_s_per_gpu")
 
 
 def kinds_of(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -62,6 +64,38 @@ def kind_rows(kinds: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
     return rows + _cells(kinds, AFTER)
 
 
+def brief_rows(kinds: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
+    """Return the rows of `kind_rows` that say most of each kind.
+
+    Args:
+        kinds: From `kinds_of`.
+    """
+    rows = [["", *kinds], ["", *(kind_name(kind) for kind in kinds.values())]]
+    for name in LATENCIES[:2]:
+        told = [format_value(name, (kind.get(name) or {}).get("p99")) for kind in kinds.values()]
+        rows.append([f"{label_of(name, short=True)}, p99", *told])
+    return rows + _cells(kinds, BRIEF)
+
+
+def _step_rows(kinds: Sequence[str], breakdown: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """Return a row per phase: the time of a step of each kind, and what bounds most of it."""
+    phases = phases_of(breakdown)
+    steps = dict.fromkeys(
+        phase.removeprefix(f"{kind} ") for kind in kinds for phase in phases if kind in phase
+    )
+    return [
+        [f"{step} step", *(_step_cell(phases.get(f"{kind} {step}") or []) for kind in kinds)]
+        for step in steps
+    ]
+
+
+def _step_cell(rows: Sequence[Mapping[str, Any]]) -> str:
+    if not rows:
+        return MISSING
+    time_s = sum(float(row.get("time_s") or 0.0) for row in rows)
+    return f"{format_value('time_s', time_s)} {bound_summary(rows).split()[0]}"
+
+
 def _cells(kinds: Mapping[str, Mapping[str, Any]], names: Sequence[str]) -> list[list[str]]:
     rows = []
     for name in names:
@@ -84,17 +118,26 @@ def _cell(metric: Metric, value: float | None) -> str:
     return MISSING if value is None else metric_text(metric, value)
 
 
-def print_kinds(console: Console, results: Mapping[str, Any]) -> None:
+def print_kinds(
+    console: Console,
+    results: Mapping[str, Any],
+    *,
+    breakdown: Sequence[Mapping[str, Any]] = (),
+    brief: bool = False,
+) -> None:
     """Write a table of kinds, in blocks of as many as fit; nothing of one kind.
 
     Args:
         console: From `open_terminal`.
         results: The `results` of an answer.
+        breakdown: Of the answer: how long a step of each kind takes, and what bounds it.
+        brief: Only shares, latencies, utilization and rates, of the kinds that fit.
     """
     kinds = kinds_of(results)
     if not kinds:
         return
-    rows = kind_rows(kinds)
+    rows = brief_rows(kinds) if brief else kind_rows(kinds)
+    rows += _step_rows(list(kinds), breakdown)
     widths = [max(len(row[column]) for row in rows) + GAP for column in range(len(rows[0]))]
     columns = list(range(1, len(widths)))
     while columns:
@@ -105,6 +148,10 @@ def print_kinds(console: Console, results: Mapping[str, Any]) -> None:
             block.append(columns.pop(0))
         console.print()
         _print_block(console, rows, block)
+        if brief and columns:
+            left = ", ".join(rows[0][column] for column in columns)
+            print_line(console, f"  --verbose shows {left}", style="dim")
+            break
 
 
 def _print_block(console: Console, rows: Sequence[Sequence[str]], block: Sequence[int]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from perfatlas.report.text.quantities import format_interval, format_value
 from perfatlas.report.text.rows import label_of
 from perfatlas.report.text.terminal import print_line, print_plain
-from perfatlas.vocabulary.metrics import SEEDS, stem_of
+from perfatlas.vocabulary.metrics import SEEDS, find_metric, stem_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 HIDDEN: Final = (
     *("gpus", "method", "interrupted", "kv_blocks", "prefill_kv_blocks", "seeds_simulated"),
 )
+# left out of a brief answer
+DETAILS: Final = frozenset((
+    *("tier", "prefill_steps", "makespan_s", "steps", "kv_capacity_tokens", "replica_time_s"),
+    *("prefill_kv_capacity_tokens", "stored_bytes", "host_held_bytes", "ssd_held_bytes"),
+))  # fmt: skip
+INCOMPLETE: Final = ("requests_rejected", "requests_lost", "requests_unserved", "interrupted")
 NARROW: Final = 64
 INDENT, LONG_GAP, SHORT_GAP = 2, 3, 2  # columns before and between
 NO_INTERVAL: Final = "no interval"
@@ -28,8 +34,8 @@ class Shown(NamedTuple):
 
     Args:
         label: What it is.
-        value: With its unit.
-        interval: Its 90 % interval by the error of prices, "no interval", or "" where none is
+        value: With its unit, and with "at least" or "at most" where it is a limit.
+        interval: Its 90% interval by the error of prices, "no interval", or "" where none is
             meant.
         seeds: Its half-width over seeds, "" where there is one seed.
     """
@@ -40,30 +46,57 @@ class Shown(NamedTuple):
     seeds: str
 
 
-def shown_results(results: Mapping[str, Any], *, short: bool = False) -> list[Shown]:
+def shown_results(
+    results: Mapping[str, Any],
+    *,
+    short: bool = False,
+    brief: bool = False,
+    limits: Mapping[str, str] | None = None,
+) -> list[Shown]:
     """Return the results that are one number each, as people read them.
 
     Args:
         results: The `results` of an answer; `x_low` and `x_high` are the interval of `x`, null
             where there is none. Objects, such as `memory`, are left to others.
         short: With short labels.
+        brief: Without details, and without counts of what did not happen.
+        limits: From `limits_of`.
 
     Example:
         >>> from perfatlas.report.text import shown_results
         >>> results = {"time_s": 2e-6, "time_s_low": 1e-6, "time_s_high": 3e-6}
         >>> shown_results(results)[0].interval
-        '1.00 - 3.00 us'
+        '1.00 - 3.00 µs'
     """
+    limits, unneeded = limits or {}, _unneeded(results)
     return [
         Shown(
             label_of(name, short=short),
-            format_value(name, value),
-            interval_text(results, name),
+            f"{limits.get(name, '')} {format_value(name, value)}".lstrip(),
+            "" if name in limits else interval_text(results, name),
             _over_seeds(results, name),
         )
         for name, value in results.items()
         if not (isinstance(value, dict) or name in HIDDEN or _is_end(results, name))
+        and not (brief and (_is_detail(name, value) or name in unneeded))
     ]
+
+
+def _unneeded(results: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return results that others say: completed requests where all were, totals of kinds."""
+    complete = () if any(results.get(name) for name in INCOMPLETE) else ("requests_completed",)
+    return (*complete, *(("utilization", "output_tokens_per_s") if "kind_1" in results else ()))
+
+
+def _is_detail(name: str, value: object) -> bool:
+    """Tell whether a brief answer leaves a result out: a detail, or that nothing went wrong."""
+    metric = find_metric(name)
+    if name in DETAILS or metric is None or value:
+        return name in DETAILS
+    if value is None:
+        return True
+    nothing_wrong = metric.holds in ("count", "flag") and metric.better == "lower"
+    return nothing_wrong or metric.unit == "B" or name.endswith("hit_rate")
 
 
 def _over_seeds(results: Mapping[str, Any], name: str) -> str:
@@ -72,8 +105,14 @@ def _over_seeds(results: Mapping[str, Any], name: str) -> str:
     return f"± {format_value(name, width)}" if width else ""
 
 
-def print_results(console: Console, results: Mapping[str, Any]) -> None:
-    """Write results, a line each: what it is, its value, its 90 % interval, and over seeds.
+def print_results(
+    console: Console,
+    results: Mapping[str, Any],
+    *,
+    limits: Mapping[str, str] | None = None,
+    brief: bool = False,
+) -> None:
+    """Write results, a line each: what it is, its value, its 90% interval, and over seeds.
 
     Labels are short where lines would be wider than the terminal; then what is over seeds and the
     interval are left out, and named below.
@@ -81,15 +120,19 @@ def print_results(console: Console, results: Mapping[str, Any]) -> None:
     Args:
         console: From `open_terminal`.
         results: As for `shown_results`.
+        limits: As for `shown_results`.
+        brief: As for `shown_results`.
     """
     from rich.text import Text
 
-    long, brief = (shown_results(results, short=short) for short in (False, True))
-    seeds = f"over {results.get('seeds_simulated', 1)} seeds, 90 %"
-    titles = Shown("", "", *_titles(long, ("90 % interval", seeds)))
+    long, narrow = (
+        shown_results(results, short=short, brief=brief, limits=limits) for short in (False, True)
+    )
+    seeds = f"over {results.get('seeds_simulated', 1)} seeds, 90%"
+    titles = Shown("", "", *_titles(long, ("90% interval", seeds)))
     room = console.width
     short = room < NARROW or _total(_widths(long, titles), LONG_GAP) > room
-    lines, gap = (brief, SHORT_GAP) if short else (long, LONG_GAP)
+    lines, gap = (narrow, SHORT_GAP) if short else (long, LONG_GAP)
     if not lines:
         return
     widths = _widths(lines, titles)
@@ -138,20 +181,25 @@ def _aligned(line: Shown, shown: Sequence[int], widths: Sequence[int], gap: int)
 def interval_text(results: Mapping[str, Any], name: str) -> str:
     """Return the interval of a result, "no interval" where it has none, "" where none is meant.
 
+    Where only one end is known, that end is returned.
+
     Args:
         results: The `results` of an answer.
         name: A key of it.
 
     Example:
         >>> from perfatlas.report.text.results import interval_text
-        >>> interval_text({"time_s": 2e-6, "time_s_low": 2e-6, "time_s_high": None}, "time_s")
-        'no interval'
+        >>> interval_text({"time_s": 0.02, "time_s_low": 0.01, "time_s_high": None}, "time_s")
+        '10.0 ms or more'
     """
     if f"{name}_low" not in results and f"{name}_high" not in results:
         return ""
     low, high = results.get(f"{name}_low"), results.get(f"{name}_high")
-    if results.get(name) is None or low is None or high is None or low == high:
+    if results.get(name) is None or low is high is None:
         return NO_INTERVAL
+    if low is None or high is None:
+        end, side = (high, "less") if low is None else (low, "more")
+        return f"{format_value(name, end)} or {side}"
     return format_interval(name, low, high)
 
 

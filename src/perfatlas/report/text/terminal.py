@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 TRAILING_SPACE: Final = re.compile(r"[ \t]+$", re.MULTILINE)
+PLAIN: Final = str.maketrans({"µ": "u", "±": "+-"})
 
 
 def open_terminal(
@@ -65,7 +66,27 @@ def print_plain(
     """
     with console.capture() as written:
         console.print(thing, style=style, soft_wrap=not wrap)
-    console.file.write(TRAILING_SPACE.sub("", written.get()))
+    console.file.write(encodable(TRAILING_SPACE.sub("", written.get()), console.encoding))
+
+
+def encodable(text: str, encoding: str) -> str:
+    """Return a text as a stream can encode it: where it cannot, µs is us and ± is +-.
+
+    Args:
+        text: What to write.
+        encoding: Of the stream.
+
+    Example:
+        >>> from perfatlas.report.text.terminal import encodable
+        >>> encodable("12.0 µs", "utf-8"), encodable("12.0 µs ± 1", "ascii")
+        ('12.0 µs', '12.0 us +- 1')
+    """
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        plain = text.translate(PLAIN)
+        return plain.encode(encoding, "replace").decode(encoding)
+    return text
 
 
 def print_line(console: Console, text: str, *, style: str = "") -> None:

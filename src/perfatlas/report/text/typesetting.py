@@ -1,4 +1,4 @@
-"""Units as print has them, in pages and charts; the text of a terminal keeps to ASCII."""
+"""Units as print has them, in sentences that come from other packages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def typeset(text: str) -> str:
     """Return a text with per cent closed up to its number and microseconds with their letter.
 
     Args:
-        text: Numbers as the functions of this package write them, and words around them.
+        text: A sentence, such as a warning or an assumption.
 
     Example:
         >>> from perfatlas.report.text import typeset

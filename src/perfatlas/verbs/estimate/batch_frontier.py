@@ -116,7 +116,7 @@ def _fitting(given: dict[str, Any], swept: str, sizes: list[int]) -> list[dict[s
     for position, size in enumerate(sizes):
         if columns["error_code"][position]:
             break
-        row = {k: v[position] for k, v in columns.items() if not k.startswith("error")}
+        row = {k: v[position] for k, v in columns.items() if not k.startswith(("error", "tier"))}
         memory = {name: row.pop(f"memory_{name}") for name in MEMORY}
         rows.append({"batch": size} | row | {"memory": memory})
     return rows

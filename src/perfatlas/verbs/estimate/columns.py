@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from perfatlas.answer import joined_tiers, tiers_of
 from perfatlas.quantities import InfeasibleError, PerfatlasError, format_quantity
 from perfatlas.scenario.deployments import steady_state
 from perfatlas.scenario.resolution import (
@@ -58,6 +59,7 @@ class EstimateColumns:
         columns: Results by name of the vocabulary, memory with the prefix `memory_`, each (N,).
         may_be_simulated_N: Rows that closed forms do not answer in any case (N,).
         simulated_N: Rows whose latencies and rates are simulated (N,).
+        tiers_N: Tier of the times of each row, "" of one that is not priced (N,).
         rows_priced: Operator shapes priced by physics.
         distinct_shapes: Distinct ones among them.
     """
@@ -72,6 +74,7 @@ class EstimateColumns:
         self.columns: dict[str, FloatArray] = {}
         self.simulated_N: BoolArray = np.zeros(resolution.size, np.bool_)
         self.may_be_simulated_N = may_be_simulated(resolution.columns)
+        self.tiers_N = [""] * resolution.size
         self.rows_priced = 0
         self.distinct_shapes = 0
         self._priced: Priced = {}
@@ -118,6 +121,18 @@ class EstimateColumns:
             pool: 0 for the one pool or the prefill pool.
         """
         self.resolution.refusals.refuse(rows_C, lambda _: error, EVALUATED[pool])
+
+    def add_tiers(self, rows_C: IntArray, evaluation: Evaluation) -> None:
+        """Add the tiers of a pool's steps to those of its rows.
+
+        Args:
+            rows_C: Positions (C,).
+            evaluation: Their numbers.
+        """
+        tiers_C = tiers_of((evaluation.prefill, evaluation.decode))
+        for row, tier in zip(rows_C.tolist(), tiers_C, strict=True):
+            known = self.tiers_N[row]
+            self.tiers_N[row] = joined_tiers(f"{known}+{tier}".split("+")) if known else tier
 
     def count(self, evaluation: Evaluation) -> None:
         """Count the operator shapes that were priced."""
@@ -175,6 +190,7 @@ def _evaluated(pool: Pool | None, number: int, found: EstimateColumns) -> Evalua
         found.refuse(rows_C, error, number)
         return None
     found.count(evaluation)
+    found.add_tiers(rows_C, evaluation)
     memory = evaluation.memory
     place = {row: position for position, row in enumerate(rows_C.tolist())}
     found.resolution.refusals.refuse(

@@ -77,18 +77,18 @@ def estimate(
     if extra.frontier:
         if extra.trace is not None:
             raise UsageError("--frontier and --trace cannot be combined; use one of the two")
-        return _frontier(asked, as_json=output.json)
-    return _estimate(asked, extra, as_json=output.json)
+        return _frontier(asked, output)
+    return _estimate(asked, extra, output)
 
 
-def _estimate(asked: dict[str, Any], extra: EstimateFlags, *, as_json: bool) -> int:
+def _estimate(asked: dict[str, Any], extra: EstimateFlags, output: OutputFlags) -> int:
     import perfatlas
 
     if extra.trace is not None:
         check_writable(extra.trace)
-    with _told(asked, as_json=as_json):
+    with _told(asked, as_json=output.json):
         answer = perfatlas.estimate(**asked).to_dict()
-    code = show_answer(answer, as_json=as_json, asked=asked)
+    code = show_answer(answer, output=output, asked=asked)
     if extra.trace is not None:
         from perfatlas.report.traces import chrome_trace_text
 
@@ -131,17 +131,18 @@ def _estimate_table(asked: dict[str, Any], output: OutputFlags) -> int:
     return show_summary("estimate", {**priced, **summary}, asked=asked, as_json=output.json)
 
 
-def _frontier(asked: dict[str, Any], *, as_json: bool) -> int:
+def _frontier(asked: dict[str, Any], output: OutputFlags) -> int:
     import perfatlas
 
-    with _told(asked, as_json=as_json):
+    with _told(asked, as_json=output.json):
         answer = perfatlas.frontier(**asked).to_dict()
-    if as_json:
+    if output.json:
         print_json(answer)
         return 0
     from perfatlas.report.text import open_terminal, reproduce_line
     from perfatlas.verbs.estimate.text import print_frontier
 
     line = reproduce_line("estimate --frontier", asked)
-    print_frontier(open_terminal(sys.stdout), answer, reproduce=line)
+    console = open_terminal(sys.stdout)
+    print_frontier(console, answer, reproduce=line, verbose=output.verbose)
     return 0

@@ -24,8 +24,9 @@ class TableAnswer(AnsweredRun):
     """Answers of a table; `results` count its rows.
 
     Args:
-        cells: Result columns, then `warnings` of each row in one text, `error_code` and `error`;
-            a failed row holds None (N,).
+        cells: Result columns, `tier`, `warnings` of each row in one text, `error_code` and `error`;
+            a failed row holds None (N,). Times of tier bound are lower limits, rates upper ones:
+            the other end of their interval is None.
     """
 
     cells: dict[str, list[Any]]
@@ -82,5 +83,9 @@ def estimate_table(table: Mapping[str, Sequence[Any]]) -> TableAnswer:
         breakdown=[],
         evidence=Evidence(tier=""),
     )
-    cells = columns | {"warnings": warnings, "error_code": codes, "error": errors}
+    tiers = [
+        None if refused else tier
+        for tier, refused in zip(found.tiers_N, found.refused.tolist(), strict=True)
+    ]
+    cells = columns | {"tier": tiers, "warnings": warnings, "error_code": codes, "error": errors}
     return TableAnswer(answer=answer, cells=cells)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from perfatlas.report.text import (
     format_number,
     format_value,
-    headline,
+    interval_text,
+    limits_of,
     print_closing,
-    print_line,
     print_plain,
+    print_question,
     speaks_unicode,
-    subheadline,
 )
 from perfatlas.vocabulary.metrics import METRICS
 
@@ -22,13 +22,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rich.console import Console
+    from rich.table import Table
 
 X: Final = "output_tokens_per_s_per_user"
 Y: Final = "output_tokens_per_s_per_gpu"
 HEIGHT: Final = 16
+LOW: Final = 8  # lines of the chart of a brief answer
 WIDEST: Final = 100
 MARGIN: Final = 10  # columns left of the vertical axis
 TABLE_ROWS: Final = 16
+FEW_ROWS: Final = 6  # of a brief answer
+WIDE: Final = 76
 NARROW: Final = 60
 NARROWEST: Final = 46
 NEAR: Final = 1.05  # batches closer than this tell the same
@@ -48,20 +52,23 @@ UNICODE: Final = Alphabet("●", "·", "│", "─", "└")
 ASCII: Final = Alphabet("o", ".", "|", "-", "+")
 
 
-def frontier_chart(rows: Sequence[Mapping[str, Any]], *, width: int, unicode: bool) -> str:
+def frontier_chart(
+    rows: Sequence[Mapping[str, Any]], *, width: int, unicode: bool, height: int = HEIGHT
+) -> str:
     """Return output tokens/s per GPU over those per user, points labelled with their batch.
 
     Args:
         rows: Points with `batch`, `output_tokens_per_s_per_gpu`, `output_tokens_per_s_per_user`.
         width: Columns to fill.
         unicode: Dots and lines, or ASCII.
+        height: Lines between the axes.
 
     Example:
         >>> from perfatlas.verbs.estimate.text import frontier_chart
         >>> rows = [{"batch": 1, "output_tokens_per_s_per_gpu": 10.0,
         ...          "output_tokens_per_s_per_user": 80.0}]
         >>> frontier_chart(rows, width=40, unicode=False).splitlines()[0]
-        '  output tokens/s per GPU'
+        '  output tokens/s per GPU, by batch'
     """
     alphabet = UNICODE if unicode else ASCII
     points = [(float(r[X]), float(r[Y]), str(r["batch"])) for r in rows if r.get(X) and r.get(Y)]
@@ -69,9 +76,9 @@ def frontier_chart(rows: Sequence[Mapping[str, Any]], *, width: int, unicode: bo
         return "  no point to draw"
     columns = max(20, min(width, WIDEST) - MARGIN - 2)
     x_top, y_top = _round_up(max(p[0] for p in points)), _round_up(max(p[1] for p in points))
-    grid = [[" "] * columns for _ in range(HEIGHT)]
+    grid = [[" "] * columns for _ in range(height)]
     places = [
-        (round(x / x_top * (columns - 1)), HEIGHT - 1 - round(y / y_top * (HEIGHT - 1)), label)
+        (round(x / x_top * (columns - 1)), height - 1 - round(y / y_top * (height - 1)), label)
         for x, y, label in points
     ]
     for (x0, y0, _), (x1, y1, _) in itertools.pairwise(places):
@@ -122,8 +129,9 @@ def _label(grid: list[list[str]], column: int, line: int, label: str, alphabet: 
 
 
 def _framed(grid: list[list[str]], *, x_top: float, y_top: float, alphabet: Alphabet) -> list[str]:
-    ticks = {round(share * (HEIGHT - 1)): y_top * (1 - share) for share in (0, 1 / 3, 2 / 3, 1)}
-    lines = [f"  {METRICS[Y].label}"]
+    last = len(grid) - 1
+    ticks = {round(share * last): y_top * (1 - share) for share in (0, 1 / 3, 2 / 3, 1)}
+    lines = [f"  {METRICS[Y].label}, by {METRICS['frontier.batch'].label}"]
     for number, cells in enumerate(grid):
         tick = format_number(ticks[number]) if number in ticks else ""
         lines.append(f"{tick:>{MARGIN - 1}} {alphabet.vertical}{''.join(cells)}".rstrip())
@@ -140,10 +148,7 @@ def _framed(grid: list[list[str]], *, x_top: float, y_top: float, alphabet: Alph
 
 
 def print_frontier(
-    console: Console,
-    answer: Mapping[str, Any],
-    *,
-    reproduce: str,
+    console: Console, answer: Mapping[str, Any], *, reproduce: str, verbose: bool = False
 ) -> None:
     """Write the chart, the points as a table, and what every answer ends with.
 
@@ -151,32 +156,52 @@ def print_frontier(
         console: From `open_terminal`.
         answer: The `--json` object of the frontier.
         reproduce: The command line.
+        verbose: With a larger chart, more points and all evidence.
     """
-    from rich.table import Table
-
     points = answer["results"]["frontier"]
     gpus = {"gpus": points[0]["gpus"]} if "gpus" in points[0] else {}
-    print_line(console, headline({**answer, "results": gpus}), style="bold")
-    if detail := subheadline(answer):
-        print_line(console, detail)
-    print_plain(console, "batch from 1 to the largest that fits; points are labelled with it\n")
+    print_question(console, {**answer, "results": gpus})
     rows = distinct(points)
-    chart = frontier_chart(rows, width=console.width, unicode=speaks_unicode(console))
+    chart = frontier_chart(
+        rows,
+        width=console.width,
+        unicode=speaks_unicode(console),
+        height=HEIGHT if verbose else LOW,
+    )
     print_plain(console, chart + "\n")
+    tier = str((answer.get("evidence") or {}).get("tier") or "")
+    most = TABLE_ROWS if verbose else FEW_ROWS
+    print_plain(console, _points_table(_thinned(rows, most), width=console.width, tier=tier))
+    print_closing(console, answer, reproduce=reproduce, verbose=verbose)
+
+
+def _points_table(rows: Sequence[Mapping[str, Any]], *, width: int, tier: str) -> Table:
+    """Return a table of points: limits say so in their titles, others have their interval."""
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    narrow = console.width < NARROW
-    names = {"batch": f"  {METRICS['frontier.batch'].label}"}
-    for name in (Y, X, "ttft_s", "tpot_s"):
-        label = METRICS[name].short_label
-        names[name] = label.replace("/s/", "/s\nper ") if narrow else label
-    if console.width < NARROWEST:
-        del names["ttft_s"]
-    for name in names.values():
-        table.add_column(name, justify="right", no_wrap=True, header_style="dim")
-    for row in _thinned(rows):
-        table.add_row(*(format_value(name, row.get(name)) for name in names))
-    print_plain(console, table)
-    print_closing(console, answer, reproduce=reproduce)
+    limits = limits_of(rows[0], tier=tier)
+    names = ["batch", Y, X, *(["ttft_s"] if width >= NARROWEST else []), "tpot_s"]
+    shown = {name: _title(name, limits.get(name, ""), narrow=width < NARROW) for name in names}
+    for title in shown.values():
+        table.add_column(title, justify="right", no_wrap=True, header_style="dim")
+    has_intervals = width >= WIDE and not limits and f"{Y}_low" in rows[0]
+    if has_intervals:
+        title = f"{METRICS[Y].short_label}, 90%"
+        table.add_column(title, justify="right", no_wrap=True, header_style="dim")
+    for row in rows:
+        cells = [format_value(name, row.get(name)) for name in shown]
+        table.add_row(*cells, *([interval_text(row, Y)] if has_intervals else []))
+    return table
+
+
+def _title(name: str, limit: str, *, narrow: bool) -> str:
+    """Return the title of a column; of a limit, "at least" or "at most" in a line below."""
+    if name == "batch":
+        return f"  {METRICS['frontier.batch'].label}"
+    label = METRICS[name].short_label
+    title = label.replace("/s/", "/s\nper ") if narrow else label
+    return f"{title}\n{limit}" if limit else title
 
 
 def distinct(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -197,9 +222,9 @@ def distinct(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return kept[::-1]
 
 
-def _thinned(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return at most `TABLE_ROWS` rows, evenly over the list, first and last among them."""
-    if len(rows) <= TABLE_ROWS:
+def _thinned(rows: Sequence[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]]:
+    """Return at most so many rows, evenly over the list, first and last among them."""
+    if len(rows) <= most:
         return list(rows)
-    picked = {round(i * (len(rows) - 1) / (TABLE_ROWS - 1)) for i in range(TABLE_ROWS)}
+    picked = {round(i * (len(rows) - 1) / (most - 1)) for i in range(most)}
     return [rows[i] for i in sorted(picked)]

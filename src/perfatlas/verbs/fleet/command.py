@@ -14,7 +14,14 @@ from perfatlas.commands.output import envelope, print_json, require
 from perfatlas.declarations import example_of
 from perfatlas.files import check_writable
 from perfatlas.quantities import UsageError, counted
-from perfatlas.verbs.fleet.lifetimes_command import FitFlags, LifetimeFlags, counts_of, fit_table
+from perfatlas.verbs.fleet.lifetimes_command import (
+    SHOWN,
+    FitFlags,
+    LifetimeFlags,
+    counts_of,
+    fit_table,
+    reproduce_fit,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -173,10 +180,13 @@ def fit(
     results = _results(fitted) | {"nodes": flags.nodes}
     results |= {"output": str(flags.output), "evidence": str(beside)}
     if flags.json:
-        asked = {name: str(value) for name, value in changed_flags(flags).items() if name != "json"}
+        asked = {
+            name: str(value) for name, value in changed_flags(flags).items() if name not in SHOWN
+        }
         print_json(envelope("fleet fit", results=results, scenario=asked))
         return 0
-    _print_fitted(results)
+    line = reproduce_fit({k: v for k, v in changed_flags(flags).items() if k not in SHOWN}, files)
+    _print_fitted(results, reproduce=line, verbose=flags.verbose)
     return 0
 
 
@@ -225,8 +235,8 @@ def _results(fitted: FleetFit) -> dict[str, Any]:
     }
 
 
-def _print_fitted(results: Mapping[str, Any]) -> None:
+def _print_fitted(results: Mapping[str, Any], *, reproduce: str, verbose: bool) -> None:
     from perfatlas.report.text import open_terminal
     from perfatlas.verbs.fleet.text import print_fitted
 
-    print_fitted(open_terminal(sys.stdout), results)
+    print_fitted(open_terminal(sys.stdout), results, reproduce=reproduce, verbose=verbose)

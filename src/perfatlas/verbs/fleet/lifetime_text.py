@@ -14,16 +14,29 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+ASSUMED: Final = (
+    ("assumes", "being watched no longer says nothing of when a unit would have failed"),
+    ("assumes", "units are alike and independent; a mean beyond the ages watched extrapolates"),
+)
 TIMES: Final = ("mean", "scale")  # parameters that are times; the others have no unit
 
 
-def print_lifetimes(console: Console, results: Mapping[str, Any], file: str) -> None:
+def print_lifetimes(
+    console: Console,
+    results: Mapping[str, Any],
+    file: str,
+    *,
+    reproduce: str,
+    verbose: bool = False,
+) -> None:
     """Write what `fleet fit --lifetimes` found.
 
     Args:
         console: From `open_terminal`.
         results: As `fit_lifetimes` tells them.
         file: What became of the rows, in a sentence.
+        reproduce: The command line that gives it again.
+        verbose: With what is assumed.
     """
     unit = results["time_unit"]
     print_line(
@@ -37,13 +50,16 @@ def print_lifetimes(console: Console, results: Mapping[str, Any], file: str) -> 
     print_rows(console, _law_rows(results), title="laws, the best by AIC first")
     print_rows(console, _survival_rows(results), title="share that lives longer (Kaplan-Meier)")
     print_line(console, "confidence", style="bold")
-    print_labelled(console, _remarks(results))
+    print_labelled(console, [*_remarks(results), *(ASSUMED if verbose else ())])
     console.print()
     law = format_toml({"lifetime": results["lifetime"]}).strip().splitlines()
     inline = ", ".join(line for line in law if " = " in line)
     print_plain(console, f"in a fleet file: lifetime = {{ {inline} }}", wrap=False)
     if "output" in results:
         print_written(console, results["output"], results["nodes"])
+    if not verbose:
+        print_line(console, f"--verbose shows {counted(len(ASSUMED), 'assumption')}", style="dim")
+    print_plain(console, f"reproduce: {reproduce}", style="dim", wrap=False)
 
 
 def _law_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -61,7 +77,7 @@ def _law_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
                     "law": "" if place else law["law"],
                     "parameter": name,
                     "value": f"{known['value']:.6g}{of}",
-                    "in 95 %": ends,
+                    "95% interval": ends,
                     "log-likelihood": "" if place else f"{law['log_likelihood']:.3f}",
                     "AIC - best": "" if place else f"{law['aic'] - best:.1f}",
                 }
@@ -73,8 +89,8 @@ def _survival_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
     return [
         {
             "after": f"{row['age']:.6g} {results['time_unit']}",
-            "share": f"{100.0 * row['share']:.3f} %",
-            "in 95 %": f"{100.0 * row['low']:.3f} - {100.0 * row['high']:.3f} %"
+            "share": f"{100.0 * row['share']:.3f}%",
+            "95% interval": f"{100.0 * row['low']:.3f} - {100.0 * row['high']:.3f}%"
             if row["share"]
             else "",
         }
@@ -95,9 +111,4 @@ def _remarks(results: Mapping[str, Any]) -> list[tuple[str, str]]:
             f" chance, were they as frequent at every age: {p}"
         )
         told.append(("ageing", sign))
-    told += [(f"no {name}", why) for name, why in results["declined"].items()]
-    told += [
-        ("assumes", "being watched no longer says nothing of when a unit would have failed"),
-        ("assumes", "units are alike and independent; a mean beyond the ages watched extrapolates"),
-    ]
-    return told
+    return [*told, *((f"no {name}", why) for name, why in results["declined"].items())]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -23,7 +24,8 @@ EXAMPLE: Final = "perfatlas fleet fit --lifetimes units.csv --age years --failed
 FLEET_EXAMPLE: Final = (
     f"{EXAMPLE} --component gpu --nodes 2048 --repair-s 14400 --output fleet.toml"
 )
-_OF_FLEET: Final = ("output", "nodes", "gpus_per_node", "units", "json")
+SHOWN: Final = ("json", "verbose")  # how the answer is shown
+_OF_FLEET: Final = ("output", "nodes", "gpus_per_node", "units", *SHOWN)
 _OF_PARTS: Final = ("component", "repair_s", "start_ages")
 
 
@@ -81,6 +83,7 @@ class FitFlags:
         cascade_s: Seconds after the first failure of a device in which others are its effects.
         output: File for the fleet; its evidence is written beside it.
         json: Print one JSON object.
+        verbose: Print all causes, nodes, laws and assumptions.
     """
 
     nodes: Count = None
@@ -95,6 +98,7 @@ class FitFlags:
     cascade_s: Annotated[Seconds, default("60")] = None
     output: File | None = None
     json: Annotated[bool, SWITCH] = False
+    verbose: Annotated[bool, SWITCH] = False
 
 
 def fit_table(flags: LifetimeFlags, rest: FitFlags, files: Sequence[File]) -> int:
@@ -119,15 +123,30 @@ def fit_table(flags: LifetimeFlags, rest: FitFlags, files: Sequence[File]) -> in
     )
     results |= {"file": asdict(counts)} | _written(flags, rest, results, counts)
     if rest.json:
-        asked |= {name: value for name, value in changed_flags(rest).items() if name != "json"}
+        asked |= {name: value for name, value in changed_flags(rest).items() if name not in SHOWN}
         scenario = {name: str(v) if isinstance(v, File) else v for name, v in asked.items()}
         print_json(envelope("fleet fit", results=results, scenario=scenario))
         return 0
     from perfatlas.report.text import open_terminal
     from perfatlas.verbs.fleet.lifetime_text import print_lifetimes
 
-    print_lifetimes(open_terminal(sys.stdout), results, counts.text())
+    line = reproduce_fit(asked | {k: v for k, v in changed_flags(rest).items() if k not in SHOWN})
+    console = open_terminal(sys.stdout)
+    print_lifetimes(console, results, counts.text(), reproduce=line, verbose=rest.verbose)
     return 0
+
+
+def reproduce_fit(asked: Mapping[str, Any], files: Sequence[File] = ()) -> str:
+    """Return the command line of a fit.
+
+    Args:
+        asked: Flags that were given.
+        files: Histories.
+    """
+    from perfatlas.report.text import reproduce_line
+
+    line = reproduce_line("fleet fit", asked)
+    return " ".join([line, *(shlex.quote(str(path)) for path in files)])
 
 
 def _check_rest(flags: LifetimeFlags, rest: FitFlags, files: Sequence[File]) -> None:
@@ -144,7 +163,9 @@ def _check_rest(flags: LifetimeFlags, rest: FitFlags, files: Sequence[File]) -> 
         require(needed, ("component", "nodes", "repair_s"), example=FLEET_EXAMPLE)
         check_writable(str(rest.output))
         return
-    idle = [_flag(name) for name in (*_OF_FLEET, *_OF_PARTS) if name in needed and name != "json"]
+    idle = [
+        _flag(name) for name in (*_OF_FLEET, *_OF_PARTS) if name in needed and name not in SHOWN
+    ]
     if idle:
         raise UsageError(
             f"without --output no fleet is written: leave {', '.join(idle)} out, or write one:"

@@ -21,46 +21,46 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+MOST_CAUSES: Final = 10  # of a brief answer
+MOST_LEMONS: Final = 3
 NOUNS: Final = ("failure", "effect", "notice")
 SPARE_SHARE: Final = 50  # units for each that stands by: some 2 %, as Lenovo's NVL72 guide says
 
 
-def print_fitted(console: Console, results: Mapping[str, Any]) -> None:
+def print_fitted(
+    console: Console, results: Mapping[str, Any], *, reproduce: str, verbose: bool = False
+) -> None:
     """Write what `fleet fit` found.
 
     Args:
         console: From `open_terminal`.
         results: nodes, effects, left_out, causes (rows of the evidence and law), output, evidence.
+        reproduce: The command line that gives it again.
+        verbose: With all causes and nodes, and why each law was taken.
     """
-    rows = []
-    for cause in results["causes"]:
-        low, high = (time_text(seconds(end)) for end in cause["mean_time_between_interval"])
-        rows.append(
-            {
-                "cause": cause["name"],
-                "events": cause["events"],
-                "share": share_text(cause["share"]),
-                "fleet": time_text(seconds(cause["fleet_mean_time_between"])),
-                "part": time_text(seconds(cause["mean_time_between"])),
-                "interval": f"{low} - {high}",
-                "law": cause["law"],
-            }
-        )
+    causes = sorted(results["causes"], key=lambda cause: -cause["events"])
+    left = 0 if verbose or len(causes) == MOST_CAUSES + 1 else len(causes) - MOST_CAUSES
+    rows = [_cause_row(cause) for cause in (causes if left <= 0 else causes[:MOST_CAUSES])]
     columns = {
         "cause": "cause",
         "events": "events",
         "share": "share",
         "fleet": "fleet",
         "part": "one part",
-        "interval": "in 95 %",
+        "interval": "95% interval",
         "law": "law",
     }
     title = (
         f"what fails on {counted(results['nodes'], 'node')}: mean time between failures of the"
         " whole fleet, and of one part with its interval"
     )
-    print_rows(console, rows, columns=columns, title=title)
-    _print_lemons(console, results["causes"])
+    print_line(console, title, style="bold")
+    print_rows(console, rows, columns=columns)
+    if left > 0:
+        events = sum(cause["events"] for cause in causes[MOST_CAUSES:])
+        print_line(console, f"{left:,} more causes with {counted(events, 'event')}")
+    console.print()
+    _print_lemons(console, causes, verbose=verbose)
     if results["effects"]:
         print_line(
             console, f"taken for effects of others: {counted(results['effects'], 'failure')}"
@@ -68,12 +68,30 @@ def print_fitted(console: Console, results: Mapping[str, Any]) -> None:
     if results["left_out"]:
         told = ", ".join(kind_text(kind, count) for kind, count in results["left_out"].items())
         print_line(console, f"not counted, by --kinds: {told}")
-    print_line(console, "which law, and why; more in the evidence", style="bold")
-    print_labelled(
-        console,
-        [(cause["name"], cause["remarks"][-1]) for cause in results["causes"] if cause["remarks"]],
-    )
+    if verbose:
+        print_line(console, "which law, and why; more in the evidence", style="bold")
+        print_labelled(
+            console, [(cause["name"], cause["remarks"][-1]) for cause in causes if cause["remarks"]]
+        )
+    events = sum(cause["events"] for cause in causes)
+    fitted = f"maximum likelihood on {counted(events, 'failure')}, 95% intervals"
+    print_line(console, f"confidence: {fitted}", style="bold")
     print_written(console, results["output"], results["nodes"])
+    print_plain(console, f"reproduce: {reproduce}", style="dim", wrap=False)
+
+
+def _cause_row(cause: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the cells of a cause."""
+    low, high = (time_text(seconds(end)) for end in cause["mean_time_between_interval"])
+    return {
+        "cause": cause["name"],
+        "events": cause["events"],
+        "share": share_text(cause["share"]),
+        "fleet": time_text(seconds(cause["fleet_mean_time_between"])),
+        "part": time_text(seconds(cause["mean_time_between"])),
+        "interval": f"{low} - {high}",
+        "law": cause["law"],
+    }
 
 
 def kind_text(kind: str, count: int) -> str:
@@ -91,7 +109,7 @@ def kind_text(kind: str, count: int) -> str:
     return counted(count, kind) if kind in NOUNS else f"{count:,} {kind}"
 
 
-def _print_lemons(console: Console, causes: Sequence[Mapping[str, Any]]) -> None:
+def _print_lemons(console: Console, causes: Sequence[Mapping[str, Any]], *, verbose: bool) -> None:
     """Write which nodes fail far more often, by what, and how often the others do."""
     reasons: dict[str, list[str]] = {}
     for cause in causes:
@@ -100,7 +118,12 @@ def _print_lemons(console: Console, causes: Sequence[Mapping[str, Any]]) -> None
             reasons.setdefault(str(lemon["node"]), []).append(told)
     if reasons:
         print_line(console, "nodes that fail far more often than the others", style="bold")
-        print_labelled(console, [(node, ", ".join(told)) for node, told in reasons.items()])
+        lines = [(node, ", ".join(told)) for node, told in reasons.items()]
+        print_labelled(console, lines if verbose else lines[:MOST_LEMONS])
+        if len(lines) > MOST_LEMONS and not verbose:
+            print_line(console, f"  {len(lines) - MOST_LEMONS:,} more, shown by --verbose")
+    if not verbose:
+        return
     apart = [
         (cause["name"], time_text(seconds(cause["mean_time_between_without_lemons"])))
         for cause in causes

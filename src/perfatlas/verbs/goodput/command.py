@@ -89,7 +89,7 @@ def goodput(
             answer, columns = run.answer, run.per_replica()
         else:
             answer = perfatlas.goodput(**asked)
-    code = show_answer(answer.to_dict(), as_json=output.json, asked=asked, text=ONE.find(ONE.text))
+    code = show_answer(answer.to_dict(), output=output, asked=asked, text=ONE.find(ONE.text))
     if html is not None:
         from perfatlas.report.text import reproduce_line
         from perfatlas.verbs.goodput.page import goodput_page

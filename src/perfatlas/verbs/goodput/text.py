@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.quantities import counted, format_quantity
 from perfatlas.report.text import (
     METHODS,
+    MOST_BUCKETS,
     SHORT,
     format_number,
     format_value,
@@ -43,6 +44,12 @@ BUCKETS: Final = {
 }
 FACTORS: Final = METRICS["factors"].parts
 UNSAID: Final = ("half_width", "seed", "what_if", "more_spares", "verify_s")  # of a headline
+MOST_CHANGES: Final = 3
+MOST_CHOICES: Final = 8
+DETAILS: Final = frozenset((
+    *("interruptions", "gpu_hours", "spares_held", "replicas", "closed_form_goodput"),
+    *("interruptions_per_day", "checkpoint_bytes"),
+))  # fmt: skip
 INDENT: Final = 2
 # fields that are shares, and results that are said elsewhere or are fields
 SHARES: Final = ("target", "mfu", "scheduling", "persistent_cv", "transient_cv")
@@ -72,29 +79,55 @@ def value_text(name: str, value: Any) -> str:  # noqa: ANN401 - a field or resul
     return format_number(value)
 
 
-def print_goodput(console: Console, answer: Answered, *, reproduce: str) -> None:
-    """Write an answer of `goodput` or `goodput spares` to a console.
+def print_goodput(
+    console: Console, answer: Answered, *, reproduce: str, verbose: bool = False
+) -> None:
+    """Write an answer of any form of goodput to a console.
 
     Args:
         console: From `open_terminal`.
         answer: The `--json` object.
         reproduce: The command line that gives it again.
+        verbose: With all results, every factor and change, and all evidence.
     """
     print_line(console, goodput_headline(answer), style="bold")
     console.print()
     results = answer["results"]
-    _print_results(console, results)
+    lines = result_lines(results, brief=not verbose)
+    _print_results(console, lines)
     if answer["breakdown"]:
         console.print()
         print_line(console, "where the time goes", style="bold")
-        print_waterfall(console, answer["breakdown"], BUCKETS)
+        most = None if verbose else MOST_BUCKETS - bool(results.get("changes"))
+        print_waterfall(console, answer["breakdown"], BUCKETS, most=most)
     if factors := results.get("factors"):
-        _print_factors(console, factors)
+        if verbose:
+            _print_factors(console, factors)
+        elif told := _factors_text(factors):
+            print_line(console, told)
     if changes := results.get("changes"):
-        _print_changes(console, changes)
+        _print_changes(console, changes if verbose else changes[:MOST_CHANGES])
+    if verbose and changes:
+        _print_assumed(console, changes)
     if choices := results.get("choices"):
-        _print_choices(console, choices)
-    print_closing(console, answer, reproduce=reproduce, method=METHODS[answer["evidence"]["tier"]])
+        _print_choices(console, choices if verbose else choices[:MOST_CHOICES])
+    method = METHODS[answer["evidence"]["tier"]]
+    if "replicas" in results:
+        method = f"{method}, {counted(results['replicas'], 'replica')}"
+    print_closing(
+        console,
+        answer,
+        reproduce=reproduce,
+        method=method,
+        covered=_covered(answer),
+        verbose=verbose,
+    )
+
+
+def _covered(answer: Answered) -> str:
+    """Return what the interval covers, as the assumptions say, "" where they do not."""
+    said = [text for text in answer["evidence"]["assumptions"] if "interval" in text]
+    return next((text for text in said if "optimal" not in text), "")
 
 
 def goodput_headline(answer: Answered) -> str:
@@ -123,7 +156,7 @@ def goodput_headline(answer: Answered) -> str:
 def _said(name: str, value: Any) -> str:  # noqa: ANN401 - a field of any kind
     """Return a field and its value as people say them."""
     if name == "usd_per_gpu_hour":
-        return f"{value_text(name, value)} a GPU-hour"
+        return f"{value_text(name, value)} per GPU-hour"
     words = [SHORT.get(word, word) for word in _unit_left_out(name).split("_")]
     return " ".join([*words, *([] if value is True else [value_text(name, value)])])
 
@@ -133,18 +166,20 @@ def _unit_left_out(name: str) -> str:
     return name.removesuffix("_bytes_per_s" if name.endswith("_bytes_per_s") else "_s")
 
 
-def result_lines(results: Answered) -> list[tuple[str, str, str]]:
+def result_lines(results: Answered, *, brief: bool = False) -> list[tuple[str, str, str]]:
     """Return (label, value, interval) of every result that is one number.
 
     Args:
         results: The `results` of an answer.
+        brief: Without details.
     """
     lines = []
+    details = DETAILS | {"spares"} if "gpus_held" in results else DETAILS
     for name, value in results.items():
         metric = METRICS.get(name)
         if metric is None or metric.holds not in ("number", "count") or name in HIDDEN:
             continue
-        if value is None:
+        if value is None or (brief and name in details):
             continue
         if name == "optimal_checkpoint_interval_s" and value == results["checkpoint_interval_s"]:
             continue
@@ -158,13 +193,13 @@ def result_lines(results: Answered) -> list[tuple[str, str, str]]:
         spread = isinstance(value, dict) and value["p5"] < value["p95"]
         shown = value_text(name, value["mean"] if isinstance(value, dict) else value)
         lines.append(
-            (f"{label}, 90 % of runs" if spread else label, shown, _interval(results, name))
+            (f"{label}, 90% of runs" if spread else label, shown, _interval(results, name))
         )
     return lines
 
 
 def _interval(results: Answered, name: str) -> str:
-    """Return the interval of a result, or between which 90 % of runs are, "" where none is."""
+    """Return the interval of a result, or between which 90% of runs are, "" where none is."""
     value = results[name]
     low, high = (results.get(f"{name}{end}") for end in (LOW, HIGH))
     if isinstance(value, dict) and value["p5"] < value["p95"]:
@@ -176,24 +211,38 @@ def _interval(results: Answered, name: str) -> str:
 
 def _ends(low: str, high: str) -> str:
     """Return both ends, the unit once where they share it."""
+    if low.endswith("%") and high.endswith("%"):
+        return f"{low[:-1]} - {high}"
     (number, _, unit), (_, _, other) = low.partition(" "), high.partition(" ")
     return f"{number} - {high}" if unit == other else f"{low} - {high}"
 
 
-def _print_results(console: Console, results: Answered) -> None:
+def _print_results(console: Console, lines: Sequence[tuple[str, str, str]]) -> None:
     from rich.text import Text
 
-    lines = result_lines(results)
     names, values = (max(len(line[column]) for line in lines) for column in (0, 1))
     text = Text()
     if any(line[2] for line in lines):
-        text.append(f"{' ' * (2 + names + 3 + values + 3)}90 % interval\n", "dim")
+        text.append(f"{' ' * (2 + names + 3 + values + 3)}90% interval\n", "dim")
     for label, value, interval in lines:
         text.append(f"  {label:<{names}}   ")
         text.append(f"{value:>{values}}", "bold")
         text.append(f"   {interval}".rstrip() + "\n")
     text.rstrip()
     print_plain(console, text, wrap=False)
+
+
+def _factors_text(factors: Mapping[str, float]) -> str:
+    """Return the decomposition in a line, factors of 100% left out; "" of less than two."""
+    told = [
+        f"{FACTORS[name].partition(':')[0]} {share_text(value)}"
+        for name, value in factors.items()
+        if name != "product" and share_text(value) != share_text(1.0)
+    ]
+    of = "peak" if "mfu" in factors else "time"
+    if len(told) < 2:
+        return ""
+    return f"share of the {of}: {' x '.join(told)} = {share_text(factors['product'])}"
 
 
 def _print_factors(console: Console, factors: Mapping[str, float]) -> None:
@@ -227,7 +276,7 @@ def _print_changes(console: Console, changes: Sequence[Answered]) -> None:
     console.print()
     print_line(
         console,
-        f"{METRICS['changes'].label}: {METRICS['changes.gained_gpu_hours'].label}, ± 90 %",
+        f"{METRICS['changes'].label}: {METRICS['changes.gained_gpu_hours'].label}, ± 90%",
         style="bold",
     )
     widest = max(len(str(row["name"])) for row in changes)
@@ -239,6 +288,10 @@ def _print_changes(console: Console, changes: Sequence[Answered]) -> None:
             console,
             f"  {row['name']:<{widest}}  {gained:>+{digits},.0f} ± {width:,.0f}{more}",
         )
+
+
+def _print_assumed(console: Console, changes: Sequence[Answered]) -> None:
+    """Write what the changes assume."""
     console.print()
     print_line(console, "what they assume", style="bold")
     for row in changes:

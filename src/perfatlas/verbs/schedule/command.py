@@ -95,7 +95,7 @@ def schedule(
         table_format(str(extra.per_job))
     with notice_if_slow(SLOW):
         done = perfatlas.fleet_schedule(**asked)
-    _show(done, asked, as_json=output.json)
+    _show(done, asked, output)
     sys.stdout.flush()  # print the answer even if the files cannot be written
     _write_files(done, extra, asked)
     return INTERRUPTED if done.answer.results["interrupted"] else 0
@@ -129,15 +129,16 @@ def _row(**fields: Any) -> Answer:  # noqa: ANN401 - the schema checks the field
     return replace(answer, results=kept)
 
 
-def _show(done: FleetSchedule, asked: dict[str, Any], *, as_json: bool) -> None:
+def _show(done: FleetSchedule, asked: dict[str, Any], output: OutputFlags) -> None:
     told = done.answer.to_dict()
-    if as_json:
+    if output.json:
         print_json(told)
         return
     from perfatlas.report.text import open_terminal
     from perfatlas.verbs.schedule.text import print_schedule
 
-    print_schedule(open_terminal(sys.stdout), told, reproduce=_reproduce(asked))
+    console = open_terminal(sys.stdout)
+    print_schedule(console, told, reproduce=_reproduce(asked), verbose=output.verbose)
 
 
 def _reproduce(asked: dict[str, Any]) -> str:

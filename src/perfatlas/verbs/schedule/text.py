@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.quantities import counted
 from perfatlas.report.text import (
     METHODS,
+    MOST_BUCKETS,
     SHORT,
     format_value,
     print_closing,
@@ -39,7 +40,11 @@ SCHEDULE_BUCKETS: Final = {
     "idle_no_jobs": "idle, no job waits",
     "under_way": "work still under way",
 }
+ONE_RUN: Final = "one schedule, without an interval: another --seed gives another"
 MOST_CLASSES: Final = 12
+FEW_IGNORED: Final = 3  # of a brief answer
+FEW_COMPARED: Final = 5
+DETAILS: Final = ("load", "stranded_share", "fragmented_share", "backfilled", "restarts")
 FIGURES: Final = (
     *("duration_s", "load", "allocated_share", "fragmented_share", "stranded_share", "backfilled"),
 )
@@ -49,26 +54,46 @@ WAITS: Final = ("wait_s", "slowdown")
 ENDING: Final = {"response", "max_restarts", "patience_s", "detection_s", "preemption"}
 
 
-def print_schedule(console: Console, answer: Answered, *, reproduce: str) -> None:
+def print_schedule(
+    console: Console, answer: Answered, *, reproduce: str, verbose: bool = False
+) -> None:
     """Write an answer of `fleet schedule` to a console.
 
     Args:
         console: From `open_terminal`.
         answer: The `--json` object.
         reproduce: The command line that gives it again.
+        verbose: With all results, classes of jobs and evidence.
     """
     results = answer["results"]
     print_line(console, schedule_headline(answer), style="bold")
     console.print()
-    _print_results(console, results)
+    _print_results(console, results, brief=not verbose)
     console.print()
     print_line(console, "where the GPU time goes", style="bold")
-    print_waterfall(console, answer["breakdown"], SCHEDULE_BUCKETS)
-    if len(results["classes"]) > 1:
-        print_rows(console, class_rows(results["classes"]), title=METRICS["classes"].label)
-    if compared := results.get("compared"):
-        print_rows(console, compared_rows(compared), title=METRICS["compared"].label)
-    print_closing(console, answer, reproduce=reproduce, method=METHODS[answer["evidence"]["tier"]])
+    compared = results.get("compared")
+    most = None if verbose else MOST_BUCKETS - bool(compared)
+    print_waterfall(console, answer["breakdown"], SCHEDULE_BUCKETS, most=most)
+    if len(results["classes"]) > 1 and verbose:
+        classes = class_rows(results["classes"])
+        console.print()
+        print_line(console, METRICS["classes"].label, style="bold")
+        print_rows(console, classes)
+    if compared:
+        console.print()
+        print_line(console, METRICS["compared"].label, style="bold")
+        print_rows(console, compared_rows(compared[: None if verbose else FEW_COMPARED]))
+        _print_more(console, len(compared) - FEW_COMPARED, verbose=verbose)
+    method = METHODS[answer["evidence"]["tier"]]
+    print_closing(
+        console, answer, reproduce=reproduce, method=method, covered=ONE_RUN, verbose=verbose
+    )
+
+
+def _print_more(console: Console, left: int, *, verbose: bool) -> None:
+    """Write how many rows a brief answer leaves out."""
+    if left > 0 and not verbose:
+        print_line(console, f"{left:,} more, shown by --verbose", style="dim")
 
 
 def schedule_headline(answer: Answered) -> str:
@@ -112,30 +137,35 @@ def _value(name: str, value: Any) -> str:  # noqa: ANN401 - a field of any kind
     return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
-def schedule_lines(results: Answered) -> list[tuple[str, str]]:
+def schedule_lines(results: Answered, *, brief: bool = False) -> list[tuple[str, str]]:
     """Return (label, value) of what became of the jobs.
 
     Args:
         results: The `results` of an answer.
+        brief: Without details, and without what a log holds beside jobs.
     """
     states = METRICS["states"].parts
     lines = [(f"jobs {states[name]}", f"{n:,}") for name, n in results["states"].items()]
     lines += [
         (METRICS[name].label, format_value(name, results[name]))
         for name in (*FIGURES, *COUNTS)
-        if results[name] is not None and (results[name] or name in FIGURES)
+        if results[name] is not None
+        and (results[name] or name in FIGURES)
+        and not (brief and name in DETAILS)
     ]
     if trace := results.get("trace"):
-        lines.append((METRICS["rows_read"].label, format_value("rows_read", results["rows_read"])))
+        if not brief:
+            read = format_value("rows_read", results["rows_read"])
+            lines.append((METRICS["rows_read"].label, read))
         lines += [
             (f"rows ignored: {row['reason']}, first at {row['first']}", f"{row['rows']:,}")
-            for row in trace["ignored"]
+            for row in trace["ignored"][: FEW_IGNORED if brief else None]
         ]
     return lines
 
 
 def statistics(name: str, told: Answered) -> list[str]:
-    """Return mean, median and 90 % quantile of a result as people read them.
+    """Return mean, median and 90% quantile of a result as people read them.
 
     Args:
         name: Its key.
@@ -144,10 +174,10 @@ def statistics(name: str, told: Answered) -> list[str]:
     return [format_value(name, told[part]) for part in SHOWN]
 
 
-def _print_results(console: Console, results: Answered) -> None:
+def _print_results(console: Console, results: Answered, *, brief: bool) -> None:
     from rich.text import Text
 
-    lines = schedule_lines(results)
+    lines = schedule_lines(results, brief=brief)
     waits = [(METRICS[name].label, statistics(name, results[name])) for name in WAITS]
     names = max(len(label) for label, _ in lines)
     short = max(len(label) for label, _ in waits)
@@ -158,7 +188,8 @@ def _print_results(console: Console, results: Answered) -> None:
         text.append(f"{value:>{values}}\n", "bold")
     cells = max(len(cell) for row in (SHOWN, *(row for _, row in waits)) for cell in row)
     heads = "".join(f"   {part:>{cells}}" for part in SHOWN)
-    text.append(f"\n  {' ' * short}{heads}\n", "dim")
+    text.append("" if brief else "\n")
+    text.append(f"  {' ' * short}{heads}\n", "dim")
     for label, row in waits:
         text.append(f"  {label:<{short}}")
         text.append("".join(f"   {cell:>{cells}}" for cell in row) + "\n", "bold")
@@ -184,7 +215,7 @@ def class_rows(classes: Sequence[Answered]) -> list[dict[str, str]]:
                 "p90": p90,
                 "slowdown": statistics("slowdown", row["slowdown"])[0],
                 "restarts": f"{row['restarts']:,}",
-                "GPU-h lost": format_value("lost_gpu_hours", row["lost_gpu_hours"]),
+                "GPU-hours lost": format_value("lost_gpu_hours", row["lost_gpu_hours"]),
             }
         )
     left = ordered[MOST_CLASSES:]

@@ -112,10 +112,10 @@ def simulate(
         table_format(str(extra.per_request))
     for path in extra.files().values():
         check_writable(path)
-    return _simulate(asked, extra, as_json=output.json)
+    return _simulate(asked, extra, output)
 
 
-def _simulate(asked: dict[str, Any], extra: SimulateFlags, *, as_json: bool) -> int:
+def _simulate(asked: dict[str, Any], extra: SimulateFlags, output: OutputFlags) -> int:
     import perfatlas
 
     with Watch() as watch:
@@ -123,7 +123,7 @@ def _simulate(asked: dict[str, Any], extra: SimulateFlags, *, as_json: bool) -> 
         done = face(progress=watch.look, **asked)
         watch.clear()
         try:
-            code = show_answer(done.answer.to_dict(), as_json=as_json, asked=asked)
+            code = show_answer(done.answer.to_dict(), output=output, asked=asked)
             sys.stdout.flush()  # print the answer even if the files cannot be written
         finally:  # also if the reader has closed the pipe
             _write_files(done, extra, asked)

@@ -45,6 +45,7 @@ from perfatlas.report.text import (
     kind_rows,
     kinds_of,
     label_of,
+    limits_of,
     shown_results,
     subheadline,
     tail_title,
@@ -121,7 +122,7 @@ def traffic_page(
         subtitle=subheadline(answer),
         values=_values(results),
         sections=[
-            *_results(results),
+            *_results(results, tier=str(answer["evidence"]["tier"])),
             *_charts(run),
             *_tails(results),
             *_kinds(results),
@@ -162,14 +163,15 @@ def _mean_interval(results: Mapping[str, Any], name: str) -> str:
     return "" if low is None or high is None else format_interval(name, low, high)
 
 
-def _results(results: Mapping[str, Any]) -> list[Section]:
-    """Return distributions and single results, each with its interval."""
-    sections = []
+def _results(results: Mapping[str, Any], *, tier: str) -> list[Section]:
+    """Return distributions and single results, each with its interval, or that it is a limit."""
+    sections, limits = [], limits_of(results, tier=tier)
     rows: list[list[str]] = []
     dim = []
     for name, values in distributions(results).items():
         cells = [format_value(name, values[one]) for one in STATISTICS]
-        rows.append([label_of(name), *cells, _mean_interval(results, name) or "-"])
+        label = f"{label_of(name)}, {limits[name]}" if name in limits else label_of(name)
+        rows.append([label, *cells, _mean_interval(results, name) or "-"])
         if width := results.get(f"{name}_seed_half_width"):
             dim.append(len(rows))
             cells = [f"± {format_value(name, width[one])}" for one in STATISTICS]
@@ -178,7 +180,7 @@ def _results(results: Mapping[str, Any]) -> list[Section]:
         head = ("", *STATISTICS, "90% interval of the mean")
         table = Table(head=head, rows=rows, dim_rows=dim)
         sections.append(Section(title="Latencies", blocks=[table]))
-    shown = shown_results(results)
+    shown = shown_results(results, limits=limits)
     seeds = any(one.seeds for one in shown)
     rows = [[one.label, one.value, one.interval, *([one.seeds] if seeds else [])] for one in shown]
     titles = ["", "value", "90% interval", *(["over seeds, 90%"] if seeds else [])]

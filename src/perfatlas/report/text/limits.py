@@ -1,0 +1,52 @@
+"""Which results are limits: a time at the roofline is the least, a rate at the roofline the most.
+
+A result of tier bound has at most one end of an interval, its own value.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.vocabulary.metrics import HIGH, LOW, find_metric, stem_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+AT_LEAST: Final = "at least"
+AT_MOST: Final = "at most"
+BOUND: Final = "bound"
+DERIVED: Final = ("bus_bandwidth_bytes_per_s",)  # of a time, without an interval of its own
+
+
+def limits_of(results: Mapping[str, Any], *, tier: str = "") -> dict[str, str]:
+    """Return which results are limits, and of which side.
+
+    Args:
+        results: The `results` of an answer, or a row of them.
+        tier: Of the answer; all times and rates of tier bound are limits.
+
+    Returns:
+        Name of the result -> "at least" or "at most".
+
+    Example:
+        >>> from perfatlas.report.text.limits import limits_of
+        >>> limits_of({"time_s": 2e-6, "time_s_low": 2e-6, "time_s_high": None})
+        {'time_s': 'at least'}
+        >>> limits_of({"ttft_s": {"mean": 1.0}, "requests_per_s": 3.0, "steps": 4}, tier="bound")
+        {'ttft_s': 'at least', 'requests_per_s': 'at most'}
+    """
+    found = {}
+    for name, value in results.items():
+        metric = find_metric(name)
+        if value is None or metric is None or stem_of(name) != name:
+            continue
+        low, high = results.get(f"{name}{LOW}"), results.get(f"{name}{HIGH}")
+        if metric.has_interval and tier == BOUND:
+            found[name] = AT_LEAST if metric.better == "lower" else AT_MOST
+        elif name in DERIVED and tier == BOUND:
+            found[name] = AT_MOST
+        elif high is None and low == value:
+            found[name] = AT_LEAST
+        elif low is None and high == value:
+            found[name] = AT_MOST
+    return found

@@ -1,0 +1,202 @@
+"""What was asked, in a few lines: model and system, plan, formats and load."""
+
+from __future__ import annotations
+
+import math
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.quantities import counted
+from perfatlas.report.text.quantities import format_number, format_value
+from perfatlas.report.text.replica_kinds import kind_name, kinds_of
+from perfatlas.report.text.rows import label_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PLAN: Final = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp")
+POOLS: Final = ("prefill", "decode")
+FORMATS: Final = ("gemm_format", "moe_format", "kv_format", "attention_format")
+LOAD: Final = ("batch", "prefill_batch", "decode_batch", "concurrency", "prefix")
+OBJECTIVES: Final = ("slo_ttft_s", "slo_tpot_s", "slo_itl_s", "slo_request_latency_s")
+
+
+def headline(answer: Mapping[str, Any]) -> str:
+    """Return what was asked, in a line: the model, the devices, the engine and the mode.
+
+    Args:
+        answer: The `--json` object of a computing verb.
+
+    Example:
+        >>> from perfatlas.report.text import headline
+        >>> headline({"command": "kernel gemm", "scenario": {"system": "h200_sxm", "m": 64}})
+        'kernel gemm on h200_sxm: m 64'
+    """
+    scenario = {k: v for k, v in (answer.get("scenario") or {}).items() if v is not None}
+    if "model" not in scenario:
+        where = f" on {scenario.pop('system')}" if "system" in scenario else ""
+        asked = ", ".join(f"{name} {format_value(name, value)}" for name, value in scenario.items())
+        return f"{answer.get('command', '')}{where}: {asked}"
+    results = answer.get("results") or {}
+    gpus = results.get("gpus") or scenario.get("gpus")
+    count = f"{gpus:g} x " if gpus else ""
+    kinds = [kind_name(kind) for kind in kinds_of(results).values()]
+    where = " and ".join(kinds) or f"{count}{_systems(scenario)}"
+    words = [f"{scenario['model']} on {where}"]
+    versions = (answer.get("evidence") or {}).get("data_versions") or {}
+    words.append(str(versions.get("engine") or scenario.get("engine") or ""))
+    words.append(_mode(answer))
+    return ", ".join(word for word in words if word)
+
+
+def _mode(answer: Mapping[str, Any]) -> str:
+    mode = str((answer.get("scenario") or {}).get("mode") or "")
+    method = str((answer.get("results") or {}).get("method") or "")
+    return f"{mode} ({method})" if mode and method not in ("", mode) else mode or method
+
+
+def _systems(scenario: Mapping[str, Any]) -> str:
+    default = scenario.get("system", "")
+    pools = [scenario.get(f"{pool}_system", default) for pool in ("prefill", "decode")]
+    return " and ".join(dict.fromkeys(pool for pool in pools if pool)) or str(default)
+
+
+def subheadline(answer: Mapping[str, Any]) -> str:
+    """Return the plan, the formats and the load of an estimate, in a line.
+
+    Args:
+        answer: The `--json` object of a computing verb.
+
+    Example:
+        >>> from perfatlas.report.text import subheadline
+        >>> subheadline({"scenario": {"model": "m", "tp": 8, "pp": 1, "isl": 2048, "osl": 512}})
+        'plan: tp 8, pp 1; 2,048 tokens in, 512 out'
+        >>> subheadline({"scenario": {"model": "m", "request_rate": 4.0, "slo_ttft_s": 0.2}})
+        '4 requests/s, TTFT within 200 ms'
+    """
+    return "; ".join(line for line in (*plan_lines(answer), load_line(answer)) if line)
+
+
+def plan_lines(answer: Mapping[str, Any]) -> list[str]:
+    """Return the plan that was taken, given or derived: a line, or one of each pool or kind.
+
+    Args:
+        answer: The `--json` object of a computing verb.
+
+    Example:
+        >>> from perfatlas.report.text.question import plan_lines
+        >>> asked = {"model": "m", "system": "h200_sxm", "tp": 8, "pp": 2, "dp": 3}
+        >>> plan_lines({"scenario": asked})
+        ['plan: tp 8, pp 2, dp 3, 6 nodes']
+    """
+    scenario = {k: v for k, v in (answer.get("scenario") or {}).items() if v is not None}
+    if "model" not in scenario:
+        return []
+    if kinds := scenario.get("replica_kinds"):
+        plans = [_plan({**scenario, **kind}, kind.get("dp", 1)) for kind in kinds]
+        return [f"plan of kind {number}: {plan}" for number, plan in enumerate(plans, start=1)]
+    if any(f"{pool}_tp" in scenario for pool in POOLS):
+        return [_pool_plan(pool, scenario) for pool in POOLS]
+    replicas = 1 if scenario.get("max_replicas") else scenario.get("dp", 1)
+    plan = _plan(scenario, replicas)
+    return [f"plan: {plan}"] if plan else []
+
+
+def _pool_plan(pool: str, scenario: Mapping[str, Any]) -> str:
+    """Return the plan of the workers of a pool."""
+    own = {name: scenario[f"{pool}_{name}"] for name in PLAN if f"{pool}_{name}" in scenario}
+    system = scenario.get(f"{pool}_system") or scenario.get("system")
+    workers = scenario.get(f"{pool}_workers", 1)
+    words = [f"{name} {format_value(name, value)}" for name, value in own.items()]
+    words.append(counted(workers, "worker"))
+    if nodes := _nodes({**own, "system": system}, workers):
+        words.append(nodes)
+    return f"{pool}: {', '.join(words)}"
+
+
+def _plan(scenario: Mapping[str, Any], replicas: int) -> str:
+    """Return the sizes of a plan and the nodes it takes, "" where no size is stated."""
+    words = [f"{name} {format_value(name, scenario[name])}" for name in PLAN if name in scenario]
+    if "dp" in scenario:
+        words.append(f"dp {format_value('dp', scenario['dp'])}")
+    nodes = _nodes(scenario, replicas) if words else ""
+    return ", ".join([*words, nodes] if nodes else words)
+
+
+def _nodes(scenario: Mapping[str, Any], replicas: int) -> str:
+    """Return how many nodes, or scale-up domains larger than nodes, replicas are spread over.
+
+    A replica begins on a node of its own unless several fit on one, as collectives are priced.
+    """
+    if not scenario.get("system") or "tp" not in scenario:
+        return ""
+    from perfatlas.hardware import resolve_system
+
+    system = resolve_system(str(scenario["system"]))
+    domain, devices = system.device.scale_up.domain_size, system.node.devices
+    size = max(domain, devices)
+    gpus = math.prod(int(scenario.get(name, 1)) for name in ("tp", "pp", "cp", "attention_dp"))
+    nodes = replicas * -(-gpus // size) if gpus > size else -(-replicas // (size // gpus))
+    return counted(int(nodes), "node" if devices >= domain else "domain")
+
+
+def load_line(answer: Mapping[str, Any]) -> str:
+    """Return the formats, the load and the objectives of an estimate or a simulation, in a line.
+
+    Args:
+        answer: The `--json` object of a computing verb.
+    """
+    scenario = {k: v for k, v in (answer.get("scenario") or {}).items() if v is not None}
+    if "model" not in scenario:
+        return ""
+    words = _formats(scenario)
+    words += [
+        f"{name.replace('_', ' ')} {format_value(name, scenario[name])}"
+        for name in LOAD
+        if scenario.get(name) and (name, scenario[name]) != ("prefill_batch", 1)
+    ]
+    return ", ".join([*words, *_traffic(scenario), *_objectives(scenario)])
+
+
+def _formats(scenario: Mapping[str, Any]) -> list[str]:
+    """Return the number formats, those that are alike together."""
+    roles: dict[str, list[str]] = {}
+    for name in FORMATS:
+        if name in scenario:
+            roles.setdefault(str(scenario[name]), []).append(name.removesuffix("_format"))
+    if not roles:
+        return [f"format {scenario['format']}"] if "format" in scenario else []
+    return [f"{'/'.join(names)} {number}" for number, names in roles.items()]
+
+
+def _traffic(scenario: Mapping[str, Any]) -> list[str]:
+    """Return what arrives, how often and how long, and how many replicas where that varies."""
+    words = []
+    if most := scenario.get("max_replicas"):
+        words.append(f"{scenario.get('min_replicas', 1):,} to {most:,} replicas")
+    if scenario.get("requests"):
+        words.append(f"requests of {PurePath(str(scenario['requests'])).name}")
+    if (rate := scenario.get("request_rate")) is not None:
+        each_s = f"{format_number(float(rate))} requests/s"
+        words.append("requests all at once" if float(rate) == math.inf else each_s)
+    if "isl" in scenario and "osl" in scenario:
+        mean = scenario.get("length_distribution") in ("uniform", "lognormal")
+        lengths = f"{scenario['isl']:,} tokens in, {scenario['osl']:,} out"
+        words.append(f"{lengths} on average" if mean else lengths)
+    if scenario.get("turns", 1) != 1:
+        words.append(f"sessions of {scenario['turns']} turns")
+    return words
+
+
+def _objectives(scenario: Mapping[str, Any]) -> list[str]:
+    """Return what is asked of latencies; of a search, of which statistic."""
+    told = [
+        f"{label_of(name.removeprefix('slo_'), short=True)} within"
+        f" {format_value(name, float(scenario[name]))}"
+        for name in OBJECTIVES
+        if name in scenario
+    ]
+    percentile = scenario.get("slo_percentile")
+    if told and percentile is not None:
+        told[0] = f"p{percentile:g} of {told[0]}"
+    return told

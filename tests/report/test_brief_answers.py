@@ -1,0 +1,173 @@
+"""Answers of every verb fit a screen; `--verbose` holds all evidence of the JSON object."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from perfatlas.report.text import format_value, limits_of, open_terminal, print_answer, typeset
+from perfatlas.verbs.collective import collective
+from perfatlas.verbs.estimate.answer import estimate
+from perfatlas.verbs.estimate.batch_frontier import frontier
+from perfatlas.verbs.estimate.text import print_frontier
+from perfatlas.verbs.goodput.text import print_goodput
+from perfatlas.verbs.kernel.answer import kernel_gemm
+from perfatlas.verbs.schedule.text import print_schedule
+from perfatlas.verbs.simulate.answer import simulate
+from tests.vocabulary.questions import ASKED, MODEL, RATE, Question, answered, with_files
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MOST_LINES = 32
+WIDTH = 80
+REPRODUCE = "perfatlas --with every flag that was given"
+DEEPSEEK = "deepseek-ai/DeepSeek-V3"
+OTHERS = {
+    "nodes": Question(
+        estimate, {"model": DEEPSEEK, "system": "h100_sxm", "gpus": 32, "batch": 64,
+                   "attention_dp": 4}),
+    "pools": Question(
+        estimate, {"model": DEEPSEEK, "system": "h200_sxm", "mode": "disaggregated",
+                   "prefill_tp": 8, "decode_tp": 8, "decode_attention_dp": 4, "concurrency": 64}),
+    "domain": Question(
+        estimate, {"model": DEEPSEEK, "system": "gb200", "gpus": 16, "batch": 64}),
+    "no kernels": Question(estimate, {**MODEL, "system": "mi300x", "gpus": 16}),
+    "frontier": Question(frontier, MODEL),
+    "frontier, bound": Question(frontier, {**MODEL, "tier": "bound"}),
+    "estimate, bound": Question(estimate, {**MODEL, "tier": "bound"}),
+    "simulate, bound": Question(simulate, {**RATE, "tier": "bound"}),
+    "kernel, bound": Question(kernel_gemm, {"system": "tpu_v5e", "m": 64, "n": 512, "k": 512}),
+    "collective, bound": Question(
+        collective, {"system": "mi300x", "op": "all_reduce", "bytes": 1 << 20, "gpus": 8}),
+}  # fmt: skip
+PRINTERS = {
+    "estimate --frontier": print_frontier,
+    "fleet schedule": print_schedule,
+    "goodput": print_goodput,
+}
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    folder: Path = tmp_path_factory.mktemp("asked")
+    others = {**OTHERS, **with_files(folder)}
+    found = {name: answered(name) for name in ASKED}
+    return {
+        name: answer.to_dict()
+        for name, answer in {
+            **found,
+            **{name: one.answer() for name, one in others.items()},
+        }.items()
+    }
+
+
+def text_of(
+    answer: dict[str, Any], *, verbose: bool = False, width: int = WIDTH, encoding: str = "utf-8"
+) -> str:
+    command = str(answer["command"])
+    known = (name for name in PRINTERS if command.startswith(name))
+    write: Any = PRINTERS[name] if (name := next(known, "")) else print_answer
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding=encoding)
+    console = open_terminal(stream, width=width, environ={})
+    write(console, answer, reproduce=REPRODUCE, verbose=verbose)
+    stream.flush()
+    return raw.getvalue().decode(encoding)
+
+
+def test_every_answer_fits_a_screen(answers: dict[str, dict[str, Any]]) -> None:
+    too_long = {}
+    for name, answer in answers.items():
+        lines = text_of(answer).splitlines()
+        assert lines[-1] == f"reproduce: {REPRODUCE}"
+        widest = max(map(len, lines[:-1]))
+        if len(lines) > MOST_LINES or widest > WIDTH:
+            too_long[name] = (len(lines), widest)
+    assert too_long == {}
+
+
+def test_verbose_holds_every_assumption_source_and_version(
+    answers: dict[str, dict[str, Any]],
+) -> None:
+    for answer in answers.values():
+        text = "".join(text_of(answer, verbose=True).split())
+        evidence = answer["evidence"]
+        told = [typeset(one) for one in (*evidence["assumptions"], *answer["warnings"])]
+        told += [*evidence["sources"], *evidence["data_versions"].values()]
+        assert [one for one in told if "".join(one.split()) not in text] == []
+
+
+def test_verbose_leaves_nothing_of_the_brief_answer_to_guess(
+    answers: dict[str, dict[str, Any]],
+) -> None:
+    for answer in answers.values():
+        assert len(text_of(answer, verbose=True)) > len(text_of(answer))
+        assert "--verbose shows" in text_of(answer)
+
+
+def test_the_plan_is_named_where_a_model_runs(answers: dict[str, dict[str, Any]]) -> None:
+    for answer in answers.values():
+        if "model" in answer["scenario"]:
+            lines = text_of(answer).splitlines()
+            plans = [line for line in lines if line.startswith(("plan", "prefill:", "decode:"))]
+            assert plans
+            assert all("tp " in line and "attention_dp " in line for line in plans)
+            assert all(" node" in line or " domain" in line for line in plans)
+    assert "attention_dp 4, ep 1, moe_tp 32, dp 1, 4 nodes" in text_of(answers["nodes"])
+
+
+@pytest.mark.parametrize("name", [name for name in OTHERS if "bound" in name])
+def test_a_limit_is_told_on_its_line(answers: dict[str, dict[str, Any]], name: str) -> None:
+    text = text_of(answers[name])
+    assert "at least" in text
+    assert "no interval" not in text
+    assert "roofline (bound)" in text
+
+
+def test_a_time_is_at_least_and_a_rate_at_most() -> None:
+    results = {"ttft_s": 1.0, "ttft_s_low": 1.0, "ttft_s_high": None}
+    results |= {"requests_per_s": 4.0, "steps": 3, "bound_time_s": 1.0}
+    assert limits_of(results) == {"ttft_s": "at least"}
+    assert limits_of(results, tier="bound") == {
+        "ttft_s": "at least",
+        "requests_per_s": "at most",
+    }
+    # an interval without an upper end is no limit: the value is not its lower end
+    assert limits_of({"ttft_s": 2.0, "ttft_s_low": 1.0, "ttft_s_high": None}) == {}
+
+
+def test_numbers_are_as_the_field_prints_them(answers: dict[str, dict[str, Any]]) -> None:
+    for answer in answers.values():
+        for verbose in (False, True):
+            text = text_of(answer, verbose=verbose)
+            assert " us " not in text
+            assert not any(f"{digit} %" in text for digit in "0123456789")
+    assert " µs" in text_of(answers["gemm"])
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_a_stream_that_encodes_less_gets_what_it_can(
+    answers: dict[str, dict[str, Any]],
+    verbose: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    for answer in answers.values():
+        text = text_of(answer, verbose=verbose, encoding="ascii")
+        assert " ? " not in text
+    assert " us" in text_of(answers["gemm"], encoding="ascii")
+
+
+def test_the_slowest_operators_and_the_others_are_the_step(
+    answers: dict[str, dict[str, Any]],
+) -> None:
+    answer = answers["static"]
+    text = text_of(answer)
+    for phase in ("prefill", "decode"):
+        rows = [row for row in answer["breakdown"] if row["phase"] == phase]
+        total_s = sum(row["time_s"] for row in rows)
+        assert f"{phase} step {format_value('time_s', total_s)}" in text
+        slowest = max(rows, key=lambda row: float(row["share"]))
+        assert slowest["name"] in text
+    assert " others " in text
