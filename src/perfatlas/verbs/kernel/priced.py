@@ -19,7 +19,7 @@ from perfatlas.answer import (
 )
 from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
-from perfatlas.kernels.devices import DeviceColumns
+from perfatlas.kernels.devices import DeviceColumns, device_peak
 from perfatlas.kernels.tiers import price_operators
 from perfatlas.operators import LatentAttention, Phase
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
@@ -79,16 +79,26 @@ class PricedQuestions:
 
     def results(self) -> list[dict[str, Any]]:
         """Return the results of every question."""
-        work = self.operator.work()
+        work, prices = self.operator.work(), self.prices
+        time_s_C, bytes_C = prices.time_s_CO[:, 0], work.cold_bytes + work.activation_bytes
         columns = {
-            **price_columns(self.prices),
+            **price_columns(prices),
             "flop": work.flop.tolist(),
             "cold_bytes": work.cold_bytes.tolist(),
             "activation_bytes": work.activation_bytes.tolist(),
+            "flop_per_s": (work.flop / time_s_C).tolist(),
+            "bytes_per_s": (bytes_C / time_s_C).tolist(),
+            "peak_share": (work.flop / time_s_C / self._peak_flop_per_s()).tolist(),
+            "roofline_share": (prices.bound_s_CO[:, 0] / time_s_C).tolist(),
+            "arithmetic_intensity": (work.flop / bytes_C).tolist(),
         }
         shared = quantization_of(self.operator)
         rows = zip(*columns.values(), strict=True)
         return [dict(zip(columns, row, strict=True)) | shared for row in rows]
+
+    def _peak_flop_per_s(self) -> float:
+        """Return the dense peak of the format in the data sheet."""
+        return device_peak(self.system.device, self.operator.compute_format)
 
     def warnings(self, c: int) -> tuple[str, ...]:
         """Return what to know before a question's answer is trusted.
