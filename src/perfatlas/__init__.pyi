@@ -157,7 +157,7 @@ def estimate(
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
         engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), dated as in
-            vllm@0.24. Default: vllm.
+            vllm@0.24; or the path of a TOML file of your own. Default: vllm.
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
             rows), or auto, the best for the device without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
@@ -443,7 +443,7 @@ def frontier(
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
         engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), dated as in
-            vllm@0.24. Default: vllm.
+            vllm@0.24; or the path of a TOML file of your own. Default: vllm.
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
             rows), or auto, the best for the device without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
@@ -1039,7 +1039,7 @@ def max_request_rate(
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
         engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), dated as in
-            vllm@0.24. Default: vllm.
+            vllm@0.24; or the path of a TOML file of your own. Default: vllm.
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
             rows), or auto, the best for the device without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
@@ -1342,7 +1342,7 @@ def simulate(
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
         engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), dated as in
-            vllm@0.24. Default: vllm.
+            vllm@0.24; or the path of a TOML file of your own. Default: vllm.
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
             rows), or auto, the best for the device without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the

@@ -53,7 +53,7 @@ class EngineChoice:
         EngineName,
         Row(
             "Inference engine: vllm, sglang, trtllm or ideal (no host time), dated as in"
-            " vllm@0.24.",
+            " vllm@0.24; or the path of a TOML file of your own.",
             by_replica=True,
             elsewhere=("backend", "framework"),
         ),
