@@ -68,7 +68,8 @@ def collective(
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
         op: Collective operation.
-        bytes: Size as nccl-tests counts it, such as 65536, 64KiB or 1MB [bytes].
+        bytes: Size as nccl-tests counts it, such as 65536, 64KiB or 1MB; K, M and G alone are
+            powers of 1,024, as in nccl-tests: 64K is 65536 [bytes].
         format: Number format of the elements; switches do not add integers. Default: bf16. Needs
             op = all_reduce or reduce_scatter.
         gpus: GPUs that take part.
@@ -76,8 +77,8 @@ def collective(
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
             rows), or auto, the best for the device without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables of all-reduce kernels. Default: the
-            version of the calibrations. Needs tier = measured and op = all_reduce and
-            kernel_family other than nccl.
+            version of the calibrations. Needs tier = measured, op = all_reduce and kernel_family
+            other than nccl.
         kernel_family: Whose kernels run: those of an engine, such as vllm, or of the library,
             nccl. Default: the fastest all-reduce of all, nccl for other operations. Needs op =
             all_reduce or dispatch or combine or kernel_family = nccl.
@@ -162,7 +163,7 @@ def estimate(
             rows), or auto, the best for the device without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
-        clock_ratio: Clock of the GPU over its sustained clock. Default: 1.
+        clock_ratio: Clock of the GPU over its sustained clock [ratio]. Default: 1.
         mode: Serving mode: one batch, continuous batching, or separate prefill and decode pools.
             Default: static.
         method: Method for aggregated and disaggregated serving: formula (closed forms without
@@ -187,10 +188,8 @@ def estimate(
         attention_format: Number format of attention arithmetic. Default: bf16.
         batch: Sequences in one static batch, per replica. Default: 1.
         concurrency: Requests in flight over the whole deployment (a closed loop). Default: dp.
-        isl: Input tokens of a request, the mean where lengths vary. Default: 1024. Needs no
-            requests and no lengths_from.
-        osl: Output tokens of a request, the mean where lengths vary. Default: 128. Needs no
-            requests and no lengths_from.
+        isl: Input tokens of a request, the mean where lengths vary. Default: 1024.
+        osl: Output tokens of a request, the mean where lengths vary. Default: 128.
         prefix: Cached prefix tokens, part of the input tokens. Default: 0.
         max_num_seqs: Most sequences in one step. Default: the engine's.
         max_num_batched_tokens: Most tokens in one step. Default: the engine's.
@@ -199,7 +198,7 @@ def estimate(
             engine's.
         kv_blocks: KV blocks, in place of the derived number. Default: derived from memory.
         stream_interval: Output tokens of a request that the front end sends at a time. Default: 1.
-            Needs measured_at other than engine and front end.
+            Needs an engine whose front end takes time.
         speculative_depth: Draft tokens per step, by a drafter of one layer (MTP, EAGLE). Default:
             0.
         speculative_acceptance: Probability that a draft token is accepted when all before it are
@@ -317,23 +316,20 @@ def fleet_schedule(
         limit_factor: Time limit over run time, for jobs whose source has no time limits. Default:
             2. Needs backfill = easy or conservative.
         checkpoint_interval_s: Time of work between checkpoints, for jobs whose source has none
-            [s]. Default: no checkpoints: a restart loses all work. Needs node_mtbf_s or fleet or
-            failures and response other than drain or order = priority and preemption = requeue or
-            cancel or jobs and job_format = perfatlas or checkpoint_interval_s = 0.
-        restart_s: Restart time, for jobs whose source has none [s]. Default: 0. Needs node_mtbf_s
-            or fleet or failures and response other than drain or order = priority and preemption =
-            requeue or restart_s = 0.
+            [s]. Default: no checkpoints: a restart loses all work. Needs failures of nodes with a
+            response other than drain, preemption, or time limits of jobs.
+        restart_s: Restart time, for jobs whose source has none [s]. Default: 0. Needs failures of
+            nodes with a response other than drain, or preemption = requeue.
         fewest_share: Fraction of its nodes with which an elastic job goes on [fraction]. Default:
-            one node. Needs node_mtbf_s or fleet or failures and response other than drain and
-            response = slurm_no_kill or torchrun.
+            one node. Needs failures of nodes, and response = slurm_no_kill or torchrun.
         leave_out_larger: Leave out jobs that can never run on this cluster, rather than refuse.
             Default: false. Needs jobs or required or max_job_gpus.
         nodes: Nodes of the cluster. Default: those of fleet.
         gpus_per_node: GPUs per node. Default: 8, or those of fleet.
         nodes_per_domain: Nodes of an NVLink domain or rack, such as 18 in an NVL72 of 4-GPU nodes.
             Default: none.
-        nodes_per_leaf: Nodes below one leaf switch, whole domains. Default: none. Needs no
-            nodes_per_domain or together = leaf or together = domain and required other than true.
+        nodes_per_leaf: Nodes below one leaf switch, whole domains. Default: none. Needs together =
+            leaf, together = domain without required, or no nodes_per_domain.
         order: Order of the queue: submission, priority, or decayed usage over share. Default:
             fifo.
         backfill: Backfill: none, easy (the first job keeps its reserved start) or conservative
@@ -349,28 +345,27 @@ def fleet_schedule(
         required: Let a job wait until its nodes are within one domain or leaf. Default: false.
             Needs together = domain or leaf.
         keeps_place: Let a requeued job keep its place in the queue instead of joining the end.
-            Default: false. Needs order = priority and preemption = requeue or node_mtbf_s or fleet
-            or failures and response other than drain and response other than torchrun and
-            max_restarts other than 0 and response other than jobset or max_restarts.
+            Default: false. Needs preemption = requeue, or failures of nodes with a response that
+            requeues.
         half_life_s: Half-life of usage in fair_share [s]. Default: 7 days. Needs order =
             fair_share.
         shares: Shares of users, such as ann=2,bob=1. Default: 1 for each user. Needs order =
             fair_share.
         node_mtbf_s: Mean time between failures of one node, with repair_s [s]. Needs no fleet.
-        repair_s: Time to repair a failed node [s]. Needs no fleet and no failures and node_mtbf_s.
+        repair_s: Time to repair a failed node [s]. Needs no fleet, no failures and node_mtbf_s.
         fleet: Fleet, which describes how nodes fail and are repaired: a TOML file, llama3 or rsc1.
         failures: Table of failures: time_s, node, repair_s, and optionally width and drain.
             Default: none.
         response: Response of the launcher to a lost node; drain lets running jobs end before the
-            repair. Default: slurm_requeue. Needs node_mtbf_s or fleet or failures.
+            repair. Default: slurm_requeue. Needs failures of nodes (node_mtbf_s, fleet or
+            failures).
         detection_s: Time until a failure is detected [s]. Default: that of the launcher. Needs
-            node_mtbf_s or fleet or failures and response other than drain.
+            failures of nodes, and a response other than drain.
         max_restarts: Most restarts, as the launcher counts them, before a job fails for good.
-            Default: that of the launcher. Needs node_mtbf_s or fleet or failures and response
-            other than drain.
+            Default: that of the launcher. Needs failures of nodes, and a response other than
+            drain.
         patience_s: Time that a job of kueue or torchrun waits for a node [s]. Default: that of the
-            launcher. Needs node_mtbf_s or fleet or failures and response other than drain and
-            response = kueue or torchrun.
+            launcher. Needs failures of nodes, and response = kueue or torchrun.
         until_s: Time after the first submission at which the schedule is cut off [s]. Default: the
             last submission if jobs are generated, else when all have ended.
         seed: Seed of random draws. Default: 0. Needs num_jobs or node_mtbf_s or fleet.
@@ -448,7 +443,7 @@ def frontier(
             rows), or auto, the best for the device without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
-        clock_ratio: Clock of the GPU over its sustained clock. Default: 1.
+        clock_ratio: Clock of the GPU over its sustained clock [ratio]. Default: 1.
         mode: Serving mode: one batch, continuous batching, or separate prefill and decode pools.
             Default: static.
         method: Method for aggregated and disaggregated serving: formula (closed forms without
@@ -473,10 +468,8 @@ def frontier(
         attention_format: Number format of attention arithmetic. Default: bf16.
         batch: Sequences in one static batch, per replica. Default: 1.
         concurrency: Requests in flight over the whole deployment (a closed loop). Default: dp.
-        isl: Input tokens of a request, the mean where lengths vary. Default: 1024. Needs no
-            requests and no lengths_from.
-        osl: Output tokens of a request, the mean where lengths vary. Default: 128. Needs no
-            requests and no lengths_from.
+        isl: Input tokens of a request, the mean where lengths vary. Default: 1024.
+        osl: Output tokens of a request, the mean where lengths vary. Default: 128.
         prefix: Cached prefix tokens, part of the input tokens. Default: 0.
         max_num_seqs: Most sequences in one step. Default: the engine's.
         max_num_batched_tokens: Most tokens in one step. Default: the engine's.
@@ -485,7 +478,7 @@ def frontier(
             engine's.
         kv_blocks: KV blocks, in place of the derived number. Default: derived from memory.
         stream_interval: Output tokens of a request that the front end sends at a time. Default: 1.
-            Needs measured_at other than engine and front end.
+            Needs an engine whose front end takes time.
         speculative_depth: Draft tokens per step, by a drafter of one layer (MTP, EAGLE). Default:
             0.
         speculative_acceptance: Probability that a draft token is accepted when all before it are
@@ -601,8 +594,8 @@ def goodput(
             fleet.
         failures_seen: Number of failures behind mtti_s or node_mtbf_s, which gives their interval.
             Needs no fleet and no failure_rate.
-        gpus_per_node: GPUs per node. Default: 8. Needs no fleet and no mtti_s or spares or
-            failure_shape other than 1.
+        gpus_per_node: GPUs per node. Default: 8. Needs no fleet and (no mtti_s, spares or
+            failure_shape other than 1).
         failure_shape: Weibull shape of node lifetimes (1 = exponential, above 1 = wear-out).
             Default: 1. Needs no fleet.
         detection_s: Time until a failure is detected [s]. Default: 0, or that of the fleet.
@@ -622,8 +615,8 @@ def goodput(
         fewest_gpus: Minimum GPUs for elastic operation: the job goes on with fewer rather than
             wait. Default: not elastic. Needs fleet.
         replica_gpus: GPUs that an elastic job gives up together, such as one data-parallel
-            replica. Default: one unit. Needs fleet and fewest_gpus or what_if and strategy without
-            shrink or fewest_gpus.
+            replica. Default: one unit. Needs fleet, (fewest_gpus or what_if) and (a strategy that
+            does not shrink the job or fewest_gpus).
         work_s: Useful work after which the job ends, in place of duration_s [s]. Default: none.
             Needs fleet.
         finish_by_s: Deadline of the work: the probability of missing it is answered [s]. Default:
@@ -634,10 +627,10 @@ def goodput(
         what_if: Rank single changes by the GPU-hours they gain. Default: false. Needs fleet.
         more_spares: Spares that what_if adds. Default: 30. Needs fleet and what_if.
         verify_s: Duration of the verification before every checkpoint that what_if tries against
-            silent errors [s]. Default: that of another strategy. Needs fleet and what_if and
-            strategy without verification and silent errors.
+            silent errors [s]. Default: that of another strategy. Needs fleet, what_if, a strategy
+            without verification and a fleet with silent errors.
         model: Trained model: a Hugging Face id or catalog name; its parameters give FLOP and
-            checkpoint size. Needs no checkpoint_bytes and checkpoint_bytes_per_s or fleet or
+            checkpoint size. Needs (no checkpoint_bytes and (checkpoint_bytes_per_s or fleet)) or
             step_time_s.
         system: System of the job: its peak is that of the MFU. Needs step_time_s or
             tokens_per_step.
@@ -645,7 +638,8 @@ def goodput(
         step_time_s: Measured time of one training step [s]. Needs fleet.
         tokens_per_step: Tokens of one training step, over all GPUs. Needs fleet.
         checkpoint_bytes: Size of a checkpoint, such as 5.7TB [bytes]. Default: 14 bytes for each
-            parameter of model. Needs checkpoint_bytes_per_s or fleet and strategy with bandwidths.
+            parameter of model. Needs checkpoint_bytes_per_s or (fleet and a strategy with
+            bandwidths).
         checkpoint_bytes_per_s: Checkpoint write bandwidth of the whole job, such as 100GB/s, in
             place of checkpoint_write_s [bytes/s].
 
@@ -816,7 +810,7 @@ def kernel_attention(
             rows), or auto, the best for the device without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
-        clock_ratio: Clock of the GPU over its sustained clock. Default: 1.
+        clock_ratio: Clock of the GPU over its sustained clock [ratio]. Default: 1.
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
@@ -857,7 +851,7 @@ def kernel_gemm(
             rows), or auto, the best for the device without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
-        clock_ratio: Clock of the GPU over its sustained clock. Default: 1.
+        clock_ratio: Clock of the GPU over its sustained clock [ratio]. Default: 1.
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
@@ -909,7 +903,7 @@ def kernel_moe(
             rows), or auto, the best for the device without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
-        clock_ratio: Clock of the GPU over its sustained clock. Default: 1.
+        clock_ratio: Clock of the GPU over its sustained clock [ratio]. Default: 1.
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, or contradicts another.
@@ -1044,7 +1038,7 @@ def max_request_rate(
             rows), or auto, the best for the device without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
-        clock_ratio: Clock of the GPU over its sustained clock. Default: 1.
+        clock_ratio: Clock of the GPU over its sustained clock [ratio]. Default: 1.
         mode: Serving mode: continuous batching, or separate prefill and decode pools. Default:
             aggregated.
         concurrency: Requests in flight over the whole deployment (a closed loop). Default: dp.
@@ -1059,8 +1053,7 @@ def max_request_rate(
         request_rate: Rate of generated requests [1/s]; inf sends all at once.
         num_requests: Requests to generate, or to read from the trace. Default: 1000.
         arrival: Arrival process of generated requests. Default: poisson, closed with concurrency.
-            Needs no requests or arrival = closed and request_rate other than inf or arrival =
-            poisson or ramp or closed.
+            Needs (no requests or arrival = closed) and a finite request_rate.
         burstiness: Burstiness of gamma arrivals (1 = Poisson, below 1 = bursty). Needs no requests
             and arrival = gamma.
         ramp_to_rate: Final rate of ramp arrivals [1/s]. Needs no requests and arrival = ramp.
@@ -1074,7 +1067,8 @@ def max_request_rate(
             0. Needs no requests.
         length_distribution: Distribution of generated lengths. Default: fixed. Needs no requests.
         length_spread: Spread of generated lengths: fraction below and above the mean (uniform), or
-            sigma (lognormal). Needs no requests and length_distribution = uniform or lognormal.
+            sigma (lognormal) [ratio]. Needs no requests and length_distribution = uniform or
+            lognormal.
         lengths_from: Trace from which empirical lengths are drawn. Needs no requests.
         rate_scale: Speed-up factor of the arrival times of a trace. Default: 1. Needs requests.
         length_scale: Factor on the lengths of the requests of a trace. Default: 1. Needs requests.
@@ -1086,9 +1080,10 @@ def max_request_rate(
             Default: false. Needs requests.
         seed: Seed of random draws. Default: 0.
         num_seeds: Simulations with seeds seed, seed + 1, ...: means with confidence intervals.
-            Default: 1. Needs random draws.
+            Default: 1. Needs something drawn at random.
         prompt_text: Text of prompts: natural language, or random tokens, which tokenize more
-            slowly. Default: natural. Needs measured_at other than engine and front end.
+            slowly. Default: natural. Needs measured_at other than engine and an engine whose front
+            end takes time.
         prefix_caching: Reuse KV blocks of shared prefixes. Default: on where prompts share
             prefixes.
         scheduler: Scheduling policy. Default: that of the engine.
@@ -1100,8 +1095,8 @@ def max_request_rate(
         slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none.
         slo_itl_s: SLO: maximum mean inter-token latency of a request [s]. Default: none.
         slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
-        slo_percentile: Percentile that must meet the SLOs in a rate search. Default: the mean.
-            Needs a search for the largest rate.
+        slo_percentile: Percentile that must meet the SLOs in a rate search [percent]. Default: the
+            mean. Needs a search for the largest rate.
         replica_kinds: Unequal replicas behind one router: a JSON list such as [{"system":
             "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}], or a file of such
             rows. Default: all replicas are equal.
@@ -1165,7 +1160,7 @@ def max_request_rate(
             engine's.
         kv_blocks: KV blocks, in place of the derived number. Default: derived from memory.
         stream_interval: Output tokens of a request that the front end sends at a time. Default: 1.
-            Needs measured_at other than engine and front end.
+            Needs measured_at other than engine and an engine whose front end takes time.
         speculative_depth: Draft tokens per step, by a drafter of one layer (MTP, EAGLE). Default:
             0.
         speculative_acceptance: Probability that a draft token is accepted when all before it are
@@ -1347,7 +1342,7 @@ def simulate(
             rows), or auto, the best for the device without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
-        clock_ratio: Clock of the GPU over its sustained clock. Default: 1.
+        clock_ratio: Clock of the GPU over its sustained clock [ratio]. Default: 1.
         mode: Serving mode: continuous batching, or separate prefill and decode pools. Default:
             aggregated.
         concurrency: Requests in flight over the whole deployment (a closed loop). Default: dp.
@@ -1362,8 +1357,7 @@ def simulate(
         request_rate: Rate of generated requests [1/s]; inf sends all at once.
         num_requests: Requests to generate, or to read from the trace. Default: 1000.
         arrival: Arrival process of generated requests. Default: poisson, closed with concurrency.
-            Needs no requests or arrival = closed and request_rate other than inf or arrival =
-            poisson or ramp or closed.
+            Needs (no requests or arrival = closed) and a finite request_rate.
         burstiness: Burstiness of gamma arrivals (1 = Poisson, below 1 = bursty). Needs no requests
             and arrival = gamma.
         ramp_to_rate: Final rate of ramp arrivals [1/s]. Needs no requests and arrival = ramp.
@@ -1377,7 +1371,8 @@ def simulate(
             0. Needs no requests.
         length_distribution: Distribution of generated lengths. Default: fixed. Needs no requests.
         length_spread: Spread of generated lengths: fraction below and above the mean (uniform), or
-            sigma (lognormal). Needs no requests and length_distribution = uniform or lognormal.
+            sigma (lognormal) [ratio]. Needs no requests and length_distribution = uniform or
+            lognormal.
         lengths_from: Trace from which empirical lengths are drawn. Needs no requests.
         rate_scale: Speed-up factor of the arrival times of a trace. Default: 1. Needs requests.
         length_scale: Factor on the lengths of the requests of a trace. Default: 1. Needs requests.
@@ -1389,9 +1384,10 @@ def simulate(
             Default: false. Needs requests.
         seed: Seed of random draws. Default: 0.
         num_seeds: Simulations with seeds seed, seed + 1, ...: means with confidence intervals.
-            Default: 1. Needs random draws.
+            Default: 1. Needs something drawn at random.
         prompt_text: Text of prompts: natural language, or random tokens, which tokenize more
-            slowly. Default: natural. Needs measured_at other than engine and front end.
+            slowly. Default: natural. Needs measured_at other than engine and an engine whose front
+            end takes time.
         prefix_caching: Reuse KV blocks of shared prefixes. Default: on where prompts share
             prefixes.
         scheduler: Scheduling policy. Default: that of the engine.
@@ -1403,8 +1399,8 @@ def simulate(
         slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none.
         slo_itl_s: SLO: maximum mean inter-token latency of a request [s]. Default: none.
         slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
-        slo_percentile: Percentile that must meet the SLOs in a rate search. Default: the mean.
-            Needs a search for the largest rate.
+        slo_percentile: Percentile that must meet the SLOs in a rate search [percent]. Default: the
+            mean. Needs a search for the largest rate.
         replica_kinds: Unequal replicas behind one router: a JSON list such as [{"system":
             "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}], or a file of such
             rows. Default: all replicas are equal.
@@ -1468,7 +1464,7 @@ def simulate(
             engine's.
         kv_blocks: KV blocks, in place of the derived number. Default: derived from memory.
         stream_interval: Output tokens of a request that the front end sends at a time. Default: 1.
-            Needs measured_at other than engine and front end.
+            Needs measured_at other than engine and an engine whose front end takes time.
         speculative_depth: Draft tokens per step, by a drafter of one layer (MTP, EAGLE). Default:
             0.
         speculative_acceptance: Probability that a draft token is accepted when all before it are

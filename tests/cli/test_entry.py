@@ -68,7 +68,7 @@ def test_help_names_every_verb() -> None:
         (["estimte"], 'Did you mean "estimate"'),
         (["estimate", "--tp", "x"], "--tp: unable to convert 'x' into a whole number"),
         (["estimate", "--tp", "1.5"], "--tp: unable to convert '1.5' into a whole number"),
-        (["estimate", "--clock-ratio", "x"], "--clock-ratio: unable to convert 'x' into a number"),
+        (["estimate", "--clock-ratio", "x"], "--clock-ratio: expected a ratio such as 0.9, or"),
         (["estimate", "--tpp", "8"], "Did you mean --tp?"),
         (["estimate", "--batch-size", "8"], "Here it is --batch."),
         (["estimate", "--input-len", "8"], "Here it is --isl."),
@@ -309,7 +309,7 @@ def test_help_breaks_no_sentence_and_tells_the_defaults() -> None:
     [
         (["goodput", "--mtti-s", "soon"], '--mtti-s: expected seconds, or a time such as "30 min"'),
         (["goodput", "--checkpoint-bytes-per-s", "1GB"], 'a bandwidth such as "50 GB/s"'),
-        (["goodput", "--mfu", "40 GB"], "expected a fraction, such as 0.9"),
+        (["goodput", "--mfu", "40 GB"], "expected a fraction such as 0.9"),
         (["fleet", "fit", "a.log", "--repair-s", "soon"], "--repair-s: expected seconds, or"),
     ],
 )

@@ -8,7 +8,6 @@ from .profile import (
     EngineProfile as EngineProfile,
 )
 from .profile_file import (
-    ProfileField as ProfileField,
     profile_fields as profile_fields,
 )
 from .step_error import (

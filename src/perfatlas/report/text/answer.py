@@ -6,6 +6,7 @@ import math
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.quantities import counted
 from perfatlas.report.text.breakdown import phase_table, phase_title, phases_of
 from perfatlas.report.text.closing import print_closing
 from perfatlas.report.text.latencies import print_distributions, print_tail
@@ -83,7 +84,10 @@ def headline(answer: Mapping[str, Any]) -> str:
     scenario = {k: v for k, v in (answer.get("scenario") or {}).items() if v is not None}
     if "model" not in scenario:
         where = f" on {scenario.pop('system')}" if "system" in scenario else ""
-        asked = ", ".join(f"{name} {format_value(name, value)}" for name, value in scenario.items())
+        asked = ", ".join(
+            f"{name.replace('_', ' ')} {format_value(name, value)}"
+            for name, value in scenario.items()
+        )
         return f"{answer.get('command', '')}{where}: {asked}"
     results = answer.get("results") or {}
     gpus = results.get("gpus") or scenario.get("gpus")
@@ -127,7 +131,7 @@ def subheadline(answer: Mapping[str, Any]) -> str:
         return ""
     pools = [f"{pool}_{name}" for pool in ("prefill", "decode") for name in (*POOL, *PLAN)]
     words = [
-        f"{name} {format_value(name, scenario[name])}"
+        f"{name.replace('_', ' ')} {format_value(name, scenario[name])}"
         for name in (*PLAN, *pools)
         if name in scenario and (scenario[name] != 1 or name in ALWAYS)
     ]
@@ -148,7 +152,7 @@ def _traffic(scenario: Mapping[str, Any]) -> list[str]:
         words.append("requests all at once" if float(rate) == math.inf else each_s)
     if "isl" in scenario and "osl" in scenario:
         mean = scenario.get("length_distribution") in ("uniform", "lognormal")
-        lengths = f"{scenario['isl']:,} tokens in, {scenario['osl']:,} out"
+        lengths = f"{counted(scenario['isl'], 'token')} in, {scenario['osl']:,} out"
         words.append(f"{lengths} on average" if mean else lengths)
     if scenario.get("turns", 1) != 1:
         words.append(f"sessions of {scenario['turns']} turns")

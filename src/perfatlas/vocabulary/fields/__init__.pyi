@@ -32,6 +32,7 @@ from .questions import (
     QUESTIONS as QUESTIONS,
     fields_asked as fields_asked,
     named_elsewhere as named_elsewhere,
+    text_fields as text_fields,
 )
 from .replicas import (
     KvOffloading as KvOffloading,

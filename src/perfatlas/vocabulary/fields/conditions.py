@@ -238,11 +238,13 @@ class Worded:
         condition: The condition.
         why: Said where it does not hold.
         remedy: What makes it hold.
+        text: What documents say that a field needs; by default, the text of the condition.
     """
 
     condition: Condition
     why: str
     remedy: str
+    text: str = ""
 
     @property
     def reads(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.vocabulary.fields.goodput import (
@@ -87,6 +88,23 @@ def named_elsewhere(name: str, known: Collection[str]) -> str:
             if field.name in known and plain in field.row.elsewhere:
                 return field.name
     return ""
+
+
+@cache
+def text_fields() -> frozenset[str]:
+    """Return the fields of all verbs whose values are free text.
+
+    Example:
+        >>> from perfatlas.vocabulary.fields import text_fields
+        >>> "silicon_version" in text_fields(), "tp" in text_fields(), "tier" in text_fields()
+        (True, False, False)
+    """
+    return frozenset(
+        name
+        for verb in QUESTIONS
+        for name, field in fields_asked(verb).items()
+        if field.type is str and not field.choices
+    )
 
 
 def fields_asked(verb: str) -> dict[str, Field]:

@@ -176,6 +176,22 @@ class Field:
         """The words it may have, none where it is not one of several."""
         return get_args(self.parts[0]) if get_origin(self.parts[0]) is Literal else ()
 
+    def folded(self, value: object) -> object:
+        """Return a word in any letter case as the choice it is, anything else as it is.
+
+        Args:
+            value: As a user wrote it.
+
+        Example:
+            >>> from perfatlas.vocabulary.fields import fields_asked
+            >>> fields_asked("collective")["op"].folded("All-Reduce")
+            'all_reduce'
+        """
+        if not self.choices or not isinstance(value, str):
+            return value
+        word = value.strip().casefold().replace("-", "_")
+        return word if word in self.choices else value
+
     @cached_property
     def number(self) -> Number | None:
         """The rule of its number, None where it is none."""

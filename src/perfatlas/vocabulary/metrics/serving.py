@@ -221,60 +221,6 @@ RATES: Final = (
         description="Of an interrupted search: the smallest rate known to miss an objective.",
     ),
 )
-UTILIZATION: Final = (
-    Metric(
-        name="prefill_mfu",
-        label="MFU of a full prefill chunk",
-        short="prefill MFU",
-        unit="1",
-        shown="share",
-        better="higher",
-        verbs=ESTIMATE,
-        description=(
-            "Model FLOP utilization of a full prefill chunk on one GPU: FLOP of its tokens with"
-            " causal attention over its time at the dense peak of the GEMM format."
-        ),
-    ),
-    Metric(
-        name="prefill_mbu",
-        label="MBU of a full prefill chunk",
-        short="prefill MBU",
-        unit="1",
-        shown="share",
-        better="higher",
-        verbs=ESTIMATE,
-        description=(
-            "Model bandwidth utilization of a full prefill chunk on one GPU: bytes of weights and"
-            " KV cache that it reads over its time at the memory bandwidth."
-        ),
-    ),
-    Metric(
-        name="decode_mfu",
-        label="MFU of a decode step",
-        short="decode MFU",
-        unit="1",
-        shown="share",
-        better="higher",
-        verbs=ESTIMATE,
-        description=(
-            "Model FLOP utilization of a decode step on one GPU: FLOP of its tokens, without the"
-            " padding of the batch, over its time at the dense peak of the GEMM format."
-        ),
-    ),
-    Metric(
-        name="decode_mbu",
-        label="MBU of a decode step",
-        short="decode MBU",
-        unit="1",
-        shown="share",
-        better="higher",
-        verbs=ESTIMATE,
-        description=(
-            "Model bandwidth utilization of a decode step on one GPU: bytes of weights and"
-            " KV cache that it reads over its time at the memory bandwidth."
-        ),
-    ),
-)
 RUN: Final = (
     Metric(
         name="makespan_s",
@@ -411,4 +357,4 @@ DEPLOYMENT: Final = (
         description="Blocks of that cache.",
     ),
 )
-SERVING: Final = (*LATENCIES, *TAILS, *RATES, *UTILIZATION, *RUN, *DEPLOYMENT)
+SERVING: Final = (*LATENCIES, *TAILS, *RATES, *RUN, *DEPLOYMENT)

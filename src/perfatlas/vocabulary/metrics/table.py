@@ -12,6 +12,7 @@ from perfatlas.vocabulary.metrics.runs import RUNS
 from perfatlas.vocabulary.metrics.schedule import JOBS
 from perfatlas.vocabulary.metrics.serving import SERVING
 from perfatlas.vocabulary.metrics.spares import FORMS
+from perfatlas.vocabulary.metrics.step_utilization import UTILIZATION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 METRICS: Final[Mapping[str, Metric]] = {
     metric.name: metric
-    for metric in (*SERVING, *DEPLOYMENTS, *OPERATOR, *JOB, *FORMS, *JOBS, *RUNS)
+    for metric in (*SERVING, *UTILIZATION, *DEPLOYMENTS, *OPERATOR, *JOB, *FORMS, *JOBS, *RUNS)
 }
 LOW: Final = "_low"
 HIGH: Final = "_high"
