@@ -125,12 +125,14 @@ def test_a_column_with_another_tools_name_is_refused() -> None:
 
 @pytest.mark.parametrize("field", ["ep", "moe_tp"])
 def test_a_dense_model_takes_the_sizes_of_experts_that_change_nothing(field: str) -> None:
+    one: dict[str, Any] = {field: 1}
+    two: dict[str, Any] = {field: 2}
     plain = perfatlas.estimate(**MODEL).results
-    assert perfatlas.estimate(**MODEL, **{field: 1}).results == plain
-    table = {name: [value] for name, value in {**MODEL, field: 1}.items()}
+    assert perfatlas.estimate(**MODEL, **one).results == plain
+    table = {name: [value] for name, value in {**MODEL, **one}.items()}
     assert perfatlas.estimate_table(table).columns["error"] == [""]
     with pytest.raises(InvalidSpecError, match=field):
-        perfatlas.estimate(**MODEL, **{field: 2})
+        perfatlas.estimate(**MODEL, **two)
 
 
 def test_one_token_is_in_the_singular(capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,4 +32,5 @@ from .unused_changes import (
     changes_without_effect as changes_without_effect,
     no_effect as no_effect,
     tells_unused_changes as tells_unused_changes,
+    with_unused_changes as with_unused_changes,
 )

@@ -10,6 +10,7 @@ from perfatlas.answer import (
     single_evidence,
     single_row,
     tells_unused_changes,
+    with_unused_changes,
 )
 from perfatlas.collectives import cell_format
 from perfatlas.scenario.fields import Answered, answer_columns
@@ -57,6 +58,11 @@ def collective_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any
     Returns:
         Results by name, `warnings`, `error_code` and `error`; None where a row has none.
     """
+    return with_unused_changes(table, _priced_columns)
+
+
+def _priced_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    """Return the answers of a table without remarks on changes of systems."""
     return answer_columns(table, read_collective, _rows)
 
 

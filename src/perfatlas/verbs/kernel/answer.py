@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from perfatlas.answer import tells_unused_changes
+from perfatlas.answer import tells_unused_changes, with_unused_changes
 from perfatlas.scenario.fields import Answered, answer_columns
 from perfatlas.verbs.kernel.operator_columns import attention_columns, gemm_columns, moe_columns
 from perfatlas.verbs.kernel.priced import operator_answer, price_questions
@@ -90,6 +91,11 @@ def kernel_columns(operator: str, table: Mapping[str, Sequence[Any]]) -> dict[st
         >>> kernel_columns("gemm", table)["bound"]
         ['memory', 'compute']
     """
+    return with_unused_changes(table, partial(_priced_columns, operator))
+
+
+def _priced_columns(operator: str, table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    """Return the answers of a table without remarks on changes of systems."""
     if operator == "gemm":
         return answer_columns(table, read_gemm, lambda asked: _rows(asked, gemm_columns(asked)))
     if operator == "attention":
