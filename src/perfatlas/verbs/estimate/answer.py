@@ -15,7 +15,7 @@ from perfatlas.answer import (
 )
 from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
-from perfatlas.scenario.fields import FIELD_NAMES
+from perfatlas.scenario.fields import FIELD_NAMES, resolved_names
 from perfatlas.scenario.resolution import (
     are_pools_simulated,
     asked_of_pools,
@@ -140,6 +140,7 @@ def asked_scenario(scenario: Scenario, question: Candidates) -> dict[str, Any]:
     asked: dict[str, Any] = {"model": scenario.model, "system": scenario.system}
     asked |= {"engine": "", "mode": scenario.mode}
     asked |= scenario.model_dump(exclude_unset=True, exclude_none=True)
+    asked = resolved_names("estimate", asked)
     asked |= {"engine": question.profile.id, "isl": scenario.isl, "osl": scenario.osl}
     if scenario.mode == "disaggregated":
         return asked | asked_of_pools(scenario)

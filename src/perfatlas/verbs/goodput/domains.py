@@ -12,7 +12,7 @@ import numpy as np
 from perfatlas.answer import Answer, Evidence
 from perfatlas.fleet.closed_form import at_least, blast_usable, usable_share
 from perfatlas.quantities import InvalidSpecError, counted
-from perfatlas.scenario.fields import refuse_unused
+from perfatlas.scenario.fields import complete_scenario, refuse_unused
 from perfatlas.verbs.goodput.question import Domains
 from perfatlas.vocabulary.fields import fields_asked, signature_of
 
@@ -73,7 +73,7 @@ def goodput_domains(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schem
     }
     return Answer(
         command="goodput domains",
-        scenario={name: value for name, value in fields.items() if value not in (None, "")},
+        scenario=complete_scenario("goodput domains", asked),
         results=results,
         breakdown=[],
         evidence=Evidence(tier="binomial", assumptions=_said(asked, needed)),

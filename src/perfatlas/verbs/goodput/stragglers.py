@@ -7,6 +7,7 @@ from typing import Any, Final
 from perfatlas.answer import Answer, Evidence
 from perfatlas.fleet.closed_form import largest_normal, slowest_step
 from perfatlas.quantities import InvalidSpecError, counted
+from perfatlas.scenario.fields import complete_scenario
 from perfatlas.verbs.goodput.question import Stragglers
 from perfatlas.verbs.goodput.unused_options import idle_stragglers
 from perfatlas.vocabulary.fields import signature_of
@@ -59,7 +60,7 @@ def goodput_stragglers(**fields: Any) -> Answer:  # noqa: ANN401 - checked by sc
     }
     return Answer(
         command="goodput stragglers",
-        scenario={name: value for name, value in fields.items() if value not in (None, "")},
+        scenario=complete_scenario("goodput stragglers", asked),
         results=results,
         breakdown=[{"name": name, "share": share} for name, share in shares.items() if share],
         evidence=Evidence(tier="order_statistics", assumptions=_said(asked)),

@@ -38,7 +38,7 @@ def kernel_gemm(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the 
         'compute'
     """
     asked = [read_gemm(fields)]
-    return operator_answer("kernel gemm", fields, price_questions(asked, gemm_columns(asked)))
+    return operator_answer("kernel gemm", price_questions(asked, gemm_columns(asked)))
 
 
 @signature_of("kernel attention")
@@ -56,7 +56,7 @@ def kernel_attention(**fields: Any) -> Answer:  # noqa: ANN401 - checked against
     """
     asked = [read_attention(fields)]
     priced = price_questions(asked, attention_columns(asked))
-    return operator_answer("kernel attention", fields, priced)
+    return operator_answer("kernel attention", priced)
 
 
 @signature_of("kernel moe")
@@ -72,7 +72,7 @@ def kernel_moe(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the t
         UnsupportedError: No such format on the device, or no data for the tier.
     """
     asked = [read_moe(fields)]
-    return operator_answer("kernel moe", fields, price_questions(asked, moe_columns(asked)))
+    return operator_answer("kernel moe", price_questions(asked, moe_columns(asked)))
 
 
 def kernel_columns(operator: str, table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:

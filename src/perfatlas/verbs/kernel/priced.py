@@ -23,9 +23,12 @@ from perfatlas.kernels.devices import DeviceColumns, device_peak
 from perfatlas.kernels.tiers import price_operators
 from perfatlas.operators import LatentAttention, Phase
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.scenario.fields import complete_scenario
+from perfatlas.verbs.kernel.operator_columns import format_of
+from perfatlas.verbs.kernel.question import AttentionQuestion
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from perfatlas.engines import EngineProfile
     from perfatlas.hardware import System
@@ -147,18 +150,17 @@ def price_questions(asked: Sequence[Question], operator: Operator) -> PricedQues
     return PricedQuestions(asked=asked, system=system, operator=operator, prices=prices)
 
 
-def operator_answer(command: str, fields: Mapping[str, Any], priced: PricedQuestions) -> Answer:
+def operator_answer(command: str, priced: PricedQuestions) -> Answer:
     """Return the answer of the first question.
 
     Args:
         command: The verb.
-        fields: The question as given.
         priced: Its price.
     """
     results, match = priced.results()[0], priced.match(0)
     return Answer(
         command=command,
-        scenario={name: value for name, value in fields.items() if value is not None},
+        scenario=complete_scenario(command, priced.asked[0], **_decided(priced)),
         results=results,
         breakdown=[
             single_row(priced.operator.name, priced.operator.phase, results, match, "compute")
@@ -168,6 +170,22 @@ def operator_answer(command: str, fields: Mapping[str, Any], priced: PricedQuest
         ),
         warnings=priced.warnings(0),
     )
+
+
+def _decided(priced: PricedQuestions) -> dict[str, Any]:
+    """Return the fields of the first question that follow from others."""
+    asked = priced.asked[0]
+    decided: dict[str, Any] = {
+        name: format_of(getattr(asked, name)).name
+        for name in ("format", "kv_format")
+        if hasattr(asked, name)
+    }
+    if isinstance(asked, AttentionQuestion):
+        one_query = asked.phase == "decode"
+        decided["q_len"] = asked.q_len or (1 if one_query else asked.kv_len)
+        if asked.kind == "gqa":
+            decided["num_kv_heads"] = asked.num_kv_heads or asked.num_heads
+    return decided
 
 
 def _assumptions(priced: PricedQuestions, match: CalibrationMatch | None) -> list[str]:

@@ -36,7 +36,13 @@ from perfatlas.scenario.deployments import (
     slowed,
     traffic_warnings,
 )
-from perfatlas.scenario.fields import TRAFFIC_NAMES, Traffic, parse_traffic, shared_fields
+from perfatlas.scenario.fields import (
+    TRAFFIC_NAMES,
+    Traffic,
+    parse_traffic,
+    plain_values,
+    shared_fields,
+)
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.serving.config import Control, Outage
 from perfatlas.serving.outcome import (
@@ -311,7 +317,7 @@ def _answer(
     if not ready.kinds:
         standing += engine_assumptions(ready.decoding.question)
     standing += said_of_interval(ready)
-    given = {name: value for name, value in fields.items() if value is not None}
+    given = plain_values("simulate", fields)
     formats = of_all([resolved_formats(pool.question) for pool in ready.pools])
     return Answer(
         command="simulate",

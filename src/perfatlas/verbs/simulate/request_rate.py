@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario.deployments import arriving, price_ends, refuse_unread, service
+from perfatlas.scenario.fields import plain_values
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.verbs.simulate.answer import Simulation, simulate, simulated, split_fields
 from perfatlas.verbs.simulate.rate_search import Search, find, full_rate
@@ -148,7 +149,8 @@ def _enveloped(
     answer = replace(
         done.answer,
         command="simulate --find-rate",
-        scenario=fields | {k: v for k, v in done.answer.scenario.items() if k not in _DRAWN},
+        scenario=plain_values("simulate", fields)
+        | {k: v for k, v in done.answer.scenario.items() if k not in _DRAWN},
         results=rates | dict(done.answer.results),
         warnings=(*warnings, *done.answer.warnings),
     )

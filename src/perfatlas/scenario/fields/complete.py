@@ -1,0 +1,131 @@
+"""The scenario of an answer: every field that was decided, as SI numbers and resolved names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.engines import resolve_engine
+from perfatlas.formats import get_format
+from perfatlas.hardware import resolve_system
+from perfatlas.models import resolve_model
+from perfatlas.quantities import PerfatlasError
+from perfatlas.vocabulary.fields import fields_asked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from perfatlas.scenario.fields.asked import Asked
+    from perfatlas.vocabulary.fields import Field
+
+
+def complete_scenario(verb: str, asked: Asked, **decided: Any) -> dict[str, Any]:  # noqa: ANN401 - values of fields
+    """Return every field of a question that has a value: given, by default, or decided.
+
+    Asking exactly this again gives the same answer whatever the defaults are then. Defaults of
+    fields that have no effect are left out.
+
+    Args:
+        verb: Of the table of questions.
+        asked: The typed question.
+        **decided: What the answer rests on where nothing was given, such as the method.
+
+    Example:
+        >>> from perfatlas.verbs.collective import collective
+        >>> answer = collective(system="H200", op="ALL_REDUCE", bytes="1 MiB", gpus=8)
+        >>> answer.scenario["system"], answer.scenario["bytes"], answer.scenario["tier"]
+        ('h200_sxm', 1048576.0, 'auto')
+    """
+    values = dict(asked) | decided
+    given = asked.model_fields_set | set(decided)
+    told = {
+        name: values[name]
+        for name, field in fields_asked(verb).items()
+        if values.get(name) is not None and (name in given or _has_effect(field, values))
+    }
+    return resolved_names(verb, told)
+
+
+def _has_effect(field: Field, values: Mapping[str, Any]) -> bool:
+    """Return whether a default shows in the answer; unknown where it depends on a file."""
+    needs = field.row.needs
+    if needs is None:
+        return True
+    return all(name in values for name in needs.reads) and needs.missing(values, {}) is None
+
+
+def plain_values(verb: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that are given as SI numbers, words and names as the catalogs have them.
+
+    Args:
+        verb: Of the table of questions.
+        fields: As given, each of them legal.
+
+    Example:
+        >>> from perfatlas.scenario.fields import plain_values
+        >>> plain_values("simulate", {"request_rate": "90/min", "system": "H200", "seed": None})
+        {'request_rate': 1.5, 'system': 'h200_sxm'}
+    """
+    known = fields_asked(verb)
+    given = {name: value for name, value in fields.items() if value is not None}
+    told = {
+        name: _plain(known[name], value) if name in known else value
+        for name, value in given.items()
+    }
+    return resolved_names(verb, told)
+
+
+def _plain(field: Field, value: Any) -> Any:  # noqa: ANN401 - a value of any field
+    if field.number is None:
+        return field.folded(value)
+    read: Any = field.number.read(value)
+    return int(read) if field.type is int else read
+
+
+def resolved_names(verb: str, scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a scenario with the names of catalogs as these have them, engines with their version.
+
+    Args:
+        verb: Of the table of questions.
+        scenario: Fields by name.
+    """
+    fields = fields_asked(verb)
+    return {
+        name: resolved_name(fields[name].catalog, value)
+        if name in fields and isinstance(value, str)
+        else value
+        for name, value in scenario.items()
+    }
+
+
+def resolved_name(catalog: str, text: str) -> str:
+    """Return a name as its catalog has it; a path, and a name that no catalog has, as it is.
+
+    Args:
+        catalog: models, systems, engines or formats; other names are told as they are.
+        text: As a user wrote it.
+
+    Example:
+        >>> from perfatlas.scenario.fields import resolved_name
+        >>> resolved_name("systems", "H200{device.tdp=500W}")
+        'h200_sxm{device.tdp=500W}'
+    """
+    resolve = _RESOLVED.get(catalog)
+    if resolve is None:
+        return text
+    try:
+        return resolve(text.strip())
+    except PerfatlasError:
+        return text
+
+
+def _system(text: str) -> str:
+    name, brace, changes = text.partition("{")
+    return f"{resolve_system(name).name}{brace}{changes}"
+
+
+_RESOLVED: Final[dict[str, Callable[[str], str]]] = {
+    "systems": _system,
+    "models": lambda text: resolve_model(text).name,
+    "engines": lambda text: resolve_engine(text).id,
+    "formats": lambda text: "fp8" if text.casefold() == "fp8" else get_format(text).name,
+}
