@@ -10,7 +10,7 @@ import pytest
 import perfatlas
 from perfatlas.cli import main
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
-from perfatlas.vocabulary.fields import QUESTIONS, fields_asked, needs_text
+from perfatlas.vocabulary.fields import QUESTIONS, needs_text, verb_fields
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,7 +54,7 @@ def test_ratios_that_are_no_fractions_may_be_in_per_cent() -> None:
     asked: dict[str, Any] = {"system": "h200_sxm", "m": 4096, "n": 4096, "k": 4096}
     slow = perfatlas.kernel_gemm(**asked, clock_ratio="90%").results
     assert slow == perfatlas.kernel_gemm(**asked, clock_ratio=0.9).results
-    rows = fields_asked("simulate")
+    rows = verb_fields("simulate")
     percentile, spread = rows["slo_percentile"].number, rows["length_spread"].number
     assert percentile is not None
     assert spread is not None
@@ -142,9 +142,9 @@ def test_one_token_is_in_the_singular(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_what_a_field_needs_names_fields_of_its_verb_alone() -> None:
     told = {
-        (verb, name): needs_text(field.row.needs, fields_asked(verb))
+        (verb, name): needs_text(field.row.needs, verb_fields(verb))
         for verb in QUESTIONS
-        for name, field in fields_asked(verb).items()
+        for name, field in verb_fields(verb).items()
     }
     assert told["estimate", "stream_interval"] == "an engine whose front end takes time"
     assert "measured_at" in told["simulate", "stream_interval"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import perfatlas
 from perfatlas.quantities import PerfatlasError
-from perfatlas.vocabulary.fields import fields_asked
+from perfatlas.vocabulary.fields import verb_fields
 from tests.golden.question import read_questions
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def asked_of(verb: str) -> dict[str, Fields]:
     Args:
         verb: estimate or simulate.
     """
-    rows = fields_asked(verb)
+    rows = verb_fields(verb)
     found: dict[str, Fields] = {}
     for question in read_questions():
         words = [*question.commands[0]]
@@ -173,7 +173,7 @@ def asked_of(verb: str) -> dict[str, Fields]:
 
 def _others(fields: Fields, name: str) -> list[Any]:
     """Return values of a field that a question does not have, given or by default."""
-    rows = {**fields_asked("simulate"), **fields_asked("estimate")}
+    rows = {**verb_fields("simulate"), **verb_fields("estimate")}
     now = str(fields.get(name, rows[name].default))
     return [value for value in OTHERS[name] if str(value) != now]
 
@@ -277,7 +277,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--fields", nargs="*", help="by default all")
     asked = parser.parse_args(words)
     questions = sample(asked.verb, asked.size)
-    names = asked.fields or [name for name in fields_asked(asked.verb) if name in OTHERS]
+    names = asked.fields or [name for name in verb_fields(asked.verb) if name in OTHERS]
     ways = {"estimate": estimated, "simulate": simulated}
     counts: Counter[str] = Counter()
     for change in ways[asked.verb](questions, names):

@@ -8,7 +8,7 @@ import pytest
 
 import perfatlas
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.vocabulary.fields import fields_asked
+from perfatlas.vocabulary.fields import verb_fields
 from tests.golden.options import OTHERS, Change, asked_of, estimated, sample, simulated
 
 # what changes nothing in one question: a limit that is not reached, or the default in other words
@@ -39,21 +39,21 @@ def ignored(changes: list[Change]) -> list[str]:
 
 @pytest.mark.parametrize("verb", ["estimate", "simulate"])
 def test_every_field_has_other_values(verb: str) -> None:
-    assert sorted(set(fields_asked(verb)) - set(OTHERS)) == []
+    assert sorted(set(verb_fields(verb)) - set(OTHERS)) == []
 
 
 def test_every_field_of_estimates_changed_alone() -> None:
     asked = asked_of("estimate")
     questions = sample("estimate", 8, seed=3) | {name: asked[name] for name in ALWAYS}
-    changes = [*estimated(questions, fields_asked("estimate"))]
+    changes = [*estimated(questions, verb_fields("estimate"))]
     assert ignored(changes) == []
     felt = {one.field for one in changes if one.outcome == "moved"}
     # the version needs the optional package of measured tables
-    assert sorted(set(fields_asked("estimate")) - felt - {"silicon_version", *UNFELT}) == []
+    assert sorted(set(verb_fields("estimate")) - felt - {"silicon_version", *UNFELT}) == []
 
 
 def test_every_field_of_simulations_changed_alone() -> None:
-    changes = [*simulated(sample("simulate", 2, seed=1), fields_asked("simulate"))]
+    changes = [*simulated(sample("simulate", 2, seed=1), verb_fields("simulate"))]
     assert ignored(changes) == []
 
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perfatlas.scenario.fields import resolved_name
-from perfatlas.vocabulary.fields import fields_asked
-from tests.vocabulary.asked import (
+from perfatlas.vocabulary.fields import verb_fields
+from tests.vocabulary.questions import (
     ASKED,
     ESTIMATES,
     MODEL,
     SIMULATIONS,
-    Asked,
+    Question,
     answered,
     with_files,
 )
@@ -28,18 +28,18 @@ DRAWN_NOT = ("closed loop",)  # whose lengths and arrivals are fixed
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_an_answered_scenario_asked_again_gives_the_same_answer(name: str) -> None:
+def test_answered_scenarios_reproduce_the_answer(name: str) -> None:
     _ask_again(ASKED[name], answered(name))
 
 
 @pytest.mark.parametrize("name", ["fleet", "work", "schedule", "trace"])
-def test_an_answered_scenario_of_files_gives_the_same_answer(name: str, tmp_path: Path) -> None:
+def test_answered_scenarios_with_files_reproduce_the_answer(name: str, tmp_path: Path) -> None:
     asked = with_files(tmp_path)[name]
     scenario = _ask_again(asked, asked.answer())
     assert ("seed" in scenario) == (name != "trace")
 
 
-def _ask_again(asked: Asked, answer: Answer) -> dict[str, Any]:
+def _ask_again(asked: Question, answer: Answer) -> dict[str, Any]:
     """Return the scenario of an answer that is the same when its scenario is asked."""
     first = answer.to_dict()
     scenario: dict[str, Any] = first["scenario"]
@@ -50,7 +50,7 @@ def _ask_again(asked: Asked, answer: Answer) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", [*ESTIMATES, *SIMULATIONS])
-def test_a_scenario_of_inference_tells_engine_mode_plan_and_seed(name: str) -> None:
+def test_inference_scenarios_state_engine_mode_plan_and_seed(name: str) -> None:
     scenario = answered(name).scenario
     assert "@" in scenario["engine"]
     assert scenario["mode"] in ("static", "aggregated", "disaggregated")
@@ -68,7 +68,7 @@ def test_a_scenario_of_inference_tells_engine_mode_plan_and_seed(name: str) -> N
         assert (scenario["ep"], scenario["moe_tp"]) == (1, 4)
 
 
-def test_a_search_that_draws_more_requests_tells_those_that_were_asked_for() -> None:
+def test_a_rate_search_states_the_requested_number_of_requests() -> None:
     answer = answered("largest rate")
     assert answer.scenario["num_requests"] == 200
     assert any("800 were drawn" in text for text in answer.warnings)
@@ -78,7 +78,7 @@ def test_a_search_that_draws_more_requests_tells_those_that_were_asked_for() -> 
 def test_a_scenario_holds_numbers_and_full_names(name: str) -> None:
     scenario = answered(name).scenario
     verb = answered(name).command.removesuffix(" --find-rate")
-    rows = fields_asked(verb)
+    rows = verb_fields(verb)
     for field, value in scenario.items():
         if field in rows and rows[field].number is not None:
             assert isinstance(value, int | float), f"{field} = {value!r}"

@@ -1,4 +1,4 @@
-"""Engine profiles by name, the newest version unless one is named, or by the path of a file."""
+"""Engine profiles by name, the newest version by default, or by the path of a file."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def _version_key(profile_id: str) -> tuple[int, ...]:
 
 
 def resolve_engine(text: str) -> EngineProfile:
-    """Return the profile of "vllm" (newest), of "vllm@0.24", or of a file of your own.
+    """Return the profile for "vllm" (newest version), "vllm@0.24" or the path of a profile.
 
     Args:
-        text: Name of an engine, or a profile id, in any letter case; or the path of a TOML file.
+        text: Engine name or profile id, in any letter case, or the path of a TOML file.
 
     Raises:
-        InvalidSpecError: No such engine or version, or a profile that lacks a key.
+        InvalidSpecError: There is no such engine or version, or its profile is incomplete.
 
     Example:
         >>> from perfatlas.engines import resolve_engine
@@ -79,10 +79,10 @@ def _catalog_profile(text: str) -> EngineProfile:
 
 
 def all_reduce_groups(profile: EngineProfile) -> dict[str, tuple[int, ...]]:
-    """Return kernel family -> sizes of the groups an engine reduces with kernels of its own.
+    """Return the group sizes that an engine reduces with its own kernels, by kernel family.
 
     Args:
-        profile: The engine; one without a family of its own takes those of all others.
+        profile: The engine; without its own kernel family, all families are returned.
 
     Example:
         >>> from perfatlas.engines import all_reduce_groups, resolve_engine

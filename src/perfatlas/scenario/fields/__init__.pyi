@@ -2,9 +2,6 @@ from .answered_rows import (
     Answered as Answered,
     answer_columns as answer_columns,
 )
-from .asked import (
-    Asked as Asked,
-)
 from .cache_tiers import (
     TierSizes as TierSizes,
     tier_results as tier_results,
@@ -15,6 +12,9 @@ from .complete import (
     plain_values as plain_values,
     resolved_name as resolved_name,
     resolved_names as resolved_names,
+)
+from .input_fields import (
+    InputFields as InputFields,
 )
 from .operation import (
     shared_fields as shared_fields,

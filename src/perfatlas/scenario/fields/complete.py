@@ -9,16 +9,16 @@ from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
 from perfatlas.models import resolve_model
 from perfatlas.quantities import PerfatlasError
-from perfatlas.vocabulary.fields import fields_asked
+from perfatlas.vocabulary.fields import verb_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from perfatlas.scenario.fields.asked import Asked
+    from perfatlas.scenario.fields.input_fields import InputFields
     from perfatlas.vocabulary.fields import Field
 
 
-def complete_scenario(verb: str, asked: Asked, **decided: Any) -> dict[str, Any]:  # noqa: ANN401 - values of fields
+def complete_scenario(verb: str, asked: InputFields, **decided: Any) -> dict[str, Any]:  # noqa: ANN401 - values of fields
     """Return every field of a question that has a value: given, by default, or decided.
 
     Asking exactly this again gives the same answer whatever the defaults are then. Defaults of
@@ -39,7 +39,7 @@ def complete_scenario(verb: str, asked: Asked, **decided: Any) -> dict[str, Any]
     given = asked.model_fields_set | set(decided)
     told = {
         name: values[name]
-        for name, field in fields_asked(verb).items()
+        for name, field in verb_fields(verb).items()
         if values.get(name) is not None and (name in given or _has_effect(field, values))
     }
     return resolved_names(verb, told)
@@ -65,7 +65,7 @@ def plain_values(verb: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         >>> plain_values("simulate", {"request_rate": "90/min", "system": "H200", "seed": None})
         {'request_rate': 1.5, 'system': 'h200_sxm'}
     """
-    known = fields_asked(verb)
+    known = verb_fields(verb)
     given = {name: value for name, value in fields.items() if value is not None}
     told = {
         name: _plain(known[name], value) if name in known else value
@@ -88,7 +88,7 @@ def resolved_names(verb: str, scenario: Mapping[str, Any]) -> dict[str, Any]:
         verb: Of the table of questions.
         scenario: Fields by name.
     """
-    fields = fields_asked(verb)
+    fields = verb_fields(verb)
     return {
         name: resolved_name(fields[name].catalog, value)
         if name in fields and isinstance(value, str)

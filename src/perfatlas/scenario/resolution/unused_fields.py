@@ -1,4 +1,4 @@
-"""Fields of an estimate that are set and have no effect, by the conditions of the table of fields.
+"""Fields of an estimate without effect, by the conditions of the table of fields.
 
 Shape legend: N rows.
 """
@@ -16,7 +16,7 @@ from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.fields import FIELD_NAMES, no_effect_sentence
 from perfatlas.scenario.resolution.groups import distinct_rows
 from perfatlas.scenario.resolution.pools import ROLES, SHARED
-from perfatlas.vocabulary.fields import Missing, fields_asked, value_text
+from perfatlas.vocabulary.fields import Missing, value_text, verb_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,31 +25,31 @@ if TYPE_CHECKING:
     from perfatlas.scenario.resolution.field_columns import BoolArray, ScenarioColumns
     from perfatlas.vocabulary.fields import Field
 
-ROUTED: Final = "a router before the two pools sends every token as it comes"
-FACTS: Final = {"experts": ("model",), "front end": ("mode", "engine")}  # and what they follow from
+ROUTED: Final = "with two pools, a router sends each token immediately"
+FACTS: Final = {"experts": ("model",), "front end": ("mode", "engine")}  # fields they derive from
 
 
 def unused_rules(
     columns: ScenarioColumns,
 ) -> Iterator[tuple[BoolArray, Callable[[Scenario], str]]]:
-    """Yield where each field is set and has no effect (N,), and the sentence for one scenario.
+    """Yield the rows in which each field is set without effect (N,), and the message for one.
 
-    A value that is the default is no request. Conditions are asked once for each distinct
-    combination of what they depend on.
+    Default values never count. Conditions are evaluated once per distinct combination of the
+    fields they depend on.
 
     Args:
-        columns: Scenarios, every value of them legal.
+        columns: Scenarios with valid values.
     """
-    for name, field in fields_asked("estimate").items():
-        if field.row.needs is None or not np.any(columns.given(name)):
+    for name, field in verb_fields("estimate").items():
+        if field.row.needs is None or not np.any(columns.is_set(name)):
             continue
         column = columns[name]
         differs_V = np.array([value != field.default for value in column.values])
-        rows = np.flatnonzero(columns.given(name) & differs_V[column.codes_N])
+        rows = np.flatnonzero(columns.is_set(name) & differs_V[column.codes_N])
         if not rows.size:
             continue
         unused_N = np.zeros(columns.size, np.bool_)
-        read = _read_by(field) or [name]  # what only other verbs ask misses the same everywhere
+        read = _read_by(field) or [name]  # conditions on other verbs' fields are equal in all rows
         for members in distinct_rows([columns[one].value_codes[rows] for one in read]).members():
             values = columns.at(int(rows[members[0]]), read)
             unused_N[rows[members]] = _missing(field, values) is not None
@@ -65,7 +65,7 @@ def _overridden_rules(
     two_pools_N = columns.equals("mode", "disaggregated")
     for name in SHARED:
         own = [field for role in ROLES if (field := f"{role}_{name}") in FIELD_NAMES]
-        rows = np.flatnonzero(two_pools_N & columns.given(name))
+        rows = np.flatnonzero(two_pools_N & columns.is_set(name))
         if not rows.size:
             continue
         unused_N = np.zeros(columns.size, np.bool_)
@@ -96,7 +96,7 @@ def overridden_sentence(name: str, shared: object, own: Sequence[object], whose:
         whose: "pools" or "kinds".
     """
     return (
-        f"{name} = {value_text(shared)} has no effect here: all {whose} have their own"
+        f"{name} = {value_text(shared)} has no effect here: all {whose} override it"
         f" ({', '.join(map(value_text, own))}); leave {name} out"
     )
 
@@ -107,7 +107,7 @@ def _overridden_sentence(name: str, own: Sequence[str], scenario: Scenario) -> s
 
 
 def _read_by(field: Field) -> list[str]:
-    """Return the fields of the scenario that the condition of a field depends on."""
+    """Return the scenario fields that the condition of a field depends on."""
     needs = field.row.needs
     read = needs.reads if needs is not None else ()
     names = [name for one in read for name in FACTS.get(one, (one,))]
@@ -124,7 +124,7 @@ def _missing(field: Field, values: Mapping[str, Any]) -> Missing | None:
 
 
 def _experts(values: Mapping[str, Any]) -> Missing | None:
-    """Return that the model has no experts; one that is not known is refused elsewhere."""
+    """Return that the model has no experts; unknown models are reported elsewhere."""
     try:
         dense = not resolve_model(values["model"]).architecture.has_experts
     except PerfatlasError:
@@ -134,9 +134,9 @@ def _experts(values: Mapping[str, Any]) -> Missing | None:
 
 
 def _front_end(values: Mapping[str, Any]) -> Missing | None:
-    """Return that no front end is in the answer."""
+    """Return that the answer includes no front end."""
     if values["mode"] == "static":
-        return Missing("mode = static leaves out the front end", "set mode = aggregated")
+        return Missing("mode = static excludes the front end", "set mode = aggregated")
     if values["mode"] == "disaggregated":
         return Missing(ROUTED, "")
     try:
