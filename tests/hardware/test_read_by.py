@@ -232,9 +232,9 @@ def test_rows_of_kernels_and_collectives_are_told_each_their_own() -> None:
         "k": [8192] * 4,
     }
     told = kernel_columns("gemm", products)["warnings"]
-    assert told[0] == "device.tdp has no effect on this answer: no prediction reads it"
+    assert told[0] == "device.tdp has no effect on this answer: no prediction uses it"
     assert not told[1]
-    assert told[2] == "device.idle has no effect on this answer: no prediction reads it"
+    assert told[2] == "device.idle has no effect on this answer: no prediction uses it"
     sums: dict[str, list[Any]] = {
         "system": systems,
         "op": ["all_reduce"] * 4,
@@ -242,7 +242,7 @@ def test_rows_of_kernels_and_collectives_are_told_each_their_own() -> None:
         "gpus": [8] * 4,
     }
     told = collective_columns(sums)["warnings"]
-    assert told[0] == "device.tdp has no effect on this answer: no prediction reads it"
+    assert told[0] == "device.tdp has no effect on this answer: no prediction uses it"
     assert not told[1]
     assert "device.memory.bandwidth has no effect" in told[2]
     single = perfatlas.collective(system=systems[2], op="all_reduce", bytes=2**26, gpus=8)

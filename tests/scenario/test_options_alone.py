@@ -26,7 +26,7 @@ UNFELT: Final[dict[str, str]] = {
     "moe_tp": "experts of one token at the bound",
 }
 
-ALWAYS: Final = ("estimate-aggregated-10", "estimate-disaggregated-01", "estimate-speculative-00")
+ALWAYS: Final = ("estimate-aggregated-00", "estimate-disaggregated-01", "estimate-speculative-00")
 
 
 def ignored(changes: list[Change]) -> list[str]:
@@ -60,7 +60,7 @@ def test_every_field_of_simulations_changed_alone() -> None:
 def test_a_size_that_both_pools_override_is_refused() -> None:
     asked = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "mode": "disaggregated"}
     sizes = {"tp": 4, "prefill_tp": 1, "decode_tp": 2}
-    told = r"tp = 4 has no effect here: all pools have their own \(1, 2\); leave tp out"
+    told = r"tp = 4 has no effect here: all pools override it \(1, 2\); leave tp out"
     with pytest.raises(InvalidSpecError, match=told):
         perfatlas.estimate(**asked, **sizes)  # type: ignore[arg-type]
     table = {name: [value] * 2 for name, value in {**asked, **sizes}.items()}
@@ -77,5 +77,7 @@ def test_one_token_over_two_ranks_has_a_price() -> None:
 
 def test_a_router_before_two_pools_sends_every_token() -> None:
     asked = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "mode": "disaggregated"}
-    with pytest.raises(InvalidSpecError, match="stream_interval = 7 has no effect here: a router"):
+    with pytest.raises(
+        InvalidSpecError, match="stream_interval = 7 has no effect here: with two pools, a router"
+    ):
         perfatlas.estimate(**asked, stream_interval=7)  # type: ignore[arg-type]

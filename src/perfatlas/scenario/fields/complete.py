@@ -1,4 +1,4 @@
-"""The scenario of an answer: every field that was decided, as SI numbers and resolved names."""
+"""The complete scenario of an answer: SI numbers and resolved names, with defaults."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 def complete_scenario(verb: str, asked: InputFields, **decided: Any) -> dict[str, Any]:  # noqa: ANN401 - values of fields
-    """Return every field of a question that has a value: given, by default, or decided.
+    """Return all fields that have a value: given, default or derived.
 
-    Asking exactly this again gives the same answer whatever the defaults are then. Defaults of
-    fields that have no effect are left out.
+    Running this scenario again gives the same answer, even if defaults change. Defaults of fields
+    without effect are omitted.
 
     Args:
-        verb: Of the table of questions.
-        asked: The typed question.
-        **decided: What the answer rests on where nothing was given, such as the method.
+        verb: Key of `QUESTIONS`.
+        asked: The typed fields.
+        **decided: Derived values, such as the method.
 
     Example:
         >>> from perfatlas.verbs.collective import collective
@@ -46,7 +46,7 @@ def complete_scenario(verb: str, asked: InputFields, **decided: Any) -> dict[str
 
 
 def _has_effect(field: Field, values: Mapping[str, Any]) -> bool:
-    """Return whether a default shows in the answer; unknown where it depends on a file."""
+    """Return whether a default has an effect; False if that depends on a file."""
     needs = field.row.needs
     if needs is None:
         return True
@@ -54,11 +54,11 @@ def _has_effect(field: Field, values: Mapping[str, Any]) -> bool:
 
 
 def plain_values(verb: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that are given as SI numbers, words and names as the catalogs have them.
+    """Return the given fields with SI numbers, choices and names in their catalog spelling.
 
     Args:
-        verb: Of the table of questions.
-        fields: As given, each of them legal.
+        verb: Key of `QUESTIONS`.
+        fields: The fields as given, all valid.
 
     Example:
         >>> from perfatlas.scenario.fields import plain_values
@@ -82,10 +82,10 @@ def _plain(field: Field, value: Any) -> Any:  # noqa: ANN401 - a value of any fi
 
 
 def resolved_names(verb: str, scenario: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a scenario with the names of catalogs as these have them, engines with their version.
+    """Return a scenario with catalog spellings of names, and engines with their version.
 
     Args:
-        verb: Of the table of questions.
+        verb: Key of `QUESTIONS`.
         scenario: Fields by name.
     """
     fields = verb_fields(verb)
@@ -98,11 +98,11 @@ def resolved_names(verb: str, scenario: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def resolved_name(catalog: str, text: str) -> str:
-    """Return a name as its catalog has it; a path, and a name that no catalog has, as it is.
+    """Return the catalog spelling of a name; paths and unknown names are unchanged.
 
     Args:
-        catalog: models, systems, engines or formats; other names are told as they are.
-        text: As a user wrote it.
+        catalog: models, systems, engines or formats; other catalogs leave names unchanged.
+        text: The name as the user wrote it.
 
     Example:
         >>> from perfatlas.scenario.fields import resolved_name

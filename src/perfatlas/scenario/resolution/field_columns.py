@@ -216,7 +216,7 @@ def _refuse_other_names(table: Table) -> None:
     missing = [name for name in FIELD_NAMES if name not in table]
     for name in table:
         if name not in FIELD_NAMES and (ours := canonical_name(str(name), missing)):
-            raise InvalidSpecError(f"column {name!r} would not be read; here it is {ours!r}")
+            raise InvalidSpecError(f"column {name!r} would be ignored; perfatlas calls it {ours!r}")
 
 
 def _rows(table: Table) -> int:

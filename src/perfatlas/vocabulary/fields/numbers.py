@@ -29,7 +29,7 @@ _SUFFIXED: Final = re.compile(
 )
 _POWERS: Final = {"k": 1, "m": 2, "g": 3, "t": 4}
 _BINARY: Final = re.compile(r"\s*(\d+(?:\.\d+)?)([kmgtKMGT])\s*")
-MOST_LIKELY_PER_CENT: Final = 2.0  # a fraction from here on is likely meant in per cent
+LEAST_PERCENTAGE: Final = 2.0  # a fraction from here on is likely meant as a percentage
 
 
 def _counted(text: str) -> float:
@@ -79,7 +79,7 @@ EXAMPLES: Final = {
     "W": 'watts, or a power such as "700 W"',
     "fraction": 'a fraction such as 0.9, or "90%"',
     "ratio": 'a ratio such as 0.9, or "90%"',
-    "percent": 'a number of per cent such as 90, or "90%"',
+    "percent": 'a percentage such as 90, or "90%"',
 }
 
 
@@ -131,7 +131,7 @@ class Number:
                 return self._with_unit(value)
             value = int(value) if _WHOLE.fullmatch(value) else float(value)
         if self.unit == "fraction" and isinstance(value, int | float):
-            self._refuse_per_cent(value)
+            self._refuse_percentage(value)
         return value
 
     def _with_unit(self, text: str) -> float:
@@ -147,10 +147,10 @@ class Number:
         found = -found if text.strip().startswith("-") else found
         return int(found) if found.is_integer() and not self.unit else found
 
-    def _refuse_per_cent(self, value: float) -> None:
-        """Refuse 90 where 90% is meant."""
+    def _refuse_percentage(self, value: float) -> None:
+        """Reject 90 if 90% is meant."""
         most = self.at_most if self.below is None else self.below
-        if most is not None and value > most and MOST_LIKELY_PER_CENT <= value <= 100.0:
+        if most is not None and value > most and LEAST_PERCENTAGE <= value <= 100.0:
             raise ValueError(
                 f'{value:g} is {value:,.0%}; for {value:g}% write {value / 100.0:g} or "{value:g}%"'
             )

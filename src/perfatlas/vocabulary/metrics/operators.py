@@ -109,7 +109,7 @@ OPERATOR: Final = (
         shown="share",
         better="higher",
         verbs=KERNELS,
-        description="Roofline time over the time: 100 % is as fast as the peaks allow.",
+        description="Roofline time divided by the time; 1 is the roofline.",
     ),
     Metric(
         name="arithmetic_intensity",
