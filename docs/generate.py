@@ -27,7 +27,7 @@ from perfatlas.vocabulary.fields import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from perfatlas.hardware.schema import SpecField
     from perfatlas.vocabulary.fields import Field
@@ -149,13 +149,13 @@ def _docstring(verb: Callable[..., Any], fields: dict[str, Field]) -> str:
     text = inspect.getdoc(verb) or ""
     before, _, rest = text.partition("    **fields:")
     after = rest[match.start() :] if (match := re.search(r"\n\n(?=\w+:)", rest)) else ""
-    rows = [_argument(field) for field in fields.values()]
+    rows = [_argument(field, fields) for field in fields.values()]
     return '"""' + before + "\n".join(rows) + after + '\n"""'
 
 
-def _argument(field: Field) -> str:
+def _argument(field: Field, known: Collection[str]) -> str:
     unit = f" [{field.unit}]" if field.unit and f"[{field.unit}]" not in field.row.text else ""
-    default, needs = default_text(field), needs_text(field.row.needs)
+    default, needs = default_text(field), needs_text(field.row.needs, known)
     text = f"{field.name}: {field.row.text.rstrip('.')}{unit}."
     text += f" Default: {default}." if default else ""
     text += f" Needs {needs}." if needs else ""
@@ -205,6 +205,12 @@ def page() -> str:
     return "\n".join(parts)
 
 
+def _needs(field: Field, verbs: list[str]) -> dict[str, None]:
+    """Return what a field needs, by the fields of each verb that has it."""
+    texts = (needs_text(field.row.needs, verb_fields(verb)) for verb in verbs)
+    return dict.fromkeys(text for text in texts if text)
+
+
 def _cells(field: Field, verbs: list[str]) -> str:
     kind = "choice" if field.choices else annotation_of(field).removesuffix(" | str")
     cells = (
@@ -213,7 +219,7 @@ def _cells(field: Field, verbs: list[str]) -> str:
         field.unit,
         "required" if field.required else default_text(field),
         bounds_text(field),
-        needs_text(field.row.needs),
+        "; ".join(_needs(field, verbs)),
         ", ".join(verbs),
         field.row.text,
     )

@@ -68,7 +68,8 @@ def collective(
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
         op: Collective operation.
-        bytes: Message size as nccl-tests defines it, such as 65536, 64KiB or 1MB [bytes].
+        bytes: Message size as nccl-tests defines it, such as 65536, 64KiB or 1MB; K, M and G alone
+            are powers of 1,024, as in nccl-tests: 64K is 65536 [bytes].
         format: Number format of the elements; in-network reduction does not support integers.
             Default: bf16. Needs op = all_reduce or reduce_scatter.
         gpus: Participating GPUs.
@@ -76,8 +77,8 @@ def collective(
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
             rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables of all-reduce kernels. Default: the
-            version of the calibrations. Needs tier = measured and op = all_reduce and
-            kernel_family other than nccl.
+            version of the calibrations. Needs tier = measured, op = all_reduce and kernel_family
+            other than nccl.
         kernel_family: Library that provides the collective: nccl, or the all-reduce kernels of an
             engine such as vllm. Default: the fastest for all_reduce, nccl for other operations.
             Needs op = all_reduce or dispatch or combine or kernel_family = nccl.
@@ -157,12 +158,12 @@ def estimate(
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
         engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with a
-            version, as in vllm@0.24. Default: vllm.
+            version, as in vllm@0.24, or the path of a TOML profile. Default: vllm.
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
             rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
-        clock_ratio: GPU clock relative to the sustained clock. Default: 1.
+        clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
         mode: Serving mode: one batch, continuous batching, or separate prefill and decode pools.
             Default: static.
         method: Method for aggregated and disaggregated serving: formula (closed forms without
@@ -187,10 +188,8 @@ def estimate(
         attention_format: Number format of attention arithmetic. Default: bf16.
         batch: Sequences per static batch and replica. Default: 1.
         concurrency: Requests in flight over the whole deployment (closed loop). Default: dp.
-        isl: Input tokens per request; the mean if lengths vary. Default: 1024. Needs no requests
-            and no lengths_from.
-        osl: Output tokens per request; the mean if lengths vary. Default: 128. Needs no requests
-            and no lengths_from.
+        isl: Input tokens per request; the mean if lengths vary. Default: 1024.
+        osl: Output tokens per request; the mean if lengths vary. Default: 128.
         prefix: Cached prefix tokens, included in isl. Default: 0.
         max_num_seqs: Maximum sequences per step. Default: the engine's.
         max_num_batched_tokens: Maximum tokens per step. Default: the engine's.
@@ -199,7 +198,7 @@ def estimate(
             the engine's.
         kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
-            1. Needs measured_at other than engine and front end.
+            1. Needs an engine whose front end takes time.
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
@@ -317,23 +316,20 @@ def fleet_schedule(
         limit_factor: Ratio of time limit to run time, for jobs without time limits. Default: 2.
             Needs backfill = easy or conservative.
         checkpoint_interval_s: Work time between checkpoints, for jobs that do not define it [s].
-            Default: no checkpoints: a restart loses all work. Needs node_mtbf_s or fleet or
-            failures and response other than drain or order = priority and preemption = requeue or
-            cancel or jobs and job_format = perfatlas or checkpoint_interval_s = 0.
-        restart_s: Restart time, for jobs that do not define it [s]. Default: 0. Needs node_mtbf_s
-            or fleet or failures and response other than drain or order = priority and preemption =
-            requeue or restart_s = 0.
+            Default: no checkpoints: a restart loses all work. Needs failures of nodes with a
+            response other than drain, preemption, or time limits of jobs.
+        restart_s: Restart time, for jobs that do not define it [s]. Default: 0. Needs failures of
+            nodes with a response other than drain, or preemption = requeue.
         fewest_share: Minimum fraction of its nodes with which an elastic job continues [fraction].
-            Default: one node. Needs node_mtbf_s or fleet or failures and response other than drain
-            and response = slurm_no_kill or torchrun.
+            Default: one node. Needs failures of nodes, and response = slurm_no_kill or torchrun.
         leave_out_larger: Leave out jobs that can never run on this cluster, instead of failing.
             Default: false. Needs jobs or required or max_job_gpus.
         nodes: Nodes of the cluster. Default: the fleet's.
         gpus_per_node: GPUs per node. Default: 8, or the fleet's.
         nodes_per_domain: Nodes per NVLink domain or rack, such as 18 in an NVL72 of 4-GPU nodes.
             Default: none.
-        nodes_per_leaf: Nodes per leaf switch, in whole domains. Default: none. Needs no
-            nodes_per_domain or together = leaf or together = domain and required other than true.
+        nodes_per_leaf: Nodes per leaf switch, in whole domains. Default: none. Needs together =
+            leaf, together = domain without required, or no nodes_per_domain.
         order: Order of the queue: submission, priority, or decayed usage per share. Default: fifo.
         backfill: Backfill: none, easy (reserves a start for the first waiting job) or conservative
             (for the first depth jobs). Default: easy.
@@ -348,28 +344,26 @@ def fleet_schedule(
         required: Make a job wait until its nodes are within one domain or leaf. Default: false.
             Needs together = domain or leaf.
         keeps_place: Let a requeued job keep its position in the queue instead of joining the end.
-            Default: false. Needs order = priority and preemption = requeue or node_mtbf_s or fleet
-            or failures and response other than drain and response other than torchrun and
-            max_restarts other than 0 and response other than jobset or max_restarts.
+            Default: false. Needs preemption = requeue, or failures of nodes with a response that
+            requeues.
         half_life_s: Half-life of usage for fair_share [s]. Default: 7 days. Needs order =
             fair_share.
         shares: Shares of users, such as ann=2,bob=1. Default: 1 per user. Needs order =
             fair_share.
         node_mtbf_s: Mean time between failures of one node, with repair_s [s]. Needs no fleet.
-        repair_s: Time to repair a failed node [s]. Needs no fleet and no failures and node_mtbf_s.
+        repair_s: Time to repair a failed node [s]. Needs no fleet, no failures and node_mtbf_s.
         fleet: Fleet with node failure and repair rates: a TOML file, llama3 or rsc1.
         failures: Table of failures: time_s, node, repair_s, and optionally width and drain.
             Default: none.
         response: Response of the launcher to a lost node; drain lets running jobs finish before
-            the repair. Default: slurm_requeue. Needs node_mtbf_s or fleet or failures.
-        detection_s: Time until a failure is detected [s]. Default: the launcher's. Needs
-            node_mtbf_s or fleet or failures and response other than drain.
+            the repair. Default: slurm_requeue. Needs failures of nodes (node_mtbf_s, fleet or
+            failures).
+        detection_s: Time until a failure is detected [s]. Default: the launcher's. Needs failures
+            of nodes, and a response other than drain.
         max_restarts: Maximum restarts, as the launcher counts them, before a job fails for good.
-            Default: the launcher's. Needs node_mtbf_s or fleet or failures and response other than
-            drain.
+            Default: the launcher's. Needs failures of nodes, and a response other than drain.
         patience_s: Maximum time that a job under kueue or torchrun waits for a node [s]. Default:
-            the launcher's. Needs node_mtbf_s or fleet or failures and response other than drain
-            and response = kueue or torchrun.
+            the launcher's. Needs failures of nodes, and response = kueue or torchrun.
         until_s: Time after the first submission at which the schedule ends [s]. Default: the last
             submission if jobs are generated, else when all have ended.
         seed: Seed of random draws. Default: 0. Needs num_jobs or node_mtbf_s or fleet.
@@ -442,12 +436,12 @@ def frontier(
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
         engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with a
-            version, as in vllm@0.24. Default: vllm.
+            version, as in vllm@0.24, or the path of a TOML profile. Default: vllm.
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
             rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
-        clock_ratio: GPU clock relative to the sustained clock. Default: 1.
+        clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
         mode: Serving mode: one batch, continuous batching, or separate prefill and decode pools.
             Default: static.
         method: Method for aggregated and disaggregated serving: formula (closed forms without
@@ -472,10 +466,8 @@ def frontier(
         attention_format: Number format of attention arithmetic. Default: bf16.
         batch: Sequences per static batch and replica. Default: 1.
         concurrency: Requests in flight over the whole deployment (closed loop). Default: dp.
-        isl: Input tokens per request; the mean if lengths vary. Default: 1024. Needs no requests
-            and no lengths_from.
-        osl: Output tokens per request; the mean if lengths vary. Default: 128. Needs no requests
-            and no lengths_from.
+        isl: Input tokens per request; the mean if lengths vary. Default: 1024.
+        osl: Output tokens per request; the mean if lengths vary. Default: 128.
         prefix: Cached prefix tokens, included in isl. Default: 0.
         max_num_seqs: Maximum sequences per step. Default: the engine's.
         max_num_batched_tokens: Maximum tokens per step. Default: the engine's.
@@ -484,7 +476,7 @@ def frontier(
             the engine's.
         kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
-            1. Needs measured_at other than engine and front end.
+            1. Needs an engine whose front end takes time.
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
@@ -600,8 +592,8 @@ def goodput(
             fleet.
         failures_seen: Number of observed failures behind mtti_s or node_mtbf_s, for a confidence
             interval. Needs no fleet and no failure_rate.
-        gpus_per_node: GPUs per node. Default: 8. Needs no fleet and no mtti_s or spares or
-            failure_shape other than 1.
+        gpus_per_node: GPUs per node. Default: 8. Needs no fleet and (no mtti_s, spares or
+            failure_shape other than 1).
         failure_shape: Weibull shape of node lifetimes (1 = exponential, above 1 = wear-out).
             Default: 1. Needs no fleet.
         detection_s: Time until a failure is detected [s]. Default: 0, or the fleet's.
@@ -622,8 +614,8 @@ def goodput(
         fewest_gpus: Minimum GPUs for elastic operation: the job continues with fewer GPUs instead
             of waiting. Default: not elastic. Needs fleet.
         replica_gpus: GPUs that an elastic job releases together, such as one data-parallel
-            replica. Default: one unit. Needs fleet and fewest_gpus or what_if and strategy without
-            shrink or fewest_gpus.
+            replica. Default: one unit. Needs fleet, (fewest_gpus or what_if) and (a strategy that
+            does not shrink the job or fewest_gpus).
         work_s: Useful work after which the job ends, instead of duration_s [s]. Default: none.
             Needs fleet.
         finish_by_s: Deadline of the job; the answer gives the probability of missing it [s].
@@ -633,10 +625,10 @@ def goodput(
         what_if: Rank single changes by the GPU-hours they save. Default: false. Needs fleet.
         more_spares: Number of spares that what_if adds. Default: 30. Needs fleet and what_if.
         verify_s: Duration of the verification that what_if adds before each checkpoint against
-            silent errors [s]. Default: from another strategy. Needs fleet and what_if and strategy
-            without verification and silent errors.
+            silent errors [s]. Default: from another strategy. Needs fleet, what_if, a strategy
+            without verification and a fleet with silent errors.
         model: Trained model: a Hugging Face id or catalog name; its parameters give FLOPs and
-            checkpoint size. Needs no checkpoint_bytes and checkpoint_bytes_per_s or fleet or
+            checkpoint size. Needs (no checkpoint_bytes and (checkpoint_bytes_per_s or fleet)) or
             step_time_s.
         system: System of the job, for the peak FLOP/s of the MFU. Needs step_time_s or
             tokens_per_step.
@@ -644,7 +636,7 @@ def goodput(
         step_time_s: Measured time of one training step [s]. Needs fleet.
         tokens_per_step: Tokens per training step, over all GPUs. Needs fleet.
         checkpoint_bytes: Checkpoint size, such as 5.7TB [bytes]. Default: 14 bytes per parameter
-            of model. Needs checkpoint_bytes_per_s or fleet and strategy with bandwidths.
+            of model. Needs checkpoint_bytes_per_s or (fleet and a strategy with bandwidths).
         checkpoint_bytes_per_s: Checkpoint write bandwidth of the whole job, such as 100GB/s,
             instead of checkpoint_write_s [bytes/s].
 
@@ -814,7 +806,7 @@ def kernel_attention(
             rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
-        clock_ratio: GPU clock relative to the sustained clock. Default: 1.
+        clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
@@ -854,7 +846,7 @@ def kernel_gemm(
             rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
-        clock_ratio: GPU clock relative to the sustained clock. Default: 1.
+        clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
@@ -906,7 +898,7 @@ def kernel_moe(
             rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
-        clock_ratio: GPU clock relative to the sustained clock. Default: 1.
+        clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, or contradicts another.
@@ -1036,12 +1028,12 @@ def max_request_rate(
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
         engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with a
-            version, as in vllm@0.24. Default: vllm.
+            version, as in vllm@0.24, or the path of a TOML profile. Default: vllm.
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
             rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
-        clock_ratio: GPU clock relative to the sustained clock. Default: 1.
+        clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
         mode: Serving mode: continuous batching, or separate prefill and decode pools. Default:
             aggregated.
         concurrency: Requests in flight over the whole deployment (closed loop). Default: dp.
@@ -1056,8 +1048,7 @@ def max_request_rate(
         request_rate: Rate of generated requests [1/s]; inf sends all at once.
         num_requests: Number of requests to generate, or to read from the trace. Default: 1000.
         arrival: Arrival process of generated requests. Default: poisson, closed with concurrency.
-            Needs no requests or arrival = closed and request_rate other than inf or arrival =
-            poisson or ramp or closed.
+            Needs (no requests or arrival = closed) and a finite request_rate.
         burstiness: Burstiness of gamma arrivals (1 = Poisson, below 1 = bursty). Needs no requests
             and arrival = gamma.
         ramp_to_rate: Final rate of ramp arrivals [1/s]. Needs no requests and arrival = ramp.
@@ -1071,7 +1062,7 @@ def max_request_rate(
             0. Needs no requests.
         length_distribution: Distribution of generated lengths. Default: fixed. Needs no requests.
         length_spread: Spread of generated lengths: relative half-width (uniform), or sigma
-            (lognormal). Needs no requests and length_distribution = uniform or lognormal.
+            (lognormal) [ratio]. Needs no requests and length_distribution = uniform or lognormal.
         lengths_from: Trace from which empirical lengths are drawn. Needs no requests.
         rate_scale: Speed-up factor of trace arrival times. Default: 1. Needs requests.
         length_scale: Scale factor of trace request lengths. Default: 1. Needs requests.
@@ -1081,9 +1072,10 @@ def max_request_rate(
             timestamp. Default: false. Needs requests.
         seed: Seed of random draws. Default: 0.
         num_seeds: Number of simulations, with seeds seed, seed + 1, ...: means with confidence
-            intervals. Default: 1. Needs random draws.
+            intervals. Default: 1. Needs something drawn at random.
         prompt_text: Prompt text: natural language, or random tokens, which tokenize more slowly.
-            Default: natural. Needs measured_at other than engine and front end.
+            Default: natural. Needs measured_at other than engine and an engine whose front end
+            takes time.
         prefix_caching: Reuse KV blocks of shared prefixes. Default: on if prompts share prefixes.
         scheduler: Scheduling policy. Default: the engine's.
         chunked_prefill: Split prompts over several steps. Default: the engine's.
@@ -1094,8 +1086,8 @@ def max_request_rate(
         slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none.
         slo_itl_s: SLO: maximum mean inter-token latency of a request [s]. Default: none.
         slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
-        slo_percentile: Percentile that must meet the SLOs in a rate search. Default: the mean.
-            Needs a search for the largest rate.
+        slo_percentile: Percentile that must meet the SLOs in a rate search [percent]. Default: the
+            mean. Needs a search for the largest rate.
         replica_kinds: Heterogeneous replicas behind one router: a JSON list such as [{"system":
             "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}], or a file. Default:
             all replicas are identical.
@@ -1160,7 +1152,7 @@ def max_request_rate(
             the engine's.
         kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
-            1. Needs measured_at other than engine and front end.
+            1. Needs measured_at other than engine and an engine whose front end takes time.
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
@@ -1337,12 +1329,12 @@ def simulate(
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
         engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with a
-            version, as in vllm@0.24. Default: vllm.
+            version, as in vllm@0.24, or the path of a TOML profile. Default: vllm.
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
             rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
-        clock_ratio: GPU clock relative to the sustained clock. Default: 1.
+        clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
         mode: Serving mode: continuous batching, or separate prefill and decode pools. Default:
             aggregated.
         concurrency: Requests in flight over the whole deployment (closed loop). Default: dp.
@@ -1357,8 +1349,7 @@ def simulate(
         request_rate: Rate of generated requests [1/s]; inf sends all at once.
         num_requests: Number of requests to generate, or to read from the trace. Default: 1000.
         arrival: Arrival process of generated requests. Default: poisson, closed with concurrency.
-            Needs no requests or arrival = closed and request_rate other than inf or arrival =
-            poisson or ramp or closed.
+            Needs (no requests or arrival = closed) and a finite request_rate.
         burstiness: Burstiness of gamma arrivals (1 = Poisson, below 1 = bursty). Needs no requests
             and arrival = gamma.
         ramp_to_rate: Final rate of ramp arrivals [1/s]. Needs no requests and arrival = ramp.
@@ -1372,7 +1363,7 @@ def simulate(
             0. Needs no requests.
         length_distribution: Distribution of generated lengths. Default: fixed. Needs no requests.
         length_spread: Spread of generated lengths: relative half-width (uniform), or sigma
-            (lognormal). Needs no requests and length_distribution = uniform or lognormal.
+            (lognormal) [ratio]. Needs no requests and length_distribution = uniform or lognormal.
         lengths_from: Trace from which empirical lengths are drawn. Needs no requests.
         rate_scale: Speed-up factor of trace arrival times. Default: 1. Needs requests.
         length_scale: Scale factor of trace request lengths. Default: 1. Needs requests.
@@ -1382,9 +1373,10 @@ def simulate(
             timestamp. Default: false. Needs requests.
         seed: Seed of random draws. Default: 0.
         num_seeds: Number of simulations, with seeds seed, seed + 1, ...: means with confidence
-            intervals. Default: 1. Needs random draws.
+            intervals. Default: 1. Needs something drawn at random.
         prompt_text: Prompt text: natural language, or random tokens, which tokenize more slowly.
-            Default: natural. Needs measured_at other than engine and front end.
+            Default: natural. Needs measured_at other than engine and an engine whose front end
+            takes time.
         prefix_caching: Reuse KV blocks of shared prefixes. Default: on if prompts share prefixes.
         scheduler: Scheduling policy. Default: the engine's.
         chunked_prefill: Split prompts over several steps. Default: the engine's.
@@ -1395,8 +1387,8 @@ def simulate(
         slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none.
         slo_itl_s: SLO: maximum mean inter-token latency of a request [s]. Default: none.
         slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
-        slo_percentile: Percentile that must meet the SLOs in a rate search. Default: the mean.
-            Needs a search for the largest rate.
+        slo_percentile: Percentile that must meet the SLOs in a rate search [percent]. Default: the
+            mean. Needs a search for the largest rate.
         replica_kinds: Heterogeneous replicas behind one router: a JSON list such as [{"system":
             "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}], or a file. Default:
             all replicas are identical.
@@ -1461,7 +1453,7 @@ def simulate(
             the engine's.
         kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
-            1. Needs measured_at other than engine and front end.
+            1. Needs measured_at other than engine and an engine whose front end takes time.
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones

@@ -73,7 +73,7 @@ def test_help_names_every_verb() -> None:
         (["estimte"], 'Did you mean "estimate"'),
         (["estimate", "--tp", "x"], "--tp: cannot convert 'x' to an integer"),
         (["estimate", "--tp", "1.5"], "--tp: cannot convert '1.5' to an integer"),
-        (["estimate", "--clock-ratio", "x"], "--clock-ratio: cannot convert 'x' to a number"),
+        (["estimate", "--clock-ratio", "x"], "--clock-ratio: expected a ratio such as 0.9, or"),
         (["estimate", "--tpp", "8"], "Did you mean --tp?"),
         (["estimate", "--batch-size", "8"], "perfatlas calls it --batch."),
         (["estimate", "--input-len", "8"], "perfatlas calls it --isl."),
@@ -314,7 +314,7 @@ def test_help_has_full_sentences_and_defaults() -> None:
     [
         (["goodput", "--mtti-s", "soon"], '--mtti-s: expected seconds, or a time such as "30 min"'),
         (["goodput", "--checkpoint-bytes-per-s", "1GB"], 'a bandwidth such as "50 GB/s"'),
-        (["goodput", "--mfu", "40 GB"], "expected a fraction, such as 0.9"),
+        (["goodput", "--mfu", "40 GB"], "expected a fraction such as 0.9"),
         (["fleet", "fit", "a.log", "--repair-s", "soon"], "--repair-s: expected seconds, or"),
     ],
 )

@@ -11,9 +11,11 @@ import platform
 import re
 import tomllib
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.vocabulary.metrics import HIGH, LOW, METRICS, find_metric
 from tests.golden.flatten import DIGEST
 from tests.golden.question import FOLDER
 
@@ -93,6 +95,7 @@ class KeyMap:
         added: New key (or prefix) -> why it is there.
         statistical: Question -> why it is compared by statistics.
         refused: Question that was answered -> why it is refused now (exit code 3).
+        new_metrics: Declared metrics that no recorded answer has: they may be answered now.
     """
 
     renamed: dict[str, str] = field(default_factory=dict)
@@ -100,13 +103,15 @@ class KeyMap:
     added: dict[str, str] = field(default_factory=dict)
     statistical: dict[str, str] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
+    new_metrics: frozenset[str] = frozenset()
 
 
-def read_key_map(path: Path = KEY_MAP) -> KeyMap:
-    """Return the reviewed map of keys.
+def read_key_map(path: Path = KEY_MAP, recorded: Mapping[str, Answer] | None = None) -> KeyMap:
+    """Return the reviewed map of keys, and the metrics that were declared since.
 
     Args:
         path: TOML.
+        recorded: The recorded answers by question.
 
     Raises:
         ValueError: A table is unknown.
@@ -115,7 +120,7 @@ def read_key_map(path: Path = KEY_MAP) -> KeyMap:
     unknown = set(tables) - set(KeyMap.__dataclass_fields__)
     if unknown:
         raise ValueError(f"{path}: unknown tables {sorted(unknown)}")
-    return KeyMap(**tables)
+    return KeyMap(**tables, new_metrics=metrics_since(recorded or {}) if recorded else frozenset())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,8 +176,42 @@ def differences(
         if not same:
             yield Difference(question=question, key=key, expected=value, found=other)
     for key, value in found.items():
-        if key not in wanted and not by_statistics and _rule(key, keys.added) is None:
+        if key not in wanted and not by_statistics and not _may_be_added(key, keys):
             yield Difference(question=question, key=key, expected=NOTHING, found=value)
+
+
+def _may_be_added(key: str, keys: KeyMap) -> bool:
+    return _rule(key, keys.added) is not None or not keys.new_metrics.isdisjoint(_metrics_of(key))
+
+
+def metrics_since(answers: Mapping[str, Answer]) -> frozenset[str]:
+    """Return the declared metrics that no recorded answer has.
+
+    Args:
+        answers: The recorded answers by question.
+    """
+    told = {PLACE.sub("", key.rpartition("/")[2]) for one in answers.values() for key in one}
+    return frozenset(METRICS) - {name for key in told for name in _metrics_of(key)}
+
+
+@cache
+def _columns() -> dict[str, str]:
+    """Return metric names by the names of their columns in a table."""
+    ends = ("", LOW, HIGH, *(f"_{name}" for one in METRICS.values() for name in one.statistics))
+    return {
+        f"{name.replace('.', '_')}{end}": name for name in METRICS for end in dict.fromkeys(ends)
+    }
+
+
+def _metrics_of(key: str) -> Iterator[str]:
+    """Yield the metrics that a key of results, or a column of a written table, tells of."""
+    where, *parts = PLACE.sub("", key.rpartition("/")[2]).split(".")
+    if where == "results":
+        for holder, part in zip(("", *parts), parts, strict=False):
+            if metric := find_metric(part, holder):
+                yield metric.name
+    elif where.startswith("file:"):
+        yield from (_columns()[part] for part in parts if part in _columns())
 
 
 def _near(key: str, expected: object, found: object) -> bool:

@@ -55,7 +55,8 @@ def main(words: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"{len(chosen) - len(left)} left out: aiconfigurator-core is missing\n")
         chosen = left
     most = sys.maxsize if asked.all_keys else MOST_SHOWN
-    golden, keys = read_answers(), read_key_map()
+    golden = read_answers()
+    keys = read_key_map(recorded=golden.answers)
     exact = golden.environment == environment()
     rule = "equal to the last digit" if exact else "relative 1e-9: the machine or packages differ"
     sys.stdout.write(f"{len(chosen)} questions, recorded by {golden.commit}; {rule}\n")

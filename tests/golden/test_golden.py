@@ -13,6 +13,7 @@ from tests.golden.answers import (
     KeyMap,
     differences,
     environment,
+    metrics_since,
     read_answers,
     read_key_map,
     write_answers,
@@ -47,6 +48,7 @@ VERBS: Final = {
     *(f"catalog {kind}" for kind in ("engines", "rates", "durations")),
 }
 NO_CHANGE: Final = KeyMap()
+KEYS: Final = read_key_map(recorded=GOLDEN.answers)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +62,7 @@ def test_an_answer_is_what_it_was(answerer: Answerer, number: int) -> None:
     question: Question = QUESTIONS[number]
     if question.silicon and not has_silicon():
         pytest.skip("needs aiconfigurator-core")
-    golden, keys = GOLDEN, read_key_map()
+    golden, keys = GOLDEN, KEYS
     exact = golden.environment == environment()
     expected, found = golden.answers[question.name], answerer.ask(number)
     told = [*map(str, differences(question.name, expected, found, keys=keys, exact=exact))]
@@ -107,6 +109,21 @@ def test_keys_are_renamed_dropped_and_added_as_reviewed() -> None:
     found["1/operators[3].duration_s"] = 2.5
     (one,) = differences("q", expected, found, keys=keys, exact=True)
     assert one.key == "1/operators[3].duration_s"
+
+
+def test_metrics_declared_since_may_be_answered_and_others_may_not() -> None:
+    keys = KeyMap(new_metrics=metrics_since({"q": {"1/results.ttft_s.mean": 1.0, "file:o.csv": 2}}))
+    assert "ttft_s" not in keys.new_metrics
+    found: dict[str, Scalar] = {
+        "exit": 0,
+        "1/results.peak_share": 0.5,
+        "file:o.csv[3].tpot_s_p99": 1,
+    }
+    assert not [*differences("q", {"exit": 0}, found, keys=keys, exact=True)]
+    (one,) = differences("q", {"exit": 0}, {"exit": 0, "results.ttft_s": 1}, keys=keys, exact=True)
+    assert one.key == "results.ttft_s"
+    (one,) = differences("q", {"exit": 0}, {"exit": 0, "scenario.tp": 1}, keys=keys, exact=True)
+    assert one.key == "scenario.tp"
 
 
 def test_questions_named_for_it_are_compared_by_statistics() -> None:

@@ -12,6 +12,8 @@ from perfatlas.answer.unused_changes import predicted
 from perfatlas.hardware import FIELDS, changed_fields, resolve_system
 from perfatlas.hardware.spec import catalog_spec
 from perfatlas.quantities import PerfatlasError
+from perfatlas.verbs.collective import collective_columns
+from perfatlas.verbs.kernel import kernel_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -214,3 +216,34 @@ def test_simulations_report_overrides_and_use_the_host_link() -> None:
     assert any("it applies to KV cache offloading" in text for text in told)
     told = perfatlas.simulate(**asked, host_cache_bytes="10 GB").answer.warnings
     assert not any("no effect" in text for text in told)
+
+
+def test_rows_of_kernels_and_collectives_are_told_each_their_own() -> None:
+    systems = [
+        "h200_sxm{device.tdp=500W}",
+        "h200_sxm",
+        "h200_sxm{device.memory.bandwidth=6TB/s, device.idle=70W}",
+        "no_such_system",
+    ]
+    products: dict[str, list[Any]] = {
+        "system": systems,
+        "m": [8] * 4,
+        "n": [8192] * 4,
+        "k": [8192] * 4,
+    }
+    told = kernel_columns("gemm", products)["warnings"]
+    assert told[0] == "device.tdp has no effect on this answer: no prediction uses it"
+    assert not told[1]
+    assert told[2] == "device.idle has no effect on this answer: no prediction uses it"
+    sums: dict[str, list[Any]] = {
+        "system": systems,
+        "op": ["all_reduce"] * 4,
+        "bytes": [2**26] * 4,
+        "gpus": [8] * 4,
+    }
+    told = collective_columns(sums)["warnings"]
+    assert told[0] == "device.tdp has no effect on this answer: no prediction uses it"
+    assert not told[1]
+    assert "device.memory.bandwidth has no effect" in told[2]
+    single = perfatlas.collective(system=systems[2], op="all_reduce", bytes=2**26, gpus=8)
+    assert set(told[2].split("; ")) == set(single.warnings)

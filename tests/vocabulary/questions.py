@@ -21,6 +21,7 @@ from perfatlas.verbs.goodput import (
 from perfatlas.verbs.kernel import kernel_attention, kernel_gemm, kernel_moe
 from perfatlas.verbs.schedule import fleet_schedule
 from perfatlas.verbs.simulate import max_request_rate, simulate
+from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -55,8 +56,7 @@ MODEL: Final[dict[str, Any]] = {
 SERVED: Final[dict[str, Any]] = {**MODEL, "isl": 256, "osl": 8, "num_requests": 40}
 RATE: Final[dict[str, Any]] = {**SERVED, "request_rate": 20}
 OPERATORS: Final = {
-    "gemm": Question(kernel_gemm, {"system": "h200_sxm", "m": 64, "n": 512, "k": 512,
-                                "format": "fp8_dynamic"}),
+    "gemm": Question(kernel_gemm, {"system": "h200_sxm", "m": 64, "n": 512, "k": 512}),
     "attention": Question(kernel_attention, {
         "system": "h200_sxm", "phase": "decode", "batch": 4, "q_len": 1, "kv_len": 512,
         "num_heads": 32, "num_kv_heads": 8, "head_dim": 128}),
@@ -173,7 +173,27 @@ def _fields_of(words: list[str]) -> Iterator[tuple[str, str]]:
         yield flag.removeprefix("--").replace("-", "_"), value
 
 
-_LISTED: Final = {**OPERATORS, **ESTIMATES, **SIMULATIONS, **GOODPUT}
+SHORTEST: Final = {
+    "kernel gemm": OPERATORS["gemm"],
+    "kernel attention": OPERATORS["attention"],
+    "kernel moe": OPERATORS["moe"],
+    "collective": OPERATORS["collective"],
+    "estimate": ESTIMATES["static"],
+    "simulate": SIMULATIONS["one pool"],
+    "goodput": GOODPUT["goodput"],
+    "goodput spares": GOODPUT["spares"],
+    "goodput domains": GOODPUT["domains"],
+    "goodput stragglers": GOODPUT["stragglers"],
+    "fleet schedule": Question(fleet_schedule, DRAWN),
+}
+# what the rows of metrics say they need beside the shortest question of their verb
+OF_ROWS: Final = {
+    f"for {metric.name}": Question(first.face, {**first.fields, **metric.asked_with})
+    for metric in METRICS.values()
+    if metric.asked_with
+    for first in (SHORTEST[metric.verbs[0]],)
+}
+_LISTED: Final = {**OPERATORS, **ESTIMATES, **SIMULATIONS, **GOODPUT, **OF_ROWS}
 OF_FILES: Final = Question(fleet_schedule, {})
 ASKED: Final = {**_LISTED, **dict(_declared([*_LISTED.values(), OF_FILES]))}
 INTERRUPTED: Final = Question(_interrupted, {**SERVED, "num_requests": 200, "slo_ttft_s": 0.1})

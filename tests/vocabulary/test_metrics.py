@@ -12,6 +12,7 @@ from perfatlas.vocabulary.metrics import (
     METRICS,
     STATISTICS,
     Metric,
+    ending_of_unit,
     find_metric,
     gpu_hours,
     metrics_of,
@@ -20,31 +21,39 @@ from perfatlas.vocabulary.metrics import (
     share,
     statistics,
     stem_of,
-    unit_of_name,
     utilization,
 )
 
 MOST_LETTERS = 18  # of a short label: with a value and an interval it fits into 46 columns
-SCALED = {"s", "B", "B/s", "FLOP", "FLOP/s", "W", "J"}
-SHOWN = {
-    "number": {"", "1", "tokens", "tokens/s", "requests/s", "GPU-hours", "1/d"}
-    | {"tokens/s/GPU", "tokens/s/user"},
-    "scaled": SCALED,
-    "duration": {"s"},
-    "share": {"1"},
-    "money": {"USD", "USD/GPU-hour"},
-}
+SCALED = ("s", "B", "B/s", "FLOP", "FLOP/s", "W", "J")  # SI prefixes are written before these
+UNIT_OF_SHOWN = {"duration": ("s",), "share": ("1",), "scaled": SCALED}
+ENDINGS = {end: one.unit for one in METRICS.values() if (end := ending_of_unit(one.unit))}
 CASES = pytest.mark.parametrize("metric", declared_metrics().values(), ids=lambda one: one.name)
 
 
 @CASES
 def test_unit_and_name_agree(metric: Metric) -> None:
-    said = unit_of_name(metric.name)
     if metric.holds in ("text", "texts", "rows", "flag"):
         assert metric.unit == ""
-    elif said or metric.unit not in ("", "1"):
-        assert metric.unit == said
-    assert metric.unit in SHOWN[metric.shown]
+    assert f"_{metric.name.replace('.', '_')}".endswith(
+        f"_{ending_of_unit(metric.unit)}".rstrip("_")
+    )
+    if metric.shown in UNIT_OF_SHOWN:
+        assert metric.unit in UNIT_OF_SHOWN[metric.shown]
+    elif metric.shown == "money":
+        assert metric.unit.startswith("USD")
+    else:
+        assert metric.unit not in SCALED
+
+
+def test_a_name_that_ends_as_a_unit_does_has_that_unit() -> None:
+    wrong = []
+    for metric in METRICS.values():
+        found = [end for end in ENDINGS if f"_{metric.name}".endswith(f"_{end}")]
+        if found and metric.holds in ("number", "numbers"):
+            longest = max(found, key=len)
+            wrong += [metric.name] if metric.unit != ENDINGS[longest] else []
+    assert wrong == []
 
 
 @CASES

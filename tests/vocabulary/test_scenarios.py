@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.vocabulary.questions import ASKED, ESTIMATES, SIMULATIONS, Question, answered, with_files
+from perfatlas.declarations import verb_fields
+from perfatlas.scenario.fields import resolved_name
+from tests.vocabulary.questions import (
+    ASKED,
+    ESTIMATES,
+    MODEL,
+    SIMULATIONS,
+    Question,
+    answered,
+    with_files,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,3 +72,49 @@ def test_a_rate_search_states_the_requested_number_of_requests() -> None:
     answer = answered("largest rate")
     assert answer.scenario["num_requests"] == 200
     assert any("800 were drawn" in text for text in answer.warnings)
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_scenario_holds_numbers_and_full_names(name: str) -> None:
+    scenario = answered(name).scenario
+    verb = answered(name).command.removesuffix(" --find-rate")
+    rows = verb_fields(verb)
+    for field, value in scenario.items():
+        if field in rows and rows[field].number is not None:
+            assert isinstance(value, int | float), f"{field} = {value!r}"
+        if field in rows and rows[field].catalog in ("systems", "engines", "models"):
+            assert value == resolved_name(rows[field].catalog, value), field
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "told"),
+    [
+        ("gemm", {"system": "H200", "format": "FP8", "kernel_family": "VLLM", "m": "4k"},
+         {"system": "h200_sxm", "format": "fp8_static", "m": 4000, "tier": "auto",
+          "clock_ratio": 1.0, "kernel_family": "vllm@0.24"}),
+        ("attention", {"phase": "PREFILL", "system": "h200{device.tdp=500W}"},
+         {"phase": "prefill", "q_len": 1, "num_kv_heads": 8, "kv_format": "bf16",
+          "system": "h200_sxm{device.tdp=500W}"}),
+        ("moe", {}, {"ep": 1, "moe_tp": 1, "distribution": "uniform", "tier": "auto"}),
+        ("collective", {"bytes": "64K", "kernel_family": "NCCL"},
+         {"bytes": 65536.0, "kernel_family": "nccl", "format": "bf16"}),
+        ("goodput", {"mtti_s": "3h"},
+         {"mtti_s": 10800.0, "method": "exact", "detection_s": 0.0, "duration_s": 2592000.0}),
+        ("goodput, simulated", {}, {"method": "simulate", "seed": 0, "gpus_per_node": 8}),
+        ("spares", {"repair_s": "1 d", "target": "99%"}, {"repair_s": 86400.0, "target": 0.99}),
+        ("domains", {"unavailability": "0.1%"}, {"unavailability": 0.001}),
+        ("stragglers", {"step_time_s": "4 s"}, {"step_time_s": 4.0, "synchronisations": 1}),
+        ("static", {"system": "H200", "model": "llama-3.1-8b-instruct", "engine": "VLLM"},
+         {"system": "h200_sxm", "model": MODEL["model"], "engine": "vllm@0.24"}),
+        ("one pool", {"request_rate": "1200/min", "isl": "1k", "system": "H200"},
+         {"request_rate": 20.0, "isl": 1000, "system": "h200_sxm"}),
+    ],
+)  # fmt: skip
+def test_a_scenario_tells_what_was_decided(
+    name: str, written: dict[str, Any], told: dict[str, Any]
+) -> None:
+    asked = ASKED[name]
+    scenario = asked.answer(**{**asked.fields, **written}).scenario
+    assert {field: scenario.get(field) for field in told} == told
+    again = asked.answer(**scenario)
+    assert again.scenario == scenario

@@ -34,4 +34,5 @@ from .unused_changes import (
     changes_without_effect as changes_without_effect,
     no_effect as no_effect,
     warn_unused_changes as warn_unused_changes,
+    with_unused_changes as with_unused_changes,
 )

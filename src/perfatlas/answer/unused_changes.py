@@ -10,11 +10,12 @@ from perfatlas.hardware import FIELDS, changed_fields, describe, resolve_system
 from perfatlas.quantities import PerfatlasError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from perfatlas.answer.envelope import Answer
 
     Question = Callable[..., Answer]
+    TableAnswers = Callable[[Mapping[str, Sequence[Any]]], dict[str, list[Any]]]
 SYSTEMS: Final = ("system", "prefill_system", "decode_system")
 _INTERVAL: Final = ("_low", "_high")
 
@@ -67,6 +68,39 @@ def changes_without_effect(
             if own == other:
                 said.append(no_effect(path, unchanged=_is_same(text, unchanged, path)))
     return list(dict.fromkeys(said))
+
+
+def with_unused_changes(
+    table: Mapping[str, Sequence[Any]], answer: TableAnswers
+) -> dict[str, list[Any]]:
+    """Return the answers of a table, warnings on changes of systems without effect among them.
+
+    The rows of one system are asked once more for each of its changes.
+
+    Args:
+        table: Columns of questions by name.
+        answer: From columns of questions to columns of answers, `warnings` and `error` among them.
+    """
+    found = answer(table)
+    rows_by_system: dict[str, list[int]] = {}
+    for row, text in enumerate(table.get("system", ())):
+        if isinstance(text, str) and not found["error"][row]:
+            rows_by_system.setdefault(text, []).append(row)
+    for text, rows in rows_by_system.items():
+        for path, unchanged in changed_fields(text).items():
+            some = {name: [cells[row] for row in rows] for name, cells in table.items()}
+            other = answer({**some, "system": [unchanged] * len(rows)})
+            said = no_effect(path, unchanged=_is_same(text, unchanged, path))
+            for place, row in enumerate(rows):
+                if not other["error"][place] and _row(found, row) == _row(other, place):
+                    found["warnings"][row] = "; ".join(filter(None, (found["warnings"][row], said)))
+    return found
+
+
+def _row(columns: Mapping[str, Sequence[Any]], row: int) -> dict[str, Any]:
+    """Return the predicted values of a row."""
+    cells = {name: column[row] for name, column in columns.items() if name != "warnings"}
+    return {name: cell for name, cell in predicted(cells).items() if cell is not None}
 
 
 def _is_same(system: str, other: str, path: str) -> bool:

@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words == ["--version"]:
         sys.stdout.write(f"{__version__}\n")
         return 0
-    words = _apply_global_flags(words)
+    words = _with_negative_values(_apply_global_flags(words))
     atexit.register(gc.freeze)  # skips the collection of all objects at exit
     try:
         code = _run(words)
@@ -73,6 +73,22 @@ def _apply_global_flags(words: list[str]) -> list[str]:
     if os.environ.get("NO_COLOR"):
         os.environ.pop("FORCE_COLOR", None)
     return [word for word in words if word not in ("--debug", "--no-color")]
+
+
+def _with_negative_values(words: list[str]) -> list[str]:
+    """Return the words, negative values joined to their flags: "-3h" is the value of --mtti-s.
+
+    Their own bounds refuse them then, as in Python.
+    """
+    joined: list[str] = []
+    for word in words:
+        flag = joined[-1] if joined else ""
+        negative = word[:1] == "-" and word[1:2].isdigit() and word[-1:].isalpha()
+        if negative and flag.startswith("--") and "=" not in flag and len(flag) > 2:
+            joined[-1] = f"{flag}={word}"
+        else:
+            joined.append(word)
+    return joined
 
 
 def _run(words: list[str]) -> int:

@@ -4,6 +4,7 @@ from .listing import (
     example_of as example_of,
     function_homes as function_homes,
     questions as questions,
+    text_fields as text_fields,
     verb_fields as verb_fields,
 )
 from .rows import (

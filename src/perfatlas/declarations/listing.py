@@ -133,3 +133,20 @@ def verb_fields(command: str) -> dict[str, Field]:
 
     package, _ = commands()[command]
     return fields_of(*_questions_of(package)[command])
+
+
+@cache
+def text_fields() -> frozenset[str]:
+    """Return the fields of all commands whose values are free text.
+
+    Example:
+        >>> from perfatlas.declarations import text_fields
+        >>> "silicon_version" in text_fields(), "tp" in text_fields(), "tier" in text_fields()
+        (True, False, False)
+    """
+    return frozenset(
+        name
+        for command in questions()
+        for name, field in verb_fields(command).items()
+        if field.type is str and not field.choices
+    )

@@ -7,6 +7,9 @@ from .catalog import (
 from .profile import (
     EngineProfile as EngineProfile,
 )
+from .profile_file import (
+    profile_fields as profile_fields,
+)
 from .step_error import (
     STEP_ERRORS as STEP_ERRORS,
     StepError as StepError,

@@ -1,14 +1,16 @@
-"""Engine profiles by name; the newest version by default."""
+"""Engine profiles by name, the newest version by default, or by the path of a file."""
 
 from __future__ import annotations
 
 import tomllib
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfatlas.engines.profile_file import profile_of
-from perfatlas.quantities import resolve_name
+from perfatlas.files import read_toml
+from perfatlas.quantities import InvalidSpecError, resolve_name
 
 if TYPE_CHECKING:
     from perfatlas.engines.profile import EngineProfile
@@ -32,12 +34,11 @@ def _version_key(profile_id: str) -> tuple[int, ...]:
     return tuple(int(part) if part.isdigit() else 0 for part in version.split("."))
 
 
-@cache
 def resolve_engine(text: str) -> EngineProfile:
-    """Return the profile for "vllm" (newest version) or "vllm@0.24".
+    """Return the profile for "vllm" (newest version), "vllm@0.24" or the path of a profile.
 
     Args:
-        text: Engine name or profile id, in any letter case.
+        text: Engine name or profile id, in any letter case, or the path of a TOML file.
 
     Raises:
         InvalidSpecError: There is no such engine or version, or its profile is incomplete.
@@ -47,11 +48,34 @@ def resolve_engine(text: str) -> EngineProfile:
         >>> resolve_engine("vllm").format_aliases["fp8"].value
         'fp8_dynamic'
     """
+    name = text.strip()
+    return _user_profile(name) if name.endswith(".toml") else _catalog_profile(name)
+
+
+def _user_profile(path: str) -> EngineProfile:
+    """Return the profile of a file, read again where it has changed."""
+    try:
+        state = Path(path).stat()
+    except OSError as problem:
+        raise InvalidSpecError(
+            f"engine file {path} cannot be read: {problem.strerror}"
+        ) from problem
+    return _read_profile(path, (state.st_mtime_ns, state.st_size))
+
+
+@lru_cache(maxsize=64)
+def _read_profile(path: str, stamp: tuple[int, int]) -> EngineProfile:
+    del stamp  # only part of the cache's key
+    return profile_of(path, read_toml(path))
+
+
+@cache
+def _catalog_profile(text: str) -> EngineProfile:
     dated = sorted(engine_ids(), key=_version_key)
     newest = {profile_id.split("@")[0]: profile_id for profile_id in dated}
     known = newest | {profile_id: profile_id for profile_id in dated}
     lists = "`perfatlas catalog engines` lists all"
-    return _load(known[resolve_name(text.strip(), known, what="engine", lists=lists)])
+    return _load(known[resolve_name(text, known, what="engine", lists=lists)])
 
 
 def all_reduce_groups(profile: EngineProfile) -> dict[str, tuple[int, ...]]:

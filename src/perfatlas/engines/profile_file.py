@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from perfatlas.engines.profile import (
@@ -32,76 +33,113 @@ from perfatlas.files import (
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 T = TypeVar("T")
 MEBIBYTE: Final = 2.0**20
 
 
-def _needed(reader: Reader[T], into: str = "") -> Field[T]:
-    return Field(reader, required=True, into=into)
+# What may read a field of a profile; nothing reads what only describes.
+OPERATORS: Final = ("operators",)
+COLLECTIVES: Final = ("collectives",)
+STEPS: Final = (*OPERATORS, *COLLECTIVES)
+HOST: Final = ("host time of steps",)
+MEMORY: Final = ("memory",)
+BATCHING: Final = ("continuous batching",)
+POOLS: Final = ("disaggregated serving",)
+REQUESTS: Final = (*BATCHING, *POOLS)
+INTERVALS: Final = ("intervals of times per output token",)
+
+
+@dataclass(frozen=True)
+class ProfileField(Field[T]):
+    """One field of a profile.
+
+    Args:
+        read_by: What may read it.
+    """
+
+    read_by: tuple[str, ...] = ()
+
+
+def _needed(reader: Reader[T], *read_by: str, into: str = "") -> ProfileField[T]:
+    return ProfileField(reader, required=True, into=into, read_by=read_by)
+
+
+def _perhaps(reader: Reader[T], *read_by: str, into: str = "") -> ProfileField[T]:
+    return ProfileField(reader, into=into, read_by=read_by)
 
 
 _REF: Final = _needed(
     Text(empty=False, longest=4000, expected="a documentation reference"), into="source"
 )
-_NAME: Final = _needed(Text(empty=False))
+_NAME: Final = Text(empty=False)
 _NAMES: Final = Array(of=Text(), expected="an array of names")
 _TIME: Final = Number(dimension="s", unit="s", least=0.0, example="126 us")
 _BYTES: Final = Number(dimension="bytes", unit="B", least=0.0, example="0.65 GiB")
-_COUNT: Final = _needed(Whole(least=1))
-_SHARE: Final = _needed(Number(least=0.0))
+_COUNT: Final = Whole(least=1)
+_SHARE: Final = Number(least=0.0)
 _WIDTHS: Final[Array[int]] = Array(of=Whole(least=1), expected="an array of whole numbers")
 
 _FORMAT: Final = Record(
-    fields={"value": _NAME, "architectures": Field(_NAMES), "ref": _REF},
+    fields={
+        "value": _needed(_NAME, *OPERATORS),
+        "architectures": _perhaps(_NAMES, *OPERATORS),
+        "ref": _REF,
+    },
     build=lambda *, architectures=(), **given: FormatAlias(architectures=architectures, **given),
 )
 _FUSION: Final = Record(
     fields={
-        "operators": _needed(_NAMES),
-        "formats": _needed(_NAMES),
-        "model_types": Field(_NAMES),
-        "into": _needed(Text(choices=("norm", "activation", "attention"))),
+        "operators": _needed(_NAMES, *OPERATORS),
+        "formats": _needed(_NAMES, *OPERATORS),
+        "model_types": _perhaps(_NAMES, *OPERATORS),
+        "into": _needed(Text(choices=("norm", "activation", "attention")), *OPERATORS),
         "ref": _REF,
     },
     build=lambda *, model_types=(), **given: Fusion(model_types=model_types, **given),
 )
 _OVERLAP: Final = Record(
-    fields={"prefix": _NAME, "beside": _NAME, "max_tokens": _SHARE, "ref": _REF}, build=Overlap
+    fields={
+        "prefix": _needed(_NAME, *OPERATORS),
+        "beside": _needed(_NAME, *OPERATORS),
+        "max_tokens": _needed(_SHARE, *OPERATORS),
+        "ref": _REF,
+    },
+    build=Overlap,
 )
 _HOST: Final = Record(
     fields={
-        "step": _needed(_TIME, into="step_s"),
-        "per_sequence": _needed(_TIME, into="per_sequence_s"),
-        "per_layer_prefill": _needed(_TIME, into="per_layer_prefill_s"),
-        "overlapped": _needed(Flag()),
+        "step": _needed(_TIME, *HOST, into="step_s"),
+        "per_sequence": _needed(_TIME, *HOST, into="per_sequence_s"),
+        "per_layer_prefill": _needed(_TIME, *HOST, into="per_layer_prefill_s"),
+        "overlapped": _needed(Flag(), *HOST),
         "ref": _REF,
     },
     build=HostTime,
 )
 _FRONT: Final = Record(
     fields={
-        "request": _needed(_TIME, into="request_s"),
-        "token": _needed(_TIME, into="token_s"),
-        "response": _needed(_TIME, into="response_s"),
-        "tokenizes": _needed(Flag()),
-        "per": _needed(Text(choices=("rank", "replica"))),
+        "request": _needed(_TIME, *REQUESTS, into="request_s"),
+        "token": _needed(_TIME, *REQUESTS, into="token_s"),
+        "response": _needed(_TIME, *REQUESTS, into="response_s"),
+        "tokenizes": _needed(Flag(), *REQUESTS),
+        "per": _needed(Text(choices=("rank", "replica")), *BATCHING),
         "ref": _REF,
     },
     build=lambda *, per, **given: FrontEnd(per_rank=per == "rank", **given),
 )
 _MEMORY: Final = Record(
     fields={
-        "rule": _needed(Text(choices=("total", "free", "static"))),
-        "gpu_memory_utilization": _needed(Number(least=0.0, most=1.0)),
-        "reserves_sampler": _needed(Flag()),
-        "sampler_copies": _SHARE,
-        "context": _needed(_BYTES, into="context_bytes"),
-        "communication": _needed(_BYTES, into="communication_bytes"),
-        "graphs": _needed(_BYTES, into="graph_bytes"),
-        "graphs_up_to": _SHARE,
-        "expert_multiples": Field(Named(of=Named(of=_WIDTHS))),
+        "rule": _needed(Text(choices=("total", "free", "static")), *MEMORY),
+        "gpu_memory_utilization": _needed(Number(least=0.0, most=1.0), *MEMORY),
+        "reserves_sampler": _needed(Flag(), *MEMORY),
+        "sampler_copies": _needed(_SHARE, *MEMORY),
+        "context": _needed(_BYTES, *MEMORY, into="context_bytes"),
+        "communication": _needed(_BYTES, *MEMORY, into="communication_bytes"),
+        "graphs": _needed(_BYTES, *MEMORY, into="graph_bytes"),
+        "graphs_up_to": _needed(_SHARE, *MEMORY),
+        "expert_multiples": _perhaps(Named(of=Named(of=_WIDTHS)), *MEMORY),
         "ref": _REF,
     },
     build=lambda *, expert_multiples=None, **given: EngineMemory(
@@ -113,13 +151,15 @@ _MEMORY: Final = Record(
 class _Documented(Generic[T]):
     """A value with its documentation reference and optional further fields."""
 
-    def __init__(self, reader: Reader[T], **more: Field[Any]) -> None:
-        self._record = Record[dict[str, Any]](
-            fields={"value": _needed(reader), "ref": _REF, **more}, build=dict
-        )
+    def __init__(self, reader: Reader[T], *read_by: str, **more: Field[Any]) -> None:
+        self.fields: dict[str, Field[Any]] = {
+            "value": _needed(reader, *read_by),
+            "ref": _REF,
+            **more,
+        }
 
     def read(self, value: object, where: str) -> dict[str, Any]:
-        return self._record.read(value, where)
+        return Record[dict[str, Any]](fields=self.fields, build=dict).read(value, where)
 
 
 def _scheduler(*, graph_sizes: Any, mixes: Any, rules: Any, **given: Any) -> SchedulerDefaults:  # noqa: ANN401 - as read
@@ -137,24 +177,28 @@ def _scheduler(*, graph_sizes: Any, mixes: Any, rules: Any, **given: Any) -> Sch
 
 _SCHEDULER: Final = Record(
     fields={
-        "block_size": _COUNT,
-        "max_num_seqs": _COUNT,
-        "max_num_seqs_large": _COUNT,
-        "max_num_batched_tokens": _COUNT,
-        "max_num_batched_tokens_large": _COUNT,
-        "large_memory": _needed(_BYTES, into="large_memory_bytes"),
-        "large_excludes": _needed(_NAMES),
-        "graph_sizes": _needed(Array(of=_WIDTHS, expected="an array of [first, last, step]")),
-        "mixes": _needed(_Documented(Flag())),
-        "rules": _needed(_Documented(Text(), chunked_prefill=_needed(Flag()))),
+        "block_size": _needed(_COUNT, *MEMORY),
+        "max_num_seqs": _needed(_COUNT, *MEMORY),
+        "max_num_seqs_large": _needed(_COUNT, *MEMORY),
+        "max_num_batched_tokens": _needed(_COUNT, *STEPS, *MEMORY),
+        "max_num_batched_tokens_large": _needed(_COUNT, *STEPS, *MEMORY),
+        "large_memory": _needed(_BYTES, *STEPS, *MEMORY, into="large_memory_bytes"),
+        "large_excludes": _needed(_NAMES, *STEPS, *MEMORY),
+        "graph_sizes": _needed(
+            Array(of=_WIDTHS, expected="an array of [first, last, step]"), *STEPS, *MEMORY
+        ),
+        "mixes": _needed(_Documented(Flag(), *BATCHING)),
+        "rules": _needed(
+            _Documented(Text(), *REQUESTS, chunked_prefill=_needed(Flag(), *REQUESTS))
+        ),
         "ref": _REF,
     },
     build=_scheduler,
 )
 _ALL_REDUCE: Final = Record[dict[str, Any]](
     fields={
-        "implementation": _needed(Text(choices=("custom", "library"))),
-        "group_sizes": Field(_Documented(_WIDTHS)),
+        "implementation": _needed(Text(choices=("custom", "library")), *COLLECTIVES),
+        "group_sizes": _perhaps(_Documented(_WIDTHS, *COLLECTIVES)),
         "ref": _REF,
     },
     build=dict,
@@ -164,34 +208,35 @@ _ALL_REDUCE: Final = Record[dict[str, Any]](
 class _NormFusion:
     """Limits [MiB] by architecture and group size, and their conditions."""
 
-    _FIELDS: Final[dict[str, Field[Any]]] = {
-        "formats": Field(_NAMES),
-        "model_types": Field(_NAMES),
+    fields: Final[dict[str, Field[Any]]] = {
+        "formats": _perhaps(_NAMES, *OPERATORS),
+        "model_types": _perhaps(_NAMES, *OPERATORS),
         "ref": _REF,
+        "<architecture>": _perhaps(Named(of=Number(least=0.0, unit="MiB")), *OPERATORS),
     }
-    _LIMITS: Final = Named(of=Named(of=Number(least=0.0)))
 
     def read(self, value: object, where: str) -> dict[str, Any]:
         table = sub_table(value, where)
-        own = {key: table[key] for key in table if key in self._FIELDS}
-        limits = {key: table[key] for key in table if key not in self._FIELDS}
-        given = read_fields(own, self._FIELDS, where)
-        return {**given, "limits": self._LIMITS.read(limits, where)}
+        *named, every = self.fields
+        own = {key: table[key] for key in table if key in named}
+        limits = {key: table[key] for key in table if key not in named}
+        given = read_fields(own, {key: self.fields[key] for key in named}, where)
+        return {**given, "limits": Named(of=self.fields[every].reader).read(limits, where)}
 
 
 _PROFILE: Final[dict[str, Field[Any]]] = {
-    "name": _NAME,
-    "version": _NAME,
-    "date": _NAME,
-    "kernel_family": _needed(Text()),
+    "name": _needed(_NAME, *INTERVALS),
+    "version": _needed(_NAME),
+    "date": _needed(_NAME),
+    "kernel_family": _needed(Text(), *STEPS),
     "formats": _needed(Named(of=_FORMAT), into="format_aliases"),
     "expert_exchange": _needed(
-        _Documented(Text(choices=("all_to_all", "all_gather_reduce_scatter")))
+        _Documented(Text(choices=("all_to_all", "all_gather_reduce_scatter")), *COLLECTIVES)
     ),
     "all_reduce": _needed(_ALL_REDUCE),
-    "all_reduce_norm_fusion": Field(_NormFusion()),
-    "fusion": Field(Array(of=_FUSION), into="fusions"),
-    "overlap": Field(Array(of=_OVERLAP), into="overlaps"),
+    "all_reduce_norm_fusion": _perhaps(_NormFusion()),
+    "fusion": _perhaps(Array(of=_FUSION), into="fusions"),
+    "overlap": _perhaps(Array(of=_OVERLAP), into="overlaps"),
     "host": _needed(_HOST),
     "front": _needed(_FRONT),
     "memory": _needed(_MEMORY),
@@ -199,13 +244,44 @@ _PROFILE: Final[dict[str, Field[Any]]] = {
     "disaggregation": _needed(
         Record(
             fields={
-                "first_from": _needed(Text(choices=("prefill", "arrival", "recomputed"))),
+                "first_from": _needed(Text(choices=("prefill", "arrival", "recomputed")), *POOLS),
                 "ref": _REF,
             },
             build=Disaggregation,
         )
     ),
 }
+
+
+def profile_fields() -> dict[str, ProfileField[Any]]:
+    """Return every field of an engine's file by its path; what only documents others is left out.
+
+    `[]` stands for each of several tables, a name in angle brackets for a key of any name.
+
+    Example:
+        >>> from perfatlas.engines import profile_fields
+        >>> profile_fields()["host.step"].read_by, profile_fields()["fusion[].into"].read_by
+        (('host time of steps',), ('operators',))
+    """
+    return dict(_leaves(_PROFILE, ""))
+
+
+def _leaves(
+    fields: Mapping[str, Field[Any]], place: str
+) -> Iterator[tuple[str, ProfileField[Any]]]:
+    for key, field in fields.items():
+        reader, path = field.reader, f"{place}{key}"
+        while True:
+            inner = getattr(reader, "of", None)
+            if isinstance(inner, Record):
+                path += "[]" if isinstance(reader, Array) else ".<name>"
+                reader = inner
+            else:
+                break
+        if within := getattr(reader, "fields", None):
+            yield from _leaves(within, f"{path}.")
+        elif isinstance(field, ProfileField) and field is not _REF:
+            yield path, field
 
 
 def profile_of(profile_id: str, table: Mapping[str, object]) -> EngineProfile:

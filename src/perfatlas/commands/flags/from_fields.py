@@ -119,6 +119,7 @@ def _hint(field: Field) -> Any:  # noqa: ANN401 - an annotated type
         options["completer"] = partial(catalog_names, field.catalog)
     if field.choices:
         kind = _LITERAL[field.choices]
+        options["converter"] = partial(_chosen, field)
     elif field.number is not None:
         options["converter"] = _reader(field.number, whole=field.type is int)
     elif field.is_file:
@@ -128,6 +129,14 @@ def _hint(field: Field) -> Any:  # noqa: ANN401 - an annotated type
     elif field.type not in (bool, str):
         kind = str
     return _ANNOTATED[kind | None, Parameter(**options)]
+
+
+def _chosen(field: Field, hint: object, tokens: Sequence[Token]) -> Any:  # noqa: ANN401 - a word
+    """Return the word of a flag in any letter case; others are refused as they are written."""
+    from cyclopts import convert
+
+    word = str(field.folded(tokens[0].value))
+    return convert(hint, [tokens[0].evolve(value=word)])
 
 
 def _default(field: Field) -> str:

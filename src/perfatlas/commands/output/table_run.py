@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from perfatlas.commands.flags import OutputFlags
+    from perfatlas.files import Table
 
     TableFace = Callable[[dict[str, list[Any]]], Mapping[str, list[Any]]]
 
@@ -85,7 +86,7 @@ def answer_table(
     kept = {name: cells for name, cells in table.columns.items() if name not in earlier}
     known = set(names)
     _refuse_misspelt(kept, known, str(output.table))
-    questions = {name: table.cells(name) for name in kept if name in known}
+    questions = {name: _as_asked(table, name, str(output.table)) for name in kept if name in known}
     for name, value in asked.items():
         cells = questions.get(name, [None] * table.rows)
         questions[name] = [value if cell in (None, "") else cell for cell in cells]
@@ -109,6 +110,21 @@ def answer_table(
         "elapsed_s": time.perf_counter() - started,
         "output": str(output.output),
     }
+
+
+def _as_asked(table: Table, name: str, path: str) -> list[Any]:
+    """Return the cells of a question; of a name they are text, however it is spelled in a CSV file.
+
+    A version such as 0.24 reads like a number there, and cells of numbers are in their plain
+    spelling, so that it comes back as it was written.
+    """
+    from perfatlas.declarations import text_fields
+    from perfatlas.files import unpacked_name
+
+    cells = table.cells(name)
+    if unpacked_name(path).suffix.lower() != ".csv" or name not in text_fields():
+        return cells
+    return [cell if cell is None else str(cell) for cell in cells]
 
 
 def _earlier_answer(columns: list[str], first: str) -> list[str]:

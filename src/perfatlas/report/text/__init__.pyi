@@ -55,6 +55,7 @@ from .rows import (
     print_rows as print_rows,
 )
 from .sourced import (
+    print_readers as print_readers,
     print_sourced as print_sourced,
     profile_values as profile_values,
     system_values as system_values,

@@ -35,7 +35,10 @@ def headline(answer: Mapping[str, Any]) -> str:
     scenario = {k: v for k, v in (answer.get("scenario") or {}).items() if v is not None}
     if "model" not in scenario:
         where = f" on {scenario.pop('system')}" if "system" in scenario else ""
-        asked = ", ".join(f"{name} {format_value(name, value)}" for name, value in scenario.items())
+        asked = ", ".join(
+            f"{name.replace('_', ' ')} {format_value(name, value)}"
+            for name, value in scenario.items()
+        )
         return f"{answer.get('command', '')}{where}: {asked}"
     results = answer.get("results") or {}
     gpus = results.get("gpus") or scenario.get("gpus")

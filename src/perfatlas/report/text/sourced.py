@@ -101,7 +101,22 @@ def profile_values(profile: Mapping[str, Any]) -> list[SourcedValue]:
         [SourcedValue(field='all_reduce.max_bytes', value='8 MiB', kind='', refs=('its manual',), \
 note='')]
     """
-    return list(_flat(profile, "", ()))
+    return list(_flat({k: v for k, v in profile.items() if k != "read_by"}, "", ()))
+
+
+def print_readers(console: Console, read_by: Mapping[str, Sequence[str]]) -> None:
+    """Write which fields of a profile each kind of prediction reads.
+
+    Args:
+        console: From `open_terminal`.
+        read_by: What reads each field, by its path.
+    """
+    readers = dict.fromkeys(reader for readers in read_by.values() for reader in readers)
+    lines = [
+        (reader, ", ".join(path for path, own in read_by.items() if reader in own))
+        for reader in readers
+    ]
+    _print_list(console, "which predictions read which fields", lines)
 
 
 def _flat(facts: Mapping[str, Any], path: str, refs: tuple[str, ...]) -> Iterator[SourcedValue]:

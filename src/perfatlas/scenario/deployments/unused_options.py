@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 from perfatlas.engines import resolve_engine
 from perfatlas.models import resolve_model
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import ReplicaKind, Scenario, kind_scenarios, refuse_unused
-from perfatlas.scenario.resolution import SHARED
+from perfatlas.scenario.resolution import ROUTED, SHARED, is_overridden, overridden_sentence
 from perfatlas.vocabulary.fields import SIMULATED, Missing, fields_of, value_text
 
 if TYPE_CHECKING:
@@ -71,18 +72,22 @@ def _facts(
             return Missing("the requests of a file do not depend on the seed", "")
         return Missing("arrivals and lengths are fixed, so that all seeds give equal results", "")
 
-    def front_end() -> Missing | None:
-        fronts = [resolve_engine(one.engine).front for one in _kinds(traffic, scenario)]
-        if any(front.tokenizes or front.token_s for front in fronts):
-            return None
-        return Missing(f"the front end of engine {value_text(scenario.engine)} takes no time", "")
-
     return {
         "experts": experts,
         "rate search": rate_search,
         "random draws": random_draws,
-        "front end": front_end,
+        "front end": partial(_front_end, traffic, scenario),
     }
+
+
+def _front_end(traffic: Traffic, scenario: Scenario) -> Missing | None:
+    """Return that no front end is in the answer."""
+    if scenario.mode == "disaggregated":
+        return Missing(ROUTED, "")
+    fronts = [resolve_engine(one.engine).front for one in _kinds(traffic, scenario)]
+    if any(front.tokenizes or front.token_s for front in fronts):
+        return None
+    return Missing(f"the front end of engine {value_text(scenario.engine)} takes no time", "")
 
 
 def _kinds(traffic: Traffic, scenario: Scenario) -> list[Scenario]:
@@ -165,12 +170,8 @@ def _refuse_overridden(traffic: Traffic, scenario: Scenario) -> None:
 
 def _refuse_where_all_differ(scenario: Scenario, name: str, own: list[object], whose: str) -> None:
     shared = getattr(scenario, name)
-    if shared is None or any(value is None or value == shared for value in own):
-        return
-    raise InvalidSpecError(
-        f"{name} = {shared} has no effect here: all {whose} override it"
-        f" ({', '.join(map(str, own))}); leave {name} out"
-    )
+    if is_overridden(shared, own):
+        raise InvalidSpecError(overridden_sentence(name, shared, own, whose))
 
 
 def no_effect_remarks(
@@ -203,6 +204,13 @@ def no_effect_remarks(
     )
     if "routing" in traffic.model_fields_set and number == 1:
         said.append(f"routing = {traffic.routing} has no effect here: there is one replica")
+    sized = {"kv_blocks", "gpu_memory_utilization"} <= scenario.model_fields_set
+    if sized and scenario.mode != "disaggregated":
+        share = scenario.gpu_memory_utilization
+        said.append(
+            f"gpu_memory_utilization = {share:g} has no effect here: kv_blocks ="
+            f" {scenario.kv_blocks:,} sets the size of the KV cache"
+        )
     if "seed" in traffic.model_fields_set and not draws(traffic, scenario):
         said.append(f"seed = {traffic.seed} has no effect here: nothing is random")
     return said

@@ -7,6 +7,12 @@ from .cache_tiers import (
     tier_results as tier_results,
     tier_sizes as tier_sizes,
 )
+from .complete import (
+    complete_scenario as complete_scenario,
+    plain_values as plain_values,
+    resolved_name as resolved_name,
+    resolved_names as resolved_names,
+)
 from .input_fields import (
     InputFields as InputFields,
 )

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
-from perfatlas.vocabulary.fields import canonical_name
+from perfatlas.vocabulary.fields import canonical_name, fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pydantic_core import ErrorDetails
+
+    from perfatlas.vocabulary.fields import Field
 
 _BOUNDS: Final = {
     "gt": ("greater", "must be greater than {}"),
@@ -56,10 +59,20 @@ class InputFields(BaseModel):
             for name, value in fields.items()
             if value is not None and not (isinstance(value, str) and not value.strip())
         }
+        given |= {
+            name: field.folded(given[name])
+            for name, field in _with_choices(cls).items()
+            if name in given
+        }
         try:
             return cls.model_validate(given)
         except ValidationError as error:
             raise InvalidSpecError(sentences(error, (*cls.model_fields, *others))) from None
+
+
+@cache
+def _with_choices(schema: type[InputFields]) -> dict[str, Field]:
+    return {name: field for name, field in fields_of(schema).items() if field.choices}
 
 
 def sentences(error: ValidationError, names: Sequence[str]) -> str:

@@ -35,3 +35,8 @@ from .tables import (
     Resolution as Resolution,
     resolve as resolve,
 )
+from .unused_fields import (
+    ROUTED as ROUTED,
+    is_overridden as is_overridden,
+    overridden_sentence as overridden_sentence,
+)

@@ -18,6 +18,7 @@ from pydantic_core import PydanticUndefined
 
 from perfatlas.quantities import InvalidSpecError, shown
 from perfatlas.scenario.fields import FIELD_NAMES, Scenario
+from perfatlas.vocabulary.fields import ESTIMATED, canonical_name, fields_of
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, IntArray
@@ -188,13 +189,15 @@ def read_columns(table: Table) -> tuple[ScenarioColumns, BoolArray]:
     Every distinct value is parsed once. Invalid values are replaced by the default.
 
     Args:
-        table: Columns by name; unknown names are ignored. None, NaN and empty text count as
-            unset.
+        table: Columns by name; unknown names are ignored, names of other tools are refused. None,
+            NaN and empty text count as unset.
 
     Raises:
-        InvalidSpecError: A column is not a list, or lengths differ.
+        InvalidSpecError: A column is not a list, lengths differ, or a column has another tool's
+            name for a field that the table lacks.
     """
     size = _rows(table)
+    _refuse_other_names(table)
     raw = {name: _distinct(list(table[name])) for name in table if name in FIELD_NAMES}
     if {"mode", "prefill_system", "decode_system"} <= raw.keys():
         raw["system"] = _system_of_pools(raw)
@@ -206,6 +209,14 @@ def read_columns(table: Table) -> tuple[ScenarioColumns, BoolArray]:
     columns = ScenarioColumns(size, fields)
     broken_N |= ~columns.is_set("model") | ~columns.is_set("system")
     return columns, broken_N
+
+
+def _refuse_other_names(table: Table) -> None:
+    """Refuse columns that other tools call otherwise, which would not be read."""
+    missing = [name for name in FIELD_NAMES if name not in table]
+    for name in table:
+        if name not in FIELD_NAMES and (ours := canonical_name(str(name), missing)):
+            raise InvalidSpecError(f"column {name!r} would be ignored; perfatlas calls it {ours!r}")
 
 
 def _rows(table: Table) -> int:
@@ -263,7 +274,9 @@ def _system_of_pools(raw: Mapping[str, FieldColumn]) -> FieldColumn:
 
 def _typed(name: str, raw: FieldColumn) -> tuple[FieldColumn, BoolArray]:
     """Return a column of typed values, and which rows are invalid (N,)."""
+    field = fields_of(*ESTIMATED).get(name)
     default, cells = _default(name), list(raw.values[1:])
+    cells = cells if field is None else [field.folded(cell) for cell in cells]
     adapter = _adapter(name)
     try:
         values, good = adapter.validate_python(cells), [True] * len(cells)

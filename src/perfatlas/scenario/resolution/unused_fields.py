@@ -15,15 +15,17 @@ from perfatlas.models import resolve_model
 from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.fields import FIELD_NAMES, no_effect_sentence
 from perfatlas.scenario.resolution.groups import distinct_rows
+from perfatlas.scenario.resolution.pools import ROLES, SHARED
 from perfatlas.vocabulary.fields import ESTIMATED, Missing, fields_of, value_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from perfatlas.scenario.fields import Scenario
     from perfatlas.scenario.resolution.field_columns import BoolArray, ScenarioColumns
     from perfatlas.vocabulary.fields import Field
 
+ROUTED: Final = "with two pools, a router sends each token immediately"
 FACTS: Final = {"experts": ("model",), "front end": ("mode", "engine")}  # fields they derive from
 
 
@@ -52,6 +54,56 @@ def unused_rules(
             values = columns.at(int(rows[members[0]]), read)
             unused_N[rows[members]] = _missing(field, values) is not None
         yield unused_N, partial(_sentence, field)
+
+    yield from _overridden_rules(columns)
+
+
+def _overridden_rules(
+    columns: ScenarioColumns,
+) -> Iterator[tuple[BoolArray, Callable[[Scenario], str]]]:
+    """Yield where both pools have another value of a field than the scenario (N,)."""
+    two_pools_N = columns.equals("mode", "disaggregated")
+    for name in SHARED:
+        own = [field for role in ROLES if (field := f"{role}_{name}") in FIELD_NAMES]
+        rows = np.flatnonzero(two_pools_N & columns.is_set(name))
+        if not rows.size:
+            continue
+        unused_N = np.zeros(columns.size, np.bool_)
+        read = [name, *own]
+        for members in distinct_rows([columns[one].value_codes[rows] for one in read]).members():
+            shared, *others = columns.at(int(rows[members[0]]), read).values()
+            unused_N[rows[members]] = is_overridden(shared, others)
+        yield unused_N, partial(_overridden_sentence, name, own)
+
+
+def is_overridden(shared: object, own: Sequence[object]) -> bool:
+    """Return whether every pool, or kind of replica, has another value than all share.
+
+    Args:
+        shared: What the scenario says.
+        own: What each pool or kind says, None for nothing.
+    """
+    return shared is not None and all(one not in (None, shared) for one in own)
+
+
+def overridden_sentence(name: str, shared: object, own: Sequence[object], whose: str) -> str:
+    """Return that a field has no effect, as every pool or kind of replica has its own value.
+
+    Args:
+        name: The field.
+        shared: Its value.
+        own: Those that hold.
+        whose: "pools" or "kinds".
+    """
+    return (
+        f"{name} = {value_text(shared)} has no effect here: all {whose} override it"
+        f" ({', '.join(map(value_text, own))}); leave {name} out"
+    )
+
+
+def _overridden_sentence(name: str, own: Sequence[str], scenario: Scenario) -> str:
+    values = [getattr(scenario, field) for field in own]
+    return overridden_sentence(name, getattr(scenario, name), values, "pools")
 
 
 def _read_by(field: Field) -> list[str]:
@@ -85,6 +137,8 @@ def _front_end(values: Mapping[str, Any]) -> Missing | None:
     """Return that the answer includes no front end."""
     if values["mode"] == "static":
         return Missing("mode = static excludes the front end", "set mode = aggregated")
+    if values["mode"] == "disaggregated":
+        return Missing(ROUTED, "")
     try:
         front = resolve_engine(values["engine"]).front
     except PerfatlasError:

@@ -21,6 +21,7 @@ from perfatlas.serving.closed_form.latencies import (
     pipelined_s,
     static_latencies,
 )
+from perfatlas.serving.closed_form.utilization import Utilization, utilization_of
 from perfatlas.step import (
     ALONE,
     PrefillChunks,
@@ -59,6 +60,7 @@ class Evaluation:
         decode: Cost of one decode step.
         chunks: Prefill chunks of the batch (static) or of one request (aggregated).
         served: Sequences of a replica that run at a time (C,).
+        utilization: MFU and MBU of the full chunk and the decode step.
     """
 
     latencies: Latencies
@@ -70,6 +72,7 @@ class Evaluation:
     decode: StepCost
     chunks: PrefillChunks
     served: FloatArray
+    utilization: Utilization
 
     def take(self, rows: list[int]) -> Evaluation:
         """Return the latencies and memory of some candidates, in that order."""
@@ -81,6 +84,7 @@ class Evaluation:
             high=Latencies(*(v[index] for v in self.high)),
             memory=MemoryColumns(**take_columns(self.memory, index)),
             served=self.served[index],
+            utilization=Utilization(*(v[index] for v in self.utilization)),
         )
 
 
@@ -134,7 +138,15 @@ def evaluate(question: Candidates) -> Evaluation:
         decode=decode,
         chunks=chunks,
         served=served,
+        utilization=utilization_of(question, prefill, decode, _occupied(question, batch)),
     )
+
+
+def _occupied(question: Candidates, batch_C: FloatArray) -> FloatArray:
+    """Return the tokens of a decode step over those of the graph that runs it (C,)."""
+    tokens_C = batch_C * (1.0 + question.drafts)
+    share_C: FloatArray = tokens_C / padded_batch(tokens_C, question.profile.scheduler.graph_sizes)
+    return share_C
 
 
 def _predicted(

@@ -229,4 +229,10 @@ class PoolRates:
         columns = interval_columns(latencies, gpus, self.decode[0].load.osl)
         alone = (self.decode[0].load.osl <= 1.0) & (self.first_from == "prefill")
         travels_s = np.where(alone, np.nan, self.transfer_s())  # nothing goes
-        return columns | {"gpus": gpus, "kv_transfer_s": travels_s}
+        steps = self.prefill[1].utilization._asdict()
+        steps |= {
+            name: share_C
+            for name, share_C in self.decode[1].utilization._asdict().items()
+            if name.startswith("decode")
+        }
+        return columns | steps | {"gpus": gpus, "kv_transfer_s": travels_s}

@@ -58,6 +58,7 @@ def result_columns(question: Candidates, evaluation: Evaluation) -> dict[str, Fl
     gpus = question.plan.gpus_per_replica / question.load.occupancy
     latencies = (evaluation.latencies, evaluation.low, evaluation.high)
     columns = interval_columns(latencies, gpus, question.load.osl)
+    columns |= evaluation.utilization._asdict()
     columns["gpus"] = question.plan.ranks
     columns["prefill_steps"] = evaluation.chunks.count + evaluation.chunks.last_count
     return columns

@@ -188,7 +188,9 @@ def _decode(parts: StepParts, most: int, head_NT: FloatArray) -> tuple[Ticks, Ti
 def _mixed(parts: StepParts, most: int) -> Ticks:
     """Return the linear part of steps with prompts, by tokens (N, T) [ticks]."""
     sizes_X = _token_sizes(most)
-    mixed_NX = parts.mixed(sizes_X.astype(np.float64))
+    # fewer tokens than context-parallel ranks leave whole tokens on some, and none on others
+    ranks = float(np.max(parts.context.plan.cp))
+    mixed_NX = parts.mixed(np.maximum(sizes_X.astype(np.float64), ranks))
     none_N1 = np.zeros((mixed_NX.shape[0], 1))
     mixed_NT = _between(np.arange(most + 1), np.append(0, sizes_X), np.hstack((none_N1, mixed_NX)))
     return quantity_ticks(mixed_NT, parts.quantities)

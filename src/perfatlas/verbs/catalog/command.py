@@ -66,6 +66,7 @@ def _print_entry(kind: Kind, facts: Mapping[str, Any]) -> None:
     from perfatlas.report.text import (
         open_terminal,
         print_facts,
+        print_readers,
         print_rows,
         print_sourced,
         profile_values,
@@ -78,6 +79,7 @@ def _print_entry(kind: Kind, facts: Mapping[str, Any]) -> None:
         print_sourced(console, system_values(facts))
     elif kind == "engines":
         print_sourced(console, profile_values(facts))
+        print_readers(console, facts["read_by"])
     elif kind == "fields":
         rows = [{"name": name, **row} for name, row in facts["properties"].items()]
         print_rows(console, rows, columns={"name": "name", "description": "meaning"})

@@ -179,10 +179,10 @@ def engine_facts(name: str) -> dict[str, Any]:
     Args:
         name: Name as the user wrote it.
     """
-    from perfatlas.engines import resolve_engine
+    from perfatlas.engines import profile_fields, resolve_engine
 
     facts: dict[str, Any] = _plain(resolve_engine(name))
-    return facts
+    return {**facts, "read_by": {path: one.read_by for path, one in profile_fields().items()}}
 
 
 def rate_rows() -> list[dict[str, Any]]:

@@ -10,10 +10,11 @@ from perfatlas.answer import (
     single_evidence,
     single_row,
     warn_unused_changes,
+    with_unused_changes,
 )
 from perfatlas.collectives import cell_format
-from perfatlas.declarations import signature_of
-from perfatlas.scenario.fields import Answered, answer_columns
+from perfatlas.declarations import signature_of, verb_fields
+from perfatlas.scenario.fields import Answered, answer_columns, complete_scenario
 from perfatlas.verbs.collective.priced import price_questions
 from perfatlas.verbs.collective.question import read_collective
 
@@ -45,7 +46,7 @@ def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the t
         >>> answer.results["time_s"] > answer.results["bound_time_s"]
         True
     """
-    return _answer(fields, price_questions([read_collective(fields)]))
+    return _answer(price_questions([read_collective(fields)]))
 
 
 def collective_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
@@ -57,6 +58,11 @@ def collective_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any
     Returns:
         Results by name, `warnings`, `error_code` and `error`; None where a row has none.
     """
+    return with_unused_changes(table, _priced_columns)
+
+
+def _priced_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    """Return the answers of a table without remarks on changes of systems."""
     return answer_columns(table, read_collective, _rows)
 
 
@@ -64,7 +70,7 @@ def _rows(asked: Sequence[CollectiveQuestion]) -> list[Answered]:
     return [Answered(row, ()) for row in price_questions(asked).results()]
 
 
-def _answer(fields: Mapping[str, Any], priced: PricedQuestions) -> Answer:
+def _answer(priced: PricedQuestions) -> Answer:
     asked, results, prices = priced.asked[0], priced.results()[0], priced.found.prices
     match = prices.matches[prices.match_CO[0, 0]] if prices.match_CO[0, 0] >= 0 else None
     said = [*prices.notes, *_without_effect(priced, calibrated=match is not None)]
@@ -74,7 +80,9 @@ def _answer(fields: Mapping[str, Any], priced: PricedQuestions) -> Answer:
             said.append(NOT_NEAR)
     return Answer(
         command="collective",
-        scenario={name: value for name, value in fields.items() if value is not None},
+        scenario=complete_scenario(
+            verb_fields("collective"), asked, format=priced.shapes.format_name
+        ),
         results=results,
         breakdown=[single_row(asked.op, "", results, match, "communication")],
         evidence=single_evidence(priced.systems[0], match, said, results["tier"]),

@@ -13,7 +13,7 @@ from perfatlas.answer import (
     merged_evidence,
     question_evidence,
 )
-from perfatlas.declarations import signature_of
+from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.scenario.deployments import (
     closed_form_results,
     evaluate_one,
@@ -21,6 +21,7 @@ from perfatlas.scenario.deployments import (
     plain_answer,
     pool_results,
 )
+from perfatlas.scenario.fields import resolved_names
 from perfatlas.scenario.resolution import (
     are_pools_simulated,
     columns_of,
@@ -128,6 +129,7 @@ def asked_scenario(scenario: Scenario, question: Candidates) -> dict[str, Any]:
     asked: dict[str, Any] = {"model": scenario.model, "system": scenario.system}
     asked |= {"engine": "", "mode": scenario.mode}
     asked |= scenario.model_dump(exclude_unset=True, exclude_none=True)
+    asked = resolved_names(verb_fields("estimate"), asked)
     asked |= {"engine": question.profile.id, "isl": scenario.isl, "osl": scenario.osl}
     if scenario.mode == "disaggregated":
         return asked | worker_batches(scenario)

@@ -21,7 +21,7 @@ from perfatlas.fleet.closed_form import (
 )
 from perfatlas.fleet.laws import Judged
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.fields import refuse_unused
+from perfatlas.scenario.fields import complete_scenario, refuse_unused
 from perfatlas.verbs.goodput.interruptions import (
     Interruptions,
     bucket_rows,
@@ -72,30 +72,29 @@ def goodput(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
     if facts.write_s is not None:
         derived["checkpoint_write_s"] = facts.write_s
     asked = SimpleGoodput.read({**fields, **derived})
-    answer = _answered(asked, {k: v for k, v in fields.items() if v not in (None, "")})
+    answer = _answered(asked)
+    decided = {"method": answer.results["method"], "detection_s": asked.detection_s}
+    if answer.results["method"] == "simulate":
+        decided["seed"] = asked.seed
     evidence = replace(answer.evidence, assumptions=(*answer.evidence.assumptions, *facts.said))
-    return replace(answer, evidence=evidence)
+    scenario = complete_scenario(verb_fields("goodput"), whole, **decided)
+    return replace(answer, evidence=evidence, scenario=scenario)
 
 
-def _answered(asked: SimpleGoodput, given: dict[str, Any]) -> Answer:
-    """Return the answer of the simple form.
-
-    Args:
-        asked: The fields.
-        given: As asked, for the envelope.
-    """
+def _answered(asked: SimpleGoodput) -> Answer:
+    """Return the answer of the simple form, but for what was asked."""
     told = interruptions_of(asked)
     beyond = _beyond_closed_forms(asked)
     if asked.method == "simulate" or (asked.method == "auto" and beyond):
         from perfatlas.verbs.goodput.simulated import simulated_goodput
 
-        return simulated_goodput(asked, told, given, beyond)
+        return simulated_goodput(asked, told, beyond)
     if beyond:
         raise InvalidSpecError(
             f"method = {asked.method} stops being valid here: {beyond}; use method simulate, or"
             " auto, which hands over to the simulator by itself"
         )
-    return _closed_form(asked, told, given)
+    return _closed_form(asked, told)
 
 
 def _beyond_closed_forms(asked: SimpleGoodput) -> str:
@@ -156,7 +155,7 @@ _FORMS: Final[dict[str, _Form]] = {
 }
 
 
-def _closed_form(asked: SimpleGoodput, told: Interruptions, given: dict[str, Any]) -> Answer:
+def _closed_form(asked: SimpleGoodput, told: Interruptions) -> Answer:
     method = "exact" if asked.method == "auto" else asked.method
     form = _FORMS[method]
     write_s, restart_s = asked.checkpoint_write_s, asked.restart_s
@@ -192,7 +191,7 @@ def _closed_form(asked: SimpleGoodput, told: Interruptions, given: dict[str, Any
     }
     return Answer(
         command="goodput",
-        scenario=given,
+        scenario={},
         results=results | lost_hours(asked, results["goodput"]),
         breakdown=_buckets(asked, told, interval_s) if method in ("exact", "daly") else [],
         evidence=Evidence(tier=method, assumptions=(form.said, *standing(asked, told))),

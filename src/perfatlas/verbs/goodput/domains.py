@@ -13,7 +13,7 @@ from perfatlas.answer import Answer, Evidence
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.fleet.closed_form import at_least, blast_usable, usable_share
 from perfatlas.quantities import InvalidSpecError, counted
-from perfatlas.scenario.fields import refuse_unused
+from perfatlas.scenario.fields import complete_scenario, refuse_unused
 from perfatlas.verbs.goodput.question import Domains
 
 NEAREST: Final = 5  # GPUs fewer than all that are shown beside the best
@@ -73,7 +73,7 @@ def goodput_domains(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schem
     }
     return Answer(
         command="goodput domains",
-        scenario={name: value for name, value in fields.items() if value not in (None, "")},
+        scenario=complete_scenario(verb_fields("goodput domains"), asked),
         results=results,
         breakdown=[],
         evidence=Evidence(tier="binomial", assumptions=_said(asked, needed)),

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.answer import Answer, AnsweredRun, Evidence
+from perfatlas.declarations import verb_fields
 from perfatlas.fleet.closed_form import Expected, expected_goodput, known_mtti_s, restart_remark
 from perfatlas.fleet.laws import BUCKETS, IDLE, TICKS_PER_SECOND
 from perfatlas.fleet.model import ages_said
 from perfatlas.fleet.simulator import Outcome, exact_sum, simulate, simulate_until
 from perfatlas.quantities import InvalidSpecError, counted
+from perfatlas.scenario.fields import complete_scenario
 from perfatlas.verbs.goodput.deadline_probability import check_date, late_remarks, lateness
 from perfatlas.verbs.goodput.fleet_job import FleetJob, fleet_job
 from perfatlas.verbs.goodput.interruptions import bucket_rows
@@ -71,7 +73,7 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
         InvalidSpecError: A name or value breaks a rule.
         InfeasibleError: The job is larger than the fleet.
     """
-    asked = FleetGoodput.read(fields)
+    asked = whole = FleetGoodput.read(fields)
     facts = measured_step(asked)
     if facts.write_s is not None:
         asked = asked.model_copy(update={"checkpoint_write_s": facts.write_s})
@@ -89,8 +91,9 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
         seed=asked.seed,
     )
     answer = _answer(asked, ready, outcome, facts)
-    given = _given(fields) | {"gpus": ready.gpus, "seed": asked.seed}
-    return FleetRun(answer=replace(answer, scenario=given), outcome=outcome)
+    decided = {"gpus": ready.gpus, "seed": asked.seed, "method": "simulate"}
+    scenario = complete_scenario(verb_fields("goodput"), whole, **decided)
+    return FleetRun(answer=replace(answer, scenario=scenario), outcome=outcome)
 
 
 def _answer(asked: FleetGoodput, ready: FleetJob, outcome: Outcome, facts: StepFacts) -> Answer:
@@ -125,12 +128,6 @@ def _answer(asked: FleetGoodput, ready: FleetJob, outcome: Outcome, facts: StepF
             *late_remarks(results),
         ),
     )
-
-
-def _given(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields that say something, 0 among them."""
-    said = {name: value for name, value in fields.items() if value is not False}
-    return {name: value for name, value in said.items() if value is not None and value != ""}
 
 
 def _most_replicas(ready: FleetJob) -> int:

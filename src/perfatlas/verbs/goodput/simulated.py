@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from perfatlas.answer import Answer, Evidence
 from perfatlas.fleet.closed_form import FASTER, optimal_interval_s, what_is_lost
@@ -38,15 +38,12 @@ MOST_FAILURES: Final = 150_000_000  # of all replicas; about a minute
 MOST_REPLICAS: Final = 100_000
 
 
-def simulated_goodput(
-    asked: SimpleGoodput, told: Interruptions, given: dict[str, Any], beyond: str
-) -> Answer:
+def simulated_goodput(asked: SimpleGoodput, told: Interruptions, beyond: str) -> Answer:
     """Return the goodput of the simple form by replicas of the job.
 
     Args:
         asked: The fields.
         told: How often the job is interrupted.
-        given: What was asked, for the envelope.
         beyond: Why no closed form holds, "" where the simulator was asked for.
 
     Raises:
@@ -79,7 +76,7 @@ def simulated_goodput(
     said = f"{why}; {counted(results['replicas'], 'replica')} of {days:g} d, seed {asked.seed}"
     return Answer(
         command="goodput",
-        scenario=given | {"seed": asked.seed},
+        scenario={},
         results=results | lost_hours(asked, middle.goodput),
         breakdown=bucket_rows(middle.shares(), gpu_s),
         evidence=Evidence(

@@ -10,7 +10,7 @@ from perfatlas.answer import Answer, Evidence
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.fleet.closed_form import blocked_probability, failed_nodes, spares_for
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted
-from perfatlas.scenario.fields import refuse_unused
+from perfatlas.scenario.fields import complete_scenario, refuse_unused
 from perfatlas.verbs.goodput.question import SpareNodes
 from perfatlas.verbs.goodput.spare_pool import Pool, pool_of
 from perfatlas.verbs.goodput.unused_options import idle_spares
@@ -67,7 +67,7 @@ def goodput_spares(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
         results["blocked_probability_one_fewer"] = _blocked(pool, spares - 1)
     return Answer(
         command="goodput spares",
-        scenario={name: value for name, value in fields.items() if value not in (None, "")},
+        scenario=complete_scenario(verb_fields("goodput spares"), asked),
         results=results,
         breakdown=[],
         evidence=Evidence(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from perfatlas.answer import Answer, Evidence
-from perfatlas.declarations import signature_of
+from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.fleet.closed_form import largest_normal, slowest_step
 from perfatlas.quantities import InvalidSpecError, counted
+from perfatlas.scenario.fields import complete_scenario
 from perfatlas.verbs.goodput.question import Stragglers
 from perfatlas.verbs.goodput.unused_options import idle_stragglers
 
@@ -59,7 +60,7 @@ def goodput_stragglers(**fields: Any) -> Answer:  # noqa: ANN401 - checked by sc
     }
     return Answer(
         command="goodput stragglers",
-        scenario={name: value for name, value in fields.items() if value not in (None, "")},
+        scenario=complete_scenario(verb_fields("goodput stragglers"), asked),
         results=results,
         breakdown=[{"name": name, "share": share} for name, share in shares.items() if share],
         evidence=Evidence(tier="order_statistics", assumptions=_said(asked)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from perfatlas.answer import warn_unused_changes
+from perfatlas.answer import warn_unused_changes, with_unused_changes
 from perfatlas.declarations import signature_of
 from perfatlas.scenario.fields import Answered, answer_columns
 from perfatlas.verbs.kernel.operator_columns import attention_columns, gemm_columns, moe_columns
@@ -38,7 +38,7 @@ def kernel_gemm(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the 
         'compute'
     """
     asked = [read_gemm(fields)]
-    return operator_answer("kernel gemm", fields, price_questions(asked, gemm_columns(asked)))
+    return operator_answer("kernel gemm", price_questions(asked, gemm_columns(asked)))
 
 
 @signature_of("kernel attention")
@@ -56,7 +56,7 @@ def kernel_attention(**fields: Any) -> Answer:  # noqa: ANN401 - checked against
     """
     asked = [read_attention(fields)]
     priced = price_questions(asked, attention_columns(asked))
-    return operator_answer("kernel attention", fields, priced)
+    return operator_answer("kernel attention", priced)
 
 
 @signature_of("kernel moe")
@@ -72,7 +72,7 @@ def kernel_moe(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the t
         UnsupportedError: No such format on the device, or no data for the tier.
     """
     asked = [read_moe(fields)]
-    return operator_answer("kernel moe", fields, price_questions(asked, moe_columns(asked)))
+    return operator_answer("kernel moe", price_questions(asked, moe_columns(asked)))
 
 
 def kernel_columns(operator: str, table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
@@ -91,6 +91,11 @@ def kernel_columns(operator: str, table: Mapping[str, Sequence[Any]]) -> dict[st
         >>> kernel_columns("gemm", table)["bound"]
         ['memory', 'compute']
     """
+    return with_unused_changes(table, partial(_priced_columns, operator))
+
+
+def _priced_columns(operator: str, table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    """Return the answers of a table without remarks on changes of systems."""
     if operator == "gemm":
         return answer_columns(table, read_gemm, lambda asked: _rows(asked, gemm_columns(asked)))
     if operator == "attention":

@@ -17,15 +17,18 @@ from perfatlas.answer import (
     single_evidence,
     single_row,
 )
+from perfatlas.declarations import verb_fields
 from perfatlas.hardware import resolve_system
-from perfatlas.kernels.devices import DeviceColumns
+from perfatlas.kernels.devices import DeviceColumns, device_peak
 from perfatlas.kernels.tiers import price_operators
 from perfatlas.operators import LatentAttention, Phase
 from perfatlas.quantities import UnsupportedError
-from perfatlas.scenario.resolution import kernel_engine
+from perfatlas.scenario.fields import complete_scenario
+from perfatlas.scenario.resolution import format_of, kernel_engine
+from perfatlas.verbs.kernel.question import AttentionQuestion
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from perfatlas.hardware import System
     from perfatlas.measurements.calibrations import CalibrationMatch
@@ -61,16 +64,26 @@ class PricedQuestions:
 
     def results(self) -> list[dict[str, Any]]:
         """Return the results of every question."""
-        work = self.operator.work()
+        work, prices = self.operator.work(), self.prices
+        time_s_C, bytes_C = prices.time_s_CO[:, 0], work.cold_bytes + work.activation_bytes
         columns = {
-            **price_columns(self.prices),
+            **price_columns(prices),
             "flop": work.flop.tolist(),
             "cold_bytes": work.cold_bytes.tolist(),
             "activation_bytes": work.activation_bytes.tolist(),
+            "flop_per_s": (work.flop / time_s_C).tolist(),
+            "bytes_per_s": (bytes_C / time_s_C).tolist(),
+            "peak_share": (work.flop / time_s_C / self._peak_flop_per_s()).tolist(),
+            "roofline_share": (prices.bound_s_CO[:, 0] / time_s_C).tolist(),
+            "arithmetic_intensity": (work.flop / bytes_C).tolist(),
         }
         shared = quantization_of(self.operator)
         rows = zip(*columns.values(), strict=True)
         return [dict(zip(columns, row, strict=True)) | shared for row in rows]
+
+    def _peak_flop_per_s(self) -> float:
+        """Return the dense peak of the format in the data sheet."""
+        return device_peak(self.system.device, self.operator.compute_format)
 
     def warnings(self, c: int) -> tuple[str, ...]:
         """Return what to know before a question's answer is trusted.
@@ -119,18 +132,17 @@ def price_questions(asked: Sequence[Question], operator: Operator) -> PricedQues
     return PricedQuestions(asked=asked, system=system, operator=operator, prices=prices)
 
 
-def operator_answer(command: str, fields: Mapping[str, Any], priced: PricedQuestions) -> Answer:
+def operator_answer(command: str, priced: PricedQuestions) -> Answer:
     """Return the answer of the first question.
 
     Args:
         command: The verb.
-        fields: The question as given.
         priced: Its price.
     """
     results, match = priced.results()[0], priced.match(0)
     return Answer(
         command=command,
-        scenario={name: value for name, value in fields.items() if value is not None},
+        scenario=complete_scenario(verb_fields(command), priced.asked[0], **_decided(priced)),
         results=results,
         breakdown=[
             single_row(priced.operator.name, priced.operator.phase, results, match, "compute")
@@ -140,6 +152,22 @@ def operator_answer(command: str, fields: Mapping[str, Any], priced: PricedQuest
         ),
         warnings=priced.warnings(0),
     )
+
+
+def _decided(priced: PricedQuestions) -> dict[str, Any]:
+    """Return the fields of the first question that follow from others."""
+    asked = priced.asked[0]
+    decided: dict[str, Any] = {
+        name: format_of(getattr(asked, name)).name
+        for name in ("format", "kv_format")
+        if hasattr(asked, name)
+    }
+    if isinstance(asked, AttentionQuestion):
+        one_query = asked.phase == "decode"
+        decided["q_len"] = asked.q_len or (1 if one_query else asked.kv_len)
+        if asked.kind == "gqa":
+            decided["num_kv_heads"] = asked.num_kv_heads or asked.num_heads
+    return decided
 
 
 def _assumptions(priced: PricedQuestions, match: CalibrationMatch | None) -> list[str]:

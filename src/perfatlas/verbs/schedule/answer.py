@@ -22,7 +22,7 @@ from perfatlas.jobs.model import (
 )
 from perfatlas.jobs.run import schedule
 from perfatlas.quantities import InfeasibleError
-from perfatlas.scenario.fields import refuse_unused
+from perfatlas.scenario.fields import complete_scenario, refuse_unused
 from perfatlas.verbs.schedule.failures import Befalls, befalls, cluster_of, drawn
 from perfatlas.verbs.schedule.jobs import Came, came, completed, offered, without_larger
 from perfatlas.verbs.schedule.question import JOB_NAMES, parse_schedule, variants
@@ -191,9 +191,8 @@ def fleet_schedule(
         rows = zip((row["name"] for row in results["compared"]), outcomes[1:], strict=True)
         base = replace(base, warnings=(*base.warnings, *filter(None, [ends_for_good([*rows])])))
     results["interrupted"] = any(one.interrupted for one in outcomes)
-    given = {**fields, **_compare(compare)}
-    if any(draws(one) for one in (asked, *compared)):
-        given["seed"] = asked.seed
+    decided = {"seed": asked.seed} if any(draws(one) for one in (asked, *compared)) else {}
+    given = complete_scenario(verb_fields("fleet schedule"), asked, **decided) | _compare(compare)
     return FleetSchedule(
         answer=_answer([base, *others], outcome, results, given=given, to=horizon_s),
         outcome=outcome,

@@ -14,7 +14,7 @@ from perfatlas.answer import (
     no_effect,
     step_evidence,
 )
-from perfatlas.declarations import signature_of
+from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments import (
     ResolvedTraffic,
@@ -38,7 +38,13 @@ from perfatlas.scenario.deployments import (
     slowed,
     traffic_warnings,
 )
-from perfatlas.scenario.fields import TRAFFIC_NAMES, Traffic, parse_traffic, shared_fields
+from perfatlas.scenario.fields import (
+    TRAFFIC_NAMES,
+    Traffic,
+    parse_traffic,
+    plain_values,
+    shared_fields,
+)
 from perfatlas.scenario.resolution import (
     pool_plan,
     read_scenario,
@@ -311,7 +317,7 @@ def _answer(
     if not ready.kinds:
         standing += engine_assumptions(ready.decoding.question)
     standing += interval_note(ready)
-    given = {name: value for name, value in fields.items() if value is not None}
+    given = plain_values(verb_fields("simulate"), fields)
     formats = common_entries([resolved_formats(pool.question) for pool in ready.pools])
     return Answer(
         command="simulate",

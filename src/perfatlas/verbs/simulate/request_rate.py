@@ -11,7 +11,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.declarations import signature_of
+from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario.deployments import (
     price_ends,
@@ -19,6 +19,7 @@ from perfatlas.scenario.deployments import (
     resolve_traffic,
     service,
 )
+from perfatlas.scenario.fields import plain_values
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.verbs.simulate.answer import Simulation, simulate, simulated, split_fields
 from perfatlas.verbs.simulate.rate_search import Search, find, full_rate
@@ -153,7 +154,8 @@ def _enveloped(
     answer = replace(
         done.answer,
         command="simulate --find-rate",
-        scenario=fields | {k: v for k, v in done.answer.scenario.items() if k not in _DRAWN},
+        scenario=plain_values(verb_fields("simulate"), fields)
+        | {k: v for k, v in done.answer.scenario.items() if k not in _DRAWN},
         results=rates | dict(done.answer.results),
         warnings=(*warnings, *done.answer.warnings),
     )

@@ -238,11 +238,13 @@ class WithMessage:
         condition: The condition.
         why: Reason, if it does not hold.
         remedy: How to make it hold.
+        text: The condition in documents; by default, the text of `condition`.
     """
 
     condition: Condition
     why: str
     remedy: str
+    text: str = ""
 
     @property
     def reads(self) -> tuple[str, ...]:

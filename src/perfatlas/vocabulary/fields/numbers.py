@@ -6,7 +6,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from perfatlas.quantities import PerfatlasError, parse_duration, parse_quantity, parse_rate
+from perfatlas.quantities import (
+    InvalidSpecError,
+    PerfatlasError,
+    parse_duration,
+    parse_quantity,
+    parse_rate,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,10 +23,13 @@ LONGEST: Final = 80  # characters of a number
 _PLAIN: Final = re.compile(
     r"\s*[-+]?(?:(?:\d[\d_]*\.?\d*|\.\d+)(?:e[-+]?\d+)?|inf|infinity|nan)\s*", re.IGNORECASE
 )
+_WHOLE: Final = re.compile(r"\s*[-+]?\d[\d_]*\s*")
 _SUFFIXED: Final = re.compile(
     r"\s*([-+]?(?:\d{1,3}(?:,\d{3})+|\d[\d_]*\.?\d*|\.\d+))\s*([kmgtKMGT]i?)?\s*"
 )
 _POWERS: Final = {"k": 1, "m": 2, "g": 3, "t": 4}
+_BINARY: Final = re.compile(r"\s*(\d+(?:\.\d+)?)([kmgtKMGT])\s*")
+LEAST_PERCENTAGE: Final = 2.0  # a fraction from here on is likely meant as a percentage
 
 
 def _counted(text: str) -> float:
@@ -36,10 +45,14 @@ def _counted(text: str) -> float:
     return number * step ** _POWERS[suffix[0].lower()]
 
 
+def _percent(text: str) -> float:
+    return 100.0 * _share(text)
+
+
 def _share(text: str) -> float:
     number, percent, rest = text.strip().partition("%")
     if not percent or rest or not _PLAIN.fullmatch(number):
-        raise ValueError('expected a fraction, such as 0.9 or "90%"')
+        raise InvalidSpecError("no percentage")  # told with the unit of the field
     return float(number) / 100.0
 
 
@@ -55,6 +68,8 @@ READERS: Final[dict[str, Callable[[str], float]]] = {
     "bytes/s": _quantity("bytes_per_s"),
     "W": _quantity("w"),
     "fraction": _share,
+    "ratio": _share,
+    "percent": _percent,
 }
 EXAMPLES: Final = {
     "s": 'seconds, or a time such as "30 min" or "3h"',
@@ -63,6 +78,8 @@ EXAMPLES: Final = {
     "bytes/s": 'bytes/s, or a bandwidth such as "50 GB/s"',
     "W": 'watts, or a power such as "700 W"',
     "fraction": 'a fraction such as 0.9, or "90%"',
+    "ratio": 'a ratio such as 0.9, or "90%"',
+    "percent": 'a percentage such as 90, or "90%"',
 }
 
 
@@ -71,13 +88,15 @@ class Number:
     """Unit and bounds of a numeric field.
 
     Args:
-        unit: SI unit of the value: "" (a count or a ratio), s, 1/s, bytes, bytes/s, W, fraction.
-            Text with another unit of the same dimension is converted.
+        unit: SI unit of the value: "" (a count), s, 1/s, bytes, bytes/s, W, fraction, ratio (a
+            fraction that may exceed 1) or percent. Text with another unit of the same dimension is
+            converted.
         at_least: Inclusive minimum.
         at_most: Inclusive maximum.
         above: Exclusive minimum.
         below: Exclusive maximum.
         finite: Whether infinity is rejected.
+        binary_suffixes: Whether K, M and G without a unit are powers of 1,024.
     """
 
     unit: str = ""
@@ -86,15 +105,17 @@ class Number:
     above: float | None = None
     below: float | None = None
     finite: bool = True
+    binary_suffixes: bool = False
 
     def read(self, value: object) -> object:
-        """Return text with a unit as a number [unit]; other values unchanged.
+        """Return text as a number [unit]; other values unchanged.
 
         Args:
             value: The value as the user wrote it.
 
         Raises:
-            ValueError: The text is not a number with a unit of this dimension, or is a boolean.
+            ValueError: The text is not a number with a unit of this dimension, the value is a
+                boolean, or it is far above the maximum of a fraction.
 
         Example:
             >>> from perfatlas.vocabulary.fields import Number
@@ -103,13 +124,36 @@ class Number:
         """
         if isinstance(value, bool):
             raise ValueError("expected a number, not true or false")  # noqa: TRY004 - pydantic's
-        if not isinstance(value, str) or len(value) > LONGEST or _PLAIN.fullmatch(value):
-            return value
+        if isinstance(value, str):
+            if len(value) > LONGEST:
+                return value
+            if not _PLAIN.fullmatch(value):
+                return self._with_unit(value)
+            value = int(value) if _WHOLE.fullmatch(value) else float(value)
+        if self.unit == "fraction" and isinstance(value, int | float):
+            self._refuse_percentage(value)
+        return value
+
+    def _with_unit(self, text: str) -> float:
+        unsigned = text.strip().removeprefix("-")
+        binary = _BINARY.fullmatch(unsigned) if self.binary_suffixes else None
         try:
-            found = READERS[self.unit](value)
+            if binary:
+                found = float(binary[1]) * 1024.0 ** _POWERS[binary[2].lower()]
+            else:
+                found = READERS[self.unit](unsigned)
         except PerfatlasError:
             raise ValueError(f"expected {EXAMPLES[self.unit]}") from None
+        found = -found if text.strip().startswith("-") else found
         return int(found) if found.is_integer() and not self.unit else found
+
+    def _refuse_percentage(self, value: float) -> None:
+        """Reject 90 if 90% is meant."""
+        most = self.at_most if self.below is None else self.below
+        if most is not None and value > most and LEAST_PERCENTAGE <= value <= 100.0:
+            raise ValueError(
+                f'{value:g} is {value:,.0%}; for {value:g}% write {value / 100.0:g} or "{value:g}%"'
+            )
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:  # noqa: ANN401 - pydantic's protocol
         """Return the pydantic schema: text is read first, then the bounds are checked."""

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 
 from perfatlas.vocabulary.fields.conditions import AllOf, AnyOf, Equals, NotEqual, WithMessage
 from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number
-from perfatlas.vocabulary.fields.rows import Row, Text, group
+from perfatlas.vocabulary.fields.rows import Checked, Row, Text, group
 from perfatlas.vocabulary.fields.scenario import Distribution
 from perfatlas.vocabulary.fields.subject import EngineName, FormatName
 
@@ -16,6 +16,13 @@ GQA: Final = Equals("kind", "gqa")
 MLA: Final = Equals("kind", "mla")
 REDUCTION: Final = Equals("op", "all_reduce", "reduce_scatter")
 LIBRARY: Final = "nccl"
+
+
+def _library(name: str) -> str:
+    """Return the name of the library in lower case, other names as they are."""
+    return LIBRARY if name.casefold() == LIBRARY else name
+
+
 Format = Annotated[
     FormatName,
     Row(
@@ -203,9 +210,10 @@ class CollectiveShape:
         Row("Collective operation.", elsewhere=("operation", "collective_op")),
     ]
     bytes: Annotated[
-        Annotated[float, Number(unit="bytes", at_least=1, at_most=1e15)],
+        Annotated[float, Number(unit="bytes", at_least=1, at_most=1e15, binary_suffixes=True)],
         Row(
-            "Message size as nccl-tests defines it, such as 65536, 64KiB or 1MB.",
+            "Message size as nccl-tests defines it, such as 65536, 64KiB or 1MB; K, M and G alone"
+            " are powers of 1,024, as in nccl-tests: 64K is 65536.",
             elsewhere=("size", "size_bytes", "message_size", "nbytes"),
         ),
     ]
@@ -236,7 +244,7 @@ class CollectiveKernels:
     """Collective library, and the measured tables that correct it."""
 
     kernel_family: Annotated[
-        EngineName | None,
+        Annotated[EngineName, Checked(_library)] | None,
         Row(
             "Library that provides the collective: nccl, or the all-reduce kernels of an engine"
             " such as vllm.",

@@ -176,6 +176,22 @@ class Field:
         """The allowed values; empty if it is not an enumeration."""
         return get_args(self.parts[0]) if get_origin(self.parts[0]) is Literal else ()
 
+    def folded(self, value: object) -> object:
+        """Return a word in any letter case as the choice it is, anything else as it is.
+
+        Args:
+            value: As a user wrote it.
+
+        Example:
+            >>> from perfatlas.vocabulary.fields import CollectiveShape, fields_of
+            >>> fields_of(CollectiveShape)["op"].folded("All-Reduce")
+            'all_reduce'
+        """
+        if not self.choices or not isinstance(value, str):
+            return value
+        word = value.strip().casefold().replace("-", "_")
+        return word if word in self.choices else value
+
     @cached_property
     def number(self) -> Number | None:
         """The rule of a numeric field, or None."""

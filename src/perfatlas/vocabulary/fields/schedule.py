@@ -57,6 +57,7 @@ FAILING: Final = WithMessage(
     AnySet("node_mtbf_s", "fleet", "failures"),
     "no node failures are set",
     "set node_mtbf_s with repair_s, fleet or failures",
+    "failures of nodes (node_mtbf_s, fleet or failures)",
 )
 HIT: Final = AllOf(FAILING, NotEqual("response", "drain"))
 REQUEUING: Final = AllOf(Equals("order", "priority"), Equals("preemption", "requeue"))
@@ -65,16 +66,19 @@ LOSING: Final = WithMessage(
     HIT,
     "no job loses a node",
     "set node_mtbf_s with repair_s, fleet or failures, and a response other than drain",
+    "failures of nodes, and a response other than drain",
 )
 SHRINKS: Final = WithMessage(
     AllOf(HIT, Equals("response", *SHRINKING)),
     "no job continues with fewer nodes",
     f"set node_mtbf_s with repair_s, fleet or failures, and response = {' or '.join(SHRINKING)}",
+    f"failures of nodes, and response = {' or '.join(SHRINKING)}",
 )
 WAITS: Final = WithMessage(
     AllOf(HIT, Equals("response", *PATIENT)),
     "no job waits for a node",
     f"set node_mtbf_s with repair_s, fleet or failures, and response = {' or '.join(PATIENT)}",
+    f"failures of nodes, and response = {' or '.join(PATIENT)}",
 )
 REQUEUED: Final = WithMessage(
     AnyOf(
@@ -88,11 +92,13 @@ REQUEUED: Final = WithMessage(
     ),
     "no job is queued again",
     "set preemption = requeue, or failures with a response that requeues",
+    "preemption = requeue, or failures of nodes with a response that requeues",
 )
 RESTARTED: Final = WithMessage(
     AnyOf(HIT, REQUEUING, Equals("restart_s", 0.0)),
     "no job restarts",
     f"{LOSING.remedy} (or preemption = requeue)",
+    "failures of nodes with a response other than drain, or preemption = requeue",
 )
 STOPPED: Final = WithMessage(
     AnyOf(
@@ -103,6 +109,7 @@ STOPPED: Final = WithMessage(
     ),
     "no job stops before its end",
     f"{LOSING.remedy} (or preemption)",
+    "failures of nodes with a response other than drain, preemption, or time limits of jobs",
 )
 LEAVES: Final = WithMessage(
     AnyOf(
@@ -112,6 +119,7 @@ LEAVES: Final = WithMessage(
     ),
     "no job asks for nodes within a leaf",
     "set together = leaf",
+    "together = leaf, together = domain without required, or no nodes_per_domain",
 )
 BACKFILL: Final = Equals("backfill", "easy", "conservative")
 FAIR_SHARE: Final = Equals("order", "fair_share")
@@ -148,7 +156,7 @@ class SubmittedJobs:
         Row("Number of jobs to generate.", elsewhere=("job_count", "n_jobs")),
     ] = None
     load: Annotated[
-        Annotated[float, Number(unit="fraction", above=0.0, at_most=1e3)] | None,
+        Annotated[float, Number(unit="fraction", above=0.0, at_most=10.0)] | None,
         Row(
             "Offered load of generated jobs: requested GPU time over that of the cluster.",
             needs=GENERATED,

@@ -13,7 +13,7 @@ ModelName = Annotated[str, Text(), Catalog("models")]
 SystemName = Annotated[str, Text(), Catalog("systems")]
 EngineName = Annotated[str, Text(), Catalog("engines")]
 FormatName = Annotated[str, Text(), Catalog("formats")]
-ClockRatio = Annotated[float, Number(at_least=0.05, at_most=2)]
+ClockRatio = Annotated[float, Number(unit="ratio", at_least=0.05, at_most=2)]
 
 
 @group("Scenario", 1)
@@ -53,7 +53,7 @@ class EngineChoice:
         EngineName,
         Row(
             "Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with"
-            " a version, as in vllm@0.24.",
+            " a version, as in vllm@0.24, or the path of a TOML profile.",
             by_replica=True,
             elsewhere=("backend", "framework"),
         ),

@@ -89,6 +89,7 @@ class Arrivals:
                     AnyOf(NotEqual("request_rate", math.inf), Equals("arrival", *UNSPACED)),
                     "request_rate = inf sends all at once",
                     "set a finite request_rate",
+                    "a finite request_rate",
                 ),
             ),
         ),
@@ -131,7 +132,7 @@ class Arrivals:
         Row("Distribution of generated lengths.", needs=GENERATED),
     ] = "fixed"
     length_spread: Annotated[
-        Annotated[float, Number(at_least=0.0, finite=False)] | None,
+        Annotated[float, Number(unit="ratio", at_least=0.0, finite=False)] | None,
         Row(
             "Spread of generated lengths: relative half-width (uniform), or sigma (lognormal).",
             needs=AllOf(GENERATED, Equals("length_distribution", "uniform", "lognormal")),
@@ -224,7 +225,7 @@ class Objectives:
         Objective | None, Row("SLO: maximum end-to-end latency of a request.", "none")
     ] = None
     slo_percentile: Annotated[
-        Annotated[float, Number(above=0.0, below=100.0)] | None,
+        Annotated[float, Number(unit="percent", above=0.0, below=100.0)] | None,
         Row(
             "Percentile that must meet the SLOs in a rate search.",
             default="the mean",

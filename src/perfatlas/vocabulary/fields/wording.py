@@ -18,13 +18,22 @@ from perfatlas.vocabulary.fields.conditions import (
 from perfatlas.vocabulary.fields.signatures import is_required
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from perfatlas.vocabulary.fields.conditions import Condition
     from perfatlas.vocabulary.fields.rows import Field
 
 SCHEMA: Final = "https://json-schema.org/draft/2020-12/schema"
-FACTS: Final = {"experts": "an MoE model", "rate search": "a search for the largest rate"}
+FACTS: Final = {
+    "experts": "an MoE model",
+    "rate search": "a search for the largest rate",
+    "front end": "an engine whose front end takes time",
+    "random draws": "something drawn at random",
+    "silent errors": "a fleet with silent errors",
+    "strategy with bandwidths": "a strategy with bandwidths",
+    "strategy without shrink": "a strategy that does not shrink the job",
+    "strategy without verification": "a strategy without verification",
+}
 _JSON_TYPES: Final[dict[Any, str]] = {
     str: "string",
     bool: "boolean",
@@ -84,22 +93,42 @@ def _plain(limit: float) -> str:
     return f"{limit:g}".replace("e+0", "e").replace("e+", "e")
 
 
-def needs_text(condition: Condition | None) -> str:
+def needs_text(condition: Condition | None, known: Collection[str] = ()) -> str:
     """Return the condition for a field to have an effect, "" for none.
 
     Args:
         condition: The condition of a row.
+        known: Fields of the verb; others are not named. By default all are named.
 
     Example:
-        >>> from perfatlas.vocabulary.fields import AttentionShape, fields_of, needs_text
+        >>> from perfatlas.vocabulary.fields import AttentionShape, ScheduledFailures
+        >>> from perfatlas.vocabulary.fields import fields_of, needs_text
         >>> needs_text(fields_of(AttentionShape)["rope_dim"].row.needs)
         'kind = mla'
+        >>> asked = fields_of(ScheduledFailures)
+        >>> needs_text(asked["repair_s"].row.needs, asked)
+        'no fleet, no failures and node_mtbf_s'
     """
     if condition is None:
         return ""
+    if known and not _may_be_read(condition, known):
+        return ""
+    match condition:
+        case AllOf() | AnyOf():
+            word = "and" if isinstance(condition, AllOf) else "or"
+            parts = {one: needs_text(one, known) for one in _flat(condition)}
+            return _joined({one: text for one, text in parts.items() if text}, word)
+        case WithMessage():
+            return condition.text or needs_text(condition.condition, known)
+        case _:
+            return _simple_text(condition, known)
+
+
+def _simple_text(condition: Condition, known: Collection[str]) -> str:
+    """Return the text of a condition that holds no others."""
     match condition:
         case AnySet():
-            text = " or ".join(condition.names)
+            text = " or ".join(name for name in condition.names if not known or name in known)
         case NotSet():
             text = f"no {condition.name}"
         case Equals():
@@ -108,15 +137,41 @@ def needs_text(condition: Condition | None) -> str:
             text = f"{condition.name} other than {value_text(condition.value)}"
         case Fact():
             text = FACTS.get(condition.fact, condition.fact)
-        case AllOf():
-            text = " and ".join(map(needs_text, condition.conditions))
-        case AnyOf():
-            text = " or ".join(map(needs_text, condition.conditions))
-        case WithMessage():
-            text = needs_text(condition.condition)
         case _:
             raise TypeError(f"no text for {type(condition).__name__}")
     return text
+
+
+def _may_be_read(condition: Condition, known: Collection[str]) -> bool:
+    """Return whether a condition depends on a field of the verb, or on a fact."""
+    return isinstance(condition, Fact) or any(
+        name in known or name in FACTS for name in condition.reads
+    )
+
+
+def _flat(condition: AllOf | AnyOf) -> Iterator[Condition]:
+    """Yield the conditions of one, those of its own kind taken apart."""
+    for one in condition.conditions:
+        if isinstance(one, AllOf | AnyOf) and type(one) is type(condition):
+            yield from _flat(one)
+        else:
+            yield one
+
+
+def _joined(parts: Mapping[Condition, str], word: str) -> str:
+    """Return conditions as one: "a and b", "a, b and (c or d)"."""
+    told = [
+        text
+        if isinstance(one, Equals) or len(parts) == 1 or not _is_composed(text)
+        else f"({text})"
+        for one, text in parts.items()
+    ]
+    *most, last = dict.fromkeys(told)
+    return f"{', '.join(most)} {word} {last}" if most else last
+
+
+def _is_composed(text: str) -> bool:
+    return " and " in text or " or " in text
 
 
 def json_schema(question: str, fields: Mapping[str, Field]) -> dict[str, Any]:
@@ -139,11 +194,11 @@ def json_schema(question: str, fields: Mapping[str, Field]) -> dict[str, Any]:
         "type": "object",
         "additionalProperties": False,
         "required": [name for name, field in fields.items() if is_required(field, fields)],
-        "properties": {name: _property(field) for name, field in fields.items()},
+        "properties": {name: _property(field, fields) for name, field in fields.items()},
     }
 
 
-def _property(field: Field) -> dict[str, Any]:
+def _property(field: Field, known: Collection[str]) -> dict[str, Any]:
     found: dict[str, Any] = {"description": field.row.text}
     kind = _JSON_TYPES.get(field.type)
     if field.choices:
@@ -161,5 +216,9 @@ def _property(field: Field) -> dict[str, Any]:
         found["type"] = kind
     if field.default is not None:
         found["default"] = field.default
-    said = {"unit": field.unit, "needs": needs_text(field.row.needs), "unset": field.row.default}
+    said = {
+        "unit": field.unit,
+        "needs": needs_text(field.row.needs, known),
+        "unset": field.row.default,
+    }
     return found | {f"x-{name}": text for name, text in said.items() if text}

@@ -9,7 +9,7 @@ from .formulas import (
 from .metric import (
     STATISTICS as STATISTICS,
     Metric as Metric,
-    unit_of_name as unit_of_name,
+    ending_of_unit as ending_of_unit,
 )
 from .table import (
     HIGH as HIGH,

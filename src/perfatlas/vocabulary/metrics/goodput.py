@@ -114,7 +114,7 @@ JOB: Final = (
     Metric(
         name="usd_per_useful_gpu_hour",
         label="cost per useful GPU-hour",
-        unit="USD/GPU-hour",
+        unit="USD/useful GPU-hour",
         shown="money",
         better="lower",
         verbs=GOODPUT,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,25 +15,9 @@ ValueType = Literal["number", "count", "flag", "text", "numbers", "texts", "obje
 Shown = Literal["number", "scaled", "duration", "share", "money"]
 
 STATISTICS: Final = ("mean", "p50", "p90", "p95", "p99")
-# longest suffix first, so that rates precede the units they contain
-SUFFIX_UNITS: Final = (
-    ("tokens_per_s_per_gpu", "tokens/s/GPU"),
-    ("tokens_per_s_per_user", "tokens/s/user"),
-    ("tokens_per_s", "tokens/s"),
-    ("requests_per_s", "requests/s"),
-    ("bytes_per_s", "B/s"),
-    ("usd_per_useful_gpu_hour", "USD/GPU-hour"),
-    ("per_day", "1/d"),
-    ("gpu_hours", "GPU-hours"),
-    ("bytes", "B"),
-    ("flop", "FLOP"),
-    ("usd", "USD"),
-    ("s", "s"),
-    ("share", "1"),
-    ("rate", "1"),
-    ("probability", "1"),
-    ("tokens", "tokens"),
-)
+# words in names of units whose word is not their symbol in lower case
+UNIT_WORDS: Final = {"B": "bytes", "GPU-hours": "gpu_hours"}
+PER_WORDS: Final = {"B": "byte", "GPU-hour": "gpu_hour", "d": "day"}  # after a slash
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,6 +36,7 @@ class Metric:
         verbs: Commands that report it.
         statistics: Statistics that it has, for the commands in `statistics_of`.
         statistics_of: Commands that report it as an object of statistics.
+        asked_with: Fields, beside the required ones, that make a command report it; for tests.
         parts: Labels of the parts, by key, if it divides a whole; the unit is that of the metric.
         description: Description, a sentence.
     """
@@ -67,6 +52,7 @@ class Metric:
     verbs: tuple[str, ...]
     statistics: tuple[str, ...] = STATISTICS
     statistics_of: tuple[str, ...] = ()
+    asked_with: Mapping[str, Any] = field(default_factory=dict)
     parts: Mapping[str, str] = field(default_factory=dict)
     description: str
 
@@ -81,15 +67,20 @@ class Metric:
         return self.name.rpartition(".")[2]
 
 
-def unit_of_name(name: str) -> str:
-    """Return the unit that a name ends in, "" if none.
+def ending_of_unit(unit: str) -> str:
+    """Return the ending of the name of a metric in a unit, "" for a ratio and for no unit.
 
     Args:
-        name: A key of an answer.
+        unit: As a row has it.
 
     Example:
-        >>> from perfatlas.vocabulary.metrics import unit_of_name
-        >>> unit_of_name("bus_bandwidth_bytes_per_s"), unit_of_name("ttft_s"), unit_of_name("gpus")
-        ('B/s', 's', '')
+        >>> from perfatlas.vocabulary.metrics import ending_of_unit
+        >>> ending_of_unit("tokens/s/GPU"), ending_of_unit("B/s"), ending_of_unit("1/d")
+        ('tokens_per_s_per_gpu', 'bytes_per_s', 'per_day')
     """
-    return next((unit for end, unit in SUFFIX_UNITS if f"_{name}".endswith(f"_{end}")), "")
+    first, *others = unit.split("/")
+    words = [] if first in ("", "1") else [UNIT_WORDS.get(first, first.lower())]
+    for one in others:
+        *qualified, symbol = one.split()
+        words += ["per", *qualified, PER_WORDS.get(symbol, symbol.lower())]
+    return "_".join(words)

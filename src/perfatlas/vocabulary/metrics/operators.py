@@ -69,10 +69,61 @@ OPERATOR: Final = (
         description="Bytes of activations read and written.",
     ),
     Metric(
+        name="flop_per_s",
+        label="FLOP/s",
+        unit="FLOP/s",
+        shown="scaled",
+        better="higher",
+        verbs=KERNELS,
+        description="FLOP over the time.",
+    ),
+    Metric(
+        name="bytes_per_s",
+        label="bytes/s",
+        unit="B/s",
+        shown="scaled",
+        better="higher",
+        verbs=KERNELS,
+        description=(
+            "Weight, KV cache and activation bytes over the time; activations may stay in the L2"
+            " cache, so it may exceed the memory bandwidth."
+        ),
+    ),
+    Metric(
+        name="peak_share",
+        label="share of peak FLOP/s",
+        short="share of peak",
+        unit="1",
+        shown="share",
+        better="higher",
+        verbs=KERNELS,
+        description=(
+            "FLOP/s over the dense peak of the format in the data sheet, at whatever clock the"
+            " operator runs."
+        ),
+    ),
+    Metric(
+        name="roofline_share",
+        label="share of roofline",
+        unit="1",
+        shown="share",
+        better="higher",
+        verbs=KERNELS,
+        description="Roofline time divided by the time; 1 is the roofline.",
+    ),
+    Metric(
+        name="arithmetic_intensity",
+        label="arithmetic intensity [FLOP/B]",
+        short="FLOP per byte",
+        verbs=KERNELS,
+        description="FLOP over weight, KV cache and activation bytes.",
+    ),
+    Metric(
         name="quantization",
         label="quantization",
         holds="text",
         verbs=("kernel gemm",),
+        asked_with={"format": "fp8_dynamic"},
         description="Whether the time includes the quantization of the activation.",
     ),
     Metric(

@@ -13,6 +13,7 @@ from perfatlas.vocabulary.metrics.runs import RUNS
 from perfatlas.vocabulary.metrics.schedule import JOBS
 from perfatlas.vocabulary.metrics.serving import SERVING
 from perfatlas.vocabulary.metrics.spares import FORMS
+from perfatlas.vocabulary.metrics.step_utilization import UTILIZATION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 _TABLE: Final = {
     metric.name: metric
-    for metric in (*SERVING, *DEPLOYMENTS, *OPERATOR, *JOB, *FORMS, *JOBS, *RUNS)
+    for metric in (*SERVING, *UTILIZATION, *DEPLOYMENTS, *OPERATOR, *JOB, *FORMS, *JOBS, *RUNS)
 }
 METRICS: Final[Mapping[str, Metric]] = MappingProxyType(_TABLE)
 LOW: Final = "_low"

@@ -1,0 +1,67 @@
+"""How much of the arithmetic and the bandwidth of a GPU a step uses.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from perfatlas.operators import Collective
+from perfatlas.step import ALONE
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray
+    from perfatlas.step import Candidates, StepCost
+
+
+class Utilization(NamedTuple):
+    """MFU and MBU of one GPU over one step of each phase, each (C,)."""
+
+    prefill_mfu: FloatArray
+    prefill_mbu: FloatArray
+    decode_mfu: FloatArray
+    decode_mbu: FloatArray
+
+
+def utilization_of(
+    question: Candidates, prefill: StepCost, decode: StepCost, occupied_C: FloatArray
+) -> Utilization:
+    """Return the shares of peak and bandwidth that a prefill chunk and a decode step use.
+
+    Args:
+        question: What runs where.
+        prefill: Cost of one full prefill chunk.
+        decode: Cost of one decode step.
+        occupied_C: Tokens of the decode step over those of the captured graph (C,).
+
+    Source: model FLOP utilization as in Chowdhery et al., PaLM, 2022, appendix B, with causal
+        attention counted; model bandwidth utilization: weights and KV cache over the bandwidth.
+
+    Limits: What several tensor-parallel ranks compute alike is counted for each of them.
+    """
+    whole_C = np.ones_like(occupied_C)
+    return Utilization(
+        *_of_step(question, prefill, whole_C), *_of_step(question, decode, occupied_C)
+    )
+
+
+def _of_step(
+    question: Candidates, cost: StepCost, occupied_C: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    devices = question.placement.devices()
+    flop_C, bytes_C = np.zeros_like(occupied_C), np.zeros_like(occupied_C)
+    for operator, count_C in zip(cost.operators, cost.count_CO.T, strict=True):
+        if isinstance(operator, Collective):
+            continue
+        work = operator.work()
+        # sequences run their attention alone; all else runs on the padded batch of a graph
+        own_C = 1.0 if isinstance(operator, ALONE) else occupied_C
+        flop_C = flop_C + count_C * work.flop * own_C
+        bytes_C = bytes_C + count_C * work.cold_bytes
+    time_s_C = cost.total_s()
+    peak_C = devices.peak_flop_per_s(question.formats.gemm)
+    bandwidth_C = devices.gather("memory_bandwidth")
+    return flop_C / (time_s_C * peak_C), bytes_C / (time_s_C * bandwidth_C)

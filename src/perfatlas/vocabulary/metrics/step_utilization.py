@@ -1,0 +1,63 @@
+"""Metrics of how much of the hardware a step uses: `estimate`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from perfatlas.vocabulary.metrics.metric import Metric
+from perfatlas.vocabulary.metrics.serving import ESTIMATE
+
+UTILIZATION: Final = (
+    Metric(
+        name="prefill_mfu",
+        label="MFU of a full prefill chunk",
+        short="prefill MFU",
+        unit="1",
+        shown="share",
+        better="higher",
+        verbs=ESTIMATE,
+        description=(
+            "Model FLOP utilization of a full prefill chunk on one GPU: FLOP of its tokens with"
+            " causal attention over its time at the dense peak of the GEMM format."
+        ),
+    ),
+    Metric(
+        name="prefill_mbu",
+        label="MBU of a full prefill chunk",
+        short="prefill MBU",
+        unit="1",
+        shown="share",
+        better="higher",
+        verbs=ESTIMATE,
+        description=(
+            "Model bandwidth utilization of a full prefill chunk on one GPU: bytes of weights and"
+            " KV cache that it reads over its time at the memory bandwidth."
+        ),
+    ),
+    Metric(
+        name="decode_mfu",
+        label="MFU of a decode step",
+        short="decode MFU",
+        unit="1",
+        shown="share",
+        better="higher",
+        verbs=ESTIMATE,
+        description=(
+            "Model FLOP utilization of a decode step on one GPU: FLOP of its tokens, without the"
+            " padding of the batch, over its time at the dense peak of the GEMM format."
+        ),
+    ),
+    Metric(
+        name="decode_mbu",
+        label="MBU of a decode step",
+        short="decode MBU",
+        unit="1",
+        shown="share",
+        better="higher",
+        verbs=ESTIMATE,
+        description=(
+            "Model bandwidth utilization of a decode step on one GPU: bytes of weights and"
+            " KV cache that it reads over its time at the memory bandwidth."
+        ),
+    ),
+)

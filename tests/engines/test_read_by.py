@@ -1,0 +1,231 @@
+"""Every field of an engine's file is changed alone: what moves is what the row says reads it."""
+
+from __future__ import annotations
+
+import tomllib
+from copy import deepcopy
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+import tomli_w
+
+import perfatlas
+from perfatlas.answer.unused_changes import predicted
+from perfatlas.engines import profile_fields, resolve_engine
+from perfatlas.quantities import InvalidSpecError, PerfatlasError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LLAMA: Final = "meta-llama/Llama-3.1-8B"
+MIXTURE: Final = "Qwen/Qwen3-30B-A3B"
+SHARED: Final = "deepseek-ai/DeepSeek-V2-Lite"
+GPT: Final = "openai/gpt-oss-20b"
+SMALL: Final = "Qwen/Qwen2.5-0.5B"
+POOLS: Final[dict[str, Any]] = {"mode": "disaggregated", "method": "formula", "batch": None}
+TRAFFIC: Final[dict[str, Any]] = {"request_rate": 20, "num_requests": 40, "isl": 3000, "osl": 40}
+
+
+def estimated(engine: str, **fields: Any) -> Any:  # noqa: ANN401 - an answer
+    asked = {"model": LLAMA, "system": "h200_sxm", "batch": 20, "isl": 3000, "osl": 8, **fields}
+    return perfatlas.estimate(**asked, engine=engine)
+
+
+def rows(engine: str, stream: str, **fields: Any) -> Any:  # noqa: ANN401 - times of operators
+    return {
+        f"{row['phase']} {row['name']}": (row["count"], row["time_s"])
+        for row in estimated(engine, **fields).breakdown
+        if row["stream"] == stream
+    }
+
+
+def memory(engine: str, **fields: Any) -> Any:  # noqa: ANN401 - results
+    return estimated(engine, **fields).results["memory"]
+
+
+def simulated(engine: str, **fields: Any) -> Any:  # noqa: ANN401 - results
+    asked = {"model": LLAMA, "system": "h200_sxm", **TRAFFIC, **fields}
+    return predicted(perfatlas.simulate(**asked, engine=engine).answer.results)
+
+
+def _interval(results: Any) -> Any:  # noqa: ANN401 - results
+    return {"width": results["tpot_s_high"] / results["tpot_s_low"]}
+
+
+QUESTIONS: Final[dict[str, tuple[Callable[[str], Any], ...]]] = {
+    "operators": (
+        lambda e: rows(e, "compute", format="fp8", tp=2),
+        lambda e: rows(e, "compute", format="fp8_static", tp=2, isl=40, batch=1),
+        lambda e: rows(e, "compute", system="b200_sxm", model=GPT, moe_format="mxfp4"),
+        lambda e: rows(e, "compute", model=SHARED, batch=1, isl=400),
+        lambda e: rows(e, "compute", system="l40s", batch=2, isl=9000),
+    ),
+    "collectives": (
+        lambda e: rows(e, "communication", tp=8, batch=1),
+        lambda e: rows(e, "communication", system="l40s", tp=2, batch=2, isl=9000),
+        lambda e: rows(e, "communication", model=MIXTURE, tp=1, attention_dp=4, ep=4),
+    ),
+    "host time of steps": (
+        lambda e: rows(e, "host", model=SMALL, system="b200_sxm", batch=250, isl=16),
+        lambda e: rows(e, "host", model=SMALL, system="b200_sxm", batch=1, isl=16),
+    ),
+    "memory": (
+        lambda e: memory(e, tp=2),
+        lambda e: memory(e, model=GPT, moe_format="mxfp4"),
+        lambda e: memory(e, system="l40s", batch=2),
+    ),
+    "continuous batching": (
+        lambda e: estimated(e, mode="aggregated", method="formula").results,
+        lambda e: (
+            estimated(e, mode="aggregated", method="formula", model=MIXTURE, attention_dp=2).results
+        ),
+        simulated,
+        lambda e: simulated(e, model=MIXTURE, attention_dp=2),
+        lambda e: simulated(e, isl=20000, kv_blocks=3000),
+    ),
+    "disaggregated serving": (
+        lambda e: estimated(e, **POOLS, concurrency=1).results,
+        lambda e: simulated(e, mode="disaggregated"),
+    ),
+    "intervals of times per output token": (
+        lambda e: _interval(estimated(e, mode="aggregated", method="formula").results),
+    ),
+}
+# what reads all the rest too, and is looked at where nothing before it moves
+LEVELS: Final = (
+    ("host time of steps",),
+    ("continuous batching", "disaggregated serving"),
+    ("intervals of times per output token",),
+)
+CHANGED: Final[dict[str, Any]] = {
+    "name": "mine",
+    "version": "9.9",
+    "date": "2030-01",
+    "kernel_family": "sglang",
+    "formats.<name>.value": "fp8_static",
+    "formats.<name>.architectures": ["hopper"],
+    "expert_exchange.value": "all_to_all",
+    "all_reduce.group_sizes.value": [2, 4],
+    "all_reduce_norm_fusion.formats": [],
+    "all_reduce_norm_fusion.model_types": ["deepseek_v3"],
+    "all_reduce_norm_fusion.<architecture>": {"2": 0},
+    "fusion[].operators": ["no_such_operator"],
+    "fusion[].formats": ["nvfp4"],
+    "fusion[].model_types": ["deepseek_v3"],
+    "fusion[].into": "activation",
+    "overlap[].prefix": "no_such_operator",
+    "overlap[].beside": "no_such_operator",
+    "front.per": "replica",
+    "memory.rule": "static",
+    "memory.graphs_up_to": 0.1,
+    "memory.expert_multiples": {"mxfp4": {"hopper": [4096, 4096]}},
+    "scheduler.large_excludes": ["h200_sxm"],
+    "scheduler.large_memory": "900 GiB",
+    "scheduler.graph_sizes": [[1, 64, 1], [10000, 20000, 1000]],
+    "scheduler.rules.value": "sglang",
+    "disaggregation.first_from": "prefill",
+}
+
+
+def profile() -> dict[str, Any]:
+    """Return the file of an engine that states every field."""
+    text = resources.files("perfatlas").joinpath("data/engines/vllm@0.24.toml").read_text("utf-8")
+    table = tomllib.loads(text)
+    table["formats"]["mxfp4"] = {"value": "mxfp4_mxfp8", "architectures": ["blackwell"], "ref": "t"}
+    table["fusion"][0]["model_types"] = ["llama"]
+    table["all_reduce_norm_fusion"]["model_types"] = ["llama"]
+    return table
+
+
+def changed(table: dict[str, Any], path: str) -> dict[str, Any]:
+    """Return a file with one field changed alone, in all tables that have it."""
+    table = deepcopy(table)
+    *places, key = path.split(".")
+    places = [place.removesuffix("[]") for place in places]
+    holders: list[Any] = [table]
+    for place in places:
+        inner = [h[name] for h in holders for name in _names(h, place)]
+        holders = [one for i in inner for one in (i if isinstance(i, list) else [i])]
+    for holder in holders:
+        for name in _names(holder, key):
+            holder[name] = _other(path, holder[name])
+    return table
+
+
+def _names(holder: dict[str, Any], place: str) -> list[str]:
+    """Return the keys of a table that a part of a path stands for."""
+    if place == "<name>":
+        return [*holder]
+    if place == "<architecture>":
+        return [name for name, value in holder.items() if isinstance(value, dict)]
+    return [place] if place in holder else []
+
+
+def _other(path: str, value: Any) -> Any:  # noqa: ANN401 - as TOML has it
+    if path in CHANGED:
+        return CHANGED[path]
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, str):
+        number, _, unit = value.partition(" ")
+        return f"{2 * float(number) or 1.0} {unit}" if unit else f"{value}x"
+    return 0.5 * value if path.endswith("utilization") else 2 * value
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("engines") / "base.toml"
+    path.write_text(tomli_w.dumps(profile()), "utf-8")
+    return path
+
+
+@cache
+def answered(reader: str, number: int, engine: str) -> Any:  # noqa: ANN401 - results, or a refusal
+    try:
+        return predicted(QUESTIONS[reader][number](engine))
+    except PerfatlasError as problem:
+        return str(problem).replace(engine, "")
+
+
+def moves(reader: str, base: Path, other: Path) -> bool:
+    places = range(len(QUESTIONS[reader]))
+    return any(answered(reader, at, str(base)) != answered(reader, at, str(other)) for at in places)
+
+
+@pytest.mark.parametrize("path", profile_fields())
+def test_what_a_change_moves_is_what_reads_the_field(path: str, base: Path) -> None:
+    table = changed(profile(), path)
+    if path == "all_reduce.implementation":
+        table["all_reduce"]["implementation"] = "library"
+        del table["all_reduce"]["group_sizes"]
+    assert table != profile()
+    other = base.with_name("other " + path.replace("<", "(").replace(">", ")") + ".toml")
+    other.write_text(tomli_w.dumps(table), "utf-8")
+    moved = {name for name in QUESTIONS if name not in sum(LEVELS, ()) and moves(name, base, other)}
+    for readers in LEVELS:
+        moved = moved or {name for name in readers if moves(name, base, other)}
+    assert moved == set(profile_fields()[path].read_by)
+
+
+def test_a_file_answers_as_the_catalog_does_until_it_changes(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    text = resources.files("perfatlas").joinpath("data/engines/vllm@0.24.toml").read_text("utf-8")
+    path.write_text(text, "utf-8")
+    own = estimated(str(path), mode="aggregated", method="formula")
+    shipped = estimated("vllm@0.24", mode="aggregated", method="formula")
+    assert own.results == shipped.results
+    assert own.scenario["engine"] == str(path)
+    path.write_text(text.replace('step = "126 us"', 'step = "1260 us"'), "utf-8")
+    assert resolve_engine(str(path)).host.step_s == pytest.approx(1.26e-3)
+
+
+def test_a_file_that_is_missing_or_wrong_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    with pytest.raises(InvalidSpecError, match=r"mine\.toml cannot be read"):
+        resolve_engine(str(path))
+    path.write_text("name = 3", "utf-8")
+    with pytest.raises(InvalidSpecError, match=r"mine\.toml: name = 3: expected"):
+        resolve_engine(str(path))
