@@ -38,7 +38,7 @@ test: export PYTHONDONTWRITEBYTECODE :=
 test: lint ## the whole test suite
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
-generated: $(STAMP) ## write the stub of perfatlas and docs/fields.md from the table of fields
+generated: $(STAMP) ## write the stub of perfatlas and the generated pages of docs
 	$(BIN)/python docs/generate.py
 
 golden: $(STAMP) ## compare every answer of the golden file with the recorded one

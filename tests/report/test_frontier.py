@@ -7,7 +7,7 @@ import pytest
 
 from perfatlas.report.text import format_value, open_terminal
 from perfatlas.verbs.estimate import print_frontier
-from perfatlas.verbs.estimate.chart import X, Y, distinct, frontier_chart
+from perfatlas.verbs.estimate.text import X, Y, distinct, frontier_chart
 
 
 def points() -> list[dict[str, Any]]:
@@ -66,5 +66,5 @@ def test_batches_that_tell_the_same_are_listed_once() -> None:
     assert [row["batch"] for row in distinct(rows)] == [1, 2, 3, 1184]
 
 
-def test_no_point_is_said() -> None:
+def test_a_frontier_without_points_is_reported() -> None:
     assert frontier_chart([], width=80, unicode=True) == "  no point to draw"

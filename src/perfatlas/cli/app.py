@@ -1,4 +1,4 @@
-"""The tree of verbs; each verb's module is imported when the verb is run."""
+"""The tree of commands; the module of a command is imported when it runs."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from cyclopts import App
 
 from perfatlas.version import __version__
 
-HELP: Final = """How fast, why, what if, how sure: deep-learning performance from model to GPU.
+HELP: Final = """Performance, bottlenecks and reliability of deep-learning systems.
 
-Every computing verb takes --json. \
---debug prints the traceback of a defect; --no-color or NO_COLOR=1 turns colours off."""
+All computing commands accept --json. \
+--debug prints the traceback of an internal error; --no-color or NO_COLOR=1 disables colors."""
 
 
 def _group(name: str, purpose: str, verbs: dict[str, tuple[str, str]]) -> App:
-    """Return a verb with sub-verbs: name -> (module:function, what it does)."""
+    """Return a command with subcommands: name -> (module:function, description)."""
     group = App(name=name, help=purpose, help_format="plaintext", version_flags=())
     for verb, (target, verb_purpose) in verbs.items():
-        group.command(f"perfatlas.cli.commands.{target}", name=verb, help=verb_purpose)
+        group.command(f"perfatlas.{target}", name=verb, help=verb_purpose)
     return group
 
 
@@ -31,81 +31,102 @@ app: Final = App(
     suppress_keyboard_interrupt=False,
 )
 app.command(
-    "perfatlas.cli.commands.estimate:estimate",
+    "perfatlas.verbs.estimate.command:estimate",
     name="estimate",
-    help="Estimate one inference scenario: latency, throughput, memory, and what bounds them.",
+    help="Estimate one inference scenario: latency, throughput, memory, bottlenecks.",
 )
 app.command(
-    "perfatlas.cli.commands.simulate:simulate",
+    "perfatlas.verbs.simulate.command:simulate",
     name="simulate",
-    help="Simulate traffic through an engine: queues, tails, preemptions, goodput.",
+    help="Simulate traffic through an engine: queueing, tail latency, preemption, goodput.",
 )
 app.command(
-    "perfatlas.cli.commands.goodput:app",
+    "perfatlas.verbs.goodput.command:app",
     name="goodput",
-    help="Goodput of a job under failures, with its checkpoints and spares.",
+    help="Goodput of a job under failures, with checkpoints and spares.",
 )
 app.command(
     _group(
         "fleet",
-        "Fleets from a cluster's own logs, explained; many jobs scheduled on one cluster.",
+        "Failure models from cluster logs, and job schedules on a shared cluster.",
         {
-            "import": ("fleet_logs:import_", "Read logs into one history of failures and repairs."),
-            "fit": ("fleet_logs:fit", "Fit laws to histories; write a fleet and its evidence."),
-            "schedule": (
-                "fleet_schedule:schedule",
-                "Schedule many jobs on one cluster: waits, GPU time, failures, policies compared.",
+            "import": (
+                "verbs.fleet.command:import_",
+                "Convert logs to a history of failures and repairs.",
             ),
-            "report": ("fleet_report:report", "Explain a fleet or a history on one page."),
+            "fit": (
+                "verbs.fleet.command:fit",
+                "Fit failure models to histories; write a fleet file and its evidence.",
+            ),
+            "schedule": (
+                "verbs.schedule.command:schedule",
+                "Schedule many jobs on a cluster: waits, GPU time, failures, policy comparison.",
+            ),
+            "report": (
+                "verbs.fleet.report_command:report",
+                "Report on a fleet or a history as an HTML page.",
+            ),
         },
     )
 )
 app.command(
     _group(
         "kernel",
-        "Time one operator on one GPU.",
+        "Time of one operator on one GPU.",
         {
-            "gemm": ("kernel:gemm", "Time a matrix multiplication, (m, k) x (k, n)."),
-            "attention": ("kernel:attention", "Time the attention of one layer."),
-            "moe": ("kernel:moe", "Time the expert GEMMs of one mixture-of-experts layer."),
+            "gemm": ("verbs.kernel.command:gemm", "Time of a GEMM, (m, k) x (k, n)."),
+            "attention": ("verbs.kernel.command:attention", "Time of the attention of one layer."),
+            "moe": (
+                "verbs.kernel.command:moe",
+                "Time of the expert GEMMs of one MoE layer.",
+            ),
         },
     )
 )
 app.command(
-    "perfatlas.cli.commands.collective:collective",
+    "perfatlas.verbs.collective.command:collective",
     name="collective",
-    help="Time a collective or a transfer between GPUs.",
+    help="Time of a collective or a transfer between GPUs.",
 )
 app.command(
-    "perfatlas.cli.commands.catalog:catalog",
+    "perfatlas.verbs.catalog.command:catalog",
     name="catalog",
-    help="List what perfatlas knows, or show one entry with its sources.",
+    help="List catalogs, or show one entry with its sources.",
 )
 app.command(
-    "perfatlas.cli.commands.calibrate:calibrate",
+    "perfatlas.lab.calibrate.command:calibrate",
     name="calibrate",
-    help="Fit kernel parameters to measured tables; write them as TOML.",
+    help="Fit kernel parameters to measurements; write them as TOML.",
 )
 app.command(
     _group(
         "validate",
-        "Compare predictions with measurements; exits 7 when an error budget is exceeded.",
+        "Compare predictions with measurements; exit code 7 if an error budget is exceeded.",
         {
-            "kernels": ("validate:kernels", "Operators against measured tables."),
-            "collectives": ("validate:collectives", "Collectives against measured tables."),
+            "kernels": ("lab.validate.command:kernels", "Operators against measured tables."),
+            "collectives": (
+                "lab.validate.command:collectives",
+                "Collectives against measured tables.",
+            ),
             "measured": (
-                "validate_measured:measured",
+                "lab.validate.measured_command:measured",
                 "Tier measured against rows held out of its tables.",
             ),
-            "blocks": ("validate:blocks", "Sums of operators against measured attention blocks."),
-            "capacity": ("validate:capacity", "Cache sizes against those engines print."),
-            "steps": ("validate:steps", "Serving estimates against measured serving."),
+            "blocks": (
+                "lab.validate.command:blocks",
+                "Sums of operators against measured attention blocks.",
+            ),
+            "capacity": (
+                "lab.validate.command:capacity",
+                "KV cache capacity against engine logs.",
+            ),
+            "steps": ("lab.validate.command:steps", "Serving estimates against measured serving."),
             "fleet": (
-                "validate_fleet:fleet",
+                "lab.validate.fleet_command:fleet",
                 "The job simulator against closed forms and published figures.",
             ),
             "serving": (
-                "validate_serving:serving",
+                "lab.validate.serving_command:serving",
                 "Estimates against your benchmarks, or simulated traffic against engine runs.",
             ),
         },
@@ -114,11 +135,11 @@ app.command(
 app.command(
     "perfatlas.cli.completion:completion",
     name="completion",
-    help="Print a completion script to load yourself; --install-completion sets it up for good.",
+    help="Print a shell completion script; --install-completion installs it.",
 )
 app.command(
     "perfatlas.cli.completion:install_completion",
     name="--install-completion",
-    help="Install completion for your shell and load it from its start-up file.",
+    help="Install shell completion and load it from the shell's startup file.",
     group="Parameters",
 )

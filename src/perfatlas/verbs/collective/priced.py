@@ -17,15 +17,15 @@ from perfatlas.collectives import (
 )
 from perfatlas.engines import all_reduce_groups
 from perfatlas.hardware import resolve_system
-from perfatlas.verbs.collective.questions import spread
-from perfatlas.verbs.kernel import format_of, kernel_engine
+from perfatlas.scenario.resolution import format_of, kernel_engine
+from perfatlas.verbs.collective.question import spread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.collectives import PricedCollectives
     from perfatlas.hardware import System
-    from perfatlas.verbs.collective.questions import CollectiveQuestion
+    from perfatlas.verbs.collective.question import CollectiveQuestion
 
 RESULTS: Final = (
     *("time_s", "time_s_low", "time_s_high", "bus_bandwidth_bytes_per_s", "algorithm"),

@@ -1,4 +1,4 @@
-from .closed_form import (
+from .answer import (
     goodput as goodput,
 )
 from .domains import (
@@ -16,10 +16,4 @@ from .spares import (
 )
 from .stragglers import (
     goodput_stragglers as goodput_stragglers,
-)
-from .text import (
-    METHODS as METHODS,
-    SHORT as SHORT,
-    print_goodput as print_goodput,
-    print_waterfall as print_waterfall,
 )

@@ -23,8 +23,8 @@ from perfatlas.jobs.run import schedule
 from perfatlas.quantities import InfeasibleError
 from perfatlas.scenario.fields import refuse_unused
 from perfatlas.verbs.schedule.failures import Befalls, befalls, cluster_of, drawn
-from perfatlas.verbs.schedule.fields import JOB_NAMES, parse_schedule, variants
 from perfatlas.verbs.schedule.jobs import Came, came, completed, offered, without_larger
+from perfatlas.verbs.schedule.question import JOB_NAMES, parse_schedule, variants
 from perfatlas.verbs.schedule.results import (
     assumptions,
     breakdown,
@@ -33,15 +33,15 @@ from perfatlas.verbs.schedule.results import (
     ends_for_good,
     results_of,
 )
-from perfatlas.verbs.schedule.unused_options import draws, idle_remarks, refuse_told
-from perfatlas.vocabulary.fields import fields_asked, signature_of
+from perfatlas.verbs.schedule.unused_options import draws, no_effect_remarks, refuse_told
+from perfatlas.vocabulary.fields import signature_of, verb_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfatlas.jobs.model import Cluster, Jobs
     from perfatlas.jobs.run import ScheduleOutcome
-    from perfatlas.verbs.schedule.fields import Schedule
+    from perfatlas.verbs.schedule.question import Schedule
 
 MOST_DOUBLINGS: Final = 4  # of the time failures are drawn for
 SLACK: Final = 1.5
@@ -171,7 +171,7 @@ def fleet_schedule(
     asked = parse_schedule(fields)
     changes = variants([compare] if isinstance(compare, str) else list(compare), fields)
     compared = [parse_schedule({**fields, **change}) for change in changes] if compare else []
-    refuse_unused(dict(asked), fields_asked("fleet schedule"), others=[*map(dict, compared)])
+    refuse_unused(dict(asked), verb_fields("fleet schedule"), others=[*map(dict, compared)])
     base = _ready(asked, None)
     others = []
     for change, other in zip(changes, compared, strict=False):
@@ -179,7 +179,7 @@ def fleet_schedule(
         others.append(_ready(other, kept))
     told = [(run.asked, run.came.jobs) for run in (base, *others)]
     refuse_told(told)
-    base = replace(base, warnings=(*base.warnings, *idle_remarks(told)))
+    base = replace(base, warnings=(*base.warnings, *no_effect_remarks(told)))
     outcomes, horizon_s = _outcomes([base, *others])
     outcome = outcomes[0]
     load = offered(base.jobs, base.cluster, stream=base.asked.jobs is None)

@@ -1,0 +1,150 @@
+"""Flags generated from the table of fields; None is unset, so that the scenario decides."""
+
+from __future__ import annotations
+
+from dataclasses import make_dataclass
+from functools import partial
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
+
+from cyclopts import Group, Parameter
+
+from perfatlas.quantities import shown
+from perfatlas.vocabulary.fields import verb_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from cyclopts import Token
+
+    from perfatlas.vocabulary.fields import Field, Number
+
+_ANNOTATED: Final[Any] = Annotated  # for types that are built at run time
+_LITERAL: Final[Any] = Literal
+Command = TypeVar("Command", bound="Callable[..., Any]")
+
+
+def takes_fields(verb: str) -> Callable[[Command], Command]:
+    """Return a decorator that adds all fields of a verb to the argument `flags` of a command.
+
+    Args:
+        verb: Key of `QUESTIONS`.
+    """
+
+    def declare(command: Command) -> Command:
+        command.__annotations__["flags"] = flags_of(verb) | None
+        return command
+
+    return declare
+
+
+def flags_of(verb: str) -> Any:  # noqa: ANN401 - a class of flags, made here
+    """Return the class with the flags of a verb's fields.
+
+    Args:
+        verb: Key of `QUESTIONS`.
+    """
+    rows = [(name, _hint(field), None) for name, field in verb_fields(verb).items()]
+    own = {"__module__": __name__}
+    made: Any = make_dataclass("Flags", rows, frozen=True, kw_only=True, namespace=own)
+    return Parameter(name="*")(made)
+
+
+def set_flags(flags: object) -> dict[str, Any]:
+    """Return the flags that are set, by name, in table order.
+
+    Args:
+        flags: From `flags_of`; None if no flag is set.
+    """
+    given = {} if flags is None else vars(flags)
+    return {
+        name: str(value) if isinstance(value, PurePath) else value
+        for name, value in given.items()
+        if value is not None
+    }
+
+
+def catalog_names(catalog: str, _context: object = None) -> list[str]:
+    """Return the names of a catalog, for completion.
+
+    Args:
+        catalog: models, systems, engines, formats, fleets or rates.
+    """
+    if catalog == "models":
+        from perfatlas.models import model_names
+
+        return list(model_names())
+    if catalog == "systems":
+        from perfatlas.hardware import system_names
+
+        return list(system_names())
+    if catalog == "engines":
+        from perfatlas.engines import engine_ids, engine_names
+
+        return [*engine_names(), *engine_ids()]
+    if catalog == "fleets":
+        from perfatlas.fleet.model import shipped_fleets
+
+        return list(shipped_fleets())
+    if catalog == "rates":
+        from perfatlas.fleet.model import published_rates
+
+        return list(published_rates())
+    from perfatlas.formats import formats
+
+    return list(formats())
+
+
+def _hint(field: Field) -> Any:  # noqa: ANN401 - an annotated type
+    group = Group(field.group.title, sort_key=field.group.order)
+    unit = f" [{field.unit}]" if field.unit in ("s", "1/s") and "[" not in field.row.text else ""
+    options: dict[str, Any] = {
+        "group": group,
+        "help": f"{field.row.text.rstrip('.')}{unit}.",
+        "show_default": _default(field) or False,
+    }
+    if field.row.alias:
+        options["alias"] = f"--{field.row.alias}"
+    kind: Any = field.type
+    if field.catalog:
+        options["completer"] = partial(catalog_names, field.catalog)
+    if field.choices:
+        kind = _LITERAL[field.choices]
+    elif field.number is not None:
+        options["converter"] = _reader(field.number, whole=field.type is int)
+    elif field.is_file:
+        kind = Path
+    elif field.type is bool and field.default is False:
+        options["negative"] = ""
+    elif field.type not in (bool, str):
+        kind = str
+    return _ANNOTATED[kind | None, Parameter(**options)]
+
+
+def _default(field: Field) -> str:
+    """Return the default as --help shows it, or ""."""
+    if field.row.default or field.default is None or field.type is bool:
+        return field.row.default
+    value = field.default
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _reader(number: Number, *, whole: bool) -> Callable[[object, Sequence[Token]], float]:
+    """Return a converter for the text of a flag; with `whole`, "1.5" is rejected."""
+
+    def read(_hint: object, tokens: Sequence[Token]) -> float:
+        text = tokens[0].value
+        try:
+            found: Any = number.read(text)
+            if whole and isinstance(found, float) and not found.is_integer():
+                raise ValueError(text)  # noqa: TRY301 - reported below
+            return int(found) if whole else float(found)
+        except (ValueError, OverflowError):
+            if number.unit:
+                raise
+            kind = "integer" if whole else "number"
+            raise ValueError(
+                f"cannot convert {shown(text)} to {'an' if whole else 'a'} {kind}"
+            ) from None
+
+    return read

@@ -1,0 +1,103 @@
+"""Flags that several commands share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from cyclopts import Parameter
+
+from perfatlas.vocabulary.fields import Number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cyclopts import Token
+
+TIME: Final = Number(unit="s")
+
+
+def whole(_hint: object, tokens: Sequence[Token]) -> int:
+    """Return an integer flag; "1.5" is rejected, whereas cyclopts' int() rounds.
+
+    Args:
+        _hint: The annotation of the flag.
+        tokens: The argument, one token.
+
+    Raises:
+        ValueError: It is not an integer; cyclopts adds the name of the flag.
+    """
+    text = tokens[0].value
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"cannot convert {text!r} to an integer") from None
+
+
+def seconds(_hint: object, tokens: Sequence[Token]) -> float:
+    """Return a duration flag [s], in seconds or with a unit, as in 3h.
+
+    Args:
+        _hint: The annotation of the flag.
+        tokens: The argument, one token.
+
+    Raises:
+        ValueError: It is not a duration; cyclopts adds the name of the flag.
+    """
+    read: Any = TIME.read(tokens[0].value)
+    return float(read)
+
+
+def default(text: str) -> Parameter:
+    """Return the --help text of a default that the scenario sets instead of the flag.
+
+    Args:
+        text: The default.
+    """
+    return Parameter(show_default=text)
+
+
+Count = Annotated[int | None, Parameter(converter=whole)]
+Seconds = Annotated[float | None, Parameter(converter=seconds)]
+File = Path  # cyclopts needs it at run time, and shells complete it as a file
+
+SWITCH: Final = Parameter(negative="", show_default=False)
+MANY: Final = Parameter(negative="")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class OutputFlags:
+    """Output of the answer.
+
+    Args:
+        json: Print one JSON object in SI units instead of text.
+        table: Answer every row of a CSV, Parquet or JSON Lines file; flags fill empty cells.
+        output: File for the answered table; its extension selects the format.
+    """
+
+    json: Annotated[bool, SWITCH] = False
+    table: File | None = None
+    output: File | None = None
+
+
+def changed_flags(flags: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass of flags
+    """Return the flags that are set, by name, in order of declaration.
+
+    Args:
+        flags: A dataclass of flags, nested or not.
+
+    Example:
+        >>> from perfatlas.commands.flags import OutputFlags, changed_flags
+        >>> changed_flags(OutputFlags(json=True))
+        {'json': True}
+    """
+    found: dict[str, Any] = {}
+    for item in fields(flags):
+        value = getattr(flags, item.name)
+        if is_dataclass(value):
+            found |= changed_flags(value)
+        elif value is not None:
+            found[item.name] = value
+    return found

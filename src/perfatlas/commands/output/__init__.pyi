@@ -1,0 +1,26 @@
+from .answers import (
+    print_json as print_json,
+    require as require,
+    show_answer as show_answer,
+)
+from .envelopes import (
+    envelope as envelope,
+)
+from .refusal import (
+    refusal_text as refusal_text,
+    shortfall_of as shortfall_of,
+    unexpected_argument_text as unexpected_argument_text,
+    unknown_option_text as unknown_option_text,
+)
+from .table_run import (
+    answer_rows as answer_rows,
+    answer_table as answer_table,
+    show_summary as show_summary,
+    wants_table as wants_table,
+)
+from .waiting import (
+    notice_if_slow as notice_if_slow,
+)
+from .watch import (
+    Watch as Watch,
+)

@@ -1,0 +1,150 @@
+"""Error messages: one line, or one bullet per change that would help."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.quantities import InfeasibleError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from cyclopts import UnknownOptionError
+
+    from perfatlas.quantities import PerfatlasError
+
+WIDEST: Final = 100
+MOST_SHOWN: Final = 200  # characters of an argument that a message quotes
+
+
+def refusal_text(problem: PerfatlasError) -> str:
+    """Return the message of an error, including the line end.
+
+    Args:
+        problem: The error. Changes that would make a scenario fit are listed as bullets, wrapped
+            at the width of the terminal.
+
+    Example:
+        >>> from perfatlas.commands.output import refusal_text
+        >>> from perfatlas.quantities import InfeasibleError
+        >>> print(refusal_text(InfeasibleError("does not fit.", advice=("tp = 2 fits.",))), end="")
+        perfatlas: does not fit.
+        what fits:
+          - tp = 2 fits.
+    """
+    advice = problem.advice if isinstance(problem, InfeasibleError) else ()
+    if not advice:
+        return f"perfatlas: {problem}\n"
+    width = min(shutil.get_terminal_size().columns, WIDEST)
+    lines = [_wrapped(f"perfatlas: {shortfall_of(problem)}", width, "", "  "), "what fits:"]
+    lines += [_wrapped(sentence, width, "  - ", "    ") for sentence in advice]
+    return "\n".join(lines) + "\n"
+
+
+def shortfall_of(problem: PerfatlasError) -> str:
+    """Return the message of an error without the suggested changes.
+
+    Args:
+        problem: The error.
+    """
+    advice = problem.advice if isinstance(problem, InfeasibleError) else ()
+    return str(problem).removesuffix(" ".join(advice)).strip()
+
+
+def _wrapped(text: str, width: int, first: str, rest: str) -> str:
+    return textwrap.fill(
+        text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+    )
+
+
+def unknown_option_text(problem: UnknownOptionError) -> str:
+    """Return the message for an unknown flag, with a suggestion if one is near.
+
+    Args:
+        problem: The cyclopts error.
+    """
+    from perfatlas.vocabulary.fields import canonical_name
+
+    asked = str(problem.token.keyword or problem.token.value).partition("=")[0]
+    known = [name for argument in problem.argument_collection for name in argument.names]
+    flags = [name for name in known if name.startswith("--")]
+    ours = canonical_name(asked.lstrip("-"), [flag[2:].replace("-", "_") for flag in flags])
+    if ours:
+        return f"Unknown option: {asked}. perfatlas calls it --{ours.replace('_', '-')}."
+    meant = nearest_flag(asked, flags)
+    return f"Unknown option: {asked}." + (f" Did you mean {meant}?" if meant else "")
+
+
+def unexpected_argument_text(words: Sequence[str]) -> str:
+    """Return the message for unexpected positional arguments.
+
+    Args:
+        words: The arguments.
+
+    Example:
+        >>> from perfatlas.commands.output import unexpected_argument_text
+        >>> unexpected_argument_text(["order=fifo"])
+        "unexpected positional argument 'order=fifo': set values with flags, as in --flag value"
+    """
+    told = " ".join(words)
+    told = f"{told[:MOST_SHOWN]}..." if len(told) > MOST_SHOWN else told
+    return f"unexpected positional argument {told!r}: set values with flags, as in --flag value"
+
+
+def nearest_flag(asked: str, known: Iterable[str]) -> str:
+    """Return the flag nearest to a misspelt one, "" if none is near.
+
+    Up to one typing error (a wrong, missing, doubled or transposed letter) per four letters is
+    accepted; ties go to the flag with the same length or beginning.
+
+    Args:
+        asked: The argument.
+        known: The known flags.
+
+    Example:
+        >>> from perfatlas.commands.output.refusal import nearest_flag
+        >>> nearest_flag("--modle", ["--mode", "--model", "--m"])
+        '--model'
+    """
+    word = asked.lstrip("-").replace("_", "-")
+    names = [flag.lstrip("-") for flag in known]
+    ranked = sorted(
+        (slips(word, name), abs(len(name) - len(word)), -_shared_start(word, name), name)
+        for name in names
+    )
+    if ranked and ranked[0][0] <= max(len(word) // 4, 1) and ranked[0][0] < len(word):
+        return f"--{ranked[0][3]}"
+    return ""
+
+
+def _shared_start(left: str, right: str) -> int:
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(left), len(right)))
+
+
+def slips(left: str, right: str) -> int:
+    """Return the number of letters to change, insert, delete or transpose.
+
+    Args:
+        left: A word.
+        right: Another word.
+
+    Source: optimal string alignment distance, Damerau, CACM 7(3), 1964.
+
+    Example:
+        >>> from perfatlas.commands.output.refusal import slips
+        >>> slips("modle", "model"), slips("modle", "mode"), slips("tpp", "tp")
+        (1, 1, 1)
+    """
+    before: list[int] = []
+    row = list(range(len(right) + 1))
+    for i, letter in enumerate(left, start=1):
+        last, before, row = before, row, [i]
+        for j, other in enumerate(right, start=1):
+            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != other))
+            if i > 1 and j > 1 and letter == right[j - 2] and left[i - 2] == other:
+                cost = min(cost, last[j - 2] + 1)
+            row.append(cost)
+    return row[-1]

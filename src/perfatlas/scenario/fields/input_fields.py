@@ -1,0 +1,106 @@
+"""User input, validated against the table of fields."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
+from perfatlas.vocabulary.fields import canonical_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pydantic_core import ErrorDetails
+
+_BOUNDS: Final = {
+    "gt": ("greater", "must be greater than {}"),
+    "ge": ("greater", "must be at least {}"),
+    "lt": ("less", "must be less than {}"),
+    "le": ("less", "must be at most {}"),
+    "max_length": ("string", "must have at most {} characters"),
+}
+_KINDS: Final = {
+    "int": "expected an integer",
+    "float": "expected a number",
+    "finite": "expected a finite number",
+    "string": "expected text",
+    "bool": "expected true or false",
+    "dict": "expected a table",
+}
+
+
+class InputFields(BaseModel):
+    """Input fields of a verb; subclasses add groups of the table of fields."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, str_strip_whitespace=True, defer_build=True
+    )
+
+    @classmethod
+    def read(cls, fields: Mapping[str, Any], others: Sequence[str] = ()) -> Self:
+        """Return the typed fields; None and empty text count as unset.
+
+        Args:
+            fields: Raw values by name.
+            others: Further names to suggest for a misspelt one.
+
+        Raises:
+            InvalidSpecError: A name is unknown or missing, or a value is invalid; all problems are
+                listed.
+        """
+        given = {
+            name: value
+            for name, value in fields.items()
+            if value is not None and not (isinstance(value, str) and not value.strip())
+        }
+        try:
+            return cls.model_validate(given)
+        except ValidationError as error:
+            raise InvalidSpecError(sentences(error, (*cls.model_fields, *others))) from None
+
+
+def sentences(error: ValidationError, names: Sequence[str]) -> str:
+    """Return the validation problems as text.
+
+    Args:
+        error: The validation error.
+        names: All known names.
+    """
+    parts = []
+    for problem in error.errors(include_url=False):
+        name = ".".join(str(p) for p in problem["loc"])
+        if problem["type"] == "extra_forbidden":
+            ours = canonical_name(name, names)
+            hint = f"; perfatlas calls it {ours!r}" if ours else did_you_mean(name, names)
+            parts.append(f"unknown field {name!r}{hint}")
+        elif problem["type"] == "missing":
+            parts.append(f"{name} is required")
+        else:
+            parts.append(f"{name} = {shown(problem['input'])}: {_rule(problem)}")
+    return "; ".join(parts)
+
+
+def _rule(problem: ErrorDetails) -> str:
+    """Return the expected value, with a suggestion for a misspelt choice.
+
+    Args:
+        problem: The validation problem.
+    """
+    bounds = problem.get("ctx", {})
+    if problem["type"] == "literal_error":
+        value, words = problem["input"], re.findall(r"'([^']*)'", str(bounds["expected"]))
+        hint = did_you_mean(value, words) if isinstance(value, str) else ""
+        return f"expected one of {', '.join(words)}{hint}"
+    if problem["type"] == "value_error":
+        return str(bounds["error"])
+    for name, template in _BOUNDS.items():
+        if name in bounds and problem["type"].startswith(template[0]):
+            return template[1].format(_plain(bounds[name]))
+    return _KINDS.get(problem["type"].split("_")[0], problem["msg"])
+
+
+def _plain(bound: float) -> str:
+    return f"{bound:,}" if isinstance(bound, int) else f"{bound:g}"
