@@ -33,8 +33,10 @@ lint: $(STAMP) ## formatting, lint, types, architecture contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Bytecode is kept whatever the environment says: hundreds of modules are imported by tens of processes.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: lint ## the whole test suite
-	$(BIN)/python -m pytest -q -n 2
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 generated: $(STAMP) ## write the stub of perfatlas and the generated pages of docs
 	$(BIN)/python docs/generate.py

@@ -1,4 +1,4 @@
-"""What every test shares: hypothesis profiles.
+"""What every test shares: hypothesis profiles, and modules that are compiled once.
 
 `suite` (the default) draws the same examples in every run, so that a green run stays green;
 `explore` (`pytest --hypothesis-profile=explore`) draws new ones and more of them.
@@ -6,7 +6,17 @@
 
 from __future__ import annotations
 
+import gc
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
 from hypothesis import HealthCheck, Phase, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 settings.register_profile(
     "suite",
@@ -24,3 +34,34 @@ settings.register_profile(
     max_examples=1000,
 )
 settings.load_profile("suite")
+
+RUN: Final = os.environ.get("PYTEST_XDIST_TESTRUNUID", "")  # "" without pytest-xdist
+LOCK: Final = Path(tempfile.gettempdir()) / f"perfatlas-tests-{RUN}.lock"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Import a module in one worker at a time: the others find the bytecode that it kept."""
+    if not RUN or not isinstance(collector, pytest.Module):
+        return (yield)
+    import fcntl
+
+    with LOCK.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        return (yield)
+
+
+def pytest_collection_finish() -> None:
+    """Let no collection of garbage look again at what was imported, and stays."""
+    LOCK.unlink(missing_ok=True)
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    """Look for garbage once more: pytest does so five times, among all the compiler left."""
+    gc.collect()
+    gc.freeze()

@@ -3,15 +3,28 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import threading
 from contextlib import contextmanager
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
+from numba import config
 from numpy.typing import NDArray
 
-from perfatlas.compiled import building, entry, hold, listening, part, unit_files, versions
+from perfatlas.compiled import (
+    building,
+    compiled as loops,
+    entry,
+    hold,
+    listening,
+    part,
+    unit_files,
+    versions,
+)
+from perfatlas.compiled.loops import FEW_ROWS
+from perfatlas.quantities import UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -297,3 +310,179 @@ def test_what_settled_fields_rule_out_is_not_compiled(folder: Path) -> None:
         with pytest.raises(Exception, match="no_such_column"):
             compiled([Settles(1, value_N)])
     assert len(list(folder.iterdir())) == 1
+
+
+ENUMERATED = """
+from __future__ import annotations
+
+from enum import IntEnum
+
+from perfatlas.compiled import entry, part
+
+
+class Mode(IntEnum):
+    SLOW = 1
+    FAST = 2
+
+
+def made(factor: int):
+    @part
+    def scaled(value: int) -> int:
+        return factor * value
+
+    @entry
+    def closed(value: int) -> int:
+        return scaled(value) + factor
+
+    return closed
+
+
+@entry
+def first(value: int) -> int:
+    return value + Mode.FAST
+
+
+second = made(3)
+"""
+
+
+def test_an_edit_of_a_class_attribute_or_a_closure_recompiles_what_reads_it(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = loaded(tmp_path, "units_enumerated", ENUMERATED, monkeypatch)
+    with compilations(2):
+        assert (plain.first(5), plain.second(5)) == (7, 18)
+    other = ENUMERATED.replace("FAST = 2", "FAST = 4")
+    attribute = loaded(tmp_path, "units_attribute", other, monkeypatch)
+    with compilations(1):
+        assert (attribute.first(5), attribute.second(5)) == (9, 18)
+    other = ENUMERATED.replace("made(3)", "made(4)")
+    closure = loaded(tmp_path, "units_closure", other, monkeypatch)
+    with compilations(1):
+        assert (closure.first(5), closure.second(5)) == (7, 24)
+    assert len(list(folder.iterdir())) == 4
+    for name in list(sys.modules):
+        if name.startswith("units_"):
+            del sys.modules[name]
+
+
+def read_only() -> NDArray[np.float64]:
+    array_R = np.ones(3)
+    array_R.flags.writeable = False
+    return array_R
+
+
+@pytest.mark.parametrize(
+    ("array", "words"),
+    [
+        (read_only(), "is read-only, and compiled code may write to it; pass a copy"),
+        (np.ones(3, ">f8"), r"byte order of this machine \(>f8\); pass astype"),
+        (np.array(1.0), r"has no axis; pass its item\(\) or reshape\(1\)"),
+        (np.ones(6)[::2], "is strided or unaligned; pass a copy"),
+        (np.array(["a"]), "holds <U1; pass numbers"),
+        (np.array([object()]), "holds object; pass numbers"),
+    ],
+    ids=["read-only", "byte-order", "no-axis", "strided", "text", "objects"],
+)
+def test_arrays_that_compiled_code_cannot_write_to_are_refused(
+    array: NDArray[Any], words: str
+) -> None:
+    with compilations(0), pytest.raises(TypeError, match=words):
+        entry(doubled)(array)
+    with pytest.raises(TypeError, match=words):
+        hold(tables()[0]._replace(grid_RS=array))
+
+
+def doubled(array_R: NDArray[np.float64]) -> None:
+    for r in range(array_R.shape[0]):
+        array_R[r] *= 2.0
+
+
+def test_a_ready_array_is_written_and_the_next_call_takes_the_short_way(folder: Path) -> None:
+    compiled = entry(doubled)
+    arrays = [np.ones(3), np.ones(4), np.ones(0), np.ones((2, 2))[0]]
+    with compilations(1):
+        for array_R in arrays:
+            compiled(array_R)
+    assert [array_R.tolist() for array_R in arrays] == [[2.0] * 3, [2.0] * 4, [], [2.0, 2.0]]
+    with pytest.raises(TypeError, match="read-only"):
+        compiled(read_only())
+    with pytest.raises(ValueError, match="argument 2 is longer"):
+        compiled(np.ones(3), np.ones(3))
+    assert len(list(folder.iterdir())) == 1
+
+
+def shifted(given_R: NDArray[np.float64], shifted_R: NDArray[np.float64]) -> None:
+    for r in range(given_R.shape[0]):
+        shifted_R[r] = given_R[r] + 1.0
+
+
+def test_loops_over_rows_copy_what_compiled_code_cannot_receive(folder: Path) -> None:
+    rows = 2 * FEW_ROWS
+    loop = loops(shifted)
+    plain_R, strided_R = np.arange(float(rows)), np.zeros((rows, 2))[:, 0]
+    frozen_R = plain_R.copy()
+    frozen_R.flags.writeable = False
+    for given_R in (plain_R, frozen_R, plain_R.astype(">f8")):
+        for found_R in (np.zeros(rows), np.zeros(rows, ">f8"), strided_R):
+            found_R[:] = 0.0
+            loop(given_R, found_R)
+            assert (found_R == plain_R + 1.0).all()
+    with pytest.raises(ValueError, match="writes to a read-only array"):
+        loop(plain_R, frozen_R)
+    assert (frozen_R == plain_R).all()
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_without_the_compiler_simulations_are_refused_and_loops_interpreted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config, "DISABLE_JIT", 1)
+    with compilations(0), pytest.raises(UnsupportedError, match="unset NUMBA_DISABLE_JIT"):
+        entry(total)(tables(), (0, 9), 1000)
+    loop, found_R = loops(shifted), np.zeros(2 * FEW_ROWS)
+    for _ in range(2):
+        loop(np.zeros(2 * FEW_ROWS), found_R)
+    assert (found_R == 1.0).all()
+    monkeypatch.setattr(config, "DISABLE_JIT", 0)
+    assert entry(total)(tables(), (0, 9), 1000) == ANSWER
+    monkeypatch.setattr(config, "DISABLE_JIT", 1)
+    assert entry(total)(tables(), (0, 9), 1000) == ANSWER  # kept machine code needs no compiler
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_two_processes_that_need_the_same_compile_it_once(folder: Path) -> None:
+    calling, entered = entry(total), threading.Event()
+    key = calling.key(calling.layout((tables(), (0, 9), 1000)))
+
+    def first() -> None:
+        with unit_files.one_at_a_time(key):
+            entered.set()
+            code = unit_files.read_unit(other_key)
+            assert code is not None
+            unit_files.write_unit(key, code)
+
+    other_key = "kept"
+    with compilations(1):
+        assert entry(total)(tables(), (0, 9), 1000) == ANSWER
+    (path,) = folder.iterdir()
+    kept = unit_files.read_unit(path.stem)
+    assert kept is not None
+    unit_files.write_unit(other_key, kept)
+    path.unlink()
+    thread = threading.Thread(target=first)
+    thread.start()
+    entered.wait()
+    with compilations(0):
+        assert calling(tables(), (0, 9), 1000) == ANSWER
+    thread.join()
+    assert sorted(one.suffix for one in folder.iterdir()) == [".unit", ".unit"]
+
+
+def test_a_lock_that_is_not_given_back_is_not_waited_for_forever(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unit_files, "LONGEST_WAIT_S", 0.1)
+    with unit_files.one_at_a_time("a"), unit_files.one_at_a_time("a"):
+        assert [path.name for path in folder.iterdir()] == ["a.lock"]
+    assert not list(folder.iterdir())

@@ -30,13 +30,13 @@ def test_splitting_finds_poisson_tails(count: int) -> None:
 
 def test_nine_in_ten_intervals_hold_the_probability() -> None:
     exact = float(stats.poisson.sf(15, 5.0))  # 7e-5
-    tails = [loss_probability(JOB, STRATEGY, 1599.0, replicas=50, seed=seed) for seed in range(40)]
+    tails = [loss_probability(JOB, STRATEGY, 1599.0, replicas=50, seed=seed) for seed in range(25)]
     ends = [tail.interval(0.9) for tail in tails]
     held = sum(low <= exact <= high for low, high in ends)
-    assert 31 <= held <= 40  # 36 of 40, less 2.6 binomial standard errors of 1.9
+    assert 19 <= held <= 25  # 22.5 of 25, less 2.3 binomial standard errors of 1.5
     assert np.median([high / low for low, high in ends]) < 4.0
     mean = float(np.mean([tail.probability for tail in tails]))
-    error = float(np.std([tail.probability for tail in tails])) / math.sqrt(40)
+    error = float(np.std([tail.probability for tail in tails])) / math.sqrt(25)
     assert abs(mean - exact) < 3.0 * error
 
 

@@ -76,12 +76,7 @@ def _intervals_hold_their_value(fields: dict[str, Any], answer: Answer) -> None:
     json.dumps(answer.to_dict(), allow_nan=False)
 
 
-@given(fields=SCENARIOS)
-@settings(max_examples=100)
-def test_metrics_keep_their_definitions(fields: dict[str, Any]) -> None:
-    answer = answered(fields)
-    if answer is None:
-        return
+def _metrics_keep_their_definitions(fields: dict[str, Any], answer: Answer) -> None:
     results, osl = answer.results, fields["osl"]
     for end, other in (("", ""), ("_low", "_high"), ("_high", "_low")):
         ttft, tpot = results[f"ttft_s{end}"], results[f"tpot_s{end}"]
@@ -122,10 +117,11 @@ def _breakdown_explains_the_step(fields: dict[str, Any], answer: Answer) -> None
 
 @given(fields=SCENARIOS)
 @settings(max_examples=150)
-def test_intervals_memory_and_breakdown_hold_together(fields: dict[str, Any]) -> None:
+def test_metrics_intervals_memory_and_breakdown_hold_together(fields: dict[str, Any]) -> None:
     answer = answered(fields)
     if answer is None:
         return
+    _metrics_keep_their_definitions(fields, answer)
     _intervals_hold_their_value(fields, answer)
     _memory_is_the_sum_of_its_parts_and_fits(answer)
     _breakdown_explains_the_step(fields, answer)

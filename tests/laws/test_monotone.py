@@ -97,11 +97,18 @@ def test_input_tokens_over_chunks(lengths: list[int], model: str, engine: str, t
 def test_one_token_more_than_whole_chunks(model: str, device: str) -> None:
     # a chunk boundary adds a step; the work of the others must not shrink below what it was
     large = f"{device}{{device.memory.capacity=1 PB}}"
-    for tokens, engine, batch in product((512, 2048, 8192), ("ideal", "vllm"), (1, 3)):
-        lengths = [chunks * tokens + more for chunks in (1, 2, 3, 4) for more in (-1, 0, 1)]
-        load = {"max_num_batched_tokens": tokens, "batch": batch, "osl": 16, "tp": 1}
-        columns = sweep("isl", lengths, model=model, engine=engine, system=large, **load)
-        assert rises(columns["ttft_s"]), (tokens, engine, batch)
+    loads = [*product((512, 2048, 8192), ("ideal", "vllm"), (1, 3))]
+    rows = [
+        {"max_num_batched_tokens": tokens, "engine": engine, "batch": batch}
+        | {"isl": chunks * tokens + more}
+        for tokens, engine, batch in loads
+        for chunks in (1, 2, 3, 4)
+        for more in (-1, 0, 1)
+    ]
+    shared = {**DEPLOYMENT, "model": model, "system": large, "osl": 16, "tp": 1}
+    ttft_s = answered(rows, **shared)["ttft_s"]
+    for load, rising_s in zip(loads, ttft_s.reshape(len(loads), -1), strict=True):
+        assert rises(rising_s), load
 
 
 @given(lengths=RISING, model=MODEL, engine=ENGINE, batch=st.integers(1, 64))

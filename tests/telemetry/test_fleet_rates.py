@@ -82,7 +82,7 @@ def expected_failures(fit: FleetFit, watched_s: float) -> float:
 @pytest.mark.parametrize("truth", TRUTHS)
 def test_a_law_with_a_shape_fails_as_often_as_the_log(truth: str) -> None:
     draw, name, value = TRUTHS[truth]
-    covered, shaped, seeds = 0, 0, 8
+    covered, shaped, seeds = 0, 0, 5
     for seed in range(seeds):
         fit = fit_fleet(long_in_use(draw, seed), WATCH, NODES)
         (cause,) = fit.causes

@@ -20,6 +20,7 @@ from .loops import (
 from .parts import (
     entry as entry,
     inlined as inlined,
+    optimized_entry as optimized_entry,
     part as part,
 )
 from .reach import (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import atexit
 import gc
-from types import FunctionType, ModuleType
+from types import CellType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from numba import types
@@ -15,7 +15,7 @@ from numba import types
 from perfatlas.compiled import public_way
 from perfatlas.compiled.column_types import spread, type_of
 from perfatlas.compiled.machine_code import load
-from perfatlas.compiled.reach import PARTS, reached
+from perfatlas.compiled.reach import PARTS, enclosed_values, reached
 from perfatlas.compiled.unit_files import write_unit
 from perfatlas.compiled.versions import fits
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 atexit.register(gc.freeze)
 
 
-def build(function: FunctionType, layout: ColumnsLayout, key: str) -> Native:
+def build(function: FunctionType, layout: ColumnsLayout, key: str, speed_level: int) -> Native:
     """Return a function compiled, and keep its machine code on disk where that is possible.
 
     Args:
@@ -38,6 +38,7 @@ def build(function: FunctionType, layout: ColumnsLayout, key: str) -> Native:
             marked.
         layout: Of its arguments.
         key: Of all that its machine code depends on.
+        speed_level: How much LLVM optimises it, if it is large.
     """
     returns = function.__annotations__.get("return") != "None"
     signature = types.int32(type_of(layout), types.CPointer(types.int64))
@@ -45,7 +46,7 @@ def build(function: FunctionType, layout: ColumnsLayout, key: str) -> Native:
         from perfatlas.compiled import direct_way  # another version may lack what it imports
 
         called = _called(bound(function, direct_way.part), returns=returns)
-        unit = direct_way.machine_code(called, signature, f"perfatlas_{key[:16]}")
+        unit = direct_way.machine_code(called, signature, f"perfatlas_{key[:16]}", speed_level)
         loaded = load(unit)
         if loaded is not None:
             write_unit(key, unit)
@@ -79,11 +80,14 @@ def bound(function: FunctionType, part: Callable[..., Any]) -> Any:  # noqa: ANN
     own = {one.function: _copy(one.function) for one in found}
     made = {plain: part(copied, inline=PARTS.get(plain, False)) for plain, copied in own.items()}
     for one in found:
-        names = own[one.function].__globals__
+        copied = own[one.function]
+        names, enclosed = copied.__globals__, copied.__code__.co_freevars
         for name, value in one.values.items():
             called = made.get(value, value) if isinstance(value, FunctionType) else value
             module, _, attribute = name.rpartition(".")
-            if not module:
+            if name in enclosed:
+                _cells(copied)[name].cell_contents = called
+            elif not module:
                 names[name] = called
             elif called is not value:
                 _attributes(names, module)[attribute] = called
@@ -92,11 +96,16 @@ def bound(function: FunctionType, part: Callable[..., Any]) -> Any:  # noqa: ANN
 
 def _copy(function: FunctionType) -> FunctionType:
     """Return the same function with names of its own."""
-    copied = FunctionType(
-        function.__code__, dict(function.__globals__), function.__name__, function.__defaults__
-    )
+    cells = tuple(CellType(value) for value in enclosed_values(function).values())
+    code, names = function.__code__, dict(function.__globals__)
+    copied = FunctionType(code, names, function.__name__, function.__defaults__, cells)
     copied.__module__, copied.__qualname__ = function.__module__, function.__qualname__
     return copied
+
+
+def _cells(function: FunctionType) -> dict[str, CellType]:
+    """Return the cells with what a function reads of the function around it, by name."""
+    return dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
 
 
 class _Bound(ModuleType):

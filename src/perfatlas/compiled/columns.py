@@ -18,12 +18,18 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from numpy.typing import NDArray
+
     Layout: TypeAlias = "str | ArrayLayout | ColumnsLayout | TupleLayout | RowsLayout | Settled"
 
 Value = TypeVar("Value")
 INTEGER: Final = "int64"
 FLOAT: Final = "float64"
 FLAG: Final = "bool"
+
+
+class UnreadyArrayError(TypeError):
+    """Compiled code cannot read and write an array where it is; a copy can be passed."""
 
 
 class ArrayLayout(NamedTuple):
@@ -103,7 +109,8 @@ def layout_of(value: Any, *, settles: bool = True) -> Layout:  # noqa: ANN401 - 
         settles: Units are.
 
     Raises:
-        TypeError: Compiled code cannot receive it.
+        TypeError: Compiled code cannot receive it: it is of another type, or an array that is
+            strided, read-only, of another byte order or without axes.
 
     Example:
         >>> from perfatlas.compiled.columns import layout_of
@@ -116,7 +123,7 @@ def layout_of(value: Any, *, settles: bool = True) -> Layout:  # noqa: ANN401 - 
     if isinstance(value, Held):
         return value.layout
     if isinstance(value, np.ndarray):
-        return ArrayLayout(value.dtype, value.ndim)
+        return _array_layout(value)
     if _is_rows(value):
         return _rows(value)
     if isinstance(value, tuple):
@@ -127,6 +134,52 @@ def layout_of(value: Any, *, settles: bool = True) -> Layout:  # noqa: ANN401 - 
         if isinstance(value, kinds_of_number):
             return name
     raise TypeError(f"compiled code cannot receive {type(value).__name__} {value!r:.80}")
+
+
+def is_ready(array: NDArray[Any]) -> bool:
+    """Return whether compiled code can read and write an array where it is.
+
+    Args:
+        array: The array.
+    """
+    dtype = array.dtype
+    return array.flags.carray and array.ndim > 0 and dtype.isnative and _holds_numbers(dtype)
+
+
+def _holds_numbers(dtype: np.dtype[Any]) -> bool:
+    """Return whether items are numbers, truth values or records, and no Python objects."""
+    return dtype.kind in "biufcV" and not dtype.hasobject
+
+
+def _array_layout(value: NDArray[Any]) -> ArrayLayout:
+    """Return the layout of an array that compiled code can read and write where it is."""
+    if is_ready(value):
+        return ArrayLayout(value.dtype, value.ndim)
+    flags, dtype, way = value.flags, value.dtype, "pass a copy of it"
+    if not _holds_numbers(dtype):
+        fault, way = f"holds {dtype!s:.40}", "pass numbers"
+    elif not value.ndim:
+        fault, way = "has no axis", "pass its item() or reshape(1)"
+    elif not dtype.isnative:
+        fault = f"is not in the byte order of this machine ({dtype.str})"
+        way = "pass astype(dtype.newbyteorder('='))"
+    elif not flags.writeable:
+        fault = "is read-only, and compiled code may write to it"
+    else:
+        fault = "is strided or unaligned"
+    raise UnreadyArrayError(
+        f"compiled code cannot receive an array that {fault}; {way}: {value!r:.80}"
+    )
+
+
+def address_of(array: Any) -> int:  # noqa: ANN401 - an array, whose buffer is not typed
+    """Return the address of the first item of an array that compiled code can write to.
+
+    Args:
+        array: The array; `layout_of` accepted it.
+    """
+    # the third of the time that array.ctypes.data takes
+    return ctypes.addressof(_NO_BYTES.from_buffer(array))
 
 
 def _columns(value: Any, items: tuple[Layout, ...], *, settles: bool) -> ColumnsLayout:  # noqa: ANN401 - a named tuple
@@ -155,6 +208,7 @@ def _rows(value: Sequence[Any]) -> RowsLayout:
     raise TypeError(f"compiled code cannot receive {len(value)} values of {len(kinds)} layouts")
 
 
+_NO_BYTES: Final = ctypes.c_char * 0
 _PLAIN: Final[dict[type, str]] = {bool: FLAG, int: INTEGER, float: FLOAT}
 _NUMBERS: Final = (
     ((bool, np.bool_), FLAG),
@@ -167,7 +221,7 @@ class Packed:
     """Arguments as words, with all they point to: it lives as long as this does.
 
     Args:
-        values: The arguments.
+        values: The arguments; each has a layout.
 
     Attributes:
         words: The words of the arguments.
@@ -198,12 +252,8 @@ class Packed:
         if isinstance(value, Held):
             words += value.packed.words
         elif isinstance(value, np.ndarray):
-            if not (value.flags.c_contiguous and value.flags.aligned):
-                raise TypeError(
-                    f"compiled code cannot receive the strided or unaligned array {value!r:.80}"
-                )
             self._kept.append(value)
-            words += [value.ctypes.data, *value.shape]
+            words += [address_of(value), *value.shape]
         elif _is_rows(value):
             words += [self._keep([self._keep(self._words(item)) for item in value]), len(value)]
         elif hasattr(value, "_fields"):

@@ -37,7 +37,7 @@ from numba.extending import models, register_model
 
 from perfatlas.compiled import settling
 from perfatlas.compiled.column_types import Columns
-from perfatlas.compiled.emission import emitted
+from perfatlas.compiled.emission import Lowered, emitted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -370,29 +370,30 @@ def part(function: FunctionType, *, inline: bool = False) -> Any:  # noqa: ANN40
 
 
 @global_compiler_lock
-def machine_code(function: FunctionType, signature: Any, name: str) -> MachineCode:  # noqa: ANN401 - untyped
+def machine_code(function: FunctionType, signature: Any, name: str, level: int) -> MachineCode:  # noqa: ANN401 - untyped
     """Return machine code of a function and all it calls.
 
     Args:
         function: From the addresses of arguments and result to 0; its parts are bound.
         signature: Types of those.
         name: Of the function in the machine code.
+        level: How much LLVM optimises it, if it is large.
     """
     collecting = gc.isenabled()
     gc.disable()  # millions of objects live until the end: looking through them is a fifth of all
     try:
-        return emitted(*_lowered(function, signature, name), name)
+        return emitted(_lowered(function, signature, name), name, level)
     finally:
         if collecting:
             gc.enable()
 
 
-def _lowered(function: FunctionType, signature: Any, name: str) -> tuple[str, list[Any], str]:  # noqa: ANN401 - untyped
-    """Return a module of a function and its parts, modules with the rest, and its name there."""
+def _lowered(function: FunctionType, signature: Any, name: str) -> Lowered:  # noqa: ANN401 - untyped
+    """Return a module of a function and its parts."""
     _UNIT.begin(name)
     try:
         inner = part(function).get_compile_result(signature).fndesc.llvm_func_name
         others = [one._final_module for one in _UNIT.library.others]  # noqa: SLF001 - as said above
-        return str(_UNIT.library.parts), others, inner
+        return Lowered(str(_UNIT.library.parts), others, inner)
     finally:
         _UNIT.end()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import llvmlite.binding as llvm
 
@@ -12,8 +12,8 @@ from perfatlas.compiled.unit_files import MachineCode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# A large unit is as fast at LLVM's first level of optimisation as at its third, in half the time;
-# the loops of a small one, as prices are, gain a tenth from it.
+# Most large units are as fast at LLVM's first level of optimisation as at its third, in half the
+# time; the loops of a small one, as prices are, gain a tenth from it.
 SMALL: Final = 1_000_000  # characters
 INLINED: Final = 25  # LLVM's measure of the largest part copied into its callers unasked
 _OUTER: Final = """
@@ -30,26 +30,39 @@ _LIBRARY: Final = ("cos", "exp", "exp2", "log", "log10", "log2", "pow", "sin")
 _MEMORY: Final = ("memcpy", "memmove", "memset")
 
 
-def emitted(text: str, others: Sequence[Any], inner: str, name: str) -> MachineCode:
+class Lowered(NamedTuple):
+    """A module before it is optimised.
+
+    Args:
+        text: Its assembly.
+        others: Modules of LLVM with what else it calls.
+        inner: Its function, from the addresses of result, error and two arguments to a status.
+    """
+
+    text: str
+    others: Sequence[Any]
+    inner: str
+
+
+def emitted(lowered: Lowered, name: str, speed_level: int) -> MachineCode:
     """Return machine code of a module, of which one function is called from outside.
 
     Args:
-        text: Assembly of the module.
-        others: Modules of LLVM with what else it calls.
-        inner: The function, from the addresses of result, error and its two arguments to a status.
-        name: Under which it is called, with the two arguments alone.
+        lowered: The module.
+        name: Under which the function is called, with the two arguments alone.
+        speed_level: How much LLVM optimises a large module.
     """
-    module = llvm.parse_assembly(text)
-    for other in others:
+    module = llvm.parse_assembly(lowered.text)
+    for other in lowered.others:
         module.link_in(other, preserve=True)
-    module.link_in(llvm.parse_assembly(_OUTER.format(name=name, inner=inner)))
+    module.link_in(llvm.parse_assembly(_OUTER.format(name=name, inner=lowered.inner)))
     for one in (*module.functions, *module.global_variables):
         if not one.is_declaration and one.name != name:
             one.linkage = "internal"
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=3)
-    if len(text) > SMALL:
-        options.speed_level, options.inlining_threshold = 1, INLINED
+    if len(lowered.text) > SMALL:
+        options.speed_level, options.inlining_threshold = speed_level, INLINED
     machine = target_machine()
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)

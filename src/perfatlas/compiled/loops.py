@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import numpy as np
 
-from perfatlas.compiled.parts import entry
+from perfatlas.compiled.columns import UnreadyArrayError, is_ready
+from perfatlas.compiled.parts import CompilerOffError, entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from numpy.typing import NDArray
 
 Loop = TypeVar("Loop", bound="Callable[..., Any]")
 
@@ -44,19 +47,39 @@ class Compiled:
         few = len(rows) < FEW_ROWS and self.interpreted < MANY_ROWS
         if self.machine is None and few:
             self.interpreted += len(rows)
-            with np.errstate(all="ignore"):
-                return self.function(rows, *others)
+            return self._interpret(rows, *others)
         if self.machine is None:
             self.machine = entry(self.function)
-        given = (rows, *others)
-        used = [np.ascontiguousarray(one) for one in given]
-        result = self.machine(*used)
+        try:
+            return self.machine(rows, *others)
+        except UnreadyArrayError:
+            return self._called_with_copies((rows, *others))
+        except CompilerOffError:
+            self.machine = self._interpret
+            return self._interpret(rows, *others)
+
+    def _interpret(self, *given: NDArray[Any]) -> Any:  # noqa: ANN401 - as above
+        """Return what the function returns, without the compiler."""
+        with np.errstate(all="ignore"):
+            return self.function(*given)
+
+    def _called_with_copies(self, given: tuple[NDArray[Any], ...]) -> Any:  # noqa: ANN401 - as above
+        """Return what the function returns for arrays that compiled code cannot receive as is."""
+        used = [one if is_ready(one) else _copy(one) for one in given]
+        result = cast("Callable[..., Any]", self.machine)(*used)
         for one, copied in zip(given, used, strict=True):
-            if (
-                copied is not one and one.flags.writeable
-            ):  # a strided array that it may have written
+            if copied is one:
+                continue
+            if one.flags.writeable:
                 one[...] = copied
+            elif _copy(one).tobytes() != copied.tobytes():
+                raise ValueError(f"{self.function.__qualname__} writes to a read-only array")
         return result
+
+
+def _copy(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a copy that compiled code can read and write."""
+    return np.array(array, array.dtype.newbyteorder("="), order="C")
 
 
 def compiled(function: Loop) -> Loop:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from perfatlas.compiled.unit_files import MachineCode
 
-    Native: TypeAlias = Callable[[int, int], int]
+    Native: TypeAlias = Callable[[int | bytes, int], int]
 
 # of compiled code: the address of its arguments and of its result -> 0, or what went wrong
 NATIVE: Final = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)

@@ -9,17 +9,28 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import inspect
+import struct
 import threading
 from functools import cache, update_wrapper
 from importlib.metadata import version
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
-from perfatlas.compiled.columns import ColumnsLayout, Packed, layout_of
+import numpy as np
+
+from perfatlas.compiled.columns import (
+    ArrayLayout,
+    ColumnsLayout,
+    Packed,
+    address_of,
+    layout_of,
+    words_of,
+)
 from perfatlas.compiled.listeners import compilation
 from perfatlas.compiled.machine_code import host, load
 from perfatlas.compiled.reach import PARTS, code_text, digest
-from perfatlas.compiled.unit_files import read_unit
+from perfatlas.compiled.unit_files import one_at_a_time, read_unit
+from perfatlas.quantities import UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -61,21 +72,28 @@ def inlined(function: Function) -> Function:
     return function
 
 
+class CompilerOffError(UnsupportedError):
+    """The compiler is switched off, and no machine code is kept of what is called."""
+
+
 class Entry:
     """A function compiled at its first call, for all processes where a folder can be written.
 
     Args:
         function: Takes numbers, arrays, tuples, named tuples of them and lists of named tuples;
             returns a whole number, a truth value or nothing. Functions it calls are marked `part`.
+        speed_level: How much LLVM optimises it, if it is large: from 1 to 3.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], speed_level: int = 1) -> None:
         """Keep the function; nothing is compiled yet."""
         self.function = cast("FunctionType", function)
+        self._speed_level = speed_level
         self._names = tuple(inspect.signature(function).parameters)
         self._result = _RESULTS[str(function.__annotations__["return"])]
         self._loaded: dict[ColumnsLayout, Native] = {}
         self._last: tuple[tuple[Layout, ...], Native] | None = None
+        self._arrays: _ArrayCall | None = None
         update_wrapper(self, function)
 
     def __call__(self, *args: Any) -> Any:  # noqa: ANN401 - as the function
@@ -84,12 +102,20 @@ class Entry:
         Raises:
             TypeError: Compiled code cannot receive an argument.
             RuntimeError: Compiled code raised an error.
+            CompilerOffError: NUMBA_DISABLE_JIT is set, and no process compiled this before.
         """
-        layouts, last = tuple(map(layout_of, args)), self._last
-        if last is None or last[0] != layouts:  # comparing is faster than the hash of many fields
-            last = self._last = layouts, self._found(layouts)
-        native, packed, result = last[1], Packed(args), ctypes.c_int64()
-        if native(packed.address, ctypes.addressof(result)):
+        arrays, result = self._arrays, ctypes.c_int64()
+        words = None if arrays is None else arrays.words(args)
+        if arrays is not None and words is not None:
+            failed = arrays.native(words, ctypes.addressof(result))
+        else:
+            layouts, last = tuple(map(layout_of, args)), self._last
+            if last is None or last[0] != layouts:  # faster than the hash of many fields
+                last = self._last = layouts, self._found(layouts)
+                self._arrays = _ArrayCall.of(*last)
+            packed = Packed(args)
+            failed = last[1](packed.address, ctypes.addressof(result))
+        if failed:
             raise RuntimeError(f"{self.function.__qualname__} failed in compiled code")
         return self._result(result.value)
 
@@ -116,7 +142,7 @@ class Entry:
         Args:
             layout: Of the arguments.
         """
-        told = (digest(self.function), layout, _surroundings())
+        told = (digest(self.function), self._speed_level, layout, _surroundings())
         return hashlib.sha256(repr(told).encode()).hexdigest()
 
     def _native(self, layout: ColumnsLayout) -> Native:
@@ -124,12 +150,68 @@ class Entry:
         key = self.key(layout)
         unit = read_unit(key)
         loaded = None if unit is None else load(unit)
-        if loaded is not None:
-            return loaded
-        with compilation():
-            from perfatlas.compiled.building import build
+        return self._built(layout, key) if loaded is None else loaded
 
-            return build(self.function, layout, key)
+    def _built(self, layout: ColumnsLayout, key: str) -> Native:
+        """Return machine code compiled now, or by another process while this one waited for it."""
+        _check_compiler()
+        with one_at_a_time(key):
+            unit = read_unit(key)  # another process may have compiled it meanwhile
+            loaded = None if unit is None else load(unit)
+            if loaded is not None:
+                return loaded
+            with compilation():
+                from perfatlas.compiled.building import build
+
+                return build(self.function, layout, key, self._speed_level)
+
+
+def _check_compiler() -> None:
+    """Refuse to compile where the compiler's own switch forbids it."""
+    from numba import config
+
+    if config.DISABLE_JIT:
+        raise CompilerOffError(
+            "NUMBA_DISABLE_JIT is set, and simulations run as compiled code only; "
+            "unset NUMBA_DISABLE_JIT and repeat the command"
+        )
+
+
+class _ArrayCall(NamedTuple):
+    """The short way into machine code whose arguments are arrays alone, as prices call it.
+
+    Args:
+        native: The machine code.
+        pack: From words to bytes.
+        kinds: Type of items and number of axes of each argument.
+    """
+
+    native: Native
+    pack: Callable[..., bytes]
+    kinds: tuple[tuple[np.dtype[Any], int], ...]
+
+    @classmethod
+    def of(cls, layouts: tuple[Layout, ...], native: Native) -> _ArrayCall | None:
+        """Return the short way for arguments of given layouts, None where one is no array."""
+        arrays = [one for one in layouts if isinstance(one, ArrayLayout)]
+        if len(arrays) < len(layouts):
+            return None
+        words = struct.Struct("q" * sum(map(words_of, arrays)))
+        return cls(native, words.pack, tuple((one.dtype, one.ndim) for one in arrays))
+
+    def words(self, args: tuple[Any, ...]) -> bytes | None:
+        """Return the words of arguments, None where they are of another layout."""
+        if len(args) != len(self.kinds):
+            return None
+        words: list[int] = []
+        for one, (dtype, ndim) in zip(args, self.kinds, strict=True):
+            if type(one) is not np.ndarray or one.dtype is not dtype:
+                return None
+            if one.ndim != ndim or not one.flags.carray:
+                return None
+            words.append(address_of(one))
+            words += one.shape
+        return self.pack(*words)
 
 
 def entry(function: Callable[..., Any]) -> Entry:
@@ -139,6 +221,15 @@ def entry(function: Callable[..., Any]) -> Entry:
         function: As `Entry` takes it.
     """
     return Entry(function)
+
+
+def optimized_entry(function: Callable[..., Any]) -> Entry:
+    """Return an entry whose loops gain more from LLVM's second level than it takes to compile.
+
+    Args:
+        function: As `Entry` takes it.
+    """
+    return Entry(function, speed_level=2)
 
 
 @cache

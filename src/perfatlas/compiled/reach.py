@@ -9,13 +9,14 @@ from __future__ import annotations
 import builtins
 import dis
 import hashlib
+from enum import Enum, EnumType
 from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 # marked as what compiled code may call: whether it is copied into its callers
 PARTS: Final[dict[FunctionType, bool]] = {}
@@ -27,7 +28,8 @@ class Reached(NamedTuple):
 
     Args:
         function: The function.
-        values: By name; of a module's attribute, by "module.attribute".
+        values: By name, of globals and of variables of the function around it; of an attribute of
+            a module or a class, by "module.attribute".
     """
 
     function: Any  # of type FunctionType, which checkers take for a method of this
@@ -111,20 +113,35 @@ def _constant(value: object) -> str:
 
 
 def _values(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """Yield the global names that a function reads, and what they stand for."""
+    """Yield the names from outside that a function reads, and what they stand for."""
+    enclosed = enclosed_values(function)
     instructions = list(dis.get_instructions(function.__code__))
     for place, one in enumerate(instructions):
-        if one.opname != "LOAD_GLOBAL":
-            continue
         name = str(one.argval)
-        value = function.__globals__.get(name, getattr(builtins, name, None))
+        if one.opname == "LOAD_GLOBAL":
+            value = function.__globals__.get(name, getattr(builtins, name, None))
+        elif one.opname == "LOAD_DEREF" and name in enclosed:
+            value = enclosed[name]
+        else:
+            continue
         for after in instructions[place + 1 :]:
-            if not isinstance(value, ModuleType):
+            if not isinstance(value, ModuleType | type):
                 break
             if after.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
                 break
             name, value = f"{name}.{after.argval}", getattr(value, str(after.argval))
         yield name, value
+
+
+def enclosed_values(function: FunctionType) -> dict[str, Any]:
+    """Return what a function reads of the function around it, by name.
+
+    Args:
+        function: The function.
+    """
+    cells = function.__closure__ or ()
+    names = function.__code__.co_freevars
+    return {name: cell.cell_contents for name, cell in zip(names, cells, strict=True)}
 
 
 def _is_foreign(function: FunctionType) -> bool:
@@ -146,5 +163,13 @@ def _told(value: Any, place: dict[FunctionType, int]) -> str:  # noqa: ANN401 - 
         return f"dtype {value.str} {value.descr if value.names is None else value.fields}"
     if callable(value) and hasattr(value, "__name__"):  # a type, or a function of a library
         name = getattr(value, "__qualname__", value.__name__)
-        return f"named {name} {getattr(value, '_fields', ())}"
+        return f"named {name} {getattr(value, '_fields', _members(value, place))}"
     raise TypeError(f"compiled code cannot depend on {type(value).__name__} {value!r:.80}")
+
+
+def _members(value: Any, place: dict[FunctionType, int]) -> tuple[tuple[str, str], ...]:  # noqa: ANN401 - as above
+    """Return names and values of an enumeration's members; nothing of anything else."""
+    if not isinstance(value, EnumType):
+        return ()
+    members: Mapping[str, Enum] = value.__members__
+    return tuple((name, _told(one.value, place)) for name, one in members.items())

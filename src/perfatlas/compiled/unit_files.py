@@ -9,13 +9,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from contextlib import suppress
+import time
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.files import atomic_file, user_folder
 from perfatlas.quantities import InvalidSpecError
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LONGEST_WAIT_S: Final = 60.0  # for another process that compiles the same; it may be stopped
+ASKED_EVERY_S: Final = 0.05
 KEPT: Final = 256  # files of a folder; the ones that were not used for longest are dropped
 
 
@@ -83,6 +89,41 @@ def write_unit(key: str, unit: MachineCode) -> None:
         with atomic_file(folder / f"{key}.unit") as scratch:
             scratch.write_bytes(json.dumps(told).encode() + b"\n" + unit.code)
         _drop_oldest(folder)
+
+
+@contextmanager
+def one_at_a_time(key: str) -> Iterator[None]:
+    """Run the block in one process of the machine at a time: the next one finds what it kept.
+
+    Where files cannot be locked, or another process takes too long, both run it.
+
+    Args:
+        key: What the unit is kept under.
+    """
+    try:
+        from fcntl import LOCK_EX, LOCK_NB, flock
+
+        folder = unit_folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / f"{key}.lock").open("wb")
+    except (ImportError, OSError, InvalidSpecError):
+        yield
+        return
+    with file:
+        until = time.monotonic() + LONGEST_WAIT_S
+        while time.monotonic() < until:
+            try:
+                flock(file, LOCK_EX | LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(ASKED_EVERY_S)
+            except OSError:
+                break
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                Path(file.name).unlink(missing_ok=True)
 
 
 def _drop_oldest(folder: Path) -> None:

@@ -8,7 +8,7 @@ Shape legend: as in `state`.
 
 from __future__ import annotations
 
-from perfatlas.compiled import entry, inlined, part
+from perfatlas.compiled import inlined, optimized_entry, part
 from perfatlas.jobs.model import (
     COMPLETED,
     CONSERVATIVE,
@@ -40,7 +40,7 @@ from perfatlas.jobs.scheduler.preemption import preempt
 from perfatlas.jobs.scheduler.queue import age_usage, dequeue, enqueue, sort_queue
 
 
-@entry
+@optimized_entry
 def run_world(world: World, most: int) -> bool:
     """Run a schedule for a number of steps; return whether it is done.
 
