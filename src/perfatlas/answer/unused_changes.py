@@ -29,8 +29,8 @@ def warn_unused_changes(question: Question) -> Question:
     @wraps(question)
     def answered(**fields: Any) -> Answer:  # noqa: ANN401 - fields of a question
         answer = question(**fields)
-        said = changes_without_effect(question, fields, answer)
-        return replace(answer, warnings=(*answer.warnings, *said)) if said else answer
+        notes = changes_without_effect(question, fields, answer)
+        return replace(answer, warnings=(*answer.warnings, *notes)) if notes else answer
 
     return answered
 
@@ -47,7 +47,7 @@ def changes_without_effect(
         fields: The named fields.
         answer: Their answer, if already computed.
     """
-    said = []
+    notes = []
     own = None if answer is None else predicted(answer.results)
     for name in SYSTEMS:
         text = fields.get(name)
@@ -60,8 +60,8 @@ def changes_without_effect(
             except PerfatlasError:
                 continue
             if own == other:
-                said.append(no_effect(path, unchanged=_is_same(text, unchanged, path)))
-    return list(dict.fromkeys(said))
+                notes.append(no_effect(path, unchanged=_is_same(text, unchanged, path)))
+    return list(dict.fromkeys(notes))
 
 
 def _is_same(system: str, other: str, path: str) -> bool:

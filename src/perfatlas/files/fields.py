@@ -318,9 +318,9 @@ def refuse_all(problems: Sequence[str], where: str) -> None:
     if not problems:
         return
     first, *others = problems
-    told = [first, *(f"also {text.removeprefix(f'{where}: ')}" for text in others)]
-    more = f"; and {len(told) - _MOST_REFUSALS} more" if len(told) > _MOST_REFUSALS else ""
-    raise InvalidSpecError("; ".join(told[:_MOST_REFUSALS]) + more)
+    messages = [first, *(f"also {text.removeprefix(f'{where}: ')}" for text in others)]
+    more = f"; and {len(messages) - _MOST_REFUSALS} more" if len(messages) > _MOST_REFUSALS else ""
+    raise InvalidSpecError("; ".join(messages[:_MOST_REFUSALS]) + more)
 
 
 def known_keys(table: Mapping[str, object], keys: Mapping[str, object], where: str) -> None:

@@ -40,8 +40,8 @@ def default_text(field: Field) -> str:
 
     Example:
         >>> from perfatlas.vocabulary.fields import default_text, verb_fields
-        >>> asked = verb_fields("estimate")
-        >>> default_text(asked["isl"]), default_text(asked["tp"])
+        >>> fields = verb_fields("estimate")
+        >>> default_text(fields["isl"]), default_text(fields["tp"])
         ('1024', 'the GPUs of one replica')
     """
     if field.required or field.row.default or field.default is None:
@@ -160,5 +160,5 @@ def _property(field: Field) -> dict[str, Any]:
         found["type"] = kind
     if field.default is not None:
         found["default"] = field.default
-    said = {"unit": field.unit, "needs": needs_text(field.row.needs), "unset": field.row.default}
-    return found | {f"x-{name}": text for name, text in said.items() if text}
+    notes = {"unit": field.unit, "needs": needs_text(field.row.needs), "unset": field.row.default}
+    return found | {f"x-{name}": text for name, text in notes.items() if text}
