@@ -26,37 +26,42 @@ def warn_unused_changes(question: Question) -> Question:
         question: Function from named fields to an answer.
     """
 
+    def results_of(**fields: Any) -> Mapping[str, Any]:  # noqa: ANN401 - fields of a question
+        return question(**fields).results
+
     @wraps(question)
     def answered(**fields: Any) -> Answer:  # noqa: ANN401 - fields of a question
         answer = question(**fields)
-        notes = changes_without_effect(question, fields, answer)
+        notes = changes_without_effect(results_of, fields, answer.results)
         return replace(answer, warnings=(*answer.warnings, *notes)) if notes else answer
 
     return answered
 
 
 def changes_without_effect(
-    question: Question, fields: Mapping[str, Any], answer: Answer | None = None
+    results_of: Callable[..., Mapping[str, Any]],
+    fields: Mapping[str, Any],
+    results: Mapping[str, Any] | None = None,
 ) -> list[str]:
     """Return a sentence for each override of a system that does not change a predicted value.
 
     An interval may still widen, because an overridden device is not the measured one.
 
     Args:
-        question: Function from named fields to an answer; called once more for each override.
+        results_of: Function from named fields to results; called once more for each override.
         fields: The named fields.
-        answer: Their answer, if already computed.
+        results: Their results, if already computed.
     """
     notes = []
-    own = None if answer is None else predicted(answer.results)
+    own = None if results is None else predicted(results)
     for name in SYSTEMS:
         text = fields.get(name)
         if not isinstance(text, str):
             continue
         for path, unchanged in changed_fields(text).items():
-            own = own or predicted(question(**fields).results)
+            own = own or predicted(results_of(**fields))
             try:
-                other = predicted(question(**{**fields, name: unchanged}).results)
+                other = predicted(results_of(**{**fields, name: unchanged}))
             except PerfatlasError:
                 continue
             if own == other:

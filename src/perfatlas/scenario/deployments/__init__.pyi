@@ -13,6 +13,13 @@ from .engine_deployment import (
     Priced as Priced,
     deployment as deployment,
 )
+from .evaluation import (
+    closed_form_results as closed_form_results,
+    evaluate_one as evaluate_one,
+    evaluate_pools as evaluate_pools,
+    plain_answer as plain_answer,
+    pool_results as pool_results,
+)
 from .heterogeneous_replicas import (
     common_entries as common_entries,
     kind_column as kind_column,

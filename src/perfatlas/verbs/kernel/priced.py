@@ -17,39 +17,21 @@ from perfatlas.answer import (
     single_evidence,
     single_row,
 )
-from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.devices import DeviceColumns
 from perfatlas.kernels.tiers import price_operators
 from perfatlas.operators import LatentAttention, Phase
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.quantities import UnsupportedError
+from perfatlas.scenario.resolution import kernel_engine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.engines import EngineProfile
     from perfatlas.hardware import System
     from perfatlas.measurements.calibrations import CalibrationMatch
     from perfatlas.operators import Operator
     from perfatlas.pricing import PricedOperators
     from perfatlas.verbs.kernel.question import Question
-
-
-def kernel_engine(name: str | None) -> EngineProfile:
-    """Return the engine whose kernels run; without one asked for, the ideal.
-
-    Args:
-        name: As asked for.
-
-    Raises:
-        InvalidSpecError: No engine has that name.
-    """
-    try:
-        return resolve_engine(name or "ideal")
-    except InvalidSpecError as error:
-        raise InvalidSpecError(
-            f"kernel_family names the engine whose kernels run: {error}"
-        ) from error
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,7 @@ from perfatlas.scenario.deployments import (
     ResolvedTraffic,
     Service,
     client_note,
+    closed_form_results,
     common_entries,
     draws,
     interval_note,
@@ -37,7 +38,12 @@ from perfatlas.scenario.deployments import (
     traffic_warnings,
 )
 from perfatlas.scenario.fields import TRAFFIC_NAMES, Traffic, parse_traffic, shared_fields
-from perfatlas.scenario.resolution import read_scenario
+from perfatlas.scenario.resolution import (
+    pool_plan,
+    read_scenario,
+    resolved_formats,
+    resolved_plan,
+)
 from perfatlas.serving.config import Control, Outage
 from perfatlas.serving.outcome import (
     Outcome,
@@ -48,12 +54,6 @@ from perfatlas.serving.outcome import (
     summarize,
 )
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
-from perfatlas.verbs.estimate import (
-    closed_forms,
-    pool_plan,
-    resolved_formats,
-    resolved_plan,
-)
 from perfatlas.verbs.simulate.repetitions import averaged, half_widths
 from perfatlas.verbs.simulate.results import end_of_interval, holding, traffic_results
 from perfatlas.verbs.simulate.typical_steps import shown_steps
@@ -240,7 +240,7 @@ def _unused_changes(traffic: Traffic, scenario: Scenario) -> list[str]:
     fields = scenario.model_dump(exclude_unset=True, exclude_none=True)
     if scenario.mode != "disaggregated":
         fields |= {"concurrency": scenario.concurrency or scenario.dp or 1}
-    said = changes_without_effect(closed_forms, fields)
+    said = changes_without_effect(closed_form_results, fields)
     offloads = traffic.host_cache_bytes is not None
     return [text for text in said if not (offloads and text == no_effect(HOST_LINK))]
 
