@@ -1,4 +1,4 @@
-"""A table answers each row as `estimate` does, whatever stands beside it."""
+"""A table answers each row as `estimate` does, independent of the other rows."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def table_of(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
 
 
 def alone(row: dict[str, Any]) -> tuple[dict[str, Any], PerfatlasError | None]:
-    """Return the numbers of one estimate, or why there are none."""
+    """Return the numbers of one estimate, or its error."""
     try:
         return flat(estimate(**row).results), None
     except PerfatlasError as error:

@@ -1,4 +1,4 @@
-"""Traffic by its vocabulary: ramps, sessions, shared prefixes, drawn lengths, parts of files."""
+"""Generated traffic: ramps, sessions, shared prefixes, drawn lengths, windows of files."""
 
 from __future__ import annotations
 

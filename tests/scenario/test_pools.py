@@ -1,4 +1,4 @@
-"""Traffic through a prefill and a decode pool: what it must equal, and what is refused."""
+"""Traffic through a prefill and a decode pool: equivalences and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of a schedule that nothing reads are refused by name, and read where they are."""
+"""Schedule options without effect are refused by name, and accepted otherwise."""
 
 from __future__ import annotations
 

@@ -40,8 +40,7 @@ POOLS: Final = ("prefill", "decode")
 TRANSFER: Final = (
     "a decode worker allocates blocks when a prompt has ended, then fetches its KV cache: each rank"
     " its part over the NICs of its device, one request after the other; both sides hold the blocks"
-    " until the transfer ends; nothing is sent while"
-    " the prompt runs"
+    " until the transfer ends; nothing is sent during prefill"
 )
 
 
