@@ -1,4 +1,4 @@
-"""What answers about the time of jobs share: how they are found, and the bars of a waterfall."""
+"""Shared parts of answers about the time of jobs: methods, and the waterfall chart."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ METHODS: Final = {
     "order_statistics": "closed form for normal noise",
 }
 SHORT: Final = {"gpu": "GPU", "gpus": "GPUs", "mfu": "MFU", "mtbf": "MTBF", "mtti": "MTTI"}
-BAR: Final = 28
-FEW_HOURS: Final = 100.0  # GPU-hours of a job, below which whole ones say too little
+BAR: Final = 24
+FEW_HOURS: Final = 100.0  # GPU-hours of a job, below which one decimal is shown
 
 
 def print_waterfall(
     console: Console, rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str]
 ) -> None:
-    """Write the time from all of it down to what is useful, a bar per bucket.
+    """Write a waterfall from total to useful time, one bar per bucket.
 
     Args:
         console: From `open_terminal`.
         rows: Buckets with name, share and gpu_hours, the productive one first.
-        labels: Names of buckets as people say them.
+        labels: Labels of the buckets.
     """
     from rich.text import Text
 
@@ -54,7 +54,7 @@ def print_waterfall(
         first = min(first, BAR - 1)
         last = max(last, first + 1) if row["share"] else first
         bar = light * first + full * (last - first) + light * (BAR - last)
-        hours = f"  {row['gpu_hours']:>11{digits}} GPU-h" if "gpu_hours" in row else ""
+        hours = f"  {row['gpu_hours']:>11{digits}} GPU-hours" if "gpu_hours" in row else ""
         text.append(f"  {name:<{widest}}  {format_share(row['share']):>6}  {bar}{hours}\n")
     text.rstrip()
     print_plain(console, text, wrap=False)

@@ -132,7 +132,7 @@ def _refuse_contradictions(traffic: Traffic, *, closed: bool) -> None:
     for name in OF_RAMPS if traffic.arrival == "ramp" else ():
         if getattr(traffic, name) is None:
             raise InvalidSpecError(
-                f"arrival = ramp needs request_rate, ramp_to_rate and ramp_s; {name} is not given"
+                f"arrival = ramp needs request_rate, ramp_to_rate and ramp_s; {name} is not set"
             )
     if closed and traffic.turns > 1:
         raise InvalidSpecError(
