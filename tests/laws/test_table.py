@@ -98,7 +98,7 @@ def test_rows_are_estimates(rows: list[dict[str, Any]]) -> None:
         results, refusal = alone(row)
         assert code == (refusal.error_code if refusal else ""), (row, text, str(refusal))
         if refusal is not None and code != "infeasible":
-            assert text == str(refusal), row  # only a question alone is told what would fit
+            assert text == str(refusal), row  # only single questions list changes that would fit
         for name, value in results.items():
             found = columns[name][position]
             if value is None:
