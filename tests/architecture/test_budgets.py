@@ -17,7 +17,7 @@ def _functions(tree: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
 
 
 def _code_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Lines of the function without its docstring: words that explain are not charged."""
+    """Return the lines of a function without its docstring."""
     total = (node.end_lineno or node.lineno) - node.lineno + 1
     first = node.body[0]
     if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):

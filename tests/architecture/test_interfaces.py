@@ -66,6 +66,6 @@ def test_every_name_of_an_interface_exists(package: Path) -> None:
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda p: str(p.relative_to(ROOT / "src")))
 def test_no_name_of_an_interface_is_also_a_module(package: Path) -> None:
-    """A module of the same name would hide the name from whoever imports it first."""
+    """A module of the same name would hide the name from importers of the module."""
     modules = {path.stem for path in package.iterdir()}
     assert modules.isdisjoint(_names_of(package))

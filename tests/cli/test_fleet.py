@@ -19,7 +19,7 @@ WATCH = ["--start", "2026-03-01T00:00:00Z", "--end", "2026-04-01T00:00:00Z"]
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """A kernel log of 200 Xid errors, every one told twice, with a line of something else each."""
+    """A kernel log of 200 Xid errors, each repeated once, with an unrelated line each."""
     draw = random.Random(5)  # noqa: S311 - a fixture
     lines = []
     for second in sorted(draw.sample(range(30 * 86_400), 200)):

@@ -32,7 +32,7 @@ def test_text_fits_80_columns_and_has_the_command(
     words = [*JOB, "--gpus", "131072", "--failure-rate", "rsc1_node", "--usd-per-gpu-hour", "2"]
     assert main(["goodput", *words]) == 0
     text = capsys.readouterr().out
-    assert all(word in text for word in ("goodput", "restarting", "confidence", "GPU-h"))
+    assert all(word in text for word in ("goodput", "restarting", "confidence", "GPU-hours"))
     *lines, last = text.splitlines()
     assert last.startswith("reproduce: perfatlas goodput --gpus 131072")
     assert max(map(len, lines)) <= 80

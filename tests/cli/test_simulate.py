@@ -288,7 +288,7 @@ def test_invalid_kinds_are_explained(
 
 
 def _interrupting(monkeypatch: pytest.MonkeyPatch, call: int) -> None:
-    """Let a Ctrl-C come when a simulation is summarized, counted from 1."""
+    """Send Ctrl-C at the n-th summary of a simulation, counted from 1."""
     module = sys.modules[scenario_simulate.__module__]
     calls: list[int] = []
 

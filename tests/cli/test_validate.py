@@ -1,4 +1,4 @@
-"""`perfatlas validate collectives`: what its tables call bias."""
+"""`perfatlas validate collectives`: the meaning of bias in its tables."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the studies that take seconds to their own tests."""
+    """Skip slow studies, which have their own tests."""
     monkeypatch.setattr(validation, "STUDIES", (verified_points,))
 
 

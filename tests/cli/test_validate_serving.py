@@ -1,4 +1,4 @@
-"""`perfatlas validate serving`: what it prints, and its exit codes."""
+"""`perfatlas validate serving`: output and exit codes."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def doubled(questions: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    """Answer with twice the batch; a batch that is no number is that row's error."""
+    """Answer with twice the batch; an invalid batch is the error of its row."""
     good = [isinstance(batch, int) for batch in questions["batch"]]
     rows = list(zip(good, questions["batch"], strict=True))
     return {

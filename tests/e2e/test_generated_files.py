@@ -1,4 +1,4 @@
-"""What is written from the table of fields is as the table says."""
+"""Files generated from the table of fields match the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text that may be compressed: the same words, and refusals of what is damaged or endless."""
+"""Compressed text: equal content, and refusal of damaged or oversized files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every reference names where a value can be read, or says that it is assumed and why."""
+"""Every reference names a document, or states that a value is assumed and why."""
 
 from __future__ import annotations
 

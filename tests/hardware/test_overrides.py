@@ -1,4 +1,4 @@
-"""What a user may change, what follows from it and what is refused."""
+"""Overrides: changed fields, derived fields and refusals."""
 
 from __future__ import annotations
 

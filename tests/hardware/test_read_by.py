@@ -1,4 +1,4 @@
-"""Every field of a spec is changed alone: what moves is what the schema says reads it."""
+"""Each field of a spec is changed alone: the affected results are those the schema declares."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Power(NamedTuple):
 
 
 def real(value: object) -> Any:  # noqa: ANN401 - anything a user could hand in
-    """Return what a drawn value stands for."""
+    """Return the value that a drawn placeholder represents."""
     if isinstance(value, Power):
         return value.sign * 10**value.exponent
     if isinstance(value, Nest):
@@ -120,7 +120,7 @@ JUNK: Final = st.one_of(
 
 
 def survive(question: Callable[[], object]) -> object | None:
-    """Return the answer, or None after a refusal that can be printed; nothing else may happen."""
+    """Return the answer, or None after an error that can be printed; any other outcome fails."""
     answer: object | None = None
     refusal: PerfatlasError | None = None
     # compiled code hears no signal: a thread shows where it hangs and ends the process
@@ -147,7 +147,7 @@ def numbers_are_sane(results: Mapping[str, Any]) -> None:
 
 
 def write(folder: Path, name: str, content: bytes) -> Path:
-    """Return a file nobody has read under that name before."""
+    """Return a file with a name that is not cached."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
     path.write_bytes(content)

@@ -89,7 +89,7 @@ def question_of(**fields: Any) -> Candidates:  # noqa: ANN401 - names of the voc
 
 
 def evaluated_on(question: Candidates, system: System) -> Evaluation:
-    """Return the numbers of a question on a system no name resolves to."""
+    """Return the numbers of a question on a system without a catalog name."""
     return evaluate(replace(question, placement=replace(question.placement, systems=(system,))))
 
 

@@ -1,4 +1,4 @@
-"""Nothing is faster than the speed of light: operators, collectives, whole estimates."""
+"""Nothing is faster than the roofline: operators, collectives, whole estimates."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def columns_of(rows: list[tuple[int, ...]]) -> list[FloatArray]:
 
 
 def hold(priced: PricedOperators) -> None:
-    """Assert what every price keeps: finite, ordered, at or above the bound."""
+    """Assert the invariants of every price: finite, ordered, at or above the bound."""
     assert np.isfinite(priced.high_s_CO).all()
     assert (priced.time_s_CO >= priced.bound_s_CO).all()
     assert (priced.low_s_CO >= priced.bound_s_CO).all()

@@ -1,4 +1,4 @@
-"""What every answer keeps: intervals in order, throughputs from times, sums from parts."""
+"""Invariants of every answer: intervals in order, throughputs from times, sums from parts."""
 
 from __future__ import annotations
 

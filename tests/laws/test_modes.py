@@ -29,7 +29,7 @@ def test_one_request_in_flight_is_one_static_sequence(model: str, isl: int, osl:
     static = estimate(**LARGE, **load, batch=1).results
     alone = estimate(**LARGE, **load, mode="aggregated", concurrency=1).results
     assert alone["tpot_s"] == pytest.approx(static["tpot_s"], rel=1e-9)
-    # nobody else has a step in flight; a client sees it late
+    # no other step is in flight; the client receives the token later
     late_s = LATE_S + read_s(model) * isl
     assert alone["ttft_s"] == pytest.approx(static["ttft_s"] + late_s, rel=1e-9)
 

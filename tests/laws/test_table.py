@@ -1,4 +1,4 @@
-"""A table answers each row as `estimate` does, whatever stands beside it."""
+"""A table answers each row as `estimate` does, independent of the other rows."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def table_of(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
 
 
 def alone(row: dict[str, Any]) -> tuple[dict[str, Any], PerfatlasError | None]:
-    """Return the numbers of one estimate, or why there are none."""
+    """Return the numbers of one estimate, or its error."""
     try:
         return flat(estimate(**row).results), None
     except PerfatlasError as error:
@@ -99,7 +99,7 @@ def test_rows_are_estimates_in_any_order(rows: list[dict[str, Any]], order: Any)
         results, refusal = alone(row)
         assert code == (refusal.error_code if refusal else ""), (row, text, str(refusal))
         if refusal is not None and code != "infeasible":
-            assert text == str(refusal), row  # only a question alone is told what would fit
+            assert text == str(refusal), row  # only single questions list changes that would fit
         for name, value in results.items():
             found = columns[name][position]
             if value is None:

@@ -128,7 +128,7 @@ def test_missing_paths_are_reported_as_paths(path: str) -> None:
 
 
 def test_prefixes_of_names_are_not_models() -> None:
-    # the catalog has a quantized checkpoint of it, which is not what was asked for
+    # the catalog has a quantized checkpoint of it, which is another model
     with pytest.raises(InvalidSpecError, match=r"did you mean 'nvidia/Qwen3\.6-27B-NVFP4'"):
         resolve_model("Qwen3.6-27B")
     with pytest.raises(InvalidSpecError, match="ambiguous model 'mixtral-8x7b': mistralai/Mixtral"):

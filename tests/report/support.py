@@ -1,4 +1,4 @@
-"""What a browser would make of a page: its tags, its texts, its figures, its policy."""
+"""Parser for the tags, texts, figures and security policy of a page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VOID = ("meta", "link", "img", "br", "input", "base")  # without an end
 
 @dataclass
 class Parsed(HTMLParser):
-    """A page, read.
+    """A parsed page.
 
     Args:
         tags: Names and attributes, in order.
@@ -77,7 +77,7 @@ class Parsed(HTMLParser):
 
 
 def parsed(page: str) -> Parsed:
-    """Return a page, read."""
+    """Return a parsed page."""
     reader = Parsed()
     reader.feed(page)
     reader.close()

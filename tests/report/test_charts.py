@@ -1,4 +1,4 @@
-"""Figures: what is drawn where, in which units, and that no name is read as HTML."""
+"""Figures: positions and units of their elements, and escaping of names."""
 
 from __future__ import annotations
 

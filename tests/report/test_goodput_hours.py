@@ -7,7 +7,8 @@ from perfatlas.report.text import print_waterfall
 
 
 @pytest.mark.parametrize(
-    ("hours", "said"), [(0.4, "0.4 GPU-h"), (123_456.7, "123,457 GPU-h"), (99.999, "100 GPU-h")]
+    ("hours", "said"),
+    [(0.4, "0.4 GPU-hours"), (123_456.7, "123,457 GPU-hours"), (99.999, "100 GPU-hours")],
 )
 def test_small_jobs_have_hours_too(
     hours: float, said: str, capsys: pytest.CaptureFixture[str]

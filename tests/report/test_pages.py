@@ -1,4 +1,4 @@
-"""Every page has the shell, escapes what anybody wrote, and asks no network for anything."""
+"""Every page has the common layout, escapes user text, and accesses no network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every result of every verb has a label that a narrow terminal has room for."""
+"""Every result of every verb has a label that fits a narrow terminal."""
 
 from __future__ import annotations
 

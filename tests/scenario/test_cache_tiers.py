@@ -1,4 +1,4 @@
-"""Cache below the GPU, through the vocabulary."""
+"""KV cache offloading, through the fields of a scenario."""
 
 from __future__ import annotations
 

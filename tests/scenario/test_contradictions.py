@@ -1,4 +1,4 @@
-"""A field the mode does not read, or that contradicts another, is refused; None is not given."""
+"""Fields without effect in a mode, or that contradict another, are refused; None is unset."""
 
 from __future__ import annotations
 

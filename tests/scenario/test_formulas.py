@@ -47,7 +47,7 @@ def found(sequences: float, away_s: float = 1.0, ahead: float = 0.0) -> Joining:
 
 def test_continuous_batching_by_hand() -> None:
     # 64 requests of 128 tokens: every token carries 1/128 of the 63 others' prefills of 40 ms;
-    # nobody is ever away, so that the request comes as a step ends and waits for the one decided
+    # no client is ever away, so that the request comes as a step ends and waits for the one decided
     joining = found(64, away_s=0.0, ahead=1.0)
     mixed = aggregated_latencies(one(0.1), one(0.04), one(0.01), one(64), one(128), joining)
     tpot = 0.01 + 63 / 128 * 0.04

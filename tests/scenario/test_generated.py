@@ -1,4 +1,4 @@
-"""Traffic by its vocabulary: ramps, sessions, shared prefixes, drawn lengths, parts of files."""
+"""Generated traffic: ramps, sessions, shared prefixes, drawn lengths, windows of files."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_requests_of_one_stamp_are_spread_to_the_next(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"request_rate": 1, "arrival": "ramp", "ramp_s": 5}, "ramp_to_rate is not given"),
+        ({"request_rate": 1, "arrival": "ramp", "ramp_s": 5}, "ramp_to_rate is not set"),
         ({"request_rate": 1, "ramp_to_rate": 5}, "set arrival = ramp, or leave ramp_to_rate out"),
         (
             {"request_rate": float("inf"), "arrival": "ramp", "ramp_s": 5, "ramp_to_rate": 2},

@@ -1,4 +1,4 @@
-"""Options of goodput that would change nothing."""
+"""Goodput options without effect."""
 
 from __future__ import annotations
 

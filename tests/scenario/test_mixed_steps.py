@@ -1,4 +1,4 @@
-"""A prompt beside decodes: what the closed form says of steps that hold both."""
+"""A prompt beside decodes: closed form of mixed steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How replicas are operated, through the vocabulary."""
+"""Operation of replicas, through the fields of a scenario."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DEPLOYED: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B-Instruct", "system
 
 
 def _talks(folder: Path) -> dict[str, Any]:
-    """Requests of eight families, each with a beginning of 60 blocks of 16 tokens of its own."""
+    """Requests of eight families, each with its own prefix of 60 blocks of 16 tokens."""
     rows: dict[str, list[Any]] = {"arrival_s": [], "isl": [], "osl": [], "prefix_hash_ids": []}
     draw = np.random.default_rng(1)
     for place in range(160):

@@ -1,4 +1,4 @@
-"""Every field of `kernel` and `collective` moves a number, is refused, or is remarked on."""
+"""Every field of `kernel` and `collective` changes a result, is refused, or has a remark."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _grid(**axes: Sequence[Any]) -> list[Fields]:
 
 
 def _cases() -> list[tuple[Verb, Fields, list[Fields], list[Fields]]]:
-    """Return verb, alternatives, questions of one kind each, and sizes each is asked at."""
+    """Return verb, alternatives, questions, and their sizes."""
     gemms = _grid(m=(8, 8192), n=(8192,), k=(8192,))
     layers = _grid(kv_len=(4096,), num_heads=(32,), batch=(8,), q_len=(None, 512))
     experts = _grid(

@@ -1,4 +1,4 @@
-"""A table of operators is priced in one call and answers what each row alone is answered."""
+"""A table of operators is priced in one call with the answers of single rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traffic through a prefill and a decode pool: what it must equal, and what is refused."""
+"""Traffic through a prefill and a decode pool: equivalences and refusals."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def test_closed_forms_use_the_source_of_the_first_token(engine: str, isl: int, o
     asked = {**DEPLOYED, "engine": engine, "isl": isl, "osl": osl, "concurrency": 1}
     formula = estimate(**asked, method="formula")
     found = estimate(**asked, method="simulate")
-    # one request at a time waits for nobody: what is left is that tables of prices interpolate
+    # one request at a time never waits: the difference is the interpolation of price tables
     names = ("ttft_s", "tpot_s", "request_latency_s", "kv_transfer_s")
     for name in (*names, "output_tokens_per_s_per_gpu"):
         known = formula.results[name]

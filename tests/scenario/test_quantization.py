@@ -1,4 +1,4 @@
-"""Whether the quantization of an activation is in the answer, and that the answer says so."""
+"""Quantization of an activation in an answer, and its remark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models with recurrent mixers are answered from measured kernels, and say whose."""
+"""Models with recurrent mixers use measured kernels and name them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot be answered is refused with the value, the rule and the nearest valid choice."""
+"""Errors state the value, the rule and the nearest valid choice."""
 
 from __future__ import annotations
 

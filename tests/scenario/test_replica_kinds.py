@@ -1,4 +1,4 @@
-"""Replicas of several kinds behind one router, through the vocabulary: laws and refusals."""
+"""Heterogeneous replicas behind one router: laws and refusals."""
 
 from __future__ import annotations
 

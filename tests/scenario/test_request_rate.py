@@ -133,7 +133,7 @@ def test_the_bound_of_the_search_is_no_answer(monkeypatch: pytest.MonkeyPatch) -
 
 
 def _stopped(look: int) -> Answer:
-    """Return what is told by a search that is stopped at a look, counted from 1."""
+    """Return the answer of a search that is stopped at the n-th check, counted from 1."""
     looks = count(1)
     asked = {**ASKED, "slo_ttft_s": 0.2}
     return max_request_rate(**asked, progress=lambda _: next(looks) >= look).answer

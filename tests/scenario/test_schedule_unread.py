@@ -1,4 +1,4 @@
-"""Options of a schedule that nothing reads are refused by name, and read where they are."""
+"""Schedule options without effect are refused by name, and accepted otherwise."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_checkpoints_have_an_effect_if_a_limit_kills(folder: Path) -> None:
     (folder / "jobs.csv").write_text(table.format(70), "utf-8")
     killed = fleet_schedule(**FILE, checkpoint_interval_s=30).answer
     hours = {row["name"]: row["gpu_hours"] for row in killed.breakdown if row["gpu_hours"]}
-    # killed after 70 s, two checkpoints of 30 s are saved for nobody
+    # killed after 70 s, two checkpoints of 30 s are never used
     assert hours["unfinished"] == pytest.approx(60 * 8 / 3600)
     assert hours["lost_work"] == pytest.approx(10 * 8 / 3600)
 

@@ -1,4 +1,4 @@
-"""What a simulation tells of utilization, seeds, its interval, steps and rejected requests."""
+"""Simulation results: utilization, seeds, its interval, steps and rejected requests."""
 
 from __future__ import annotations
 

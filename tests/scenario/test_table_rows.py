@@ -31,7 +31,7 @@ def test_a_row_carries_the_warnings_of_its_own_estimate() -> None:
 
 
 def test_rows_are_grouped_by_what_their_formats_mean() -> None:
-    """Names of a format that mean the same on both devices are one group, others are not."""
+    """Format names that resolve equally on both devices form one group."""
     rows: list[dict[str, Any]] = [
         {},
         {"format": "bf16"},

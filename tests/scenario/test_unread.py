@@ -1,4 +1,4 @@
-"""Options that change nothing are refused, or remarked on where they are legitimate."""
+"""Options without effect are refused, or have a remark if they are valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a field needs to have an effect: conditions of rows, and the refusal where they miss."""
+"""Conditions of fields, and refusal of fields whose condition is not met."""
 
 from __future__ import annotations
 

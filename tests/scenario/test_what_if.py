@@ -172,7 +172,7 @@ def test_work_held_by_peers_is_not_lost(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ages", ["new", "mixed"])
 def test_half_as_many_failures_lose_half_whatever_the_law(tmp_path: Path, ages: str) -> None:
-    """Restarts of 3 minutes and nothing else are lost: half as many failures lose half."""
+    """Only restarts of 3 minutes are lost: half the failures lose half."""
     text = WEARING.replace("300 d", "60 d").replace("per_unit = 1", "per_unit = 1\n" + TAKEN)
     fleet = written(tmp_path, text + f'ages = "{ages}"\n')
     asked: dict[str, Any] = {

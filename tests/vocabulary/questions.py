@@ -1,4 +1,4 @@
-"""Questions that together get every metric answered, by verb and mode."""
+"""Questions whose answers together contain every metric, by verb and mode."""
 
 from __future__ import annotations
 
@@ -201,5 +201,5 @@ INTERRUPTED: Final = Question(_interrupted, {**SERVED, "num_requests": 200, "slo
 
 @cache
 def answered(name: str) -> Answer:
-    """Return the answer to one of `ASKED`, asked once."""
+    """Return the answer to one of `ASKED`, computed once."""
     return ASKED[name].answer()

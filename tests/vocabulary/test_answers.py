@@ -1,4 +1,4 @@
-"""Real answers of every verb and the table of metrics say the same."""
+"""Real answers of every verb match the table of metrics."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, Results
 
 
 def _of_the_command_line(folder: Path) -> Iterator[dict[str, Any]]:
-    """Yield what only commands answer: a frontier, a table, what does not fit."""
+    """Yield answers that only commands give: a frontier, a table, a shortfall."""
     rows, told = folder / "rows.csv", folder / "told.csv"
     rows.write_text("batch\n1\n2\n", "utf-8")
     words = ["estimate", "--system", "h200_sxm", "--json", "--model"]
@@ -62,7 +62,7 @@ def _printed(words: list[str], code: int = 0) -> dict[str, Any]:
 
 
 def _walk(value: Results, holder: str = "") -> Iterator[tuple[str, str, Any]]:
-    """Yield (holder, key, value) of all keys that the table of metrics must know."""
+    """Yield (holder, key, value) of all keys that must be in the table of metrics."""
     for key, inner in value.items():
         metric = find_metric(key, holder)
         yield holder, key, inner

@@ -1,4 +1,4 @@
-"""What verbs return in Python reads alike: the attributes of an answer, and columns."""
+"""The Python results of all verbs share attributes and columns."""
 
 from __future__ import annotations
 

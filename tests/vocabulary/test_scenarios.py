@@ -1,4 +1,4 @@
-"""The scenario of an answer is complete: asking exactly it again gives the same answer."""
+"""The scenario of an answer is complete: it reproduces the answer."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_answered_scenarios_with_files_reproduce_the_answer(name: str, tmp_path:
 
 
 def _ask_again(asked: Question, answer: Answer) -> dict[str, Any]:
-    """Return the scenario of an answer that is the same when its scenario is asked."""
+    """Return the scenario of an answer, after checking that it reproduces the answer."""
     first = answer.to_dict()
     scenario: dict[str, Any] = first["scenario"]
     again = asked.answer(**scenario).to_dict()

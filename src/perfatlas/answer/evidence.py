@@ -96,12 +96,12 @@ def merged_evidence(first: Evidence, second: Evidence, *assumptions: str) -> Evi
     """
     tiers = {tier for one in (first, second) for tier in one.tier.split("+")}
     rows = {row["id"]: row for row in (*first.calibrations, *second.calibrations)}
-    said = dict.fromkeys((*first.assumptions, *second.assumptions, *assumptions))
+    remarks = dict.fromkeys((*first.assumptions, *second.assumptions, *assumptions))
     return Evidence(
         tier=joined_tiers(tiers),
         calibrations=tuple(rows.values()),
         data_versions={**first.data_versions, **second.data_versions},
-        assumptions=tuple(said),
+        assumptions=tuple(remarks),
         sources=tuple(dict.fromkeys((*first.sources, *second.sources))),
     )
 
@@ -111,34 +111,34 @@ def _versions(question: Candidates, costs: Sequence[StepCost]) -> dict[str, str]
 
 
 def _standing_assumptions(question: Candidates, tier: str) -> tuple[str, ...]:
-    said = [STANDING] if tier == "bound" else [STANDING, _interval(question)]
-    said += engine_assumptions(question)
+    remarks = [STANDING] if tier == "bound" else [STANDING, _interval(question)]
+    remarks += engine_assumptions(question)
     if question.aggregated_C[0]:
-        said.append(
+        remarks.append(
             f"{FORMULA}: steady closed loop without queueing; TTFT is a lower limit under load;"
             f" {client_note(question)}"
         )
-    return tuple(said)
+    return tuple(remarks)
 
 
 def engine_assumptions(question: Candidates) -> list[str]:
     """Return the assumptions about engine and expert load."""
-    host, said = question.profile.host, []
+    host, remarks = question.profile.host, []
     if question.profile.name != "ideal":
         hidden = "overlapped with the GPU" if host.overlapped else "added to GPU time"
-        said.append(f"host time per step {hidden}: {host.source}")
+        remarks.append(f"host time per step {hidden}: {host.source}")
     if question.model.architecture.has_experts:
-        said.append(f"expert load: {question.expert_distribution}")
+        remarks.append(f"expert load: {question.expert_distribution}")
     if question.drafts:
         drafts = "1 draft" if question.drafts == 1 else f"{question.drafts} drafts"
-        said.append(
+        remarks.append(
             f"a decode step verifies {drafts}, each accepted with probability"
             f" {question.draft_acceptance:g} if all preceding ones are: a mean of"
             f" {question.tokens_per_step:.2f} tokens per step; the drafter is one layer of the"
             " model, its host work is not counted, and no measured run with drafts supports the"
             " interval"
         )
-    return said
+    return remarks
 
 
 def _interval(question: Candidates) -> str:
@@ -155,7 +155,7 @@ def _interval(question: Candidates) -> str:
 
 def _outside(costs: Sequence[StepCost]) -> list[str]:
     """Return the operators outside the measured shapes of their calibration."""
-    said = []
+    remarks = []
     for cost in costs:
         busy_O = cost.count_CO[0] * cost.prices.time_s_CO[0]
         share_O = busy_O / cost.total_s()[0]
@@ -163,11 +163,11 @@ def _outside(costs: Sequence[StepCost]) -> list[str]:
         names = dict.fromkeys(cost.operators[o].name for o in far.tolist())
         if names:
             octaves = float(cost.prices.outside_CO[0][far].max())
-            said.append(
+            remarks.append(
                 f"{cost.operators[0].phase}: {', '.join(names)} up to {octaves:.1f} octaves"
                 " outside the measured shapes: the interval is widened"
             )
-    return said
+    return remarks
 
 
 def _nothing_left_out(prefill: StepCost) -> tuple[str, ...]:
@@ -187,7 +187,7 @@ def _uncorrected(question: Candidates, costs: Sequence[StepCost]) -> list[str]:
     """Return how tier measured was applied, and which operators are priced by physics."""
     if question.tier != "measured":
         return []
-    said = [MEASURED_STANDING]
+    remarks = [MEASURED_STANDING]
     for cost in costs:
         busy_O = cost.count_CO[0] * cost.prices.time_s_CO[0]
         left = np.flatnonzero(
@@ -196,14 +196,14 @@ def _uncorrected(question: Candidates, costs: Sequence[StepCost]) -> list[str]:
         names = dict.fromkeys(cost.operators[o].name for o in left.tolist())
         share = float(busy_O[left].sum() / cost.total_s()[0])
         if names:
-            said.append(
+            remarks.append(
                 f"{cost.operators[0].phase}: no measured rows near {', '.join(names)}: physics,"
                 f" {share:.0%} of the step"
             )
         alone = dict.fromkeys(_alone(cost))
         if alone:
-            said.append(f"{cost.operators[0].phase}: {', '.join(alone)}: {SHARED}")
-    return said
+            remarks.append(f"{cost.operators[0].phase}: {', '.join(alone)}: {SHARED}")
+    return remarks
 
 
 def _alone(cost: StepCost) -> Iterator[str]:

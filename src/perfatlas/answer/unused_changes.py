@@ -33,8 +33,8 @@ def warn_unused_changes(question: Question) -> Question:
     @wraps(question)
     def answered(**fields: Any) -> Answer:  # noqa: ANN401 - fields of a question
         answer = question(**fields)
-        said = changes_without_effect(results_of, fields, answer.results)
-        return replace(answer, warnings=(*answer.warnings, *said)) if said else answer
+        notes = changes_without_effect(results_of, fields, answer.results)
+        return replace(answer, warnings=(*answer.warnings, *notes)) if notes else answer
 
     return answered
 
@@ -53,7 +53,7 @@ def changes_without_effect(
         fields: The named fields.
         results: Their results, if already computed.
     """
-    said = []
+    notes = []
     own = None if results is None else predicted(results)
     for name in SYSTEMS:
         text = fields.get(name)
@@ -66,8 +66,8 @@ def changes_without_effect(
             except PerfatlasError:
                 continue
             if own == other:
-                said.append(no_effect(path, unchanged=_is_same(text, unchanged, path)))
-    return list(dict.fromkeys(said))
+                notes.append(no_effect(path, unchanged=_is_same(text, unchanged, path)))
+    return list(dict.fromkeys(notes))
 
 
 def with_unused_changes(

@@ -56,5 +56,5 @@ def tokenizing(vocab_size: int, text: str) -> Tokenizing:
         ((name, token_s),) = rates.items()
         return Tokenizing(token_s=token_s, note=f"{kind} by {name}", source=raw["ref"])
     every = [parse_quantity(row[text], "s") for row in raw["vocabulary"]]
-    said = f"{kind}, median of {len(every)} other vocabularies (this one was not measured)"
-    return Tokenizing(token_s=median(every), note=said, source=raw["ref"])
+    note = f"{kind}, median of {len(every)} other vocabularies (this one was not measured)"
+    return Tokenizing(token_s=median(every), note=note, source=raw["ref"])

@@ -71,13 +71,13 @@ def flag_column(cells: Sequence[Any], wrong: Wrong, *, empty: bool) -> NDArray[n
     Raises:
         InvalidSpecError: Raised by `wrong` for the first cell that is not a boolean.
     """
-    told = {None: empty, "": empty, **_FLAGS}
+    values = {None: empty, "": empty, **_FLAGS}
     flags: list[bool] = []
     for at, cell in enumerate(cells):
         word = cell if cell is None else str(cell).strip().casefold()
-        if word not in told:
+        if word not in values:
             raise wrong(at, f" = {shown(cell)}: expected true or false, 1 or 0")
-        flags.append(told[word])
+        flags.append(values[word])
     return np.array(flags, np.bool_)
 
 

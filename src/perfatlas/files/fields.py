@@ -318,9 +318,9 @@ def refuse_all(problems: Sequence[str], where: str) -> None:
     if not problems:
         return
     first, *others = problems
-    told = [first, *(f"also {text.removeprefix(f'{where}: ')}" for text in others)]
-    more = f"; and {len(told) - _MOST_REFUSALS} more" if len(told) > _MOST_REFUSALS else ""
-    raise InvalidSpecError("; ".join(told[:_MOST_REFUSALS]) + more)
+    messages = [first, *(f"also {text.removeprefix(f'{where}: ')}" for text in others)]
+    more = f"; and {len(messages) - _MOST_REFUSALS} more" if len(messages) > _MOST_REFUSALS else ""
+    raise InvalidSpecError("; ".join(messages[:_MOST_REFUSALS]) + more)
 
 
 def known_keys(table: Mapping[str, object], keys: Mapping[str, object], where: str) -> None:
@@ -342,15 +342,15 @@ def _unknown(key: str, known: Mapping[str, object], where: str) -> str:
 
 
 def sub_table(value: object, where: str, expected: str = "a table") -> Mapping[str, Any]:
-    """Return a table inside a table.
+    """Return a nested table.
 
     Args:
-        value: As TOML has it.
+        value: Raw value from TOML.
         where: File and key, for messages.
-        expected: What a refusal asks for.
+        expected: Description of the expected value, for error messages.
 
     Raises:
-        InvalidSpecError: It is something else.
+        InvalidSpecError: It is not a table.
     """
     if not isinstance(value, Mapping):
         raise InvalidSpecError(f"{where} = {shown(value)}: expected {expected}")

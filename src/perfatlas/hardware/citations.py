@@ -43,8 +43,8 @@ def _used(system: System) -> Iterable[tuple[str, Source]]:
 
 
 def _text(source: Source) -> str:
-    said = source.ref.startswith((_ASSUMED, _OVERRIDE))
-    return f"{_ASSUMED}{source.ref}" if source.kind == "assumed" and not said else source.ref
+    is_marked = source.ref.startswith((_ASSUMED, _OVERRIDE))
+    return f"{_ASSUMED}{source.ref}" if source.kind == "assumed" and not is_marked else source.ref
 
 
 def cited_sources(system: System) -> tuple[str, ...]:

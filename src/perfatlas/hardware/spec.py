@@ -99,8 +99,8 @@ def catalog_spec(name: str) -> Spec:
     known = _spellings()[resolve_name(name, _spellings(), what="system", lists=lists)]
     if known != name:
         spec = catalog_spec(known)
-        said = () if name.casefold() == known else (f"system {name} resolved to {known}",)
-        return replace(spec, notes=(*spec.notes, *said))
+        remarks = () if name.casefold() == known else (f"system {name} resolved to {known}",)
+        return replace(spec, notes=(*spec.notes, *remarks))
     return _read_spec(_shipped(f"devices/{name}.toml"), name, None)
 
 

@@ -153,7 +153,7 @@ def load_config(family: str) -> dict[str, Any]:
 
 
 def _defaults(family: str) -> dict[str, Any]:
-    """Return the fields a config class adds to those every config has, at their defaults."""
+    """Return the defaults of the fields that a config class adds to the common ones."""
     every = set(transformers.PreTrainedConfig().to_dict()) - {"model_type", "tie_word_embeddings"}
     values = transformers.CONFIG_MAPPING[family]().to_dict()
     return {key: value for key, value in values.items() if key not in every}

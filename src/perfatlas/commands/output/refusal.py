@@ -72,14 +72,14 @@ def unknown_option_text(problem: UnknownOptionError) -> str:
     """
     from perfatlas.vocabulary.fields import canonical_name
 
-    asked = str(problem.token.keyword or problem.token.value).partition("=")[0]
+    option = str(problem.token.keyword or problem.token.value).partition("=")[0]
     known = [name for argument in problem.argument_collection for name in argument.names]
     flags = [name for name in known if name.startswith("--")]
-    ours = canonical_name(asked.lstrip("-"), [flag[2:].replace("-", "_") for flag in flags])
+    ours = canonical_name(option.lstrip("-"), [flag[2:].replace("-", "_") for flag in flags])
     if ours:
-        return f"Unknown option: {asked}. perfatlas calls it --{ours.replace('_', '-')}."
-    meant = nearest_flag(asked, flags)
-    return f"Unknown option: {asked}." + (f" Did you mean {meant}?" if meant else "")
+        return f"Unknown option: {option}. perfatlas calls it --{ours.replace('_', '-')}."
+    meant = nearest_flag(option, flags)
+    return f"Unknown option: {option}." + (f" Did you mean {meant}?" if meant else "")
 
 
 def unexpected_argument_text(words: Sequence[str]) -> str:
@@ -93,19 +93,19 @@ def unexpected_argument_text(words: Sequence[str]) -> str:
         >>> unexpected_argument_text(["order=fifo"])
         "unexpected positional argument 'order=fifo': set values with flags, as in --flag value"
     """
-    told = " ".join(words)
-    told = f"{told[:MOST_SHOWN]}..." if len(told) > MOST_SHOWN else told
-    return f"unexpected positional argument {told!r}: set values with flags, as in --flag value"
+    quoted = " ".join(words)
+    quoted = f"{quoted[:MOST_SHOWN]}..." if len(quoted) > MOST_SHOWN else quoted
+    return f"unexpected positional argument {quoted!r}: set values with flags, as in --flag value"
 
 
-def nearest_flag(asked: str, known: Iterable[str]) -> str:
+def nearest_flag(option: str, known: Iterable[str]) -> str:
     """Return the flag nearest to a misspelt one, "" if none is near.
 
     Up to one typing error (a wrong, missing, doubled or transposed letter) per four letters is
     accepted; ties go to the flag with the same length or beginning.
 
     Args:
-        asked: The argument.
+        option: The argument.
         known: The known flags.
 
     Example:
@@ -113,7 +113,7 @@ def nearest_flag(asked: str, known: Iterable[str]) -> str:
         >>> nearest_flag("--modle", ["--mode", "--model", "--m"])
         '--model'
     """
-    word = asked.lstrip("-").replace("_", "-")
+    word = option.lstrip("-").replace("_", "-")
     names = [flag.lstrip("-") for flag in known]
     ranked = sorted(
         (slips(word, name), abs(len(name) - len(word)), -_shared_start(word, name), name)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     TableFace = Callable[[dict[str, list[Any]]], Mapping[str, list[Any]]]
 
-SAID: Final = ("warnings", "error_code", "error")  # the last columns of every answer
+STATUS_COLUMNS: Final = ("warnings", "error_code", "error")  # the last columns of every answer
 OWN: Final = "result_"  # prefix of an answer whose name an input column has
 LEAST_LETTERS: Final = 5  # minimum length of names to compare for typing errors
 _UNIT: Final = re.compile(r"_(us|ms|s|secs?|seconds?|mins?|minutes?|h|hours?|d|days?)$")
@@ -134,12 +134,12 @@ def _earlier_answer(columns: list[str], first: str) -> list[str]:
         columns: Columns in file order.
         first: First column of an answer.
     """
-    said = [name for name in columns if name in SAID]
-    if list(SAID[1:]) != said[-2:]:
-        return said
-    last = columns.index(SAID[-1])
+    status = [name for name in columns if name in STATUS_COLUMNS]
+    if list(STATUS_COLUMNS[1:]) != status[-2:]:
+        return status
+    last = columns.index(STATUS_COLUMNS[-1])
     begins = [columns.index(name) for name in (OWN + first, first) if name in columns[:last]]
-    return [*columns[begins[0] : last + 1]] if begins else said
+    return [*columns[begins[0] : last + 1]] if begins else status
 
 
 def _refuse_misspelt(columns: Iterable[str], known: set[str], path: str) -> None:
@@ -203,12 +203,12 @@ def _with_column(error: str, unread: Mapping[str, str]) -> str:
         unread: Ignored columns by their names in lower case.
     """
     nearest = {name: nearest_name(name, unread) for name in re.findall(r"(\w+) is required", error)}
-    said = [
+    status = [
         f"; column {unread[near]!r} is ignored; did you mean {missing!r}?"
         for missing, near in nearest.items()
         if near is not None
     ]
-    return error + "".join(said)
+    return error + "".join(status)
 
 
 def show_summary(
@@ -263,8 +263,8 @@ def answer_rows(
             for cells in zip(*questions.values(), strict=True)
         ]
         answers = [_answer_row(face, row) for row in rows]
-        found = [n for answer in answers for n in answer if n not in SAID]
-        columns = dict.fromkeys([*found, *SAID])
+        found = [n for answer in answers for n in answer if n not in STATUS_COLUMNS]
+        columns = dict.fromkeys([*found, *STATUS_COLUMNS])
         return {name: [answer.get(name) for answer in answers] for name in columns}
 
     return answer_table(columns_face, output, asked=asked, names=names, first=first)

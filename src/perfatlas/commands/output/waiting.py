@@ -50,7 +50,7 @@ class CompileNotice:
         self._other = other
         self._timer = _Timer(self._say)
         self._lock = threading.Lock()
-        self._compiles = self._said = False
+        self._compiles = self._printed = False
         self._seconds = 0.0
 
     def started(self) -> None:
@@ -75,14 +75,14 @@ class CompileNotice:
 
     def close(self) -> None:
         """End the line before other output."""
-        if self._said and self._seconds:
+        if self._printed and self._seconds:
             sys.stderr.write(f" (took {self._seconds:.1f} s)\n")
-            self._said, self._seconds = False, 0.0
+            self._printed, self._seconds = False, 0.0
 
     def _say(self) -> None:
         with self._lock:
-            if self._compiles and not self._said:
-                self._said = True
+            if self._compiles and not self._printed:
+                self._printed = True
                 sys.stderr.write(COMPILING)
                 sys.stderr.flush()
 
@@ -96,11 +96,11 @@ def notice_if_slow(why: str) -> Iterator[None]:
     """
     from perfatlas.compiled import listening
 
-    said = threading.Event()
+    printed = threading.Event()
 
     def say() -> None:
-        if not said.is_set():
-            said.set()
+        if not printed.is_set():
+            printed.set()
             notice.close()
             sys.stderr.write(f"perfatlas: {why}\n")
 

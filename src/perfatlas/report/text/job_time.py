@@ -1,4 +1,4 @@
-"""What answers about the time of jobs share: how they are found, and the bars of a waterfall."""
+"""Shared parts of answers about the time of jobs: methods, and the waterfall chart."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHORT: Final = {"gpu": "GPU", "gpus": "GPUs", "mfu": "MFU", "mtbf": "MTBF", "mtt
 BAR: Final = 24
 OTHERS: Final = "others"
 MOST_BUCKETS: Final = 5  # of a brief answer, beside the productive one
-FEW_HOURS: Final = 100.0  # GPU-hours of a job, below which whole ones say too little
+FEW_HOURS: Final = 100.0  # GPU-hours of a job, below which one decimal is shown
 
 
 def print_waterfall(
@@ -39,12 +39,12 @@ def print_waterfall(
     *,
     most: int | None = None,
 ) -> None:
-    """Write the time from all of it down to what is useful, a bar per bucket.
+    """Write a waterfall from total to useful time, one bar per bucket.
 
     Args:
         console: From `open_terminal`.
         rows: Buckets with name, share and gpu_hours, the productive one first.
-        labels: Names of buckets as people say them.
+        labels: Labels of the buckets.
         most: Buckets beside the productive one, the smaller ones in one row; by default all.
     """
     from rich.text import Text

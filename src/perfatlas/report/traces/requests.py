@@ -99,7 +99,9 @@ def _spans(row: Mapping[str, Any], line: int) -> list[dict[str, Any]]:
     starts = row["read_s"] + row["queue_s"]
     ends = [row["generated_s"], row["request_latency_s"]]
     borders = [0.0, row["read_s"], starts, *borders, *ends]
-    said = {name: row[name] for name in ("request", "isl", "osl", "preemptions", "cached_tokens")}
+    details = {
+        name: row[name] for name in ("request", "isl", "osl", "preemptions", "cached_tokens")
+    }
     return [
         {
             "ph": "X",
@@ -108,7 +110,7 @@ def _spans(row: Mapping[str, Any], line: int) -> list[dict[str, Any]]:
             "tid": line + 1,
             "ts": round((row["arrival_s"] + start_s) * MICROSECONDS, 3),
             "dur": round((until_s - start_s) * MICROSECONDS, 3),
-            "args": said,
+            "args": details,
         }
         for name, start_s, until_s in zip(names, borders[:-1], borders[1:], strict=True)
         if until_s > start_s

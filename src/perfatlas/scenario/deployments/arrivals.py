@@ -98,12 +98,12 @@ def _of_clients(traffic: Traffic) -> ResolvedTraffic:
     )
     trace = generate_servegen(str(traffic.requests), span, traffic.seed)
     requests = scale_lengths(trace.requests, traffic.length_scale, traffic.length_scale)
-    said = (
+    note = (
         f"{requests.isl_N.shape[0]:,} requests generated from the ServeGen clients in"
         f" {traffic.requests}, seconds {span.start_s:g} to {span.end_s:g}, rate scaled by"
         f" {span.rate_factor:g}, lengths scaled by {traffic.length_scale:g}, {seeds_text(traffic)}"
     )
-    return ResolvedTraffic(requests, 0, (said,), trace.warnings)
+    return ResolvedTraffic(requests, 0, (note,), trace.warnings)
 
 
 def _read(traffic: Traffic) -> ResolvedTraffic:
@@ -120,7 +120,7 @@ def _read(traffic: Traffic) -> ResolvedTraffic:
     requests = scale_lengths(requests, traffic.length_scale, traffic.length_scale)
     count = requests.isl_N.shape[0]
     named = "1 request" if count == 1 else f"{count:,} requests"
-    said = f"{named} from {traffic.requests} ({traffic.request_format})"
+    note = f"{named} from {traffic.requests} ({traffic.request_format})"
     scaled = [
         f"{name} {value:g}"
         for name, value in (
@@ -133,4 +133,4 @@ def _read(traffic: Traffic) -> ResolvedTraffic:
         scaled.append("equal arrival times spread evenly up to the next")
     if traffic.requests_from_s or traffic.requests_to_s is not None:
         scaled.append(f"seconds {window.start_s:g} to {window.end_s:g} of the file")
-    return ResolvedTraffic(requests, 0, (", ".join((said, *scaled)),), trace.warnings)
+    return ResolvedTraffic(requests, 0, (", ".join((note, *scaled)),), trace.warnings)

@@ -81,8 +81,8 @@ def steady_state(scenario: Scenario, known: Priced | None = None) -> SteadyState
     # requests in flight at the start are evenly spread over their output
     osl_N[:concurrency] = np.ceil(scenario.osl * np.arange(1, concurrency + 1) / concurrency)
     requests = plain_requests(all_at_once(total), np.full(total, scenario.isl), osl_N)
-    came = ResolvedTraffic(requests, concurrency, (), ())
-    ready = service(scenario, Traffic.read({"routing": "least_loaded"}), came, known)
+    resolved = ResolvedTraffic(requests, concurrency, (), ())
+    ready = service(scenario, Traffic.read({"routing": "least_loaded"}), resolved, known)
     limits, profile = ready.entry.limits, ready.entry.question.profile
     if not limits.chunked_prefill and scenario.isl > limits.max_num_batched_tokens:
         raise InfeasibleError(
@@ -93,22 +93,22 @@ def steady_state(scenario: Scenario, known: Priced | None = None) -> SteadyState
         )
     _check_room(scenario, ready)
     window = slice(first, first + count)
-    results = _means(ready, came, window)
+    results = _means(ready, resolved, window)
     results |= {f"{name}_{end}": None for name in results for end in ("low", "high")}
     for end, factor in price_ends(ready).items():
         other = {"low": "high", "high": "low"}[end]
-        for name, value in _means(slowed(ready, factor), came, window).items():
+        for name, value in _means(slowed(ready, factor), resolved, window).items():
             rate = name.startswith("output_tokens")
             results[f"{name}_{other if rate else end}"] = value
     _widen(results)
-    said = HOW.format(
+    note = HOW.format(
         count=count,
         isl=scenario.isl,
         osl=scenario.osl,
         rules="; ".join(ready.descriptions()),
         client=client_note(ready.entry.question),
     )
-    return SteadyState(results | {"gpus": ready.gpus}, said)
+    return SteadyState(results | {"gpus": ready.gpus}, note)
 
 
 def _widen(results: dict[str, Any]) -> None:
@@ -150,10 +150,10 @@ def _in_flight(scenario: Scenario) -> int:
     return (scenario.batch or 1) * (scenario.dp or 1)
 
 
-def _means(ready: Service, came: ResolvedTraffic, window: slice) -> dict[str, Any]:
+def _means(ready: Service, resolved: ResolvedTraffic, window: slice) -> dict[str, Any]:
     """Return means over the measured requests."""
-    outcome = run_traffic(ready, came, Control())
-    found = request_latencies(came.requests, outcome, ready.seen)
+    outcome = run_traffic(ready, resolved, Control())
+    found = request_latencies(resolved.requests, outcome, ready.seen)
     counted_N = (found.place_N >= window.start) & (found.place_N < window.stop)
     means: dict[str, Any] = {
         name: _finite(float(getattr(found, name)[counted_N].mean())) for name in NAMES
@@ -162,8 +162,8 @@ def _means(ready: Service, came: ResolvedTraffic, window: slice) -> dict[str, An
         transfer_s = found.kv_transfer_s[counted_N]
         means["kv_transfer_s"] = _finite(float(transfer_s.mean()))
     # Little's law, including the time between client and engine
-    rate = came.concurrency / (means["request_latency_s"] + ready.seen.response_s)
-    tokens = float(came.requests.osl_N[-1])
+    rate = resolved.concurrency / (means["request_latency_s"] + ready.seen.response_s)
+    tokens = float(resolved.requests.osl_N[-1])
     tpot_s = means["tpot_s"]
     return means | {
         "output_tokens_per_s_per_gpu": output_tokens_per_s_per_gpu(rate * tokens, ready.gpus),

@@ -86,7 +86,7 @@ class Deployment:
 def deployment(
     scenario: Scenario,
     traffic: Traffic,
-    came: ResolvedTraffic,
+    resolved: ResolvedTraffic,
     known: Priced | None = None,
     *,
     most_running: int = LARGEST_COUNT,
@@ -97,7 +97,7 @@ def deployment(
     Args:
         scenario: The scenario.
         traffic: The traffic.
-        came: The requests.
+        resolved: The resolved traffic.
         known: Price tables of earlier calls, to reuse and extend.
         most_running: Maximum sequences per scheduler, if below the engine's limit.
         pooled: Whether it is one of two pools.
@@ -120,10 +120,10 @@ def deployment(
     if derived_blocks(question, memory) <= NULL_BLOCKS:
         sentence, advice = does_not_fit(question)
         raise InfeasibleError(sentence, advice=advice)
-    limits = _limits(question, memory, traffic, came.requests)
-    tiers = tier_sizes(traffic, question, came.requests)
+    limits = _limits(question, memory, traffic, resolved.requests)
+    tiers = tier_sizes(traffic, question, resolved.requests)
     limits = limits._replace(max_num_seqs=min(limits.max_num_seqs, most_running), **tiers.limits)
-    table = _table(scenario, question, limits, came.requests, {} if known is None else known)
+    table = _table(scenario, question, limits, resolved.requests, {} if known is None else known)
     front = front_end(question, traffic, pooled=pooled)
     replicas = Replicas(
         number=number,
@@ -175,9 +175,9 @@ def _table(
 ) -> PriceTable:
     """Return step prices up to rounded limits, so that similar loads share a table."""
     longest = _rounded_up(int((requests.isl_N + requests.osl_N).max()) + 2 * limits.draft_tokens)
-    asked = int(question.limits.max_num_seqs[0])
+    requested = int(question.limits.max_num_seqs[0])
     reach = TableLimits(
-        max_num_seqs=min(_rounded_up(limits.max_num_seqs), max(asked, limits.max_num_seqs)),
+        max_num_seqs=min(_rounded_up(limits.max_num_seqs), max(requested, limits.max_num_seqs)),
         max_num_batched_tokens=limits.max_num_batched_tokens,
         longest_context=min(longest, limits.kv_blocks * limits.block_size + limits.block_size),
     )
@@ -196,14 +196,17 @@ def _rounded_up(value: int) -> int:
 def _limits(
     question: Candidates, memory: MemoryColumns, traffic: Traffic, requests: Requests
 ) -> Limits:
-    asked = question.limits
-    block = int(asked.block_size[0])
+    requested = question.limits
+    block = int(requested.block_size[0])
     derived = derived_blocks(question, memory) - NULL_BLOCKS
-    blocks = derived if math.isnan(asked.kv_blocks[0]) else int(asked.kv_blocks[0])
-    budget = int(asked.max_num_batched_tokens[0])
+    blocks = derived if math.isnan(requested.kv_blocks[0]) else int(requested.kv_blocks[0])
+    budget = int(requested.max_num_batched_tokens[0])
     # concurrency is limited by the requests, and by one block per sequence
     most = min(
-        int(asked.max_num_seqs[0]), budget // (1 + question.drafts), blocks, requests.isl_N.shape[0]
+        int(requested.max_num_seqs[0]),
+        budget // (1 + question.drafts),
+        blocks,
+        requests.isl_N.shape[0],
     )
     shared = traffic.prefix_caching
     profile = question.profile.scheduler

@@ -1,4 +1,4 @@
-"""One scenario by closed forms, without what an answer says of it."""
+"""Evaluation of a single scenario by closed forms."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 
 def evaluate_one(scenario: Scenario) -> tuple[Candidates, Evaluation]:
-    """Return the question of one scenario and its numbers.
+    """Return the candidate of one scenario and its evaluation.
 
     Raises:
         InvalidSpecError: A name, value or plan is invalid.
         InfeasibleError: The model and its cache do not fit.
-        UnsupportedError: No model or data for the combination.
+        UnsupportedError: There is no model or data for the combination.
     """
     question, problems = resolve_scenarios([scenario])
     if question is None:
-        raise problems[0] or InvalidSpecError("nothing to estimate")
+        raise problems[0] or InvalidSpecError("no candidate is left to estimate")
     (problem,) = plan_problems(question.model.architecture, question.plan)
     if problem is not None:
         raise InvalidSpecError(problem)
@@ -56,7 +56,7 @@ def evaluate_pools(scenario: Scenario) -> PoolRates:
         scenario: The scenario.
 
     Raises:
-        PerfatlasError: As `evaluate_one`; what does not fit names the pool.
+        PerfatlasError: As for `evaluate_one`; an InfeasibleError names the pool.
     """
     pools = split_pools(scenario)
     return PoolRates(
@@ -67,7 +67,7 @@ def evaluate_pools(scenario: Scenario) -> PoolRates:
 
 
 def _worker(role: str, scenario: Scenario) -> tuple[Candidates, Evaluation]:
-    """Evaluate one worker of a pool; what does not fit names the pool."""
+    """Evaluate one worker of a pool; an InfeasibleError names the pool."""
     try:
         return evaluate_one(scenario)
     except InfeasibleError as error:
@@ -76,11 +76,11 @@ def _worker(role: str, scenario: Scenario) -> tuple[Candidates, Evaluation]:
 
 
 def plain_answer(question: Candidates, evaluation: Evaluation) -> dict[str, Any]:
-    """Return the results of one pool, by the names of the vocabulary.
+    """Return the results of one pool, by name.
 
     Args:
-        question: From `evaluate_one`, and its numbers.
-        evaluation: They.
+        question: The candidate, from `evaluate_one`.
+        evaluation: Its evaluation.
     """
     results = plain_results(result_columns(question, evaluation))
     results["memory"] = plain_results(memory_columns(evaluation.memory))
@@ -89,7 +89,7 @@ def plain_answer(question: Candidates, evaluation: Evaluation) -> dict[str, Any]
 
 
 def pool_results(rates: PoolRates) -> dict[str, Any]:
-    """Return the results of two pools, by the names of the vocabulary.
+    """Return the results of two pools, by name.
 
     Args:
         rates: From `evaluate_pools`.
@@ -102,13 +102,13 @@ def pool_results(rates: PoolRates) -> dict[str, Any]:
 
 
 def closed_form_results(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 - checked by its schema
-    """Return the results of one scenario by closed forms, whatever method is asked.
+    """Return the results of one scenario by closed forms, regardless of its method.
 
     Args:
-        **fields: As `estimate` takes them.
+        **fields: Arguments of `estimate`.
 
     Raises:
-        PerfatlasError: As `estimate`.
+        PerfatlasError: As for `estimate`.
     """
     scenario = read_scenario({**fields, "method": "formula"})
     if scenario.mode == "disaggregated":

@@ -61,16 +61,16 @@ def front_end(question: Candidates, traffic: Traffic, *, pooled: bool) -> FrontE
     read = reading(question, traffic.prompt_text)
     several = int(processes(question)[0])
     interval = int(question.limits.stream_interval[0])
-    said = front_end_said(question, read, pooled=pooled)
+    note = front_end_said(question, read, pooled=pooled)
     read_token = 0 if read is None else round(read.token_s * TICKS_PER_SECOND)
     if pooled:
         seen = Seen(front.request_s, front.token_s, front.response_s)
-        return FrontEnd(seen, read_token, 0, 1, 0, said)
+        return FrontEnd(seen, read_token, 0, 1, 0, note)
     return FrontEnd(
         Seen(front.request_s, 0.0, front.response_s),
         read_token,
         round(front.token_s / several * TICKS_PER_SECOND),
         interval,
         several,
-        said,
+        note,
     )

@@ -81,12 +81,12 @@ def generated(traffic: Traffic, scenario: Scenario, *, closed: bool) -> Generate
     if arrival == "ramp":
         how += f" to {traffic.ramp_to_rate:g} in {traffic.ramp_s:g} s"
     spread = "" if traffic.length_spread is None else f" {traffic.length_spread:g}"
-    said = (
+    note = (
         f"{_requests(starts * traffic.turns)}, {arrival}, {how}, lengths"
         f" {traffic.length_distribution}{spread}, {seeds_text(traffic)}; {_shared(traffic)}"
     )
     if not shares:
-        return Generated(plain_requests(times_S, isl_N, osl_N), said)
+        return Generated(plain_requests(times_S, isl_N, osl_N), note)
     think_N = np.zeros(isl_N.shape[0], np.int64)
     if traffic.think_time_s:
         think_N = think_times(isl_N.shape[0], traffic.think_time_s, traffic.seed)
@@ -97,7 +97,7 @@ def generated(traffic: Traffic, scenario: Scenario, *, closed: bool) -> Generate
         hash_block=HASH_BLOCK,
         shared_prefix=traffic.shared_prefix,
     )
-    return Generated(talk, said)
+    return Generated(talk, note)
 
 
 def _requests(count: int) -> str:
@@ -132,7 +132,7 @@ def _refuse_contradictions(traffic: Traffic, *, closed: bool) -> None:
     for name in OF_RAMPS if traffic.arrival == "ramp" else ():
         if getattr(traffic, name) is None:
             raise InvalidSpecError(
-                f"arrival = ramp needs request_rate, ramp_to_rate and ramp_s; {name} is not given"
+                f"arrival = ramp needs request_rate, ramp_to_rate and ramp_s; {name} is not set"
             )
     if closed and traffic.turns > 1:
         raise InvalidSpecError(

@@ -86,18 +86,18 @@ def operation_warnings(results: Mapping[str, Any]) -> list[str]:
     Args:
         results: Results of a simulation.
     """
-    said = []
+    notes = []
     if results.get("requests_lost"):
-        said.append(
+        notes.append(
             f"{requests_were(results['requests_lost'])} lost when replicas failed;"
             " they meet no SLO and have no latency"
         )
     if results.get("requests_unserved"):
-        said.append(
+        notes.append(
             f"{requests_were(results['requests_unserved'])} never served, because no replica was"
             " in service any more; they meet no SLO and have no latency"
         )
-    return said
+    return notes
 
 
 def requests_were(count: float) -> str:

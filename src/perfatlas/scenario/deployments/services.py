@@ -40,8 +40,7 @@ POOLS: Final = ("prefill", "decode")
 TRANSFER: Final = (
     "a decode worker allocates blocks when a prompt has ended, then fetches its KV cache: each rank"
     " its part over the NICs of its device, one request after the other; both sides hold the blocks"
-    " until the transfer ends; nothing is sent while"
-    " the prompt runs"
+    " until the transfer ends; nothing is sent during prefill"
 )
 
 
@@ -132,14 +131,14 @@ class Service:
 
 
 def service(
-    scenario: Scenario, traffic: Traffic, came: ResolvedTraffic, known: Priced | None = None
+    scenario: Scenario, traffic: Traffic, resolved: ResolvedTraffic, known: Priced | None = None
 ) -> Service:
     """Return the service for the traffic of a scenario, with steps priced for its requests.
 
     Args:
         scenario: The scenario, in mode aggregated or disaggregated.
         traffic: The traffic.
-        came: The requests.
+        resolved: The resolved traffic.
         known: Price tables of earlier calls, to reuse and extend.
 
     Raises:
@@ -148,9 +147,9 @@ def service(
         UnsupportedError: No model, data or scheduler for the combination.
     """
     if traffic.replica_kinds is not None:
-        return _kinds_service(scenario, traffic, came, {} if known is None else known)
+        return _kinds_service(scenario, traffic, resolved, {} if known is None else known)
     if scenario.mode != "disaggregated":
-        return Service(pools=(deployment(scenario, traffic, came, known),))
+        return Service(pools=(deployment(scenario, traffic, resolved, known),))
     if scenario.speculative_depth:
         raise UnsupportedError(
             f"speculative_depth = {scenario.speculative_depth} is not simulated with two pools;"
@@ -166,7 +165,7 @@ def service(
                 deployment(
                     _pool(scenario, worker, role),
                     traffic,
-                    came,
+                    resolved,
                     known,
                     most_running=_most_running(scenario, worker, role),
                     pooled=True,
@@ -178,14 +177,14 @@ def service(
 
 
 def _kinds_service(
-    scenario: Scenario, traffic: Traffic, came: ResolvedTraffic, known: Priced
+    scenario: Scenario, traffic: Traffic, resolved: ResolvedTraffic, known: Priced
 ) -> Service:
     """Return replicas of several kinds; the errors of one name it."""
     traffic.upkeep(None)  # report problems that apply to all kinds first
     pools = []
     for number, one in enumerate(kind_scenarios(scenario, traffic.replica_kinds), start=1):
         try:
-            pools.append(deployment(one, traffic, came, known))
+            pools.append(deployment(one, traffic, resolved, known))
         except (InfeasibleError, InvalidSpecError, UnsupportedError) as error:
             raise _named(error, f"kind {number} ({one.system})") from None
     fronts = {(pool.front.seen, pool.front.read_token) for pool in pools}
@@ -284,16 +283,16 @@ def fleet_of(ready: Service) -> Fleet:
     )
 
 
-def run_traffic(ready: Service, came: ResolvedTraffic, control: Control) -> Outcome:
+def run_traffic(ready: Service, resolved: ResolvedTraffic, control: Control) -> Outcome:
     """Return the outcome of simulated traffic.
 
     Args:
         ready: The service.
-        came: The requests.
+        resolved: The resolved traffic.
         control: Interruption and series.
     """
     fleet = fleet_of(ready)
-    return run_fleet(came.requests, fleet, concurrency=came.concurrency, control=control)
+    return run_fleet(resolved.requests, fleet, concurrency=resolved.concurrency, control=control)
 
 
 def slowed(ready: Service, factors: Sequence[float]) -> Service:
@@ -367,7 +366,7 @@ def kinds_notes(pools: Sequence[Deployment]) -> tuple[str, ...]:
     """
     from perfatlas.serving.policies import policies_named
 
-    said = by_holders([[policies_named(pool.limits.rules)[0].description] for pool in pools])
+    notes = by_holders([[policies_named(pool.limits.rules)[0].description] for pool in pools])
     count = f"{len(pools)} kinds" if len(pools) > 1 else "1 kind"
     total = sum(pool.replicas.number for pool in pools)
     router = (
@@ -375,17 +374,17 @@ def kinds_notes(pools: Sequence[Deployment]) -> tuple[str, ...]:
         f" ({pools[0].replicas.routing}) that does not consider their speed; a request too large"
         " for one of the kinds is rejected"
     )
-    return (*said, router)
+    return (*notes, router)
 
 
-def by_holders(said: Sequence[Sequence[str]]) -> list[str]:
+def by_holders(notes: Sequence[Sequence[str]]) -> list[str]:
     """Return the distinct sentences of all kinds; those not common to all name their kinds."""
     holders: dict[str, list[int]] = {}
-    for number, sentences in enumerate(said, start=1):
+    for number, sentences in enumerate(notes, start=1):
         for sentence in dict.fromkeys(sentences):
             holders.setdefault(sentence, []).append(number)
     return [
-        sentence if len(numbers) == len(said) else f"{_kind_numbers(numbers)}: {sentence}"
+        sentence if len(numbers) == len(notes) else f"{_kind_numbers(numbers)}: {sentence}"
         for sentence, numbers in holders.items()
     ]
 

@@ -76,39 +76,39 @@ def seeds_note(traffic: Traffic, whole: int) -> list[str]:
     if whole < 2:
         return [f"results are for seed {traffic.seed} only: no other simulation was completed"]
     last = traffic.seed + whole - 1
-    said = (
+    notes = (
         f"results are means over {whole} runs with seeds {traffic.seed} to {last}, and the slowest"
         " 1% of each run have equal weight; half-widths (±) are 90% confidence intervals of the"
         " means; time series, charts, steps and per-request results are for"
         f" seed {traffic.seed}"
     )
-    return [said]
+    return [notes]
 
 
 def traffic_warnings(
-    ready: Service, came: ResolvedTraffic, outcome: Outcome, results: Mapping[str, Any]
+    ready: Service, resolved: ResolvedTraffic, outcome: Outcome, results: Mapping[str, Any]
 ) -> list[str]:
     """Return the warnings of a simulation.
 
     Args:
         ready: The service.
-        came: The requests.
+        resolved: The resolved traffic.
         outcome: Outcome of the first seed.
         results: Results over all seeds.
     """
-    said = _too_long(ready.decoding, came)
+    notes = _too_long(ready.decoding, resolved)
     if results["saturated"]:
-        said.append(saturation_warning(results))
+        notes.append(saturation_warning(results))
     if results["requests_rejected"]:
-        said += _rejected(ready, came, outcome, results)
-    said += _front_ends_hold_back(ready, came, outcome)
-    said += operation_warnings(results)
+        notes += _rejected(ready, resolved, outcome, results)
+    notes += _front_ends_hold_back(ready, resolved, outcome)
+    notes += operation_warnings(results)
     if results["interrupted"]:
-        said.append("interrupted: results cover only the part simulated so far")
-    return said
+        notes.append("interrupted: results cover only the part simulated so far")
+    return notes
 
 
-def _front_ends_hold_back(ready: Service, came: ResolvedTraffic, outcome: Outcome) -> list[str]:
+def _front_ends_hold_back(ready: Service, resolved: ResolvedTraffic, outcome: Outcome) -> list[str]:
     """Return a warning if front ends rather than engines delay clients."""
     late_N = outcome.fronted.late_last_N
     done_N = outcome.finished_N >= 0
@@ -122,58 +122,58 @@ def _front_ends_hold_back(ready: Service, came: ResolvedTraffic, outcome: Outcom
         number = pool.replicas.number
         there_N = done_N & (replica_N >= first) & (replica_N < first + number)
         first += number
-        osl_N, replicas = came.requests.osl_N[there_N], pool.replicas
+        osl_N, replicas = resolved.requests.osl_N[there_N], pool.replicas
         sent = int((1 + (osl_N - 1) / replicas.stream_interval).sum()) * replicas.stream_token
         busiest = max(busiest, sent / (number * max(spent, 1)))
     if busiest < BUSY:
         return []
-    said = (
+    notes = (
         f"front ends send output tokens {100.0 * busiest:.0f}% of the time, and clients wait"
         f" {late_N[done_N].mean() / TICKS_PER_SECOND:.2g} s for tokens that engines have computed:"
         " to raise the rate, use a larger stream_interval or more server processes, not faster"
         " GPUs; whether the wait falls before or after the first token depends on how requests"
         " overlap, and thus on the start of the traffic"
     )
-    return [said]
+    return [notes]
 
 
-def _too_long(pool: Deployment, came: ResolvedTraffic) -> list[str]:
+def _too_long(pool: Deployment, resolved: ResolvedTraffic) -> list[str]:
     """Return a warning if requests exceed the model's context length."""
     longest = pool.question.model.architecture.max_position_embeddings
-    total_N = came.requests.isl_N + came.requests.osl_N
+    total_N = resolved.requests.isl_N + resolved.requests.osl_N
     above = int((total_N > longest).sum())
     if not longest or not above:
         return []
     one = above == 1
-    said = (
+    notes = (
         f"{above:,} request{'' if one else 's'} of up to {total_N.max():,} tokens"
         f" exceed{'s' if one else ''} the model's context length of {longest:,}: an engine rejects"
         f" {'it' if one else 'them'} unless its limit is raised; here"
         f" {'it runs' if one else 'they run'}"
     )
-    return [said]
+    return [notes]
 
 
 def _rejected(
-    ready: Service, came: ResolvedTraffic, outcome: Outcome, results: Mapping[str, Any]
+    ready: Service, resolved: ResolvedTraffic, outcome: Outcome, results: Mapping[str, Any]
 ) -> list[str]:
     """Return why requests were rejected: prompts that no step can hold, or too little cache."""
-    isl_N = came.requests.isl_N[outcome.rejected()]
+    isl_N = resolved.requests.isl_N[outcome.rejected()]
     limits = [pool.limits for pool in ready.pools if not pool.limits.chunked_prefill]
     budget = min((one.max_num_batched_tokens for one in limits), default=None)
     whole = 0 if budget is None else int(np.count_nonzero(isl_N > budget))
-    said = []
+    notes = []
     if whole:
-        said.append(
+        notes.append(
             f"{requests_were(whole)} rejected: the prompt exceeds the {budget:,} tokens of a step"
             " (max_num_batched_tokens) and cannot be split (chunked_prefill)"
         )
     if results["requests_rejected"] > whole:
-        said.append(
+        notes.append(
             f"{requests_were(results['requests_rejected'] - whole)} rejected: the KV cache"
             f" ({_capacities(results)}) is too small for prompt and output{_drafted(ready)}"
         )
-    return said
+    return notes
 
 
 def _drafted(ready: Service) -> str:

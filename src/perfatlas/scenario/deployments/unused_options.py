@@ -175,25 +175,25 @@ def _refuse_where_all_differ(scenario: Scenario, name: str, own: list[object], w
 
 
 def no_effect_remarks(
-    traffic: Traffic, scenario: Scenario, came: ResolvedTraffic, ready: Service
+    traffic: Traffic, scenario: Scenario, resolved: ResolvedTraffic, ready: Service
 ) -> list[str]:
     """Return remarks on options that are valid but have no effect on this traffic.
 
     Args:
         traffic: The traffic.
         scenario: The scenario.
-        came: The requests.
+        resolved: The resolved traffic.
         ready: The service.
     """
-    said = []
-    hashed = came.requests.hash_block > 0
+    notes = []
+    hashed = resolved.requests.hash_block > 0
     if traffic.prefix_caching and not hashed:
-        said.append(
+        notes.append(
             "prefix_caching has no effect here: prompts share no prefix, since they have no"
             " hashes, turns or shared_prefix"
         )
     if traffic.routing == "prefix_aware" and not hashed:
-        said.append(
+        notes.append(
             "routing = prefix_aware uses only the load here: prompts share no prefix, since they"
             " have no hashes, turns or shared_prefix"
         )
@@ -203,14 +203,14 @@ def no_effect_remarks(
         sum(pool.replicas.number for pool in ready.pools) if ready.kinds else 1,
     )
     if "routing" in traffic.model_fields_set and number == 1:
-        said.append(f"routing = {traffic.routing} has no effect here: there is one replica")
+        notes.append(f"routing = {traffic.routing} has no effect here: there is one replica")
     sized = {"kv_blocks", "gpu_memory_utilization"} <= scenario.model_fields_set
     if sized and scenario.mode != "disaggregated":
         share = scenario.gpu_memory_utilization
-        said.append(
+        notes.append(
             f"gpu_memory_utilization = {share:g} has no effect here: kv_blocks ="
             f" {scenario.kv_blocks:,} sets the size of the KV cache"
         )
     if "seed" in traffic.model_fields_set and not draws(traffic, scenario):
-        said.append(f"seed = {traffic.seed} has no effect here: nothing is random")
-    return said
+        notes.append(f"seed = {traffic.seed} has no effect here: nothing is random")
+    return notes

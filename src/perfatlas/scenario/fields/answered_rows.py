@@ -46,27 +46,27 @@ def answer_columns(
     Returns:
         Results by name, `warnings`, `error_code` and `error`; None if a row has none.
     """
-    asked: dict[int, Question] = {}
+    questions: dict[int, Question] = {}
     found: dict[int, dict[str, Any]] = {}
     for number, cells in enumerate(zip(*table.values(), strict=True)):
         try:
-            asked[number] = read(dict(zip(table, cells, strict=True)))
+            questions[number] = read(dict(zip(table, cells, strict=True)))
         except PerfatlasError as problem:
             found[number] = _error(problem)
     groups: dict[Hashable, list[int]] = {}
-    for number, one in asked.items():
+    for number, one in questions.items():
         groups.setdefault((_non_numeric(one), apart(one)), []).append(number)
     for numbers in groups.values():
         try:
-            answers = price([asked[number] for number in numbers])
+            answers = price([questions[number] for number in numbers])
         except PerfatlasError as problem:
             found |= dict.fromkeys(numbers, _error(problem))
             continue
         for number, answer in zip(numbers, answers, strict=True):
             found[number] = {**answer.results, "warnings": "; ".join(answer.warnings)}
     rows = [found[number] for number in range(len(found))]
-    said = ("warnings", "error_code", "error")
-    names = dict.fromkeys((*(name for row in rows for name in row if name not in said), *said))
+    status = ("warnings", "error_code", "error")
+    names = dict.fromkeys((*(name for row in rows for name in row if name not in status), *status))
     return {name: [row.get(name) for row in rows] for name in names}
 
 
@@ -74,9 +74,9 @@ def _error(problem: PerfatlasError) -> dict[str, Any]:
     return {"error_code": problem.error_code, "error": str(problem)}
 
 
-def _non_numeric(asked: InputFields) -> tuple[Any, ...]:
+def _non_numeric(questions: InputFields) -> tuple[Any, ...]:
     """Return the non-numeric fields of a question."""
-    return tuple(getattr(asked, name) for name in _non_numeric_names(type(asked)))
+    return tuple(getattr(questions, name) for name in _non_numeric_names(type(questions)))
 
 
 @cache

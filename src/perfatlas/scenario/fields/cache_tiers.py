@@ -102,12 +102,12 @@ def tier_sizes(tiers: CacheTiers, question: Candidates, requests: Requests) -> T
         for name, words in (("host", "in host memory"), ("ssd", "on the SSD"))
         if f"{name}_blocks" in limits
     )
-    said = (
+    note = (
         f"KV cache offloading, per scheduler {held}, as in {SOURCE}: blocks are written through"
         f" when computed and evicted in LRU order; the step that computes or admits a request"
         f" waits for its copies, at {rate} per GPU ({known})"
     )
-    return TierSizes(limits, float(whole_bytes), said)
+    return TierSizes(limits, float(whole_bytes), note)
 
 
 def _one_gpu(plan: PlanColumns) -> PlanColumns:

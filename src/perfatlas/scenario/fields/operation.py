@@ -41,9 +41,9 @@ class Operation(InputFields, ReplicaOperation):
     def affinity(self) -> Affinity:
         """Return the thresholds of prefix-aware routing."""
         given = {
-            name: getattr(self, asked)
-            for name, asked in zip(Affinity._fields, _AFFINITY, strict=True)
-            if getattr(self, asked) is not None
+            name: getattr(self, field)
+            for name, field in zip(Affinity._fields, _AFFINITY, strict=True)
+            if getattr(self, field) is not None
         }
         return Affinity(**given)
 
@@ -80,9 +80,9 @@ class Operation(InputFields, ReplicaOperation):
                 f" {self.max_replicas}: these must not decrease"
             )
         given: dict[str, Any] = {
-            name: int(whole_ticks(getattr(self, asked)))
-            for asked, name in _TIMES.items()
-            if getattr(self, asked) is not None
+            name: int(whole_ticks(getattr(self, field)))
+            for field, name in _TIMES.items()
+            if getattr(self, field) is not None
         }
         if self.autoscale_tolerance is not None:
             given["tolerance"] = self.autoscale_tolerance
@@ -91,15 +91,15 @@ class Operation(InputFields, ReplicaOperation):
 
     def assumptions(self) -> list[str]:
         """Return the assumptions about router, failures and autoscaler, for the evidence."""
-        said = []
+        notes = []
         if self.routing == "least_loaded":
-            said.append(
+            notes.append(
                 "the router sends a request to the replica with the fewest waiting and running"
                 " requests, ties in round-robin order, as nginx (least_conn)"
             )
         if self.routing == "prefix_aware":
             share, apart, ratio = self.affinity()
-            said.append(
+            notes.append(
                 f"the router follows prefixes as sglang-router 0.3.2 (cache_aware): to the replica"
                 f" with the longest cached prefix if that exceeds {100.0 * share:g}% of the"
                 f" prompt, else to the least loaded (ties in round-robin order), and always to"
@@ -109,17 +109,17 @@ class Operation(InputFields, ReplicaOperation):
             then = "is lost" if self.on_failure == "lost" else "is retried from the start"
             count = len(self.replica_events)
             events = "1 event" if count == 1 else f"{count:,} events"
-            said.append(
+            notes.append(
                 f"{events} of replicas: a failing replica ends its current step and"
                 f" loses its cache and requests; a request {then}; a recovered one has no cache"
             )
         if self.max_replicas is not None:
-            said.append(
+            notes.append(
                 "replicas are started and stopped as by a Kubernetes HorizontalPodAutoscaler on a"
                 " per-pod metric: rounded up to the target, with tolerance, downscale stabilization"
                 " and at most 4 or 100% new replicas at once; stopping replicas finish requests"
             )
-        return said
+        return notes
 
 
 def shared_fields(fields: Mapping[str, Any], operation: Operation) -> dict[str, Any]:

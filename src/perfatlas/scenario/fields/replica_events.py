@@ -42,10 +42,10 @@ class ReplicaEvent(BaseModel):
         Raises:
             InvalidSpecError: It returns before it fails, or has two return times.
         """
-        said = f"replica {self.replica} fails at {self.fails_at_s:g} s"
+        note = f"replica {self.replica} fails at {self.fails_at_s:g} s"
         if self.back_at_s is not None and self.down_for_s is not None:
             raise InvalidSpecError(
-                f"{said} with back_at_s = {self.back_at_s:g} and down_for_s = {self.down_for_s:g};"
+                f"{note} with back_at_s = {self.back_at_s:g} and down_for_s = {self.down_for_s:g};"
                 " set one of the two"
             )
         back = self.back_at_s
@@ -56,12 +56,12 @@ class ReplicaEvent(BaseModel):
             return Outage(self.replica, start, drain=self.kind == "drain")
         if back > LONGEST_S:
             raise InvalidSpecError(
-                f"{said} and returns at {back:g} s, after the longest simulation ({LONGEST_S:g} s)"
+                f"{note} and returns at {back:g} s, after the longest simulation ({LONGEST_S:g} s)"
             )
         end = int(whole_ticks(back))
         if end <= start:
             raise InvalidSpecError(
-                f"{said} and returns at {back:g} s; it must return later than it fails"
+                f"{note} and returns at {back:g} s; it must return later than it fails"
             )
         return Outage(self.replica, start, end, drain=self.kind == "drain")
 
@@ -96,5 +96,5 @@ def _event(row: Any, number: int, where: str) -> ReplicaEvent:  # noqa: ANN401 -
     try:
         return ReplicaEvent.model_validate(row)
     except ValidationError as error:
-        said = sentences(error, tuple(ReplicaEvent.model_fields))
-        raise InvalidSpecError(f"event {number} of {where}: {said}") from None
+        note = sentences(error, tuple(ReplicaEvent.model_fields))
+        raise InvalidSpecError(f"event {number} of {where}: {note}") from None

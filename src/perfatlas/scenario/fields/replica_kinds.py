@@ -69,8 +69,8 @@ def _kind(row: Any, number: int, where: str) -> ReplicaKind:  # noqa: ANN401 - w
     try:
         return ReplicaKind.model_validate(row)
     except ValidationError as error:
-        said = sentences(error, tuple(ReplicaKind.model_fields))
-        raise InvalidSpecError(f"kind {number} of {where}: {said}") from None
+        note = sentences(error, tuple(ReplicaKind.model_fields))
+        raise InvalidSpecError(f"kind {number} of {where}: {note}") from None
 
 
 def kind_scenarios(scenario: Scenario, kinds: Sequence[ReplicaKind]) -> list[Scenario]:

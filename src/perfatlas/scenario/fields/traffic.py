@@ -22,8 +22,8 @@ class Traffic(CacheTiers, Operation, Objectives, Scheduling, Arrivals):
 
     def objectives(self) -> dict[str, float]:
         """Return the objectives that are set, by metric [s]."""
-        asked = {name: getattr(self, f"slo_{name}") for name in OBJECTIVES}
-        return {name: value for name, value in asked.items() if value is not None}
+        values = {name: getattr(self, f"slo_{name}") for name in OBJECTIVES}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 TRAFFIC_NAMES: Final = tuple(Traffic.model_fields)

@@ -35,8 +35,8 @@ def refuse_unused(
     Example:
         >>> from perfatlas.scenario.fields import refuse_unused
         >>> from perfatlas.vocabulary.fields import SIMULATED, fields_of
-        >>> asked = {"max_replicas": None, "start_up_s": 30.0}
-        >>> refuse_unused(asked, fields_of(*SIMULATED))
+        >>> values = {"max_replicas": None, "start_up_s": 30.0}
+        >>> refuse_unused(values, fields_of(*SIMULATED))
         Traceback (most recent call last):
         perfatlas.quantities.errors.InvalidSpecError: start_up_s = 30 has no effect here:...
     """
@@ -61,29 +61,31 @@ def no_effect_sentence(given: Mapping[str, Any], missing: Missing) -> str:
         given: The fields with their values.
         missing: What they miss.
     """
-    told = _listed([f"{name} = {value_text(value)}" for name, value in given.items()])
+    listed = _listed([f"{name} = {value_text(value)}" for name, value in given.items()])
     has = "has" if len(given) == 1 else "have"
     remedy = f"{missing.remedy}, or " if missing.remedy else ""
-    return f"{told} {has} no effect here: {missing.why}; {remedy}leave {_listed(list(given))} out"
+    return f"{listed} {has} no effect here: {missing.why}; {remedy}leave {_listed(list(given))} out"
 
 
 def _missing(
     field: Field,
-    asked: Sequence[Mapping[str, Any]],
+    questions: Sequence[Mapping[str, Any]],
     facts: Mapping[str, Callable[[], Missing | None]],
 ) -> Missing | None:
     """Return what a field misses in every question, None if one reads it."""
-    first, needs = _first_setting(field, asked), field.row.needs
+    first, needs = _first_setting(field, questions), field.row.needs
     if first is None or needs is None:
         return None
-    if any(needs.missing(one, facts) is None for one in asked):
+    if any(needs.missing(one, facts) is None for one in questions):
         return None
     return needs.missing(first, facts)
 
 
-def _first_setting(field: Field, asked: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+def _first_setting(
+    field: Field, questions: Sequence[Mapping[str, Any]]
+) -> Mapping[str, Any] | None:
     """Return the first question that sets a field to a non-default value."""
-    return next((one for one in asked if _asks(field, one.get(field.name))), None)
+    return next((one for one in questions if _asks(field, one.get(field.name))), None)
 
 
 def _asks(field: Field, value: object) -> bool:

@@ -113,7 +113,7 @@ def formats_of_rows(columns: ScenarioColumns) -> ResolvedFormats:
     codes_U = np.array([index.setdefault(found, len(index)) for found, _ in results], np.int64)
     return ResolvedFormats(
         found=tuple(index),
-        assumptions=tuple(said for _, said in results),
+        assumptions=tuple(notes for _, notes in results),
         codes_N=codes_U[distinct.codes_N],
         names_N=distinct.codes_N,
     )

@@ -36,7 +36,7 @@ def device_architecture(system: str) -> str | None:
 
 
 def resolve_formats(
-    asked: FormatNames, architecture: Architecture, profile: EngineProfile, device: str | None
+    requested: FormatNames, architecture: Architecture, profile: EngineProfile, device: str | None
 ) -> tuple[ModelFormats, tuple[str, ...]]:
     """Return the number formats of a model, and sentences on their origin.
 
@@ -44,7 +44,7 @@ def resolve_formats(
     names such as "fp8" become the engine's documented default on the device.
 
     Args:
-        asked: Requested format names.
+        requested: Requested format names.
         architecture: The model.
         profile: The engine.
         device: Architecture of the device, None if unknown.
@@ -53,7 +53,7 @@ def resolve_formats(
         UnsupportedError: A format is unknown.
     """
     checkpoint = architecture.checkpoint
-    said: list[str] = []
+    notes: list[str] = []
 
     def pick(role: str, given: str | None, stated: str | None) -> str:
         given = given and given.casefold()
@@ -64,17 +64,17 @@ def resolve_formats(
         if role == "moe_format" and not architecture.has_experts:
             return get_format(alias).name
         if meant:
-            said.append(f"{role} {name} is {alias} on {profile.id}: {meant.source}")
+            notes.append(f"{role} {name} is {alias} on {profile.id}: {meant.source}")
         elif stated is not None and (same or given is None):
-            said.append(f"{role} {alias} from the checkpoint: {checkpoint.source}")
+            notes.append(f"{role} {alias} from the checkpoint: {checkpoint.source}")
         return get_format(alias).name
 
-    gemm = pick("gemm_format", asked.gemm_format or asked.format, checkpoint.gemm_format)
+    gemm = pick("gemm_format", requested.gemm_format or requested.format, checkpoint.gemm_format)
     moe_stated = checkpoint.moe_format or checkpoint.gemm_format
-    moe = pick("moe_format", asked.moe_format or asked.format, moe_stated)
-    kv = _cache_format(asked.kv_format, checkpoint.kv_format)
-    attention = _cache_format(asked.attention_format, checkpoint.kv_format)
-    return ModelFormats(gemm=gemm, moe=moe, kv=kv, attention=attention), tuple(said)
+    moe = pick("moe_format", requested.moe_format or requested.format, moe_stated)
+    kv = _cache_format(requested.kv_format, checkpoint.kv_format)
+    attention = _cache_format(requested.attention_format, checkpoint.kv_format)
+    return ModelFormats(gemm=gemm, moe=moe, kv=kv, attention=attention), tuple(notes)
 
 
 def _cache_format(given: str | None, stated: str | None) -> str:

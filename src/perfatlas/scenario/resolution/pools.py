@@ -60,13 +60,13 @@ def _worker(scenario: Scenario, role: str, batch: int) -> Scenario:
 
 def worker_batches(scenario: Scenario) -> dict[str, int]:
     """Return the number of workers and their batches, by name, of a disaggregated scenario."""
-    asked = {"dp": 1}
+    counts = {"dp": 1}
     pools = split_pools(scenario)
     for role, worker in (("prefill", pools.prefill), ("decode", pools.decode)):
-        asked[f"{role}_tp"] = worker.tp or 1
-        asked[f"{role}_workers"] = getattr(scenario, f"{role}_workers")
-        asked[f"{role}_batch"] = worker.batch or 1
-    return asked
+        counts[f"{role}_tp"] = worker.tp or 1
+        counts[f"{role}_workers"] = getattr(scenario, f"{role}_workers")
+        counts[f"{role}_batch"] = worker.batch or 1
+    return counts
 
 
 def worker_columns(columns: ScenarioColumns, role: str) -> ScenarioColumns:

@@ -1,4 +1,4 @@
-"""What names mean where an answer is about them: plans, formats, engines."""
+"""Resolved plans, formats and engines of an answer."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def resolved_plan(question: Candidates) -> dict[str, int]:
-    """Return the plan an answer is for, by the names of the vocabulary.
+    """Return the plan of an answer, by field name.
 
     Args:
-        question: What runs; of a pool, its workers are `dp`.
+        question: The candidate; for a pool, `dp` is its number of workers.
     """
     plan = question.plan
     sizes = {"tp": plan.tp, "pp": plan.pp, "cp": plan.cp, "attention_dp": plan.attention_dp}
@@ -33,14 +33,14 @@ def pool_plan(role: str, question: Candidates) -> dict[str, int]:
 
     Args:
         role: "prefill" or "decode".
-        question: What a worker runs.
+        question: The candidate of a worker.
     """
     named = {f"{role}_{name}": size for name, size in resolved_plan(question).items()}
     return {name: size for name, size in named.items() if name in FIELD_NAMES}
 
 
 def resolved_formats(question: Candidates) -> dict[str, str]:
-    """Return the number formats an answer is for, by the names of the vocabulary."""
+    """Return the number formats of an answer, by field name."""
     formats = question.formats
     resolved = {"gemm_format": formats.gemm}
     if question.model.architecture.has_experts:
@@ -49,10 +49,10 @@ def resolved_formats(question: Candidates) -> dict[str, str]:
 
 
 def format_of(name: str) -> Format:
-    """Return a number format; fp8 is that with static scales.
+    """Return a number format; fp8 means fp8_static.
 
     Args:
-        name: Name in the request.
+        name: Requested name.
 
     Raises:
         UnsupportedError: There is no such format.
@@ -61,17 +61,15 @@ def format_of(name: str) -> Format:
 
 
 def kernel_engine(name: str | None) -> EngineProfile:
-    """Return the engine whose kernels run; without one asked for, the ideal.
+    """Return the engine that provides the kernels; by default the ideal engine.
 
     Args:
-        name: Name in the request.
+        name: Requested name.
 
     Raises:
-        InvalidSpecError: No engine has that name.
+        InvalidSpecError: There is no such engine.
     """
     try:
         return resolve_engine(name or "ideal")
     except InvalidSpecError as error:
-        raise InvalidSpecError(
-            f"kernel_family names the engine whose kernels run: {error}"
-        ) from error
+        raise InvalidSpecError(f"kernel_family must be the name of an engine: {error}") from error

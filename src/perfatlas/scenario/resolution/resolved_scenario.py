@@ -112,10 +112,10 @@ def _load(columns: ScenarioColumns, replicas_N: FloatArray) -> Load:
     """Sequences of one replica: `batch` is per replica, `concurrency` over the deployment."""
     batch, concurrency = columns.numbers("batch"), columns.numbers("concurrency")
     concurrency = np.where(np.isnan(concurrency), replicas_N, concurrency)
-    asked = np.where(np.isnan(batch), concurrency / replicas_N, batch)
+    sequences = np.where(np.isnan(batch), concurrency / replicas_N, batch)
     return Load(
-        occupancy=np.minimum(asked, 1.0),
-        sequences=np.maximum(asked, 1.0),
+        occupancy=np.minimum(sequences, 1.0),
+        sequences=np.maximum(sequences, 1.0),
         isl=columns.numbers("isl"),
         osl=columns.numbers("osl"),
         prefix=columns.numbers("prefix"),

@@ -216,9 +216,9 @@ class Field:
 def _flat(hint: Any) -> Iterable[Any]:  # noqa: ANN401 - any annotation
     """Yield the plain type of an annotation, then its metadata, skipping the `None` of a union."""
     if get_origin(hint) is Annotated:
-        inner, *said = get_args(hint)
+        inner, *notes = get_args(hint)
         yield from _flat(inner)
-        yield from said
+        yield from notes
     elif get_origin(hint) in (Union, types.UnionType):
         (inner,) = (one for one in get_args(hint) if one is not type(None))
         yield from _flat(inner)

@@ -50,8 +50,8 @@ def default_text(field: Field) -> str:
 
     Example:
         >>> from perfatlas.vocabulary.fields import ESTIMATED, default_text, fields_of
-        >>> asked = fields_of(*ESTIMATED)
-        >>> default_text(asked["isl"]), default_text(asked["tp"])
+        >>> fields = fields_of(*ESTIMATED)
+        >>> default_text(fields["isl"]), default_text(fields["tp"])
         ('1024', 'the GPUs of one replica')
     """
     if field.required or field.row.default or field.default is None:
@@ -216,9 +216,9 @@ def _property(field: Field, known: Collection[str]) -> dict[str, Any]:
         found["type"] = kind
     if field.default is not None:
         found["default"] = field.default
-    said = {
+    notes = {
         "unit": field.unit,
         "needs": needs_text(field.row.needs, known),
         "unset": field.row.default,
     }
-    return found | {f"x-{name}": text for name, text in said.items() if text}
+    return found | {f"x-{name}": text for name, text in notes.items() if text}
