@@ -102,7 +102,7 @@ def main() -> int:
     parser.add_argument("--rows", nargs="+", type=int, default=[50, 200])
     parser.add_argument("--seeds", type=int, default=1)
     asked = parser.parse_args()
-    print("| cell | rows | seed | before | after | in 90 % | full fit | kept |")
+    print("| cell | rows | seed | before | after | in 90% | full fit | kept |")
     print("|---|---|---|---|---|---|---|---|")
     lines: list[dict[str, Any]] = []
     for device in asked.device:

@@ -41,7 +41,7 @@ class Timed:
 
     Args:
         time_s: Median time of one call [s].
-        spread: (90 % - 10 % quantile) over the median, of whole replays.
+        spread: (90% - 10% quantile) over the median, of whole replays.
         batches: Replays behind it.
         began_s, ended_s: When it ran, by `time.monotonic`.
     """

@@ -26,7 +26,7 @@ READING: Final = """
 ## What is compared
 
 - *GEMM pricing*: distinct (m, n, k) through the public pricing function, which also returns the
-  bound, what bounds it and the 90 % interval; and the compiled model under it.
+  bound, what bounds it and the 90% interval; and the compiled model under it.
 - *estimate --table*: `benchmarks/scenarios.py` draws models of every kind in the catalog, measured
   and unmeasured devices, engines, formats, plans and loads; about one row in a hundred holds a
   mistake on purpose. Rows of one model, engine and formats are answered as columns; a shape that

@@ -79,7 +79,7 @@ def test_linear_estimates_match_the_table_and_say_where_they_break() -> None:
 
 def test_an_interval_is_valid_only_while_it_costs_less_than_a_thousandth() -> None:
     young = young_interval_s(WRITE, MTTI)
-    assert young.valid_C.tolist() == [True, False, False]  # 0.63070 / 0.63165 loses 0.15 %
+    assert young.valid_C.tolist() == [True, False, False]  # 0.63070 / 0.63165 loses 0.15%
     assert daly_higher_order_s(WRITE, MTTI).valid_C.all()
     assert "exact optimum" in young.reason_C[1]
 

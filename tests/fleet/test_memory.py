@@ -178,7 +178,7 @@ def test_checkpoints_for_errors_that_are_noticed_late_are_enough() -> None:
     share = math.exp(-3 * 0.525) * math.expm1(0.525) / 0.525
     assert found[1] == pytest.approx(share, rel=1e-4)
     assert found[2] == pytest.approx(share * (60 * DAY - 2520) / (DAY + 2400), rel=1e-4)
-    assert "27 % of the errors of silent" in late_finds(job, strategy)[0]
+    assert "27% of the errors of silent" in late_finds(job, strategy)[0]
     kept = kept_for(job, strategy)
     enough, all_kept = (replace(strategy, retained=count) for count in (kept, 10_000))
     few, some, most = (

@@ -75,7 +75,7 @@ class Reference:
         self.promise: tuple[int, int, list[int], dict[int, int]] | None = None
         self.stale = True
         self.backfilled = 0
-        self.log: list[tuple[int, int, int]] = []  # time, node, GPUs in use, for the laws
+        self.log: list[tuple[int, int, int]] = []  # time, node, GPUs in use, for the distributions
         for job in jobs:
             job.key, job.work = job.submit, job.run * job.nodes
 

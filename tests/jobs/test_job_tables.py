@@ -1,4 +1,6 @@
-"""Jobs and failures of one's own tables, and generated jobs: by hand, by law, and refused."""
+"""Jobs and failures of one's own tables, and generated jobs: by hand, by distribution, and
+refused.
+"""
 
 from __future__ import annotations
 
@@ -177,7 +179,7 @@ def test_generated_jobs_ask_for_the_load_that_was_given(
     cluster = Cluster(nodes=64)
     jobs = generate_jobs(_mix(load=load, max_job_gpus=largest, seed=seed), cluster)
     gpu_s = float((jobs.gpus_J * jobs.run_J).sum()) / 1_000
-    # the largest gap of 4,000 uniform draws is below 1 % of the span
+    # the largest gap of 4,000 uniform draws is below 1% of the span
     assert gpu_s / cluster.gpus / (jobs.submit_J[-1] / 1_000) == pytest.approx(load, rel=0.01)
     assert int(jobs.gpus_J.max()) <= largest
     assert set(jobs.gpus_J.tolist()) <= {2**n for n in range(9)}

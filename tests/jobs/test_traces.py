@@ -89,7 +89,7 @@ def test_alibaba_tasks_with_or_without_a_header(tmp_path: Path) -> None:
     bare = read_jobs(_file(tmp_path, TASKS), "alibaba_gpu_v2020")
     headed = read_jobs(_file(tmp_path, header + TASKS), "alibaba_gpu_v2020")
     for trace in (bare, headed):
-        assert trace.jobs.gpus_J.tolist() == [3, 1]  # 6 x 50 %, and one half rounded up
+        assert trace.jobs.gpus_J.tolist() == [3, 1]  # 6 x 50%, and one half rounded up
         assert trace.jobs.run_J.tolist() == [300_000, 38_000]
         assert sum(trace.ignored.values()) == 3
         assert trace.total == 5
@@ -188,7 +188,7 @@ def test_jobs_recorded_as_not_completed_are_told_with_their_share(tmp_path: Path
     assert trace.ends == {"COMPLETED": 1, "FAILED": 1, "CANCELLED": 1}
     whole = 249 * 4 + 36_848 + 675_223 * 16
     assert trace.cut_short == pytest.approx(1.0 - 36_848 / whole)
-    assert "completed: 1 CANCELLED, 1 FAILED, 99.7 % of the GPU time;" in trace.ends_text()
+    assert "completed: 1 CANCELLED, 1 FAILED, 99.7% of the GPU time;" in trace.ends_text()
     completed = HELIOS.replace("FAILED", "COMPLETED").replace("CANCELLED", "COMPLETED")
     assert read_jobs(_file(tmp_path, completed), "helios").ends_text() == ""
 

@@ -83,7 +83,7 @@ def test_a_run_given_twice_is_refused() -> None:
 def test_a_budget_that_is_exceeded_is_named() -> None:
     total = {"group": "all", "median_error": 0.031, "p90_error": 0.2}
     assert gate(total, {"median_error": 0.03, "p90_error": 0.2}) == [
-        "median_error of all is 3.1 %, above its budget of 3.0 %"
+        "median_error of all is 3.1%, above its budget of 3.0%"
     ]
 
 

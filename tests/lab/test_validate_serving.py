@@ -50,7 +50,7 @@ def test_a_run_is_asked_of_the_public_estimate(tmp_path: Path) -> None:
 def test_totals_by_hand(tmp_path: Path) -> None:
     first = one(tmp_path, vllm())
     predicted_s = first["tpot_s"]
-    # measured so that predictions are 25 % too slow and 20 % too fast
+    # measured so that predictions are 25% too slow and 20% too fast
     runs = [vllm(mean_tpot_ms=1e3 * predicted_s / ratio) for ratio in (1.25, 0.8)]
     found = validate_serving([write(tmp_path, *runs)], system=SYSTEM)
     assert found["tpot_mape"] == pytest.approx(0.225)

@@ -124,7 +124,7 @@ def scored(predicted_s: float | None, measured_s: float) -> dict[str, Any]:
 
 def test_statistics_of_three_runs_by_hand() -> None:
     found = summarize_runs([scored(11.0, 10.0), scored(8.0, 10.0), scored(None, 10.0)])
-    # |1.1 - 1| = 0.1 and |0.8 - 1| = 0.2; neither 10 lies inside +-5 % of its prediction
+    # |1.1 - 1| = 0.1 and |0.8 - 1| = 0.2; neither 10 lies inside +-5% of its prediction
     assert found["rows"] == 3
     assert found["refused"] == 1
     assert found["tpot_mape"] == pytest.approx(0.15)

@@ -91,7 +91,7 @@ def test_a_law_with_a_shape_fails_as_often_as_the_log(truth: str) -> None:
         assert cause.comparison is not None
         own = cause.comparison.fit(truth.partition("_")[0])
         covered += own.low[name] < value < own.high[name]
-        # by itself, too, the law is near the rate: nothing is left to the tail nobody saw
+        # by itself, too, the distribution is near the rate: nothing is left to the tail nobody saw
         assert 1.0 / own.mean == pytest.approx(cause.rate.observed_per_s, rel=0.25)
         shaped += cause.law is not None
         assert cause.law is None or cause.law.mean * cause.rate.observed_per_s == pytest.approx(1.0)
@@ -128,7 +128,9 @@ def cause_of(fit: FleetFit, name: str) -> CauseFit:
 
 
 def test_units_of_a_told_age_keep_their_law(tmp_path: Path) -> None:
-    """A young fleet that wears out: its law, of its ages, is not scaled to its few failures."""
+    """A young fleet that wears out: its distribution, of its ages, is not scaled to its few
+    failures.
+    """
     random, rows = np.random.default_rng(2), []
     for node in range(NODES):
         fails_s = 600.0 * DAY_S * random.weibull(3.0)
@@ -207,7 +209,7 @@ def test_a_repair_that_no_log_tells_is_said_to_be_that_of_others() -> None:
     causes = {cause["name"]: cause for cause in fleet["cause"]}
     assert "repair" not in causes["host_silent"]  # so the first of them, "observed"
     assert fleet["repair"][0]["name"] == "observed"
-    # equal repairs are a constant, not an exponential law of their mean
+    # equal repairs are a constant, not an exponential distribution of their mean
     for repair in fleet["repair"]:
         assert repair["stages"][0]["lasts"] == {"law": "constant", "value": "3600 s"}
     assert cause_of(fit, "silent").repair is None

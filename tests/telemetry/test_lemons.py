@@ -46,7 +46,7 @@ def test_lemons_are_found_and_false_ones_stay_within_the_bound() -> None:
         found += int(np.count_nonzero(truth[rows]))
         flagged += rows.size
     assert found >= 0.95 * 8 * 20
-    assert false <= 0.08 * flagged  # 160 flagged: 5 % and two standard errors
+    assert false <= 0.08 * flagged  # 160 flagged: 5% and two standard errors
 
 
 def test_a_broad_fleet_is_not_full_of_lemons() -> None:

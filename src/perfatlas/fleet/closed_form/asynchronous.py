@@ -1,4 +1,4 @@
-"""Asynchronous checkpoints: a short stall, then a while until the copy is durable.
+"""Asynchronous checkpoints: a short stall, then a lag until the copy is durable.
 
 Shape legend: C candidates. All times in seconds.
 """
@@ -23,7 +23,7 @@ def asynchronous_efficiency(
     restart_s: ArrayLike,
     mtti_s: ArrayLike,
 ) -> Judged:
-    """Return the long-run efficiency when training goes on while a snapshot is drained (C,).
+    """Return the long-run efficiency with asynchronous snapshots (C,).
 
     Args:
         interval_s: Work between snapshots [s] (C,).
@@ -34,7 +34,7 @@ def asynchronous_efficiency(
 
     Returns:
         Efficiencies; not valid where a snapshot is due before the previous one is durable, which
-        needs room for several in flight.
+        requires several snapshots in flight.
 
     Raises:
         InvalidSpecError: A negative time, or an interval or MTTI of zero.
@@ -62,7 +62,7 @@ def delayed(
     lag_s: ArrayLike,
     mtti_s: ArrayLike,
 ) -> Judged:
-    """Return the efficiency of snapshots that are drained, from that of writes that block (C,).
+    """Return the efficiency of asynchronous snapshots from that of blocking writes (C,).
 
     Args:
         blocking: Efficiency if every snapshot were durable at the end of its stall.
@@ -87,12 +87,13 @@ def delayed(
 
 
 def snapshots_in_flight(interval_s: ArrayLike, stall_s: ArrayLike, lag_s: ArrayLike) -> FloatArray:
-    """Return how many snapshots are being drained at once at most (C,).
+    """Return the maximum number of snapshots in flight (C,).
 
     Args:
         interval_s: Work between snapshots [s] (C,).
         stall_s: Blocking part of a snapshot [s] (C,).
-        lag_s: From the end of the stall until durable [s] (C,), bytes over bandwidth of a level.
+        lag_s: From the end of the stall until durable [s] (C,), the bytes over the bandwidth of the
+            level.
     """
     cycle = positive("interval_s", interval_s) + not_negative("stall_s", stall_s)
     return np.asarray(np.ceil(not_negative("lag_s", lag_s) / cycle), np.float64)

@@ -1,4 +1,4 @@
-"""First-order goodput estimates of the literature and where each of them breaks.
+"""First-order goodput estimates from the literature and their limits of validity.
 
 Shape legend: C candidates. All times in seconds.
 """
@@ -14,12 +14,14 @@ from perfatlas.fleet.laws import SIMULATE, FloatArray, Judged, judged, not_negat
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-MOST_LOST: Final = 0.3  # of the time, by the estimate's own terms; arXiv 2410.21680 is linear in it
-# Of a checkpoint: 2 of weights, 4 of their master copy, 8 of Adam's two moments (arXiv 1910.02054).
+MOST_LOST: Final = (
+    0.3  # lost share of time by the estimate's own terms; arXiv 2410.21680 is linear in it
+)
+# Weights 2, master copy 4, Adam's two moments 8 (arXiv 1910.02054).
 CHECKPOINT_BYTES_PER_PARAMETER: Final = 14.0
 BROKEN: Final = (
-    "restart and rework lose 30 % of the time or more, where this linear estimate breaks: "
-    f"use the exact efficiency or {SIMULATE}"
+    "restart and rework lose 30% of the time or more, where this linear estimate is not valid:"
+    f" use the exact efficiency or {SIMULATE}"
 )
 
 
@@ -64,7 +66,7 @@ def linear_goodput(
 
     Source: first-order expansion of `renewal_efficiency`; common in cost calculators.
 
-    Limits: as of `meta_ettr`, and worse.
+    Limits: as for `meta_ettr`, with larger errors.
     """
     tau, delta, restart, mtti = _terms(interval_s, write_s, restart_s, mtti_s)
     lost = (restart + tau / 2.0) / mtti

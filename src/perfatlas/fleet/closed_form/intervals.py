@@ -1,7 +1,7 @@
-"""Checkpoint intervals of the literature, by name, beside the exact optimum.
+"""Checkpoint intervals from the literature, compared with the exact optimum.
 
-Shape legend: C candidates. All times in seconds; an interval is the work between checkpoints, the
-write left out.
+Shape legend: C candidates. All times in seconds; an interval is the work between checkpoints,
+without the write.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from perfatlas.fleet.laws import FloatArray, Judged, judged, not_negative, posit
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-ALLOWED_LOSS: Final = 1e-3  # of the efficiency at the exact optimum
-TOO_LONG: Final = "costs more than 0.1 % of the optimum's efficiency: use the exact optimum"
+ALLOWED_LOSS: Final = 1e-3  # relative to the efficiency at the exact optimum
+TOO_LONG: Final = "costs more than 0.1% of the optimum's efficiency: use the exact optimum"
 
 
 def young_interval_s(write_s: ArrayLike, mtti_s: ArrayLike) -> Judged:
@@ -32,8 +32,8 @@ def young_interval_s(write_s: ArrayLike, mtti_s: ArrayLike) -> Judged:
 
     Source: Young, CACM 17(9), 1974.
 
-    Limits: write and restart far below the MTTI. Valid here means it costs at most 0.1 % of the
-        efficiency at the exact optimum; that ratio is free of restart and detection.
+    Limits: write and restart far below the MTTI. Valid here means it costs at most 0.1% of the
+        efficiency at the exact optimum; that ratio depends on neither restart nor detection.
     """
     delta, mtti = positive("write_s", write_s), positive("mtti_s", mtti_s)
     return _against_optimum(np.sqrt(2.0 * delta * mtti), delta, mtti)
@@ -82,7 +82,7 @@ def saxena_interval_s(write_s: ArrayLike, mtti_s: ArrayLike, restart_s: ArrayLik
 
 
 def _against_optimum(value: FloatArray, delta: FloatArray, mtti: FloatArray) -> Judged:
-    """Return intervals, valid where they lose at most `ALLOWED_LOSS` against the exact optimum."""
+    """Return intervals, valid where they lose at most `ALLOWED_LOSS` to the exact optimum."""
     best = optimal_interval_s(delta, mtti)
     kept = _gain(value, delta, mtti) / _gain(best, delta, mtti)
     return judged(value, np.nan_to_num(kept) >= 1.0 - ALLOWED_LOSS, TOO_LONG)

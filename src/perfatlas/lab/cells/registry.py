@@ -1,4 +1,4 @@
-"""All calibration cells of a device, whichever file makes them."""
+"""All calibration cells of a device."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from perfatlas.lab.cells.cell import Cell
 
-# Who makes the cells of which operators; no operators: every name that is left.
+# Factories of the cells by operators; an empty tuple means all other operators.
 CELL_MAKERS: Final[tuple[tuple[Callable[[str], tuple[Cell, ...]], tuple[str, ...]], ...]] = (
     (gemm_cells, ("gemm",)),
     (moe_cells, ("moe",)),
@@ -40,7 +40,7 @@ def device_cells(device: str, operators: Sequence[str] = ()) -> tuple[Cell, ...]
 
     Args:
         device: Catalog name.
-        operators: Operators wanted; all by default.
+        operators: Operators; all by default.
 
     Raises:
         MissingDependencyError: The measured tables are not installed.
@@ -62,7 +62,7 @@ def cells_by_key(
 
     Args:
         devices: Catalog names.
-        operators: Operators wanted; all by default.
+        operators: Operators; all by default.
 
     Raises:
         MissingDependencyError: The measured tables are not installed.

@@ -1,4 +1,4 @@
-"""What is stored of how calibrations carry over: devices priced with each other's parameters."""
+"""Stored transfer errors: devices priced with each other's parameters."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ HEADER: Final = (
 
 
 def refresh_transfer(operators: Sequence[str] = ()) -> None:
-    """Rewrite the stored transfers from calibrations and tables, then all transfer quantiles.
+    """Update the stored transfers from calibrations and tables, then all transfer quantiles.
 
-    To be run whenever a shipped calibration changes.
+    Run this whenever a shipped calibration changes.
 
     Args:
         operators: Operators to refresh; all by default.
@@ -59,7 +59,7 @@ def refresh_transfer(operators: Sequence[str] = ()) -> None:
 
 
 def transfer_rows(kin: Kin) -> list[dict[str, Any]]:
-    """Return what is stored of one operator, family and format: a row per calibrated device.
+    """Return the stored rows of an operator, family and format: one per calibrated device.
 
     Args:
         kin: The cell on all devices.

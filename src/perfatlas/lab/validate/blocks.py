@@ -70,7 +70,7 @@ class BlockScore:
         kv_format: Format of the cache.
         rows: Rows compared.
         mape, median_error, p90_error, bias: As in `Calibration`.
-        inside_90: Share of rows inside the 90 % interval.
+        inside_90: Share of rows inside the 90% interval.
     """
 
     system: str

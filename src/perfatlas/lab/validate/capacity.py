@@ -132,8 +132,8 @@ def gate(total: Mapping[str, Any], budget: Mapping[str, float]) -> list[str]:
         budget: {name of a statistic: largest value}.
     """
     return [
-        f"{name} of {total['group']} is {100 * total[name]:.1f} %, above its budget of"
-        f" {100 * limit:.1f} %"
+        f"{name} of {total['group']} is {100 * total[name]:.1f}%, above its budget of"
+        f" {100 * limit:.1f}%"
         for name, limit in budget.items()
         if total[name] > limit
     ]

@@ -97,7 +97,7 @@ def _goal_name(row: Row) -> str:
 
 def _unseen(medians: Sequence[Row]) -> str:
     headings = ["operator", "engine", "format", "unseen", "GPUs", "rows", "goal", "physics"]
-    headings += ["measured", "tuned", "others", "inside 90 %", "half-width"]
+    headings += ["measured", "tuned", "others", "inside 90%", "half-width"]
     return table(
         headings,
         (
@@ -167,7 +167,7 @@ def _edges(edges: Sequence[Row]) -> str:
     names = ("physics_mape", "measured_mape", "others_mape", "inside_90", "half_width")
     headings = ["operator", "engine", "format", "GPUs", "rows", "physics", "measured", "others"]
     return table(
-        [*headings, "inside 90 %", "half-width"],
+        [*headings, "inside 90%", "half-width"],
         (
             [
                 *(row[name] for name in ("operator", "family", "format")),

@@ -26,7 +26,7 @@ def validate_published() -> dict[str, Any]:
 
     Returns:
         {"published": a row per run with published and predicted time and bus bandwidth, error
-        = predicted/published time - 1, and whether the run is inside the 90 % interval;
+        = predicted/published time - 1, and whether the run is inside the 90% interval;
         "published_totals": mean and median of |error|, mean error and share inside, per
         operation and over all}.
     """

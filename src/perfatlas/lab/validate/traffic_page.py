@@ -127,7 +127,7 @@ def _figure(name: str, value: float | None) -> str:
 
 
 def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.1f} %"
+    return "-" if value is None else f"{100 * value:.1f}%"
 
 
 def _statistics(rows: Sequence[Row], about: tuple[str, ...]) -> str:
