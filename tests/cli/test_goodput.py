@@ -106,7 +106,7 @@ def test_domains_and_stragglers_are_told_in_80_columns(
     ("words", "code", "said"),
     [
         (["domains"], 2, "--domain-size missing; for example"),
-        (["domains", "--domain-size", "72"], 3, "how often is a GPU out"),
+        (["domains", "--domain-size", "72"], 3, "the unavailability of a GPU is missing: set"),
         (["stragglers", "--persistent-cv", "0.1"], 2, "--gpus missing"),
         ([], 2, "--checkpoint-write-s and --restart-s missing; for example"),
         ([*JOB, "--mtti-s", "-1"], 3, "mtti_s = -1"),

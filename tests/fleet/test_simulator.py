@@ -239,7 +239,7 @@ def test_adaptive_stopping_reaches_the_half_width_or_says_so() -> None:
     assert found.half_width <= 0.002 * found.goodput
     stopped = simulate_until(job, PLAIN, half_width=1e-5, most_replicas=100)
     assert not stopped.converged
-    assert "wider than asked" in stopped.remarks()[0]
+    assert "wider than requested" in stopped.remarks()[0]
 
 
 def test_mtbf_shorter_than_restart_is_said_and_does_not_hang() -> None:
@@ -247,7 +247,7 @@ def test_mtbf_shorter_than_restart_is_said_and_does_not_hang() -> None:
     outcome = simulate(days(one_cause(60.0, 8), 8, 30), strategy, replicas=4)
     assert outcome.goodput < 1e-6
     assert "of the time goes to restart" in outcome.remarks()[0]
-    assert "faster than it restarts" in restart_remark(strategy, outcome.mtti_s, outcome.goodput)
+    assert "which is less than a restart takes" in restart_remark(strategy, outcome.mtti_s, outcome.goodput)
     assert restart_remark(PLAIN, outcome.mtti_s * 10, 0.0) == ""
     assert restart_remark(replace(strategy, restart_exposed=False), outcome.mtti_s, 0.0) == ""
 
@@ -282,7 +282,7 @@ def test_work_that_is_not_done_is_counted() -> None:
     outcome = simulate(job, PLAIN, replicas=3)
     assert outcome.unfinished == 3
     assert (outcome.ended_R == outcome.horizon).all()
-    assert "given up unfinished" in outcome.remarks()[-1]
+    assert "not finished within the horizon" in outcome.remarks()[-1]
 
 
 def test_work_ends_when_its_last_checkpoint_is_written_and_the_rest_is_idle() -> None:
@@ -545,7 +545,7 @@ def test_contradictions_are_refused(
         ({"age_s": -1.0}, "age_s = -1"),
         ({"lifetime": Weibull(shape=0.001, scale_s=1.0)}, "shape = 0.001: expected 0.05 to"),
         ({"detection": LogNormal(median_s=1.0, sigma=40.0)}, "sigma = 40: expected"),
-        ({"takes": "part"}, "units have none"),
+        ({"takes": "part"}, '= "part" needs'),
         ({"effect": "slows"}, "slowdown above 1"),
         ({"effect": "corrupts"}, "verify_s"),
         ({"lifetime": Exponential(mean_s=2e-3)}, "check the unit of the rates"),

@@ -41,7 +41,7 @@ def test_a_table_becomes_jobs_in_order_of_submission(tmp_path: Path) -> None:
     trace = read_jobs(_file(tmp_path, TABLE), "perfatlas")
     assert trace.text() == (
         "4 rows, 2 jobs, 1 not in the order of submission, 2 ignored "
-        "(1 asked for no GPU, first at 4; 1 never ran, first at 5)"
+        "(1 no GPUs requested, first at 4; 1 never ran, first at 5)"
     )
     jobs = trace.jobs
     assert trace.start_s == 100.0
@@ -73,7 +73,7 @@ HEAD = "submit_s,run_s,gpus\n"
     [
         ("", "no columns"),
         (HEAD, "no job to schedule: it has no rows"),
-        (f"{HEAD}0,5,0\n", "no job to schedule: 1 asked for no GPU"),
+        (f"{HEAD}0,5,0\n", "no job to schedule: 1 no GPUs requested"),
         (f"{HEAD}0,5,8\n1,2\n", "record 3: 2 cells"),
         (f"{HEAD}0,5,8\n0,-5,8\n", "row 3: run_s = -5: expected a positive number or 0"),
         (f"{HEAD}-1,5,8\n", "row 2: submit_s = -1"),

@@ -61,7 +61,7 @@ def test_helios_rows_become_jobs_in_order_of_submission(tmp_path: Path) -> None:
     trace = read_jobs(_file(tmp_path, HELIOS), "helios")
     assert trace.text() == (
         "5 rows, 3 jobs, 1 not in the order of submission, 2 ignored "
-        "(1 asked for no GPU, first at 5; 1 never ran, first at 6)"
+        "(1 no GPUs requested, first at 5; 1 never ran, first at 6)"
     )
     jobs = trace.jobs
     assert jobs.submit_J.tolist() == [0, 26_000, 27_000]
@@ -94,8 +94,8 @@ def test_alibaba_tasks_with_or_without_a_header(tmp_path: Path) -> None:
         assert sum(trace.ignored.values()) == 3
         assert trace.total == 5
     assert bare.ignored == {
-        "asked for no GPU": 1,
-        "still ran, or its end was not recorded": 1,
+        "no GPUs requested": 1,
+        "still running, or without a recorded end": 1,
         "never ran": 1,
     }
 
@@ -132,8 +132,8 @@ def test_runs_of_accounting_become_jobs() -> None:
     trace = runs_as_jobs(runs, ["ann"] * 4, ["COMPLETED", "RUNNING", "FAILED", "PENDING"])
     assert trace.jobs.run_J.tolist() == [4000]
     assert trace.ignored == {
-        "still ran, or its end was not recorded": 1,
-        "asked for no GPU": 1,
+        "still running, or without a recorded end": 1,
+        "no GPUs requested": 1,
         "never ran": 1,
     }
 
@@ -207,7 +207,7 @@ def test_jobs_recorded_as_not_completed_are_told_with_their_share(tmp_path: Path
         (HELIOS.replace("gpu_num", "gpus"), "helios", "lacks the columns gpu_num"),
         (HELIOS.split("\n")[0] + "\n", "helios", "it has no rows"),
         ("", "acme", "is empty"),
-        (json.dumps(PHILLY)[:-9], "philly", "record 3: not JSON, or the file was cut off"),
+        (json.dumps(PHILLY)[:-9], "philly", "record 3: not JSON, or the file is truncated"),
         (json.dumps([{"status": "Pass"}]), "philly", "row 1: lacks vc"),
         (json.dumps(PHILLY[1:]), "philly", "no job to schedule: 1 never ran"),
         (HELIOS, "slurm", "format = 'slurm' is not one of perfatlas, philly, helios"),

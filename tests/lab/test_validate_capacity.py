@@ -76,7 +76,7 @@ def test_a_run_that_cannot_be_compared_is_refused(changed: str, message: str) ->
 
 def test_a_run_given_twice_is_refused() -> None:
     twice = ONE + ONE[ONE.index("[[run]]") :]
-    with pytest.raises(InvalidSpecError, match="'a' is given twice"):
+    with pytest.raises(InvalidSpecError, match="'a' is defined twice"):
         parse_capacity_runs(twice)
 
 

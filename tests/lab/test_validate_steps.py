@@ -172,7 +172,7 @@ def test_gate_speaks_of_what_is_exceeded_or_missing() -> None:
 def test_rules_say_how_to_ask() -> None:
     rules = parse_serving_rules(RULES)
     assert rules.ask(run()).formats == {"format": "fp8_static", "kv_format": "fp8"}
-    with pytest.raises(InvalidSpecError, match="does not say how to ask"):
+    with pytest.raises(InvalidSpecError, match="has no scenario rule"):
         rules.ask(run(model="meta-llama/Llama-3.1-70B"))
 
 

@@ -64,11 +64,11 @@ def test_compared_responses_say_what_each_does_with_a_lost_node() -> None:
     asked: dict[str, Any] = {**MANY, **FAILING, "compare": ["response=slurm_requeue,jobset,kueue"]}
     found = fleet_schedule(**asked).answer
     said = [text for text in found.evidence.assumptions if text.startswith("response ")]
-    ends = "a job ends for good with the first failure of a node (max_restarts 0)"
+    ends = "a job fails permanently at the first node failure (max_restarts 0)"
     assert said == [
-        "response slurm_requeue: a lost node is noticed after 300 s",
-        f"response jobset: a lost node is noticed after 350 s, {ends}",
-        "response kueue: a lost node is noticed after 350 s, one look for another node",
+        "response slurm_requeue: node failures are detected after 300 s",
+        f"response jobset: node failures are detected after 350 s",
+        "response kueue: node failures are detected after 350 s, one look for another node",
     ]
     sources = " ".join(found.evidence.sources)
     assert all(name in sources for name in ("slurm.conf(5)", "jobset v1alpha2", "Kueue v0.14"))
@@ -77,7 +77,7 @@ def test_compared_responses_say_what_each_does_with_a_lost_node() -> None:
     assert warning.startswith("response jobset ends ")
     assert list(compared_rows(rows)[0])[:2] == ["response", "completed"]
     lenient = fleet_schedule(**{**asked, "compare": ["max_restarts=8,9"]}).answer
-    assert not any("for good, " in text for text in lenient.warnings)
+    assert not any("permanently, reached" in text for text in lenient.warnings)
 
 
 def test_load_is_told_of_streams_alone(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_less_than_a_gpu_hour_is_no_zero() -> None:
     lines = dict(schedule_lines({**results, "lost_gpu_hours": 1600 / 3600}))
     assert lines["GPU-hours lost"] == "0.444"
     classes = [{**results["classes"][0], "lost_gpu_hours": 1600 / 3600}]
-    assert class_rows(classes)[0]["GPU-h lost"] == "0.444"
+    assert class_rows(classes)[0]["GPU-hours lost"] == "0.444"
     assert "GPU-hours lost" not in dict(schedule_lines({**results, "lost_gpu_hours": 0}))
 
 
@@ -277,13 +277,13 @@ def test_elastic_jobs_go_on_with_their_share_of_nodes() -> None:
     ("fields", "said"),
     [
         ({}, "neither of jobs"),
-        ({"num_jobs": 10, "nodes": 4}, "give load"),
+        ({"num_jobs": 10, "nodes": 4}, "num_jobs requires either load"),
         ({"num_jobs": 10, "nodes": 4, "load": 1, "job_rate": 1}, "one of the two"),
         ({"num_jobs": 10, "load": 1}, "nodes is required"),
         ({"num_jobs": 10, "load": True, "nodes": 4}, "expected a number, not true or false"),
         ({"num_jobs": 10, "load": float("nan"), "nodes": 4}, "load = nan"),
         ({"num_jobs": 10, "load": 1, "nodes": 4, "nodse": 4}, "did you mean 'nodes'?"),
-        ({"num_jobs": 10, "load": 1, "nodes": 4, "node_mtbf_s": 9}, "without repair_s"),
+        ({"num_jobs": 10, "load": 1, "nodes": 4, "node_mtbf_s": 9}, "requires repair_s"),
         ({"num_jobs": 10, "load": 1, "nodes": 4, "repair_s": 9}, "node_mtbf_s is not set"),
         (
             {"num_jobs": 10, "load": 1, "fleet": "rsc1", "repair_s": 9},

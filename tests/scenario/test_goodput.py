@@ -65,9 +65,9 @@ def test_work_that_no_checkpoint_holds_is_told_and_in_the_interval() -> None:
     exact, simulated = goodput(**fields).results, goodput(**fields, method="simulate")
     found = simulated.results
     assert found["goodput_low"] <= exact["goodput"] <= found["goodput_high"]
-    assert any("no checkpoint holds" in said for said in simulated.warnings)
+    assert any("no checkpoint covers" in said for said in simulated.warnings)
     usual = goodput(**CASE, method="simulate", duration_s=60 * DAY)
-    assert not any("no checkpoint holds" in said for said in usual.warnings)
+    assert not any("no checkpoint covers" in said for said in usual.warnings)
 
 
 @pytest.mark.parametrize("interval_s", [120.0, 600.0])
@@ -85,13 +85,13 @@ def test_a_write_that_a_failure_cuts_short_is_a_checkpoint_in_both_forms(interva
 
 @pytest.mark.parametrize(
     ("fields", "why"),
-    [({"failure_shape": 0.7}, "failures have memory"), ({"spares": 0, "repair_s": DAY}, "wait")],
+    [({"failure_shape": 0.7}, "failures are not memoryless"), ({"spares": 0, "repair_s": DAY}, "wait")],
 )
 def test_auto_hands_over_where_the_exact_form_ends(fields: dict[str, float], why: str) -> None:
     answer = goodput(**FLEET, **fields, duration_s=5 * DAY, half_width=0.02)
     assert answer.results["method"] == "simulate"
     assert any(why in text for text in answer.evidence.assumptions)
-    with pytest.raises(InvalidSpecError, match="stops being valid"):
+    with pytest.raises(InvalidSpecError, match="is not valid"):
         goodput(**FLEET, **fields, method="exact")
 
 
@@ -105,7 +105,7 @@ def test_an_estimate_beyond_its_range_says_so_and_what_is_right() -> None:
 def test_mtbf_below_restart_is_answered_and_said() -> None:
     found = goodput(mtti_s=60.0, checkpoint_write_s=30.0, restart_s=900.0)
     assert 0.0 < found.results["goodput"] < 1e-6
-    assert any("faster than it restarts" in text for text in found.warnings)
+    assert any("which is less than a restart takes" in text for text in found.warnings)
     fields = {"mtti_s": 60.0, "checkpoint_write_s": 30.0, "restart_s": 900.0}
     simulated = goodput(**fields, method="simulate", duration_s=DAY)
     assert simulated.results["goodput"] < 1e-3
@@ -158,10 +158,10 @@ def test_a_rate_of_a_job_goes_with_its_gpus() -> None:
         ({"node_mtbf_s": 1e6, "gpus": 12}, "use 8"),
         ({"failure_rate": "llama3"}, "ambiguous failure rate 'llama3': llama3_gpu, "),
         ({"failure_rate": "hpn_tor", "gpus": 8}, "of a switch, and GPUs do not tell"),
-        ({"failure_rate": "aegis_h100", "gpus": 8}, "of what is not known"),
+        ({"failure_rate": "aegis_h100", "gpus": 8}, "per an unknown unit"),
         ({"failure_rate": "gemini_sdc", "gpus": 8}, "of a job whose GPUs its source does not say"),
         ({"mtti_s": 3600, "checkpoint_write_s": 0}, "no optimal interval"),
-        ({"mtti_s": 3600, "spares": 3, "gpus": 64}, "give repair_s"),
+        ({"mtti_s": 3600, "spares": 3, "gpus": 64}, "set repair_s"),
         ({"mtti_s": 3600, "repair_s": 3}, "spares is not set; set spares, or leave repair_s"),
         ({"mtti_s": 3600, "failure_shape": 2.0}, "gpus is required"),
         ({"mtti_s": 0.001, "method": "simulate"}, "too many to simulate"),
@@ -191,7 +191,7 @@ def test_spares_for_a_target_are_the_fewest() -> None:
 
 def test_too_few_crews_are_infeasible_and_contradictions_refused() -> None:
     fields = {"nodes": 100, "node_mtbf_s": 10 * DAY, "repair_s": DAY}
-    assert "waits however many" in goodput_spares(**fields, spares=5, crews=2).warnings[0]
+    assert "waits with any number of" in goodput_spares(**fields, spares=5, crews=2).warnings[0]
     with pytest.raises(InfeasibleError, match="leave the job waiting"):
         goodput_spares(**fields, target=0.999, crews=2)
     with pytest.raises(InvalidSpecError, match="either spares"):
@@ -294,7 +294,7 @@ def test_what_a_closed_form_of_spares_leaves_out_is_never_exact(tmp_path: Path) 
     path.write_text(racks)
     found = goodput_spares(fleet=str(path), gpus=800, spares=2)
     assert found.evidence.tier == "simpler_fleet"
-    assert "leaves out the laws of repairs: goodput with fleet" in found.warnings[0]
+    assert "leaves out the repair distributions: goodput with fleet" in found.warnings[0]
     assert "20 nodes by board" in " ".join(found.evidence.assumptions)
     path.write_text(
         TWO_REPAIRS.replace('lasts = "36 h"', 'lasts = "36 h", fixes = 0.5, false_fix = 0.1')
@@ -325,7 +325,7 @@ def test_a_fleet_that_tells_no_spares_is_refused(tmp_path: Path) -> None:
         goodput_spares(**asked)
     crash = 'units = 120\n[[cause]]\nname = "crash"\nshared = 1\ntakes = "nothing"\n'
     path.write_text(crash + 'lifetime = { law = "exponential", mean = "5 d" }\n')
-    with pytest.raises(InvalidSpecError, match="no spare is needed"):
+    with pytest.raises(InvalidSpecError, match="no spares are needed"):
         goodput_spares(**asked)
 
 

@@ -104,8 +104,8 @@ def test_a_job_that_mostly_waits_is_said() -> None:
     ("fields", "said"),
     [
         ({"needed": 73, "unavailability": 0.1}, "needed = 73 of a domain of 72 GPUs"),
-        ({}, "how often is a GPU out"),
-        ({"unavailability": 0.1, "repair_s": DAY}, "give either unavailability"),
+        ({}, "the unavailability of a GPU is missing: set"),
+        ({"unavailability": 0.1, "repair_s": DAY}, "is missing: set unavailability"),
         ({"repair_s": DAY}, "give both"),
         ({"unavailability": 1.0}, "unavailability = 1"),
         ({"unavailability": -0.1}, "unavailability = -0.1"),
@@ -158,7 +158,7 @@ def test_spread_beyond_a_normal_law_is_said() -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({}, "no GPU differs"),
+        ({}, "no variation between GPUs"),
         ({"persistent_cv": -0.1}, "persistent_cv = -0.1"),
         ({"persistent_cv": 0.1, "gpus": 0}, "gpus = 0"),
         ({"persistent_cv": 0.1, "synchronisations": 1.5}, "synchronisations"),

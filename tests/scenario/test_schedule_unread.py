@@ -154,7 +154,7 @@ def test_checkpoints_are_of_use_where_a_limit_kills(folder: Path) -> None:
     [
         ({"order": "priority"}, "order = priority changes nothing here: no job"),
         ({"order": "priority", "preemption": "cancel"}, "nor does preemption = cancel"),
-        ({"order": "fair_share"}, "all jobs are of one user"),
+        ({"order": "fair_share"}, "all jobs belong to the same user"),
         ({"nodes_per_domain": 2}, "nodes_per_domain places no job"),
     ],
 )

@@ -108,10 +108,10 @@ def test_what_if_takes_the_replica_of_a_strategy_of_the_file(
     text = Path(job["fleet"]).read_text()
     path.write_text(text + "\n" + smaller)
     rows = goodput(**{**job, "fleet": str(path)}, what_if=True).results["changes"]
-    fewer = next(row for row in rows if row["name"] == "going on with fewer nodes")
+    fewer = next(row for row in rows if row["name"] == "elastic operation with fewer nodes")
     same = next(row for row in rows if row["name"] == "strategy 'smaller' instead")
     assert fewer["assumes"] == "as strategy 'smaller' does it"
-    assert same["assumes"] == "its own interval and spares"
+    assert same["assumes"] == "its interval and spares"
 
 
 def test_strategies_may_lie_in_a_file_of_their_own(job: dict[str, Any], tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_strategy_and_fields_that_say_the_same_are_refused(
     seldom = tmp_path / "seldom.toml"
     seldom.write_text(STRATEGIES.replace("every = 8", "every = 800"))
     refused["over 400 segments; give"] = {"strategy_file": str(seldom)}
-    refused["never comes"] = {"strategy_file": str(endless), "checkpoint_interval_s": 60}
+    refused["never reached"] = {"strategy_file": str(endless), "checkpoint_interval_s": 60}
     for words, fields in refused.items():
         with pytest.raises(InvalidSpecError) as caught:
             goodput(**job, **fields)
@@ -168,7 +168,7 @@ def test_late_work_is_as_likely_as_replicas_say(job: dict[str, Any]) -> None:
     mistakes: dict[str, dict[str, Any]] = {
         "set work_s": {"work_s": None, "finish_by_s": DAY},
         "expected more than work_s": {"finish_by_s": DAY},
-        "when the job is given up": {"finish_by_s": 1000 * DAY},
+        "the horizon of the simulation": {"finish_by_s": 1000 * DAY},
     }
     for words, fields in mistakes.items():
         with pytest.raises(InvalidSpecError, match=words):

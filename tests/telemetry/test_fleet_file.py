@@ -237,7 +237,7 @@ def test_job_and_node_causes_stand_side_by_side(tmp_path: Path) -> None:
     told = {one["name"]: one for one in evidence_document(fit)["cause"]}
     assert told["host_node_fail"]["repair_taken"] == "none"
     assert told["host_node_fail"]["exposure"] == "172800 s"
-    assert any("a unit not told" in remark for remark in told["host_node_fail"]["remarks"])
+    assert any("a recorded unit, used" in remark for remark in told["host_node_fail"]["remarks"])
 
 
 def test_what_is_not_watched_is_asked_for(tmp_path: Path) -> None:

@@ -203,7 +203,7 @@ def test_a_repair_that_no_log_tells_is_said_to_be_that_of_others() -> None:
     assert rows["host_dead"]["repair_taken"] == "host_dead"
     assert rows["host_silent"]["repair_taken"] == "observed"
     assert (
-        "1 failure without a time of repair: in the fleet, as long as those of all causes"
+        "1 failure without a recorded repair time: the fleet assumes those of all causes"
         in (rows["host_silent"]["remarks"])
     )
     causes = {cause["name"]: cause for cause in fleet["cause"]}

@@ -108,7 +108,7 @@ def test_what_is_no_format_is_refused(tmp_path: Path) -> None:
         import_logs("sacc", [tmp_path])
     with pytest.raises(InvalidSpecError, match="no log of format 'xid'"):
         import_logs("xid", [])
-    with pytest.raises(InvalidSpecError, match="give its configuration"):
+    with pytest.raises(InvalidSpecError, match="node-problem-detector needs its configuration"):
         import_logs("node_problem_detector", [tmp_path])
     path = tmp_path / "mine.csv"
     path.write_text("start,component\n1,2\n", "utf-8")

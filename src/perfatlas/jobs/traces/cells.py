@@ -104,12 +104,12 @@ class Cells:
         return lambda at, problem: self.wrong(at, f"{name}{problem}")
 
     def texts(self, name: str) -> list[str]:
-        """Return a column as text, "unknown" where empty.
+        """Return a column as text, "not recorded" where empty.
 
         Args:
             name: The column.
         """
-        return ["unknown" if cell is None else str(cell) for cell in self._table.cells(name)]
+        return ["not recorded" if cell is None else str(cell) for cell in self._table.cells(name)]
 
 
 def _meant(missing: Sequence[str], columns: Sequence[str], known: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""`perfatlas calibrate`: kernel parameters fitted to measured tables or to your own rows."""
+"""`perfatlas calibrate`: kernel parameters fitted to measured tables or user measurements."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ SHOWN: Final = {
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class MeasurementFlags:
-    """Your own measurements instead of the tables.
+    """User measurements instead of the tables.
 
     Args:
         measurements: CSV, Parquet or JSON Lines file of measured rows.
-        device: Device they ran on: catalog name, or the TOML spec of your own.
-        output: Calibration file to write; by default the one perfatlas reads for the device.
+        device: Measured device: catalog name, or a TOML spec.
+        output: Calibration file; by default the one that perfatlas reads for the device.
     """
 
     measurements: File | None = None
@@ -54,38 +54,40 @@ def calibrate(
 ) -> int:
     """Fit kernel parameters to measurements and write them as TOML.
 
-    Of a device with measured tables in the [silicon] extra, or of any device with --measurements:
-    20 to 500 rows of your own move what other devices showed.
+    Fits a device with measured tables in the [silicon] extra, or with --measurements any device: 20
+    to 500 user rows refine parameters of other devices.
 
     Args:
         system: Device with measured tables, such as h200_sxm.
-        operator: Operator to fit, repeatable; by default all that have rows.
-        kernel_family: Engine whose kernels to fit, repeatable; by default all.
-        folder: Where SYSTEM.toml is written; by default your own calibrations, which perfatlas
-            reads before those it came with.
-        own: Your own measurements.
+        operator: Operator to fit, repeatable; by default all with rows.
+        kernel_family: Kernel family to fit, repeatable; by default all.
+        folder: Folder of SYSTEM.toml; by default the user calibrations, which take precedence over
+            shipped ones.
+        own: User measurements.
         json: Print one JSON object.
     """
     flags = own or MeasurementFlags()
     if system is not None and flags.device is not None:
-        raise UsageError(f"two devices: {system!r} and --device {flags.device!r}; name one")
+        raise UsageError(f"both {system!r} and --device {flags.device!r} are set; expected one")
     device = system if flags.device is None else flags.device
     if device is None:
-        raise UsageError("which device? `perfatlas calibrate h200_sxm`, or --device with rows")
+        raise UsageError(
+            "expected a device: `perfatlas calibrate h200_sxm`, or --device with --measurements"
+        )
     if flags.measurements is not None:
         if operator or kernel_family or folder:
             raise UsageError(
-                "--operator, --kernel-family and --folder choose measured tables; with"
-                " --measurements the rows say what is fitted, and --output where it is written"
+                "--operator, --kernel-family and --folder cannot be combined with --measurements;"
+                " use --output for the file"
             )
         return _calibrate_rows(flags.measurements, device, flags.output, json=json)
     if flags.device is not None:
         raise UsageError(
-            "--device says where your own --measurements ran; to refit from the measured tables:"
-            f" perfatlas calibrate {device}"
+            "--device requires --measurements; to refit from the measured tables: perfatlas"
+            f" calibrate {device}"
         )
     if flags.output is not None:
-        raise UsageError("--output goes with --measurements; tables write to --folder")
+        raise UsageError("--output requires --measurements; use --folder for fits to tables")
     return _calibrate_tables(
         device, tuple(operator or ()), tuple(kernel_family or ()), folder, json=json
     )
@@ -124,7 +126,9 @@ def _calibrate_tables(
     where = folder or user_calibration_folder()
     sys.stdout.write(f"\nwrote {where / f'{system}.toml'}\n")
     if folder is None:
-        sys.stdout.write("it is read before what perfatlas came with; remove it to go back\n")
+        sys.stdout.write(
+            "it takes precedence over the shipped calibrations; delete it to restore them\n"
+        )
     return 0
 
 
@@ -152,16 +156,16 @@ def _calibrate_rows(measurements: Path, device: str, output: Path | None, *, jso
 
     console = open_terminal(sys.stdout)
     print_rows(console, cells, columns=SHOWN)
-    print_rows(console, moved, title="\nparameters that moved")
+    print_rows(console, moved, title="\nchanged parameters")
     for warning in report.warnings:
         sys.stderr.write(f"perfatlas: {warning}\n")
-    where = f"wrote {report.file}" if report.file else "nothing written: the column kept says why"
-    sys.stdout.write(f"\nbefore, after: mean error of rows while they were held out\n{where}\n")
+    where = f"wrote {report.file}" if report.file else "nothing written; see the column kept"
+    sys.stdout.write(f"\nbefore, after: mean error of held-out rows\n{where}\n")
     return 0
 
 
 def _change(report: MeasurementReport, change: CellChange) -> dict[str, Any]:
-    """Return one line per cell; errors are those of rows held out."""
+    """Return one line per cell; errors are of held-out rows."""
     before, after = change.before, change.after
     name = f"{change.operator}/{change.family}/{change.format}"
     return {
@@ -198,6 +202,4 @@ def _row(calibration: Calibration) -> dict[str, Any]:
 
 def _progress(calibration: Calibration) -> None:
     if sys.stderr.isatty():
-        sys.stderr.write(
-            f"fitted {calibration.id}: median {100 * calibration.median_error:.1f} %\n"
-        )
+        sys.stderr.write(f"fitted {calibration.id}: median {100 * calibration.median_error:.1f}%\n")

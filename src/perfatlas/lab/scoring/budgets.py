@@ -21,7 +21,7 @@ HEADROOM: Final = 1.02  # a refit of the same rows may give another optimum
 STEPS: Final = 1000  # a budget is a whole number of tenths of a percent
 BUDGET_HEADER: Final = (
     "# Largest MAPE each shipped calibration may have on its own rows. A test fails where the\n"
-    "# `mape` stored in data/calibrations is above it. A raised budget needs an explanation: `reason`\n"
+    "# `mape` stored in data/calibrations is above it. A raised budget is explained: its `reason`\n"
     '# starts with its budget ("11.3%: ..."), so neither moves without the other.\n'
     "# perfatlas.lab.scoring.budgets.write_budgets() adds new cells, drops those that are gone\n"
     "# and lowers what has improved; it never raises.\n\n"

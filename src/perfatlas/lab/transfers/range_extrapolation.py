@@ -31,8 +31,8 @@ SEED: Final = 20253
 EVALUATIONS: Final = 250
 NEAR: Final = 0.25  # octaves: closer rows carry little information
 HEADER: Final = (
-    "# By how much 90 % intervals widen per octave outside the shapes a calibration has seen, in\n"
-    "# e-folds on each side: with it they hold 90 % of the rows of outer octaves that fits did\n"
+    "# By how much 90% intervals widen per octave outside the shapes a calibration has seen, in\n"
+    "# e-folds on each side: with it they hold 90% of the rows of outer octaves that fits did\n"
     "# not see. Written by perfatlas.lab.transfers.write_range_extrapolation from the\n"
     "# tables of aiconfigurator-core 0.12.0 (ai-dynamo/aiconfigurator, Apache-2.0).\n\n"
 )

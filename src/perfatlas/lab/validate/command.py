@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Protocol = Literal["own", "unseen-shapes", "unseen-device", "unseen-family", "few-shot"]
 
-# what a row is about, joined in one cell
+# key columns, joined in one cell
 ABOUT: Final = (
     "operator",
     "family",
@@ -30,7 +30,7 @@ ABOUT: Final = (
     "engine",
     "format",
 )
-# the tables for people and their headings; --json has every row and figure
+# columns and headings of the tables; --json has every row and figure
 ERROR_HEADINGS: Final = {
     "about": "",
     "gpus": "GPUs",
@@ -47,7 +47,7 @@ BESIDE_HEADINGS: Final = {
     "noise": "noise",
     "two_parameter_mape": "2-param",
     "roofline_mape": "roofline",
-    "inside_90": "in 90 %",
+    "inside_90": "90% coverage",
     "interval_score": "Winkler",
 }
 STEP_HEADINGS: Final = {
@@ -69,13 +69,13 @@ STEP_HEADINGS: Final = {
     "tpot_median_error": "median",
     "tpot_p90_error": "p90",
     "tpot_bias": "bias",
-    "tpot_inside_90": "in 90 %",
+    "tpot_inside_90": "90% coverage",
     "tpot_inside_90_unseen": "unseen",
     "ttft_median_error": "TTFT",
     "request_latency_mape": "latency",
     "tpot_measured_s": "measured",
     "tpot_s": "predicted",
-    "tpot_bound_s": "at bound",
+    "tpot_bound_s": "roofline",
     "missing_1_s": "1 GPU",
     "missing_2_s": "2",
     "missing_4_s": "4",
@@ -85,7 +85,7 @@ STEP_HEADINGS: Final = {
     "tpot_error": "error",
     "request_latency_measured_s": "measured",
     "request_latency_s": "predicted",
-    "request_latency_bound_s": "at bound",
+    "request_latency_bound_s": "roofline",
     "request_latency_error": "error",
 }
 WHERE: Final = ("system", "engine", "phase", "kv_format")
@@ -95,7 +95,7 @@ BLOCK_HEADINGS: Final = {
         "kernel": "kernel",
         "mape": "MAPE",
         "bias": "bias",
-        "inside_90": "in 90 %",
+        "inside_90": "90% coverage",
     },
     "skipped": {"where": "", "why": "why", "rows": "rows"},
 }
@@ -128,10 +128,10 @@ PUBLISHED_HEADINGS: Final = {
     "mape": "MAPE",
     "median_error": "median",
     "mean_error": "bias",
-    "inside_90": "in 90 %",
+    "inside_90": "90% coverage",
 }
 FOR_MACHINES: Final = ("predictions", "left_out")
-# too wide or of little use beside the rest
+# too wide or of little use in the table
 NOT_SHOWN: Final = {
     "settings": ("note", "ttft_median_error"),
     "cells": ("ttft_median_error",),
@@ -149,13 +149,13 @@ def kernels(
     page: File | None = None,
     json: Annotated[bool, SWITCH] = False,
 ) -> int:
-    """Compare predicted with measured operator times, GPU by GPU, beside simpler models.
+    """Compare predicted with measured operator times per GPU, with simpler models.
 
     Args:
         system: Device to score, repeatable; by default all with measured tables.
         operator: Operator to score, repeatable; by default all.
-        protocol: What a prediction may know of the rows it is scored on.
-        rows: Rows of the device that few-shot may fit; 50 by default.
+        protocol: Validation protocol: the rows that a prediction may use.
+        rows: Rows of the device for a few-shot fit; 50 by default.
         page: Score under every protocol and write this Markdown page; takes minutes.
         json: Print one JSON object.
     """
@@ -173,13 +173,13 @@ def collectives(
     rows: Count = None,
     json: Annotated[bool, SWITCH] = False,
 ) -> int:
-    """Compare predicted with measured collective times, GPU by GPU, beside simpler models.
+    """Compare predicted with measured collective times per GPU, with simpler models.
 
     Args:
         system: Device to score, repeatable; by default all with measured tables.
         operator: Collective to score, repeatable; by default all.
-        protocol: What a prediction may know of the rows it is scored on.
-        rows: Rows of the device that few-shot may fit; 50 by default.
+        protocol: Validation protocol: the rows that a prediction may use.
+        rows: Rows of the device for a few-shot fit; 50 by default.
         json: Print one JSON object.
     """
     return _compare("collectives", system, operator, protocol, rows, as_json=json)
@@ -208,8 +208,10 @@ def blocks(
         return 0
     console = open_terminal(sys.stdout)
     if not results["cells"]:
-        console.print("no attention block was measured there: those of Hopper and Blackwell were")
-    for name, title in (("cells", "blocks"), ("skipped", "left out")):
+        console.print(
+            "no attention blocks were measured there; available are those of Hopper and Blackwell"
+        )
+    for name, title in (("cells", "blocks"), ("skipped", "excluded")):
         rows = [
             {"where": " ".join(str(row[key]) for key in WHERE if key in row), **row}
             for row in results[name]
@@ -219,7 +221,7 @@ def blocks(
 
 
 def capacity(*, json: Annotated[bool, SWITCH] = False) -> int:
-    """Compare derived cache sizes with those engines printed when they started.
+    """Compare derived cache sizes with those printed by engines at start-up.
 
     Args:
         json: Print one JSON object.
@@ -243,14 +245,16 @@ def steps(
     """Compare predicted with measured serving: TPOT of published runs.
 
     Args:
-        left_out: List the runs that are not scored with their reason, as CSV, and nothing else.
+        left_out: List only the excluded runs with their reason, as CSV.
         json: Print one JSON object.
     """
     from perfatlas.lab.validate.steps import left_out_runs, validate_steps
 
     if left_out:
         if json:
-            raise UsageError("--json lists the runs left out already; give one of the two")
+            raise UsageError(
+                "--left-out cannot be combined with --json, which includes the excluded runs"
+            )
         return _print_left_out(left_out_runs())
     return _show("steps", validate_steps(), asked={}, as_json=json)
 
@@ -288,17 +292,20 @@ def _compare(
 
 
 def _write_page(page: File, *, plain: bool) -> int:
-    """Score under every protocol and write the page; nothing else can be asked with it."""
+    """Score under every protocol and write the page; other flags are rejected."""
     from perfatlas.lab.validate.kernels_page import write_page
 
     if not plain:
-        raise UsageError("a page covers every system, operator and protocol: give --page alone")
+        raise UsageError(
+            "--page covers every system, operator and protocol and cannot be combined with other"
+            " flags"
+        )
     return _gate(write_page(page, progress=_progress))
 
 
 def _progress(score: CellScore) -> None:
     if sys.stderr.isatty():
-        sys.stderr.write(f"{score.protocol} {score.cell}: {100 * score.mape:.1f} %\n")
+        sys.stderr.write(f"{score.protocol} {score.cell}: {100 * score.mape:.1f}%\n")
 
 
 def _show(verb: str, results: Mapping[str, Any], *, asked: Mapping[str, Any], as_json: bool) -> int:
@@ -319,7 +326,7 @@ def _gate(results: Mapping[str, Any]) -> int:
 
 
 def _print_cells(results: Mapping[str, Any], level: str) -> None:
-    """Write medians or cells as two tables: errors, and what stands beside them."""
+    """Write medians or cells as two tables: errors, and further columns."""
     from perfatlas.report.text import open_terminal, print_facts, print_rows
 
     console = open_terminal(sys.stdout)
@@ -338,7 +345,7 @@ def _print_cells(results: Mapping[str, Any], level: str) -> None:
 
 
 def _published(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row whose bias, a mean error and no logarithm as elsewhere, says so."""
+    """Return a row with its bias renamed, as it is a mean error, not a logarithm."""
     return {("mean_error" if name == "bias" else name): value for name, value in row.items()}
 
 
@@ -362,7 +369,7 @@ def _print(results: Mapping[str, Any], headings: Mapping[str, str]) -> None:
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row with what it is about in one cell."""
+    """Return a row with its key in one cell."""
     names = ("cell",) if "cell" in row else ABOUT
     about = [str(row[name]) for name in names if name in row]
     return {"about": " ".join(about), **row} if about else dict(row)

@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-SLOW: Final = "simulating every point that has a closed form, some two minutes of one core"
+SLOW: Final = "simulating all points with a closed form, about two minutes on one core"
 GROUPS: Final = {
     "group": "simulated against exact",
     "points": "points",
-    "largest": "furthest off",
+    "largest": "largest deviation",
     "expected": "by chance",
-    "half_width": "95 % interval",
+    "half_width": "95% interval",
 }
 POINTS: Final = {"name": "point", "exact": "exact", "simulated": "simulated", "off": "errors off"}
 STATUSES: Final = {
     "reproduced": "reproduced",
-    "consistent": "consistent: inside the range of what is not published, or a bound that holds",
+    "consistent": "consistent: inside the range of unpublished inputs, or a bound that holds",
     "missed": "missed",
-    "arithmetic": "that are arithmetic of their own table, and tell nothing",
+    "arithmetic": "that are arithmetic of their own table (no evidence)",
 }
 
 
@@ -39,15 +39,14 @@ def fleet(
     declined: Annotated[bool, SWITCH] = False,
     json: Annotated[bool, SWITCH] = False,
 ) -> int:
-    """Compare the job simulator with closed forms, and published figures with what we say.
+    """Compare the job simulator with closed forms, and published figures with predictions.
 
-    Takes some two minutes: 152 points are simulated.
+    Takes about two minutes: 152 points are simulated.
 
     Args:
-        figures: CSV of published figures in place of those that come with perfatlas.
-        points: List every point at which simulator and closed forms are compared, and every check
-            value, not one row a kind.
-        declined: List every figure that is declined with its reason, not a count by reason.
+        figures: CSV of published figures instead of the shipped ones.
+        points: List every compared point and every check value instead of one row per kind.
+        declined: List every declined figure with its reason instead of counts.
         json: Print one JSON object.
     """
     from perfatlas.fleet.validation import validate_fleet
@@ -82,19 +81,19 @@ def _print_agreement(console: Console, results: Mapping[str, Any]) -> None:
             "points": row["points"],
             "largest": f"{row['largest_z']:.1f} errors",
             "expected": f"{row['expected_z']:.1f}",
-            "half_width": f"± {100 * row['half_width']:.2f} %",
+            "half_width": f"± {100 * row['half_width']:.2f}%",
         }
         for row in results["groups"]
     ]
     print_rows(console, rows, columns=GROUPS)
     every = results["together"]
     console.print(
-        f"all {every['points']}: furthest {every['largest_z']:.1f} standard errors off,"
+        f"all {every['points']}: largest deviation {every['largest_z']:.1f} standard errors,"
         f" {every['expected_z']:.1f} expected by chance; sum of squares"
-        f" {every['sum_of_squares']:.0f}, as large by chance in {every['chance']:.1%} of studies;"
-        f" {every['second_looks']} drawn again"
+        f" {every['sum_of_squares']:.0f}, chi-square probability {every['chance']:.1%};"
+        f" {every['second_looks']} simulated again"
     )
-    console.print(f"the rule: {results['rule']}", style="dim")
+    console.print(f"rule: {results['rule']}", style="dim")
     console.print()
 
 
@@ -113,7 +112,7 @@ def _print_exact(console: Console, results: Mapping[str, Any]) -> None:
     print_rows(console, rows, columns={name: name for row in rows for name in row})
     values = results["check_values"]
     good = sum(value["agrees"] for value in values)
-    console.print(f"check values met to the last digit: {good} of {len(values)}")
+    console.print(f"check values reproduced to the last digit: {good} of {len(values)}")
     console.print()
 
 
@@ -152,7 +151,7 @@ def _print_figures(console: Console, results: Mapping[str, Any]) -> None:
             if figure["status"] == status:
                 off = "" if figure["off"] is None else f", {figure['off']:+.1%}"
                 end = "" if figure["ours_max"] is None else f" to {figure['ours_max']:.4g}"
-                ours = f"{figure['published']}, ours {figure['ours']:.4g}{end}{off}"
+                ours = f"{figure['published']}, predicted {figure['ours']:.4g}{end}{off}"
                 console.print(f"  {figure['source']}: {figure['metric']}")
                 print_facts(console, {"  published": ours, "  by": figure["why"]})
         console.print()
@@ -179,7 +178,7 @@ def _print_declined(console: Console, figures: Sequence[Mapping[str, Any]], *, e
 
 
 def _print_mttf(console: Console, mttf: Sequence[Mapping[str, float]]) -> None:
-    """Say what each kind of rate makes of a job's size: neither explains all four."""
+    """Write the MTTF by both kinds of rates: neither reproduces all four."""
     from perfatlas.report.text import print_rows
 
     rows = [
@@ -197,7 +196,7 @@ def _print_mttf(console: Console, mttf: Sequence[Mapping[str, float]]) -> None:
         "hardware": "hardware failures",
         "interruptions": "interrupted jobs",
     }
-    title = "RSC-1's mean time to failure by job size, by the rates of"
+    title = "RSC-1's mean time to failure by job size, predicted by the rates of"
     print_rows(console, rows, columns=titles, title=title)
 
 
@@ -210,7 +209,7 @@ def _time(seconds: float) -> str:
 
 
 def _print_llama3(console: Console, settings: Sequence[Mapping[str, Any]]) -> None:
-    """Say which settings explain more than 90 % effective time, as a set."""
+    """Write the settings consistent with more than 90% effective time."""
     from perfatlas.report.text import print_rows
 
     good = [row for row in settings if row["longest_s"] is not None]
@@ -226,17 +225,17 @@ def _print_llama3(console: Console, settings: Sequence[Mapping[str, Any]]) -> No
         console,
         rows,
         columns=titles,
-        title="what explains over 90 % effective time of Llama-3: minutes between checkpoints",
+        title="consistent with over 90% effective time of Llama-3: minutes between checkpoints",
     )
     none = {
         name: [f"{s / scale:g}" for s in sorted({row[key] for row in settings}) if s not in reached]
         for name, key, scale, reached in (
-            ("s of writing", "write_s", 1.0, {row["write_s"] for row in good}),
-            ("min of restart", "restart_s", 60.0, set(restarts_s)),
+            ("s writes", "write_s", 1.0, {row["write_s"] for row in good}),
+            ("min restarts", "restart_s", 60.0, set(restarts_s)),
         )
     }
     left = "; ".join(f"{', '.join(values)} {name}" for name, values in none.items() if values)
-    console.print(f"{len(good)} of {len(settings)} pairs reach it; never: {left}")
+    console.print(f"{len(good)} of {len(settings)} pairs reach it; not with {left}")
 
 
 def _range(row: Mapping[str, Any]) -> str:

@@ -32,7 +32,7 @@ TOTAL_HEADINGS: Final = {
     "mape": "MAPE",
     "median_error": "median",
     "bias": "bias",
-    "inside_90": "in 90 %",
+    "inside_90": "90% coverage",
 }
 TPOT_HEADINGS: Final = {
     "run": "",
@@ -42,8 +42,8 @@ TPOT_HEADINGS: Final = {
     "tpot_measured_s": "measured",
     "tpot_s": "predicted",
     "tpot_error": "error",
-    "tpot_inside_90": "in 90 %",
-    "tpot_bound_s": "at bound",
+    "tpot_inside_90": "90% coverage",
+    "tpot_bound_s": "roofline",
     "tpot_statistic": "measured is",
 }
 RATE_HEADINGS: Final = {
@@ -52,7 +52,7 @@ RATE_HEADINGS: Final = {
     "output_tokens_per_s_per_gpu_measured": "measured",
     "output_tokens_per_s_per_gpu": "predicted",
     "output_tokens_per_s_per_gpu_error": "error",
-    "output_tokens_per_s_per_gpu_inside_90": "in 90 %",
+    "output_tokens_per_s_per_gpu_inside_90": "90% coverage",
 }
 TTFT_HEADINGS: Final = {
     "run": "",
@@ -64,7 +64,7 @@ TTFT_HEADINGS: Final = {
 BOUND_HEADINGS: Final = {
     "run": "",
     "tpot_measured_s": "measured",
-    "tpot_bound_s": "at bound",
+    "tpot_bound_s": "roofline",
     "tpot_s": "predicted",
 }
 
@@ -72,11 +72,11 @@ BOUND_HEADINGS: Final = {
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What was measured.
+    """Measured results.
 
     Args:
-        results: Result file, JSON or JSON Lines, one or several; every run in it is a row.
-        page: Of the public runs: write this Markdown page.
+        results: Result files, JSON or JSON Lines; every run is a row.
+        page: Write the Markdown page of the public runs.
     """
 
     results: Annotated[list[File] | None, FILES] = None
@@ -92,12 +92,12 @@ def serving(
 ) -> int:
     """Compare the estimate with benchmark results of vLLM, SGLang, TensorRT-LLM or AIPerf.
 
-    Without results, traffic is simulated as it ran through the engines of public runs, and compared
-    with what was measured there; takes minutes.
+    Without results, the traffic of public runs is simulated and compared with their measurements;
+    takes minutes.
 
     Args:
-        measured: What was measured.
-        flags: The deployment, as far as the files do not say.
+        measured: Measured results.
+        flags: The deployment, where not stated in the files.
         json: Print one JSON object.
     """
     measured = measured or Measured()
@@ -107,7 +107,9 @@ def serving(
     if not asked:
         return compare_traffic(page, as_json=json)
     if page is not None:
-        raise UsageError("--page is of the public runs; leave it out, or all other flags")
+        raise UsageError(
+            "--page applies only to the public runs and cannot be combined with other flags"
+        )
     from perfatlas.lab.validate.benchmarks import validate_serving
 
     require(asked, ("results", "system"), example=EXAMPLE)
@@ -132,7 +134,7 @@ def _print_envelope(found: dict[str, Any], asked: Mapping[str, Any]) -> None:
 
 
 def _exit_code(found: Mapping[str, Any]) -> int:
-    """Return 0 where a run was compared, else the code of the first refusal, told on stderr."""
+    """Return 0 where a run was compared, else the code of the first error, printed on stderr."""
     if found["runs"]:
         return 0
     first = found["refused_runs"][0]
@@ -143,7 +145,7 @@ def _exit_code(found: Mapping[str, Any]) -> int:
 
 
 def _print_found(found: Mapping[str, Any]) -> None:
-    """Write totals, the runs, what stands out, and how runs were read."""
+    """Write totals, runs, outliers and notes."""
     from perfatlas.report.text import open_terminal, print_facts, print_rows, reproduce_line
 
     console = open_terminal(sys.stdout)
@@ -151,7 +153,7 @@ def _print_found(found: Mapping[str, Any]) -> None:
     totals = [_total(name, title, found) for name, title in COMPARED.items()] if runs else []
     print_facts(console, {name: found[name] for name in ("rows", "refused")})
     console.print()
-    print_rows(console, totals, columns=TOTAL_HEADINGS, title="predicted against measured")
+    print_rows(console, totals, columns=TOTAL_HEADINGS, title="predicted and measured")
     statistics = dict.fromkeys(run["tpot_statistic"] for run in runs if run["tpot_statistic"])
     title = f"TPOT (measured: {', '.join(statistics) or 'nothing'})"
     shown = dict(TPOT_HEADINGS)
@@ -164,16 +166,16 @@ def _print_found(found: Mapping[str, Any]) -> None:
         console,
         found["below_bound"],
         columns=BOUND_HEADINGS,
-        title="faster than the speed of light: check the plan, the formats and the load",
+        title="faster than the roofline allows: check the plan, the formats and the load",
     )
     refused = {"run": "", "error": "why"}
     print_rows(console, found["refused_runs"], columns=refused, title="not compared")
     notes = [note | {"told": _told(note["runs"])} for note in found["notes"]]
     notes += [{"told": "TTFT", "note": found["ttft_note"]}] if runs else []
-    print_rows(console, notes, columns={"told": "", "note": "note"}, title="how to read them")
+    print_rows(console, notes, columns={"told": "", "note": "note"}, title="notes")
     if found["question"]:
         line = reproduce_line("estimate", found["question"])
-        console.print("the run whose TPOT is missed by most, and what bounds it:")
+        console.print("the run whose TPOT is missed by most, and whrooflines it:")
         console.print(line, style="dim", soft_wrap=True, markup=False, highlight=False)
 
 
@@ -184,5 +186,5 @@ def _total(name: str, title: str, found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _told(names: Sequence[str]) -> str:
-    """Return the names of runs, or how many they are."""
+    """Return the names of runs, or their number."""
     return ", ".join(names) if len(names) <= 2 else f"{len(names)} runs"

@@ -153,7 +153,7 @@ def _age(place: _Place, name: str, row: Mapping[str, str]) -> float:
     except ValueError as problem:
         raise place.wrong(f"{shown(row[name])} is not an age", name) from problem
     if not (math.isfinite(age) and age >= 0.0):
-        raise place.wrong(f"{shown(row[name])} : expected an age of at least 0", name)
+        raise place.wrong(f"{shown(row[name])}: expected an age of at least 0", name)
     return age
 
 

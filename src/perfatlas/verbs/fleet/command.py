@@ -1,4 +1,4 @@
-"""`perfatlas fleet import` and `fleet fit`: a cluster's logs as a fleet that can be simulated."""
+"""`perfatlas fleet import` and `fleet fit`: from cluster logs to a fleet for simulation."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ FIT_EXAMPLE: Final = (
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class ImportFlags:
-    """How logs are read.
+    """Options of reading logs.
 
     Args:
-        format: Which logs they are.
-        output: Where the history is written; its extension chooses the format.
+        format: Log format.
+        output: History file; its extension determines the format.
         zone: Time zone of times without one, such as UTC or Europe/Berlin.
-        year: Year of the first line of a log whose times have none.
-        boot: When the machine booted, for times that count from there: ISO 8601 with a zone.
-        node: Host of a log whose lines name none.
-        coalesce_s: Seconds within which repeats of one Xid on one GPU are one event.
-        tolerance_s: Seconds by which times in a job's log may run back.
-        scraped: Time of each file of dcgm-exporter, in their order, ISO 8601 with a zone.
+        year: Year of the first line, for times without a year.
+        boot: Boot time, for times counted from boot: ISO 8601 with time zone.
+        node: Host, for logs without host names.
+        coalesce_s: Merge repeats of an Xid on a GPU within this time [s].
+        tolerance_s: Allowed backward steps of times in a job's log [s].
+        scraped: Time of each dcgm-exporter file, in order, ISO 8601 with time zone.
         rules: Configurations of node-problem-detector.
         json: Print one JSON object.
     """
@@ -76,8 +76,8 @@ def import_(files: list[File], /, *, flags: ImportFlags | None = None) -> int:
     """Return the exit code of an import.
 
     Args:
-        files: Logs of one format, in the order of time.
-        flags: How they are read.
+        files: Logs of one format, in time order.
+        flags: Options of reading.
     """
     from perfatlas.telemetry.formats import import_logs
     from perfatlas.telemetry.history import write_history
@@ -152,9 +152,9 @@ def fit(
     """Return the exit code of a fit.
 
     Args:
-        files: Histories, as `fleet import` writes them.
-        flags: What they do not say.
-        table: A table of lifetimes in their place.
+        files: Histories written by `fleet import`.
+        flags: Fleet size, observation window and options.
+        table: A lifetime table instead of histories.
     """
     from perfatlas.telemetry.fleets import write_fleet
     from perfatlas.telemetry.formats import import_logs
@@ -163,14 +163,14 @@ def fit(
     if given(table):
         return fit_table(table, flags, files or ())
     if not files:
-        raise UsageError(f"no history is given; for example: {FIT_EXAMPLE}")
+        raise UsageError(f"expected a history file; for example: {FIT_EXAMPLE}")
     history = import_logs("table", files).history
     example = FIT_EXAMPLE
     if history.size:
         from perfatlas.telemetry.history import utc
 
         first, last = utc(float(history.start_s_E[0])), utc(float(history.start_s_E[-1]))
-        example += f"; its events are from {first} to {last}, the watch may be longer"
+        example += f"; its events are from {first} to {last}, the observation window may be longer"
     require(given(flags), ("nodes", "start", "end", "output"), example=example)
     fitted = _fitted(history, flags)
     beside = write_fleet(str(flags.output), fitted)
@@ -216,7 +216,7 @@ def _results(fitted: FleetFit) -> dict[str, Any]:
     evidence, fleet = evidence_document(fitted), fleet_document(fitted)
     laws = {cause["name"]: cause["lifetime"]["law"] for cause in fleet["cause"]}
     rows = [
-        {**row, "law": laws.get(row["name"], "with others of its component")}
+        {**row, "law": laws.get(row["name"], "merged with others of its component")}
         for row in evidence["cause"]
     ]
     kinds = Counter(fitted.history.kind.text())

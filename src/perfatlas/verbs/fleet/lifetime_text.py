@@ -1,4 +1,4 @@
-"""Laws fitted to lifetimes, for people: parameters, how they compare, the curve without a law."""
+"""Fitted lifetime distributions as text: parameters, comparison, survival curve."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ TIMES: Final = ("mean", "scale")  # parameters that are times; the others have n
 
 
 def print_lifetimes(console: Console, results: Mapping[str, Any], file: str) -> None:
-    """Write what `fleet fit --lifetimes` found.
+    """Write the results of `fleet fit --lifetimes`.
 
     Args:
-        console: From `open_terminal`.
-        results: As `fit_lifetimes` tells them.
-        file: What became of the rows, in a sentence.
+        console: Console from `open_terminal`.
+        results: Result of `fit_lifetimes`.
+        file: Row counts, as a sentence.
     """
     unit = results["time_unit"]
     print_line(
         console,
         f"lifetimes of {counted(results['units'], 'unit')}: {results['failures']:,} failed in"
-        f" {results['exposure']:,.7g} {unit} watched",
+        f" {results['exposure']:,.7g} {unit} of observation",
         style="bold",
     )
     print_plain(console, file, style="dim")
     console.print()
-    print_rows(console, _law_rows(results), title="laws, the best by AIC first")
-    print_rows(console, _survival_rows(results), title="share that lives longer (Kaplan-Meier)")
+    print_rows(console, _law_rows(results), title="distributions, best AIC first")
+    print_rows(console, _survival_rows(results), title="survival (Kaplan-Meier)")
     print_line(console, "confidence", style="bold")
     print_labelled(console, _remarks(results))
     console.print()
@@ -47,7 +47,7 @@ def print_lifetimes(console: Console, results: Mapping[str, Any], file: str) -> 
 
 
 def _law_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return a row per parameter; what is of the whole law stands in its first row."""
+    """Return a row per parameter; values of the whole distribution are in its first row."""
     rows = []
     unit, best = results["time_unit"], results["laws"][0]["aic"]
     for law in results["laws"]:
@@ -61,7 +61,7 @@ def _law_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
                     "law": "" if place else law["law"],
                     "parameter": name,
                     "value": f"{known['value']:.6g}{of}",
-                    "in 95 %": ends,
+                    "95% interval": ends,
                     "log-likelihood": "" if place else f"{law['log_likelihood']:.3f}",
                     "AIC - best": "" if place else f"{law['aic'] - best:.1f}",
                 }
@@ -73,8 +73,8 @@ def _survival_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
     return [
         {
             "after": f"{row['age']:.6g} {results['time_unit']}",
-            "share": f"{100.0 * row['share']:.3f} %",
-            "in 95 %": f"{100.0 * row['low']:.3f} - {100.0 * row['high']:.3f} %"
+            "share": f"{100.0 * row['share']:.3f}%",
+            "95% interval": f"{100.0 * row['low']:.3f} - {100.0 * row['high']:.3f}%"
             if row["share"]
             else "",
         }
@@ -91,13 +91,16 @@ def _remarks(results: Mapping[str, Any]) -> list[tuple[str, str]]:
         often = "more" if shape > 1.0 else "less"
         p = f"p = {chance:.2g}" if chance else "p < 1e-300"
         sign = (
-            f"Weibull shape {shape:.4g}: failures come {often} often with age; as clear a sign by"
-            f" chance, were they as frequent at every age: {p}"
+            f"Weibull shape {shape:.4g}: failures become {often} frequent with age; p-value of a"
+            f" constant hazard: {p}"
         )
         told.append(("ageing", sign))
     told += [(f"no {name}", why) for name, why in results["declined"].items()]
     told += [
-        ("assumes", "being watched no longer says nothing of when a unit would have failed"),
-        ("assumes", "units are alike and independent; a mean beyond the ages watched extrapolates"),
+        ("assumes", "censoring is independent of the time of failure"),
+        (
+            "assumes",
+            "units are identical and independent; a mean beyond the observed ages is extrapolated",
+        ),
     ]
     return told

@@ -1,4 +1,4 @@
-"""`perfatlas fleet fit --lifetimes`: laws fitted to a table of units and their ages."""
+"""`perfatlas fleet fit --lifetimes`: distributions fitted to a table of units and their ages."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ _OF_PARTS: Final = ("component", "repair_s", "start_ages")
 @Parameter(name="*", group=_LIFETIMES)
 @dataclass(frozen=True, kw_only=True)
 class LifetimeFlags:
-    """A table with a row per unit, in place of histories.
+    """A table with one row per unit, instead of histories.
 
     Args:
-        lifetimes: CSV (also .gz), Parquet or JSON Lines. A fleet of its law (--output) needs
-            --component, --nodes and --repair-s.
-        age: Column of the age at which a unit failed or was last seen.
-        failed: Column that tells whether it failed then: true or false, yes or no, 1 or 0.
-        entry: Column of the age at which it was first seen; by default all were watched from new.
-        time_unit: Of the ages.
-        where: Rows to take, as batch=old; repeatable.
-        survival_at: Age at which to tell the share that lives longer; repeatable.
-        law: Family to take.
-        component: What the rows are: gpu, host, or another with its --units.
-        repair_s: Seconds from a failure until the node is back; 0 for at once.
-        start_ages: Ages of parts when a job begins: all new, or as in a fleet long in use.
+        lifetimes: Lifetime table: CSV (also .gz), Parquet or JSON Lines. Writing a fleet (--output)
+            needs --component, --nodes and --repair-s.
+        age: Column of the age at failure or at the last observation.
+        failed: Column of the failure flag: true or false, yes or no, 1 or 0.
+        entry: Column of the age at the first observation; by default all were observed from new.
+        time_unit: Unit of the ages.
+        where: Filter of rows, such as batch=old; repeatable.
+        survival_at: Age at which to print survival; repeatable.
+        law: Distribution family.
+        component: Component of the rows: gpu, host, or another with --units.
+        repair_s: Repair time of a node [s]; 0 for none.
+        start_ages: Initial ages of parts: all new, or mixed (steady state).
     """
 
     lifetimes: File | None = None
@@ -65,21 +65,21 @@ class LifetimeFlags:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class FitFlags:
-    """What the logs do not say.
+    """Fleet size, observation window and options of a fit.
 
     Args:
-        nodes: Nodes that were watched, those that never failed too.
-        gpus_per_node: GPUs of a node.
-        start: When the watch began, ISO 8601 with a zone.
-        end: When it ended.
-        units: How many there are of a component, as nic=16384; repeatable.
+        nodes: Number of observed nodes, including those without failures.
+        gpus_per_node: GPUs per node.
+        start: Start of the observation window, ISO 8601 with time zone.
+        end: End of the observation window.
+        units: Number of a component, such as nic=16384; repeatable.
         kinds: Kinds of events that count as failures: failure, unclear, ...; repeatable.
-        service_start: Table of component, node, device and start: when units began their service,
-            for their ages.
-        repaired: Whether a repair makes a unit as new for its cause, or leaves it as old.
-        open_is_down: An event without a recovery was still down at the end.
-        cascade_s: Seconds within which failures of a device after its first are effects of it.
-        output: Where the fleet is written; its evidence goes beside it.
+        service_start: Table of component, node, device and start: service start of units, for their
+            ages.
+        repaired: State of a unit after repair of a cause: as good as new, or as bad as old.
+        open_is_down: Treat events without recovery as down until the end.
+        cascade_s: Mark failures of a device within this time after its first as effects [s].
+        output: Fleet file; its evidence file is written next to it.
         json: Print one JSON object.
     """
 
@@ -98,12 +98,12 @@ class FitFlags:
 
 
 def fit_table(flags: LifetimeFlags, rest: FitFlags, files: Sequence[File]) -> int:
-    """Return the exit code of a fit to a table of lifetimes.
+    """Return the exit code of a fit to a lifetime table.
 
     Args:
         flags: The table.
-        rest: What else was given; of it counts and the output have a meaning here.
-        files: Histories, which have none.
+        rest: Other flags; only counts and the output apply here.
+        files: Histories, which do not apply.
     """
     from perfatlas.telemetry.fits import LifetimeColumns, read_lifetimes
     from perfatlas.telemetry.fleets import fit_lifetimes
@@ -131,13 +131,13 @@ def fit_table(flags: LifetimeFlags, rest: FitFlags, files: Sequence[File]) -> in
 
 
 def _check_rest(flags: LifetimeFlags, rest: FitFlags, files: Sequence[File]) -> None:
-    """Refuse what has no meaning beside a table, and a fleet of which too little is said."""
+    """Raise for flags that do not apply to a table, and for an incomplete fleet."""
     asked = given(rest)
     odd = [*map(str, files), *(_flag(name) for name in asked if name not in _OF_FLEET)]
     if odd:
         raise UsageError(
-            f"--lifetimes is a table of units, in place of histories and their watch: leave"
-            f" {', '.join(odd)} out; for example: {EXAMPLE}"
+            f"--lifetimes reads a table instead of histories: remove {', '.join(odd)}; for"
+            f" example: {EXAMPLE}"
         )
     needed = given(flags) | asked
     if rest.output is not None:
@@ -146,10 +146,7 @@ def _check_rest(flags: LifetimeFlags, rest: FitFlags, files: Sequence[File]) -> 
         return
     idle = [_flag(name) for name in (*_OF_FLEET, *_OF_PARTS) if name in needed and name != "json"]
     if idle:
-        raise UsageError(
-            f"without --output no fleet is written: leave {', '.join(idle)} out, or write one:"
-            f" {FLEET_EXAMPLE}"
-        )
+        raise UsageError(f"{', '.join(idle)} requires --output, such as {FLEET_EXAMPLE}")
 
 
 def _flag(name: str) -> str:
@@ -159,7 +156,7 @@ def _flag(name: str) -> str:
 def _written(
     flags: LifetimeFlags, rest: FitFlags, results: Mapping[str, Any], counts: FileCounts
 ) -> dict[str, Any]:
-    """Write the fleet where one is asked for; return where it and its evidence are."""
+    """Write the fleet if requested; return the paths of fleet and evidence."""
     if rest.output is None:
         return {}
     from perfatlas.telemetry.fleets import PartsOfFleet, write_lifetime_fleet
@@ -177,20 +174,20 @@ def _written(
 
 
 def counts_of(texts: Sequence[str]) -> dict[str, int]:
-    """Return how many there are of each component.
+    """Return the number of each component.
 
     Args:
-        texts: As nic=16384.
+        texts: Texts such as nic=16384.
 
     Raises:
-        InvalidSpecError: One is not written so.
+        InvalidSpecError: A text has another form.
     """
     found = {}
     for text in texts:
         name, _, count = text.partition("=")
         if not name or not count.isdigit():
             raise InvalidSpecError(
-                f"units = {shown(text)}: expected a component and how many, such as nic=16384"
+                f"units = {shown(text)}: expected a component and a number, such as nic=16384"
             )
         found[name] = int(count)
     return found
@@ -205,6 +202,6 @@ def _equalities(texts: Sequence[str]) -> dict[str, str]:
                 f"where = {shown(text)}: expected a column and its value, such as batch=old"
             )
         if name in found:
-            raise InvalidSpecError(f"where: {name} is given twice, and a row has one value of it")
+            raise InvalidSpecError(f"where: {name} is used twice; expected one value per column")
         found[name] = value
     return found

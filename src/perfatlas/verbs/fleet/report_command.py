@@ -1,4 +1,4 @@
-"""`perfatlas fleet report`: a fleet or a history of failures on one page, in plain words."""
+"""`perfatlas fleet report`: a fleet or a failure history on one page, in plain language."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ EXAMPLE: Final = "perfatlas fleet report fleet.toml --output page.html"
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class ReportFlags:
-    """Where the page goes.
+    """Output of the page.
 
     Args:
-        output: The page, HTML.
-        html_script: Where the page gets plotly.js: inline (2 MB in the page, which opens without a
-            network), cdn (a link to cdn.plot.ly) or none (the page that embeds it has it).
-        json: Print what is on it as one JSON object.
+        output: HTML file.
+        html_script: Source of plotly.js: inline (adds 2 MB, works offline), cdn (a link to
+            cdn.plot.ly) or none (provided by the embedding page).
+        json: Print its content as one JSON object.
     """
 
     output: Annotated[File | None, Parameter(alias="-o")] = None
@@ -43,8 +43,8 @@ def report(subject: str, /, *, flags: ReportFlags | None = None) -> int:
     """Return the exit code of a report.
 
     Args:
-        subject: A fleet: llama3, rsc1 or a TOML file; or a history: a table of fleet import.
-        flags: Where the page goes.
+        subject: A fleet (llama3, rsc1 or a TOML file), or a history written by fleet import.
+        flags: Output of the page.
     """
     from perfatlas.fleet.model import shipped_fleets
 

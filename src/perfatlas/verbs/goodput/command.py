@@ -1,4 +1,4 @@
-"""`perfatlas goodput` and `goodput spares`: useful time between failures, one answer or a table."""
+"""`perfatlas goodput` and `goodput spares`: the goodput of a job, a single one or a table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SPARES_EXAMPLE: Final = (
     "perfatlas goodput spares --nodes 2048 --node-mtbf-s 1.3e7 --repair-s 86400 --target 0.999"
 )
 
-SLOW: Final = "simulating until the goodput is as sure as --half-width asks"
+SLOW: Final = "simulating until the interval of goodput is as narrow as --half-width"
 
 app: Final = App(
     name="goodput",
@@ -35,11 +35,11 @@ app: Final = App(
 @Parameter(name="*", group=_OUTPUT)
 @dataclass(frozen=True, kw_only=True)
 class GoodputFiles:
-    """What else `goodput` reads and writes.
+    """Further files of `goodput`.
 
     Args:
-        scenario: TOML file with the same names as the flags; flags win over it.
-        page: An HTML page of the answer.
+        scenario: TOML file with the same names as the flags; flags take precedence.
+        page: Write an HTML report.
     """
 
     scenario: File | None = None
@@ -54,12 +54,12 @@ def goodput(
     extra: GoodputFiles | None = None,
     output: Annotated[OutputFlags | None, Parameter(group=_OUTPUT)] = None,
 ) -> int:
-    """Return the exit code of an answer.
+    """Return the exit code.
 
     Args:
-        flags: The job and what interrupts it.
-        extra: Scenario file.
-        output: Where the answer goes.
+        flags: The job and its interruptions.
+        extra: Scenario file and page.
+        output: Output options.
     """
     import perfatlas
 
@@ -71,7 +71,7 @@ def goodput(
     if wants_table(output):
         if html is not None or asked.get("what_if"):
             flag = "--html" if html is not None else "--what-if"
-            raise UsageError(f"{flag} is of one job, --table answers many")
+            raise UsageError(f"{flag} cannot be combined with --table")
         verb = Verb(command="goodput", face=perfatlas.goodput, first="goodput")
         return answer_table_of(verb, asked, output)
     if "fleet" not in asked:  # whose file may say both
@@ -94,7 +94,7 @@ def goodput(
         from perfatlas.report.text import reproduce_line
         from perfatlas.verbs.goodput.page import goodput_page
 
-        sys.stdout.flush()  # whatever becomes of the page, the answer is out
+        sys.stdout.flush()  # the answer is printed even if the page fails
         line = reproduce_line(answer.command, asked)
         page = goodput_page(answer.to_dict(), columns, reproduce=line, script=script)
         write_atomic(html, page)
@@ -105,12 +105,12 @@ def goodput(
 app.command(
     "perfatlas.verbs.goodput.domains_command:domains",
     name="domains",
-    help="Share of domains that work while some GPUs are out: blast radius, k of n.",
+    help="Usable share of domains with failed GPUs: blast radius, k of n.",
 )
 app.command(
     "perfatlas.verbs.goodput.domains_command:stragglers",
     name="stragglers",
-    help="Cost of waiting for the slowest GPU in a synchronous step.",
+    help="Slowdown of a synchronous step by its slowest GPU.",
 )
 
 
@@ -121,11 +121,11 @@ def spares(
     flags: object = None,
     output: Annotated[OutputFlags | None, Parameter(group=_OUTPUT)] = None,
 ) -> int:
-    """How often a job waits for a node, or how many spares keep it from waiting.
+    """Share of time a job waits for nodes, or the spares needed to avoid it.
 
     Args:
         flags: The nodes.
-        output: Where the answer goes.
+        output: Output options.
     """
     import perfatlas
 

@@ -1,4 +1,4 @@
-"""From the flags of a form of goodput to its answer: one, or a table of them."""
+"""Answers of a form of goodput from its flags: a single one, or a table."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Verb:
     """A form of goodput.
 
     Args:
-        command: As it is typed.
-        face: From named fields to an answer.
-        first: The first column of its answers in a table, of which others may be questions.
-        needed: Fields it cannot do without.
+        command: Name on the command line.
+        face: Python function of the form.
+        first: First result column of a table; others may be input fields.
+        needed: Required fields.
         example: A command line that works.
     """
 
@@ -36,11 +36,11 @@ class Verb:
 
 
 def answer_of(verb: Verb, asked: dict[str, Any], output: OutputFlags) -> int:
-    """Return the exit code of one answer, or of a table that is answered row by row.
+    """Return the exit code of one answer, or of a table processed row by row.
 
     Args:
         verb: The form of goodput.
-        asked: The flags that were given.
+        asked: The flags.
         output: Where the answer goes.
     """
     if wants_table(output):
@@ -50,12 +50,12 @@ def answer_of(verb: Verb, asked: dict[str, Any], output: OutputFlags) -> int:
 
 
 def answer_table_of(verb: Verb, asked: dict[str, Any], output: OutputFlags) -> int:
-    """Return the exit code of a table that is answered row by row.
+    """Return the exit code of a table processed row by row.
 
     Args:
         verb: The form of goodput.
-        asked: Flags given beside --table.
-        output: Names both files.
+        asked: Flags other than --table.
+        output: Names of both files.
     """
     summary = answer_rows(
         verb.face, output, asked=asked, names=fields_asked(verb.command), first=verb.first
@@ -68,8 +68,8 @@ def show_goodput(answer: Answer, asked: dict[str, Any], *, as_json: bool) -> int
 
     Args:
         answer: The answer.
-        asked: What was asked, for the `reproduce:` line.
-        as_json: Whether one JSON object is printed.
+        asked: The flags, for the `reproduce:` line.
+        as_json: Whether to print one JSON object.
     """
     told = answer.to_dict()
     if as_json:

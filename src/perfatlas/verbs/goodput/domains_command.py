@@ -1,4 +1,4 @@
-"""`perfatlas goodput domains` and `goodput stragglers`: what one GPU costs all that need it."""
+"""`perfatlas goodput domains` and `goodput stragglers`: effects of single GPUs on larger groups."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def domains(
     flags: object = None,
     output: Annotated[OutputFlags | None, Parameter(group=_OUTPUT)] = None,
 ) -> int:
-    """Return the exit code of an answer.
+    """Return the exit code.
 
     Args:
         flags: The domains.
-        output: Where the answer goes.
+        output: Output options.
     """
     import perfatlas
 
@@ -44,11 +44,11 @@ def stragglers(
     flags: object = None,
     output: Annotated[OutputFlags | None, Parameter(group=_OUTPUT)] = None,
 ) -> int:
-    """Return the exit code of an answer.
+    """Return the exit code.
 
     Args:
         flags: The GPUs.
-        output: Where the answer goes.
+        output: Output options.
     """
     import perfatlas
 

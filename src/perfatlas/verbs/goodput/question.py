@@ -25,21 +25,20 @@ DAY_S: Final = 24.0 * HOUR_S
 
 # the groups from the last to the first: Python collects annotations from the last base on
 class Goodput(Asked, MeasuredStep, JobOnFleet, JobFailures, ResilientJob):
-    """A job, how it lives with failures, and the step it runs. None means "derive it"."""
+    """A job, its fault tolerance, and its training step. None means "derive it"."""
 
     required: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def read(cls, fields: Mapping[str, Any], others: Sequence[str] = ()) -> Self:
-        """Return named fields as typed ones; None and empty text count as not given.
+        """Return named fields as typed ones; None and empty text are unset.
 
         Args:
-            fields: As given.
-            others: Further names a misspelt one may have meant.
+            fields: The fields.
+            others: Further names for suggestions.
 
         Raises:
-            InvalidSpecError: A name is unknown, a value breaks its rule, or what this form of
-                goodput requires is missing.
+            InvalidSpecError: A name is unknown, a value is invalid, or a required field is missing.
 
         Example:
             >>> from perfatlas.verbs.goodput.question import Goodput
@@ -54,7 +53,7 @@ class Goodput(Asked, MeasuredStep, JobOnFleet, JobFailures, ResilientJob):
 
 
 class SimpleGoodput(Goodput):
-    """A job that one memoryless kind of failure interrupts, or nodes that age."""
+    """A job with a single exponential failure rate, or with ageing nodes."""
 
     required = ("checkpoint_write_s", "restart_s", "detection_s")
     if TYPE_CHECKING:
@@ -64,7 +63,7 @@ class SimpleGoodput(Goodput):
 
 
 class FleetGoodput(Goodput):
-    """A job on a fleet of a file or of the catalog, always simulated."""
+    """A job on a fleet of a file or the catalog, always simulated."""
 
     required = ("fleet",)
     if TYPE_CHECKING:
@@ -72,12 +71,12 @@ class FleetGoodput(Goodput):
 
 
 class SpareNodes(Asked, SparePool):
-    """Nodes of a job, nodes beside them, and how often a job waits."""
+    """Nodes of a job, spare nodes, and the share of waiting time."""
 
 
 class Domains(Asked, GpuDomains):
-    """GPUs of which one that is out takes others with it, and domains that do with some out."""
+    """Domains in which a failed GPU idles others, or that tolerate some failed GPUs."""
 
 
 class Stragglers(Asked, SynchronousGpus):
-    """GPUs that wait for the slowest of them."""
+    """GPUs that synchronise with the slowest one."""

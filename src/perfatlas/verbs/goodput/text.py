@@ -1,4 +1,4 @@
-"""Goodput for people: the share of useful time, where the rest goes, what would change it."""
+"""Text output of goodput: useful time, lost time by category, possible improvements."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 BUCKETS: Final = {
     "productive": "useful work",
     "checkpoint": "writing checkpoints",
-    "lost_work": "work lost and redone",
-    "detection": "noticing failures",
+    "lost_work": "lost (recomputed) work",
+    "detection": "failure detection",
     "restart": "restarting",
     "waiting_for_spares": "waiting for nodes",
     "degraded": "running slower",
     "maintenance": "maintenance",
     "idle": "idle",
-    "persistent": "waiting for GPUs always slow",
-    "transient": "waiting for GPUs slow at times",
+    "persistent": "waiting for persistently slow GPUs",
+    "transient": "waiting for transiently slow GPUs",
 }
 FACTORS: Final = METRICS["factors"].parts
 METHODS: Final = {
@@ -54,18 +54,18 @@ METHODS: Final = {
     "binomial": "closed form, exact",
     "order_statistics": "closed form for normal noise",
 }
-UNSAID: Final = ("half_width", "seed", "what_if", "more_spares", "verify_s")  # of a headline
+UNSAID: Final = ("half_width", "seed", "what_if", "more_spares", "verify_s")  # length of a headline
 SHORT: Final = {"gpu": "GPU", "gpus": "GPUs", "mfu": "MFU", "mtbf": "MTBF", "mtti": "MTTI"}
 BAR: Final = 28
 INDENT: Final = 2
-FEW_HOURS: Final = 100.0  # GPU-hours of a job, below which whole ones say too little
-# fields that are shares, and results that are said elsewhere or are fields
+FEW_HOURS: Final = 100.0  # GPU-hours of a job below which decimals are shown
+# fields that are shares, and results shown elsewhere or as fields
 SHARES: Final = ("target", "mfu", "scheduling", "persistent_cv", "transient_cv")
 HIDDEN: Final = ("gpus", "duration_s", "finish_by_s", "unfinished")
 
 
 def value_text(name: str, value: Any) -> str:  # noqa: ANN401 - a field or result of any kind
-    """Return a field or a result of goodput as people read it.
+    """Return a field or result of goodput as text.
 
     Args:
         name: Its key.
@@ -91,9 +91,9 @@ def print_goodput(console: Console, answer: Answered, *, reproduce: str) -> None
     """Write an answer of `goodput` or `goodput spares` to a console.
 
     Args:
-        console: From `open_terminal`.
+        console: Console from `open_terminal`.
         answer: The `--json` object.
-        reproduce: The command line that gives it again.
+        reproduce: The command line that reproduces it.
     """
     print_line(console, goodput_headline(answer), style="bold")
     console.print()
@@ -113,7 +113,7 @@ def print_goodput(console: Console, answer: Answered, *, reproduce: str) -> None
 
 
 def goodput_headline(answer: Answered) -> str:
-    """Return what was asked, in a line.
+    """Return the scenario in one line.
 
     Args:
         answer: The `--json` object.
@@ -136,20 +136,20 @@ def goodput_headline(answer: Answered) -> str:
 
 
 def _said(name: str, value: Any) -> str:  # noqa: ANN401 - a field of any kind
-    """Return a field and its value as people say them."""
+    """Return a field and its value as text."""
     if name == "usd_per_gpu_hour":
-        return f"{value_text(name, value)} a GPU-hour"
+        return f"{value_text(name, value)} per GPU-hour"
     words = [SHORT.get(word, word) for word in _unit_left_out(name).split("_")]
     return " ".join([*words, *([] if value is True else [value_text(name, value)])])
 
 
 def _unit_left_out(name: str) -> str:
-    """Return a field without the unit that its value is shown with."""
+    """Return a field name without its unit suffix."""
     return name.removesuffix("_bytes_per_s" if name.endswith("_bytes_per_s") else "_s")
 
 
 def result_lines(results: Answered) -> list[tuple[str, str, str]]:
-    """Return (label, value, interval) of every result that is one number.
+    """Return (label, value, interval) of every scalar result.
 
     Args:
         results: The `results` of an answer.
@@ -173,13 +173,13 @@ def result_lines(results: Answered) -> list[tuple[str, str, str]]:
         spread = isinstance(value, dict) and value["p5"] < value["p95"]
         shown = value_text(name, value["mean"] if isinstance(value, dict) else value)
         lines.append(
-            (f"{label}, 90 % of runs" if spread else label, shown, _interval(results, name))
+            (f"{label}, 90% of runs" if spread else label, shown, _interval(results, name))
         )
     return lines
 
 
 def _interval(results: Answered, name: str) -> str:
-    """Return the interval of a result, or between which 90 % of runs are, "" where none is."""
+    """Return the interval of a result, or the range of 90% of runs, "" for none."""
     value = results[name]
     low, high = (results.get(f"{name}{end}") for end in (LOW, HIGH))
     if isinstance(value, dict) and value["p5"] < value["p95"]:
@@ -190,7 +190,7 @@ def _interval(results: Answered, name: str) -> str:
 
 
 def _ends(low: str, high: str) -> str:
-    """Return both ends, the unit once where they share it."""
+    """Return both ends, with a common unit once."""
     (number, _, unit), (_, _, other) = low.partition(" "), high.partition(" ")
     return f"{number} - {high}" if unit == other else f"{low} - {high}"
 
@@ -202,7 +202,7 @@ def _print_results(console: Console, results: Answered) -> None:
     names, values = (max(len(line[column]) for line in lines) for column in (0, 1))
     text = Text()
     if any(line[2] for line in lines):
-        text.append(f"{' ' * (2 + names + 3 + values + 3)}90 % interval\n", "dim")
+        text.append(f"{' ' * (2 + names + 3 + values + 3)}90% interval\n", "dim")
     for label, value, interval in lines:
         text.append(f"  {label:<{names}}   ")
         text.append(f"{value:>{values}}", "bold")
@@ -214,12 +214,12 @@ def _print_results(console: Console, results: Answered) -> None:
 def print_waterfall(
     console: Console, rows: Sequence[Answered], labels: Mapping[str, str] = BUCKETS
 ) -> None:
-    """Write the time from all of it down to what is useful, a bar per bucket.
+    """Write the waterfall of time down to the useful part, one bar per category.
 
     Args:
-        console: From `open_terminal`.
-        rows: Buckets with name, share and gpu_hours, the productive one first.
-        labels: Names of buckets as people say them.
+        console: Console from `open_terminal`.
+        rows: Categories with name, share and gpu_hours, the productive one first.
+        labels: Labels of the categories.
     """
     from rich.text import Text
 
@@ -235,7 +235,7 @@ def print_waterfall(
         first = min(first, BAR - 1)
         last = max(last, first + 1) if row["share"] else first
         bar = light * first + full * (last - first) + light * (BAR - last)
-        hours = f"  {row['gpu_hours']:>11{digits}} GPU-h" if "gpu_hours" in row else ""
+        hours = f"  {row['gpu_hours']:>11{digits}} GPU-hours" if "gpu_hours" in row else ""
         text.append(f"  {name:<{widest}}  {format_share(row['share']):>6}  {bar}{hours}\n")
     text.rstrip()
     print_plain(console, text, wrap=False)
@@ -272,7 +272,7 @@ def _print_changes(console: Console, changes: Sequence[Answered]) -> None:
     console.print()
     print_line(
         console,
-        f"{METRICS['changes'].label}: {METRICS['changes.gained_gpu_hours'].label}, ± 90 %",
+        f"{METRICS['changes'].label}: {METRICS['changes.gained_gpu_hours'].label}, ± 90%",
         style="bold",
     )
     widest = max(len(str(row["name"])) for row in changes)
@@ -285,7 +285,7 @@ def _print_changes(console: Console, changes: Sequence[Answered]) -> None:
             f"  {row['name']:<{widest}}  {gained:>+{digits},.0f} ± {width:,.0f}{more}",
         )
     console.print()
-    print_line(console, "what they assume", style="bold")
+    print_line(console, "assumptions", style="bold")
     for row in changes:
         if row["assumes"]:
             said = f"{row['name']}: {row['assumes']}"

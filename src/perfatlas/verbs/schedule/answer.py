@@ -1,4 +1,4 @@
-"""`fleet schedule`: jobs on a cluster under one policy or several, and what became of them.
+"""`fleet schedule`: simulation of jobs on a cluster under one or several policies.
 
 Shape legend: J jobs.
 """
@@ -43,26 +43,26 @@ if TYPE_CHECKING:
     from perfatlas.jobs.run import ScheduleOutcome
     from perfatlas.verbs.schedule.question import Schedule
 
-MOST_DOUBLINGS: Final = 4  # of the time failures are drawn for
+MOST_DOUBLINGS: Final = 4  # factor on the time for which failures are drawn
 SLACK: Final = 1.5
 
 
 @dataclass(frozen=True, kw_only=True)
 class FleetSchedule(AnsweredRun):
-    """An answer and the schedule behind it.
+    """An answer and its schedule.
 
     Args:
         answer: The envelope.
-        outcome: What became of every job.
+        outcome: Results of every job.
     """
 
     outcome: ScheduleOutcome
 
     def per_job(self) -> dict[str, list[Any]]:
-        """Return what became of every job, as columns: times [s] from the first submission.
+        """Return the results of every job, as columns: times [s] from the first submission.
 
-        `attempts` are the times it got its nodes out of the queue, `restarts` those its work began
-        anew, in place too; `work_gpu_hours` is work done and not lost, of useful jobs or others.
+        `attempts` are starts from the queue, `restarts` those of the work, including in place;
+        `work_gpu_hours` is work done and not lost, of useful jobs or others.
         """
         outcome = self.outcome
         jobs, names = outcome.jobs, outcome.state_names
@@ -103,7 +103,7 @@ class FleetSchedule(AnsweredRun):
 
 @dataclass(frozen=True, kw_only=True)
 class _Ready:
-    """All a schedule needs but the failures, which take a horizon."""
+    """The inputs of a schedule except failures, which need a horizon."""
 
     asked: Schedule
     cluster: Cluster
@@ -114,7 +114,7 @@ class _Ready:
     warnings: tuple[str, ...]
 
     def run(self, horizon_s: float | None) -> ScheduleOutcome:
-        """Return the schedule with failures of a time; None for no failures."""
+        """Return the schedule with failures over a horizon; None for no failures."""
         failures = None
         if horizon_s is not None:
             failures = drawn(self.asked, self.befalls, self.cluster, horizon_s)
@@ -130,17 +130,17 @@ class _Ready:
             raise self._smaller(problem) from problem
 
     def _smaller(self, problem: InfeasibleError) -> InfeasibleError:
-        """Return the refusal of a job that never fits, with what helps here."""
+        """Return the error for a job that never fits, with a remedy."""
         where = f"{self.asked.jobs}: " if self.asked.jobs else "generated jobs: "
         shortfall = str(problem).removesuffix(" ".join(problem.advice)).strip()
         advice: tuple[str, ...] = (
-            "leave_out_larger leaves out what can never run, and counts it.",
-            "A larger cluster, or without required: any nodes."
+            "Set leave_out_larger to exclude jobs that can never run.",
+            "Use a larger cluster, or omit required."
             if self.asked.required
-            else "A larger cluster.",
+            else "Use a larger cluster.",
         )
         if self.asked.jobs is None:
-            advice = ("max_job_gpus says how large generated jobs are.", *advice)
+            advice = ("Set max_job_gpus to limit generated jobs.", *advice)
         return InfeasibleError(f"{where}{shortfall}", advice=advice)
 
 
@@ -150,21 +150,21 @@ def fleet_schedule(
     compare: Sequence[str] = (),
     **fields: Any,  # noqa: ANN401 - the vocabulary is checked by its schema
 ) -> FleetSchedule:
-    """Return what becomes of jobs that share a cluster.
+    """Return the simulated schedule of jobs that share a cluster.
 
     Args:
-        compare: Fields and their values, as backfill=none,easy: more schedules of the same jobs
-            and failures, a row each.
+        compare: Fields and their values, such as backfill=none,easy: further schedules of the same
+            jobs and failures, one row each.
         **fields: jobs (a file) with job_format and zone, or num_jobs with load or job_rate,
             run_median_s, run_sigma, max_job_gpus; limit_factor, checkpoint_interval_s, restart_s,
-            fewest_share (where the source does not tell), leave_out_larger; nodes, gpus_per_node,
+            fewest_share (where missing in the source), leave_out_larger; nodes, gpus_per_node,
             nodes_per_domain, nodes_per_leaf; order, backfill, depth, preemption, placement,
             together, required,
             keeps_place, half_life_s, shares; response, detection_s, max_restarts, patience_s;
             node_mtbf_s with repair_s, or fleet, or failures (a file); until_s, seed.
 
     Raises:
-        InvalidSpecError: A name or value breaks a rule, or a file is not what it should be.
+        InvalidSpecError: A name or value is invalid, or a file is invalid.
         InfeasibleError: A job is larger than the cluster; names its row.
     """
     fields = {name: value for name, value in fields.items() if value not in (None, "")}
@@ -211,7 +211,9 @@ def _ready(asked: Schedule, known: Came | None) -> _Ready:
     last_s = int(jobs.submit_J[-1]) / TICKS_PER_SECOND
     if asked.jobs is None and asked.until_s is None and last_s:
         asked = asked.model_copy(update={"until_s": last_s})
-        said.append("cut off at the last submission, as of a stream that goes on; until_s moves it")
+        said.append(
+            "stopped at the last submission, as part of an ongoing stream; set until_s to change it"
+        )
     left_out = ""
     if asked.leave_out_larger:
         jobs, left_out = without_larger(jobs, cluster, policy_of(asked))
@@ -227,10 +229,10 @@ def _ready(asked: Schedule, known: Came | None) -> _Ready:
 
 
 def _outcomes(runs: Sequence[_Ready]) -> tuple[list[ScheduleOutcome], float]:
-    """Return a schedule of each, all with failures of the same time, and that time [s].
+    """Return the schedule of each, with failures over the same horizon, and the horizon [s].
 
-    Failures are drawn for longer than the schedules last. Where failures keep the jobs from ever
-    ending, the time is doubled a few times, and then the schedules are cut off there.
+    Failures are drawn for longer than the schedules last. Where failures prevent jobs from ending,
+    the horizon is doubled a few times, and then the schedules are stopped there.
     """
     drawing = any(run.befalls.fleet is not None for run in runs)
     asked_s = [run.asked.until_s for run in runs if run.asked.until_s is not None]
@@ -255,7 +257,7 @@ def _outcomes(runs: Sequence[_Ready]) -> tuple[list[ScheduleOutcome], float]:
 
 
 def _all(runs: Sequence[_Ready], horizon_s: float) -> list[ScheduleOutcome]:
-    """Return a schedule of each; after an interruption no further one is begun."""
+    """Return the schedule of each; after an interruption no further one is started."""
     told: list[ScheduleOutcome] = []
     for run in runs:
         told.append(run.run(horizon_s))
@@ -265,7 +267,7 @@ def _all(runs: Sequence[_Ready], horizon_s: float) -> list[ScheduleOutcome]:
 
 
 def policy_of(asked: Schedule) -> Policy:
-    """Return the rules.
+    """Return the scheduling policy.
 
     Args:
         asked: The fields.
@@ -286,7 +288,7 @@ def policy_of(asked: Schedule) -> Policy:
 
 
 def response_of(asked: Schedule) -> Response:
-    """Return what becomes of a job that loses a node; a drain lets jobs end first.
+    """Return the response of a job to the loss of a node; a drain lets jobs end first.
 
     Args:
         asked: The fields.
@@ -333,8 +335,8 @@ def _answer(
     if results["interrupted"]:
         early = ready.befalls.fleet is not None and not to
         warnings.append(
-            "interrupted: only what was simulated until then is counted"
-            + (", and no failure was drawn yet" if early else "")
+            "interrupted: results cover only the time simulated so far"
+            + (", without failures" if early else "")
         )
     return Answer(
         command="fleet schedule",

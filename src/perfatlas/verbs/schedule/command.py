@@ -1,4 +1,4 @@
-"""`perfatlas fleet schedule`: many jobs on one cluster, one policy or several side by side."""
+"""`perfatlas fleet schedule`: many jobs on one cluster, under one or several policies."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
 
 _OUTPUT: Final = Group("Output", sort_key=7)
 INTERRUPTED: Final = 130
-SLOW: Final = "scheduling; Ctrl-C keeps what is done"
+SLOW: Final = "simulating the schedule; Ctrl-C keeps the results so far"
 EXAMPLE: Final = "perfatlas fleet schedule --num-jobs 20000 --load 0.9 --nodes 256"
-ROWS_LEFT_OUT: Final = ("classes", "trace", "interrupted")  # of a table's cells
+ROWS_LEFT_OUT: Final = ("classes", "trace", "interrupted")  # characters of a table cell
 
 
 @Parameter(name="*", group=_OUTPUT)
 @dataclass(frozen=True, kw_only=True)
 class ScheduleFiles:
-    """What else `fleet schedule` reads and writes.
+    """Further files of `fleet schedule`.
 
     Args:
-        scenario: TOML file with the same names as the flags; flags win over it.
-        compare: Schedule the same jobs otherwise too, as backfill=none,easy,conservative;
-            repeatable, every combination.
-        per_job: Write what came of every job (CSV, Parquet or JSON Lines).
-        page: An HTML page of the answer.
+        scenario: TOML file with the same names as the flags; flags take precedence.
+        compare: Compare other values of a field, such as backfill=none,easy,conservative;
+            repeatable, in all combinations.
+        per_job: Write per-job results (CSV, Parquet or JSON Lines).
+        page: Write an HTML report.
     """
 
     scenario: File | None = None
@@ -50,7 +50,7 @@ class ScheduleFiles:
     page: PageFlags = field(default_factory=PageFlags)
 
     def files(self) -> dict[str, File]:
-        """Return the files one schedule writes, by flag."""
+        """The output files of a schedule, by flag."""
         named = {"--per-job": self.per_job, "--html": self.page.html}
         return {flag: path for flag, path in named.items() if path is not None}
 
@@ -67,12 +67,12 @@ def schedule(
     Args:
         flags: Jobs, cluster, policy and failures.
         extra: Scenario file, comparison and further files.
-        output: Where the answer goes.
+        output: Output options.
     """
     import perfatlas
 
     extra, output = extra or ScheduleFiles(), output or OutputFlags()
-    _ = extra.page.script  # refused before the schedule runs
+    _ = extra.page.script  # checked before the schedule runs
     asked = set_flags(flags)
     if extra.scenario is not None:
         asked = {**read_toml(extra.scenario), **asked}
@@ -91,13 +91,13 @@ def schedule(
     with told_if_slow(SLOW):
         done = perfatlas.fleet_schedule(**asked)
     _show(done, asked, as_json=output.json)
-    sys.stdout.flush()  # whatever becomes of the files, the answer is out
+    sys.stdout.flush()  # the answer is printed even if a file fails
     _write_files(done, extra, asked)
     return INTERRUPTED if done.answer.results["interrupted"] else 0
 
 
 def _require(asked: dict[str, Any]) -> None:
-    """Refuse a command line without jobs or without a cluster."""
+    """Raise for a command line without jobs or without a cluster."""
     missing = []
     if "jobs" not in asked and "num_jobs" not in asked:
         missing.append("--jobs or --num-jobs")
@@ -110,7 +110,7 @@ def _require(asked: dict[str, Any]) -> None:
 def _refuse_beside_table(extra: ScheduleFiles, asked: dict[str, Any]) -> None:
     flags = [*extra.files(), *(["--compare"] if "compare" in asked else [])]
     if flags:
-        raise UsageError(f"{flags[0]} is of one schedule, --table answers many")
+        raise UsageError(f"{flags[0]} cannot be combined with --table")
 
 
 def _row(**fields: Any) -> Answer:  # noqa: ANN401 - the vocabulary is checked by its schema
