@@ -107,9 +107,15 @@ def test_a_wrong_question_names_its_place(
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ({"years": -1.0, "dead": True}, "row 2, column 'years': '-1.0' : expected an age of at least 0"),
-        ({"years": None, "dead": True}, "row 2, column 'years': '' is no age"),
-        ({"years": 0.0, "dead": True}, "row 2, column 'years': last seen at 0: observed for no time"),
+        (
+            {"years": -1.0, "dead": True},
+            "row 2, column 'years': '-1.0' : expected an age of at least 0",
+        ),
+        ({"years": None, "dead": True}, "row 2, column 'years': '' is not an age"),
+        (
+            {"years": 0.0, "dead": True},
+            "row 2, column 'years': last seen at 0: observed for no time",
+        ),
         ({"years": 1.0, "dead": 7}, "row 2, column 'dead': '7' is neither true nor false"),
     ],
 )

@@ -81,9 +81,9 @@ def test_a_tree_is_read_with_the_counts_of_a_system(tmp_path: Path) -> None:
     [
         ('unit = "rack"\n', "", "unit is missing"),
         ('unit = "rack"', 'unit = "leaf"', "unit = 'leaf' is not a component of the tree"),
-        ('system = "gb200"\n', "", "count is missing, how many a host holds"),
+        ('system = "gb200"\n', "", "count is missing, the number per host"),
         ('system = "gb200"', 'system = "gb2000"', "gb200"),
-        ("gpus_per_unit = 72", "gpus_per_unit = 64", "the tree puts 72 GPUs into a rack"),
+        ("gpus_per_unit = 72", "gpus_per_unit = 64", "the tree has 72 GPUs in a rack"),
         ('kind = "nvlink"', 'kind = "nv_link"', "did you mean 'nvlink'"),
         ('takes_down = "rack"', 'takes_down = "leaf"', "cannot take down 'leaf'"),
         ("count = 18", 'count = "18"', "expected a number"),
@@ -92,7 +92,11 @@ def test_a_tree_is_read_with_the_counts_of_a_system(tmp_path: Path) -> None:
         ("count = 18", "count = 18\nper_unit = 1", "unknown key 'per_unit'"),
         (', exposure = "3e6 h"', "", "events with exposure"),
         ("events = 12", "events = -1", "events = -1"),
-        ('lifetime = { law = "exponential", events = 12, exposure = "3e6 h" }', "", "expected at least one failure rate above zero"),
+        (
+            'lifetime = { law = "exponential", events = 12, exposure = "3e6 h" }',
+            "",
+            "requires lifetime",
+        ),
     ],
 )
 def test_mistakes_in_a_tree_are_named(tmp_path: Path, old: str, new: str, words: str) -> None:

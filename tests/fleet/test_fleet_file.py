@@ -121,8 +121,8 @@ SWAP = '[[repair]]\nname = "swap"\nstages = [{ name = "a", lasts = "1 h" }]\n'
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (ONE + CAUSE.replace("{lifetime}", HUNDRED_DAYS), "cause 'node' is defined twice"),
-        (ONE + 2 * SWAP, "repair 'swap' is defined twice"),
+        (ONE + CAUSE.replace("{lifetime}", HUNDRED_DAYS), "cause 'node' is used twice"),
+        (ONE + 2 * SWAP, "repair 'swap' is used twice"),
         (ONE.replace('"node"', r'"a\u001b[31mb"'), r"name = 'a\x1b[31mb': expected a name without"),
         (ONE.replace('"node"', r'"a\nwarning: b"'), "expected a name without line breaks"),
         (ONE.replace('"node"', r'"a\u0000"'), "expected a name without line breaks"),

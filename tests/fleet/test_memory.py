@@ -65,7 +65,7 @@ def test_no_interval_beats_the_one_found_for_false_fixes() -> None:
     job = Job(fleet=half_fixed(2 * H), units=20, horizon_s=30 * DAY)
     best_s, said = chosen_interval_s(job, WAITS, 0)
     assert best_s is not None
-    assert said.endswith("no closed form knows false fixes")
+    assert said.endswith("no closed form covers false fixes")
     # that of 12 h between failures, as of the first ones alone, is 37 min
     assert best_s < 30 * 60
     found = {

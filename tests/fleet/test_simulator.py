@@ -247,7 +247,9 @@ def test_mtbf_shorter_than_restart_is_said_and_does_not_hang() -> None:
     outcome = simulate(days(one_cause(60.0, 8), 8, 30), strategy, replicas=4)
     assert outcome.goodput < 1e-6
     assert "of the time goes to restart" in outcome.remarks()[0]
-    assert "which is less than a restart takes" in restart_remark(strategy, outcome.mtti_s, outcome.goodput)
+    assert "which is less than a restart takes" in restart_remark(
+        strategy, outcome.mtti_s, outcome.goodput
+    )
     assert restart_remark(PLAIN, outcome.mtti_s * 10, 0.0) == ""
     assert restart_remark(replace(strategy, restart_exposed=False), outcome.mtti_s, 0.0) == ""
 
@@ -508,10 +510,10 @@ BAD: list[tuple[dict[str, object], dict[str, object], str]] = [
     ({}, {"spares": Spares(count=-1)}, "spares = -1"),
     ({}, {"levels": (Level(write_s=1.0, survives="process"),)}, "survives that"),
     ({}, {"shrink": Shrink(replica_units=8, fewest=3)}, "no replica of 8"),
-    ({}, {"shrink": Shrink(replica_units=1, fewest=16)}, "fewer units than"),
+    ({}, {"shrink": Shrink(replica_units=1, fewest=16)}, "fewer than"),
     ({}, {"shrink": Shrink(replica_units=0, fewest=8)}, "replica_units = 0"),
     # 16 units give up 4 at a time and work on 12, then on 8
-    ({}, {"shrink": Shrink(replica_units=4, fewest=10)}, "works on 12 or on 8"),
+    ({}, {"shrink": Shrink(replica_units=4, fewest=10)}, "runs on 12 or 8"),
     ({}, {"silent_restart": "restrt"}, "did you mean 'restart'"),
     ({"horizon_s": 1e13}, {}, "expected 0.001 to 1e\\+12"),
     ({"horizon_s": -1.0}, {}, "horizon_s = -1"),
@@ -545,14 +547,14 @@ def test_contradictions_are_refused(
         ({"age_s": -1.0}, "age_s = -1"),
         ({"lifetime": Weibull(shape=0.001, scale_s=1.0)}, "shape = 0.001: expected 0.05 to"),
         ({"detection": LogNormal(median_s=1.0, sigma=40.0)}, "sigma = 40: expected"),
-        ({"takes": "part"}, '= "part" needs'),
+        ({"takes": "part"}, "takes = 'part' needs"),
         ({"effect": "slows"}, "slowdown above 1"),
-        ({"effect": "corrupts"}, "verify_s"),
+        ({"effect": "corrupts"}, "set verify"),
         ({"lifetime": Exponential(mean_s=2e-3)}, "check the unit of the rates"),
         ({"lifetime": Exponential(mean_s=1e-6)}, r"a rate of 1e\+06 /s: expected"),
         ({"lifetime": Exponential(mean_s=1e19)}, r"to 3.6e\+18 s \(1e-6 FIT\)"),
-        ({"repair": "swop"}, "no repair has that name; there is 'swap'"),
-        ({"units": 9}, "units = 9 at once of a fleet of 8 units: expected 8 at most"),
+        ({"repair": "swop"}, "unknown repair 'swop'; known: 'swap'"),
+        ({"units": 9}, "units = 9 at once in a fleet of 8 units: expected at most 8"),
         (
             {"lifetime": weibull_of_mean(DAY, 2.0), "lemons": Lemons(share=0.1, factor=2.0)},
             "lemons",
@@ -566,7 +568,7 @@ def test_impossible_causes_are_refused(fields: dict[str, object], words: str) ->
 
 
 def test_more_spares_than_the_fleet_has_are_refused_with_the_number_left() -> None:
-    with pytest.raises(InfeasibleError, match="keep 2 spares"):
+    with pytest.raises(InfeasibleError, match="use 2 spares"):
         simulate(
             days(one_cause(DAY, 18), 16, 1), replace(PLAIN, spares=Spares(count=9)), replicas=1
         )

@@ -113,7 +113,11 @@ def test_bytes_given_to_the_job_win_over_the_file() -> None:
         ('state = "6 TB"', 'state = "6 TB/s"', "'TB/s' is not a unit here"),
         ('state = "6 TB"', "", "needs the checkpoint size: set state"),
         ('write = "3 s"\n', "", "write or write_bandwidth is missing"),
-        ('write = "3 s"', 'write = "3 s"\nwrite_bandwidth = "1 GB/s"', "_bandwidth are mutually exclusive"),
+        (
+            'write = "3 s"',
+            'write = "3 s"\nwrite_bandwidth = "1 GB/s"',
+            "_bandwidth are mutually exclusive",
+        ),
         ('survives = "unit"', 'survives = "node"', "one of process, unit, domain, everything"),
         ("every = 10", "every = 2.5", "expected a whole number"),
         ("verify", "verified", "did you mean 'verify'"),
@@ -125,10 +129,10 @@ def test_bytes_given_to_the_job_win_over_the_file() -> None:
         ('kind = "warm"', 'kind = "worm"', "one of cold, warm, hot"),
         ("fewest = 12, ", "", "shrink: fewest is missing"),
         ('lasts = "6 h", ', "", "maintenance: lasts is missing"),
-        ('name = "plain"', 'name = "two levels"', "given twice"),
+        ('name = "plain"', 'name = "two levels"', "used twice"),
         ('name = "plain"', "", "strategy: name = None"),
-        ('name = "scheduler"', 'name = "in-job"', "restart 'in-job' is defined twice"),
-        ('name = "remote"', 'name = "peer memory"', "checkpoint 'peer memory' is defined twice"),
+        ('name = "scheduler"', 'name = "in-job"', "restart 'in-job' is used twice"),
+        ('name = "remote"', 'name = "peer memory"', "checkpoint 'peer memory' is used twice"),
         ("warm_up", r'"warm\u001b"', "without line breaks and control characters"),
         ("success = 0.8", 'success = "most"', "expected a number"),
         ("phases = { init", "phases = 3 #", "expected a table of times"),
@@ -143,9 +147,11 @@ def test_mistakes_are_named_with_their_place(old: str, new: str, words: str) -> 
 
 
 def test_an_unknown_strategy_names_those_there_are() -> None:
-    with pytest.raises(InvalidSpecError, match="two levels, plain; did you mean 'plain'"):
+    with pytest.raises(
+        InvalidSpecError, match="two levels, plain in job.toml; did you mean 'plain'"
+    ):
         fields(GOOD, "plane")
-    with pytest.raises(InvalidSpecError, match="it has none"):
+    with pytest.raises(InvalidSpecError, match="expected a .*strategy.* table in job.toml"):
         fields("units = 4", "plain")
     assert resolve_strategies("llama3") == ()
 

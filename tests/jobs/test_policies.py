@@ -168,7 +168,7 @@ def test_outcome_tells_each_class_of_jobs() -> None:
         ({"gpus_J": np.array([8, 0])}, "row 2: gpus_J = 0"),
         ({"run_J": np.array([-1, 5])}, "row 1: run_J = -1"),
         ({"submit_J": np.array([5, -5])}, "row 2: submit_J = -5"),
-        ({"submit_J": np.array([5, 4])}, "row 2: submitted before the row above"),
+        ({"submit_J": np.array([5, 4])}, "row 2: submitted before the previous row"),
         ({"run_J": np.array([1.5, 2.0])}, "expected whole numbers"),
         ({"run_J": np.array([1])}, r"shape \(1,\)"),
         ({"limit_J": np.array([0, 5])}, "row 1: limit_J = 0"),
@@ -189,10 +189,10 @@ def test_bad_rows_are_named(columns: dict[str, Any], words: str) -> None:
     [
         ({"order": "fifoo"}, "did you mean 'fifo'"),
         ({"backfill": "easy"}, "needs time limits, which"),
-        ({"preemption": "requeue"}, "use order = 'priority'"),
+        ({"preemption": "requeue"}, "requires order = 'priority'"),
         ({"depth": 0}, "depth = 0"),
         ({"half_life_s": 0.0}, "half_life_s"),
-        ({"shares": {"nobody": 1.0}}, "no job is of 'nobody'"),
+        ({"shares": {"nobody": 1.0}}, "no job belongs to 'nobody'"),
         ({"together": "domain", "required": True}, "a domain has 1 node"),
     ],
 )

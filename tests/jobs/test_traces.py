@@ -160,14 +160,14 @@ def test_a_compressed_trace_is_the_trace(
     for column in ("submit_J", "run_J", "gpus_J", "row_J"):
         assert getattr(found.jobs, column).tolist() == getattr(expected.jobs, column).tolist()
     packed.write_bytes(gzip.compress(text.encode())[:-9])
-    with pytest.raises(InvalidSpecError, match=rf"{name}'(:| is) cut off or damaged.*again"):
+    with pytest.raises(InvalidSpecError, match=rf"{name}'(:| is) truncated or damaged.*again"):
         read_jobs(packed, format_name)
 
 
 def test_a_compressed_line_without_end_is_refused_early(tmp_path: Path) -> None:
     path = tmp_path / "trace.csv.gz"
     path.write_bytes(gzip.compress(HELIOS.encode() + b"0" * (1 << 24)))
-    with pytest.raises(InvalidSpecError, match="row 7: a line of over 131,072 characters"):
+    with pytest.raises(InvalidSpecError, match="row 7: the line exceeds 131,072 characters"):
         read_jobs(path, "helios")
     path.write_bytes(gzip.compress(HELIOS.encode() + b'"' + b"0\n" * (1 << 20)))
     with pytest.raises(InvalidSpecError, match="not CSV: field larger than field limit"):
@@ -178,7 +178,9 @@ def test_more_jobs_than_memory_holds_are_refused() -> None:
     reading = Reading(Path("t.csv"), most=1)
     row = Row(2, 0.0, 1.0, 1, 1, "ann", "COMPLETED", "COMPLETED")
     reading.add(row)
-    with pytest.raises(InvalidSpecError, match=r"'t\.csv', row 3: over 1 job: schedule a part"):
+    with pytest.raises(
+        InvalidSpecError, match=r"'t\.csv', row 3: more than 1 job: schedule a part"
+    ):
         reading.add(row._replace(line=3))
 
 
@@ -196,7 +198,7 @@ def test_jobs_recorded_as_not_completed_are_told_with_their_share(tmp_path: Path
 @pytest.mark.parametrize(
     ("text", "format_name", "words"),
     [
-        (HELIOS[:-30], "helios", "row 6: 9 fields where 12 are expected"),
+        (HELIOS[:-30], "helios", "row 6: 9 fields, expected 12"),
         (
             HELIOS.replace("2020-06-10 04:55:09", "2020-06-01 04:55:09"),
             "helios",
@@ -208,8 +210,8 @@ def test_jobs_recorded_as_not_completed_are_told_with_their_share(tmp_path: Path
         (HELIOS.split("\n")[0] + "\n", "helios", "it has no rows"),
         ("", "acme", "is empty"),
         (json.dumps(PHILLY)[:-9], "philly", "record 3: not JSON, or the file is truncated"),
-        (json.dumps([{"status": "Pass"}]), "philly", "row 1: lacks vc"),
-        (json.dumps(PHILLY[1:]), "philly", "no job to schedule: 1 never ran"),
+        (json.dumps([{"status": "Pass"}]), "philly", "row 1: missing keys: vc"),
+        (json.dumps(PHILLY[1:]), "philly", "no jobs to schedule: 1 never ran"),
         (HELIOS, "slurm", "format = 'slurm' is not one of perfatlas, philly, helios"),
     ],
 )
@@ -221,5 +223,5 @@ def test_bad_traces_are_refused_with_their_row(
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidSpecError, match="cannot be read: No such file"):
+    with pytest.raises(InvalidSpecError, match="cannot read .*: No such file"):
         read_jobs(tmp_path / "absent.csv", "helios")

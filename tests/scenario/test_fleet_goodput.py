@@ -213,7 +213,11 @@ def test_the_page_needs_no_network(small: dict[str, object]) -> None:
         ({"fleet": "llama4"}, InvalidSpecError, "did you mean 'llama3'"),
         ({"fleet": "/no/such.toml"}, InvalidSpecError, "no file at this path"),
         ({"mtti_s": 5}, InvalidSpecError, "leave mtti_s out"),
-        ({"work_s": 5.0, "what_if": True}, InvalidSpecError, "requires duration_s and cannot be combined with work_s"),
+        (
+            {"work_s": 5.0, "what_if": True},
+            InvalidSpecError,
+            "requires duration_s and cannot be combined with work_s",
+        ),
         ({"replica_gpus": 8}, InvalidSpecError, "set fewest_gpus or what_if"),
         ({"checkpoint_write_s": 0}, InvalidSpecError, "no optimal interval"),
         ({"mfu": 1.5}, InvalidSpecError, "mfu = 1.5"),
@@ -419,7 +423,7 @@ restart = [{ name = "r", phases = { all = "5 min" } }]
         ('[{ name = "c", write = "30 s" }]', "[]", "strategy 's': levels = 0"),
         ('write = "30 s"', 'write = "30 s", every = 0', r"levels every \[0\] segments"),
         ('[{ name = "r", phases = { all = "5 min" } }]', "[]", "strategy 's': restarts = 0"),
-        ("per_unit = 1", 'per_unit = 1\nrepair = "no"', "no repair has that name; there is 'swap'"),
+        ("per_unit = 1", 'per_unit = 1\nrepair = "no"', "unknown repair 'swop'; known: 'swap'"),
     ],
 )
 def test_a_file_that_cannot_be_run_is_refused_with_its_place(

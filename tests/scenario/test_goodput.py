@@ -85,7 +85,10 @@ def test_a_write_that_a_failure_cuts_short_is_a_checkpoint_in_both_forms(interva
 
 @pytest.mark.parametrize(
     ("fields", "why"),
-    [({"failure_shape": 0.7}, "failures are not memoryless"), ({"spares": 0, "repair_s": DAY}, "wait")],
+    [
+        ({"failure_shape": 0.7}, "failures are not memoryless"),
+        ({"spares": 0, "repair_s": DAY}, "wait"),
+    ],
 )
 def test_auto_hands_over_where_the_exact_form_ends(fields: dict[str, float], why: str) -> None:
     answer = goodput(**FLEET, **fields, duration_s=5 * DAY, half_width=0.02)
@@ -159,7 +162,10 @@ def test_a_rate_of_a_job_goes_with_its_gpus() -> None:
         ({"failure_rate": "llama3"}, "ambiguous failure rate 'llama3': llama3_gpu, "),
         ({"failure_rate": "hpn_tor", "gpus": 8}, "of a switch, and GPUs do not tell"),
         ({"failure_rate": "aegis_h100", "gpus": 8}, "per an unknown unit"),
-        ({"failure_rate": "gemini_sdc", "gpus": 8}, "of a job whose GPUs its source does not say"),
+        (
+            {"failure_rate": "gemini_sdc", "gpus": 8},
+            "per job, and its source does not state the GPUs",
+        ),
         ({"mtti_s": 3600, "checkpoint_write_s": 0}, "no optimal interval"),
         ({"mtti_s": 3600, "spares": 3, "gpus": 64}, "set repair_s"),
         ({"mtti_s": 3600, "repair_s": 3}, "spares is not set; set spares, or leave repair_s"),

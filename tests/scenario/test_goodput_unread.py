@@ -97,7 +97,10 @@ def test_what_a_fleet_does_not_read_is_refused(fields: dict[str, Any], said: str
             "strategy 'times' defines shrink; set",
         ),
         ({"verify_s": 5, "what_if": True}, "strategy 'times' verifies in 9 s; leave verify_s out"),
-        ({"checkpoint_bytes": 5e12, "checkpoint_bytes_per_s": 1e11}, "checkpoint_bytes_per_s implies it"),
+        (
+            {"checkpoint_bytes": 5e12, "checkpoint_bytes_per_s": 1e11},
+            "checkpoint_bytes_per_s implies it",
+        ),
     ],
 )
 def test_what_a_strategy_says_itself_is_refused(

@@ -77,7 +77,10 @@ def test_a_job_without_a_step_has_no_facts() -> None:
         ({"format": "fp12"}, "has peaks of bf16"),
         ({"step_time_s": -1}, "step_time_s = -1"),
         ({"model": "meta-llama/Llama-3.1-405"}, "Llama-3.1-405B"),
-        ({"checkpoint_bytes_per_s": 1e9, "checkpoint_write_s": 3}, "_bandwidth are mutually exclusive"),
+        (
+            {"checkpoint_bytes_per_s": 1e9, "checkpoint_write_s": 3},
+            "_bandwidth are mutually exclusive",
+        ),
     ],
 )
 def test_a_step_told_in_part_or_twice_is_refused(changed: dict[str, object], words: str) -> None:

@@ -187,7 +187,9 @@ def test_a_fault_that_spreads_to_another_device_is_a_fault_of_that_one(tmp_path:
 def test_further_error_codes_are_told(tmp_path: Path) -> None:
     history = read_nvsentinel([lines(tmp_path, health(0, errorCode=["48", "63"]))])
     assert history.cause.text() == ["xid_48"]
-    assert history.files[0].repaired == {"several error codes in one event, named after the first": 1}
+    assert history.files[0].repaired == {
+        "several error codes in one event, named after the first": 1
+    }
 
 
 def test_conditions_of_no_rule_are_told(tmp_path: Path) -> None:
@@ -208,7 +210,7 @@ def test_conditions_of_no_rule_are_told(tmp_path: Path) -> None:
     (counts,) = history.files
     assert counts.ignored == {
         "node without a problem": 1,
-        "condition MemoryPressure is in no rule": 1,
+        "condition MemoryPressure is not in the rules": 1,
     }
     assert counts.repaired == {"condition DiskPressure, not in the rules, ignored": 1}
 

@@ -189,10 +189,10 @@ def test_what_cannot_be_fitted_is_said() -> None:
 @pytest.mark.parametrize(
     ("columns", "problem"),
     [
-        (([], []), "there are none"),
+        (([], []), "no rows"),
         (([1.0, 2.0], [True]), "one per unit"),
         (([1.0, -2.0], [True, False]), "row 2 of 2: first seen at 0, last seen at -2"),
-        (([1.0, math.nan], [True, False]), "finite and at least 0"),
+        (([1.0, math.nan], [True, False]), "finite ages of at least 0"),
         (([1.0, 2.0], [True, False], [0.0, 2.0]), "observed for no time"),
         (([1.0, 2.0], [1, 7]), "neither true nor false"),
     ],

@@ -150,7 +150,7 @@ def test_lemons_are_told_apart_from_the_law(tmp_path: Path) -> None:
     assert "repair" not in cause
     assert "repair" not in fleet_document(fit)
     write_fleet(tmp_path / "fleet.toml", fit)
-    assert "repairs take no time" in (tmp_path / "fleet.toml").read_text("utf-8")
+    assert "repair times are zero" in (tmp_path / "fleet.toml").read_text("utf-8")
     assert told["repairs_not_told"] == told["events"]
 
 
@@ -242,7 +242,9 @@ def test_job_and_node_causes_stand_side_by_side(tmp_path: Path) -> None:
 
 def test_what_is_not_watched_is_asked_for(tmp_path: Path) -> None:
     history = read_nvsentinel([health_log(tmp_path)])
-    with pytest.raises(InvalidSpecError, match="of component 'gpu', and no watch of it"):
+    with pytest.raises(
+        InvalidSpecError, match="of component 'gpu', which has no observation window"
+    ):
         fit_fleet(history, {"nic": Watch(START, END, 10)}, NODES)
     with pytest.raises(InvalidSpecError, match="nodes = 0"):
         fit_fleet(history, {"gpu": Watch(START, END, 10)}, 0)

@@ -152,10 +152,16 @@ def test_units_of_a_told_age_keep_their_law(tmp_path: Path) -> None:
     ("rows", "problem"),
     [
         (["component,node", "host,n1"], "no column 'start'"),
-        (["component,node,start", "nic,n1,2026-01-01T00:00:00Z"], r"\(nic\) is watched: host"),
+        (
+            ["component,node,start", "nic,n1,2026-01-01T00:00:00Z"],
+            r"\(nic\) is among the observed ones: host",
+        ),
         (["component,node,start", "host,,2026-01-01T00:00:00Z"], "row 1, column 'node': is empty"),
         (["component,node,start", "host,n1,soon"], "row 1, column 'start'"),
-        (["component,node,start", *["host,n1,1970-01-01T00:00:00Z"] * 2], "row 2: host n1 is told"),
+        (
+            ["component,node,start", *["host,n1,1970-01-01T00:00:00Z"] * 2],
+            "row 2: host n1 has two rows",
+        ),
     ],
 )
 def test_wrong_begins_of_service_are_refused(tmp_path: Path, rows: list[str], problem: str) -> None:

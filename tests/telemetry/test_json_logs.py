@@ -149,7 +149,7 @@ def test_documents_cut_off_anywhere_are_refused(tmp_path: Path, cut: int) -> Non
     path = document(tmp_path, {"more": [1, {"a": "b"}], "events": [health(0), health(1)]})
     text = path.read_text("utf-8")
     path.write_text(text[: len(text) * cut // 12], "utf-8")
-    with pytest.raises(InvalidSpecError, match=r"log\.json': .*cut off"):
+    with pytest.raises(InvalidSpecError, match=r"log\.json': .*truncated"):
         read_nvsentinel([path])
     by_line = lines(tmp_path, health(0), health(1))
     data = by_line.read_bytes()
@@ -162,7 +162,7 @@ def test_documents_cut_off_anywhere_are_refused(tmp_path: Path, cut: int) -> Non
     ("text", "problem"),
     [
         ("", "is empty"),
-        ("7", r"'\{' is expected"),
+        ("7", r"expected '\{'"),
         ('{"events": 7}', "is not a single list"),
         ('{"other": []}', "no list 'events'"),
         ('{"events": [7]}', "record 1: 7 is not an object"),
@@ -213,7 +213,7 @@ def test_problems_of_nodes_by_hand(tmp_path: Path) -> None:
     assert history.node.text() == ["gpu7", "gpu8", "gpu7"]
     counts = history.files[0]
     assert counts.merged == {"problem already reported": 1}
-    assert counts.repaired == {"several times": 1}
+    assert counts.repaired == {"event counted several times": 1}
     assert counts.ignored == {
         "event of kubelet": 1,
         "reason Unheard is in no rule": 1,
@@ -234,7 +234,7 @@ def test_published_rules_are_read(tmp_path: Path) -> None:
 def test_wrong_rules_and_objects_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidSpecError, match="not a node-problem-detector configuration"):
         read_rules(document(tmp_path, {"rules": []}))
-    with pytest.raises(InvalidSpecError, match="cannot be read"):
+    with pytest.raises(InvalidSpecError, match="cannot read"):
         read_rules(tmp_path / "none.json")
     broken = node("gpu8") | {"status": {}}
     with pytest.raises(InvalidSpecError, match=r"column 'status\.conditions'"):
@@ -356,7 +356,7 @@ def test_an_interruption_by_hand(tmp_path: Path) -> None:
     [
         (
             ("interrupt",),
-            "line 1, column 'event': 'interrupt' of job 'j' after the begin",
+            "line 1, column 'event': 'interrupt' of job 'j' after the start",
         ),
         (("start", "running"), r"line 2, .*'running' of job 'j' after 'start' \(line 1\)"),
         (("start", "checkpoint_end"), "expected checkpoint_start or interrupt or end"),
@@ -401,7 +401,7 @@ def test_any_order_is_read_whole_or_refused(
 def test_half_a_surrogate_pair_is_refused_where_it_stands(tmp_path: Path) -> None:
     # JSON can escape it, but no table could hold it
     path = document(tmp_path, [health(0), health(1) | {"nodeName": "a\ud800b"}])
-    with pytest.raises(InvalidSpecError, match="record 2: half a surrogate pair"):
+    with pytest.raises(InvalidSpecError, match="record 2: a lone surrogate"):
         read_nvsentinel([path])
     path = lines(tmp_path, health(0), health(1) | {"nodeName": "a\ud800b"})
     with pytest.raises(InvalidSpecError, match=r"line 2: not JSON .*surrogates"):

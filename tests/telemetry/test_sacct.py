@@ -138,7 +138,7 @@ def test_summer_time_is_settled_by_the_elapsed_time(tmp_path: Path) -> None:
     assert len(runs.files[0].repaired) == 1
     gap = row("7", "FAILED", "2026-03-29T02:30:00", "2026-03-29T04:00:00")
     runs = read_sacct([log(tmp_path, gap)], zone="Europe/Berlin")
-    assert "does not exist" in next(iter(runs.files[0].repaired))
+    assert "nonexistent" in next(iter(runs.files[0].repaired))
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_gzip_reads_the_same_and_cut_off_gzip_is_refused(tmp_path: Path) -> None
     packed.write_bytes(gzip.compress(plain.read_bytes()))
     assert read_sacct([packed], zone="UTC").job.text() == ["7"]
     packed.write_bytes(packed.read_bytes()[:-20])
-    with pytest.raises(InvalidSpecError, match=r"jobs\.gz', line \d+: cut off or damaged"):
+    with pytest.raises(InvalidSpecError, match=r"jobs\.gz', line \d+: truncated or damaged"):
         read_sacct([packed], zone="UTC")
 
 
@@ -186,15 +186,15 @@ def test_gzip_reads_the_same_and_cut_off_gzip_is_refused(tmp_path: Path) -> None
     [
         (
             lambda t: t[:-30],
-            r"line 3: a record of 11 fields .* the header names 12: the file was cut",
+            r"line 3: a record of 11 fields .* the header has 12: the file is truncated",
         ),
         (lambda t: t.replace("|Start|", "|Begin|"), "line 1: no column Start"),
-        (lambda t: t.replace("|", " "), "line 1: the first line names no columns"),
+        (lambda t: t.replace("|", " "), "line 1: the first line has no delimited column names"),
         (
             lambda t: t.replace("|0:0|", "|zero|"),
             "line 2, column 'ExitCode': 'zero' is not an exit code",
         ),
-        (lambda t: t.replace("n[1-2]", "n[2-1]"), "line 2, column 'NodeList': .*downwards"),
+        (lambda t: t.replace("n[1-2]", "n[2-1]"), "line 2, column 'NodeList': .*decreasing"),
         (lambda t: t.replace("gpu=16", "gpu=x"), "line 2, column 'AllocTRES'"),
         (lambda t: t.replace(f"{DAY}02", f"{DAY}00"), "line 2, column 'End': is before"),
         (lambda t: t.replace(f"{DAY}02", "2026-02-30T02"), "line 2, column 'End': .*not a time"),
@@ -212,7 +212,7 @@ def test_wrong_logs_are_refused_with_their_place(tmp_path: Path, edit, problem: 
 
 def test_a_zone_must_be_given_and_exist(tmp_path: Path) -> None:
     path = log(tmp_path, row("7", "FAILED", f"{DAY}01:00:00", f"{DAY}02:00:00"))
-    with pytest.raises(InvalidSpecError, match="say which it was"):
+    with pytest.raises(InvalidSpecError, match="set zone"):
         read_sacct([path], zone=None)
     with pytest.raises(InvalidSpecError, match="not a time zone"):
         read_sacct([path], zone="Mars/Olympus")

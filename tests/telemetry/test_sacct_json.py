@@ -119,7 +119,7 @@ def test_waiting_running_and_repeated_runs(tmp_path: Path) -> None:
         ({"nodes": "n[1-"}, "column 'nodes': .*not closed"),
         ({"time": {"end": T0}}, "column 'time.end': is before"),
         ({"exit_code": {"return_code": 10**20}}, "column 'exit_code.return_code'"),
-        ({"job_id": 10**20}, "column 'job_id': .* larger than Slurm"),
+        ({"job_id": 10**20}, "column 'job_id': .* exceeds Slurm"),
         (
             {"tres": {"allocated": [{"type": "gres", "name": "gpu", "count": 10**20}]}},
             "column 'tres.allocated': .* more than 1,000,000,000 GPUs",

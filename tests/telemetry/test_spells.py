@@ -162,10 +162,13 @@ def test_equal_causes_are_told_apart_by_nobody() -> None:
         (Watch(0.0, 50.0, 1), r"xid_79\.log:1: the event at 100 s lies outside"),
         (
             Watch(0.0, 200.0, 1, {"b": 0.0}),
-            "2 units of component 'gpu' are named, and 1 watched.*--units gpu=2",
+            "2 units of component 'gpu' are named, but 1 observed.*--units gpu=2",
         ),
-        (Watch(0.0, 200.0, 1, {"a": 300.0}), "a is new at 300 s, after the watch ends"),
-        (Watch(0.0, 200.0, 1, {"a": 150.0}), "a failed at 100 s, before its service began at 150"),
+        (
+            Watch(0.0, 200.0, 1, {"a": 300.0}),
+            "a starts service at 300 s, after the end of the window",
+        ),
+        (Watch(0.0, 200.0, 1, {"a": 150.0}), "a failed at 100 s, before its service start at 150"),
     ],
 )
 def test_wrong_watches_are_refused(watch: Watch, problem: str) -> None:

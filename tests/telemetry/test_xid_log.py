@@ -106,7 +106,7 @@ def test_a_year_turns_with_its_months(tmp_path: Path) -> None:
     [
         (
             "Mar  2 01:00:00 n kernel: NVRM: Xid (PCI:0000:61:00): 79",
-            "line 1: the time tells no year",
+            "line 1: the time has no year",
         ),
         ("[ 12.5] NVRM: Xid (PCI:0000:61:00): 79", "counts from boot; set boot_s"),
         ("[Mon Mar  2 01:00:00 2026] NVRM: Xid (PCI:0000:61:00): 79", "no time zone"),

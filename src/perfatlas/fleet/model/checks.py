@@ -109,9 +109,7 @@ def check_once(kind: str, names: Iterable[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise InvalidSpecError(
-                f"{kind} {shown(name)} is used twice: every {kind} needs a unique name"
-            )
+            raise InvalidSpecError(f"{kind} {shown(name)} is used twice: expected unique names")
         seen.add(name)
 
 

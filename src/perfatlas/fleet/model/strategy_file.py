@@ -215,11 +215,7 @@ def choose(found: tuple[StrategyTable, ...], name: str | None, origin: str) -> S
         return found[0]
     names = [strategy.name for strategy in found]
     if name not in names:
-        told = (
-            f"one of {', '.join(names)}"
-            if names
-            else "[[strategy]] tables in this file, which has none"
-        )
+        told = f"one of {', '.join(names)}" if names else "a [[strategy]] table"
         raise InvalidSpecError(
             f"strategy = {shown(name)}: expected {told} in {origin}{did_you_mean(name, names)}"
         )
