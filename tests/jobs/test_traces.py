@@ -223,5 +223,5 @@ def test_bad_traces_are_refused_with_their_row(
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidSpecError, match="cannot read .*: No such file"):
+    with pytest.raises(InvalidSpecError, match=r"cannot read .*: No such file"):
         read_jobs(tmp_path / "absent.csv", "helios")

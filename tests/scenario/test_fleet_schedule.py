@@ -67,17 +67,17 @@ def test_compared_responses_say_what_each_does_with_a_lost_node() -> None:
     ends = "a job fails permanently at the first node failure (max_restarts 0)"
     assert said == [
         "response slurm_requeue: node failures are detected after 300 s",
-        f"response jobset: node failures are detected after 350 s",
-        "response kueue: node failures are detected after 350 s, one look for another node",
+        f"response jobset: node failures are detected after 350 s, {ends}",
+        "response kueue: node failures are detected after 350 s, one attempt to find a replacement",
     ]
     sources = " ".join(found.evidence.sources)
     assert all(name in sources for name in ("slurm.conf(5)", "jobset v1alpha2", "Kueue v0.14"))
     rows = found.results["compared"]
-    (warning,) = [text for text in found.warnings if "for good" in text]
-    assert warning.startswith("response jobset ends ")
+    (warning,) = [text for text in found.warnings if "permanently failed" in text]
+    assert warning.startswith("response jobset has ")
     assert list(compared_rows(rows)[0])[:2] == ["response", "completed"]
     lenient = fleet_schedule(**{**asked, "compare": ["max_restarts=8,9"]}).answer
-    assert not any("permanently, reached" in text for text in lenient.warnings)
+    assert not any("permanently failed" in text for text in lenient.warnings)
 
 
 def test_load_is_told_of_streams_alone(tmp_path: Path) -> None:

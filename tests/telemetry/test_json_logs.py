@@ -216,7 +216,7 @@ def test_problems_of_nodes_by_hand(tmp_path: Path) -> None:
     assert counts.repaired == {"event counted several times": 1}
     assert counts.ignored == {
         "event of kubelet": 1,
-        "reason Unheard is in no rule": 1,
+        "reason Unheard is not in the rules": 1,
         "node without a problem": 1,
         "object of kind Pod": 1,
     }
