@@ -1,4 +1,4 @@
-"""`perfatlas validate measured`: tier measured on held-out shapes."""
+"""`perfatlas validate measured`: tier measured on shapes without rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HEADINGS: Final = {
     "measured_mape": "measured",
     "tuned_mape": "tuned",
     "others_mape": "others",
-    "inside_90": "90% coverage",
+    "inside_90": "in 90%",
     "goal_met": "met",
 }
 
@@ -34,12 +34,12 @@ def measured(
     page: File | None = None,
     json: Annotated[bool, SWITCH] = False,
 ) -> int:
-    """Compare tier measured with held-out shapes, and with its goals.
+    """Compare tier measured on held-out shapes with its accuracy goals.
 
     Args:
         system: Device to score, repeatable; by default all with measured tables.
-        operator: Operator or collective to score, repeatable; by default all that are corrected.
-        page: Score all and write the results between the markers of this Markdown page.
+        operator: Operator or collective to score, repeatable; by default all with corrections.
+        page: Score all and write the figures between the markers of this Markdown page.
         json: Print one JSON object.
     """
     from perfatlas.lab.validate.measured import validate_measured
@@ -47,9 +47,7 @@ def measured(
 
     if page is not None:
         if system or operator or json:
-            raise UsageError(
-                "--page covers every system and operator and cannot be combined with other flags"
-            )
+            raise UsageError("--page covers all systems and operators; use it alone")
         write_measured_page(page, progress=_progress)
         return 0
     results = validate_measured(system or (), operator or (), _progress)

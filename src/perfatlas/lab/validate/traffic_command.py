@@ -1,4 +1,4 @@
-"""`perfatlas validate serving` without files: simulated traffic and real engine runs."""
+"""`perfatlas validate serving` without files: simulated traffic against public engine runs."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ FACTS: Final = ("runs", "simulated", "left_out_rows", "disaggregated", "run_time
 
 
 def compare_traffic(page: File | None, *, as_json: bool) -> int:
-    """Compare, show, and return 0, or 7 where a budget is exceeded.
+    """Compare and print; return 0, or 7 if an error budget is exceeded.
 
     Args:
         page: Write this Markdown page instead of text.
