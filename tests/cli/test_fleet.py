@@ -190,7 +190,7 @@ def test_invalid_arguments_have_their_exit_code(
             "not after its start",
         ),
         (["--nodes", "4", *WATCH], 3, "the logs name 53 nodes"),
-        (["--nodes", "64", *WATCH, "--units", "gpu=4"], 3, "are named, and 4 watched"),
+        (["--nodes", "64", *WATCH, "--units", "gpu=4"], 3, "are named, but 4 observed"),
     ],
 )
 def test_a_fit_refuses_inconsistent_input(

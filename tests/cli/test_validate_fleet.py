@@ -75,7 +75,7 @@ def test_a_point_far_off_fails_the_gate(
     assert main(["validate", "fleet"]) == 7
     shown = capsys.readouterr().err
     assert "moved, by five errors: simulated 1.5, exact 1, +5.0 standard errors apart" in shown
-    assert "1 point together: sum of squares 25" in shown
+    assert "all 1 point: sum of squares 25" in shown
 
 
 @pytest.mark.usefixtures("quick")

@@ -123,5 +123,5 @@ def test_a_page_needs_the_public_runs(
     monkeypatch.setenv("PERFATLAS_SHARED_DATA", str(tmp_path))
     write_points(tmp_path)
     assert main([*VERB, "--page", str(page)]) != 0
-    assert "covers all measurements" in capsys.readouterr().err
+    assert "needs all measurements" in capsys.readouterr().err
     assert not page.exists()

@@ -99,7 +99,7 @@ def test_a_rate_without_a_limit_takes_the_measured_mean() -> None:
 
 
 def test_a_closed_loop_has_all_slots_taken() -> None:
-    assert read(vllm()).concurrency() == (8, "limit of the client")
+    assert read(vllm()).concurrency() == (8, "client limit")
     # never more than were sent
     few = read(vllm(num_prompts=5, completed=4, failed=1))
     assert few.concurrency()[0] == 5
@@ -213,8 +213,8 @@ def test_a_steady_closed_loop_leaves_no_doubt() -> None:
         (trtllm(request_info={"num_requests": 1}), r"request_info\.avg_input_length, request_inf"),
         ({"metadata": {}, "metrics": {}, "error": None}, "profile_export_aiperf.json"),
         ({"elapsed_time": 1, "total_num_tokens": 1, "requests_per_second": 1}, "vllm bench serve"),
-        ({"tokens": 1}, "not a benchmark result that is read.*'tokens'"),
-        ({}, "it holds nothing"),
+        ({"tokens": 1}, "unknown benchmark result.*'tokens'"),
+        ({}, "has the keys nothing"),
     ],
 )
 def test_what_is_missing_or_wrong_is_named(result: dict[str, Any], message: str) -> None:

@@ -152,7 +152,7 @@ def test_rows_faster_than_light_are_refused(tmp_path: Path, factor: float) -> No
     columns = gemm_columns(dict(SHIPPED), 40)
     columns["time_s"] = [factor * time_s for time_s in columns["time_s"]]
     write_table(tmp_path / "rows.csv", columns)
-    with pytest.raises(InvalidSpecError, match=r"of 40 are faster than h200_sxm .* unit"):
+    with pytest.raises(InvalidSpecError, match=r"of 40 are faster than .* h200_sxm .* unit"):
         calibrate_measurements(tmp_path / "rows.csv", "h200_sxm")
     assert not user_calibration_folder().exists()
 
@@ -202,7 +202,7 @@ def test_more_rows_than_are_looked_at_are_named(
     monkeypatch.setattr(few_shot, "MOST_ROWS", 30)
     path = measured(tmp_path / "rows.csv", dict(SHIPPED))
     assert main(["calibrate", "--measurements", str(path), "--device", "h200_sxm"]) == 0
-    assert "gemm/vllm/bf16: 10 rows left out: more rows than" in capsys.readouterr().err
+    assert "gemm/vllm/bf16: 10 rows excluded: rows beyond the maximum" in capsys.readouterr().err
 
 
 def test_measurements_below_the_bound_make_nothing_sure(
@@ -303,7 +303,7 @@ def test_an_output_elsewhere_is_not_used(tmp_path: Path) -> None:
 
 def test_rows_of_another_device_are_refused(tmp_path: Path) -> None:
     path = measured(tmp_path / "rows.csv", TRUTH)
-    with pytest.raises(InvalidSpecError, match="no row is of device 'b200_sxm'"):
+    with pytest.raises(InvalidSpecError, match="no rows of device 'b200_sxm'"):
         calibrate_measurements(path, "b200_sxm")
     with pytest.raises(InvalidSpecError, match="real device"):
         calibrate_measurements(path, "h200_sxm{device.tdp=500W}")

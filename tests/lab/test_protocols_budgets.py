@@ -31,7 +31,7 @@ def test_drift_is_named() -> None:
 def test_a_budget_cannot_move_without_its_reason(tmp_path: Path) -> None:
     path = tmp_path / "budgets.toml"
     path.write_text('"a" = { mape = 0.12, reason = "10.0%: as first fitted" }\n', "utf-8")
-    with pytest.raises(InvalidSpecError, match=r"a reason opens with '12\.0%: '"):
+    with pytest.raises(InvalidSpecError, match=r"a reason must start with '12\.0%: '"):
         read_budgets(path)
     path.write_text('"a" = { mape = 0.12, reason = "12.0%:" }\n', "utf-8")
     with pytest.raises(InvalidSpecError, match="says why"):

@@ -50,7 +50,7 @@ def test_a_device_without_block_tables_has_no_scores() -> None:
 def test_unknown_devices_and_engines_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="did you mean 'h200_sxm'"):
         validate_blocks(["h200"])
-    with pytest.raises(UnsupportedError, match="there are vllm, sglang, trtllm"):
+    with pytest.raises(UnsupportedError, match="expected one of vllm, sglang, trtllm"):
         validate_blocks(["h200_sxm"], ["ideal"])
 
 

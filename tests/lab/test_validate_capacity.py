@@ -64,9 +64,9 @@ def test_an_accounting_changes_what_a_version_counts() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ("", "state one of tokens and cache"),
-        ('tokens = 1\ncache = "1 GiB"', "state one of tokens and cache"),
-        ('tokens = 1\naccounting = ["other"]', "'other' is not defined; there are no_graphs"),
+        ("", "exactly one of tokens and cache"),
+        ('tokens = 1\ncache = "1 GiB"', "exactly one of tokens and cache"),
+        ('tokens = 1\naccounting = ["other"]', "'other' is not defined; expected one of no_graphs"),
     ],
 )
 def test_a_run_that_cannot_be_compared_is_refused(changed: str, message: str) -> None:

@@ -40,7 +40,7 @@ def page(tmp_path: Path, *causes: str) -> str:
 def test_a_cause_of_the_job_is_told_per_job(tmp_path: Path) -> None:
     text = page(tmp_path, cause("job_crash", "shared = 1", "2 d"))
     # one part for the whole job, which fails every 2 days whatever the size of the job
-    assert "Every job, however many GPUs it uses, is hit every 2 days on average" in text
+    assert "Every job, however many GPUs it uses, is interrupted every 2 days on average" in text
     assert "the number of GPUs of the job has no effect" in text
     assert "2 days, each job" in text
     assert "of all failures of a job on the whole fleet" in text
@@ -53,7 +53,7 @@ def test_causes_of_machines_and_of_the_job_are_told_apart(tmp_path: Path) -> Non
     text = page(tmp_path, job, cause("host_node_fail", "per_unit = 1", "40 d"))
     # 10 machines that fail every 40 days each: every 4 days somewhere
     assert "A machine in the fleet fails every 4 days on average" in text
-    assert "is also hit every 2 days on average" in text
+    assert "is also interrupted every 2 days on average" in text
     assert LARGER_FAILS_SOONER in text
     slow = cause("hot", "per_unit = 1", "40 d", "slows")
     assert "the number of GPUs" in page(tmp_path, job, slow)

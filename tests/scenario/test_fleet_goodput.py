@@ -67,7 +67,7 @@ def test_a_fleet_and_a_rate_of_one_cluster_agree_at_any_size(gpus: int) -> None:
     by_fleet_s = 1.0 / fleet_rate_per_s(fleet, gpus // 8)
     assert by_fleet_s == pytest.approx(by_rate.results["mtti_s"], rel=1e-9)
     told = rate_interval(fleet, gpus // 8, "llama3").said()
-    assert "llama3_software, of a job of 16,384 GPUs, goes with the job's GPUs" in told
+    assert "llama3_software, of a job of 16,384 GPUs, scales with the job's GPUs" in told
 
 
 def test_16384_gpus_for_54_days_are_those_of_the_reference() -> None:
@@ -150,7 +150,7 @@ def test_single_changes_are_ranked_and_none_of_them_hurts(small: dict[str, objec
     assert gains == sorted(gains, reverse=True)
     assert all(gain > 0 for gain in gains)
     assumes = {row["name"]: row["assumes"] for row in changes}
-    assert "8 GPUs leave at a time" in assumes["elastic operation with fewer nodes"]
+    assert "8 GPUs are dropped at a time" in assumes["elastic operation with fewer nodes"]
     assert "no stall" in assumes["checkpoints written in the background"]
     assert "the same work between checkpoints" in assumes["checkpoints written in the background"]
     assert "the optimum then" in assumes["checkpoints written twice as fast"]
@@ -183,7 +183,7 @@ def test_what_if_tries_to_go_on_without_a_replica(small: dict[str, object]) -> N
     found = goodput(**small, what_if=True, replica_gpus=64).results
     rows = {row["name"]: row for row in found["changes"]}
     row = rows["elastic operation with fewer nodes"]
-    assert "64 GPUs leave at a time, a replica, down to 128" in row["assumes"]
+    assert "64 GPUs are dropped at a time, a replica, down to 128" in row["assumes"]
     alone = goodput(**small, fewest_gpus=128, replica_gpus=64).results
     assert row["goodput"] == pytest.approx(alone["goodput"], abs=0.01)
     units = goodput(**small, what_if=True).results["changes"]
@@ -200,7 +200,7 @@ def test_the_page_needs_no_network(small: dict[str, object]) -> None:
     assert page.startswith("<!doctype html>")
     assert "Where the time goes" in page
     assert "Gain from single changes" in page
-    assert "8 GPUs leave at a time" in page
+    assert "8 GPUs are dropped at a time" in page
     assert '<script src="http' not in page
 
 
@@ -211,7 +211,7 @@ def test_the_page_needs_no_network(small: dict[str, object]) -> None:
         ({"gpus": 100}, InvalidSpecError, "use 96"),
         ({"gpus": None, "spares": 40}, InfeasibleError, "leave none"),
         ({"fleet": "llama4"}, InvalidSpecError, "did you mean 'llama3'"),
-        ({"fleet": "/no/such.toml"}, InvalidSpecError, "no file at this path"),
+        ({"fleet": "/no/such.toml"}, InvalidSpecError, "no file is at this path"),
         ({"mtti_s": 5}, InvalidSpecError, "leave mtti_s out"),
         (
             {"work_s": 5.0, "what_if": True},
@@ -236,8 +236,8 @@ def test_input_errors_name_value_and_remedy(
     [
         ('units = 4\n[[cause]]\npublished = "llama"\n', "unknown failure rate"),
         ("units = 4\n[[cause]]\npublished = 3\n", "published = 3: expected a name"),
-        ('units = 4\n[[cause]]\npublished = "rsc1_node"\nname = "x"\n', "leave name out, or pub"),
-        ("units = 4\n", r"fleet\.toml: nothing fails: give a"),
+        ('units = 4\n[[cause]]\npublished = "rsc1_node"\nname = "x"\n', "remove name, or pub"),
+        ("units = 4\n", r"fleet\.toml: nothing fails: add a"),
     ],
 )
 def test_a_wrong_published_cause_is_refused(tmp_path: Path, text: str, said: str) -> None:
@@ -347,15 +347,15 @@ def test_a_short_run_is_not_compared_with_the_long_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"gpus": 8, "spares": 99}, "spares = 99 is more .* spares = 39 is the rest"),
+        ({"gpus": 8, "spares": 99}, "spares = 99 exceeds .* spares = 39 is the rest"),
         # 40 units less 3 spares are 37 units of 8 GPUs; 50 units and 3 spares are 53
         ({"gpus": 400}, "50 units and 3 spares, .* gpus = 296 .* spares. fleet_units = 53"),
         ({"gpus": 400, "spares": 0}, "50 units, the fleet has 40. gpus = 320 fill the fleet. f"),
         ({"gpus": 400, "spares": 40}, "40 spares, the fleet has 40. fleet_units = 90 makes"),
-        ({"fewest_gpus": 8, "replica_gpus": 256}, "a replica of 32 units is all of a job of 32"),
-        ({"fewest_gpus": 8, "replica_gpus": 80}, "never works on 8: give fewest_gpus = 16$"),
+        ({"fewest_gpus": 8, "replica_gpus": 256}, "a replica of 32 units is the whole job of 32"),
+        ({"fewest_gpus": 8, "replica_gpus": 80}, "never runs on 8: set fewest_gpus = 16$"),
         # 32 units in replicas of 5 work on 12 units, or on 7
-        ({"fewest_gpus": 80, "replica_gpus": 40}, "works on 80: give fewest_gpus = 96 or 56$"),
+        ({"fewest_gpus": 80, "replica_gpus": 40}, "runs on 80: set fewest_gpus = 96 or 56$"),
         ({"fewest_gpus": 256}, "fewest_gpus = 256: expected fewer than the job's 256 GPUs"),
     ],
 )
@@ -425,7 +425,7 @@ restart = [{ name = "r", phases = { all = "5 min" } }]
         ('[{ name = "c", write = "30 s" }]', "[]", "strategy 's': levels = 0"),
         ('write = "30 s"', 'write = "30 s", every = 0', r"levels every \[0\] segments"),
         ('[{ name = "r", phases = { all = "5 min" } }]', "[]", "strategy 's': restarts = 0"),
-        ("per_unit = 1", 'per_unit = 1\nrepair = "no"', "unknown repair 'swop'; known: 'swap'"),
+        ("per_unit = 1", 'per_unit = 1\nrepair = "no"', "unknown repair 'no'; known: 'swap'"),
     ],
 )
 def test_a_file_that_cannot_be_run_is_refused_with_its_place(

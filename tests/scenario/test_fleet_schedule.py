@@ -251,7 +251,7 @@ def test_a_fleet_without_a_cause_that_takes_nodes_is_refused(tmp_path: Path) -> 
         'shared = 1\ntakes = "nothing"', 'per_unit = 1\nrepair = "x"'
     )
     path.write_text(unit, "utf-8")
-    with pytest.raises(InvalidSpecError, match="'x': unknown repair 'swop'; known: 'swap'"):
+    with pytest.raises(InvalidSpecError, match="'x': unknown repair 'x'; known: 'swap'"):
         fleet_schedule(num_jobs=10, load=0.5, fleet=str(path))
 
 
@@ -276,9 +276,9 @@ def test_elastic_jobs_go_on_with_their_share_of_nodes() -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({}, "neither of jobs"),
+        ({}, "neither set"),
         ({"num_jobs": 10, "nodes": 4}, "num_jobs requires either load"),
-        ({"num_jobs": 10, "nodes": 4, "load": 1, "job_rate": 1}, "one of the two"),
+        ({"num_jobs": 10, "nodes": 4, "load": 1, "job_rate": 1}, "requires either load"),
         ({"num_jobs": 10, "load": 1}, "nodes is required"),
         ({"num_jobs": 10, "load": True, "nodes": 4}, "expected a number, not true or false"),
         ({"num_jobs": 10, "load": float("nan"), "nodes": 4}, "load = nan"),
@@ -289,7 +289,7 @@ def test_elastic_jobs_go_on_with_their_share_of_nodes() -> None:
             {"num_jobs": 10, "load": 1, "fleet": "rsc1", "repair_s": 9},
             "leave fleet out, or leave",
         ),
-        ({"num_jobs": 10, "load": 1, "nodes": 4, **FAILING, "fleet": "rsc1"}, "give one"),
+        ({"num_jobs": 10, "load": 1, "nodes": 4, **FAILING, "fleet": "rsc1"}, "mutually exclusive"),
         ({"num_jobs": 10, "load": 1, "fleet": "rsc1", "gpus_per_node": 4}, "has 8"),
         ({"num_jobs": 10, "load": 1e-308, "nodes": 4}, "10 jobs would be submitted over"),
         ({"num_jobs": 10, "job_rate": 1e-308, "nodes": 4}, "10 jobs would be submitted over"),
@@ -299,7 +299,7 @@ def test_elastic_jobs_go_on_with_their_share_of_nodes() -> None:
         ({"num_jobs": 10, "load": 1, "nodes": 4, "shares": "ann"}, "such as ann=2,bob=1"),
         (
             {"num_jobs": 10, "load": 1, "nodes": 4, "order": "fair_share", "shares": {"ann": 2}},
-            "no job is of 'ann'",
+            "no job belongs to 'ann'",
         ),
         (
             {"num_jobs": 10, "load": 1, "nodes": 4, "zone": "UTC"},
@@ -315,7 +315,7 @@ def test_elastic_jobs_go_on_with_their_share_of_nodes() -> None:
         ({"num_jobs": 10, "load": 1, "nodes": 4, "compare": ["nodes=0,4"]}, "nodes = '0'"),
         (
             {"num_jobs": 10, "load": 1, "nodes": 4, "compare": ["nodes=4", "nodes=5"]},
-            "named twice",
+            "is used twice",
         ),
         (
             {"num_jobs": 10, "load": 1, "nodes": 4, "compare": [f"nodes={'4,' * 65}"]},

@@ -138,7 +138,7 @@ def test_a_published_rate_is_counted_by_gpus(gpus_per_node: int) -> None:
     )  # fmt: skip
     assert found.results["mtti_s"] == pytest.approx(54 * DAY / 419)
     said = " ".join(found.evidence.assumptions)
-    assert "nodes of 8 GPUs, counted by GPUs" in said
+    assert "per node of 8 GPUs and scales with GPUs" in said
     assert (f"nodes of {gpus_per_node} here" in said) == (gpus_per_node != 8)
 
 
@@ -148,19 +148,19 @@ def test_a_rate_of_a_job_goes_with_its_gpus() -> None:
     half = goodput(gpus=8_192, **fields)
     assert whole.results["mtti_s"] == pytest.approx(54 * DAY / 63)
     assert half.results["mtti_s"] == pytest.approx(2 * 54 * DAY / 63)
-    assert "goes with the job's GPUs, an assumption" in " ".join(half.evidence.assumptions)
+    assert "scales with the job's GPUs, an assumption" in " ".join(half.evidence.assumptions)
 
 
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
         ({"mtti_s": -1}, "mtti_s = -1"),
-        ({}, "none given: give one of mtti_s"),
-        ({"mtti_s": 1.0, "node_mtbf_s": 1.0}, "mtti_s and node_mtbf_s given"),
+        ({}, "exactly one of mtti_s.*none set"),
+        ({"mtti_s": 1.0, "node_mtbf_s": 1.0}, "mtti_s and node_mtbf_s set"),
         ({"node_mtbf_s": 1e6}, "gpus is required"),
         ({"node_mtbf_s": 1e6, "gpus": 12}, "use 8"),
         ({"failure_rate": "llama3"}, "ambiguous failure rate 'llama3': llama3_gpu, "),
-        ({"failure_rate": "hpn_tor", "gpus": 8}, "of a switch, and GPUs do not tell"),
+        ({"failure_rate": "hpn_tor", "gpus": 8}, "per switch, and the number of GPUs does not determine"),
         ({"failure_rate": "aegis_h100", "gpus": 8}, "per an unknown unit"),
         (
             {"failure_rate": "gemini_sdc", "gpus": 8},
@@ -239,7 +239,7 @@ def test_spares_of_a_fleet_are_those_its_simulation_waits_for(tmp_path: Path) ->
     assert exact.results["nodes_under_repair"] == pytest.approx(2.0 * 15.0 / 19.0)
     assert exact.evidence.tier == "erlang_b"
     assert exact.results["blocked_probability"] == pytest.approx(4.0 / 19.0)
-    assert "board, cable, and are back after 24 h" in exact.evidence.assumptions[1]
+    assert "board, cable, and return after 24 h" in exact.evidence.assumptions[1]
     rounds = [
         goodput(
             **asked, checkpoint_write_s=0, checkpoint_interval_s=3600, restart_s=0,
@@ -273,7 +273,7 @@ def test_a_job_without_spares_and_a_fleet_too_small_for_them_by_hand(tmp_path: P
     assert none.results["nodes_under_repair"] == pytest.approx(2 / 3)
     assert not none.warnings
     many = goodput_spares(**asked, spares=25)
-    assert "are 125 nodes, the fleet has 120" in many.warnings[0]
+    assert "need 125 nodes, the fleet has 120" in many.warnings[0]
     assert not goodput_spares(**asked, spares=20).warnings
     few = goodput_spares(**asked, spares=25, crews=4)
     assert (
@@ -300,7 +300,7 @@ def test_what_a_closed_form_of_spares_leaves_out_is_never_exact(tmp_path: Path) 
     path.write_text(racks)
     found = goodput_spares(fleet=str(path), gpus=800, spares=2)
     assert found.evidence.tier == "simpler_fleet"
-    assert "leaves out the repair distributions: goodput with fleet" in found.warnings[0]
+    assert "does not model the repair distributions: goodput with fleet" in found.warnings[0]
     assert "20 nodes by board" in " ".join(found.evidence.assumptions)
     path.write_text(
         TWO_REPAIRS.replace('lasts = "36 h"', 'lasts = "36 h", fixes = 0.5, false_fix = 0.1')
@@ -317,7 +317,7 @@ def test_a_fleet_without_spares_is_refused(tmp_path: Path) -> None:
     mistakes: dict[str, dict[str, object]] = {
         "leave nodes out": {"nodes": 3},
         "gpus of the job is missing": {"gpus": None},
-        "do not fill units of 8: use 800": {"gpus": 801},
+        "is not a multiple of the unit of 8 GPUs: use 800": {"gpus": 801},
         "unknown fleet 'nowhere'; no file at": {"fleet": "nowhere"},
         "set fleet, such as llama3, or leave gpus out": {"fleet": None},
     }

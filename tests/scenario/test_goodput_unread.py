@@ -99,7 +99,7 @@ def test_options_without_effect_on_a_fleet_are_refused(fields: dict[str, Any], s
             {"replica_gpus": 64, "what_if": True},
             "strategy 'times' defines shrink; set",
         ),
-        ({"verify_s": 5, "what_if": True}, "strategy 'times' verifies in 9 s; leave verify_s out"),
+        ({"verify_s": 5, "what_if": True}, "strategy 'times' has verify 9 s; leave verify_s out"),
         (
             {"checkpoint_bytes": 5e12, "checkpoint_bytes_per_s": 1e11},
             "checkpoint_bytes_per_s implies it",

@@ -67,7 +67,7 @@ def test_verification_and_more_checkpoints_help_against_silent_errors(tmp_path: 
     found = changes(fleet=fleet, **JOB, **TIMES, verify_s=20)
     # 0.2 errors a day, noticed 2 h late: of 4 in 20 days a share e^(-kx) (e^x - 1) / x is later
     # than k checkpoints, x = 1210 s / 2 h; 0.0117 errors at k = 35, 0.0099 at 36
-    assert "in place of 1" in found["36 checkpoints kept"]["assumes"]
+    assert "instead of 1" in found["36 checkpoints kept"]["assumes"]
     assert "20 s before each; all that corrupts" in found["every checkpoint verified"]["assumes"]
     for name, more in (
         ("every checkpoint verified", 'verify = "20 s"'),
@@ -92,7 +92,7 @@ def test_a_verification_of_unknown_length_is_not_tried(tmp_path: Path) -> None:
     text = bare + STRATEGY.format(name="sure", more='verify = "9 s"')
     found = changes(fleet=written(tmp_path, SILENT + text), **JOB)
     assumes = found["every checkpoint verified"]["assumes"]
-    assert "9 s before each, as strategy 'sure' does it" in assumes
+    assert "9 s before each, as in strategy 'sure'" in assumes
     assert "the optimum then" in assumes
     loud = SILENT.partition('[[cause]]\nname = "quiet')[0]
     found = changes(fleet=written(tmp_path, loud + text), **JOB)
@@ -134,7 +134,7 @@ def test_none_is_found_where_the_best_lies_beyond_the_time_watched(tmp_path: Pat
     found = goodput(**asked, duration_s=3600, half_width=0.05)
     assert found.results["optimal_checkpoint_interval_s"] is None
     said = next(text for text in found.evidence.assumptions if "work between" in text)
-    assert "no best interval was found within the time watched; taken as if" in said
+    assert "no optimal interval was found within the simulated time; approximated by" in said
     strategy = Strategy(
         interval_s=1.0,
         levels=(Level(write_s=60.0),),
