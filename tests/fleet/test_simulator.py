@@ -295,7 +295,7 @@ def test_work_ends_when_its_last_checkpoint_is_written_and_the_rest_is_idle() ->
 
 
 def test_slow_spells_cost_their_share() -> None:
-    # spells of an hour every 10 h: some is under way a share 1 - e^(-1/10) of the time
+    # slowdowns of an hour every 10 h: some is under way a share 1 - e^(-1/10) of the time
     cause = Cause(
         name="slow", lifetime=Exponential(mean_s=10 * H), shared=1.0, effect="slows",
         slowdown=1.5, lasts=Constant(value_s=H),
@@ -333,9 +333,9 @@ def test_one_shrunk_job_by_hand() -> None:
 
 
 def test_maintenance_waits_for_a_checkpoint_and_is_accounted() -> None:
-    upkeep = Maintenance(every_s=10_000.0, lasts_s=1000.0)
+    maintenance = Maintenance(every_s=10_000.0, lasts_s=1000.0)
     job = Job(fleet=one_cause(RARE, 8), units=8, horizon_s=20_000.0)
-    outcome = simulate(job, replace(PLAIN, maintenance=upkeep), replicas=1)
+    outcome = simulate(job, replace(PLAIN, maintenance=maintenance), replicas=1)
     seconds = {name: int(outcome.column(name)[0]) / TICKS_PER_SECOND for name in BUCKETS}
     # due at 10,000 in the sixth segment, which ends at 11,160; then 1000 s, then the restart
     assert seconds["maintenance"] == 1000.0

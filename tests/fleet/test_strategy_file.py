@@ -91,8 +91,8 @@ def test_every_word_of_a_strategy_is_read() -> None:
     assert told["spares"] == Spares(count=4, kind="warm", start=Constant(value_s=300.0))
     assert told["shrink"] == Shrink(replica_units=2, fewest=12, overhead=1.02, rejoin_s=60.0)
     day = 86400.0
-    upkeep = Maintenance(every_s=30 * day, lasts_s=0.25 * day, restart="scheduler")
-    assert told["maintenance"] == upkeep
+    maintenance = Maintenance(every_s=30 * day, lasts_s=0.25 * day, restart="scheduler")
+    assert told["maintenance"] == maintenance
     strategy = Strategy(**told)
     assert (strategy.interval_s, strategy.verify_s, strategy.retained) == (720.0, 20.0, 3)
     assert (strategy.step_s, strategy.slow_patience_s) == (8.0, 600.0)

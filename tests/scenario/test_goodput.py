@@ -160,7 +160,10 @@ def test_a_rate_of_a_job_goes_with_its_gpus() -> None:
         ({"node_mtbf_s": 1e6}, "gpus is required"),
         ({"node_mtbf_s": 1e6, "gpus": 12}, "use 8"),
         ({"failure_rate": "llama3"}, "ambiguous failure rate 'llama3': llama3_gpu, "),
-        ({"failure_rate": "hpn_tor", "gpus": 8}, "per switch, and the number of GPUs does not determine"),
+        (
+            {"failure_rate": "hpn_tor", "gpus": 8},
+            "per switch, and the number of GPUs does not determine",
+        ),
         ({"failure_rate": "aegis_h100", "gpus": 8}, "per an unknown unit"),
         (
             {"failure_rate": "gemini_sdc", "gpus": 8},

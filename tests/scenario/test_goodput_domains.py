@@ -103,7 +103,10 @@ def test_a_mostly_waiting_job_is_warned_of() -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"needed": 73, "unavailability": 0.1}, "needed = 73: expected at most domain_size, 72 GPUs"),
+        (
+            {"needed": 73, "unavailability": 0.1},
+            "needed = 73: expected at most domain_size, 72 GPUs",
+        ),
         ({}, "the unavailability of a GPU is missing: set"),
         ({"unavailability": 0.1, "repair_s": DAY}, "is missing: set unavailability"),
         ({"repair_s": DAY}, "set together"),

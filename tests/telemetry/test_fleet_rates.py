@@ -17,7 +17,7 @@ from perfatlas.telemetry.fits.distributions import FAMILIES, Family
 from perfatlas.telemetry.fleets import FleetOptions, evidence_document, fit_fleet, fleet_document
 from perfatlas.telemetry.formats import read_sacct
 from perfatlas.telemetry.formats.run_failures import run_failures
-from perfatlas.telemetry.history import Event, History, HistoryBuilder, Watch, joined
+from perfatlas.telemetry.history import Event, History, HistoryBuilder, ObservationWindow, joined
 from perfatlas.telemetry.reading import Tally
 from tests.telemetry.test_sacct import DAY, log, row
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 DAY_S = 86400.0
 YEAR_S = 365.0 * DAY_S
 NODES = 256
-WATCH = {"host": Watch(0.0, YEAR_S, NODES)}
+WATCH = {"host": ObservationWindow(0.0, YEAR_S, NODES)}
 # each of a known mean, their shapes far apart
 TRUTHS: dict[str, tuple[Draw, str, float]] = {
     "weibull_0.7": (
@@ -86,8 +86,10 @@ def test_a_law_with_a_shape_fails_as_often_as_the_log(truth: str) -> None:
     for seed in range(seeds):
         fit = fit_fleet(long_in_use(draw, seed), WATCH, NODES)
         (cause,) = fit.causes
-        up_s = cause.spells.exposure_s / NODES
-        assert expected_failures(fit, up_s) == pytest.approx(cause.spells.failures, rel=1e-6)
+        up_s = cause.survival_intervals.exposure_s / NODES
+        assert expected_failures(fit, up_s) == pytest.approx(
+            cause.survival_intervals.failures, rel=1e-6
+        )
         assert cause.comparison is not None
         own = cause.comparison.fit(truth.partition("_")[0])
         covered += own.low[name] < value < own.high[name]
@@ -117,7 +119,7 @@ def test_the_rest_of_mixed_ages_is_the_integral_of_survival(family: Family) -> N
 def test_an_exponential_law_of_mixed_ages_is_failures_over_time() -> None:
     # memoryless, so an age does not matter: 12 failures of one unit in 120 s of the 240 s watched
     rows = [("a", 10.0 * i + 5.0 + 0.01 * (i % 3), math.nan) for i in range(12)]
-    fit = fit_fleet(history_of(rows), {"host": Watch(0.0, 120.0, 2)}, 2)
+    fit = fit_fleet(history_of(rows), {"host": ObservationWindow(0.0, 120.0, 2)}, 2)
     (cause,) = fit.causes
     assert cause.comparison is not None
     assert cause.comparison.fit("exponential").parameters["rate"] == pytest.approx(12 / 240.0)
@@ -174,7 +176,7 @@ def test_wrong_begins_of_service_are_refused(tmp_path: Path, rows: list[str], pr
 def test_a_device_of_a_node_has_its_own_begin_of_service(tmp_path: Path) -> None:
     table = tmp_path / "service.csv"
     table.write_text("component,node,device,start\ngpu,n1,3,1970-01-02T00:00:00Z\n", "utf-8")
-    watches = with_service_starts({"gpu": Watch(0.0, YEAR_S, 8)}, table)
+    watches = with_service_starts({"gpu": ObservationWindow(0.0, YEAR_S, 8)}, table)
     assert watches["gpu"].new_s == {"n1/3": DAY_S}
 
 
@@ -194,9 +196,9 @@ def test_the_wait_of_a_job_is_no_repair_of_a_node(tmp_path: Path) -> None:
     history = run_failures(runs)
     assert np.isnan(history.recovered_s_E).all()
     start_s = 1772323200.0  # 2026-03-01T00:00:00Z
-    fit = fit_fleet(history, {"host": Watch(start_s, start_s + 30 * DAY_S, 4)}, 4)
+    fit = fit_fleet(history, {"host": ObservationWindow(start_s, start_s + 30 * DAY_S, 4)}, 4)
     (cause,) = fit.causes
-    assert (cause.spells.failures, cause.spells.during_repair) == (2, 0)
+    assert (cause.survival_intervals.failures, cause.survival_intervals.during_repair) == (2, 0)
     assert "repair" not in fleet_document(fit)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.fleet.closed_form.renewal import renewal_efficiency
-from perfatlas.fleet.laws import FloatArray, Judged, not_negative, positive
+from perfatlas.fleet.laws import FloatArray, Validity, not_negative, positive
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -22,7 +22,7 @@ def asynchronous_efficiency(
     lag_s: ArrayLike,
     restart_s: ArrayLike,
     mtti_s: ArrayLike,
-) -> Judged:
+) -> Validity:
     """Return the long-run efficiency with asynchronous snapshots (C,).
 
     Args:
@@ -52,16 +52,16 @@ def asynchronous_efficiency(
         0.729704
     """
     blocking = renewal_efficiency(interval_s, stall_s, restart_s, mtti_s)
-    return delayed(blocking, interval_s, stall_s, lag_s, mtti_s)
+    return with_durability_lag(blocking, interval_s, stall_s, lag_s, mtti_s)
 
 
-def delayed(
-    blocking: Judged,
+def with_durability_lag(
+    blocking: Validity,
     interval_s: ArrayLike,
     stall_s: ArrayLike,
     lag_s: ArrayLike,
     mtti_s: ArrayLike,
-) -> Judged:
+) -> Validity:
     """Return the efficiency of asynchronous snapshots from that of blocking writes (C,).
 
     Args:
@@ -83,7 +83,7 @@ def delayed(
         "a snapshot is due before the previous one is durable: allow several in flight, "
         "lengthen the interval or raise the bandwidth",
     )
-    return Judged(value, alone, reason)
+    return Validity(value, alone, reason)
 
 
 def snapshots_in_flight(interval_s: ArrayLike, stall_s: ArrayLike, lag_s: ArrayLike) -> FloatArray:

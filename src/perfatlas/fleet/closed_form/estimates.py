@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.fleet.laws import SIMULATE, FloatArray, Judged, judged, not_negative, positive
+from perfatlas.fleet.laws import (
+    SIMULATE,
+    FloatArray,
+    Validity,
+    not_negative,
+    positive,
+    with_validity,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -27,7 +34,7 @@ BROKEN: Final = (
 
 def meta_ettr(
     interval_s: ArrayLike, write_s: ArrayLike, restart_s: ArrayLike, mtti_s: ArrayLike
-) -> Judged:
+) -> Validity:
     """Return the expected ETTR of Meta's formula without queue time (C,).
 
     Args:
@@ -47,12 +54,12 @@ def meta_ettr(
     tau, delta, restart, mtti = _terms(interval_s, write_s, restart_s, mtti_s)
     lost = (restart + tau / 2.0) / mtti
     value = np.maximum((1.0 - lost) / (1.0 + delta / tau), 0.0)
-    return judged(np.asarray(value), lost < MOST_LOST, BROKEN)
+    return with_validity(np.asarray(value), lost < MOST_LOST, BROKEN)
 
 
 def linear_goodput(
     interval_s: ArrayLike, write_s: ArrayLike, restart_s: ArrayLike, mtti_s: ArrayLike
-) -> Judged:
+) -> Validity:
     """Return one minus the linear waste (C,): 1 - (delta/tau + tau/2M + R/M).
 
     Args:
@@ -71,12 +78,12 @@ def linear_goodput(
     tau, delta, restart, mtti = _terms(interval_s, write_s, restart_s, mtti_s)
     lost = (restart + tau / 2.0) / mtti
     value = np.maximum(1.0 - delta / tau - lost, 0.0)
-    return judged(value, lost + delta / tau < MOST_LOST, BROKEN)
+    return with_validity(value, lost + delta / tau < MOST_LOST, BROKEN)
 
 
 def saxena_availability(
     interval_s: ArrayLike, write_s: ArrayLike, restart_s: ArrayLike, mtti_s: ArrayLike
-) -> Judged:
+) -> Validity:
     """Return the first-order availability that `saxena_interval_s` maximises (C,).
 
     Args:
@@ -96,7 +103,7 @@ def saxena_availability(
     tau, delta, restart, mtti = _terms(interval_s, write_s, restart_s, mtti_s)
     period = tau + delta
     value = (1.0 - delta / period) * mtti / (mtti + restart + period / 2.0)
-    return judged(value, (restart + period / 2.0) / mtti < MOST_LOST, BROKEN)
+    return with_validity(value, (restart + period / 2.0) / mtti < MOST_LOST, BROKEN)
 
 
 def _terms(

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.fleet.closed_form.asynchronous import delayed
+from perfatlas.fleet.closed_form.asynchronous import with_durability_lag
 from perfatlas.fleet.closed_form.corruption import VerifiedPattern, verified_time_s
 from perfatlas.fleet.closed_form.maintenance import Plain, maintained_efficiency
 from perfatlas.fleet.closed_form.multilevel import multilevel_efficiency
 from perfatlas.fleet.closed_form.renewal import optimal_interval_s, renewal_efficiency, what_is_lost
 from perfatlas.fleet.laws import Constant, mean_s
-from perfatlas.fleet.model import cause_rate_per_s, mean_repair_s, memories, needed_level
+from perfatlas.fleet.model import cause_rate_per_s, mean_repair_s, needed_level, not_memoryless
 
 if TYPE_CHECKING:
     from perfatlas.fleet.model import Cause, Fleet, Job, Level, Strategy
@@ -109,7 +109,7 @@ def known_mtti_s(job: Job, strategy: Strategy) -> float | None:
     stops = [cause for cause in job.fleet.causes if cause.effect == "stops"]
     effects = {cause.effect for cause in job.fleet.causes}
     replaced = "slows" in effects and strategy.slow_patience_s is not None
-    steady = not memories(job.fleet, strategy) and "corrupts" not in effects and not replaced
+    steady = not not_memoryless(job.fleet, strategy) and "corrupts" not in effects and not replaced
     cold = strategy.spares.kind == "cold" or strategy.spares.count is None
     whole = job.fleet.parts_per_unit == 1 and strategy.shrink is None
     rate = sum(cause_rate_per_s(cause, job.units) for cause in stops)
@@ -215,7 +215,7 @@ def _cost_s(strategy: Strategy) -> float:
 def _value(demand: _Demand, strategy: Strategy, interval_s: float) -> tuple[float, str, list[str]]:
     """Return a closed form's value at an interval, its name, and what it leaves out."""
     level = strategy.levels[0]
-    upkeep = strategy.maintenance
+    maintenance = strategy.maintenance
     more: list[str] = []
     if len(strategy.levels) > 1:
         value, form = _levels_value(demand, strategy, interval_s), LEVELS
@@ -233,17 +233,19 @@ def _value(demand: _Demand, strategy: Strategy, interval_s: float) -> tuple[floa
         exposed = strategy.restart_exposed
         blocking = renewal_efficiency(*job, restart_exposed=exposed)
         value, form = float(blocking.value_C), RENEWAL
-        if upkeep is not None and exposed and not level.lag_s:
-            found = maintained_efficiency(job, upkeep.every_s, upkeep.lasts_s)
+        if maintenance is not None and exposed and not level.lag_s:
+            found = maintained_efficiency(job, maintenance.every_s, maintenance.lasts_s)
             more = [] if bool(found.valid_C) else ["frequent maintenance"]
             return float(found.value_C), MAINTAINED, more
         if level.lag_s:
-            found = delayed(blocking, interval_s, level.write_s, level.lag_s, 1.0 / demand.failing)
+            found = with_durability_lag(
+                blocking, interval_s, level.write_s, level.lag_s, 1.0 / demand.failing
+            )
             value, form = float(found.value_C), LAGGING
             more = [] if bool(found.valid_C) else ["several snapshots in flight"]
-    if upkeep is None:
+    if maintenance is None:
         return value, form, more
-    up = max(1.0 - upkeep.lasts_s / upkeep.every_s, 0.0)
+    up = max(1.0 - maintenance.lasts_s / maintenance.every_s, 0.0)
     return value * up, form, [*more, "restarts after maintenance"]
 
 
@@ -319,7 +321,7 @@ def _left_out(fleet: Fleet, strategy: Strategy) -> list[str]:
         "safe restarts": not plain and not strategy.restart_exposed,
         "differing detection": len({cause.detection for cause in stops}) > 1 and not plain,
     }
-    return [*memories(fleet, strategy), *(what for what, is_so in told.items() if is_so)]
+    return [*not_memoryless(fleet, strategy), *(what for what, is_so in told.items() if is_so)]
 
 
 _NO: Final = Constant(value_s=0.0)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.fleet.closed_form.renewal import optimal_interval_s
-from perfatlas.fleet.laws import FloatArray, Judged, judged, not_negative, positive
+from perfatlas.fleet.laws import FloatArray, Validity, not_negative, positive, with_validity
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -20,7 +20,7 @@ ALLOWED_LOSS: Final = 1e-3  # relative to the efficiency at the exact optimum
 TOO_LONG: Final = "costs more than 0.1% of the optimum's efficiency: use the exact optimum"
 
 
-def young_interval_s(write_s: ArrayLike, mtti_s: ArrayLike) -> Judged:
+def young_interval_s(write_s: ArrayLike, mtti_s: ArrayLike) -> Validity:
     """Return Young's interval [s] (C,): sqrt(2 delta M).
 
     Args:
@@ -39,7 +39,7 @@ def young_interval_s(write_s: ArrayLike, mtti_s: ArrayLike) -> Judged:
     return _against_optimum(np.sqrt(2.0 * delta * mtti), delta, mtti)
 
 
-def daly_higher_order_s(write_s: ArrayLike, mtti_s: ArrayLike) -> Judged:
+def daly_higher_order_s(write_s: ArrayLike, mtti_s: ArrayLike) -> Validity:
     """Return Daly's higher-order interval [s] (C,).
 
     Args:
@@ -58,7 +58,7 @@ def daly_higher_order_s(write_s: ArrayLike, mtti_s: ArrayLike) -> Judged:
     return _against_optimum(np.where(delta < 2.0 * mtti, series, mtti), delta, mtti)
 
 
-def saxena_interval_s(write_s: ArrayLike, mtti_s: ArrayLike, restart_s: ArrayLike) -> Judged:
+def saxena_interval_s(write_s: ArrayLike, mtti_s: ArrayLike, restart_s: ArrayLike) -> Validity:
     """Return the interval that maximises the first-order availability of Saxena et al. [s] (C,).
 
     Args:
@@ -81,11 +81,11 @@ def saxena_interval_s(write_s: ArrayLike, mtti_s: ArrayLike, restart_s: ArrayLik
     return _against_optimum(np.sqrt(2.0 * (mtti + restart) * delta + delta**2), delta, mtti)
 
 
-def _against_optimum(value: FloatArray, delta: FloatArray, mtti: FloatArray) -> Judged:
+def _against_optimum(value: FloatArray, delta: FloatArray, mtti: FloatArray) -> Validity:
     """Return intervals, valid where they lose at most `ALLOWED_LOSS` to the exact optimum."""
     best = optimal_interval_s(delta, mtti)
     kept = _gain(value, delta, mtti) / _gain(best, delta, mtti)
-    return judged(value, np.nan_to_num(kept) >= 1.0 - ALLOWED_LOSS, TOO_LONG)
+    return with_validity(value, np.nan_to_num(kept) >= 1.0 - ALLOWED_LOSS, TOO_LONG)
 
 
 def _gain(tau: FloatArray, delta: FloatArray, mtti: FloatArray) -> FloatArray:

@@ -80,7 +80,7 @@ def late_causes(job: Job, strategy: Strategy) -> list[tuple[Cause, float, float]
     return [found for found in expected if found[2] >= RARE]
 
 
-def late_finds(job: Job, strategy: Strategy) -> list[str]:
+def late_detection_remarks(job: Job, strategy: Strategy) -> list[str]:
     """Return remarks on silent errors that restart the job from scratch, with a remedy.
 
     Args:

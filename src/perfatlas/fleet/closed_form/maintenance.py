@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from perfatlas.fleet.closed_form.renewal import renewal_efficiency
-from perfatlas.fleet.laws import Judged, judged, not_negative, positive
+from perfatlas.fleet.laws import Validity, not_negative, positive, with_validity
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -36,7 +36,7 @@ class Plain(NamedTuple):
     detection_s: ArrayLike = 0.0
 
 
-def maintained_efficiency(job: Plain, every_s: ArrayLike, lasts_s: ArrayLike) -> Judged:
+def maintained_efficiency(job: Plain, every_s: ArrayLike, lasts_s: ArrayLike) -> Validity:
     """Return the long-run share of useful time of a job with planned maintenance (C,).
 
     Args:
@@ -81,4 +81,6 @@ def maintained_efficiency(job: Plain, every_s: ArrayLike, lasts_s: ArrayLike) ->
     left = np.maximum(1.0 - (lasts + reached * more) / every, 0.0)
     value = renewal_efficiency(tau, delta, restart, mtti, detection).value_C * left
     seldom = every > lasts + SELDOM * (tau + delta + restart + detection + more)
-    return judged(value, seldom, "maintenance is due before the job has recovered: simulate it")
+    return with_validity(
+        value, seldom, "maintenance is due before the job has recovered: simulate it"
+    )

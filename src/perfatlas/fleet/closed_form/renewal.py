@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.fleet.closed_form.lambert import lambert_w
-from perfatlas.fleet.laws import FloatArray, Judged, not_negative, positive
+from perfatlas.fleet.laws import FloatArray, Validity, not_negative, positive
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -32,7 +32,7 @@ def renewal_efficiency(
     detection_s: ArrayLike = 0.0,
     *,
     restart_exposed: bool = True,
-) -> Judged:
+) -> Validity:
     """Return the long-run share of time spent on work that is never rolled back.
 
     Args:
@@ -74,7 +74,7 @@ def renewal_efficiency(
     slow = np.broadcast_to((mtti < restart) & restart_exposed, value.shape)
     lost = np.where(value < LITTLE, f"{FASTER}: {HARDLY_ANY}", f"{FASTER}: {CUT_SHORT}")
     reason = np.where(slow, lost, "")
-    return Judged(value, np.ones(value.shape, np.bool_), reason)
+    return Validity(value, np.ones(value.shape, np.bool_), reason)
 
 
 def what_is_lost(goodput: float) -> str:

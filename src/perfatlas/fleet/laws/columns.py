@@ -20,7 +20,7 @@ BoolArray = NDArray[np.bool_]
 SIMULATE = "simulate it"
 
 
-class Judged(NamedTuple):
+class Validity(NamedTuple):
     """A value per candidate and whether its formula is valid there.
 
     Args:
@@ -34,7 +34,7 @@ class Judged(NamedTuple):
     reason_C: NDArray[np.str_]
 
 
-def judged(value_C: FloatArray, valid_C: ArrayLike, reason: str) -> Judged:
+def with_validity(value_C: FloatArray, valid_C: ArrayLike, reason: str) -> Validity:
     """Return values with the same reason wherever they are not valid.
 
     Args:
@@ -44,7 +44,7 @@ def judged(value_C: FloatArray, valid_C: ArrayLike, reason: str) -> Judged:
     """
     value_C = np.asarray(value_C, np.float64)
     valid = np.broadcast_to(np.asarray(valid_C, np.bool_), value_C.shape)
-    return Judged(value_C, valid, np.where(valid, "", reason))
+    return Validity(value_C, valid, np.where(valid, "", reason))
 
 
 def positive(name: str, values: ArrayLike) -> FloatArray:

@@ -161,7 +161,7 @@ JOB: Final = np.dtype(
         (name, "i8")
         for name in (
             "now",
-            "exposed",  # ticks in which failures could strike
+            "exposed",  # ticks in which failures could apply_event
             "due",  # exposed ticks at the next event of a cause
             "source",  # source of that event
             "since",  # start of the current running period
@@ -177,7 +177,7 @@ JOB: Final = np.dtype(
             "work_end",
             "found",  # time when a silent error is detected
             "slow_end",
-            "upkeep",  # maintenance is due, or the job has drained for it
+            "maintenance_due",  # maintenance is due, or the job has drained for it
             "planned",  # maintenance is due
             "back",  # time when a unit returns to a job that shrank
             "draining",

@@ -288,7 +288,7 @@ def _check_names(fleet: Fleet, strategy: Strategy) -> None:
             )
     where = f"strategy {strategy.name!r}"
     _known(f"{where}: after silent errors", "restart", strategy.silent_restart, restarts)
-    _known(f"{where}: after slow spells", "restart", strategy.slow_restart, restarts)
+    _known(f"{where}: after slowdowns", "restart", strategy.slow_restart, restarts)
     if strategy.maintenance is not None:
         _known(f"{where}: maintenance", "restart", strategy.maintenance.restart, restarts)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 DAY_S: Final = 86400.0
 
 
-def ages_said(fleet: Fleet) -> list[str]:
+def initial_ages_text(fleet: Fleet) -> list[str]:
     """Return the ages of ageing parts at the start of the job, as text.
 
     Args:

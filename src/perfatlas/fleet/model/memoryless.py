@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from perfatlas.fleet.model.model import Cause, Fleet, Strategy
 
 
-def memories(fleet: Fleet, strategy: Strategy) -> tuple[str, ...]:
+def not_memoryless(fleet: Fleet, strategy: Strategy) -> tuple[str, ...]:
     """Return why failures of a job are not memoryless, as text; empty where they are.
 
     Lemons that are never retired are memoryless: with the other parts they form one Poisson

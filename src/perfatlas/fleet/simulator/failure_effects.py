@@ -15,14 +15,14 @@ from perfatlas.fleet.simulator.failure_streams import (
     stream,
     take_next,
 )
-from perfatlas.fleet.simulator.pool import fail_again, hit, strikes_work, working
+from perfatlas.fleet.simulator.pool import fail_again, hit, hits_work, working
 
 if TYPE_CHECKING:
     from perfatlas.fleet.laws import Stores
 
 
 @part
-def strike(plan: Any, job: Any, stores: Stores, running: bool) -> int:  # noqa: ANN401, FBT001
+def apply_event(plan: Any, job: Any, stores: Stores, running: bool) -> int:  # noqa: ANN401, FBT001
     """Apply the event that is due; return its cause if it stops the job, else -1.
 
     Args:
@@ -87,7 +87,7 @@ def _counts(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> bool:
     if row.lemons > 0 and not _lemon(row, job, stores, cause, turn):
         return False
     if row.scope == 0 and job.active < plan.units:
-        return bool(strikes_work(plan, job, cause, turn))
+        return bool(hits_work(plan, job, cause, turn))
     return True
 
 
@@ -141,7 +141,7 @@ def _corrupt(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> None
 def _slow_down(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> None:  # noqa: ANN401
     """Start a slowdown."""
     if job.slow == MOST_SLOW:
-        end_spells(plan, job)
+        end_slowdowns(plan, job)
     if job.slow == MOST_SLOW:
         job.full = 2
         return
@@ -181,7 +181,7 @@ def new_speed(plan: Any, job: Any) -> None:  # noqa: ANN401
 
 
 @part
-def end_spells(plan: Any, job: Any) -> bool:  # noqa: ANN401
+def end_slowdowns(plan: Any, job: Any) -> bool:  # noqa: ANN401
     """End expired slowdowns; return whether a slow unit is to be replaced.
 
     Args:

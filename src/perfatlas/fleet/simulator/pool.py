@@ -103,7 +103,7 @@ def working(plan: Any, job: Any) -> int:  # noqa: ANN401
 
 
 @part
-def strikes_work(plan: Any, job: Any, cause: int, turn: int) -> bool:  # noqa: ANN401
+def hits_work(plan: Any, job: Any, cause: int, turn: int) -> bool:  # noqa: ANN401
     """Return whether an event on the work of the full job hits a unit that works.
 
     Args:

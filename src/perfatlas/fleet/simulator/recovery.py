@@ -15,7 +15,7 @@ from perfatlas.fleet.laws import (
     ticks_at,
 )
 from perfatlas.fleet.simulator.checkpoint_schedule import begin, place_of, work_ends_at
-from perfatlas.fleet.simulator.failure_effects import interrupt, new_speed, strike
+from perfatlas.fleet.simulator.failure_effects import apply_event, interrupt, new_speed
 from perfatlas.fleet.simulator.failure_streams import (
     CHECKPOINT_READ,
     RESTART_PHASE,
@@ -57,7 +57,7 @@ def _pass(
     end = min(job.now + ticks, plan.horizon)
     while exposed and job.full == 0 and job.due - job.exposed < end - job.now:
         spend(job, max(job.due - job.exposed, 0), bucket, True)  # noqa: FBT003
-        cause = strike(plan, job, stores, False)  # noqa: FBT003
+        cause = apply_event(plan, job, stores, False)  # noqa: FBT003
         if cause >= 0:
             job.interruptions += 1
             interrupt(plan, job, stores, cause)
@@ -106,15 +106,15 @@ def recover(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
     """
     while job.now < plan.horizon and job.full == 0:
         while job.due <= job.exposed and job.full == 0:  # at the same instant
-            cause = strike(plan, job, stores, False)  # noqa: FBT003
+            cause = apply_event(plan, job, stores, False)  # noqa: FBT003
             if cause >= 0:
                 interrupt(plan, job, stores, cause)
         detect = job.detect
         job.detect = 0
         if not _pass(plan, job, stores, detect, (DETECTION, plan.detection_exposed == 1)):
             continue
-        if job.upkeep <= job.now or job.draining == 1:
-            upkeep(plan, job, stores)
+        if job.maintenance_due <= job.now or job.draining == 1:
+            perform_maintenance(plan, job, stores)
         took = job.took
         _wait(plan, job, stores)
         if _restarted(plan, job, stores, job.took > took):
@@ -195,7 +195,7 @@ def drained(plan: Any, job: Any) -> None:  # noqa: ANN401
 
 
 @part
-def upkeep(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
+def perform_maintenance(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
     """Perform the planned maintenance that is due.
 
     Args:
@@ -207,7 +207,7 @@ def upkeep(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
     job.draining = 0
     while job.planned <= job.now:
         job.planned += plan.maintenance_every
-    job.upkeep = job.planned
+    job.maintenance_due = job.planned
     job.kind = max(job.kind, plan.maintenance_restart)
 
 
@@ -233,5 +233,5 @@ def plan_events(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
         if job.idle > 0 and job.active < plan.units:
             job.back = job.now
     if job.draining == 1:
-        job.upkeep = from_now + place_of(plan, job, job.index + 1)
-    job.other = min(job.work_end, job.found, job.slow_end, job.upkeep, job.back)
+        job.maintenance_due = from_now + place_of(plan, job, job.index + 1)
+    job.other = min(job.work_end, job.found, job.slow_end, job.maintenance_due, job.back)

@@ -18,7 +18,7 @@ from perfatlas.fleet.simulator.checkpoint_schedule import (
     settle,
     undo_end,
 )
-from perfatlas.fleet.simulator.failure_effects import end_spells, new_speed, strike
+from perfatlas.fleet.simulator.failure_effects import apply_event, end_slowdowns, new_speed
 from perfatlas.fleet.simulator.failure_streams import (
     COUNTED,
     MERGED_GAP,
@@ -30,11 +30,11 @@ from perfatlas.fleet.simulator.pool import fill_up
 from perfatlas.fleet.simulator.recovery import (
     clear,
     drained,
+    perform_maintenance,
     plan_events,
     recover,
     spend,
     stop,
-    upkeep,
 )
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def start(plan: Any, job: Any, stores: Stores, key: np.uint64) -> None:  # noqa:
             stores.spot_D[unit] = unit
     job.active = plan.units
     job.idle = max(plan.spares, 0)
-    job.upkeep = job.planned = plan.maintenance_every
+    job.maintenance_due = job.planned = plan.maintenance_every
     job.slowdown = 1.0
     set_lengths(plan, job)
     start_streams(plan, job, stores)
@@ -187,7 +187,7 @@ def advance(plan: Any, job: Any, stores: Stores, most_loss: int) -> None:  # noq
             break
         settle(plan, job)
         if fails == now:
-            cause = strike(plan, job, stores, True)  # noqa: FBT003
+            cause = apply_event(plan, job, stores, True)  # noqa: FBT003
             if cause >= 0:
                 stop(plan, job, stores, cause)
             else:
@@ -223,17 +223,17 @@ def _something_else(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN40
         _notice(plan, job, stores)
         return
     if job.slow_end <= job.now:
-        if end_spells(plan, job):
+        if end_slowdowns(plan, job):
             job.interruptions += 1
             clear(job)
             job.kind = plan.slow_restart
             recover(plan, job, stores)
             return
-    elif job.upkeep <= job.now:
+    elif job.maintenance_due <= job.now:
         if job.draining == 1:
             clear(job)
             drained(plan, job)
-            upkeep(plan, job, stores)
+            perform_maintenance(plan, job, stores)
             recover(plan, job, stores)
             return
         job.draining = 1

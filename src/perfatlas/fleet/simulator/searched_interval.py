@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.fleet.closed_form import best_interval_s, likely_interval_s
-from perfatlas.fleet.model import Job, fleet_rate_per_s, memories
+from perfatlas.fleet.model import Job, fleet_rate_per_s, not_memoryless
 from perfatlas.fleet.simulator.run import simulate
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def chosen_interval_s(job: Job, strategy: Strategy, seed: int) -> tuple[float | 
     """
     best_s, said = best_interval_s(job.fleet, job.units, strategy)
     around_s, _ = likely_interval_s(job.fleet, job.units, strategy)
-    why = memories(job.fleet, strategy)
+    why = not_memoryless(job.fleet, strategy)
     if around_s is None or not why:
         return best_s, said
     found_s = _searched_s(job, strategy, around_s, seed)

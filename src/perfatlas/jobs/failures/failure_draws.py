@@ -29,7 +29,7 @@ EXACT: Final = 1e-9  # relative rounding error of a number of parts
 LEMONS: Final = 104_729  # separate from the seeds of lifetimes
 
 
-def renewals(
+def failure_times(
     cause: Cause, parts: float, blocks: int, horizon_s: float, *, seed: int
 ) -> tuple[Float, Ints]:
     """Return the failure times of parts [s] (X,) and their blocks (X,), unsorted.

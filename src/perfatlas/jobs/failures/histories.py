@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas.fleet.laws import mean_s
 from perfatlas.fleet.model import check_fleet
-from perfatlas.jobs.failures.failure_draws import renewals
+from perfatlas.jobs.failures.failure_draws import failure_times
 from perfatlas.jobs.failures.outages import on_the_wall
 from perfatlas.jobs.model import Failures, ticks
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, counted
@@ -64,7 +64,9 @@ def draw_failures(fleet: Fleet, cluster: Cluster, *, horizon_s: float, seed: int
         parts = cluster.nodes * cause.per_unit if cause.per_unit else cause.shared
         width = min(cause.units, cluster.nodes)
         blocks = -(-cluster.nodes // width)
-        times_s, block_X = renewals(cause, parts, blocks, horizon_s, seed=seed * 1_000 + number)
+        times_s, block_X = failure_times(
+            cause, parts, blocks, horizon_s, seed=seed * 1_000 + number
+        )
         node_X = block_X * width
         width_X = np.minimum(width, cluster.nodes - node_X)
         repair_X = np.full(times_s.shape, repair_s)

@@ -29,7 +29,7 @@ from perfatlas.jobs.scheduler.attempts import begin, end, requeue, settle
 from perfatlas.jobs.scheduler.backfill import conservative, easy
 from perfatlas.jobs.scheduler.event_queue import cancel, earliest
 from perfatlas.jobs.scheduler.node_failures import (
-    befall,
+    apply_failure,
     come_back,
     notice,
     replace_nodes,
@@ -104,7 +104,7 @@ def _step(world: World) -> None:
         come_back(world, node)
     rows, jobs = world.failure_X.shape[0], world.job_J.shape[0]
     while state.failed < rows and world.failure_X[state.failed].time == state.now:
-        befall(world, state.failed)
+        apply_failure(world, state.failed)
         state.failed += 1
     _job_events(world)
     while state.submitted < jobs and world.job_J[state.submitted].submit == state.now:

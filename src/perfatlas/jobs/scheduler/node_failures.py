@@ -31,7 +31,7 @@ from perfatlas.jobs.scheduler.nodes import detach, repair, set_up
 
 
 @part
-def befall(world: World, row: int) -> None:
+def apply_failure(world: World, row: int) -> None:
     """Apply a failure or a drain.
 
     Args:

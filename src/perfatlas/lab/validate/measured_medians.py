@@ -73,20 +73,20 @@ def median_rows(scores: Sequence[UnseenScore]) -> list[dict[str, Any]]:
 def _median_row(key: str, unseen: str, found: Sequence[UnseenScore]) -> dict[str, Any]:
     operator, family, format_name = key.split("/")
     limit, kind = _goal(operator, family, format_name, unseen)
-    judged = [score for score in found if kind in (None, _link(score.device))]
+    scored = [score for score in found if kind in (None, _link(score.device))]
     row: dict[str, Any] = {
         "operator": operator,
         "family": family,
         "format": format_name,
         "unseen": unseen,
-        "gpus": len(judged),
-        "rows": sum(score.rows for score in judged),
+        "gpus": len(scored),
+        "rows": sum(score.rows for score in scored),
         "goal_mape": limit,
     }
     for name in ("physics_mape", "measured_mape", "inside_90", "half_width"):
-        row[name] = _median([getattr(score, name) for score in judged])
+        row[name] = _median([getattr(score, name) for score in scored])
     for name, inside in (("tuned", True), ("others", False)):
-        some = [s.measured_mape for s in judged if (s.device in TUNED) == inside]
+        some = [s.measured_mape for s in scored if (s.device in TUNED) == inside]
         row |= {f"{name}_gpus": len(some), f"{name}_mape": _median(some)}
     reached = [row[name] for name in ("measured_mape", "others_mape") if row[name] is not None]
     row["goal_met"] = "-"

@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from perfatlas.telemetry.history import Watch
+    from perfatlas.telemetry.history import ObservationWindow
 
 _REQUIRED: Final = ("component", "node", "start")
 
 
-def with_service_starts(watches: Mapping[str, Watch], path: str | Path) -> dict[str, Watch]:
+def with_service_starts(
+    watches: Mapping[str, ObservationWindow], path: str | Path
+) -> dict[str, ObservationWindow]:
     """Return the observation windows with the service starts of a table.
 
     Args:

@@ -31,10 +31,10 @@ from perfatlas.telemetry.fits import (
 from perfatlas.telemetry.history import (
     FAILURE,
     JOB,
+    ObservationWindow,
     Repair,
-    Spells,
-    Watch,
-    failure_spells,
+    SurvivalIntervals,
+    failure_intervals,
     lifetimes,
     repair_times,
 )
@@ -103,7 +103,7 @@ class CauseFit:
     Args:
         component: Failed component.
         cause: Cause.
-        spells: Survival intervals it was fitted to.
+        survival_intervals: Survival intervals it was fitted to.
         rate: Rate per unit over all nodes, including lemons.
         comparison: Families fitted to intervals of known age, None where there are too few.
         law: Distribution of the cause, None for the exponential distribution of `rate`.
@@ -115,7 +115,7 @@ class CauseFit:
 
     component: str
     cause: str
-    spells: Spells
+    survival_intervals: SurvivalIntervals
     rate: RatePosterior
     comparison: Comparison | None
     law: Fit | None
@@ -168,7 +168,7 @@ class FleetFit:
     """
 
     nodes: int
-    watches: Mapping[str, Watch]
+    watches: Mapping[str, ObservationWindow]
     causes: tuple[CauseFit, ...]
     repair: Durations | None
     ranking: tuple[CauseRow, ...]
@@ -179,7 +179,7 @@ class FleetFit:
 
 def fit_fleet(
     history: History,
-    watches: Mapping[str, Watch],
+    watches: Mapping[str, ObservationWindow],
     nodes: int,
     options: FleetOptions = FleetOptions(),
 ) -> FleetFit:
@@ -245,17 +245,19 @@ def _fit_cause(
     history: History,
     events_E: Bool,
     row: CauseRow,
-    watch: Watch,
+    watch: ObservationWindow,
     nodes: int,
     options: FleetOptions,
 ) -> CauseFit:
-    spells = failure_spells(
+    survival_intervals = failure_intervals(
         history, events_E, watch, repair=options.repair, open_is_down=options.open_is_down
     )
-    rate = rate_posterior(spells.failures, spells.exposure_s, level=options.level)
+    rate = rate_posterior(
+        survival_intervals.failures, survival_intervals.exposure_s, level=options.level
+    )
     lemons = _lemons(history, events_E, watch, nodes, options)
-    comparison = _compared(spells.seen, options.level)
-    law, remarks = _chosen(spells, comparison, None if row.component == JOB else lemons)
+    comparison = _compared(survival_intervals.seen, options.level)
+    law, remarks = _chosen(survival_intervals, comparison, None if row.component == JOB else lemons)
     if law is not None:
         is_long_in_use = options.repair == "as_new" and not watch.new_s
         law, told = _of_the_rate(law, rate, is_long_in_use=is_long_in_use)
@@ -264,7 +266,7 @@ def _fit_cause(
     return CauseFit(
         component=row.component,
         cause=row.cause,
-        spells=spells,
+        survival_intervals=survival_intervals,
         rate=rate,
         comparison=comparison,
         law=law,
@@ -282,18 +284,18 @@ def _compared(seen: Lifetimes | None, level: float) -> Comparison | None:
 
 
 def _chosen(
-    spells: Spells, comparison: Comparison | None, lemons: Lemons | None
+    survival_intervals: SurvivalIntervals, comparison: Comparison | None, lemons: Lemons | None
 ) -> tuple[Fit | None, list[str]]:
     """Return the distribution of a cause, None for its rate alone, and the reason."""
-    remarks = _remarks(spells)
+    remarks = _remarks(survival_intervals)
     if lemons is not None and lemons.are_apart:
         remarks.append(
             f"{counted(lemons.flagged, 'lemon node')}: the distribution is that of the other"
             " nodes, memoryless"
         )
         return None, remarks
-    if comparison is None or spells.seen is None:
-        known = 0 if spells.seen is None else spells.seen.failures
+    if comparison is None or survival_intervals.seen is None:
+        known = 0 if survival_intervals.seen is None else survival_intervals.seen.failures
         remarks.append(
             f"{counted(known, 'failure')} of known age, under {FEWEST}: memoryless by assumption"
         )
@@ -304,7 +306,7 @@ def _chosen(
         remarks.append(f"{best.family} is not better than exponential by AIC")
         return None, remarks
     try:
-        remarks.append(fitness(best, spells.seen).text())
+        remarks.append(fitness(best, survival_intervals.seen).text())
     except InfeasibleError as problem:
         remarks.append(f"not tested: {problem}")
     return (None if best.family == "exponential" else best), remarks
@@ -326,26 +328,31 @@ def _of_the_rate(law: Fit, rate: RatePosterior, *, is_long_in_use: bool) -> tupl
     ]
 
 
-def _remarks(spells: Spells) -> list[str]:
+def _remarks(survival_intervals: SurvivalIntervals) -> list[str]:
     remarks = []
-    if spells.ageless:
-        is_mixed = spells.seen is not None and spells.seen.mixed is not None
+    if survival_intervals.ageless:
+        is_mixed = survival_intervals.seen is not None and survival_intervals.seen.mixed is not None
         use = "assumed in steady state" if is_mixed else "used for the rate only"
-        remarks.append(f"{counted(spells.ageless, 'survival interval')} of unknown age, {use}")
-    if spells.unplaced:
         remarks.append(
-            f"{counted(spells.unplaced, 'failure')} without a recorded unit, used for the rate only"
+            f"{counted(survival_intervals.ageless, 'survival interval')} of unknown age, {use}"
         )
-    if spells.during_repair:
-        remarks.append(f"{counted(spells.during_repair, 'failure')} of units already down excluded")
-    if spells.recovery_not_told:
-        told = counted(spells.recovery_not_told, "failure")
+    if survival_intervals.unplaced:
+        remarks.append(
+            f"{counted(survival_intervals.unplaced, 'failure')} without a recorded unit, used for"
+            " the rate only"
+        )
+    if survival_intervals.during_repair:
+        remarks.append(
+            f"{counted(survival_intervals.during_repair, 'failure')} of units already down excluded"
+        )
+    if survival_intervals.recovery_not_told:
+        told = counted(survival_intervals.recovery_not_told, "failure")
         remarks.append(f"{told} without a recovery: assumed up again at once")
     return remarks
 
 
 def _lemons(
-    history: History, events_E: Bool, watch: Watch, nodes: int, options: FleetOptions
+    history: History, events_E: Bool, watch: ObservationWindow, nodes: int, options: FleetOptions
 ) -> Lemons | None:
     """Return the lemon nodes; nodes without failures need no name."""
     counts = dict.fromkeys((n for n, s in options.node_exposure_s.items() if s > 0.0), 0)
@@ -376,7 +383,10 @@ def _durations(seen: Lifetimes | None, not_told: int, level: float) -> Durations
 
 
 def _any_repair(
-    history: History, counted_E: Bool, watches: Mapping[str, Watch], options: FleetOptions
+    history: History,
+    counted_E: Bool,
+    watches: Mapping[str, ObservationWindow],
+    options: FleetOptions,
 ) -> Durations | None:
     """Return the repairs of all causes except those of jobs, whose recovery is a restart."""
     events_E = counted_E & ~history.component.is_any([JOB])

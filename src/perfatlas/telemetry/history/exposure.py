@@ -6,7 +6,7 @@ import datetime as dt
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.telemetry.history.survival_intervals import Watch
+from perfatlas.telemetry.history.survival_intervals import ObservationWindow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,14 +18,14 @@ OF_NODES: Final = ("host", "node")
 JOB: Final = "job"
 
 
-def watches_of(
+def observation_windows(
     history: History,
     *,
     nodes: int,
     gpus_per_node: int,
     window_s: tuple[float, float],
     units: Mapping[str, int],
-) -> dict[str, Watch]:
+) -> dict[str, ObservationWindow]:
     """Return the observation window of every component of a history.
 
     Args:
@@ -52,7 +52,9 @@ def watches_of(
                 f"the history has events of component {component!r}: set their number with --units"
                 f" {component}=NUMBER"
             )
-        found[component] = Watch(start_s=window_s[0], end_s=window_s[1], units=counts[component])
+        found[component] = ObservationWindow(
+            start_s=window_s[0], end_s=window_s[1], units=counts[component]
+        )
     return found
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Repair = Literal["as_new", "as_old"]
 
 
-class Watch(NamedTuple):
+class ObservationWindow(NamedTuple):
     """Observation window of a number of units.
 
     Args:
@@ -49,7 +49,7 @@ class Watch(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spells:
+class SurvivalIntervals:
     """Survival intervals of one cause in the units of a component.
 
     Args:
@@ -74,14 +74,14 @@ class Spells:
     events_by_unit: Mapping[str, int]
 
 
-def failure_spells(
+def failure_intervals(
     history: History,
     events_E: Bool,
-    watch: Watch,
+    watch: ObservationWindow,
     *,
     repair: Repair = "as_new",
     open_is_down: bool = False,
-) -> Spells:
+) -> SurvivalIntervals:
     """Return the survival intervals between the failures of one cause in an observation window.
 
     Args:
@@ -118,7 +118,7 @@ def failure_spells(
     for unit in sorted(names):
         cut.add(unit, watch.new_s.get(unit), by_unit.get(unit, []))
     cut.never(watch.units - len(names))
-    return Spells(
+    return SurvivalIntervals(
         seen=cut.seen(are_mixed=repair == "as_new" and not unplaced and first != "job"),
         failures=cut.failures + unplaced,
         exposure_s=cut.up_s + (watch.units - len(names)) * (watch.end_s - watch.start_s),
@@ -131,7 +131,7 @@ def failure_spells(
 
 
 def _events_by_unit(
-    history: History, events_E: Bool, watch: Watch
+    history: History, events_E: Bool, watch: ObservationWindow
 ) -> dict[str, list[tuple[float, float]]]:
     by_unit: dict[str, list[tuple[float, float]]] = {}
     for event in np.flatnonzero(events_E).tolist():
@@ -150,7 +150,7 @@ def _events_by_unit(
 class _Cut:
     """Builder of survival intervals."""
 
-    watch: Watch
+    watch: ObservationWindow
     repair: Repair
     entry_s: list[float] = field(default_factory=list)
     exit_s: list[float] = field(default_factory=list)

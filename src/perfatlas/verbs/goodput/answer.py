@@ -18,7 +18,7 @@ from perfatlas.fleet.closed_form import (
     saxena_interval_s,
     young_interval_s,
 )
-from perfatlas.fleet.laws import Judged
+from perfatlas.fleet.laws import Validity
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import refuse_unused
 from perfatlas.verbs.goodput.interruptions import (
@@ -27,11 +27,11 @@ from perfatlas.verbs.goodput.interruptions import (
     frequency,
     interruptions_of,
     lost_hours,
-    standing,
+    simple_assumptions,
 )
 from perfatlas.verbs.goodput.question import Goodput, SimpleGoodput
 from perfatlas.verbs.goodput.training_step import measured_step
-from perfatlas.verbs.goodput.unused_options import idle_simple
+from perfatlas.verbs.goodput.unused_options import unused_simple_options
 from perfatlas.vocabulary.fields import signature_of, verb_fields
 
 if TYPE_CHECKING:
@@ -117,14 +117,14 @@ class _Form(NamedTuple):
         said: Its description.
     """
 
-    interval: Callable[[float, float, float], Judged]
-    value: Callable[[float, float, float, float, float], Judged]
+    interval: Callable[[float, float, float], Validity]
+    value: Callable[[float, float, float, float, float], Validity]
     said: str
 
 
-def _exact_interval(write_s: float, mtti_s: float, _: float) -> Judged:
+def _exact_interval(write_s: float, mtti_s: float, _: float) -> Validity:
     value = optimal_interval_s(write_s, mtti_s)
-    return Judged(value, np.ones(value.shape, np.bool_), np.zeros(value.shape, "U1"))
+    return Validity(value, np.ones(value.shape, np.bool_), np.zeros(value.shape, "U1"))
 
 
 _FORMS: Final[dict[str, _Form]] = {
@@ -173,7 +173,7 @@ def _closed_form(asked: SimpleGoodput, told: Interruptions, given: dict[str, Any
         interval_s = float(best.value_C)
         warnings.append(f"the interval of {method} {best.reason_C}" if str(best.reason_C) else "")
 
-    def value(mtti_s: float | None) -> Judged | None:
+    def value(mtti_s: float | None) -> Validity | None:
         if mtti_s is None:
             return None
         return form.value(interval_s, write_s, restart_s, mtti_s, asked.detection_s)
@@ -181,7 +181,7 @@ def _closed_form(asked: SimpleGoodput, told: Interruptions, given: dict[str, Any
     middle = form.value(interval_s, write_s, restart_s, told.mtti_s, asked.detection_s)
     low, high = value(told.low_s), value(told.high_s)
     warnings += [str(middle.reason_C), *_instead(method, middle, asked, told, interval_s)]
-    warnings += idle_simple(asked)
+    warnings += unused_simple_options(asked)
     results = {
         "goodput": float(middle.value_C),
         "goodput_low": None if low is None else float(low.value_C),
@@ -196,13 +196,13 @@ def _closed_form(asked: SimpleGoodput, told: Interruptions, given: dict[str, Any
         scenario=given,
         results=results | lost_hours(asked, results["goodput"]),
         breakdown=_buckets(asked, told, interval_s) if method in ("exact", "daly") else [],
-        evidence=Evidence(tier=method, assumptions=(form.said, *standing(asked, told))),
+        evidence=Evidence(tier=method, assumptions=(form.said, *simple_assumptions(asked, told))),
         warnings=tuple(text for text in dict.fromkeys(warnings) if text),
     )
 
 
 def _instead(
-    method: str, found: Judged, asked: SimpleGoodput, told: Interruptions, interval_s: float
+    method: str, found: Validity, asked: SimpleGoodput, told: Interruptions, interval_s: float
 ) -> list[str]:
     """Return the result of the exact form where an estimate is not valid."""
     if bool(found.valid_C):

@@ -34,7 +34,7 @@ def check_date(asked: FleetGoodput, ready: FleetJob) -> None:
         )
 
 
-def lateness(asked: FleetGoodput, ready: FleetJob) -> dict[str, Any]:
+def deadline_probability(asked: FleetGoodput, ready: FleetJob) -> dict[str, Any]:
     """Return the probability of missing the deadline, where one is set.
 
     Args:
@@ -62,7 +62,7 @@ def lateness(asked: FleetGoodput, ready: FleetJob) -> dict[str, Any]:
     }
 
 
-def late_remarks(results: dict[str, Any]) -> list[str]:
+def deadline_remarks(results: dict[str, Any]) -> list[str]:
     """Return remarks on the probability of missing the deadline.
 
     Args:

@@ -10,17 +10,21 @@ import numpy as np
 from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.fleet.closed_form import Expected, expected_goodput, known_mtti_s, restart_remark
 from perfatlas.fleet.laws import BUCKETS, IDLE, TICKS_PER_SECOND
-from perfatlas.fleet.model import ages_said
+from perfatlas.fleet.model import initial_ages_text
 from perfatlas.fleet.simulator import Outcome, exact_sum, simulate, simulate_until
 from perfatlas.quantities import InvalidSpecError, counted
-from perfatlas.verbs.goodput.deadline_probability import check_date, late_remarks, lateness
+from perfatlas.verbs.goodput.deadline_probability import (
+    check_date,
+    deadline_probability,
+    deadline_remarks,
+)
 from perfatlas.verbs.goodput.fleet_job import FleetJob, fleet_job
 from perfatlas.verbs.goodput.interruptions import bucket_rows
 from perfatlas.verbs.goodput.question import DAY_S, HOUR_S, FleetGoodput
-from perfatlas.verbs.goodput.rate_interval import NARROWER, more_often, rate_interval
+from perfatlas.verbs.goodput.rate_interval import NARROWER, rate_interval, scaled_rates
 from perfatlas.verbs.goodput.remarks import fleet_remarks
 from perfatlas.verbs.goodput.training_step import measured_step
-from perfatlas.verbs.goodput.what_if import not_tried, single_changes
+from perfatlas.verbs.goodput.what_if import single_changes, unevaluated_changes
 from perfatlas.vocabulary.metrics import METRICS, gpu_hours, statistics
 
 if TYPE_CHECKING:
@@ -99,7 +103,7 @@ def _answer(asked: FleetGoodput, ready: FleetJob, outcome: Outcome, facts: StepF
     results = _results(asked, ready, outcome) | _ends(asked, ready, outcome, rates.share)
     results["closed_form_goodput"] = expected.goodput
     results["checkpoint_bytes"] = facts.checkpoint_bytes
-    results |= lateness(asked, ready)
+    results |= deadline_probability(asked, ready)
     if asked.what_if:
         results["changes"] = single_changes(asked, ready, outcome)
     held_s = ready.gpus * exact_sum(outcome.ended_R) / outcome.ticks_RF.shape[0] / TICKS_PER_SECOND
@@ -121,7 +125,7 @@ def _answer(asked: FleetGoodput, ready: FleetJob, outcome: Outcome, facts: StepF
             *outcome.remarks(),
             *filter(None, [restart_remark(ready.strategy, results["mtti_s"], outcome.goodput)]),
             *fleet_remarks(asked, ready),
-            *late_remarks(results),
+            *deadline_remarks(results),
         ),
     )
 
@@ -189,7 +193,7 @@ def _ends(asked: FleetGoodput, ready: FleetJob, outcome: Outcome, share: float) 
     for end, sign in (("low", 1.0), ("high", -1.0)):
         moved = outcome
         if share:
-            job = replace(ready.job, fleet=more_often(ready.job.fleet, 1.0 + sign * share))
+            job = replace(ready.job, fleet=scaled_rates(ready.job.fleet, 1.0 + sign * share))
             count = outcome.ticks_RF.shape[0]
             moved = simulate(job, ready.strategy, replicas=count, seed=asked.seed)
         value = moved.goodput - sign * NARROWER * moved.half_width
@@ -289,7 +293,7 @@ def _said(asked: FleetGoodput, ready: FleetJob, outcome: Outcome) -> list[str]:
         f" {asked.seed}"
     )
     said = [ran, f"causes of failure: {', '.join(cause.name for cause in fleet.causes)}"]
-    said += ages_said(fleet)
+    said += initial_ages_text(fleet)
     if ready.strategy.name != "synchronous":
         said.append(f"strategy {ready.strategy.name!r}: {_told(ready.strategy)}")
     if not ready.interval_is_given:
@@ -304,7 +308,7 @@ def _said(asked: FleetGoodput, ready: FleetJob, outcome: Outcome) -> list[str]:
             f"the mean time to interruption counts exposed time, {exposed:.1%} of the total;"
             " interruptions per day refer to the total time"
         )
-    said += not_tried(ready) if asked.what_if else []
+    said += unevaluated_changes(ready) if asked.what_if else []
     if asked.work_s is not None:
         said.append(f"a job not finished after {ready.job.horizon_s / DAY_S:.4g} d is abandoned")
     return said

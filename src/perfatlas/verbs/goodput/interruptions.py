@@ -160,7 +160,7 @@ def lost_hours(asked: SimpleGoodput, share: float) -> dict[str, Any]:
     return found
 
 
-def standing(asked: SimpleGoodput, told: Interruptions) -> list[str]:
+def simple_assumptions(asked: SimpleGoodput, told: Interruptions) -> list[str]:
     """Return the assumptions of every answer of the simple form.
 
     Args:

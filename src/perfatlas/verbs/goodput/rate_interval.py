@@ -112,7 +112,7 @@ def _relative_width(cause: Cause, fitted: Mapping[str, Any]) -> float | None:
     return middle / short - middle / long
 
 
-def more_often(fleet: Fleet, factor: float) -> Fleet:
+def scaled_rates(fleet: Fleet, factor: float) -> Fleet:
     """Return a fleet with all failure rates multiplied by a factor, at every age.
 
     Args:

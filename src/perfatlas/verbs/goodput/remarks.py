@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.fleet.closed_form import late_finds, snapshots_in_flight
+from perfatlas.fleet.closed_form import late_detection_remarks, snapshots_in_flight
 from perfatlas.fleet.model import mean_repair_s
 from perfatlas.quantities import counted
 from perfatlas.verbs.goodput.question import DAY_S
-from perfatlas.verbs.goodput.unused_options import idle_fleet
+from perfatlas.verbs.goodput.unused_options import unused_fleet_options
 
 if TYPE_CHECKING:
     from perfatlas.fleet.model import Strategy
@@ -26,11 +26,11 @@ def fleet_remarks(asked: FleetGoodput, ready: FleetJob) -> list[str]:
         ready: The job.
     """
     said = [*_of_repairs(ready), *_overlaps(ready.strategy)]
-    said += late_finds(ready.job, ready.strategy)
-    upkeep = ready.strategy.maintenance
-    if upkeep is not None and upkeep.every_s >= ready.job.horizon_s:
+    said += late_detection_remarks(ready.job, ready.strategy)
+    maintenance = ready.strategy.maintenance
+    if maintenance is not None and maintenance.every_s >= ready.job.horizon_s:
         said.append(
-            f"the first maintenance is due after {upkeep.every_s / DAY_S:g} d, but only"
+            f"the first maintenance is due after {maintenance.every_s / DAY_S:g} d, but only"
             f" {ready.job.horizon_s / DAY_S:g} d are simulated: increase duration_s"
         )
     spares = ready.strategy.spares.count or 0
@@ -40,7 +40,7 @@ def fleet_remarks(asked: FleetGoodput, ready: FleetJob) -> list[str]:
             f"the rest of the fleet, {counted(spares, 'unit')}, are spares of this job and are"
             " counted as reserved; set spares to change this"
         )
-    return [*said, *idle_fleet(asked, ready)]
+    return [*said, *unused_fleet_options(asked, ready)]
 
 
 def _all_units(units: int) -> str:

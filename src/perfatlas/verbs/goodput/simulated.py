@@ -25,7 +25,7 @@ from perfatlas.verbs.goodput.interruptions import (
     frequency,
     lost_hours,
     nodes_of,
-    standing,
+    simple_assumptions,
 )
 from perfatlas.verbs.goodput.rate_interval import NARROWER
 
@@ -88,7 +88,7 @@ def simulated_goodput(
                 said,
                 *_optimum_said(asked, best_s),
                 *_ages_said(asked),
-                *standing(asked, told),
+                *simple_assumptions(asked, told),
             ),
         ),
         warnings=(

@@ -12,7 +12,7 @@ from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted
 from perfatlas.scenario.fields import refuse_unused
 from perfatlas.verbs.goodput.question import SpareNodes
 from perfatlas.verbs.goodput.spare_pool import Pool, pool_of
-from perfatlas.verbs.goodput.unused_options import idle_spares
+from perfatlas.verbs.goodput.unused_options import unused_spare_options
 from perfatlas.vocabulary.fields import signature_of, verb_fields
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def goodput_spares(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
             tier=SIMPLER if pool.left_out else "erlang_b" if pool.plain else "birth_death",
             assumptions=(ERLANG if pool.plain else CHAIN, *pool.said),
         ),
-        warnings=(*_warnings(asked, pool, spares), *idle_spares(asked, spares)),
+        warnings=(*_warnings(asked, pool, spares), *unused_spare_options(asked, spares)),
     )
 
 

@@ -8,7 +8,7 @@ from perfatlas.answer import Answer, Evidence
 from perfatlas.fleet.closed_form import largest_normal, slowest_step
 from perfatlas.quantities import InvalidSpecError, counted
 from perfatlas.verbs.goodput.question import Stragglers
-from perfatlas.verbs.goodput.unused_options import idle_stragglers
+from perfatlas.verbs.goodput.unused_options import unused_straggler_options
 from perfatlas.vocabulary.fields import signature_of
 
 LARGEST: Final = (
@@ -64,7 +64,7 @@ def goodput_stragglers(**fields: Any) -> Answer:  # noqa: ANN401 - checked by sc
         results=results,
         breakdown=[{"name": name, "share": share} for name, share in shares.items() if share],
         evidence=Evidence(tier="order_statistics", assumptions=_said(asked)),
-        warnings=(*_warnings(slowdown), *idle_stragglers(asked)),
+        warnings=(*_warnings(slowdown), *unused_straggler_options(asked)),
     )
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from perfatlas.verbs.goodput.question import FleetGoodput, SpareNodes, Stragglers
 
 
-def idle_simple(asked: SimpleGoodput) -> list[str]:
+def unused_simple_options(asked: SimpleGoodput) -> list[str]:
     """Return remarks on simulation options where a closed form is used, as sentences.
 
     Args:
@@ -31,7 +31,7 @@ def _default(name: str) -> Any:  # noqa: ANN401 - of any field
     return SimpleGoodput.model_fields[name].default
 
 
-def idle_fleet(asked: FleetGoodput, ready: FleetJob) -> list[str]:
+def unused_fleet_options(asked: FleetGoodput, ready: FleetJob) -> list[str]:
     """Return remarks on valid options without effect for this job, as sentences.
 
     Args:
@@ -51,7 +51,7 @@ def idle_fleet(asked: FleetGoodput, ready: FleetJob) -> list[str]:
     return said
 
 
-def idle_spares(asked: SpareNodes, spares: int) -> list[str]:
+def unused_spare_options(asked: SpareNodes, spares: int) -> list[str]:
     """Return remarks on options without effect for nodes and spares, as sentences.
 
     Args:
@@ -63,7 +63,7 @@ def idle_spares(asked: SpareNodes, spares: int) -> list[str]:
     return []
 
 
-def idle_stragglers(asked: Stragglers) -> list[str]:
+def unused_straggler_options(asked: Stragglers) -> list[str]:
     """Return remarks on options without effect for stragglers, as sentences.
 
     Args:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.fleet.closed_form import kept_for
 from perfatlas.fleet.laws import TICKS_PER_SECOND, mean_s, scaled
-from perfatlas.fleet.model import Fleet, Repair, Restart, Shrink, Spares, Strategy, memories
+from perfatlas.fleet.model import Fleet, Repair, Restart, Shrink, Spares, Strategy, not_memoryless
 from perfatlas.fleet.simulator import chosen_interval_s, simulate
 from perfatlas.verbs.goodput.fleet_job import whole_units
-from perfatlas.verbs.goodput.rate_interval import more_often
+from perfatlas.verbs.goodput.rate_interval import scaled_rates
 from perfatlas.vocabulary.metrics import gpu_hours
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class _Change(NamedTuple):
     assumes: str = ""
 
 
-def not_tried(ready: FleetJob) -> list[str]:
+def unevaluated_changes(ready: FleetJob) -> list[str]:
     """Return the changes that are not evaluated because their saving is unknown.
 
     Args:
@@ -126,7 +126,7 @@ def _changes(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
         sooner = replace(fleet, causes=causes)
         yield _Change("detection in half the time", sooner, strategy, assumes="for every cause")
     assumes = f"half as many parts of every cause; {_SAME_INTERVAL}"
-    yield _Change("half as many failures", more_often(fleet, 0.5), strategy, assumes=assumes)
+    yield _Change("half as many failures", scaled_rates(fleet, 0.5), strategy, assumes=assumes)
     yield from _of_spares(asked, ready)
     for other in ready.others:
         more = (other.spares.count or 0) - (strategy.spares.count or 0)
@@ -161,7 +161,7 @@ def _of_checkpoints(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
             yield _Change("checkpoints written in the background", fleet, later, assumes=assumes)
     if ready.interval_is_given and ready.optimal_interval_s:
         best = replace(strategy, interval_s=ready.optimal_interval_s)
-        name = "best interval found" if memories(fleet, strategy) else "optimal interval"
+        name = "best interval found" if not_memoryless(fleet, strategy) else "optimal interval"
         assumes = f"{best.interval_s:.4g} s of work between"
         yield _Change(f"checkpoints at the {name}", fleet, best, assumes=assumes)
 
@@ -176,7 +176,7 @@ def _at_its_best(asked: FleetGoodput, ready: FleetJob, changed: Strategy) -> tup
     best_s, _ = chosen_interval_s(ready.job, changed, asked.seed)
     if best_s is None:
         return changed, _SAME_INTERVAL
-    what = "the best found" if memories(ready.job.fleet, changed) else "the optimum"
+    what = "the best found" if not_memoryless(ready.job.fleet, changed) else "the optimum"
     return replace(changed, interval_s=best_s), f"{best_s:.4g} s of work between, {what} then"
 
 

@@ -22,18 +22,18 @@ from perfatlas.jobs.model import (
 from perfatlas.jobs.run import schedule
 from perfatlas.quantities import InfeasibleError
 from perfatlas.scenario.fields import refuse_unused
-from perfatlas.verbs.schedule.failures import Befalls, befalls, cluster_of, drawn
-from perfatlas.verbs.schedule.jobs import Came, came, completed, offered, without_larger
+from perfatlas.verbs.schedule.failures import NodeFailures, cluster_of, drawn, node_failures
+from perfatlas.verbs.schedule.jobs import JobSource, completed, job_source, offered, without_larger
 from perfatlas.verbs.schedule.question import JOB_NAMES, parse_schedule, variants
 from perfatlas.verbs.schedule.results import (
     assumptions,
     breakdown,
     compared_row,
-    emptying,
-    ends_for_good,
+    drain_remark,
+    failed_jobs_remark,
     results_of,
 )
-from perfatlas.verbs.schedule.unused_options import draws, no_effect_remarks, refuse_told
+from perfatlas.verbs.schedule.unused_options import check_source_columns, draws, no_effect_remarks
 from perfatlas.vocabulary.fields import signature_of, verb_fields
 
 if TYPE_CHECKING:
@@ -108,8 +108,8 @@ class _Ready:
     asked: Schedule
     cluster: Cluster
     jobs: Jobs
-    came: Came
-    befalls: Befalls
+    job_source: JobSource
+    node_failures: NodeFailures
     said: tuple[str, ...]
     warnings: tuple[str, ...]
 
@@ -117,7 +117,7 @@ class _Ready:
         """Return the schedule with failures over a horizon; None for no failures."""
         failures = None
         if horizon_s is not None:
-            failures = drawn(self.asked, self.befalls, self.cluster, horizon_s)
+            failures = drawn(self.asked, self.node_failures, self.cluster, horizon_s)
         try:
             return schedule(
                 self.jobs,
@@ -175,21 +175,23 @@ def fleet_schedule(
     base = _ready(asked, None)
     others = []
     for change, other in zip(changes, compared, strict=False):
-        kept = None if set(change) & set(JOB_NAMES) else base.came
+        kept = None if set(change) & set(JOB_NAMES) else base.job_source
         others.append(_ready(other, kept))
-    told = [(run.asked, run.came.jobs) for run in (base, *others)]
-    refuse_told(told)
+    told = [(run.asked, run.job_source.jobs) for run in (base, *others)]
+    check_source_columns(told)
     base = replace(base, warnings=(*base.warnings, *no_effect_remarks(told)))
     outcomes, horizon_s = _outcomes([base, *others])
     outcome = outcomes[0]
     load = offered(base.jobs, base.cluster, stream=base.asked.jobs is None)
-    results = results_of(outcome, base.came.trace, load)
+    results = results_of(outcome, base.job_source.trace, load)
     if outcomes[1:]:
         results["compared"] = [
             compared_row(change, one) for change, one in zip(changes, outcomes[1:], strict=False)
         ]
         rows = zip((row["name"] for row in results["compared"]), outcomes[1:], strict=True)
-        base = replace(base, warnings=(*base.warnings, *filter(None, [ends_for_good([*rows])])))
+        base = replace(
+            base, warnings=(*base.warnings, *filter(None, [failed_jobs_remark([*rows])]))
+        )
     results["interrupted"] = any(one.interrupted for one in outcomes)
     given = {**fields, **_compare(compare)}
     if any(draws(one) for one in (asked, *compared)):
@@ -204,9 +206,9 @@ def _compare(compare: Sequence[str]) -> dict[str, Any]:
     return {"compare": list(compare)} if compare else {}
 
 
-def _ready(asked: Schedule, known: Came | None) -> _Ready:
+def _ready(asked: Schedule, known: JobSource | None) -> _Ready:
     cluster = cluster_of(asked)
-    source = came(asked, cluster) if known is None else known
+    source = job_source(asked, cluster) if known is None else known
     jobs, said = completed(asked, source.jobs, cluster)
     last_s = int(jobs.submit_J[-1]) / TICKS_PER_SECOND
     if asked.jobs is None and asked.until_s is None and last_s:
@@ -221,8 +223,8 @@ def _ready(asked: Schedule, known: Came | None) -> _Ready:
         asked=asked,
         cluster=cluster,
         jobs=jobs,
-        came=source,
-        befalls=befalls(asked, cluster, source.start_s),
+        job_source=source,
+        node_failures=node_failures(asked, cluster, source.start_s),
         said=tuple(said),
         warnings=(left_out,) if left_out else (),
     )
@@ -234,7 +236,7 @@ def _outcomes(runs: Sequence[_Ready]) -> tuple[list[ScheduleOutcome], float]:
     Failures are drawn for longer than the schedules last. Where failures prevent jobs from ending,
     the horizon is doubled a few times, and then the schedules are stopped there.
     """
-    drawing = any(run.befalls.fleet is not None for run in runs)
+    drawing = any(run.node_failures.fleet is not None for run in runs)
     asked_s = [run.asked.until_s for run in runs if run.asked.until_s is not None]
     if not drawing or len(asked_s) == len(runs):
         horizon_s = max(asked_s, default=0.0)
@@ -314,26 +316,26 @@ def _answer(
     to: float,
 ) -> Answer:
     ready, asked = runs[0], runs[0].asked
-    said = [*ready.came.said, *ready.said, *ready.befalls.said]
-    sources = list(ready.came.sources)
+    said = [*ready.job_source.said, *ready.said, *ready.node_failures.said]
+    sources = list(ready.job_source.sources)
     for run in runs:
-        failing = run.befalls.fleet is not None or run.befalls.listed is not None
+        failing = run.node_failures.fleet is not None or run.node_failures.listed is not None
         said += assumptions(run.asked, response_of(run.asked), failing=failing)
         sources += (
             [SOURCES[run.asked.response]] if failing and run.asked.response in SOURCES else []
         )
-    if ready.befalls.fleet is not None and to:
+    if ready.node_failures.fleet is not None and to:
         said.append(f"failures drawn for {to / 86400.0:.4g} d, seed {asked.seed}")
     said, sources = list(dict.fromkeys(said)), list(dict.fromkeys(sources))
-    tail = emptying(outcome)
+    tail = drain_remark(outcome)
     warnings = [
         *ready.warnings,
-        *ready.befalls.warnings,
+        *ready.node_failures.warnings,
         *outcome.remarks(),
         *((tail,) if tail else ()),
     ]
     if results["interrupted"]:
-        early = ready.befalls.fleet is not None and not to
+        early = ready.node_failures.fleet is not None and not to
         warnings.append(
             "interrupted: results cover only the time simulated so far"
             + (", without failures" if early else "")

@@ -22,7 +22,7 @@ GPUS_PER_NODE: Final = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Befalls:
+class NodeFailures:
     """Node failures.
 
     Args:
@@ -65,7 +65,7 @@ def cluster_of(asked: Schedule) -> Cluster:
     )
 
 
-def befalls(asked: Schedule, cluster: Cluster, start_s: float) -> Befalls:
+def node_failures(asked: Schedule, cluster: Cluster, start_s: float) -> NodeFailures:
     """Return the node failures.
 
     Args:
@@ -90,11 +90,13 @@ def befalls(asked: Schedule, cluster: Cluster, start_s: float) -> Befalls:
                 " nodes start under repair for the remaining time"
             )
         early = f"excluded: {counted(found.before, 'failure')} repaired before the first submission"
-        return Befalls(listed=listed, said=tuple(said), warnings=(early,) if found.before else ())
+        return NodeFailures(
+            listed=listed, said=tuple(said), warnings=(early,) if found.before else ()
+        )
     if asked.node_mtbf_s is not None and asked.repair_s is not None:
-        return Befalls(fleet=_memoryless(asked.node_mtbf_s, asked.repair_s, cluster))
+        return NodeFailures(fleet=_memoryless(asked.node_mtbf_s, asked.repair_s, cluster))
     if asked.fleet is None:
-        return Befalls(
+        return NodeFailures(
             said=("no node failures; set node_mtbf_s, fleet or failures to include them",)
         )
     return _of_fleet(asked, cluster)
@@ -111,7 +113,7 @@ def _memoryless(mtbf_s: float, repair_s: float, cluster: Cluster) -> Fleet:
     )
 
 
-def _of_fleet(asked: Schedule, cluster: Cluster) -> Befalls:
+def _of_fleet(asked: Schedule, cluster: Cluster) -> NodeFailures:
     fleet = replace(resolve_fleet(str(asked.fleet)), units=cluster.nodes)
     left_out = {cause.name: no_place(cause) for cause in fleet.causes if no_place(cause)}
     kept = tuple(cause for cause in fleet.causes if cause.name not in left_out)
@@ -140,10 +142,14 @@ def _of_fleet(asked: Schedule, cluster: Cluster) -> Befalls:
         said.append(
             "node failures are detected by the launcher, not with the detection time of the fleet"
         )
-    return Befalls(fleet=replace(fleet, causes=kept), said=tuple(said), warnings=tuple(warnings))
+    return NodeFailures(
+        fleet=replace(fleet, causes=kept), said=tuple(said), warnings=tuple(warnings)
+    )
 
 
-def drawn(asked: Schedule, what: Befalls, cluster: Cluster, horizon_s: float) -> Failures | None:
+def drawn(
+    asked: Schedule, what: NodeFailures, cluster: Cluster, horizon_s: float
+) -> Failures | None:
     """Return the failures up to a horizon, None for none.
 
     Args:

@@ -28,7 +28,7 @@ SOURCES: Final = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Came:
+class JobSource:
     """Jobs and their source.
 
     Args:
@@ -46,7 +46,7 @@ class Came:
     sources: tuple[str, ...] = ()
 
 
-def came(asked: Schedule, cluster: Cluster) -> Came:
+def job_source(asked: Schedule, cluster: Cluster) -> JobSource:
     """Return the jobs as in their source.
 
     Args:
@@ -76,7 +76,7 @@ def came(asked: Schedule, cluster: Cluster) -> Came:
     source = SOURCES.get(asked.job_format)
     said = [f"jobs of {asked.jobs} ({asked.job_format}): {trace.text()}"]
     said += [trace.ends_text()] if trace.ends_text() else []
-    return Came(
+    return JobSource(
         jobs=trace.jobs,
         start_s=trace.start_s,
         trace=told,
@@ -106,7 +106,7 @@ def _accounting(asked: Schedule) -> Trace:
     return replace(trace, ignored=ignored, first=first, total=total)
 
 
-def _generated(asked: Schedule, cluster: Cluster) -> Came:
+def _generated(asked: Schedule, cluster: Cluster) -> JobSource:
     largest = asked.max_job_gpus or max(cluster.gpus // LARGEST_SHARE, 1)
     mix = Mix(
         jobs=asked.num_jobs or 0,
@@ -125,7 +125,7 @@ def _generated(asked: Schedule, cluster: Cluster) -> Came:
         f" powers of two up to {sizes}, each half as frequent as the one before; not fitted to a"
         " trace"
     )
-    return Came(jobs=generate_jobs(mix, cluster), start_s=0.0, trace={}, said=(said,))
+    return JobSource(jobs=generate_jobs(mix, cluster), start_s=0.0, trace={}, said=(said,))
 
 
 def completed(asked: Schedule, jobs: Jobs, cluster: Cluster) -> tuple[Jobs, list[str]]:

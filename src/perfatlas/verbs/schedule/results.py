@@ -170,7 +170,7 @@ def _limit_text(kind: str, most: int) -> str:
     return f"requeued at most {counted(most, 'time')}, then it fails permanently"
 
 
-def ends_for_good(compared: Sequence[tuple[str, ScheduleOutcome]]) -> str:
+def failed_jobs_remark(compared: Sequence[tuple[str, ScheduleOutcome]]) -> str:
     """Return a remark on compared schedules in which jobs fail, "" for none.
 
     Args:
@@ -187,7 +187,7 @@ def ends_for_good(compared: Sequence[tuple[str, ScheduleOutcome]]) -> str:
     )
 
 
-def emptying(outcome: ScheduleOutcome) -> str:
+def drain_remark(outcome: ScheduleOutcome) -> str:
     """Return a remark on the time after the last submission, "" where it is short.
 
     Args:

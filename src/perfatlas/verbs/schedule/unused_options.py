@@ -27,7 +27,7 @@ TOLD: Final = (
 )
 
 
-def refuse_told(ones: Sequence[tuple[Schedule, Jobs]]) -> None:
+def check_source_columns(ones: Sequence[tuple[Schedule, Jobs]]) -> None:
     """Raise for defaults of columns that the source has.
 
     This is not a field condition, as the jobs must be read first.
