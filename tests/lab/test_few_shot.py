@@ -167,7 +167,7 @@ def test_a_few_rows_faster_than_light_are_counted_and_left_out(tmp_path: Path) -
     assert change.rows == 37
     assert change.after is not None
     assert change.after.mape < 0.05
-    assert any("gemm/vllm/bf16: 3 rows left out: faster" in said for said in report.warnings)
+    assert any("gemm/vllm/bf16: 3 rows excluded: faster" in said for said in report.warnings)
 
 
 def test_the_least_time_of_a_row_by_hand(tmp_path: Path) -> None:
@@ -305,7 +305,7 @@ def test_rows_of_another_device_are_refused(tmp_path: Path) -> None:
     path = measured(tmp_path / "rows.csv", TRUTH)
     with pytest.raises(InvalidSpecError, match="no rows of device 'b200_sxm'"):
         calibrate_measurements(path, "b200_sxm")
-    with pytest.raises(InvalidSpecError, match="real device"):
+    with pytest.raises(InvalidSpecError, match="expected the measured device"):
         calibrate_measurements(path, "h200_sxm{device.tdp=500W}")
 
 

@@ -25,7 +25,7 @@ def test_drift_is_named() -> None:
     found = drifted(budgets, {"a": 0.12, "c": 0.1})
     assert found[0] == "a: MAPE 12.00% is above its budget 10.0%"
     assert found[1].startswith("c: no budget")
-    assert found[2].startswith("b: budget of no cell")
+    assert found[2].startswith("b: budget without a cell")
 
 
 def test_a_budget_cannot_move_without_its_reason(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_a_budget_cannot_move_without_its_reason(tmp_path: Path) -> None:
     with pytest.raises(InvalidSpecError, match=r"a reason must start with '12\.0%: '"):
         read_budgets(path)
     path.write_text('"a" = { mape = 0.12, reason = "12.0%:" }\n', "utf-8")
-    with pytest.raises(InvalidSpecError, match="says why"):
+    with pytest.raises(InvalidSpecError, match="explain it"):
         read_budgets(path)
 
 

@@ -100,8 +100,8 @@ def test_a_model_is_found_in_the_catalog(text: str, tmp_path: Path) -> None:
 def test_what_the_file_does_not_say_is_asked_for(tmp_path: Path) -> None:
     assert "did you mean" in reason(tmp_path, vllm(model_id="meta-llama/Llama-3.1-8C"))
     assert "set --model" in reason(tmp_path, vllm(model_id=None))
-    assert "give --engine" in reason(tmp_path, aiperf())
-    assert "give --engine" in reason(tmp_path, vllm(backend="openai"))
+    assert "set --engine" in reason(tmp_path, aiperf())
+    assert "set --engine" in reason(tmp_path, vllm(backend="openai"))
     assert "no TPOT without a second" in reason(tmp_path, vllm(total_output_tokens=80))
     assert "concurrency unknown" in reason(tmp_path, vllm(max_concurrency=None, duration=None))
 

@@ -165,7 +165,7 @@ def test_gate_speaks_of_what_is_exceeded_or_missing() -> None:
     assert gate("all", {"tpot_mape": 0.13, "refused": 0}, budget) == []
     assert len(gate("all", {"tpot_mape": 0.14, "refused": 1}, budget)) == 2
     assert gate("all", {"tpot_mape": None, "refused": 0}, budget) == [
-        "all: tpot_mape has no value: no run was answered"
+        "all: tpot_mape has no value: no run was predicted"
     ]
 
 

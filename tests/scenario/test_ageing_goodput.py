@@ -72,7 +72,7 @@ def test_no_interval_beats_the_one_called_optimal_where_parts_age(
     best = fleet_goodput(**fields).answer
     best_s = best.results["optimal_checkpoint_interval_s"]
     assert best.results["checkpoint_interval_s"] == best_s
-    assert any("knows the age of parts" in said for said in best.evidence.assumptions)
+    assert any("covers the age of parts" in said for said in best.evidence.assumptions)
     for factor in (0.1, 0.3, 0.6, 1.6, 3.0, 10.0):
         other = fleet_goodput(**fields, checkpoint_interval_s=factor * best_s).answer
         assert other.results["goodput"] <= best.results["goodput"] + 0.001

@@ -102,7 +102,7 @@ def test_the_interval_holds_how_sure_the_rates_are(small: dict[str, object]) -> 
     # 419 failures: 8 % of the rate, and the error of the mean, of the 13 % that are lost
     lost = 1 - known.results["goodput"]
     assert 0.01 < (high - low) / 2 < 0.2 * lost
-    assert any("± 8.3 % by the counts" in text for text in known.evidence.assumptions)
+    assert any("± 8.3% by its number of failures" in text for text in known.evidence.assumptions)
     unknown = goodput(**small)
     assert any("is not known" in text for text in unknown.evidence.assumptions)
     path = Path(str(small["fleet"])).with_suffix(".evidence.toml")
@@ -145,7 +145,7 @@ def test_single_changes_are_ranked_and_none_of_them_hurts(small: dict[str, objec
     changes = fleet_goodput(**small, what_if=True, spare_start_s=600).answer.results["changes"]
     names = [row["name"] for row in changes]
     assert {"30 more spares", "restart in half the time", "detection in half the time"} < set(names)
-    assert {"spares", "half as many failures"} < set(names)
+    assert {"hot spares", "half as many failures"} < set(names)
     gains = [row["gained_gpu_hours"] for row in changes]
     assert gains == sorted(gains, reverse=True)
     assert all(gain > 0 for gain in gains)

@@ -251,7 +251,7 @@ def test_a_fleet_without_a_cause_that_takes_nodes_is_refused(tmp_path: Path) -> 
         'shared = 1\ntakes = "nothing"', 'per_unit = 1\nrepair = "x"'
     )
     path.write_text(unit, "utf-8")
-    with pytest.raises(InvalidSpecError, match="'x': unknown repair 'x'; known: 'swap'"):
+    with pytest.raises(InvalidSpecError, match="unknown repair 'x'; known: 'swap'"):
         fleet_schedule(num_jobs=10, load=0.5, fleet=str(path))
 
 

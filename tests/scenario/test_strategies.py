@@ -111,7 +111,7 @@ def test_what_if_takes_the_replica_of_a_strategy_of_the_file(
     fewer = next(row for row in rows if row["name"] == "elastic operation with fewer nodes")
     same = next(row for row in rows if row["name"] == "strategy 'smaller' instead")
     assert fewer["assumes"] == "as in strategy 'smaller'"
-    assert same["assumes"] == "its interval and spares"
+    assert same["assumes"] == "with its interval and spares"
 
 
 def test_strategies_may_be_in_a_separate_file(job: dict[str, Any], tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_verification_and_more_checkpoints_help_against_silent_errors(tmp_path: 
     # 0.2 errors a day, noticed 2 h late: of 4 in 20 days a share e^(-kx) (e^x - 1) / x is later
     # than k checkpoints, x = 1210 s / 2 h; 0.0117 errors at k = 35, 0.0099 at 36
     assert "instead of 1" in found["36 checkpoints kept"]["assumes"]
-    assert "20 s before each; all that corrupts" in found["every checkpoint verified"]["assumes"]
+    assert "20 s before each; all silent errors" in found["every checkpoint verified"]["assumes"]
     for name, more in (
         ("every checkpoint verified", 'verify = "20 s"'),
         ("36 checkpoints kept", "retained = 36"),
@@ -105,7 +105,7 @@ def test_faster_checkpoints_thirty_spares_and_a_hot_standby_are_all_answered() -
         "half_width": 0.05, "duration_s": 10 * DAY,
     }  # fmt: skip
     found = changes(**asked, spare_start_s=300)
-    wanted = {"checkpoints written twice as fast", "30 more spares", "spares"}
+    wanted = {"checkpoints written twice as fast", "30 more spares", "hot spares"}
     assert wanted <= set(found)
     none = changes(**asked, spare_start_s=300, spares=0)
     cold, hot = none["30 more spares"], none["30 more spares, hot"]

@@ -4,7 +4,7 @@
 [[strategy]]
 name = "two levels"
 interval = "12 min"          # work between checkpoints; default: the optimum
-state = "5.7 TB"             # size of a checkpoint; bandwidths are of the whole job
+state = "5.7 TB"             # checkpoint size; bandwidths apply to the whole job
 verify = "20 s"              # before every checkpoint
 maintenance = { every = "30 d", lasts = "6 h" }
 spares = { count = 32, kind = "warm", start = "5 min" }

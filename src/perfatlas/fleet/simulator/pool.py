@@ -109,7 +109,7 @@ def hits_work(plan: Any, job: Any, cause: int, turn: int) -> bool:  # noqa: ANN4
     Args:
         plan: The plan.
         job: The job, with fewer units than it needs.
-        cause: Of the event.
+        cause: Cause of the event.
         turn: Number of earlier events of this cause.
     """
     if plan.cause[cause].shared == 1:

@@ -37,7 +37,7 @@ def draw_failures(fleet: Fleet, cluster: Cluster, *, horizon_s: float, seed: int
         fleet: The fleet: units, causes and repairs.
         cluster: The cluster.
         horizon_s: How long [s].
-        seed: Of the draws.
+        seed: Random seed.
 
     Raises:
         InvalidSpecError: The numbers of nodes and units differ, or there are too many failures.

@@ -33,7 +33,7 @@ class Mix:
         run_median_s: Median of the run time [s].
         run_sigma: Sigma of its logarithm.
         max_job_gpus: Largest size, in GPUs.
-        seed: Of the draws.
+        seed: Random seed.
     """
 
     jobs: int

@@ -43,7 +43,7 @@ class MeasurementReport:
         rows: Number of rows of the device.
         changes: Change of each cell.
         written: Ids of the written cells.
-        file: Calibration file, "" where nothing was written.
+        file: Calibration file, "" if none was written.
         used: Whether perfatlas uses that file by default.
         warnings: Warnings for the user.
     """
@@ -70,8 +70,8 @@ def calibrate_measurements(
         output: Calibration file; by default the one that perfatlas reads for the device.
 
     Raises:
-        InvalidSpecError: A row or the device's spec is invalid, no row is of the device, over a
-            quarter of a cell's rows are below the speed-of-light time, or the file cannot be
+        InvalidSpecError: A row or the device's spec is invalid, there are no rows of the device,
+            over a quarter of a cell's rows are below the speed-of-light time, or the file cannot be
             written.
         UnsupportedError: The device does not multiply in a format of the rows.
     """

@@ -150,7 +150,7 @@ def answered(rows: Sequence[Row]) -> list[Row]:
 
 
 def below_bound(row: Row) -> bool:
-    """Return whether the measured request is faster than the speed of light for its load.
+    """Return whether the measured request is faster than the roofline for its load.
 
     The comparison uses the whole request instead of TPOT: where an engine prefills waiting prompts
     first and all requests start together, half of the prefills that the formula places between

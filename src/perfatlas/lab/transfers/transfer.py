@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 HEADER: Final = (
     f"# Rows of each device (a sample of at most {SAMPLE_ROWS:,}) priced with the parameters of\n"
     "# every other one: mean |ln(measured/predicted)| and quantiles of ln(measured/predicted).\n"
-    "# They choose the donor of a device nobody measured and tell its interval\n"
+    "# They choose the donor of an unmeasured device and tell its interval\n"
     "# (perfatlas.measurements.calibrations). Written by\n"
     "# perfatlas.lab.transfers.refresh_transfer() from data/calibrations and the tables of\n"
     "# aiconfigurator-core 0.12.0 (Apache-2.0).\n\n"

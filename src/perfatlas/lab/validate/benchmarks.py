@@ -69,8 +69,8 @@ def validate_serving(results: Sequence[str | Path], **scenario: Any) -> dict[str
             file's plan as a whole.
 
     Returns:
-        Totals; `runs`: every compared run; `below_bound`: runs measured faster than the speed of
-        light, whose stated load cannot be right; `refused_runs`: runs that could not be compared
+        Totals; `runs`: every compared run; `below_bound`: runs measured faster than the
+        roofline, whose stated load cannot be right; `refused_runs`: runs that could not be compared
         and why; `notes`: notes on reading and comparability, each with its runs; `question`:
         scenario of the run with the largest error; `evidence`: of its estimate.
 
@@ -276,7 +276,7 @@ def _row(name: str, run: BenchmarkRun, question: Row, answer: Row, bound: Row) -
 
 
 def _below_bound(tpot_s: float | None, ttft_s: float | None, osl: float, bound: Row) -> bool | None:
-    """Return whether a run is faster than the speed of light, None where unknown.
+    """Return whether a run is faster than the roofline, None where unknown.
 
     The whole request is compared where TTFT was measured too, as waiting before the first token
     reduces prefill interference later.

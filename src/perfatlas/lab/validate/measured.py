@@ -131,7 +131,7 @@ def score_of(
         unseen: Held-out property.
         physics_s: Physics (U,) [s].
         measured_s: Measured times (U,) [s].
-        correction: Of the physics (U,).
+        correction: Correction of the physics (U,).
     """
     left: FloatArray = np.log(measured_s / physics_s) - np.log(correction.factor_U)
     inside = (left >= correction.low_U) & (left <= correction.high_U)

@@ -59,7 +59,7 @@ def validate_steps() -> dict[str, Any]:
         format, system, engine); `settings`: the same rows in other variants, and with queued rows;
         errors by size; `missing`: excess of measured steps per layer; `host_time`: the same
         predictions with constants fitted on half of the networks and scored on the others;
-        `unseen`: coverage of intervals for held-out networks; runs faster than the speed of light
+        `unseen`: coverage of intervals for held-out networks; runs faster than the roofline
             (`below_bound`: their stated load cannot be right; they are included in the totals); the
             worst rows; `left_out`: every excluded row with its reason; every prediction; and
             `failures`: exceeded budgets.
@@ -237,7 +237,7 @@ def _with_queued(rows: Sequence[Row], left: Sequence[LeftOutRun], rules: Serving
 
 
 def _without_impossible(rows: Sequence[Row]) -> Row:
-    """Return the totals without runs faster than the speed of light."""
+    """Return the totals without runs faster than the roofline."""
     kept = [row for row in rows if row["tpot_s"] is None or not below_bound(row)]
     note = "without the runs below the bound for the load they state"
     return {"setting": "without_impossible", "note": note} | summarize_runs(kept)

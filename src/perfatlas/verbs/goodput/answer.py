@@ -81,7 +81,7 @@ def _answered(asked: SimpleGoodput, given: dict[str, Any]) -> Answer:
 
     Args:
         asked: The fields.
-        given: As asked, for the envelope.
+        given: The scenario, for the envelope.
     """
     told = interruptions_of(asked)
     beyond = _beyond_closed_forms(asked)
