@@ -82,12 +82,12 @@ def test_a_fleet_is_read_and_runs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ('"2 min"', "120", "has no unit of time"),
-        ('"2 min"', '"120"', "has no unit of time"),
-        ('"2 min"', '"2 minutes"', "no unit 'minutes'"),
-        ('"2 min"', '"-2 min"', "not below zero"),
+        ('"2 min"', "120", "has no time unit"),
+        ('"2 min"', '"120"', "has no time unit"),
+        ('"2 min"', '"2 minutes"', "unknown unit 'minutes'"),
+        ('"2 min"', '"-2 min"', "non-negative"),
         ('"6.5e-3 /d"', '"6.5e-3"', "is not a rate"),
-        ('"6.5e-3 /d"', '"-6.5e-3 /d"', "not below zero"),
+        ('"6.5e-3 /d"', '"-6.5e-3 /d"', "non-negative"),
         ('"6.5e-3 /d"', '"0 /d"', "omit causes that never fail"),
         ('law = "exponential"', 'law = "exponental"', "did you mean 'exponential'"),
         ('law = "exponential", ', "", "law = None"),
@@ -176,7 +176,7 @@ def test_facts_name_no_repair_that_nobody_told(tmp_path: Path) -> None:
 
 
 def test_what_is_no_number_is_not_said_to_lack_a_unit() -> None:
-    with pytest.raises(InvalidSpecError, match="mean = 'nan d' is no number with a unit"):
+    with pytest.raises(InvalidSpecError, match="mean = 'nan d' is not a number with a time unit"):
         parse_duration("nan d", field="mean")
 
 

@@ -108,9 +108,9 @@ def test_bytes_given_to_the_job_win_over_the_file() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ('interval = "12 min"', "interval = 720", "has no unit of time"),
+        ('interval = "12 min"', "interval = 720", "has no time unit"),
         ('state = "6 TB"', "state = 6e12", "write it with a unit, as '5.7 TB'"),
-        ('state = "6 TB"', 'state = "6 TB/s"', "'TB/s' is not a unit here"),
+        ('state = "6 TB"', 'state = "6 TB/s"', "'TB/s' is not a valid unit"),
         ('state = "6 TB"', "", "needs the checkpoint size: set state"),
         ('write = "3 s"\n', "", "write or write_bandwidth is missing"),
         (

@@ -192,7 +192,7 @@ def test_a_node_may_be_a_lemon_of_several_causes_and_no_failure_counts_twice(
         assert cause.lemons is not None
         assert {"n0", "n1"} <= set(cause.lemons.names)
     fleet = fleet_of(fleet_document(fit), "fitted")
-    seen = sum(cause.survival_intervals.failures for cause in fit.causes)
+    seen = sum(cause.intervals.failures for cause in fit.causes)
     expected = sum(cause_rate_per_s(cause, 100) for cause in fleet.causes) * (END - START)
     assert expected == pytest.approx(seen, rel=1e-6)
 

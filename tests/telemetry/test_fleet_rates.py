@@ -86,10 +86,8 @@ def test_a_law_with_a_shape_fails_as_often_as_the_log(truth: str) -> None:
     for seed in range(seeds):
         fit = fit_fleet(long_in_use(draw, seed), WATCH, NODES)
         (cause,) = fit.causes
-        up_s = cause.survival_intervals.exposure_s / NODES
-        assert expected_failures(fit, up_s) == pytest.approx(
-            cause.survival_intervals.failures, rel=1e-6
-        )
+        up_s = cause.intervals.exposure_s / NODES
+        assert expected_failures(fit, up_s) == pytest.approx(cause.intervals.failures, rel=1e-6)
         assert cause.comparison is not None
         own = cause.comparison.fit(truth.partition("_")[0])
         covered += own.low[name] < value < own.high[name]
@@ -198,7 +196,7 @@ def test_the_wait_of_a_job_is_no_repair_of_a_node(tmp_path: Path) -> None:
     start_s = 1772323200.0  # 2026-03-01T00:00:00Z
     fit = fit_fleet(history, {"host": ObservationWindow(start_s, start_s + 30 * DAY_S, 4)}, 4)
     (cause,) = fit.causes
-    assert (cause.survival_intervals.failures, cause.survival_intervals.during_repair) == (2, 0)
+    assert (cause.intervals.failures, cause.intervals.during_repair) == (2, 0)
     assert "repair" not in fleet_document(fit)
 
 

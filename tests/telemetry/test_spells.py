@@ -45,16 +45,16 @@ def test_spells_by_hand() -> None:
     # b, of unknown age: fails at 150, recovery not told; c and d never fail
     events = history_of([("a", 100.0, 110.0), ("b", 150.0, NAN), ("a", 200.0, 300.0)])
     watch = ObservationWindow(0.0, 300.0, 4, {"a": 50.0})
-    survival_intervals = failure_intervals(events, np.ones(3, bool), watch)
-    seen = survival_intervals.seen
+    intervals = failure_intervals(events, np.ones(3, bool), watch)
+    seen = intervals.seen
     assert seen is not None
     rows = sorted(zip(seen.entry_L, seen.exit_L, seen.failed_L, strict=True))
     assert rows == [(0.0, 50.0, True), (0.0, 90.0, True), (0.0, 150.0, False)]
-    assert survival_intervals.failures == 3
-    assert survival_intervals.exposure_s == 50.0 + 90.0 + 150.0 + 150.0 + 2 * 300.0
-    assert survival_intervals.recovery_not_told == 1
-    assert survival_intervals.ageless == 1 + 2
-    assert survival_intervals.events_by_unit == {"a": 2, "b": 1}
+    assert intervals.failures == 3
+    assert intervals.exposure_s == 50.0 + 90.0 + 150.0 + 150.0 + 2 * 300.0
+    assert intervals.recovery_not_told == 1
+    assert intervals.ageless == 1 + 2
+    assert intervals.events_by_unit == {"a": 2, "b": 1}
     old = failure_intervals(events, np.ones(3, bool), watch, repair="as_old").seen
     assert old is not None
     assert sorted(zip(old.entry_L, old.exit_L, strict=True)) == [(0.0, 50.0), (60.0, 150.0)]
@@ -63,14 +63,10 @@ def test_spells_by_hand() -> None:
 def test_first_spells_of_mixed_ages_by_hand() -> None:
     # a, of unknown age, fails at 100, is up at 110, fails at 200 and stays down; b never fails
     events = history_of([("a", 100.0, 110.0), ("a", 200.0, 300.0)])
-    survival_intervals = failure_intervals(
-        events, np.ones(2, bool), ObservationWindow(0.0, 300.0, 2)
-    )
-    assert survival_intervals.seen is not None
-    assert list(
-        zip(survival_intervals.seen.exit_L, survival_intervals.seen.failed_L, strict=True)
-    ) == [(90.0, True)]
-    mixed = survival_intervals.seen.mixed
+    intervals = failure_intervals(events, np.ones(2, bool), ObservationWindow(0.0, 300.0, 2))
+    assert intervals.seen is not None
+    assert list(zip(intervals.seen.exit_L, intervals.seen.failed_L, strict=True)) == [(90.0, True)]
+    mixed = intervals.seen.mixed
     assert mixed is not None
     assert sorted(zip(mixed.exit_L, mixed.failed_L, strict=True)) == [(100.0, True), (300.0, False)]
     # a failure of a unit not told may be one of b: its watch is no spell without a failure
@@ -100,10 +96,8 @@ def test_a_unit_that_is_not_told_to_be_up_may_stay_down() -> None:
 
 def test_failures_during_a_repair_are_not_spells() -> None:
     events = history_of([("a", 100.0, 150.0), ("a", 120.0, 130.0), ("a", 150.0, NAN)])
-    survival_intervals = failure_intervals(
-        events, np.ones(3, bool), ObservationWindow(0.0, 200.0, 1)
-    )
-    assert (survival_intervals.failures, survival_intervals.during_repair) == (1, 2)
+    intervals = failure_intervals(events, np.ones(3, bool), ObservationWindow(0.0, 200.0, 1))
+    assert (intervals.failures, intervals.during_repair) == (1, 2)
 
 
 def test_a_law_comes_back_from_a_simulated_history() -> None:
@@ -116,14 +110,14 @@ def test_a_law_comes_back_from_a_simulated_history() -> None:
             now += 20.0
     history = history_of(sorted(rows, key=lambda row: row[1]))
     new = {f"n{node}": 0.0 for node in range(300)}
-    survival_intervals = failure_intervals(
+    intervals = failure_intervals(
         history, np.ones(len(rows), bool), ObservationWindow(0.0, 3000.0, 300, new)
     )
-    assert survival_intervals.seen is not None
-    fit = fit_family(WEIBULL, survival_intervals.seen)
+    assert intervals.seen is not None
+    fit = fit_family(WEIBULL, intervals.seen)
     assert fit.low["shape"] < 1.8 < fit.high["shape"]
     assert fit.low["scale"] < 1000.0 < fit.high["scale"]
-    assert survival_intervals.exposure_s == pytest.approx(300 * 3000.0 - 20.0 * len(rows), rel=1e-3)
+    assert intervals.exposure_s == pytest.approx(300 * 3000.0 - 20.0 * len(rows), rel=1e-3)
 
 
 def test_repairs_by_hand() -> None:

@@ -31,7 +31,7 @@ def evaluate_one(scenario: Scenario) -> tuple[Candidates, Evaluation]:
     """Return the question of one scenario and its numbers.
 
     Raises:
-        InvalidSpecError: A name, value or plan breaks a rule.
+        InvalidSpecError: A name, value or plan is invalid.
         InfeasibleError: The model and its cache do not fit.
         UnsupportedError: No model or data for the combination.
     """

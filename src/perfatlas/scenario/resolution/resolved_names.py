@@ -52,7 +52,7 @@ def format_of(name: str) -> Format:
     """Return a number format; fp8 is that with static scales.
 
     Args:
-        name: As asked for.
+        name: Format name.
 
     Raises:
         UnsupportedError: There is no such format.
@@ -64,7 +64,7 @@ def kernel_engine(name: str | None) -> EngineProfile:
     """Return the engine whose kernels run; without one asked for, the ideal.
 
     Args:
-        name: As asked for.
+        name: Engine name, None for the ideal one.
 
     Raises:
         InvalidSpecError: No engine has that name.

@@ -76,14 +76,14 @@ def _survival(seen: Lifetimes | None, level: float) -> dict[str, Any] | None:
 
 
 def _evidence(cause: CauseFit, place: dict[str, Any], level: float) -> dict[str, Any]:
-    survival_intervals, rate = cause.survival_intervals, cause.rate
+    intervals, rate = cause.intervals, cause.rate
     repair = cause.repair
-    not_told = repair.not_told if repair else survival_intervals.failures
+    not_told = repair.not_told if repair else intervals.failures
     fits = cause.comparison.fits if cause.comparison else ()
     return {
         "name": cause.name,
-        "events": survival_intervals.failures,
-        "exposure": time_text(survival_intervals.exposure_s),
+        "events": intervals.failures,
+        "exposure": time_text(intervals.exposure_s),
         "mean_time_between": time_text(1.0 / rate.observed_per_s),
         "mean_time_between_interval": ends_text(1.0 / rate.high_per_s, 1.0 / rate.low_per_s),
         "mean_time_between_without_lemons": time_text(1.0 / cause.without_lemons_per_s)
@@ -91,7 +91,7 @@ def _evidence(cause: CauseFit, place: dict[str, Any], level: float) -> dict[str,
         else None,
         "lemon_factor": short(cause.lemon_factor) if cause.lemons_apart else None,
         **place,
-        "survival": _survival(survival_intervals.seen, level),
+        "survival": _survival(intervals.seen, level),
         "law_interval": law_interval(cause.law) if cause.law else None,
         "aic": {fit.family: short(fit.aic) for fit in fits} or None,
         "repairs": repair.seen.failures if repair else 0,

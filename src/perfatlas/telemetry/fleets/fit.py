@@ -103,7 +103,7 @@ class CauseFit:
     Args:
         component: Failed component.
         cause: Cause.
-        survival_intervals: Survival intervals it was fitted to.
+        intervals: Survival intervals it was fitted to.
         rate: Rate per unit over all nodes, including lemons.
         comparison: Families fitted to intervals of known age, None where there are too few.
         law: Distribution of the cause, None for the exponential distribution of `rate`.
@@ -115,7 +115,7 @@ class CauseFit:
 
     component: str
     cause: str
-    survival_intervals: SurvivalIntervals
+    intervals: SurvivalIntervals
     rate: RatePosterior
     comparison: Comparison | None
     law: Fit | None
@@ -249,15 +249,13 @@ def _fit_cause(
     nodes: int,
     options: FleetOptions,
 ) -> CauseFit:
-    survival_intervals = failure_intervals(
+    intervals = failure_intervals(
         history, events_E, watch, repair=options.repair, open_is_down=options.open_is_down
     )
-    rate = rate_posterior(
-        survival_intervals.failures, survival_intervals.exposure_s, level=options.level
-    )
+    rate = rate_posterior(intervals.failures, intervals.exposure_s, level=options.level)
     lemons = _lemons(history, events_E, watch, nodes, options)
-    comparison = _compared(survival_intervals.seen, options.level)
-    law, remarks = _chosen(survival_intervals, comparison, None if row.component == JOB else lemons)
+    comparison = _compared(intervals.seen, options.level)
+    law, remarks = _chosen(intervals, comparison, None if row.component == JOB else lemons)
     if law is not None:
         is_long_in_use = options.repair == "as_new" and not watch.new_s
         law, told = _of_the_rate(law, rate, is_long_in_use=is_long_in_use)
@@ -266,7 +264,7 @@ def _fit_cause(
     return CauseFit(
         component=row.component,
         cause=row.cause,
-        survival_intervals=survival_intervals,
+        intervals=intervals,
         rate=rate,
         comparison=comparison,
         law=law,
@@ -284,18 +282,18 @@ def _compared(seen: Lifetimes | None, level: float) -> Comparison | None:
 
 
 def _chosen(
-    survival_intervals: SurvivalIntervals, comparison: Comparison | None, lemons: Lemons | None
+    intervals: SurvivalIntervals, comparison: Comparison | None, lemons: Lemons | None
 ) -> tuple[Fit | None, list[str]]:
     """Return the distribution of a cause, None for its rate alone, and the reason."""
-    remarks = _remarks(survival_intervals)
+    remarks = _remarks(intervals)
     if lemons is not None and lemons.are_apart:
         remarks.append(
             f"{counted(lemons.flagged, 'lemon node')}: the distribution is that of the other"
             " nodes, memoryless"
         )
         return None, remarks
-    if comparison is None or survival_intervals.seen is None:
-        known = 0 if survival_intervals.seen is None else survival_intervals.seen.failures
+    if comparison is None or intervals.seen is None:
+        known = 0 if intervals.seen is None else intervals.seen.failures
         remarks.append(
             f"{counted(known, 'failure')} of known age, under {FEWEST}: memoryless by assumption"
         )
@@ -306,7 +304,7 @@ def _chosen(
         remarks.append(f"{best.family} is not better than exponential by AIC")
         return None, remarks
     try:
-        remarks.append(fitness(best, survival_intervals.seen).text())
+        remarks.append(fitness(best, intervals.seen).text())
     except InfeasibleError as problem:
         remarks.append(f"not tested: {problem}")
     return (None if best.family == "exponential" else best), remarks
@@ -328,25 +326,23 @@ def _of_the_rate(law: Fit, rate: RatePosterior, *, is_long_in_use: bool) -> tupl
     ]
 
 
-def _remarks(survival_intervals: SurvivalIntervals) -> list[str]:
+def _remarks(intervals: SurvivalIntervals) -> list[str]:
     remarks = []
-    if survival_intervals.ageless:
-        is_mixed = survival_intervals.seen is not None and survival_intervals.seen.mixed is not None
+    if intervals.ageless:
+        is_mixed = intervals.seen is not None and intervals.seen.mixed is not None
         use = "assumed in steady state" if is_mixed else "used for the rate only"
+        remarks.append(f"{counted(intervals.ageless, 'survival interval')} of unknown age, {use}")
+    if intervals.unplaced:
         remarks.append(
-            f"{counted(survival_intervals.ageless, 'survival interval')} of unknown age, {use}"
+            f"{counted(intervals.unplaced, 'failure')} without a recorded unit, used for the rate"
+            " only"
         )
-    if survival_intervals.unplaced:
+    if intervals.during_repair:
         remarks.append(
-            f"{counted(survival_intervals.unplaced, 'failure')} without a recorded unit, used for"
-            " the rate only"
+            f"{counted(intervals.during_repair, 'failure')} of units already down excluded"
         )
-    if survival_intervals.during_repair:
-        remarks.append(
-            f"{counted(survival_intervals.during_repair, 'failure')} of units already down excluded"
-        )
-    if survival_intervals.recovery_not_told:
-        told = counted(survival_intervals.recovery_not_told, "failure")
+    if intervals.recovery_not_told:
+        told = counted(intervals.recovery_not_told, "failure")
         remarks.append(f"{told} without a recovery: assumed up again at once")
     return remarks
 
