@@ -33,7 +33,7 @@ def test_every_figure_is_reproduced_missed_or_declined(
     assert "published figures missed: 8" in text
     assert "81 %, predicted 62.86 to 82.05" in text
     assert "published figures declined: 104" in text
-    assert "47.7 d, ours 42.13, -11.7%" in text
+    assert "47.7 d, predicted 42.13, -11.7%" in text
     assert "check values reproduced to the last digit: 46 of 46" in text
     assert "all 10: furthest" in text
     assert max(map(len, text.splitlines())) <= 80

@@ -102,7 +102,7 @@ def test_what_the_file_does_not_say_is_asked_for(tmp_path: Path) -> None:
     assert "set --model" in reason(tmp_path, vllm(model_id=None))
     assert "set --engine" in reason(tmp_path, aiperf())
     assert "set --engine" in reason(tmp_path, vllm(backend="openai"))
-    assert "no TPOT without a second" in reason(tmp_path, vllm(total_output_tokens=80))
+    assert "TPOT needs at least two" in reason(tmp_path, vllm(total_output_tokens=80))
     assert "concurrency unknown" in reason(tmp_path, vllm(max_concurrency=None, duration=None))
 
 

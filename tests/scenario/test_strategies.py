@@ -108,7 +108,7 @@ def test_what_if_takes_the_replica_of_a_strategy_of_the_file(
     text = Path(job["fleet"]).read_text()
     path.write_text(text + "\n" + smaller)
     rows = goodput(**{**job, "fleet": str(path)}, what_if=True).results["changes"]
-    fewer = next(row for row in rows if row["name"] == "elastic operation with fewer nodes")
+    fewer = next(row for row in rows if row["name"] == "elastic operation")
     same = next(row for row in rows if row["name"] == "strategy 'smaller' instead")
     assert fewer["assumes"] == "as in strategy 'smaller'"
     assert same["assumes"] == "with its interval and spares"

@@ -234,7 +234,7 @@ def _of_spares(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
     if strategy.shrink is None and ready.job.units > 1:
         shrink, assumes = _shrink(asked, ready)
         fewer = replace(strategy, shrink=shrink)
-        yield _Change("elastic operation with fewer nodes", fleet, fewer, assumes=assumes)
+        yield _Change("elastic operation", fleet, fewer, assumes=assumes)
 
 
 def _spares_more(more: int) -> str:
