@@ -20,10 +20,10 @@ MODEL_GOAL_S: Final = 3e-3
 
 
 def catalog_times(*, runs: int) -> list[Row]:
-    """Return the time of one question to the catalogs, the mean of many in a row.
+    """Return the time of one catalog query, the mean of many in a row.
 
     Args:
-        runs: Rows of questions behind the medians.
+        runs: Repetitions of the median.
     """
     config = catalog_config(MODEL)
     return [

@@ -20,7 +20,7 @@ GOODPUT: Final = (
     *("goodput", "--method", "exact", "--mtti-s", "10000"),
     *("--checkpoint-write-s", "60", "--restart-s", "300"),
 )
-# (words, goal [s]); that of `estimate --json` is not a promise but what --json adds
+# (words, goal [s]); `estimate --json` only shows the cost of --json
 COMMANDS: Final[tuple[tuple[tuple[str, ...], float], ...]] = (
     (("--version",), 0.050),
     (("--help",), 0.250),
@@ -31,7 +31,7 @@ COMMANDS: Final[tuple[tuple[tuple[str, ...], float], ...]] = (
 
 
 def perfatlas_words() -> list[str]:
-    """Return the words that start perfatlas: its script beside this Python, else the module."""
+    """Return the command that starts perfatlas: its script next to this Python, else the module."""
     script = Path(sys.executable).parent / "perfatlas"
     return [str(script)] if script.is_file() else [sys.executable, "-m", "perfatlas"]
 
@@ -40,8 +40,8 @@ def command_times(perfatlas: Sequence[str], *, runs: int) -> list[Row]:
     """Return the wall time of --version, --help, one static estimate and one goodput, warm.
 
     Args:
-        perfatlas: The words that start the CLI.
-        runs: Fresh processes behind the medians, after one that fills the file caches.
+        perfatlas: The command of the CLI.
+        runs: New processes for the median, after one that fills the file caches.
     """
     started, _ = timed_command([sys.executable, "-c", "pass"], runs=runs)
     rows = [
@@ -51,7 +51,7 @@ def command_times(perfatlas: Sequence[str], *, runs: int) -> list[Row]:
             value=started.wall_s,
             cpu_value=started.cpu_s,
             runs=started.runs,
-            note="the interpreter alone: the floor of every command",
+            note="the interpreter alone: the lower bound of every command",
         )
     ]
     for words, goal_s in COMMANDS:
@@ -69,7 +69,7 @@ def command_times(perfatlas: Sequence[str], *, runs: int) -> list[Row]:
                 goal=f"< {goal_s:g}",
                 met=timing.wall_s < goal_s,
                 runs=timing.runs,
-                note="fresh process, warm file and compile caches",
+                note="new process, warm file and compile caches",
             )
         )
     return rows

@@ -1,8 +1,8 @@
-"""How far a few measured rows calibrate a device: before and after, on all rows they left out.
+"""Accuracy of few-shot calibration of a device, before and after, on all other rows.
 
-`python benchmarks/few_shot.py --device l40s --rows 50 200` pretends that a measured device is new:
-its calibrations are hidden, seeded rows of its tables are written as a user's CSV file, read back,
-and fitted on top of the other devices. The errors are those of every other row of the cell.
+`python benchmarks/few_shot.py --device l40s --rows 50 200` treats a measured device as new: its
+calibrations are hidden, seeded rows of its tables are written as a user's CSV file, read back, and
+fitted with priors from the other devices. The errors are over all other rows of the cell.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def user_columns(cell: Cell, rows: Rows, chosen: IntArray) -> dict[str, list[Any
 
 
 def score(cell: Cell, rows: Rows, count: int, seed: int) -> dict[str, Any]:
-    """Return one line: the errors on all rows that were not given, before and after."""
+    """Return one line: the errors on all other rows, before and after."""
     draw = np.random.default_rng(seed)
     chosen = draw.choice(rows.measured_s.size, min(count, rows.measured_s.size // 2), replace=False)
     with tempfile.TemporaryDirectory() as folder:
@@ -102,7 +102,7 @@ def main() -> int:
     parser.add_argument("--rows", nargs="+", type=int, default=[50, 200])
     parser.add_argument("--seeds", type=int, default=1)
     asked = parser.parse_args()
-    print("| cell | rows | seed | before | after | in 90 % | full fit | kept |")
+    print("| cell | rows | seed | before | after | in 90% | full fit | kept |")
     print("|---|---|---|---|---|---|---|---|")
     lines: list[dict[str, Any]] = []
     for device in asked.device:

@@ -1,4 +1,4 @@
-"""How fast failures of one job are simulated, beside SimPy on the same model."""
+"""Speed of the failure simulation of one job, compared with SimPy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def strategy(spares: int | None) -> Strategy:
     """Return 30 min of work, 60 s writes, 12 min restarts.
 
     Args:
-        spares: Nodes that stand by; None for never missing.
+        spares: Spare nodes; None for unlimited.
     """
     return Strategy(
         interval_s=1800.0,
@@ -47,12 +47,12 @@ def strategy(spares: int | None) -> Strategy:
 
 
 def large_job(nodes: int, spares: int, days: float) -> Job:
-    """Return a job whose nodes fail like RSC-1's and are repaired in a day.
+    """Return a job with the node failure rate of RSC-1 and repairs of a day.
 
     Args:
-        nodes: Nodes it needs.
-        spares: Nodes beside them.
-        days: How long it runs [d].
+        nodes: Nodes of the job.
+        spares: Spare nodes.
+        days: Run time [d].
     """
     cause = Cause(name="node", lifetime=Exponential(mean_s=1 / NODE_RATE_PER_S), per_unit=1.0)
     stage = RepairStage(name="swap", lasts=Exponential(mean_s=DAY_S))
@@ -62,7 +62,7 @@ def large_job(nodes: int, spares: int, days: float) -> Job:
 
 
 def failure_rate(runs: int) -> Row:
-    """Return failures per second of a job whose spares never run out."""
+    """Return simulated failures per second of a job with unlimited spares."""
     fleet = one_cause(1 / (2048 * NODE_RATE_PER_S), 2048)
     job = Job(fleet=fleet, units=2048, horizon_s=540 * DAY_S)
     timing, outcome = timed(lambda: simulate(job, strategy(None), replicas=400), runs=runs)
@@ -74,7 +74,7 @@ def replica_rate(runs: int) -> tuple[Row, float, float]:
     """Return replicas per second of 16,384 GPUs for 54 days, their goodput and its error."""
     job = large_job(2048, 32, 54)
     timing, outcome = timed(lambda: simulate(job, strategy(32), replicas=5000), runs=runs)
-    name = "replicas of 16,384 GPUs x 54 days, 32 spares, all buckets"
+    name = "replicas of 16,384 GPUs x 54 days, 32 spares, all categories"
     row = _rate(name, 5000, timing.wall_s, timing.cpu_s, (2000.0, runs))
     return row, outcome.goodput, outcome.standard_error
 
@@ -99,12 +99,12 @@ def largest(replicas: int) -> Row:
 
 
 def simpy_row(python: str, replicas: int, ours: tuple[float, float]) -> Row:
-    """Return SimPy's replicas per second, or why there are none.
+    """Return SimPy's replicas per second, or why it did not run.
 
     Args:
-        python: Interpreter that has SimPy.
-        replicas: How many it runs.
-        ours: Goodput and standard error of perfatlas, which SimPy's must equal.
+        python: Python with SimPy.
+        replicas: Number of replicas.
+        ours: Goodput and standard error of perfatlas, for comparison.
     """
     row = Row(section=SECTION, name="the same replicas in SimPy, aggregate failures", unit="1/s")
     found = asked_of_simpy(python, "peer_simpy.py", str(replicas))
@@ -140,9 +140,9 @@ def job_rows(runs: int, replicas: int, simpy_python: str, simpy_replicas: int) -
 
     Args:
         runs: Timed calls.
-        replicas: Of 131,072 GPUs for 90 days.
-        simpy_python: Interpreter that has SimPy.
-        simpy_replicas: Those SimPy runs.
+        replicas: Replicas of 131,072 GPUs for 90 days.
+        simpy_python: Python with SimPy.
+        simpy_replicas: Replicas in SimPy.
     """
     yield failure_rate(runs)
     row, goodput, error = replica_rate(runs)

@@ -1,9 +1,9 @@
-"""Measure a fixed list of kernels on the GPU of this machine, as rows perfatlas reads.
+"""Measure a fixed list of kernels on the local GPU, as rows for perfatlas.
 
 `python benchmarks/gpu_kernels.py --device h200_sxm` writes rows.csv and manifest.json into
 measurements/<device>/<date>_<suite>/. `perfatlas calibrate --measurements .../rows.csv --device
-h200_sxm` shows how far the shipped calibration is from them and fits one of its own. Without a
-CUDA device the answer is one row that says so.
+h200_sxm` shows the errors of the shipped calibration and fits a new one. Without a CUDA device the
+result is one row that states this.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ ROOT = Path(__file__).parents[1]
 
 
 def missing_device(program: str) -> str:
-    """Return why nothing can be measured here, "" where it can.
+    """Return why nothing can be measured here, "" otherwise.
 
     Args:
-        program: Who asks.
+        program: Name of the program.
     """
     not_run = f"{program}: not run: no CUDA device"
     if importlib.util.find_spec("torch") is None:
@@ -41,10 +41,10 @@ def missing_device(program: str) -> str:
 
 
 def suite_folder(folder: Path | None, device: str, suite: str) -> Path:
-    """Return where the results of a suite belong.
+    """Return the folder of the results of a suite.
 
     Args:
-        folder: `measurements/`; that of the repository where None.
+        folder: `measurements/`; by default that of the repository.
         device: Catalog name of the GPU.
         suite: Name of the suite.
     """
@@ -53,13 +53,13 @@ def suite_folder(folder: Path | None, device: str, suite: str) -> Path:
 
 
 def measure(device: str, suite: str, chosen: Sequence[dict[str, Any]], **places: Any) -> int:  # noqa: ANN401 - folder and limit_s
-    """Measure shapes one after another and write them; return how many have a time.
+    """Measure shapes one after another and write them; return the number of measured ones.
 
     Args:
         device: Catalog name of the GPU.
         suite: Name of the suite.
         chosen: Its shapes.
-        places: `folder` to write into, `limit_s` after which no shape is begun.
+        places: `folder` of the output, `limit_s` after which no shape is started.
     """
     import torch
     from gpu_torch import loop_for
@@ -109,13 +109,15 @@ def measure(device: str, suite: str, chosen: Sequence[dict[str, Any]], **places:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Measure, or say in one row why not."""
+    """Measure, or state in one row why not."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="h200_sxm", help="catalog name of the GPU")
     parser.add_argument("--suite", default=SUITE, choices=SUITES, help="list of shapes")
-    parser.add_argument("--folder", type=Path, help="where measurements/ is; by default here")
+    parser.add_argument(
+        "--folder", type=Path, help="parent folder of measurements/; by default the current one"
+    )
     parser.add_argument("--kernel", nargs="*", default=[], help="measure only these kernels")
-    parser.add_argument("--limit-s", type=float, default=3600.0, help="begin no shape after [s]")
+    parser.add_argument("--limit-s", type=float, default=3600.0, help="start no shape after [s]")
     asked = parser.parse_args(words)
     reason = missing_device("gpu_kernels")
     if reason:

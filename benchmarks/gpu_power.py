@@ -1,9 +1,9 @@
-"""Hold each load of a fixed list for seconds and record power, energy and clocks of this GPU.
+"""Record power, energy and clocks of the local GPU under a fixed list of sustained loads.
 
 `python benchmarks/gpu_power.py --device h200_sxm` writes power.csv, transient.csv and
 manifest.json into measurements/<device>/<date>_<suite>/. NVML averages power over a second on
 recent GPUs, so every load runs for `--warm-s` before a window of `--window-s` is recorded. Without
-a CUDA device the answer is one row that says so.
+a CUDA device the result is one row that states this.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ if TYPE_CHECKING:
     from gpu_power_torch import Replay
 
 BATCH_S = 0.02  # GPU time submitted at once; two batches are in flight
-SPIN_S = 0.002  # shorter pauses are waited for awake
-IDLE_S = (4.0, 4.0)  # waited, and recorded: clocks fall some time after a load
+SPIN_S = 0.002  # shorter pauses are busy-waited
+IDLE_S = (4.0, 4.0)  # waited, and recorded: clocks drop some time after a load
 TRANSIENT_S = (1.5, 4.0)  # idle before and after a load
 LOAD_S = 8.0
 TRANSIENT_ROWS = 400
 PROTOCOL = (
     "one load at a time, as CUDA graphs with two batches in flight; loads named gaps wait for the"
     " host after each burst; NVML sampled every 10 ms in the same process; clocks, power cap and"
-    " other settings as found"
+    " other settings unchanged"
 )
 
 
 @dataclass(kw_only=True)
 class Window:
-    """What ran while the window was recorded.
+    """Load of a recorded window.
 
     Args:
-        loaded_s, began_s, ended_s: When the load and the window began and ended [s].
-        calls: Calls of the window.
+        loaded_s, began_s, ended_s: Start of the load, start and end of the window [s].
+        calls: Calls in the window.
         busy_s: GPU time of these calls [s].
-        shares: How busy units were, from the performance counters.
+        shares: Utilization of units, from the performance counters.
     """
 
     loaded_s: float
@@ -65,12 +65,12 @@ class Window:
 
 @dataclass(frozen=True, kw_only=True)
 class Meter:
-    """What watches a load.
+    """Recording of a load.
 
     Args:
         nvml: The GPU.
         telemetry: Its samples.
-        warm_s, window_s: How long a load runs before and while it is recorded [s].
+        warm_s, window_s: Duration of a load before and during recording [s].
     """
 
     nvml: Nvml
@@ -79,7 +79,7 @@ class Meter:
     window_s: float
 
     def idle(self) -> Window:
-        """Return a window in which nothing runs."""
+        """Return an idle window."""
         window = Window(loaded_s=time.monotonic())
         time.sleep(IDLE_S[0])
         window.began_s = time.monotonic()
@@ -88,7 +88,7 @@ class Meter:
         return window
 
     def steady(self, replay: Replay) -> Window:
-        """Return a window in which the GPU never waits."""
+        """Return a window of continuous load."""
         import torch
 
         count = max(1, round(BATCH_S / replay.time_s))
@@ -125,7 +125,7 @@ class Meter:
         """Return a window of bursts, after each of which the GPU waits for the host.
 
         Args:
-            replay: What a burst repeats.
+            replay: Calls repeated in a burst.
             busy_s: Length of a burst [s].
             gap_s: Pause after it [s].
         """
@@ -154,7 +154,7 @@ class Meter:
 
 
 def pause(gap_s: float) -> None:
-    """Wait, awake where the operating system's sleep is too coarse."""
+    """Wait, busily where the operating system's sleep is too coarse."""
     end_s = time.monotonic() + gap_s
     if gap_s > SPIN_S:
         time.sleep(gap_s)
@@ -169,9 +169,9 @@ def finished_point(
 
     Args:
         point: A row of `gpu_power_points.points`.
-        window: When it was recorded and what ran.
-        samples: Of the window.
-        replay: What ran, None where nothing did.
+        window: The recorded window.
+        samples: Samples of the window.
+        replay: The load, None for none.
     """
     span_s = window.ended_s - window.began_s
     row = {
@@ -198,7 +198,7 @@ def finished_point(
 
 
 def rounded(value: object) -> object:
-    """Return a number to seven digits: no reading has more."""
+    """Return a number rounded to seven digits, the precision of readings."""
     return float(f"{value:.7g}") if isinstance(value, float) else value
 
 
@@ -206,9 +206,9 @@ def transient(meter: Meter, replay: Replay, load_s: float) -> tuple[Window, list
     """Return the window of the load and the readings before, during and after it.
 
     Args:
-        meter: What watches.
+        meter: The recording.
         replay: The load.
-        load_s: How long it runs [s].
+        load_s: Its duration [s].
     """
     before_s, after_s = TRANSIENT_S
     began_s = time.monotonic()
@@ -228,12 +228,12 @@ def transient(meter: Meter, replay: Replay, load_s: float) -> tuple[Window, list
 
 @dataclass(kw_only=True)
 class Study:
-    """Rows so far, written after every point so that an end in between loses nothing.
+    """Rows so far, written after every point so that an interruption loses nothing.
 
     Args:
         suite: Name of the list of points.
-        folder: Where they belong.
-        facts: Of the manifest.
+        folder: Output folder.
+        facts: Facts of the manifest.
     """
 
     suite: str
@@ -243,7 +243,7 @@ class Study:
     not_run: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, row: dict[str, Any]) -> None:
-        """Keep a row and show the most telling of it."""
+        """Add a row and print its main values."""
         self.rows.append({"point": len(self.rows) + 1, **row})
         shown = ("study", "kernel", "format", "inputs", "m", "working_set_bytes", "sms", "time_s")
         told = [str(row[name]) for name in shown if row.get(name) not in (None, "")]
@@ -255,7 +255,7 @@ class Study:
         self.write_manifest()
 
     def write_manifest(self) -> None:
-        """Write what the rows do not say."""
+        """Write the manifest."""
         manifest = {
             "suite": self.suite,
             "list_hash": list_hash(SUITES[self.suite]()),
@@ -270,7 +270,7 @@ class Study:
 
 
 def measure(asked: argparse.Namespace, chosen: Sequence[dict[str, Any]]) -> Study | None:
-    """Measure the points that fit into the time; return the rows, None where NVML is missing."""
+    """Measure points within the time limit; return the rows, None without NVML."""
     nvml = connected()
     if nvml is None:
         print("gpu_power: not run: NVML is not available (package nvidia-ml-py)")
@@ -350,16 +350,18 @@ def _measure_one(
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Measure, or say in one row why not."""
+    """Measure, or state in one row why not."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="h200_sxm", help="catalog name of the GPU")
     parser.add_argument("--suite", default=SUITE, choices=SUITES, help="list of points")
-    parser.add_argument("--folder", type=Path, help="where measurements/ is; by default here")
+    parser.add_argument(
+        "--folder", type=Path, help="parent folder of measurements/; by default the current one"
+    )
     parser.add_argument("--study", nargs="*", default=[], help="measure only these studies")
     parser.add_argument("--priority", type=int, default=2, help="2: all points, 1: the main ones")
     parser.add_argument("--warm-s", type=float, default=0.6, help="load before the window [s]")
     parser.add_argument("--window-s", type=float, default=2.4, help="length of the window [s]")
-    parser.add_argument("--limit-s", type=float, default=3600.0, help="begin no point after [s]")
+    parser.add_argument("--limit-s", type=float, default=3600.0, help="start no point after [s]")
     asked = parser.parse_args(words)
     reason = missing_device("gpu_power")
     if reason:

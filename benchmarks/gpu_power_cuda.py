@@ -30,7 +30,7 @@ _ARGUMENTS: Final[dict[str, tuple[Any, ...]]] = {
 
 
 def build(target: Path, architecture: str = "90a") -> subprocess.Popen[bytes]:
-    """Return the running compiler, so that the GPU can be watched meanwhile.
+    """Return the running compiler process, so that the GPU can be recorded meanwhile.
 
     Args:
         target: Shared library to write.
@@ -57,11 +57,11 @@ class Kernels:
         """Launch a kernel.
 
         Args:
-            name: Of the launcher.
+            name: Name of the launcher.
             words: Its arguments.
 
         Raises:
-            RuntimeError: CUDA refused.
+            RuntimeError: The launch failed.
         """
         code = getattr(self._library, name)(*words)
         if code:

@@ -1,4 +1,4 @@
-"""What our own kernels of gpu_power_kernels.cu run, compute and move."""
+"""Work of the kernels in gpu_power_kernels.cu: launches, FLOP and bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors of named distributions: what a product is fed decides how many bits switch."""
+"""Tensors of named distributions, which determine the switching activity of a product."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The fixed lists of loads `gpu_power.py` holds: what separates idle, FLOP and bytes.
+"""The fixed lists of loads of `gpu_power.py`, which separate idle, FLOP and bytes.
 
-Each point is a row of columns; a column that does not belong to its kernel is absent. A list is
-part of every result: changing it makes another suite, so give it another name.
+Each point is a row of columns, without those that do not apply to its kernel. A list is part of
+every result: rename the suite when it changes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ COLUMNS = (
 
 
 def points() -> tuple[dict[str, Any], ...]:
-    """Return the points; those that matter most come first and have priority 1, others 2."""
+    """Return the points; the most important ones come first with priority 1, others have 2."""
     every = (
         _idle("context"),
         *_waiting(),
@@ -51,9 +51,9 @@ def points() -> tuple[dict[str, Any], ...]:
 
 
 def unit_points() -> tuple[dict[str, Any], ...]:
-    """Return single units of the GPU on more inputs and more numbers of SMs, and a long load.
+    """Return single GPU units with more inputs and SM counts, and a long load.
 
-    Few SMs stay under the power cap at the highest clock; more meet it at a lower one.
+    Few SMs stay below the power cap at the highest clock; more reach it at a lower one.
     """
     numbers = (("bf16", 16), ("bf16", 99), ("bf16", 116), ("fp8", 33), ("fp8", 66), ("fp8", 99))
     kinds = ("zeros", "uniform", "ones", "small_integers", "half_zeros")
@@ -91,7 +91,7 @@ def _idle(note: str) -> dict[str, Any]:
 
 
 def _waiting() -> list[dict[str, Any]]:
-    """Return kernels that keep SMs awake and do next to nothing."""
+    """Return kernels that keep SMs active with almost no work."""
     waits = (
         *(("sleep", 1, 32), ("sleep", SMS, 32), ("sleep", SMS, 1024)),
         *(("spin", 1, 32), ("spin", SMS, 32), ("spin", 33, 1024), ("spin", SMS, 1024)),
@@ -230,7 +230,7 @@ def _gaps() -> list[dict[str, Any]]:
 
 
 def _layers() -> list[dict[str, Any]]:
-    """Return whole layers of a decoder of 8 billion parameters: mixtures of the kernels above."""
+    """Return whole layers of a decoder with 8 billion parameters: mixtures of the kernels above."""
     decode = ((1, 2048), (64, 2048), (256, 1024))
     return [
         *(

@@ -1,4 +1,4 @@
-"""The loads `gpu_power.py` holds, written in torch; imported only where there is a GPU."""
+"""The loads of `gpu_power.py` in torch; imported only where there is a GPU."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 BF16 = torch.bfloat16
 FP8 = torch.float8_e4m3fn
 FREE_SHARE = 0.6  # of the free memory that copies may take
-GRAPH_S = 0.01  # length of one graph, so that its launch is spread
+GRAPH_S = 0.01  # length of one graph, to amortise its launch
 MOST_NODES = 4000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What one call does.
+    """The work of one call.
 
     Args:
-        calls: Runs one call each; together they read enough to keep the cache cold where `cold`.
-        flop: Of one call.
+        calls: Functions of one call each; together they keep the cache cold where `cold`.
+        flop: FLOP of one call.
         bytes_moved: Each input once and each output once, of one call.
-        exponentials: Of one call.
+        exponentials: Exponentials of one call.
         cold: Whether calls leave nothing in the last-level cache for the next.
     """
 
@@ -47,7 +47,7 @@ class Work:
 
 
 class Replay:
-    """A CUDA graph of the calls of a work, long enough that its launch does not matter."""
+    """A CUDA graph of calls, long enough to amortise its launch."""
 
     def __init__(self, work: Work) -> None:
         """Time one round of calls and capture as many as fit."""
@@ -63,7 +63,7 @@ class Replay:
 
 
 def elapsed_s(run: Callable[[], object]) -> float:
-    """Return how long the GPU took [s]."""
+    """Return the GPU time [s]."""
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     begin.record()
     run()
@@ -73,11 +73,11 @@ def elapsed_s(run: Callable[[], object]) -> float:
 
 
 def work_for(point: Mapping[str, Any], kernels: Kernels, l2_bytes: float) -> Work:
-    """Return what a point of `gpu_power_points` runs.
+    """Return the work of a point of `gpu_power_points`.
 
     Args:
         point: The point.
-        kernels: Our own kernels.
+        kernels: The kernels of `gpu_power_kernels.cu`.
         l2_bytes: Last-level cache of the device.
     """
     if point["kernel"] in CUSTOM:
@@ -91,7 +91,7 @@ def rotated(
     call: Callable[..., object],
     l2_bytes: float,
 ) -> tuple[list[Callable[[], object]], bool]:
-    """Return calls on as many copies of the tensors as keep the cache cold, and whether they do."""
+    """Return calls on enough copies of the tensors for a cold cache, and whether it is cold."""
     first = make()
     call_bytes = sum(one.nbytes for one in first)
     free = FREE_SHARE * torch.cuda.mem_get_info()[0] if gpu_power_inputs.DEVICE == "cuda" else 1e12
@@ -108,7 +108,7 @@ def _gemm(point: Mapping[str, Any], l2_bytes: float) -> Work:
 
     def scaled(a: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         fast = point["kernel"] == "scaled_mm_fast"
-        return torch._scaled_mm(  # noqa: SLF001 - the only face torch gives it
+        return torch._scaled_mm(  # noqa: SLF001 - torch has no public interface
             a, w.t(), scale_a=one, scale_b=one, out_dtype=BF16, use_fast_accum=fast
         )
 

@@ -1,6 +1,6 @@
-"""The fixed lists of shapes `gpu_kernels.py` measures: rows in the schema of measured rows.
+"""The fixed lists of shapes of `gpu_kernels.py`: rows in the schema of measured rows.
 
-A list is part of every result: changing it makes another suite, so give it another name.
+A list is part of every result: rename the suite when it changes.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ def shapes() -> tuple[dict[str, Any], ...]:
 
 
 def random_shapes() -> tuple[dict[str, Any], ...]:
-    """Return 260 shapes that nobody chose: sizes are log-uniform and no multiples of a tile.
+    """Return 260 random shapes: sizes are log-uniform and mostly no multiples of a tile.
 
-    n and k are multiples of 8 elements in bf16 and of 16 in fp8, as the libraries ask for aligned
-    rows; one bf16 product in five has any n and k.
+    n and k are multiples of 8 elements in bf16 and of 16 in fp8, as the libraries require aligned
+    rows; one bf16 product in five has arbitrary n and k.
     """
     draws = random.Random(RANDOM_SEED)  # noqa: S311 - a fixed list, not a secret
 

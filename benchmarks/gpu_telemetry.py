@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 INTERVAL_S = 0.01
-AVERAGED_S = 1.1  # after this long under load, POWER_AVERAGE holds nothing of what ran before
+AVERAGED_S = 1.1  # load time after which POWER_AVERAGE does not include earlier loads
 SLOW_EVERY = 10  # temperatures, memory clock and event reasons change slowly: one sample in ten
 POWER_CAP_BIT = 0x4  # nvmlClocksEventReasonSwPowerCap
-# Column -> metric of NVML's GPU performance monitoring (GPM), all in per cent of their maximum.
+# Column -> metric of NVML's GPU performance monitoring (GPM), all in percent of their maximum.
 GPM_METRICS = {
     "sm_active_share": "NVML_GPM_METRIC_SM_UTIL",
     "occupancy_share": "NVML_GPM_METRIC_SM_OCCUPANCY",
@@ -30,10 +30,10 @@ GPM_METRICS = {
 
 
 class Sample(NamedTuple):
-    """What the GPU reports at one instant; nan where it reports nothing.
+    """Readings of the GPU at one instant; nan where unsupported.
 
     Args:
-        at_s: When, by `time.monotonic`.
+        at_s: Time, by `time.monotonic`.
         power_instant_w: NVML_FI_DEV_POWER_INSTANT.
         power_average_w: NVML_FI_DEV_POWER_AVERAGE, over one second on Hopper.
         memory_power_w: NVML_FI_DEV_POWER_INSTANT of the memory.
@@ -58,7 +58,7 @@ class Sample(NamedTuple):
 
 
 class Nvml:
-    """One GPU as NVML shows it; `pynvml` (package nvidia-ml-py) must be installed."""
+    """One GPU by NVML; `pynvml` (package nvidia-ml-py) must be installed."""
 
     def __init__(self, index: int = 0) -> None:
         """Connect to the driver."""
@@ -71,7 +71,7 @@ class Nvml:
         self._taken = 0
 
     def _ask(self, name: str, *words: object) -> float:
-        """Return what a query answers, nan where the GPU does not support it."""
+        """Return the result of a query, nan where the GPU does not support it."""
         try:
             return float(getattr(self.library, name)(self.handle, *words))
         except self.library.NVMLError:
@@ -123,7 +123,7 @@ class Nvml:
         return self._slow._replace(at_s=time.monotonic(), clock_hz=clock_hz, **self._fields())
 
     def facts(self) -> dict[str, Any]:
-        """Return what does not change while kernels run."""
+        """Return the constant facts of the GPU."""
         names = self.library
         return {
             "gpu": str(names.nvmlDeviceGetName(self.handle)),
@@ -136,7 +136,7 @@ class Nvml:
         }
 
     def counters(self) -> Any:  # noqa: ANN401 - a pointer of ctypes
-        """Return the state of the performance counters, None where the GPU does not show it."""
+        """Return the state of the performance counters, None where unsupported."""
         names = self.library
         try:
             taken = names.nvmlGpmSampleAlloc()
@@ -145,7 +145,7 @@ class Nvml:
             return None
 
     def shares(self, before: Any, after: Any) -> dict[str, float]:  # noqa: ANN401 - pointers
-        """Return how busy units were between two states of the counters, empty if unknown."""
+        """Return the utilization of units between two counter states, empty if unknown."""
         names = self.library
         if before is None or after is None:
             return {}
@@ -170,7 +170,7 @@ class Nvml:
 
 
 def connected() -> Nvml | None:
-    """Return the GPU as NVML shows it, None where pynvml or a driver is missing."""
+    """Return the GPU by NVML, None where pynvml or a driver is missing."""
     if importlib.util.find_spec("pynvml") is None:
         return None
     import pynvml
@@ -182,12 +182,12 @@ def connected() -> Nvml | None:
 
 @dataclass
 class Telemetry:
-    """Samples of the GPU, taken in the background; none where there is nothing to read.
+    """Samples of the GPU, taken in the background; none without a GPU.
 
     Args:
         read: Takes one sample.
         interval_s: Time between samples [s].
-        samples: Taken so far.
+        samples: Samples so far.
     """
 
     read: Callable[[], Sample] | None = None
@@ -232,19 +232,19 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def changes(samples: Sequence[Sample], name: str) -> Iterator[Sample]:
-    """Yield each sample in which a reading is another than in the one before."""
+    """Yield each sample with a changed reading."""
     for before, after in itertools.pairwise(samples):
         if getattr(before, name) != getattr(after, name):
             yield after
 
 
 def counted_energy(samples: Sequence[Sample]) -> tuple[float | None, float | None]:
-    """Return energy [J] and the time it took [s] between two updates of the energy counter.
+    """Return energy [J] and time [s] between two updates of the energy counter.
 
-    The counter moves in steps; from one update to another its quantization does not matter.
+    The counter advances in steps; between updates its quantization has no effect.
 
     Args:
-        samples: Of one steady load, in order.
+        samples: Samples of one steady load, in order.
     """
     steps = [one for one in changes(samples, "energy_j") if math.isfinite(one.energy_j)]
     if len(steps) < 2:
@@ -253,11 +253,11 @@ def counted_energy(samples: Sequence[Sample]) -> tuple[float | None, float | Non
 
 
 def summary(samples: Sequence[Sample], loaded_s: float) -> dict[str, Any]:
-    """Return the columns that describe what the GPU reported during one steady load.
+    """Return the columns of GPU readings during one steady load.
 
     Args:
-        samples: Of the window, in order.
-        loaded_s: When the load began, by `time.monotonic`.
+        samples: Samples of the window, in order.
+        loaded_s: Start of the load, by `time.monotonic`.
     """
     settled = [one for one in samples if one.at_s >= loaded_s + AVERAGED_S]
     clocks = _known(samples, "clock_hz")
@@ -289,5 +289,5 @@ def summary(samples: Sequence[Sample], loaded_s: float) -> dict[str, Any]:
 
 
 def telemetry_facts(nvml: Nvml | None) -> Mapping[str, Any]:
-    """Return what a manifest says of the GPU."""
+    """Return the GPU facts of a manifest."""
     return {} if nvml is None else nvml.facts()

@@ -1,4 +1,4 @@
-"""What measuring a GPU needs and torch does not: the loop, the clock, the files."""
+"""Timing of GPU kernels without torch: the loop, the clock, the files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LEAST_S = 0.3  # long enough for some samples of clock and power
 MOST_BATCHES = 20000
 COLD_FACTOR = 3.0  # bytes of all copies over the last-level cache
 MOST_COPIES = 512
-LEAST_CALLS = 16  # in one graph, so that its launch is spread
+LEAST_CALLS = 16  # in one graph, to amortise its launch
 FAMILY = "torch"
 PROTOCOL = (
     "CUDA graph of back-to-back calls; every tensor rotates through copies larger than"
@@ -41,9 +41,9 @@ class Timed:
 
     Args:
         time_s: Median time of one call [s].
-        spread: (90 % - 10 % quantile) over the median, of whole replays.
-        batches: Replays behind it.
-        began_s, ended_s: When it ran, by `time.monotonic`.
+        spread: (90% - 10% quantile) over the median, of whole replays.
+        batches: Number of replays.
+        began_s, ended_s: Start and end, by `time.monotonic`.
     """
 
     time_s: float
@@ -57,9 +57,9 @@ def time_calls(run_batch: Callable[[], float], calls: int, least_s: float = LEAS
     """Return the time of one call.
 
     Args:
-        run_batch: Runs `calls` calls and returns how long they took [s].
+        run_batch: Runs `calls` calls and returns their time [s].
         calls: Calls of one batch.
-        least_s: Time to spend at least [s].
+        least_s: Minimum measuring time [s].
     """
     for _ in range(WARMUPS):
         run_batch()
@@ -81,7 +81,7 @@ def time_calls(run_batch: Callable[[], float], calls: int, least_s: float = LEAS
 
 
 def copies_of(call_bytes: float, l2_bytes: float, free_bytes: float) -> tuple[int, bool]:
-    """Return how many copies of all tensors to rotate through, and whether that keeps L2 cold.
+    """Return the number of copies of all tensors, and whether they keep L2 cold.
 
     Args:
         call_bytes: Bytes of all tensors of one call.
@@ -102,7 +102,7 @@ def finished_row(
     Args:
         shape: A row of `gpu_shapes.shapes`.
         timed: Its time.
-        telemetry: Where clock and power were sampled.
+        telemetry: Samples of clock and power.
         protocol: device, stack, copies, hot and shared_activation.
     """
     clock_hz, power_w = telemetry.between(timed.began_s, timed.ended_s)
@@ -111,12 +111,12 @@ def finished_row(
 
 
 def list_hash(chosen: Sequence[Mapping[str, Any]]) -> str:
-    """Return what names a list of shapes or points."""
+    """Return the hash that identifies a list of shapes or points."""
     return content_hash(json.dumps(tuple(chosen), sort_keys=True))
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows as a table; a row without a column leaves its cell empty.
+    """Write rows as a table; missing columns are empty.
 
     Args:
         path: The table; its folder is created.
@@ -133,12 +133,12 @@ def write_suite(
     not_run: Sequence[Mapping[str, Any]],
     facts: Mapping[str, Any],
 ) -> None:
-    """Write rows.csv and manifest.json; the rows are read back as any user's would be.
+    """Write rows.csv and manifest.json; the rows are read back as user rows.
 
     Args:
         folder: measurements/<device>/<date>_<suite>; created.
         rows: Measured rows.
-        not_run: Shapes without a time, each with its reason.
+        not_run: Failed shapes, each with its reason.
         facts: Suite, hash of its list, device, stack and command.
     """
     path = folder / "rows.csv"

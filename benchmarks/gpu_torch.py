@@ -1,4 +1,4 @@
-"""The kernels `gpu_kernels.py` measures, written in torch; imported only where there is a GPU."""
+"""The kernels of `gpu_kernels.py` in torch; imported only where there is a GPU."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ FREE_SHARE = 0.6  # of the free memory that copies may take
 def captured(
     calls: Sequence[Callable[[], object]], *, keep_outputs: bool = False
 ) -> tuple[torch.cuda.CUDAGraph, list[object]]:
-    """Return a CUDA graph of calls, one after another, and what they returned.
+    """Return a CUDA graph of consecutive calls, and their outputs.
 
     Args:
-        calls: Runs one call each.
-        keep_outputs: Give each call an output of its own; else calls write over each other's.
+        calls: Functions of one call each.
+        keep_outputs: Whether each call has a separate output; otherwise outputs are overwritten.
     """
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
@@ -71,7 +71,7 @@ class Loop:
         self.sets = sets
 
     def run(self) -> float:
-        """Return how long one replay took [s]."""
+        """Return the time of one replay [s]."""
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()
         self.graph.replay()
@@ -117,7 +117,7 @@ def _scaled_mm(shape: Mapping[str, Any]) -> Pair:
     one = torch.ones((), device="cuda", dtype=torch.float32)
 
     def call(a: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-        return torch._scaled_mm(a, w.t(), scale_a=one, scale_b=one, out_dtype=BF16)  # noqa: SLF001 - the only face torch gives it
+        return torch._scaled_mm(a, w.t(), scale_a=one, scale_b=one, out_dtype=BF16)  # noqa: SLF001 - torch has no public interface
 
     return lambda: (_fp8(m, k), _fp8(n, k)), call
 

@@ -1,4 +1,4 @@
-"""How many distinct matrix products a second tier physics prices."""
+"""Pricing rate of distinct matrix products by tier physics."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ GOAL_PER_S: Final = 200_000.0
 
 
 def distinct_gemms(shapes: int, seed: int) -> FloatArray:
-    """Return rows of (m, n, k), no two alike (shapes, 3).
+    """Return distinct rows of (m, n, k) (shapes, 3).
 
     Args:
         shapes: Number of rows.
-        seed: Of the random stream.
+        seed: Random seed.
     """
     random = np.random.default_rng(seed)
     rows = np.empty((0, 3))
     while rows.shape[0] < shapes:
         m = np.floor(2.0 ** random.uniform(0.0, 15.0, shapes))
         n, k = 64.0 * random.integers(2, 512, (2, shapes))
-        # np.unique sorts; the order is made random again so that no cache is helped by it
+        # np.unique sorts; shuffle again so that caches do not benefit
         rows = np.unique(np.concatenate([rows, np.stack([m, n, k], axis=1)]), axis=0)
     return random.permutation(rows)[:shapes]
 
 
 def gemm_operator(rows_R3: FloatArray) -> Gemm:
-    """Return the matrix products of rows of (m, n, k) as one operator of that many candidates."""
+    """Return the matrix products of rows of (m, n, k) as candidates of one operator."""
     number_format = get_format(FORMAT)
     return Gemm(
         name="product",
@@ -60,15 +60,15 @@ def gemm_operator(rows_R3: FloatArray) -> Gemm:
 
 
 def gemm_rates(shapes: int, *, runs: int, seed: int) -> list[Row]:
-    """Return the rate of the public pricing function, and of the compiled model under it.
+    """Return the rate of the public pricing function, and of the underlying compiled model.
 
     Args:
         shapes: Distinct shapes priced in one call.
-        runs: Calls behind the medians.
-        seed: Of the shapes.
+        runs: Calls of the median.
+        seed: Random seed.
 
     Raises:
-        RuntimeError: A shape was not priced, or was answered from a repeated one.
+        RuntimeError: A shape was not priced, or came from the cache.
     """
     rows_R3 = distinct_gemms(shapes, seed)
     operator = gemm_operator(rows_R3)
@@ -82,7 +82,7 @@ def gemm_rates(shapes: int, *, runs: int, seed: int) -> list[Row]:
     inner = timed_model(rows_R3, runs=runs)
     said = f"{shapes:,} distinct (m, n, k) in one call, {SYSTEM}, {FORMAT}, tier physics"
     return [
-        rate_row("price_operators, all of it", public, shapes, f"{said}, with bound and interval"),
+        rate_row("price_operators, total", public, shapes, f"{said}, with bound and interval"),
         rate_row("compiled model alone", inner, shapes, "the same shapes, gemm_time_s"),
     ]
 

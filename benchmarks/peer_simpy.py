@@ -2,8 +2,8 @@
 
     python benchmarks/peer_simpy.py REPLICAS
 
-One process makes failures, one is the job, each repair is a process: the shortest model that has
-the same laws. Prints one JSON object.
+One process makes failures, one is the job, each repair is a process: the shortest model with the
+same distributions. Prints one JSON object.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HORIZON_S = 54 * 86400.0
 
 
 def job(env: simpy.Environment, spares: simpy.Container, dice: random.Random) -> Iterator[Any]:
-    """Run the job and count what it banks; a failure in a restart begins it anew."""
+    """Run the job and count saved work; a failure during restart starts it over."""
     banked, failures = 0.0, 0
     cycle = INTERVAL_S + WRITE_S
     restarting = False
@@ -52,7 +52,7 @@ def job(env: simpy.Environment, spares: simpy.Container, dice: random.Random) ->
 
 
 def repair(env: simpy.Environment, spares: simpy.Container, dice: random.Random) -> Iterator[Any]:
-    """Bring a node back."""
+    """Repair a node."""
     yield env.timeout(dice.expovariate(1.0 / REPAIR_S))
     yield spares.put(1)
 

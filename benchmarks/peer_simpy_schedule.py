@@ -3,7 +3,7 @@
     python benchmarks/peer_simpy_schedule.py < trace.json
 
 The trace is one JSON object: nodes, gpus (of each), depth, and jobs as rows of submit, run, nodes,
-gpus (of each node) and limit, times in whole ticks. A process for every job, a queue they share.
+gpus (of each node) and limit, times in whole ticks. One process per job, with a shared queue.
 Prints one JSON object.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Ask(NamedTuple):
-    """What a job wants: times in ticks, GPUs of each of its nodes."""
+    """Request of a job: times in ticks, GPUs per node."""
 
     submit: int
     run: int
@@ -32,7 +32,7 @@ class Ask(NamedTuple):
 
 
 class Promise(NamedTuple):
-    """When the head is due, GPUs free then on every node, and those it is to get."""
+    """Reservation of the head: its start, free GPUs per node then, and its nodes."""
 
     head: int
     due: float
@@ -41,10 +41,10 @@ class Promise(NamedTuple):
 
 
 class Scheduler:
-    """A queue, the nodes, and what runs on them.
+    """The queue, the nodes and the running jobs.
 
     Args:
-        trace: As it stands on standard input.
+        trace: The parsed standard input.
     """
 
     def __init__(self, trace: dict[str, Any]) -> None:  # noqa: D107 - told by the class
@@ -56,9 +56,9 @@ class Scheduler:
         self.go: dict[int, simpy.Event] = {}
         self.changed = self.env.event()
         self.held: dict[int, list[int]] = {}
-        self.kills: list[tuple[int, int]] = []  # when limits end jobs that run
+        self.kills: list[tuple[int, int]] = []  # end times of running jobs by their limits
         self.promise: Promise | None = None
-        self.looked: set[int] = set()  # at these since the promise: they fit no more
+        self.looked: set[int] = set()  # tested since the reservation: they do not fit
         self.waited = 0
         self.backfilled = 0
 
@@ -79,12 +79,12 @@ class Scheduler:
         self.wake()
 
     def wake(self) -> None:
-        """Have the queue looked at, once for all that happens at this moment."""
+        """Trigger a scheduling pass, once per time step."""
         if not self.changed.triggered:
             self.changed.succeed()
 
     def server(self) -> Iterator[Any]:
-        """Serve the queue after every moment at which jobs came or ended."""
+        """Run a scheduling pass after every time step with arrivals or ends."""
         while True:
             yield self.changed
             yield self.env.timeout(0)
@@ -92,7 +92,7 @@ class Scheduler:
             self.serve()
 
     def choose(self, available: list[int], ask: Ask) -> list[int]:
-        """Return the first nodes that fit, none if there are too few."""
+        """Return the first nodes that fit, none if too few."""
         found = []
         for node, free in enumerate(available):
             if free >= ask.gpus:
@@ -102,7 +102,7 @@ class Scheduler:
         return []
 
     def begin(self, number: int, nodes: list[int]) -> None:
-        """Let a job run on nodes."""
+        """Start a job on nodes."""
         ask = self.asks[number]
         for node in nodes:
             self.free[node] -= ask.gpus
@@ -112,7 +112,7 @@ class Scheduler:
         self.go[number].succeed()
 
     def serve(self) -> None:
-        """Start the jobs at the head that fit, then those that may pass it."""
+        """Start the jobs at the head that fit, then backfill."""
         while self.queue:
             nodes = self.choose(self.free, self.asks[self.queue[0]])
             if not nodes:
@@ -121,7 +121,7 @@ class Scheduler:
             self.begin(self.queue[0], nodes)
 
     def pass_head(self) -> None:
-        """Start jobs that leave the head what it is promised (Lifka, JSSPP 1995)."""
+        """Start jobs that do not delay the head's reservation (Lifka, JSSPP 1995)."""
         head, others = self.queue[0], self.queue[1 : 1 + self.depth]
         if self.promise is None or self.promise.head != head:
             self.promise = self.promised(head)
@@ -145,7 +145,7 @@ class Scheduler:
                 self.backfilled += 1
 
     def promised(self, head: int) -> Promise:
-        """Return when and where the head runs if all jobs take as long as they may."""
+        """Return start and nodes of the head if all jobs reach their limits."""
         future, ask, place = list(self.free), self.asks[head], 0
         while place < len(self.kills):
             due = self.kills[place][0]
@@ -161,7 +161,7 @@ class Scheduler:
 
 
 def main() -> int:
-    """Schedule the jobs of standard input and print how fast, and how long they waited."""
+    """Schedule the jobs of standard input and print speed and waiting times."""
     scheduler = Scheduler(json.load(sys.stdin))
     started = time.perf_counter()
     scheduler.env.process(scheduler.server())

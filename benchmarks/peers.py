@@ -1,4 +1,4 @@
-"""The same distinct questions asked of perfatlas, aiconfigurator 0.12 and llm-analysis."""
+"""Comparison of perfatlas, aiconfigurator 0.12 and llm-analysis on the same distinct queries."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 SECTION: Final = "side by side, per distinct question"
 MODEL: Final = "meta-llama/Llama-3.1-70B-Instruct"
 TP: Final = 8
-FIRST: Final = (64, 2304)  # the question whose answers are printed beside each other
+FIRST: Final = (64, 2304)  # the query with printed results
 DECODE: Final = "decode step, Llama-3.1-70B FP8, 8x H200 TP8"
 GEMM: Final = "GEMM, H200 FP8"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Questions:
-    """What everybody is asked.
+    """Queries of the comparison.
 
     Args:
         decode_D2: Rows of (batch, keys per sequence), all distinct.
@@ -46,7 +46,7 @@ class Questions:
     gemm_R3: FloatArray
 
     def payload(self, runs: int) -> str:
-        """Return the questions as the peers' scripts read them."""
+        """Return the queries in the format of the peers' scripts."""
         return json.dumps(
             {
                 "decode": self.decode_D2.astype(int).tolist(),
@@ -68,20 +68,20 @@ def draw_questions(count: int, seed: int) -> Questions:
 
 
 def peer_rows(questions: Questions, *, runs: int, aic_python: str, llm_python: str) -> list[Row]:
-    """Return what a question costs here and there; a peer that is absent says so in its rows.
+    """Return the time per query of each tool; missing peers are noted in their rows.
 
     Args:
-        questions: Asked of everybody.
-        runs: Passes over the questions behind the medians.
-        aic_python: Python that has aiconfigurator 0.12.0.
-        llm_python: Python that has llm-analysis.
+        questions: Queries for all tools.
+        runs: Passes over the queries for the median.
+        aic_python: Python with aiconfigurator 0.12.0.
+        llm_python: Python with llm-analysis.
     """
     payload = questions.payload(runs)
     aic = _ask("peer_aiconfigurator.py", aic_python, payload)
     llm = _ask("peer_llm_analysis.py", llm_python, payload)
     rows = [*_ours(questions, runs=runs)]
     rows.append(_theirs(DECODE, "aiconfigurator", aic, "decode", "predict_decode_latency"))
-    rows.append(_theirs(DECODE, "llm-analysis", llm, "decode", "inference(), which also prefills"))
+    rows.append(_theirs(DECODE, "llm-analysis", llm, "decode", "inference(), including prefill"))
     rows.append(_theirs(GEMM, "aiconfigurator", aic, "gemm", "build_ops_json + evaluate_ops_json"))
     rows.append(
         Row(section=SECTION, name=f"{GEMM}: llm-analysis", note="not run: it has no GEMM query")
@@ -100,8 +100,10 @@ def _ours(questions: Questions, *, runs: int) -> list[Row]:
     columns = f"{steps:,} in one call"
     return [
         _row(f"{DECODE}: perfatlas, {columns}", decode, steps, f"every operator; {answer}"),
-        _row(f"{DECODE}: perfatlas, one per call", one, 1, "the same, columns of one"),
-        _row(f"{DECODE}: perfatlas.estimate", whole, 1, "whole answer: prefill, memory, evidence"),
+        _row(f"{DECODE}: perfatlas, one per call", one, 1, "the same, one candidate per call"),
+        _row(
+            f"{DECODE}: perfatlas.estimate", whole, 1, "complete answer: prefill, memory, evidence"
+        ),
         _row(f"{GEMM}: perfatlas, {products:,} in one call", gemm, products, product),
     ]
 
@@ -135,9 +137,9 @@ def _gemm(gemm_R3: FloatArray) -> Any:  # noqa: ANN401 - PricedOperators of the 
 
 
 def _ask(script: str, python: str, payload: str) -> dict[str, Any] | str:
-    """Return what a peer's script prints, or why it could not run."""
+    """Return the output of a peer's script, or why it did not run."""
     if not python or not Path(python).is_file():
-        return f"not run: no Python with it ({python or 'none given'})"
+        return f"not run: not installed ({python or 'no Python specified'})"
     done = subprocess.run(  # noqa: S603 - our own script under the Python the user named
         [python, str(Path(__file__).parent / script)],
         input=payload,

@@ -25,9 +25,9 @@ Every figure on this page was written by
 
     {command}
 
-Medians of one run, everything pinned to one core. *wall* is what elapsed, on a machine that others
-may have been using; *cpu* is the processor time of the same work, which is what an idle core would
-need. A goal is judged by wall time. Peers that are not installed are rows that say so:
+Medians of one run, everything pinned to one core. **wall* is elapsed time, on a possibly
+shared machine; *cpu* is the processor time of the same work, as on an idle
+core. Goals apply to wall time. Peers that are not installed are noted in their rows:
 
     python -m venv peers
     peers/bin/pip install {peers}
@@ -38,13 +38,13 @@ Measured with {machine}.
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Page:
-    """What stands around the rows of a page.
+    """Text of a page around its rows.
 
     Args:
-        script: That wrote it, beside this file.
-        title: Of the page.
-        peers: What to install beside perfatlas.
-        reading: What is compared, as Markdown.
+        script: Script that writes it, in this folder.
+        title: Title of the page.
+        peers: Packages to install separately.
+        reading: Description of the comparison, as Markdown.
     """
 
     script: str
@@ -57,20 +57,20 @@ def add_report_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags that every report has.
 
     Args:
-        parser: Of the script.
+        parser: Parser of the script.
     """
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.add_argument("--page", type=Path, help="also write the report as Markdown")
 
 
 def report(rows: Sequence[Row], asked: argparse.Namespace, about: Page, core: int | None) -> None:
-    """Print rows as a table or as JSON, and write the page if one is asked for.
+    """Print rows as a table or as JSON, and write the page if requested.
 
     Args:
         rows: The report.
         asked: With the flags of `add_report_flags`.
-        about: What stands around them on the page.
-        core: To which all was pinned.
+        about: Text of the page.
+        core: Pinned core.
     """
     machine = _machine(core)
     if asked.page is not None:
@@ -83,7 +83,7 @@ def report(rows: Sequence[Row], asked: argparse.Namespace, about: Page, core: in
 
 
 def _command(script: str) -> str:
-    """Return the command line as a reader would type it: without this machine's folders."""
+    """Return the command line without local paths."""
     words = [_portable(word) for word in sys.argv[1:]]
     return " ".join([f"python benchmarks/{script}", *words])
 
@@ -93,7 +93,7 @@ def _portable(word: str) -> str:
 
 
 def _machine(core: int | None) -> dict[str, Any]:
-    """Return what the figures were measured on."""
+    """Return the description of the machine."""
     load = os.getloadavg() if hasattr(os, "getloadavg") else (float("nan"),)
     return {
         "perfatlas": perfatlas.__version__,
@@ -116,7 +116,7 @@ def _processor() -> str:
 
 def _print(machine: dict[str, Any], rows: Sequence[Row]) -> None:
     print("  ".join(f"{name} {value}" for name, value in machine.items()))
-    print("wall: what elapsed, on a machine others may use; cpu: processor time of the same work")
+    print("wall: elapsed time, on a possibly shared machine; cpu: processor time of the same work")
     section = ""
     for row in rows:
         if row.section != section:

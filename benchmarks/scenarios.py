@@ -54,7 +54,7 @@ MODES: Final = ("static", "aggregated")
 SHARE_OF_OTHERS: Final = 0.2
 SHARE_OF_FP8_CACHE: Final = 0.3
 SHARE_OF_WRONG_ROWS: Final = 0.01
-WEIGHTS_OF_MEMORY: Final = 0.6  # what weights may take of a device; the rest is cache
+WEIGHTS_OF_MEMORY: Final = 0.6  # largest share of device memory for weights; the rest is cache
 NODE: Final = 8
 MOST_GPUS: Final = 64
 MOST_TOKENS: Final = 200_000  # context of all sequences of a static batch
@@ -65,13 +65,12 @@ Cells = dict[str, Any]
 def scenario_table(rows: int, seed: int) -> dict[str, list[Any]]:
     """Return columns of scenarios, the same for the same arguments.
 
-    Every plan obeys the rules of its model, every format the device's tensor cores, and weights
-    fit; a cache that does not fit, and one row in a hundred with a mistake in it, are left in, as
-    tables have them.
+    Plans are valid for the model, formats for the device's tensor cores, and weights fit; as in
+    real tables, some caches do not fit and one row in a hundred has a mistake.
 
     Args:
         rows: Number of scenarios.
-        seed: Of the random stream.
+        seed: Random seed.
     """
     random = np.random.default_rng(seed)
     drawn: list[Cells] = []
@@ -84,12 +83,12 @@ def scenario_table(rows: int, seed: int) -> dict[str, list[Any]]:
 
 
 def distinct_rows(table: dict[str, list[Any]]) -> int:
-    """Return how many rows of a table differ."""
+    """Return the number of distinct rows of a table."""
     return len(set(zip(*table.values(), strict=True)))
 
 
 def _draw(random: np.random.Generator) -> Cells | None:
-    """Return one scenario, None where the draw would not be a sensible question."""
+    """Return one scenario, None for an invalid draw."""
     model = str(random.choice(MODELS))
     devices = OTHERS if random.random() < SHARE_OF_OTHERS else MEASURED
     system = str(random.choice(devices))
@@ -122,10 +121,10 @@ def _draw(random: np.random.Generator) -> Cells | None:
 
 
 def _plan(random: np.random.Generator, architecture: Architecture, gpus: int) -> Cells | None:
-    """Return a plan of one replica over `gpus` devices that the model allows, and replicas."""
+    """Return a valid plan of one replica over `gpus` devices, and replicas."""
     tp = min(gpus, NODE)
     if _has_experts(architecture):
-        if random.random() < 0.5:  # attention by data, experts by expert parallelism
+        if random.random() < 0.5:  # data-parallel attention, expert-parallel experts
             tp = int(2 ** random.integers(int(np.log2(tp)) + 1))
         ways = {"tp": tp, "pp": 1, "attention_dp": gpus // tp}
         ways["ep"] = gpus if gpus > tp or random.random() < 0.5 else 1

@@ -1,4 +1,4 @@
-"""How many jobs per second are scheduled, beside SimPy under the same rules."""
+"""Scheduling rate in jobs per second, compared with SimPy under the same policy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SECTION: Final = "scheduler of many jobs"
 CLUSTER: Final = Cluster(nodes=256, gpus_per_node=8, nodes_per_domain=4, nodes_per_leaf=32)
 SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 128)
 # Shares of sizes fall with size, as in every public GPU trace; run times are lognormal with a heavy
-# tail. An assumption: a trace to be timed on, not to be believed.
+# tail. This is an assumption for timing, not a realistic trace.
 CHANCES: Final = (0.55, 0.1, 0.1, 0.15, 0.05, 0.03, 0.015, 0.005)
 
 
@@ -28,9 +28,9 @@ def trace(size: int, *, load: float, seed: int = 0) -> Jobs:
     """Return jobs that arrive as a Poisson process.
 
     Args:
-        size: How many.
-        load: GPU-time they ask for over what the cluster has.
-        seed: Of the draws.
+        size: Number of jobs.
+        load: Requested GPU-time over capacity.
+        seed: Random seed.
     """
     rng = np.random.default_rng(seed)
     gpus_J = rng.choice(SIZES, size=size, p=CHANCES)
@@ -46,9 +46,9 @@ def rate(jobs: Jobs, policy: Policy, words: str, goal: float, runs: int) -> Row:
 
     Args:
         jobs: The trace.
-        policy: How they are served.
-        words: What the row is called.
-        goal: Jobs per second asked for; 0 for none.
+        policy: The scheduling policy.
+        words: Name of the row.
+        goal: Required jobs per second; 0 for none.
         runs: Timed calls.
     """
     timing, outcome = timed(lambda: schedule(jobs, CLUSTER, policy), runs=runs)
@@ -73,10 +73,10 @@ def rate(jobs: Jobs, policy: Policy, words: str, goal: float, runs: int) -> Row:
 
 
 def simpy_row(python: str, jobs: Jobs, policy: Policy) -> Row:
-    """Return SimPy's jobs per second, or why there are none.
+    """Return SimPy's jobs per second, or why it did not run.
 
     Args:
-        python: Interpreter that has SimPy.
+        python: Python with SimPy.
         jobs: The trace.
         policy: FIFO with EASY backfill.
     """
@@ -108,10 +108,10 @@ def schedule_rows(count: int, runs: int, simpy_python: str, simpy_jobs: int) -> 
     """Yield jobs per second of several policies, and of SimPy.
 
     Args:
-        count: Jobs of the trace; the goal is of 100,000.
+        count: Jobs of the trace; the goal is for 100,000.
         runs: Timed calls.
-        simpy_python: Interpreter that has SimPy.
-        simpy_jobs: Jobs SimPy gets.
+        simpy_python: Python with SimPy.
+        simpy_jobs: Jobs in SimPy.
     """
     easy, first_fit = Policy(backfill="easy"), Policy(backfill="none")
     near = Policy(backfill="easy", placement="best_fit", together="leaf")

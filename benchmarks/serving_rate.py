@@ -1,10 +1,10 @@
-"""Rate of the serving loop after compilation: traces and Poisson traffic, beside Dynamo's replay.
+"""Rate of the compiled serving loop on traces and Poisson traffic, with Dynamo's replay.
 
 A trace has one JSON object per line: timestamp [ms], input_length, output_length, hash_ids of
-512-token blocks (kvcache-ai/Mooncake, FAST25-release/traces). Step prices are made up: 8 ms of
+512-token blocks (kvcache-ai/Mooncake, FAST25-release/traces). Step prices are synthetic: 8 ms of
 linear layers, 5 ms of attention at 256 sequences of 4,096 tokens, 25 us per token of a prompt;
 the lines of `simulate` price Llama-3.1-70B on 4 x 4 H200 first. A Python with ai-dynamo 1.3.1
-replays the same trace with 4 workers and its own default prices, its start-up taken off.
+replays the same trace with 4 workers and its own default prices; its start-up time is subtracted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-SECTION: Final = "serving simulator, output tokens a second"
+SECTION: Final = "serving simulator, output tokens per second"
 LIMITS = Limits(max_num_seqs=256, max_num_batched_tokens=8192, block_size=16, kv_blocks=60_000)
 SLOPE = 5_000_000_000 // (256 * 4096)  # ps per key
 
@@ -45,7 +45,7 @@ def serving_rows(
         count: Requests of Poisson traffic.
         runs: Timed calls.
         trace_file: Mooncake's trace, None for none.
-        dynamo_python: Interpreter that has ai-dynamo, "" for none.
+        dynamo_python: Python with ai-dynamo, "" for none.
     """
     if trace_file is not None:
         trace = _trace(trace_file)
@@ -85,7 +85,7 @@ def _rate(name: str, requests: Requests, limits: Limits, runs: int) -> Row:
 
 
 def _simulate_rate(path: Path, trace: Requests) -> Row:
-    """Return the whole of `simulate`: reading, pricing, three runs for the interval."""
+    """Return the rate of `simulate`, including reading, pricing and three runs for the interval."""
     asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-70B", "system": "h200_sxm"}
     asked |= {"tp": 4, "dp": 4, "requests": str(path), "request_format": "mooncake"}
     timing, done = timed(lambda: simulate(**asked), runs=1)

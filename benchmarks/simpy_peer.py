@@ -1,4 +1,4 @@
-"""Asking SimPy: it runs in an environment of its own, which the caller names."""
+"""Running SimPy scripts in a separate environment."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 
 def asked_of_simpy(python: str, script: str, *words: str, stdin: str = "") -> dict[str, Any] | str:
-    """Return what a script of this folder prints as JSON, or why it did not run.
+    """Return the JSON output of a script of this folder, or why it did not run.
 
     Args:
-        python: Interpreter that has SimPy.
+        python: Python with SimPy.
         script: Name of the script.
-        words: Of its command line.
+        words: Arguments of its command line.
         stdin: Its standard input.
     """
     command = [python, str(Path(__file__).with_name(script)), *words]

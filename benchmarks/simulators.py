@@ -3,7 +3,7 @@
     python benchmarks/simulators.py [--json] [--page docs/speed-simulators.md]
         [--trace mooncake_conversation.jsonl] [--simpy-python PYTHON] [--dynamo-python PYTHON]
 
-A peer that is not installed is a row that says so. Install it beside perfatlas, not with it:
+Peers that are not installed are noted in their rows. Install them in a separate environment:
 
     python -m venv peers && peers/bin/pip install simpy==4.1.2 ai-dynamo==1.3.1
 """
@@ -45,7 +45,7 @@ ABOUT: Final = Page(
 def main() -> int:
     """Print the table, or one JSON object; return 0.
 
-    A missed goal is a figure, not a failure: the machine may be busy or slow.
+    A missed goal is not a failure: the machine may be busy or slow.
     """
     asked = _arguments()
     core = stay_on_one_core()
@@ -62,15 +62,15 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     add_report_flags(parser)
-    parser.add_argument("--runs", type=int, default=5, help="behind the medians")
+    parser.add_argument("--runs", type=int, default=5, help="runs for the medians")
     parser.add_argument("--requests", type=int, default=300_000, help="of Poisson traffic")
     parser.add_argument("--trace", type=Path, help="of Mooncake")
     parser.add_argument("--replicas", type=int, default=10_000, help="of 131,072 GPUs x 90 days")
     parser.add_argument("--jobs", type=int, default=100_000)
     parser.add_argument("--simpy-replicas", type=int, default=100)
     parser.add_argument("--simpy-jobs", type=int, default=20_000)
-    parser.add_argument("--simpy-python", default=sys.executable, help="Python that has SimPy")
-    parser.add_argument("--dynamo-python", default=sys.executable, help="Python that has ai-dynamo")
+    parser.add_argument("--simpy-python", default=sys.executable, help="Python with SimPy")
+    parser.add_argument("--dynamo-python", default=sys.executable, help="Python with ai-dynamo")
     return parser.parse_args()
 
 

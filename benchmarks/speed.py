@@ -1,9 +1,9 @@
-"""Speed of perfatlas on one core, medians of one run, side by side with peers.
+"""Speed of perfatlas on one core, as medians of one run, compared with peers.
 
     python benchmarks/speed.py [--json] [--page docs/speed.md]
         [--aic-python PYTHON] [--llm-python PYTHON]
 
-A peer that is not installed is a row that says so. Install one beside perfatlas, not with it:
+Peers that are not installed are noted in their rows. Install them in a separate environment:
 
     python -m venv peers && peers/bin/pip install aiconfigurator==0.12.0 llm-analysis==0.2.2
 """
@@ -26,7 +26,7 @@ READING: Final = """
 ## What is compared
 
 - *GEMM pricing*: distinct (m, n, k) through the public pricing function, which also returns the
-  bound, what bounds it and the 90 % interval; and the compiled model under it.
+  bound, what bounds it and the 90% interval; and the compiled model under it.
 - *estimate --table*: `benchmarks/scenarios.py` draws models of every kind in the catalog, measured
   and unmeasured devices, engines, formats, plans and loads; about one row in a hundred holds a
   mistake on purpose. Rows of one model, engine and formats are answered as columns; a shape that
@@ -53,7 +53,7 @@ ABOUT: Final = Page(
 def main() -> int:
     """Print the table, or one JSON object; return 1 where perfatlas itself could not run.
 
-    A missed goal is a figure, not a failure: the machine may be busy or slow.
+    A missed goal is not a failure: the machine may be busy or slow.
     """
     asked = _arguments()
     core = stay_on_one_core()
@@ -81,11 +81,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--shapes", type=int, default=200_000, help="distinct GEMM shapes")
     parser.add_argument("--rows", type=int, default=10_000, help="scenarios in the table")
     parser.add_argument("--questions", type=int, default=10_000, help="distinct, per peer")
-    parser.add_argument("--runs", type=int, default=5, help="behind the medians of rates")
+    parser.add_argument("--runs", type=int, default=5, help="runs for the medians of rates")
     parser.add_argument("--table-runs", type=int, default=3)
     parser.add_argument("--command-runs", type=int, default=9)
-    parser.add_argument("--aic-python", default="", help="Python that has aiconfigurator==0.12.0")
-    parser.add_argument("--llm-python", default="", help="Python that has llm-analysis")
+    parser.add_argument("--aic-python", default="", help="Python with aiconfigurator==0.12.0")
+    parser.add_argument("--llm-python", default="", help="Python with llm-analysis")
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""How long a table of scenarios takes, as columns in Python and from file to file on the CLI."""
+"""Time of a table of scenarios, as columns in Python and from file to file on the CLI."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def table_rates(rows: int, *, runs: int, seed: int, perfatlas: Sequence[str]) ->
 
     Args:
         rows: Scenarios in the table.
-        runs: Runs behind the medians.
-        seed: Of the scenarios.
-        perfatlas: The words that start the CLI.
+        runs: Runs of the median.
+        seed: Random seed.
+        perfatlas: The command of the CLI.
     """
     table = scenario_table(rows, seed)
     distinct = distinct_rows(table)
@@ -69,10 +69,12 @@ def _cli_row(
             timing, said = timed_command([*words, "--json"], runs=runs)
         except RuntimeError as problem:
             return Row(section=SECTION, name=name, note=f"not run: {problem}")
-        json.loads(said)  # standard output holds one object
+        json.loads(said)  # standard output has one object
         codes = read_table(answers).cells("error_code")
     found = sum(code is None for code in codes)
-    same = "the same rows answered" if found == answered else f"{found:,} answered, not the same"
+    same = (
+        "the same rows answered" if found == answered else f"{found:,} answered, a different number"
+    )
     return _timing_row(name, timing, rows, f"start-up included; {same}")
 
 

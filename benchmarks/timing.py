@@ -1,4 +1,4 @@
-"""Medians of repeated runs on one core, in wall and CPU time, and the rows they are printed in."""
+"""Medians of repeated runs on one core, in wall and CPU time, and report rows."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Timing:
 
     Args:
         wall_s: Median elapsed time [s].
-        cpu_s: Median processor time of the work [s]; what an idle core would need.
-        runs: Runs behind the medians, the warm-up left out.
+        cpu_s: Median processor time of the work [s], as on an idle core.
+        runs: Runs of the median, without the warm-up.
     """
 
     wall_s: float
@@ -36,15 +36,15 @@ class Row:
     """One line of the report; `value` is None where the benchmark could not run.
 
     Args:
-        section: What it belongs to.
-        name: What was timed.
+        section: Section of the report.
+        name: Timed work.
         value: Median by wall time, in `unit`.
-        cpu_value: The same by processor time.
+        cpu_value: Median by processor time.
         unit: "s", "1/s", "us" or a count.
         goal: Bound of the value as text, "" without one.
         met: Whether wall time meets the goal; None without a goal or a value.
-        runs: Runs behind the median.
-        note: What exactly was asked, or "not run: <reason>".
+        runs: Runs of the median.
+        note: Details, or "not run: <reason>".
     """
 
     section: str
@@ -59,7 +59,7 @@ class Row:
 
 
 def stay_on_one_core() -> int | None:
-    """Pin this process and its children to one core; return it, None where pinning is absent."""
+    """Pin this process and its children to one core; return it, None where unsupported."""
     if not hasattr(os, "sched_setaffinity"):
         return None
     core = max(os.sched_getaffinity(0))
@@ -68,12 +68,12 @@ def stay_on_one_core() -> int | None:
 
 
 def timed(work: Callable[[], Result], *, runs: int, warm_up: int = 1) -> tuple[Timing, Result]:
-    """Return the medians of calling `work`, and what it last returned.
+    """Return the median times of `work`, and its last result.
 
     Args:
-        work: What to time.
+        work: The timed function.
         runs: Timed calls.
-        warm_up: Calls before them that are not timed (compiled code loads, catalogs are read).
+        warm_up: Untimed calls before them (to load compiled code and catalogs).
     """
     for _ in range(warm_up):
         work()
@@ -88,15 +88,15 @@ def timed(work: Callable[[], Result], *, runs: int, warm_up: int = 1) -> tuple[T
 
 
 def timed_command(words: Sequence[str], *, runs: int, warm_up: int = 1) -> tuple[Timing, str]:
-    """Return the medians of running a command as a fresh process, and its last standard output.
+    """Return the median times of a command as a new process, and its last standard output.
 
     Args:
         words: The command line.
         runs: Timed runs.
-        warm_up: Runs before them that are not timed.
+        warm_up: Untimed runs before them.
 
     Raises:
-        RuntimeError: The command failed; its last words are in the message.
+        RuntimeError: The command failed; its last output is in the message.
     """
     wall, cpu = [], []
     for turn in range(warm_up + runs):

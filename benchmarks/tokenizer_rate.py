@@ -1,12 +1,11 @@
-"""What tokenizing a prompt takes, for `src/perfatlas/data/tokenizers.toml`.
+"""Time to tokenize a prompt, for `src/perfatlas/data/tokenizers.toml`.
 
     python -m venv rates && rates/bin/pip install transformers==5.23.0
     rates/bin/python benchmarks/tokenizer_rate.py llama3=FOLDER/tokenizer.json ...
 
 Each tokenizer encodes prompts one at a time on one core, as an engine's front end does: text of
-random tokens, as benchmark clients send it, and English prose with some code (stretches of Python's
-help topics, whose words recur, as those of real prompts do). Shown is the median of CPU time per
-token.
+random tokens, as sent by benchmark clients, and English prose with some code (parts of Python's
+help topics, with recurring words as in real prompts). The result is the median CPU time per token.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ import numpy as np
 
 PROMPTS = 25
 LENGTHS = (1024, 4096, 8192)
-WARM = 60  # prompts before the first that counts: words met before are kept
+WARM = 60  # warm-up prompts, as tokenizers cache words
 
 
 def us_per_token(tokenizer: Any, prompts: list[list[int]]) -> float:  # noqa: ANN401 - untyped
-    """Return the median CPU time of a token over prompts, each encoded once [us]."""
+    """Return the median CPU time per token over prompts, each encoded once [us]."""
     found = []
     for ids in prompts:
         text = tokenizer.decode(ids)
@@ -51,7 +50,7 @@ def drawn(
 
 
 def main(named_files: list[str]) -> None:
-    """Measure every NAME=FILE and show a line for each."""
+    """Measure every NAME=FILE and print a line for each."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     import tokenizers
     import transformers

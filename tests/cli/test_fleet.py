@@ -55,7 +55,7 @@ def test_an_import_accounts_for_every_line(log: Path, capsys: pytest.CaptureFixt
     assert main(words) == 0
     text = capsys.readouterr().out
     assert "200 events: 200 failures" in text
-    assert "200: repeat of one code on one GPU (200, first at 2)" in text
+    assert "200: repeat of a code on the same GPU (200, first at 2)" in text
     assert "200: line without an Xid (200, first at 3)" in text
     assert read_table(str(output)).rows == 200
     assert main([*words, "--json"]) == 0
@@ -87,7 +87,7 @@ def test_a_fit_prints_lemons_laws_and_the_next_command(
     words = ["--nodes", "64", *WATCH, "--output", "f.toml"]
     assert main(["fleet", "fit", history.name, *words]) == 0
     text = capsys.readouterr().out
-    assert "nodes that fail far more often" in text
+    assert "lemon nodes: significantly higher failure rate" in text
     assert "n007" in text
     assert "next: perfatlas goodput --fleet f.toml" in text
     lines = [line for line in text.splitlines() if not line.startswith(("next: ", "reproduce: "))]
@@ -101,7 +101,7 @@ def test_reports_describe_fleets_and_histories(
     assert main(["fleet", "report", str(fleet), "-o", str(page)]) == 0
     text = page.read_text("utf-8")
     assert "This fleet has 64 machines with 8 GPUs each" in text
-    assert "Machines to look at first" in text
+    assert "Machines to inspect first" in text
     assert "n007" in text
     assert "The most frequent cause: fallen off the bus (gpu_xid_79), 100% of all" in text
     assert "A job on all 512 GPUs runs" in text
@@ -130,8 +130,8 @@ def test_a_report_shows_both_means_and_later_edits(
     words = ["fleet", "report", str(fleet), "-o", str(page)]
     assert main(words) == 0
     text = page.read_text("utf-8")
-    assert "of all machines, the bad ones among them" in text
-    assert "without the bad machines" in text
+    assert "for all machines, including those with high failure rates" in text
+    assert "without lemon machines" in text
     assert "changed after the fit" not in text
     fleet.write_text(fleet.read_text("utf-8") + "\n# by hand\n", "utf-8")
     assert main(words) == 0
@@ -151,7 +151,7 @@ def test_the_report_of_a_fitted_fleet_is_json_too(
     evidence = json.loads(capsys.readouterr().out)["results"]["evidence"]
     # as in the TOML file, where it is a date and time
     assert evidence["watches"]["gpu"]["start"] == "2026-03-01T00:00:00+00:00"
-    assert "Machines to look at first" in page.read_text("utf-8")
+    assert "Machines to inspect first" in page.read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_invalid_arguments_have_their_exit_code(
             "not after its start",
         ),
         (["--nodes", "4", *WATCH], 3, "the logs name 53 nodes"),
-        (["--nodes", "64", *WATCH, "--units", "gpu=4"], 3, "are named, and 4 watched"),
+        (["--nodes", "64", *WATCH, "--units", "gpu=4"], 3, "are named, but 4 observed"),
     ],
 )
 def test_a_fit_refuses_inconsistent_input(

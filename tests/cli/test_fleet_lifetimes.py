@@ -91,7 +91,7 @@ def test_units_seen_late_are_no_evidence_of_the_time_before(
         ([*COLUMNS, "--time-unit", "y", "--law", "bathtub"], 2, "law"),
         ([*COLUMNS, "--time-unit", "y", "--where", "old"], 3, "such as batch=old"),
         ([*COLUMNS, "--time-unit", "y", "--where", "batch=odd"], 3, "no row with batch = odd"),
-        ([*COLUMNS, "--time-unit", "y", "--survival-at", "50"], 3, "watched up to 21"),
+        ([*COLUMNS, "--time-unit", "y", "--survival-at", "50"], 3, "largest observed age, 21"),
         ([*COLUMNS, "--time-unit", "y", "--survival-at", "nan"], 3, "survival_at = nan"),
         (["--age", "year", "--failed", "dead", "--time-unit", "y"], 3, "did you mean 'years'"),
         ([*COLUMNS[:2], "--failed", "batch", "--time-unit", "y"], 3, "line 2, column 'batch'"),
@@ -107,9 +107,15 @@ def test_input_errors_name_their_location(
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ({"years": -1.0, "dead": True}, "row 2, column 'years': '-1.0' is no age of at least 0"),
-        ({"years": None, "dead": True}, "row 2, column 'years': '' is no age"),
-        ({"years": 0.0, "dead": True}, "row 2, column 'years': last seen at 0: for no time"),
+        (
+            {"years": -1.0, "dead": True},
+            "row 2, column 'years': '-1.0': expected an age of at least 0",
+        ),
+        ({"years": None, "dead": True}, "row 2, column 'years': '' is not an age"),
+        (
+            {"years": 0.0, "dead": True},
+            "row 2, column 'years': last seen at 0: observed for no time",
+        ),
         ({"years": 1.0, "dead": 7}, "row 2, column 'dead': '7' is neither true nor false"),
     ],
 )

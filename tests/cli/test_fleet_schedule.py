@@ -48,11 +48,11 @@ def test_the_text_has_jobs_waits_gpu_time_classes_and_command(
     assert "fleet schedule of 3 jobs on 16 GPUs in 2 nodes: jobs jobs.csv" in text
     for said in (
         "jobs completed",
-        "rows ignored: asked for no GPU, first at 5",
+        "rows ignored: no GPUs requested, first at 5",
         "where the GPU time goes",
         "by job class",
         "comparison",
-        "no limits are told: 2 x the run time",
+        "time limits are assumed: 2 x the run time",
     ):
         assert said in text, said
     assert max(map(len, text.splitlines()[:-1])) <= 80
@@ -146,7 +146,7 @@ def test_accounting_is_scheduled_run_by_run(
     assert isinstance(results, dict)
     assert (results["rows_read"], results["rows_ignored"], results["jobs"]) == (6, 3, 3)
     ignored = {row["reason"]: row["first"] for row in results["trace"]["ignored"]}
-    assert ignored == {"asked for no GPU": 4, "header": 1, "job that never started": 5}
+    assert ignored == {"no GPUs requested": 4, "header": 1, "job that never started": 5}
     assert {row["kind"]: row["jobs"] for row in results["classes"]} == {
         "NODE_FAIL": 1,
         "COMPLETED": 2,
@@ -157,7 +157,7 @@ def test_accounting_is_scheduled_run_by_run(
     assert "--zone UTC" in capsys.readouterr().err
     (folder / "a.txt").write_text(SACCT[:420], "utf-8")
     assert main(["fleet", "schedule", *words, "--zone", "UTC"]) == 3
-    assert "the file was cut off" in capsys.readouterr().err
+    assert "the file is truncated" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_accounting_is_scheduled_run_by_run(
         (["--jobs", "no.csv", "--nodes", "2"], 3, "no.csv"),
         (["--jobs", ".", "--nodes", "2"], 3, "table format"),
         (["--jobs", ".", "--job-format", "helios", "--nodes", "2"], 3, "Is a directory"),
-        (["--jobs", "jobs.csv", "--job-format", "philly", "--nodes", "2"], 3, "'{' is expected"),
+        (["--jobs", "jobs.csv", "--job-format", "philly", "--nodes", "2"], 3, "expected '{'"),
         (["--jobs", "jobs.csv", "--job-format", "acme", "--nodes", "2"], 3, "lacks the columns"),
         (["--jobs", "jobs.csv", "--job-format", "phily", "--nodes", "2"], 2, "philly"),
         (["--jobs", "jobs.csv", "--nodes", "1"], 4, "a cluster has 1 node"),
@@ -187,7 +187,7 @@ def test_accounting_is_scheduled_run_by_run(
         ([*DRAWN, "--backfil", "none"], 2, "--backfill"),
         ([*DRAWN, "--scenario", "jobs.csv"], 3, "not TOML"),
         ([*DRAWN, "--compare", "backfill"], 3, "such as"),
-        ([*DRAWN, "--max-job-gpus", "512"], 4, "max_job_gpus says how large"),
+        ([*DRAWN, "--max-job-gpus", "512"], 4, "max_job_gpus to limit"),
     ],
 )
 def test_invalid_arguments_have_their_exit_code_and_a_remedy(

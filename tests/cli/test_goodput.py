@@ -132,7 +132,7 @@ def test_a_fleet_is_answered_in_80_columns_and_as_a_page(
     more = ["--what-if", "--spare-start-s", "300", "--html", str(page)]
     assert main(["goodput", *JOB, *words, *more, "--verbose"]) == 0
     text = capsys.readouterr().out
-    assert all(word in text for word in ("goodput decomposition", "30 more spares", "stand by hot"))
+    assert all(word in text for word in ("goodput decomposition", "30 more spares", "hot spares"))
     *lines, last = text.splitlines()
     assert "--what-if" in last
     assert max(map(len, lines)) <= 80

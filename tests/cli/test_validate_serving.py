@@ -56,7 +56,7 @@ def test_flags_are_those_of_estimate(tmp_path: Path, capsys: pytest.CaptureFixtu
     [
         ([], "{}", 2, "missing --system"),
         (ON, "", 3, "is empty"),
-        (ON, "{}", 3, "not a benchmark result"),
+        (ON, "{}", 3, "unknown benchmark result; supported are"),
         (ON, json.dumps(vllm(model_id="deepseek-ai/DeepSeek-V3")), 4, "no run could be compared"),
         ([*ON, "--isl", "4"], json.dumps(vllm()), 2, "--isl"),
         ([*ON, "--tp", "3"], json.dumps(vllm()), 3, "no run could be compared"),
@@ -123,5 +123,5 @@ def test_a_page_needs_the_public_runs(
     monkeypatch.setenv("PERFATLAS_SHARED_DATA", str(tmp_path))
     write_points(tmp_path)
     assert main([*VERB, "--page", str(page)]) != 0
-    assert "covers all measurements" in capsys.readouterr().err
+    assert "needs all measurements" in capsys.readouterr().err
     assert not page.exists()

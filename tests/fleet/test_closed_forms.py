@@ -79,7 +79,7 @@ def test_linear_estimates_match_the_table_and_say_where_they_break() -> None:
 
 def test_an_interval_is_valid_only_while_it_costs_less_than_a_thousandth() -> None:
     young = young_interval_s(WRITE, MTTI)
-    assert young.valid_C.tolist() == [True, False, False]  # 0.63070 / 0.63165 loses 0.15 %
+    assert young.valid_C.tolist() == [True, False, False]  # 0.63070 / 0.63165 loses 0.15%
     assert daly_higher_order_s(WRITE, MTTI).valid_C.all()
     assert "exact optimum" in young.reason_C[1]
 
@@ -123,13 +123,13 @@ def test_efficiency_falls_with_every_cost(
 def test_restart_longer_than_the_mtti_is_said() -> None:
     found = renewal_efficiency(600.0, 60.0, 36000.0, 60.0)
     assert found.value_C < 1e-200
-    assert "hardly any work" in str(found.reason_C)
+    assert "almost no work" in str(found.reason_C)
     # M 1 h, R 2 h: e^-2 x (tau / M) / (e^((tau + 60 s) / M) - 1), tau 10 min: 0.112
     cut = renewal_efficiency(600.0, 60.0, 7200.0, 3600.0)
     by_hand = math.exp(-2.0) * (600 / 3600) / math.expm1(660 / 3600)
     assert cut.value_C == pytest.approx(by_hand, rel=1e-12)
     assert 0.11 < by_hand < 0.12
-    assert "most restarts are cut short" in str(cut.reason_C)
+    assert "most restarts are interrupted" in str(cut.reason_C)
     assert str(renewal_efficiency(600.0, 60.0, 3600.0, 7200.0).reason_C) == ""
     safe = renewal_efficiency(600.0, 60.0, 7200.0, 3600.0, restart_exposed=False)
     assert str(safe.reason_C) == ""  # no failure strikes in a restart
@@ -148,10 +148,13 @@ def test_2048_nodes_by_the_exact_form() -> None:
         (lambda: optimal_interval_s(0.0, 1.0), "write_s = 0"),
         (lambda: renewal_efficiency(1.0, 1.0, math.nan, 1.0), "restart_s = nan"),
         (lambda: erlang_b(1.5, 1.0), "whole number"),
-        (lambda: at_least(3, 2, 0.1), "needed = 3 of 2"),
+        (lambda: at_least(3, 2, 0.1), "needed = 3: expected at most the number of parts, 2"),
         (lambda: blast_usable(64, 1.5), "probability"),
         (lambda: multilevel_efficiency(1.0, (1, 3, 4), 0.0, 0.0, 1.0), "multiple"),
-        (lambda: multilevel_efficiency(1.0, (1,), 0.0, 0.0, 0.0), "never fails"),
+        (
+            lambda: multilevel_efficiency(1.0, (1,), 0.0, 0.0, 0.0),
+            "expected at least one failure rate above zero",
+        ),
         (lambda: spares_for(10, 1.0, 1.0, blocked=2.0), "share of time"),
         (lambda: renewal_efficiency("one", 1.0, 1.0, 1.0), "expected numbers"),
     ],

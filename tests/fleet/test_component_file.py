@@ -80,19 +80,23 @@ def test_a_tree_is_read_with_the_counts_of_a_system(tmp_path: Path) -> None:
     ("old", "new", "words"),
     [
         ('unit = "rack"\n', "", "unit is missing"),
-        ('unit = "rack"', 'unit = "leaf"', "unit = 'leaf' is no component"),
-        ('system = "gb200"\n', "", "count is missing, how many a host holds"),
+        ('unit = "rack"', 'unit = "leaf"', "unit = 'leaf' is not a component of the tree"),
+        ('system = "gb200"\n', "", "count is missing, the number per host"),
         ('system = "gb200"', 'system = "gb2000"', "gb200"),
-        ("gpus_per_unit = 72", "gpus_per_unit = 64", "the tree puts 72 GPUs into a rack"),
+        ("gpus_per_unit = 72", "gpus_per_unit = 64", "the tree has 72 GPUs in a rack"),
         ('kind = "nvlink"', 'kind = "nv_link"', "did you mean 'nvlink'"),
         ('takes_down = "rack"', 'takes_down = "leaf"', "cannot take down 'leaf'"),
         ("count = 18", 'count = "18"', "expected a number"),
         ("count = 18", "count = inf", "count = inf"),
         ("count = 18", "counts = 18", "did you mean 'count'"),
         ("count = 18", "count = 18\nper_unit = 1", "unknown key 'per_unit'"),
-        (', exposure = "3e6 h"', "", "events with their exposure"),
+        (', exposure = "3e6 h"', "", "events with exposure"),
         ("events = 12", "events = -1", "events = -1"),
-        ('lifetime = { law = "exponential", events = 12, exposure = "3e6 h" }', "", "never fails"),
+        (
+            'lifetime = { law = "exponential", events = 12, exposure = "3e6 h" }',
+            "",
+            "requires lifetime",
+        ),
     ],
 )
 def test_mistakes_in_a_tree_are_named(tmp_path: Path, old: str, new: str, words: str) -> None:
@@ -103,5 +107,5 @@ def test_mistakes_in_a_tree_are_named(tmp_path: Path, old: str, new: str, words:
 
 
 def test_a_system_without_a_tree_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidSpecError, match=r"give \[\[component\]\]"):
+    with pytest.raises(InvalidSpecError, match=r"requires \[\[component\]\]"):
         read_fleet(written(tmp_path, 'units = 8\nsystem = "gb200"\n'))

@@ -122,11 +122,11 @@ def test_what_a_closed_form_leaves_out_is_named() -> None:
     )  # fmt: skip
     beyond = {
         "some failures slow the job down": (Fleet(units=8, causes=(slow,)), PLAIN),
-        "silent errors are noticed late": (Fleet(units=8, causes=(SILENT,)), PLAIN),
+        "silent errors are detected late": (Fleet(units=8, causes=(SILENT,)), PLAIN),
         "nothing stops the job": (Fleet(units=8, causes=()), PLAIN),
         "several kinds of restarts": (FLEET, replace(PLAIN, restarts=PLAIN.restarts * 2)),
         "peers hold the state": (FLEET, replace(PLAIN, step_s=5.0)),
-        "before the first is noticed": (FLEET, replace(PLAIN, detection_exposed=True)),
+        "before the first is detected": (FLEET, replace(PLAIN, detection_exposed=True)),
     }
     for words, (fleet, strategy) in beyond.items():
         found = expected_goodput(fleet, 8, strategy)
@@ -155,7 +155,7 @@ def test_the_best_interval_is_the_largest_value_of_the_form_that_fits() -> None:
     assert best_interval_s(FLEET, 8, free)[0] is None
     assert best_interval_s(Fleet(units=8, causes=()), 8, PLAIN)[0] is None
     seldom = replace(PLAIN, levels=(NEAR, replace(FAR, every=1000)))
-    assert best_interval_s(FLEET, 8, seldom)[1].startswith("no closed form tells")
+    assert best_interval_s(FLEET, 8, seldom)[1].startswith("no closed form gives")
 
 
 def test_failures_that_peers_survive_ask_for_no_checkpoint() -> None:
@@ -167,7 +167,7 @@ def test_failures_that_peers_survive_ask_for_no_checkpoint() -> None:
     )  # fmt: skip
     both = Fleet(units=8, causes=(part, row))
     assert best_interval_s(both, 8, held) == (
-        None, "no closed form tells the best interval: peers hold the state after most failures"
+        None, "no closed form gives the optimal interval: peers hold the state after most failures"
     )  # fmt: skip
     likely_s = likely_interval_s(both, 8, held)[0] or 0.0
     assert likely_s == pytest.approx(float(optimal_interval_s(60.0, 1000 * H)))
@@ -183,5 +183,5 @@ def test_failures_that_peers_survive_ask_for_no_checkpoint() -> None:
 def test_snapshots_that_overlap_are_said() -> None:
     lagging = replace(PLAIN, levels=(Level(write_s=10.0, lag_s=7200.0),))
     found = expected_goodput(FLEET, 8, lagging)
-    assert found.leaves_out == ("room for several snapshots in flight",)
+    assert found.leaves_out == ("several snapshots in flight",)
     assert expected_goodput(FLEET, 8, replace(lagging, interval_s=7200.0)).leaves_out == ()

@@ -66,4 +66,4 @@ def test_racks_behind_a_power_unit_wait_as_simulated(kind: str) -> None:
     assert abs(share_R.mean() - exact) < 3.5 * share_R.std(ddof=1) / 10.0
     assert share_R.std(ddof=1) / 10.0 < 0.05 * exact
     if kind == "cold":
-        assert exact == pytest.approx(0.105, abs=5e-4)  # one by one it were 0.3 %
+        assert exact == pytest.approx(0.105, abs=5e-4)  # one by one it were 0.3%

@@ -82,13 +82,13 @@ def test_a_fleet_is_read_and_runs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ('"2 min"', "120", "has no unit of time"),
-        ('"2 min"', '"120"', "has no unit of time"),
-        ('"2 min"', '"2 minutes"', "no unit 'minutes'"),
-        ('"2 min"', '"-2 min"', "not below zero"),
+        ('"2 min"', "120", "has no time unit"),
+        ('"2 min"', '"120"', "has no time unit"),
+        ('"2 min"', '"2 minutes"', "unknown unit 'minutes'"),
+        ('"2 min"', '"-2 min"', "non-negative"),
         ('"6.5e-3 /d"', '"6.5e-3"', "is not a rate"),
-        ('"6.5e-3 /d"', '"-6.5e-3 /d"', "not below zero"),
-        ('"6.5e-3 /d"', '"0 /d"', "leave out what never fails"),
+        ('"6.5e-3 /d"', '"-6.5e-3 /d"', "non-negative"),
+        ('"6.5e-3 /d"', '"0 /d"', "omit causes that never fail"),
         ('law = "exponential"', 'law = "exponental"', "did you mean 'exponential'"),
         ('law = "exponential", ', "", "law = None"),
         ('effect = "slows"', 'effect = "slow"', "one of stops, corrupts, slows"),
@@ -97,7 +97,7 @@ def test_a_fleet_is_read_and_runs(tmp_path: Path) -> None:
         ("per_unit = 1", 'per_unit = "one"', "expected a number"),
         ("units = 20", "units = 2.5", "expected a whole number"),
         ("units = 20", "", "units is missing"),
-        ("fixes = 0.5", "fixes = 0.9", "sum to 1 at most"),
+        ("fixes = 0.5", "fixes = 0.9", "sum of at most 1"),
         ("shape = 2, ", "", "shape is missing"),
         ("shape = 2, ", "shape = -2, ", "shape = -2"),
         ("[[repair]]", "[[repair", "is not TOML"),
@@ -121,15 +121,15 @@ SWAP = '[[repair]]\nname = "swap"\nstages = [{ name = "a", lasts = "1 h" }]\n'
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (ONE + CAUSE.replace("{lifetime}", HUNDRED_DAYS), "cause 'node' is given twice"),
-        (ONE + 2 * SWAP, "repair 'swap' is given twice"),
+        (ONE + CAUSE.replace("{lifetime}", HUNDRED_DAYS), "cause 'node' is used twice"),
+        (ONE + 2 * SWAP, "repair 'swap' is used twice"),
         (ONE.replace('"node"', r'"a\u001b[31mb"'), r"name = 'a\x1b[31mb': expected a name without"),
         (ONE.replace('"node"', r'"a\nwarning: b"'), "expected a name without line breaks"),
         (ONE.replace('"node"', r'"a\u0000"'), "expected a name without line breaks"),
         (ONE.replace('"node"', r'"a\u202eb"'), "expected a name without line breaks"),  # bidi
         (ONE.replace('mean = "100 d"', 'rate = "1e30 /s"'), "a rate of 1e+30 /s: expected"),
         (ONE.replace('mean = "100 d"', 'rate = "1e-30 FIT"'), "a rate of 2.78e-43 /s: expected"),
-        ("units = 4\n", "nothing fails: give a [[cause]]"),
+        ("units = 4\n", "nothing fails: add a [[cause]]"),
         ("units = 4\nx = " + "[" * 5000 + "]" * 5000, "nested too deeply"),
         ('units = 4\n[[cause]]\npublished = "nope"\n', "'nope'; `perfatlas catalog rates` lists"),
         ('units = 4\n[[cause]]\npublished = "lama3_gpu"\n', "did you mean 'llama3_gpu'?"),
@@ -176,7 +176,7 @@ def test_facts_name_no_repair_that_nobody_told(tmp_path: Path) -> None:
 
 
 def test_what_is_no_number_is_not_said_to_lack_a_unit() -> None:
-    with pytest.raises(InvalidSpecError, match="mean = 'nan d' is no number with a unit"):
+    with pytest.raises(InvalidSpecError, match="mean = 'nan d' is not a number with a time unit"):
         parse_duration("nan d", field="mean")
 
 

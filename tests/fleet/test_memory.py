@@ -8,7 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from perfatlas.fleet.closed_form import expected_goodput, kept_for, known_mtti_s, late_finds
+from perfatlas.fleet.closed_form import (
+    expected_goodput,
+    kept_for,
+    known_mtti_s,
+    late_detection_remarks,
+)
 from perfatlas.fleet.closed_form.late_detection import RARE, late_causes, late_share
 from perfatlas.fleet.laws import Constant, Exponential, Law, LogNormal, Weibull
 from perfatlas.fleet.model import (
@@ -22,7 +27,7 @@ from perfatlas.fleet.model import (
     Restart,
     Spares,
     Strategy,
-    memories,
+    not_memoryless,
 )
 from perfatlas.fleet.simulator import chosen_interval_s, simulate
 
@@ -58,14 +63,14 @@ def test_every_failure_of_which_four_in_five_return_is_five(lasts_s: float) -> N
     assert expected_goodput(job.fleet, 20, WAITS).leaves_out[0] == "false fixes"
     # whose spares are never missing sends nothing to repair
     assert known_mtti_s(job, PLAIN) == pytest.approx(12 * H)
-    assert memories(job.fleet, PLAIN) == ()
+    assert not_memoryless(job.fleet, PLAIN) == ()
 
 
 def test_no_interval_beats_the_one_found_for_false_fixes() -> None:
     job = Job(fleet=half_fixed(2 * H), units=20, horizon_s=30 * DAY)
     best_s, said = chosen_interval_s(job, WAITS, 0)
     assert best_s is not None
-    assert said.endswith("no closed form knows false fixes")
+    assert said.endswith("no closed form covers false fixes")
     # that of 12 h between failures, as of the first ones alone, is 37 min
     assert best_s < 30 * 60
     found = {
@@ -178,7 +183,7 @@ def test_checkpoints_for_errors_that_are_noticed_late_are_enough() -> None:
     share = math.exp(-3 * 0.525) * math.expm1(0.525) / 0.525
     assert found[1] == pytest.approx(share, rel=1e-4)
     assert found[2] == pytest.approx(share * (60 * DAY - 2520) / (DAY + 2400), rel=1e-4)
-    assert "27 % of the errors of silent" in late_finds(job, strategy)[0]
+    assert "27% of the errors of silent" in late_detection_remarks(job, strategy)[0]
     kept = kept_for(job, strategy)
     enough, all_kept = (replace(strategy, retained=count) for count in (kept, 10_000))
     few, some, most = (
@@ -188,7 +193,7 @@ def test_checkpoints_for_errors_that_are_noticed_late_are_enough() -> None:
     # one such job in a hundred begins anew, and loses half of its work on average
     assert abs(some.goodput - most.goodput) < RARE
     assert kept_for(job, enough) == 0
-    assert late_finds(job, enough) == []
+    assert late_detection_remarks(job, enough) == []
     fewer = replace(strategy, retained=kept - 1)
-    assert late_finds(job, fewer)
-    assert late_finds(job, replace(strategy, verify_s=30.0)) == []
+    assert late_detection_remarks(job, fewer)
+    assert late_detection_remarks(job, replace(strategy, verify_s=30.0)) == []

@@ -216,7 +216,7 @@ def test_llama3_causes_of_the_catalog_interrupt_a_job_as_published() -> None:
     outcome = simulate(job, strategy, replicas=200)
     assert outcome.mtti_s == pytest.approx(1296 * 3600 / 419, rel=0.02)
     assert outcome.goodput > 0.9
-    with pytest.raises(InvalidSpecError, match="give per_unit"):
+    with pytest.raises(InvalidSpecError, match="set per_unit"):
         published_cause("hpn_tor")
 
 
@@ -308,11 +308,11 @@ def test_a_tree_of_a_system_runs() -> None:
     ("tree", "words"),
     [
         ((Component(kind="gpus"),), "did you mean 'gpu'"),
-        ((Component(kind="gpu"), Component(kind="gpu")), "given twice"),
-        ((Component(kind="gpu", within="host"),), "no component"),
-        ((Component(kind="gpu", within="host"), Component(kind="host", within="gpu")), "circle"),
+        ((Component(kind="gpu"), Component(kind="gpu")), "defined twice"),
+        ((Component(kind="gpu", within="host"),), "not a component"),
+        ((Component(kind="gpu", within="host"), Component(kind="host", within="gpu")), "cycle"),
         ((Component(kind="gpu", count=0.0),), "above zero"),
-        ((Component(kind="gpu", takes_down="rack", lifetime=YEAR),), "does not hold it"),
+        ((Component(kind="gpu", takes_down="rack", lifetime=YEAR),), "does not contain it"),
     ],
 )
 def test_trees_that_are_none_are_refused(tree: tuple[Component, ...], words: str) -> None:
@@ -338,11 +338,11 @@ def test_rates_of_nodes_and_jobs_are_counted_by_gpus(gpus_per_unit: int) -> None
 
 def test_what_a_rate_is_of_must_be_known() -> None:
     for name in ("aegis_h100", "aegis_a100"):
-        with pytest.raises(InvalidSpecError, match="of what is not known"):
+        with pytest.raises(InvalidSpecError, match="per an unknown unit"):
             published_cause(name, per_unit=8.0)
-    with pytest.raises(InvalidSpecError, match="of a job whose GPUs its source does not say"):
+    with pytest.raises(InvalidSpecError, match="per job, and its source does not state the GPUs"):
         published_cause("gemini_sdc")
-    with pytest.raises(InvalidSpecError, match="of a node whose GPUs its source does not say"):
+    with pytest.raises(InvalidSpecError, match="per node, and its source does not state the GPUs"):
         published_cause("tpu_v4_machine")
     assert published_cause("gemini_sdc", shared=1.0).shared == 1.0
     assert published_cause("tpu_v4_machine", per_unit=1.0).per_unit == 1.0

@@ -91,8 +91,8 @@ def test_every_word_of_a_strategy_is_read() -> None:
     assert told["spares"] == Spares(count=4, kind="warm", start=Constant(value_s=300.0))
     assert told["shrink"] == Shrink(replica_units=2, fewest=12, overhead=1.02, rejoin_s=60.0)
     day = 86400.0
-    upkeep = Maintenance(every_s=30 * day, lasts_s=0.25 * day, restart="scheduler")
-    assert told["maintenance"] == upkeep
+    maintenance = Maintenance(every_s=30 * day, lasts_s=0.25 * day, restart="scheduler")
+    assert told["maintenance"] == maintenance
     strategy = Strategy(**told)
     assert (strategy.interval_s, strategy.verify_s, strategy.retained) == (720.0, 20.0, 3)
     assert (strategy.step_s, strategy.slow_patience_s) == (8.0, 600.0)
@@ -108,12 +108,16 @@ def test_bytes_given_to_the_job_win_over_the_file() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ('interval = "12 min"', "interval = 720", "has no unit of time"),
+        ('interval = "12 min"', "interval = 720", "has no time unit"),
         ('state = "6 TB"', "state = 6e12", "write it with a unit, as '5.7 TB'"),
-        ('state = "6 TB"', 'state = "6 TB/s"', "'TB/s' is not a unit here"),
-        ('state = "6 TB"', "", "of how many bytes? give state"),
+        ('state = "6 TB"', 'state = "6 TB/s"', "'TB/s' is not a valid unit"),
+        ('state = "6 TB"', "", "needs the checkpoint size: set state"),
         ('write = "3 s"\n', "", "write or write_bandwidth is missing"),
-        ('write = "3 s"', 'write = "3 s"\nwrite_bandwidth = "1 GB/s"', "give one of them"),
+        (
+            'write = "3 s"',
+            'write = "3 s"\nwrite_bandwidth = "1 GB/s"',
+            "_bandwidth are mutually exclusive",
+        ),
         ('survives = "unit"', 'survives = "node"', "one of process, unit, domain, everything"),
         ("every = 10", "every = 2.5", "expected a whole number"),
         ("verify", "verified", "did you mean 'verify'"),
@@ -125,10 +129,10 @@ def test_bytes_given_to_the_job_win_over_the_file() -> None:
         ('kind = "warm"', 'kind = "worm"', "one of cold, warm, hot"),
         ("fewest = 12, ", "", "shrink: fewest is missing"),
         ('lasts = "6 h", ', "", "maintenance: lasts is missing"),
-        ('name = "plain"', 'name = "two levels"', "given twice"),
+        ('name = "plain"', 'name = "two levels"', "used twice"),
         ('name = "plain"', "", "strategy: name = None"),
-        ('name = "scheduler"', 'name = "in-job"', "restart 'in-job' is given twice"),
-        ('name = "remote"', 'name = "peer memory"', "checkpoint 'peer memory' is given twice"),
+        ('name = "scheduler"', 'name = "in-job"', "restart 'in-job' is used twice"),
+        ('name = "remote"', 'name = "peer memory"', "checkpoint 'peer memory' is used twice"),
         ("warm_up", r'"warm\u001b"', "without line breaks and control characters"),
         ("success = 0.8", 'success = "most"', "expected a number"),
         ("phases = { init", "phases = 3 #", "expected a table of times"),
@@ -143,9 +147,11 @@ def test_mistakes_are_named_with_their_place(old: str, new: str, words: str) -> 
 
 
 def test_an_unknown_strategy_names_those_there_are() -> None:
-    with pytest.raises(InvalidSpecError, match="two levels, plain; did you mean 'plain'"):
+    with pytest.raises(
+        InvalidSpecError, match=r"two levels, plain in job\.toml; did you mean 'plain'"
+    ):
         fields(GOOD, "plane")
-    with pytest.raises(InvalidSpecError, match="it has none"):
+    with pytest.raises(InvalidSpecError, match=r"expected a \[\[strategy\]\] table in job\.toml"):
         fields("units = 4", "plain")
     assert resolve_strategies("llama3") == ()
 

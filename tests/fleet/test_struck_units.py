@@ -210,7 +210,7 @@ def test_a_burst_takes_the_job_and_the_powered_spares_beside_it(parts: int) -> N
 def test_a_burst_of_spares_alone_stops_nothing(parts: int) -> None:
     # two neighbours of 6 + 4 in a ring: 3 of the 10 pairs are spares only
     burst = Cause(name="pdu", lifetime=Exponential(mean_s=10 * DAY), per_unit=0.5, units=2)
-    fleet = Fleet(units=10, causes=(burst,), parts_per_unit=parts)  # repairs take no time
+    fleet = Fleet(units=10, causes=(burst,), parts_per_unit=parts)  # repair times are zero
     strategy = replace(FREE, spares=Spares(count=4, kind="warm"))
     outcome = simulate(Job(fleet=fleet, units=6, horizon_s=400 * DAY), strategy, replicas=100)
     near(outcome, "failures", 10 * 0.5 / 10 * 400 * 7 / 10)

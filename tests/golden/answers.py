@@ -1,4 +1,4 @@
-"""The committed answers, and how they compare with those of today."""
+"""The recorded answers, and their comparison with current ones."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 ANSWERS: Final = FOLDER / "answers.jsonl.xz"
 KEY_MAP: Final = FOLDER / "key_map.toml"
 PACKAGES: Final = ("numpy", "scipy", "numba", "llvmlite")
-# of a simulation whose ties fall otherwise: its statistics, and how near they stay
+# tolerance of statistics of simulations with another tie-breaking
 STATISTICS: Final = (".mean", ".p50", "_per_s", "requests_completed", "makespan_s")
 NEAR: Final = 0.02
 TOLERANCE: Final = 1e-9  # relative, where machine or packages differ from those of the answers
 PLACE: Final = re.compile(r"\[\d+\]|~\d+")
 NOTHING: Final = object()
-INVALID: Final = 3  # exit code of a refused scenario
+INVALID: Final = 3  # exit code of an invalid scenario
 
 
 def environment() -> dict[str, Any]:
-    """Return what the last digit of an answer may depend on besides perfatlas."""
+    """Return the environment that may affect the last digit of an answer."""
     features = importlib.import_module("numpy._core._multiarray_umath").__cpu_features__
     versions = {name: importlib.metadata.version(name) for name in PACKAGES}
     return {
@@ -51,7 +51,7 @@ def environment() -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Golden:
-    """The committed answers: by which commit, on what machine, and one per question."""
+    """The recorded answers, with their commit and machine."""
 
     commit: str
     environment: dict[str, Any]
@@ -59,7 +59,7 @@ class Golden:
 
 
 def read_answers(path: Path = ANSWERS) -> Golden:
-    """Return the committed answers.
+    """Return the recorded answers.
 
     Args:
         path: JSON Lines compressed by xz, the header first.
@@ -87,14 +87,14 @@ def write_answers(golden: Golden, path: Path = ANSWERS) -> None:
 class KeyMap:
     """Reviewed changes of keys since the answers were recorded.
 
-    Keys are those of a whole answer without places in lists: `breakdown[].time_s`.
+    Keys are those of a whole answer without list indices: `breakdown[].time_s`.
 
     Attributes:
         renamed: Old key -> new key; a prefix that ends in a dot, or in `[]`, renames all below it.
-        dropped: Old key (or prefix) -> why it is gone.
-        added: New key (or prefix) -> why it is there.
+        dropped: Old key (or prefix) -> why it was removed.
+        added: New key (or prefix) -> why it was added.
         statistical: Question -> why it is compared by statistics.
-        refused: Question that was answered -> why it is refused now (exit code 3).
+        refused: Question -> why it is rejected now (exit code 3).
         new_metrics: Declared metrics that no recorded answer has: they may be answered now.
     """
 
@@ -125,7 +125,7 @@ def read_key_map(path: Path = KEY_MAP, recorded: Mapping[str, Answer] | None = N
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """One key of one question whose value is not as expected; `NOTHING` is a key that is absent."""
+    """A key with an unexpected value; `NOTHING` is a missing key."""
 
     question: str
     key: str
@@ -148,14 +148,14 @@ def differences(
     keys: KeyMap,
     exact: bool,
 ) -> Iterator[Difference]:
-    """Yield what differs between two answers.
+    """Yield the differences between two answers.
 
     Args:
-        question: Its name.
+        question: Name of the question.
         expected: The recorded answer.
-        found: The answer of today.
+        found: The current answer.
         keys: Reviewed changes of keys.
-        exact: Whether numbers must be equal to the last digit; else to `TOLERANCE`.
+        exact: Whether numbers must be equal to the last digit, otherwise to `TOLERANCE`.
     """
     wanted = dict(_mapped(expected, keys))
     if question in keys.refused:
@@ -215,7 +215,7 @@ def _metrics_of(key: str) -> Iterator[str]:
 
 
 def _near(key: str, expected: object, found: object) -> bool:
-    """Return whether a statistic of a simulation is near its recorded value; other keys are free.
+    """Return whether a statistic of a simulation is close to its recorded value; other keys pass.
 
     Exit codes stay equal. Statistics are the means, the medians and the rates of results.
     """
@@ -229,7 +229,7 @@ def _near(key: str, expected: object, found: object) -> bool:
 
 
 def _mapped(answer: Mapping[str, Scalar], keys: KeyMap) -> Iterator[tuple[str, object]]:
-    """Yield an answer under the keys of today, without those that were dropped."""
+    """Yield an answer with current keys, without dropped ones."""
     for key, value in answer.items():
         if _rule(key, keys.dropped) is not None:
             continue
@@ -238,7 +238,7 @@ def _mapped(answer: Mapping[str, Scalar], keys: KeyMap) -> Iterator[tuple[str, o
 
 
 def _rule(key: str, rules: dict[str, str]) -> str | None:
-    """Return the rule that holds for a key: that of the whole key, or of its longest prefix."""
+    """Return the rule for a key: that of the whole key, or of its longest prefix."""
     if not rules:
         return None
     general = PLACE.sub("[]", key.rpartition("/")[2] if key[:1].isdigit() else key)
@@ -249,7 +249,7 @@ def _rule(key: str, rules: dict[str, str]) -> str | None:
 
 
 def _renamed(key: str, old: str, new: str) -> str:
-    """Return a key with its beginning renamed, its places in lists kept in their order."""
+    """Return a key with its prefix renamed, keeping list indices in order."""
     step, slash, rest = key.rpartition("/") if key[:1].isdigit() else ("", "", key)
     places = PLACE.findall(rest)
     general = new + PLACE.sub("[]", rest)[len(old) :]

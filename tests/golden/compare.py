@@ -1,4 +1,4 @@
-"""Compares today's answers with the committed ones: `python -m tests.golden.compare`.
+"""Compares current answers with the recorded ones: `python -m tests.golden.compare`.
 
 Prints each differing question with key, expected and found value, and exits 1 if there is any.
 """
@@ -32,18 +32,18 @@ MOST_SHOWN: Final = 8  # differing keys of one question
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Return 0 where all answers are as they were, 1 where one differs.
+    """Return 0 where all answers are unchanged, 1 where one differs.
 
     Args:
-        words: Of the command line.
+        words: Arguments of the command line.
     """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="*", help="names of questions, such as 'simulate-*'")
-    parser.add_argument("--every", type=int, default=1, help="take one of so many")
-    parser.add_argument("--jobs", type=int, default=1, help="processes at once")
+    parser.add_argument("--every", type=int, default=1, help="take every n-th question")
+    parser.add_argument("--jobs", type=int, default=1, help="number of processes")
     parser.add_argument("--all-keys", action="store_true", help="print every differing key")
     parser.add_argument("--no-preload", action="store_true", help="load simulators in every fork")
-    parser.add_argument("--record", metavar="COMMIT", help="write the answers, of this commit")
+    parser.add_argument("--record", metavar="COMMIT", help="write the answers, with this commit")
     asked = parser.parse_args(words)
     questions = read_questions()
     chosen = [n for n, one in enumerate(questions) if fnmatch.fnmatch(one.name, asked.only)]
@@ -52,7 +52,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return _record(questions, commit=asked.record, jobs=asked.jobs)
     if not has_silicon():
         left = [number for number in chosen if not questions[number].silicon]
-        sys.stdout.write(f"{len(chosen) - len(left)} left out: aiconfigurator-core is missing\n")
+        sys.stdout.write(f"{len(chosen) - len(left)} skipped: aiconfigurator-core is missing\n")
         chosen = left
     most = sys.maxsize if asked.all_keys else MOST_SHOWN
     golden = read_answers()

@@ -1,4 +1,4 @@
-"""Seeded draws from which questions are made."""
+"""Seeded random draws for questions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TIERS: Final = ("auto", "bound", "physics")
 LLAMA_8B: Final = "meta-llama/Llama-3.1-8B-Instruct"
 LLAMA_70B: Final = "meta-llama/Llama-3.1-70B-Instruct"
 DEEPSEEK: Final = "deepseek-ai/DeepSeek-V3"
-# Model -> a tensor-parallel size with which it fits on H200s.
+# Model -> a tensor-parallel size that fits on H200s.
 MODELS: Final = {
     LLAMA_8B: 1,
     LLAMA_70B: 4,
@@ -38,7 +38,7 @@ MODELS: Final = {
 
 
 class Draw:
-    """Random choices of one stratum; the same stratum draws the same whatever others do."""
+    """Random choices of one stratum, independent of other strata."""
 
     def __init__(self, stratum: str) -> None:
         """Seed from the name of the stratum."""
@@ -56,12 +56,12 @@ class Draw:
         return int(1 << self.random.randint(low, high))
 
     def whole(self, low: int, high: int) -> int:
-        """Return a whole number, equally likely in its logarithm."""
+        """Return a log-uniform whole number."""
         drawn: float = low * (high / low) ** self.random.random()
         return round(drawn)
 
     def real(self, low: float, high: float) -> float:
-        """Return a number of three digits, equally likely in its logarithm."""
+        """Return a log-uniform number of three digits."""
         return float(f"{low * (high / low) ** self.random.random():.3g}")
 
     def ask(
@@ -78,11 +78,11 @@ class Draw:
 
         Args:
             verb: With its sub-verb and positional arguments.
-            fields: Name -> value; True is a flag, None and False are left out, a list is repeated.
-            simulator: Which runs.
+            fields: Name -> value; True is a flag, None and False are omitted, a list is repeated.
+            simulator: Simulator used.
             silicon: Whether measured tables are needed.
-            files: What the command reads.
-            tables: What it writes.
+            files: Files read by the command.
+            tables: Tables written by the command.
         """
         words = (*verb.split(), *flags(fields), "--json")
         self.add((words,), simulator=simulator, silicon=silicon, files=files, tables=tables)
@@ -96,7 +96,7 @@ class Draw:
         files: Mapping[str, str] | None = None,
         tables: Sequence[str] = (),
     ) -> None:
-        """Add a question of several command lines; as `ask`."""
+        """Add a question of several command lines, as for `ask`."""
         question = Question(
             name=f"{self.stratum}-{len(self.questions):02}",
             commands=tuple(tuple(words) for words in commands),
@@ -112,7 +112,7 @@ def flags(fields: Mapping[str, object]) -> list[str]:
     """Return fields as words of a command line.
 
     Args:
-        fields: Name -> value; True is a flag, None and False are left out, a list is repeated.
+        fields: Name -> value; True is a flag, None and False are omitted, a list is repeated.
     """
     words: list[str] = []
     for name, value in fields.items():
@@ -129,7 +129,7 @@ def flags(fields: Mapping[str, object]) -> list[str]:
 
 
 def table_text(rows: Sequence[Mapping[str, object]]) -> str:
-    """Return rows as CSV; names of all rows are columns, what a row lacks is empty.
+    """Return rows as CSV; the columns are the names of all rows, missing cells are empty.
 
     Args:
         rows: Name -> cell; no cell holds a comma.

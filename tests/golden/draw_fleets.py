@@ -185,7 +185,7 @@ def _schedule_refusals() -> list[Question]:
 
 
 def _xid_log(draw: Draw) -> str:
-    """Return a kernel log in which one node fails far more often than the others."""
+    """Return a kernel log with a lemon node."""
     seconds = sorted(draw.random.sample(range(30 * 86_400), 60))
     lines = []
     for second in seconds:

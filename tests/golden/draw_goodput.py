@@ -145,7 +145,7 @@ def fleet_text(*parts: str, units: int = 40) -> str:
     """Return a fleet of causes, repairs and strategies.
 
     Args:
-        parts: Of the TOML file.
+        parts: Parts of the TOML file.
         units: Nodes of eight GPUs.
     """
     return HEAD.format(units=units) + "".join(parts)
@@ -155,7 +155,7 @@ def node_text(law: str) -> str:
     """Return the cause of a whole node.
 
     Args:
-        law: Of its life.
+        law: Lifetime distribution.
     """
     return NODE.format(law=law)
 

@@ -298,7 +298,7 @@ def _limits() -> list[Question]:
 
 
 def _files() -> list[Question]:
-    """Tables of what came of every request, and Chrome traces beside."""
+    """Tables of per-request results, and Chrome traces."""
     draw = Draw("simulate-files")
     for index, engine in enumerate(("vllm", "sglang", "trtllm")):
         output = f"r{('.csv', '.jsonl', '.parquet')[index]}"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Scalar = str | int | float | bool | None
 
-# What is text, differs between releases, or is the duration of the run itself.
+# Text, values that differ between releases, and the duration of the run.
 LEFT_OUT: Final = frozenset(
     {
         *("schema", "version", "data_versions", "elapsed_s", "warnings", "assumptions", "sources"),
@@ -23,7 +23,7 @@ LEFT_OUT: Final = frozenset(
     }
 )
 IDENTIFIER: Final = re.compile(r"[A-Za-z0-9_.@+:/%{}=-]{1,80}")
-LONGEST: Final = 40  # entries of a list, rows of a table; longer ones are summed up
+LONGEST: Final = 40  # entries of a list, rows of a table; longer ones are summarised
 DIGEST: Final = ".sha256"
 
 
@@ -32,7 +32,7 @@ def flatten(value: Any, path: str = "") -> Iterator[tuple[str, Scalar]]:  # noqa
 
     Args:
         value: Nested mappings, lists and scalars.
-        path: Of the value itself.
+        path: Path of the value.
     """
     if isinstance(value, dict):
         if not value:
@@ -40,7 +40,7 @@ def flatten(value: Any, path: str = "") -> Iterator[tuple[str, Scalar]]:  # noqa
         for index, (name, inner) in enumerate(value.items()):
             if name in LEFT_OUT:
                 continue
-            # a key that is a sentence may be reworded; its place among the others stays
+            # a key that is a sentence may be reworded; its position is kept
             key = name if IDENTIFIER.fullmatch(name) else f"~{index}"
             yield from flatten(inner, f"{path}.{key}" if path else key)
     elif isinstance(value, list):
@@ -65,7 +65,7 @@ def _of_list(cells: list[Any], path: str) -> Iterator[tuple[str, Scalar]]:
 
 
 def summed_up(cells: Sequence[Any], path: str) -> Iterator[tuple[str, Scalar]]:
-    """Yield what stands for a long list: length, ends, extremes, sum, and a hash of all of it.
+    """Yield the summary of a long list: length, ends, extremes, sum and a hash.
 
     Args:
         cells: The list.
@@ -85,7 +85,7 @@ def summed_up(cells: Sequence[Any], path: str) -> Iterator[tuple[str, Scalar]]:
 
 
 def _written(cell: object) -> str:
-    """Return a cell as text, a whole number as the float that equals it."""
+    """Return a cell as text, with whole numbers as floats."""
     if isinstance(cell, int) and not isinstance(cell, bool) and abs(cell) < 2**53:
         cell = float(cell)
     return json.dumps(cell)
@@ -109,7 +109,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def _cell(text: str) -> Scalar:
-    """Return what a cell of a CSV file says: nothing, a truth value, a number or text."""
+    """Return the value of a CSV cell: None, a boolean, a number or text."""
     if text in ("", "true", "false"):
         return {"": None, "true": True, "false": False}[text]
     for kind in (int, float):

@@ -1,4 +1,4 @@
-"""Processes that answer questions side by side."""
+"""Processes that answer questions in parallel."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Answerer:
     """One process of `tests.golden.runner`."""
 
     def __init__(self, *, preload: bool = True) -> None:
-        """Start it, with an environment that is the same for everybody.
+        """Start it with a fixed environment.
 
         Args:
             preload: Whether it loads the simulators before it forks.
@@ -49,7 +49,7 @@ class Answerer:
         """Return the answer of a question.
 
         Args:
-            number: Its place in the file of questions.
+            number: Its index in the file of questions.
         """
         source, target = self.process.stdout, self.process.stdin
         if source is None or target is None:
@@ -80,8 +80,8 @@ def answer_all(
     """Yield the answers of questions in the order asked.
 
     Args:
-        numbers: Their places in the file of questions.
-        jobs: Processes at once.
+        numbers: Their indices in the file of questions.
+        jobs: Number of processes.
         preload: Whether simulators are loaded before forking.
     """
     free: queue.SimpleQueue[Answerer] = queue.SimpleQueue()

@@ -14,14 +14,14 @@ QUESTIONS: Final = FOLDER / "questions.jsonl"
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What is asked of perfatlas.
+    """A question to perfatlas.
 
     Attributes:
         name: Unique; the stratum and a number.
-        commands: Words after `perfatlas`, of one command line or of several that follow each other.
-        files: Name -> text of the files the commands read.
-        tables: Files the commands write that are read back as rows.
-        simulator: serving, goodput or schedule where one runs, else "".
+        commands: Arguments of `perfatlas`, for one or several consecutive command lines.
+        files: Name -> text of the input files.
+        tables: Output files that are read back as rows.
+        simulator: serving, goodput or schedule, "" for none.
         silicon: Whether the optional package of measured tables is needed.
     """
 
@@ -34,7 +34,7 @@ class Question:
 
     @property
     def stratum(self) -> str:
-        """The kind of question, which others share."""
+        """The stratum of the question."""
         return self.name.rpartition("-")[0]
 
     @property
@@ -47,12 +47,12 @@ class Question:
 
 
 def has_silicon() -> bool:
-    """Tell whether the optional package of measured tables is installed."""
+    """Return whether the optional package of measured tables is installed."""
     return importlib.util.find_spec("aiconfigurator_core") is not None
 
 
 def read_questions(path: Path = QUESTIONS) -> list[Question]:
-    """Return the questions of a file, in its order.
+    """Return the questions of a file, in order.
 
     Args:
         path: JSON Lines.
@@ -72,10 +72,10 @@ def read_questions(path: Path = QUESTIONS) -> list[Question]:
 
 
 def write_questions(questions: list[Question], path: Path = QUESTIONS) -> None:
-    """Write questions, one per line, without the fields that have their default.
+    """Write questions, one per line, without default fields.
 
     Args:
-        questions: In their order.
+        questions: Questions in order.
         path: JSON Lines.
     """
     rows = [{name: cell for name, cell in asdict(one).items() if cell} for one in questions]

@@ -1,7 +1,7 @@
 """Writes `questions.jsonl`: `python -m tests.golden.questions` from the root of the repository.
 
-The file is what is compared; it stays as it is when the draws here change, until it is written
-anew together with the answers.
+The file defines the comparison; it is unchanged when the draws change, until it is written again
+together with the answers.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 def drawn() -> list[Question]:
-    """Return all questions, as the draws of today give them."""
+    """Return all questions of the current draws."""
     return [*estimates(), *simulations(), *operators(), *goodputs(), *fleets()]
 
 
 def main() -> None:
-    """Write all questions and tell how many each stratum has."""
+    """Write all questions and print the number per stratum."""
     questions = drawn()
     write_questions(questions)
     for stratum, number in Counter(question.stratum for question in questions).items():

@@ -1,9 +1,8 @@
-"""Answers questions, each in a fresh fork of one process that has loaded the simulators.
+"""Answers questions, each in a new fork of a process with loaded simulators.
 
-A fork has the state of a process that just started, so that an answer depends neither on the
-questions before it nor on their order, and a crash ends one question alone. Run as
-`python -m tests.golden.runner` it reads the numbers of questions from stdin, one per line, and
-writes one JSON object per line.
+A fork has the state of a new process, so that answers are independent of earlier questions, and a
+crash affects only one question. Run as `python -m tests.golden.runner` it reads the numbers of
+questions from stdin, one per line, and writes one JSON object per line.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ PRELOAD: Final = {
     ),
     "schedule": ("fleet", "schedule", "--num-jobs", "9", "--load", "1", "--nodes", "4", "--json"),
 }
-# One thread and none of the user's own calibrations, widths and colours.
+# One thread, without user calibrations, widths and colours.
 FIXED: Final = {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
@@ -56,10 +55,10 @@ class Preloaded:
     """The simulators this process has loaded; its forks have them too."""
 
     def __init__(self, *, preload: bool = True) -> None:
-        """Load nothing yet.
+        """Start without loading.
 
         Args:
-            preload: Whether to load at all; without it every fork loads for itself.
+            preload: Whether to preload; otherwise every fork loads separately.
         """
         self.preload = preload
         self.loaded: set[str] = set()
@@ -90,7 +89,7 @@ def answer_in_fork(question: Question) -> dict[str, Scalar]:
     """Return the flat answer of a question, from a fork of this process.
 
     Args:
-        question: Its commands run in a folder of their own.
+        question: The question; its commands run in a separate folder.
     """
     with tempfile.TemporaryDirectory(prefix="golden") as folder:
         sys.stdout.flush()
@@ -116,7 +115,7 @@ def _child(question: Question, folder: Path) -> int:
             Path(name).write_text(text, "utf-8")
         answer = dict(_answers(question, folder))
         (folder / "answer.json").write_text(json.dumps(answer), "utf-8")
-    except Exception:  # noqa: BLE001 - a fork must not go on as its parent, whatever happens
+    except Exception:  # noqa: BLE001 - a fork must not continue as its parent
         traceback.print_exc()
         return 1
     return 0
@@ -153,13 +152,13 @@ def _run(words: tuple[str, ...], folder: Path) -> tuple[Scalar, str]:
             code = main(words)
         except SystemExit as ended:
             code = ended.code
-        except Exception as problem:  # noqa: BLE001 - a defect is an answer that differs
+        except Exception as problem:  # noqa: BLE001 - a defect is a different answer
             code = f"defect-{type(problem).__name__}"
     return code, out.getvalue()
 
 
 def serve(*, preload: bool) -> None:
-    """Answer the questions whose numbers come on stdin until it ends.
+    """Answer the questions with the numbers on stdin until it ends.
 
     Args:
         preload: Whether the simulators are loaded before forking.

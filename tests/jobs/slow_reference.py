@@ -75,7 +75,7 @@ class Reference:
         self.promise: tuple[int, int, list[int], dict[int, int]] | None = None
         self.stale = True
         self.backfilled = 0
-        self.log: list[tuple[int, int, int]] = []  # time, node, GPUs in use, for the laws
+        self.log: list[tuple[int, int, int]] = []  # time, node, GPUs in use, for the distributions
         for job in jobs:
             job.key, job.work = job.submit, job.run * job.nodes
 
@@ -219,7 +219,7 @@ class Reference:
             job.state, job.event = "held", self.now + pause
 
     # -- failures -----------------------------------------------------------------------------
-    def befall(self, event: tuple[int, int, int, int, int]) -> None:
+    def apply_failure(self, event: tuple[int, int, int, int, int]) -> None:
         _, first, width, ticks, drain = event
         for node in range(first, first + width):
             if drain:
@@ -479,7 +479,7 @@ class Reference:
                 if self.until[node] == now:
                     self.come_back(node)
             while failures and failures[0][0] == now:
-                self.befall(failures.pop(0))
+                self.apply_failure(failures.pop(0))
             self.job_events()
             while submits and submits[0].submit == now:
                 self.enqueue(submits.pop(0))

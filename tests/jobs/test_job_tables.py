@@ -1,4 +1,6 @@
-"""Jobs and failures of one's own tables, and generated jobs: by hand, by law, and refused."""
+"""Jobs and failures of one's own tables, and generated jobs: by hand, by distribution, and
+refused.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ def test_a_table_becomes_jobs_in_order_of_submission(tmp_path: Path) -> None:
     trace = read_jobs(_file(tmp_path, TABLE), "perfatlas")
     assert trace.text() == (
         "4 rows, 2 jobs, 1 not in the order of submission, 2 ignored "
-        "(1 asked for no GPU, first at 4; 1 never ran, first at 5)"
+        "(1 no GPUs requested, first at 4; 1 never ran, first at 5)"
     )
     jobs = trace.jobs
     assert trace.start_s == 100.0
@@ -70,8 +72,8 @@ HEAD = "submit_s,run_s,gpus\n"
     ("text", "said"),
     [
         ("", "no columns"),
-        (HEAD, "no job to schedule: it has no rows"),
-        (f"{HEAD}0,5,0\n", "no job to schedule: 1 asked for no GPU"),
+        (HEAD, "no jobs to schedule: it has no rows"),
+        (f"{HEAD}0,5,0\n", "no jobs to schedule: 1 no GPUs requested"),
         (f"{HEAD}0,5,8\n1,2\n", "record 3: 2 cells"),
         (f"{HEAD}0,5,8\n0,-5,8\n", "row 3: run_s = -5: expected a positive number or 0"),
         (f"{HEAD}-1,5,8\n", "row 2: submit_s = -1"),
@@ -84,9 +86,9 @@ HEAD = "submit_s,run_s,gpus\n"
         (f"{HEAD}0,5,8.5\n", "row 2: gpus = 8.5: expected a whole number"),
         (f"{HEAD},5,8\n", "row 2: submit_s is empty"),
         (f"{HEAD}0,5,8\n1e11,5,8\n", "row 3: submitted 1e+11 s after the first"),
-        ("submit,run,gpus\n0,5,8\n", "column 'submit' has no unit: name it 'submit_s'"),
+        ("submit,run,gpus\n0,5,8\n", "column 'submit' has no unit: rename it 'submit_s'"),
         ("submit_s,run_s,gpus,limit\n0,5,8,9\n", "column 'limit' has no unit"),
-        ("submit_s,run_s,num_gpus\n0,5,8\n", "is column 'num_gpus' meant for gpus?"),
+        ("submit_s,run_s,num_gpus\n0,5,8\n", "is column 'num_gpus' meant as gpus?"),
         ("submit_s,run_s,gpus,nodes\n0,5,2,4\n", "row 2: 4 nodes for 2 GPUs"),
         ("submit_s,run_s,gpus,nodes\n0,5,2,\n", "row 2: nodes is empty"),
         ("submit_s,run_s,gpus,requeue\n0,5,2,maybe\n", "requeue = 'maybe': expected true or false"),
@@ -177,7 +179,7 @@ def test_generated_jobs_ask_for_the_load_that_was_given(
     cluster = Cluster(nodes=64)
     jobs = generate_jobs(_mix(load=load, max_job_gpus=largest, seed=seed), cluster)
     gpu_s = float((jobs.gpus_J * jobs.run_J).sum()) / 1_000
-    # the largest gap of 4,000 uniform draws is below 1 % of the span
+    # the largest gap of 4,000 uniform draws is below 1% of the span
     assert gpu_s / cluster.gpus / (jobs.submit_J[-1] / 1_000) == pytest.approx(load, rel=0.01)
     assert int(jobs.gpus_J.max()) <= largest
     assert set(jobs.gpus_J.tolist()) <= {2**n for n in range(9)}

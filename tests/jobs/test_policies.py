@@ -73,7 +73,7 @@ def test_reservations_are_made_anew_after_a_start_that_changes_the_roomiest_doma
 def test_reservations_that_fill_the_memory_are_refused() -> None:
     # Each of a million nodes may get 8 ends of running jobs, 2 x 40 of reservations and 2 more: 90.
     jobs = _jobs(*[(0, 10, 8)] * 40)
-    with pytest.raises(InvalidSpecError, match="on 1000000 nodes needs more than 7e"):
+    with pytest.raises(InvalidSpecError, match="on 1000000 nodes exceeds the limit of 7e"):
         schedule(jobs, Cluster(nodes=1_000_000), Policy(backfill="conservative"))
 
 
@@ -168,7 +168,7 @@ def test_outcome_tells_each_class_of_jobs() -> None:
         ({"gpus_J": np.array([8, 0])}, "row 2: gpus_J = 0"),
         ({"run_J": np.array([-1, 5])}, "row 1: run_J = -1"),
         ({"submit_J": np.array([5, -5])}, "row 2: submit_J = -5"),
-        ({"submit_J": np.array([5, 4])}, "row 2: submitted before the row above"),
+        ({"submit_J": np.array([5, 4])}, "row 2: submitted before the previous row"),
         ({"run_J": np.array([1.5, 2.0])}, "expected whole numbers"),
         ({"run_J": np.array([1])}, r"shape \(1,\)"),
         ({"limit_J": np.array([0, 5])}, "row 1: limit_J = 0"),
@@ -188,11 +188,11 @@ def test_bad_rows_are_named(columns: dict[str, Any], words: str) -> None:
     ("rules", "words"),
     [
         ({"order": "fifoo"}, "did you mean 'fifo'"),
-        ({"backfill": "easy"}, "needs limits"),
-        ({"preemption": "requeue"}, "use order = 'priority'"),
+        ({"backfill": "easy"}, "needs time limits, which"),
+        ({"preemption": "requeue"}, "requires order = 'priority'"),
         ({"depth": 0}, "depth = 0"),
         ({"half_life_s": 0.0}, "half_life_s"),
-        ({"shares": {"nobody": 1.0}}, "no job is of 'nobody'"),
+        ({"shares": {"nobody": 1.0}}, "no job belongs to 'nobody'"),
         ({"together": "domain", "required": True}, "a domain has 1 node"),
     ],
 )
@@ -234,7 +234,7 @@ def test_failures_drawn_from_a_fleet_have_its_rates_and_blast_radius() -> None:
     assert (drawn.repair_X == 3_600_000).all()
     assert (np.diff(drawn.time_X) >= 0).all()
     slow = replace(causes[0], effect="slows", lasts=Constant(value_s=1.0), slowdown=2.0)
-    with pytest.raises(UnsupportedError, match="its effect is not that jobs stop"):
+    with pytest.raises(UnsupportedError, match="its effect is not to stop jobs"):
         draw_failures(Fleet(units=64, causes=(slow,)), cluster, horizon_s=day)
     with pytest.raises(InvalidSpecError, match="64 units"):
         draw_failures(fleet, Cluster(nodes=8), horizon_s=day)

@@ -238,7 +238,7 @@ def test_torchrun_below_its_minimum_waits_for_the_join_timeout() -> None:
 
 
 def test_torchrun_takes_the_only_node_of_a_job_in_again() -> None:
-    # 445 s: it holds nothing and waits; back at 900 s: 900 + 60 + 700 = 1660 s.
+    # 445 s: has the keys nothing and waits; back at 900 s: 900 + 60 + 700 = 1660 s.
     job = {"gpus_J": np.array([8])}
     back = _run(torchrun_elastic(max_restarts=9), (400.0, 0, 500.0), job=job)
     assert _end(back) == ("completed", 1660.0)

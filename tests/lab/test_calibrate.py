@@ -144,5 +144,5 @@ def test_a_fit_is_the_users_own_unless_a_folder_is_named(
     with pytest.raises(InvalidSpecError, match="create it first"):
         calibration_target("h200_sxm", tmp_path / "nowhere")
     own.write_text('changed = ["device.sm_count"]\n')
-    with pytest.raises(InvalidSpecError, match="another spec"):
+    with pytest.raises(InvalidSpecError, match="whose spec differs"):
         calibration_target("h200_sxm", None)

@@ -15,7 +15,7 @@ SIZES = np.geomspace(1e3, 1e9, 60)
 
 
 def test_statistics_by_hand() -> None:
-    # 10 % too slow and 20 % too fast: mean 15 %, ln ratios 0.0953 and -0.2231, mean -0.0639
+    # 10% too slow and 20% too fast: mean 15%, ln ratios 0.0953 and -0.2231, mean -0.0639
     found = error_statistics(np.array([1.1, 0.8]), np.array([1.0, 1.0]))
     assert found.mape == pytest.approx(0.15)
     assert found.median_error == pytest.approx(0.15)

@@ -21,4 +21,4 @@ def test_own_rows_beside_the_page_are_held_against_the_calibration_in_use(tmp_pa
     assert cell == "gemm/vllm/bf16"
     assert prior == "h200_sxm/gemm/vllm/bf16"
     assert int(rows) == 40
-    assert float(mape.rstrip(" %")) < 5.0  # the rows are the prior's own times with 2 % of noise
+    assert float(mape.rstrip("%")) < 5.0  # the rows are the prior's own times with 2% of noise

@@ -99,13 +99,13 @@ def test_the_page_has_every_cell_and_names_what_misses_and_why() -> None:
     assert all(name in text for name in TUNED)
     assert set(TUNED) < set(MEASURED_DEVICES)
     unknown = median_rows([score("h100_sxm/prefill_attention/vllm/bf16", "shape", 0.5)])
-    assert "Not looked into." in measured_page(unknown, edges)
+    assert "Not investigated." in measured_page(unknown, edges)
 
 
 def test_a_page_without_a_place_for_the_figures_is_refused(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# Tier measured\n", "utf-8")
-    with pytest.raises(InvalidSpecError, match="no place for the figures"):
+    with pytest.raises(InvalidSpecError, match="has no markers"):
         write_measured_page(page)
     assert page.read_text("utf-8") == "# Tier measured\n"
     assert main(["validate", "measured", "--page", str(page), "--json"]) == 2
@@ -124,7 +124,7 @@ def test_the_page_of_the_project_is_generated_and_every_miss_has_a_reason() -> N
     assert "perfatlas validate measured --page docs/tier-measured.md" in generated
     missed = [line for line in generated.splitlines() if line.startswith("- ")]
     assert missed
-    assert not [line for line in missed if line.endswith("Not looked into.")]
+    assert not [line for line in missed if line.endswith("Not investigated.")]
     for reason in miss_reasons():
         assert reason["why"] in generated, f"{reason} meets its goal: take the reason out"
 

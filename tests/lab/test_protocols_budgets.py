@@ -21,20 +21,20 @@ def test_no_shipped_cell_is_worse_than_its_budget() -> None:
 
 
 def test_drift_is_named() -> None:
-    budgets = {"a": Budget(mape=0.1, reason="10.0 %: x"), "b": Budget(mape=0.1, reason="10.0 %: x")}
+    budgets = {"a": Budget(mape=0.1, reason="10.0%: x"), "b": Budget(mape=0.1, reason="10.0%: x")}
     found = drifted(budgets, {"a": 0.12, "c": 0.1})
-    assert found[0] == "a: MAPE 12.00 % is above its budget 10.0 %"
+    assert found[0] == "a: MAPE 12.00% is above its budget 10.0%"
     assert found[1].startswith("c: no budget")
-    assert found[2].startswith("b: budget of no cell")
+    assert found[2].startswith("b: budget without a cell")
 
 
 def test_a_budget_cannot_move_without_its_reason(tmp_path: Path) -> None:
     path = tmp_path / "budgets.toml"
-    path.write_text('"a" = { mape = 0.12, reason = "10.0 %: as first fitted" }\n', "utf-8")
-    with pytest.raises(InvalidSpecError, match=r"a reason opens with '12\.0 %: '"):
+    path.write_text('"a" = { mape = 0.12, reason = "10.0%: as first fitted" }\n', "utf-8")
+    with pytest.raises(InvalidSpecError, match=r"a reason must start with '12\.0%: '"):
         read_budgets(path)
-    path.write_text('"a" = { mape = 0.12, reason = "12.0 %:" }\n', "utf-8")
-    with pytest.raises(InvalidSpecError, match="says why"):
+    path.write_text('"a" = { mape = 0.12, reason = "12.0%:" }\n', "utf-8")
+    with pytest.raises(InvalidSpecError, match="explain it"):
         read_budgets(path)
 
 
@@ -45,12 +45,12 @@ def test_a_new_budget_is_met_and_close(mape: float) -> None:
 
 
 def test_renewing_lowers_adds_and_drops_but_never_raises() -> None:
-    kept = Budget(mape=0.1, reason="10.0 %: was hard")
+    kept = Budget(mape=0.1, reason="10.0%: was hard")
     known = {"worse": kept, "better": kept, "gone": kept}
     renewed = renewed_budgets(known, {"worse": 0.2, "better": 0.05, "new": 0.3}, "refitted")
     assert renewed == {
-        "better": Budget(mape=0.051, reason="5.1 %: refitted"),
-        "new": Budget(mape=0.306, reason="30.6 %: refitted"),
+        "better": Budget(mape=0.051, reason="5.1%: refitted"),
+        "new": Budget(mape=0.306, reason="30.6%: refitted"),
         "worse": kept,
     }
 

@@ -65,7 +65,7 @@ def test_a_goal_met_without_slow_rows_alone_is_marked() -> None:
 
 def test_a_share_is_told_from_a_twentieth_on() -> None:
     told = left_out_table([left("h100_sxm", share=0.051), left("h200_sxm", share=0.049)])
-    assert "| H100 | moe trtllm bf16 | 5.1 % (10) |" in told
+    assert "| H100 | moe trtllm bf16 | 5.1% (10) |" in told
     assert "H200" not in told
     assert left_out_table([]) == "None."
 
@@ -75,7 +75,7 @@ def test_a_beaten_cell_is_told_beside_what_it_ships_with() -> None:
     unseen = {**own, "protocol": "unseen-shapes", "mape": 0.2, "two_parameter_mape": 0.1}
     assert beaten_cells([own], [own]) == []
     (line,) = beaten_cells([unseen], [own])
-    assert line == "- c: 20.0 % against 10.0 %; ships, on all rows 4.0 % against 14.0 %"
+    assert line == "- c: 20.0% against 10.0%; ships, on all rows 4.0% against 14.0%"
 
 
 @needs_silicon

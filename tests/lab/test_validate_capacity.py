@@ -64,9 +64,9 @@ def test_an_accounting_changes_what_a_version_counts() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ("", "state one of tokens and cache"),
-        ('tokens = 1\ncache = "1 GiB"', "state one of tokens and cache"),
-        ('tokens = 1\naccounting = ["other"]', "'other' is not defined; there are no_graphs"),
+        ("", "exactly one of tokens and cache"),
+        ('tokens = 1\ncache = "1 GiB"', "exactly one of tokens and cache"),
+        ('tokens = 1\naccounting = ["other"]', "'other' is not defined; expected one of no_graphs"),
     ],
 )
 def test_a_run_that_cannot_be_compared_is_refused(changed: str, message: str) -> None:
@@ -76,14 +76,14 @@ def test_a_run_that_cannot_be_compared_is_refused(changed: str, message: str) ->
 
 def test_a_run_given_twice_is_refused() -> None:
     twice = ONE + ONE[ONE.index("[[run]]") :]
-    with pytest.raises(InvalidSpecError, match="'a' is given twice"):
+    with pytest.raises(InvalidSpecError, match="'a' is defined twice"):
         parse_capacity_runs(twice)
 
 
 def test_a_budget_that_is_exceeded_is_named() -> None:
     total = {"group": "all", "median_error": 0.031, "p90_error": 0.2}
     assert gate(total, {"median_error": 0.03, "p90_error": 0.2}) == [
-        "median_error of all is 3.1 %, above its budget of 3.0 %"
+        "median_error of all is 3.1%, above its budget of 3.0%"
     ]
 
 

@@ -9,7 +9,7 @@ from perfatlas.collectives import bus_bandwidth
 from perfatlas.hardware import resolve_system
 from perfatlas.lab.validate.published_collectives import published_runs, validate_published
 
-# Mean absolute error per operation, and the least share inside the 90 % interval.
+# Mean absolute error per operation, and the least share inside the 90% interval.
 BUDGETS = {"all_reduce": (0.27, 0.77), "dispatch": (0.41, 0.83), "combine": (0.31, 0.83)}
 
 

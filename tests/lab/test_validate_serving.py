@@ -50,7 +50,7 @@ def test_a_run_is_asked_of_the_public_estimate(tmp_path: Path) -> None:
 def test_totals_by_hand(tmp_path: Path) -> None:
     first = one(tmp_path, vllm())
     predicted_s = first["tpot_s"]
-    # measured so that predictions are 25 % too slow and 20 % too fast
+    # measured so that predictions are 25% too slow and 20% too fast
     runs = [vllm(mean_tpot_ms=1e3 * predicted_s / ratio) for ratio in (1.25, 0.8)]
     found = validate_serving([write(tmp_path, *runs)], system=SYSTEM)
     assert found["tpot_mape"] == pytest.approx(0.225)
@@ -86,7 +86,7 @@ def test_formats_of_the_file_are_asked(tmp_path: Path) -> None:
     assert stated["tpot_s"] == asked["tpot_s"]
     assert other["tpot_s"] > 1.2 * stated["tpot_s"]
     engine = trtllm()["engine"] | {"quantization": "W4A8_AWQ"}
-    assert "give --format" in reason(tmp_path, trtllm(engine=engine))
+    assert "set --format" in reason(tmp_path, trtllm(engine=engine))
     assert one(tmp_path, trtllm(engine=engine), format="int4_wo")["tpot_s"] is not None
 
 
@@ -99,10 +99,10 @@ def test_a_model_is_found_in_the_catalog(text: str, tmp_path: Path) -> None:
 
 def test_what_the_file_does_not_say_is_asked_for(tmp_path: Path) -> None:
     assert "did you mean" in reason(tmp_path, vllm(model_id="meta-llama/Llama-3.1-8C"))
-    assert "give --model" in reason(tmp_path, vllm(model_id=None))
-    assert "give --engine" in reason(tmp_path, aiperf())
-    assert "give --engine" in reason(tmp_path, vllm(backend="openai"))
-    assert "no TPOT without a second" in reason(tmp_path, vllm(total_output_tokens=80))
+    assert "set --model" in reason(tmp_path, vllm(model_id=None))
+    assert "set --engine" in reason(tmp_path, aiperf())
+    assert "set --engine" in reason(tmp_path, vllm(backend="openai"))
+    assert "TPOT needs at least two" in reason(tmp_path, vllm(total_output_tokens=80))
     assert "concurrency unknown" in reason(tmp_path, vllm(max_concurrency=None, duration=None))
 
 
@@ -125,7 +125,7 @@ def test_a_run_that_is_there_twice_counts_once(tmp_path: Path) -> None:
     path = write(tmp_path, vllm(), vllm(), vllm(max_concurrency=4))
     found = validate_serving([path, path], system=SYSTEM)
     assert (found["rows"], len(found["runs"]), found["refused"]) == (6, 2, 4)
-    assert "the same run as result.json:1" in found["refused_runs"][0]["error"]
+    assert "duplicate of result.json:1" in found["refused_runs"][0]["error"]
 
 
 def test_files_of_one_name_are_told_apart(tmp_path: Path) -> None:
@@ -173,8 +173,8 @@ def test_notes_name_their_runs_doubts_first(tmp_path: Path) -> None:
     ("scenario", "message"),
     [
         ({}, "system is required"),
-        ({"system": SYSTEM, "isl": 5}, "isl cannot be given"),
-        ({"system": SYSTEM, "mode": "static"}, "mode cannot be given"),
+        ({"system": SYSTEM, "isl": 5}, "isl cannot be set"),
+        ({"system": SYSTEM, "mode": "static"}, "mode cannot be set"),
         ({"system": SYSTEM, "sytem": "x"}, "unknown field 'sytem'; did you mean 'system'"),
     ],
 )

@@ -124,7 +124,7 @@ def scored(predicted_s: float | None, measured_s: float) -> dict[str, Any]:
 
 def test_statistics_of_three_runs_by_hand() -> None:
     found = summarize_runs([scored(11.0, 10.0), scored(8.0, 10.0), scored(None, 10.0)])
-    # |1.1 - 1| = 0.1 and |0.8 - 1| = 0.2; neither 10 lies inside +-5 % of its prediction
+    # |1.1 - 1| = 0.1 and |0.8 - 1| = 0.2; neither 10 lies inside +-5% of its prediction
     assert found["rows"] == 3
     assert found["refused"] == 1
     assert found["tpot_mape"] == pytest.approx(0.15)
@@ -165,14 +165,14 @@ def test_gate_speaks_of_what_is_exceeded_or_missing() -> None:
     assert gate("all", {"tpot_mape": 0.13, "refused": 0}, budget) == []
     assert len(gate("all", {"tpot_mape": 0.14, "refused": 1}, budget)) == 2
     assert gate("all", {"tpot_mape": None, "refused": 0}, budget) == [
-        "all: tpot_mape has no value: no run was answered"
+        "all: tpot_mape has no value: no run was predicted"
     ]
 
 
 def test_rules_say_how_to_ask() -> None:
     rules = parse_serving_rules(RULES)
     assert rules.ask(run()).formats == {"format": "fp8_static", "kv_format": "fp8"}
-    with pytest.raises(InvalidSpecError, match="does not say how to ask"):
+    with pytest.raises(InvalidSpecError, match="has no scenario rule"):
         rules.ask(run(model="meta-llama/Llama-3.1-70B"))
 
 

@@ -40,11 +40,11 @@ def page(tmp_path: Path, *causes: str) -> str:
 def test_a_cause_of_the_job_is_told_per_job(tmp_path: Path) -> None:
     text = page(tmp_path, cause("job_crash", "shared = 1", "2 d"))
     # one part for the whole job, which fails every 2 days whatever the size of the job
-    assert "Every job, however many GPUs it uses, is hit every 2 days on average" in text
-    assert "it makes no difference how many GPUs the job uses" in text
+    assert "Every job, however many GPUs it uses, is interrupted every 2 days on average" in text
+    assert "the number of GPUs of the job has no effect" in text
     assert "2 days, each job" in text
-    assert "of all failures that a job on the whole fleet meets" in text
-    assert "Somewhere in it" not in text
+    assert "of all failures of a job on the whole fleet" in text
+    assert "A machine in the fleet" not in text
     assert LARGER_FAILS_SOONER not in text
 
 
@@ -52,12 +52,12 @@ def test_causes_of_machines_and_of_the_job_are_told_apart(tmp_path: Path) -> Non
     job = cause("job_crash", "shared = 1", "2 d")
     text = page(tmp_path, job, cause("host_node_fail", "per_unit = 1", "40 d"))
     # 10 machines that fail every 40 days each: every 4 days somewhere
-    assert "Somewhere in it something fails every 4 days on average" in text
-    assert "is also hit every 2 days on average" in text
+    assert "A machine in the fleet fails every 4 days on average" in text
+    assert "is also interrupted every 2 days on average" in text
     assert LARGER_FAILS_SOONER in text
     slow = cause("hot", "per_unit = 1", "40 d", "slows")
-    assert "it makes no difference how many GPUs" in page(tmp_path, job, slow)
-    assert "Nothing here stops a job." in page(tmp_path, slow)
+    assert "the number of GPUs" in page(tmp_path, job, slow)
+    assert "No cause stops a job" in page(tmp_path, slow)
 
 
 def test_reasons_that_tie_are_all_named(tmp_path: Path) -> None:
@@ -111,4 +111,4 @@ def test_lines_read_are_not_taken_for_failures(tmp_path: Path, counted: int) -> 
     assert "lines that count" not in text
     assert "lines read" in text
     assert f'<tr><td class="text">s.txt</td><td>{counted}</td></tr>' in text
-    assert "Not every line that was read tells a failure" in text
+    assert "Not every line is a failure" in text

@@ -45,13 +45,13 @@ def test_late_detected_silent_errors_are_warned_of(tmp_path: Path) -> None:
     path.write_text(SILENT, encoding="utf-8")
     fields = {"fleet": str(path), "checkpoint_write_s": 10, "restart_s": 60, "half_width": 0.2}
     found = goodput(**fields, checkpoint_interval_s=600, duration_s=864_000)
-    assert any("the job then begins anew" in said for said in found.warnings)
+    assert any("the job then starts over" in said for said in found.warnings)
     # a stretch of ten hours: what is noticed an hour late is still late one time in ten
     seldom = goodput(**fields, checkpoint_interval_s=36_000, duration_s=864_000)
     assert any("10 % of the errors of quiet" in said for said in seldom.warnings)
     path.write_text(SILENT.replace('exponential", mean = "1 h', 'constant", value = "1 s'))
     at_once = goodput(**fields, checkpoint_interval_s=36_000, duration_s=86_400)
-    assert not any("begins anew" in said for said in at_once.warnings)
+    assert not any("starts over" in said for said in at_once.warnings)
 
 
 def test_instant_repairs_cause_no_waiting_warning(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_no_interval_beats_the_one_called_optimal_where_parts_age(
     best = fleet_goodput(**fields).answer
     best_s = best.results["optimal_checkpoint_interval_s"]
     assert best.results["checkpoint_interval_s"] == best_s
-    assert any("knows the age of parts" in said for said in best.evidence.assumptions)
+    assert any("covers the age of parts" in said for said in best.evidence.assumptions)
     for factor in (0.1, 0.3, 0.6, 1.6, 3.0, 10.0):
         other = fleet_goodput(**fields, checkpoint_interval_s=factor * best_s).answer
         assert other.results["goodput"] <= best.results["goodput"] + 0.001
@@ -88,7 +88,7 @@ def test_a_gain_by_the_optimal_interval_is_no_loss_where_parts_age(tmp_path: Pat
 @pytest.mark.parametrize(
     ("ages", "said"),
     [
-        ("", "are new when"),
+        ("", "are new at the start of"),
         ('ages = "mixed"', "of mixed ages"),
         ('age = "200 d"', "200 d old"),
     ],
@@ -98,7 +98,7 @@ def test_the_initial_age_of_parts_is_stated(tmp_path: Path, ages: str, said: str
     found = fleet_goodput(**fields).answer.evidence.assumptions
     assert any(said in text for text in found)
     plain = goodput(**(fields | {"fleet": "llama3"})).evidence.assumptions
-    assert not any("when the job begins" in text for text in plain)
+    assert not any("at the start of the job" in text for text in plain)
 
 
 def test_no_optimal_interval_is_named_if_none_is_found() -> None:
@@ -106,7 +106,7 @@ def test_no_optimal_interval_is_named_if_none_is_found() -> None:
     fields = {"gpus": 512, "node_mtbf_s": 40 * 86400.0, "checkpoint_write_s": 30.0}
     found = goodput(**fields, restart_s=300.0, failure_shape=0.7, duration_s=3600.0)
     assert found.results["optimal_checkpoint_interval_s"] is None
-    assert any("no best was found, that of memoryless" in s for s in found.evidence.assumptions)
+    assert any("no optimum was found, that of memoryless" in s for s in found.evidence.assumptions)
     # Daly: sqrt(2 x 30 s x 15 h) (1 + sqrt(30 s / 30 h) / 3) - 30 s = 1800 s x (1 + 1/180) - 30 s
     assert found.results["checkpoint_interval_s"] == pytest.approx(1780.0, rel=1e-4)
 

@@ -64,20 +64,20 @@ def test_compared_responses_say_what_each_does_with_a_lost_node() -> None:
     asked: dict[str, Any] = {**MANY, **FAILING, "compare": ["response=slurm_requeue,jobset,kueue"]}
     found = fleet_schedule(**asked).answer
     said = [text for text in found.evidence.assumptions if text.startswith("response ")]
-    ends = "a job ends for good with the first failure of a node (max_restarts 0)"
+    ends = "a job fails permanently at the first node failure (max_restarts 0)"
     assert said == [
-        "response slurm_requeue: a lost node is noticed after 300 s",
-        f"response jobset: a lost node is noticed after 350 s, {ends}",
-        "response kueue: a lost node is noticed after 350 s, one look for another node",
+        "response slurm_requeue: node failures are detected after 300 s",
+        f"response jobset: node failures are detected after 350 s, {ends}",
+        "response kueue: node failures are detected after 350 s, one attempt to find a replacement",
     ]
     sources = " ".join(found.evidence.sources)
     assert all(name in sources for name in ("slurm.conf(5)", "jobset v1alpha2", "Kueue v0.14"))
     rows = found.results["compared"]
-    (warning,) = [text for text in found.warnings if "for good" in text]
-    assert warning.startswith("response jobset ends ")
+    (warning,) = [text for text in found.warnings if "permanently failed" in text]
+    assert warning.startswith("response jobset has ")
     assert list(compared_rows(rows)[0])[:2] == ["response", "completed"]
     lenient = fleet_schedule(**{**asked, "compare": ["max_restarts=8,9"]}).answer
-    assert not any("for good, " in text for text in lenient.warnings)
+    assert not any("permanently failed" in text for text in lenient.warnings)
 
 
 def test_load_is_reported_for_generated_jobs_only(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_less_than_a_gpu_hour_is_no_zero() -> None:
     lines = dict(schedule_lines({**results, "lost_gpu_hours": 1600 / 3600}))
     assert lines["GPU-hours lost"] == "0.444"
     classes = [{**results["classes"][0], "lost_gpu_hours": 1600 / 3600}]
-    assert class_rows(classes)[0]["GPU-h lost"] == "0.444"
+    assert class_rows(classes)[0]["GPU-hours lost"] == "0.444"
     assert "GPU-hours lost" not in dict(schedule_lines({**results, "lost_gpu_hours": 0}))
 
 
@@ -251,7 +251,7 @@ def test_a_fleet_without_a_cause_that_takes_nodes_is_refused(tmp_path: Path) -> 
         'shared = 1\ntakes = "nothing"', 'per_unit = 1\nrepair = "x"'
     )
     path.write_text(unit, "utf-8")
-    with pytest.raises(InvalidSpecError, match="'x': no repair has that name; there is 'swap'"):
+    with pytest.raises(InvalidSpecError, match="unknown repair 'x'; known: 'swap'"):
         fleet_schedule(num_jobs=10, load=0.5, fleet=str(path))
 
 
@@ -276,20 +276,20 @@ def test_elastic_jobs_go_on_with_their_share_of_nodes() -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({}, "neither of jobs"),
-        ({"num_jobs": 10, "nodes": 4}, "give load"),
-        ({"num_jobs": 10, "nodes": 4, "load": 1, "job_rate": 1}, "one of the two"),
+        ({}, "neither set"),
+        ({"num_jobs": 10, "nodes": 4}, "num_jobs requires either load"),
+        ({"num_jobs": 10, "nodes": 4, "load": 1, "job_rate": 1}, "requires either load"),
         ({"num_jobs": 10, "load": 1}, "nodes is required"),
         ({"num_jobs": 10, "load": True, "nodes": 4}, "expected a number, not true or false"),
         ({"num_jobs": 10, "load": float("nan"), "nodes": 4}, "load = nan"),
         ({"num_jobs": 10, "load": 1, "nodes": 4, "nodse": 4}, "did you mean 'nodes'?"),
-        ({"num_jobs": 10, "load": 1, "nodes": 4, "node_mtbf_s": 9}, "without repair_s"),
+        ({"num_jobs": 10, "load": 1, "nodes": 4, "node_mtbf_s": 9}, "requires repair_s"),
         ({"num_jobs": 10, "load": 1, "nodes": 4, "repair_s": 9}, "node_mtbf_s is not set"),
         (
             {"num_jobs": 10, "load": 1, "fleet": "rsc1", "repair_s": 9},
             "leave fleet out, or leave",
         ),
-        ({"num_jobs": 10, "load": 1, "nodes": 4, **FAILING, "fleet": "rsc1"}, "give one"),
+        ({"num_jobs": 10, "load": 1, "nodes": 4, **FAILING, "fleet": "rsc1"}, "mutually exclusive"),
         ({"num_jobs": 10, "load": 1, "fleet": "rsc1", "gpus_per_node": 4}, "has 8"),
         ({"num_jobs": 10, "load": 1e-308, "nodes": 4}, "10 jobs would be submitted over"),
         ({"num_jobs": 10, "job_rate": 1e-308, "nodes": 4}, "10 jobs would be submitted over"),
@@ -299,7 +299,7 @@ def test_elastic_jobs_go_on_with_their_share_of_nodes() -> None:
         ({"num_jobs": 10, "load": 1, "nodes": 4, "shares": "ann"}, "such as ann=2,bob=1"),
         (
             {"num_jobs": 10, "load": 1, "nodes": 4, "order": "fair_share", "shares": {"ann": 2}},
-            "no job is of 'ann'",
+            "no job belongs to 'ann'",
         ),
         (
             {"num_jobs": 10, "load": 1, "nodes": 4, "zone": "UTC"},
@@ -315,7 +315,7 @@ def test_elastic_jobs_go_on_with_their_share_of_nodes() -> None:
         ({"num_jobs": 10, "load": 1, "nodes": 4, "compare": ["nodes=0,4"]}, "nodes = '0'"),
         (
             {"num_jobs": 10, "load": 1, "nodes": 4, "compare": ["nodes=4", "nodes=5"]},
-            "named twice",
+            "is used twice",
         ),
         (
             {"num_jobs": 10, "load": 1, "nodes": 4, "compare": [f"nodes={'4,' * 65}"]},

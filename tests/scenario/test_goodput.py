@@ -65,9 +65,9 @@ def test_unsaved_work_is_reported_and_in_the_interval() -> None:
     exact, simulated = goodput(**fields).results, goodput(**fields, method="simulate")
     found = simulated.results
     assert found["goodput_low"] <= exact["goodput"] <= found["goodput_high"]
-    assert any("no checkpoint holds" in said for said in simulated.warnings)
+    assert any("no checkpoint covers" in said for said in simulated.warnings)
     usual = goodput(**CASE, method="simulate", duration_s=60 * DAY)
-    assert not any("no checkpoint holds" in said for said in usual.warnings)
+    assert not any("no checkpoint covers" in said for said in usual.warnings)
 
 
 @pytest.mark.parametrize("interval_s", [120.0, 600.0])
@@ -85,13 +85,16 @@ def test_a_write_that_a_failure_cuts_short_is_a_checkpoint_in_both_forms(interva
 
 @pytest.mark.parametrize(
     ("fields", "why"),
-    [({"failure_shape": 0.7}, "failures have memory"), ({"spares": 0, "repair_s": DAY}, "wait")],
+    [
+        ({"failure_shape": 0.7}, "failures are not memoryless"),
+        ({"spares": 0, "repair_s": DAY}, "wait"),
+    ],
 )
 def test_auto_simulates_outside_the_exact_form(fields: dict[str, float], why: str) -> None:
     answer = goodput(**FLEET, **fields, duration_s=5 * DAY, half_width=0.02)
     assert answer.results["method"] == "simulate"
     assert any(why in text for text in answer.evidence.assumptions)
-    with pytest.raises(InvalidSpecError, match="stops being valid"):
+    with pytest.raises(InvalidSpecError, match="is not valid"):
         goodput(**FLEET, **fields, method="exact")
 
 
@@ -105,7 +108,7 @@ def test_out_of_range_estimates_name_an_alternative() -> None:
 def test_an_mtbf_below_the_restart_time_is_answered_with_a_warning() -> None:
     found = goodput(mtti_s=60.0, checkpoint_write_s=30.0, restart_s=900.0)
     assert 0.0 < found.results["goodput"] < 1e-6
-    assert any("faster than it restarts" in text for text in found.warnings)
+    assert any("which is less than a restart takes" in text for text in found.warnings)
     fields = {"mtti_s": 60.0, "checkpoint_write_s": 30.0, "restart_s": 900.0}
     simulated = goodput(**fields, method="simulate", duration_s=DAY)
     assert simulated.results["goodput"] < 1e-3
@@ -135,8 +138,8 @@ def test_a_published_rate_is_counted_by_gpus(gpus_per_node: int) -> None:
     )  # fmt: skip
     assert found.results["mtti_s"] == pytest.approx(54 * DAY / 419)
     said = " ".join(found.evidence.assumptions)
-    assert "nodes of 8 GPUs, counted by GPUs" in said
-    assert (f"nodes of {gpus_per_node} here" in said) == (gpus_per_node != 8)
+    assert "per node of 8 GPUs and scales with GPUs" in said
+    assert (f"not by nodes of {gpus_per_node} GPUs" in said) == (gpus_per_node != 8)
 
 
 def test_a_rate_of_a_job_goes_with_its_gpus() -> None:
@@ -145,23 +148,29 @@ def test_a_rate_of_a_job_goes_with_its_gpus() -> None:
     half = goodput(gpus=8_192, **fields)
     assert whole.results["mtti_s"] == pytest.approx(54 * DAY / 63)
     assert half.results["mtti_s"] == pytest.approx(2 * 54 * DAY / 63)
-    assert "goes with the job's GPUs, an assumption" in " ".join(half.evidence.assumptions)
+    assert "scales with the job's GPUs, an assumption" in " ".join(half.evidence.assumptions)
 
 
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
         ({"mtti_s": -1}, "mtti_s = -1"),
-        ({}, "none given: give one of mtti_s"),
-        ({"mtti_s": 1.0, "node_mtbf_s": 1.0}, "mtti_s and node_mtbf_s given"),
+        ({}, "exactly one of mtti_s.*none set"),
+        ({"mtti_s": 1.0, "node_mtbf_s": 1.0}, "mtti_s and node_mtbf_s set"),
         ({"node_mtbf_s": 1e6}, "gpus is required"),
         ({"node_mtbf_s": 1e6, "gpus": 12}, "use 8"),
         ({"failure_rate": "llama3"}, "ambiguous failure rate 'llama3': llama3_gpu, "),
-        ({"failure_rate": "hpn_tor", "gpus": 8}, "of a switch, and GPUs do not tell"),
-        ({"failure_rate": "aegis_h100", "gpus": 8}, "of what is not known"),
-        ({"failure_rate": "gemini_sdc", "gpus": 8}, "of a job whose GPUs its source does not say"),
+        (
+            {"failure_rate": "hpn_tor", "gpus": 8},
+            "per switch, and the number of GPUs does not determine",
+        ),
+        ({"failure_rate": "aegis_h100", "gpus": 8}, "per an unknown unit"),
+        (
+            {"failure_rate": "gemini_sdc", "gpus": 8},
+            "per job, and its source does not state the GPUs",
+        ),
         ({"mtti_s": 3600, "checkpoint_write_s": 0}, "no optimal interval"),
-        ({"mtti_s": 3600, "spares": 3, "gpus": 64}, "give repair_s"),
+        ({"mtti_s": 3600, "spares": 3, "gpus": 64}, "set repair_s"),
         ({"mtti_s": 3600, "repair_s": 3}, "spares is not set; set spares, or leave repair_s"),
         ({"mtti_s": 3600, "failure_shape": 2.0}, "gpus is required"),
         ({"mtti_s": 0.001, "method": "simulate"}, "too many to simulate"),
@@ -191,7 +200,7 @@ def test_spares_for_a_target_are_the_fewest() -> None:
 
 def test_too_few_crews_are_infeasible_and_contradictions_refused() -> None:
     fields = {"nodes": 100, "node_mtbf_s": 10 * DAY, "repair_s": DAY}
-    assert "waits however many" in goodput_spares(**fields, spares=5, crews=2).warnings[0]
+    assert "waits with any number of" in goodput_spares(**fields, spares=5, crews=2).warnings[0]
     with pytest.raises(InfeasibleError, match="leave the job waiting"):
         goodput_spares(**fields, target=0.999, crews=2)
     with pytest.raises(InvalidSpecError, match="either spares"):
@@ -233,7 +242,7 @@ def test_spares_of_a_fleet_are_those_its_simulation_waits_for(tmp_path: Path) ->
     assert exact.results["nodes_under_repair"] == pytest.approx(2.0 * 15.0 / 19.0)
     assert exact.evidence.tier == "erlang_b"
     assert exact.results["blocked_probability"] == pytest.approx(4.0 / 19.0)
-    assert "board, cable, and are back after 24 h" in exact.evidence.assumptions[1]
+    assert "board, cable, and return after 24 h" in exact.evidence.assumptions[1]
     rounds = [
         goodput(
             **asked, checkpoint_write_s=0, checkpoint_interval_s=3600, restart_s=0,
@@ -267,7 +276,7 @@ def test_a_job_without_spares_and_a_fleet_too_small_for_them_by_hand(tmp_path: P
     assert none.results["nodes_under_repair"] == pytest.approx(2 / 3)
     assert not none.warnings
     many = goodput_spares(**asked, spares=25)
-    assert "are 125 nodes, the fleet has 120" in many.warnings[0]
+    assert "need 125 nodes, the fleet has 120" in many.warnings[0]
     assert not goodput_spares(**asked, spares=20).warnings
     few = goodput_spares(**asked, spares=25, crews=4)
     assert (
@@ -294,13 +303,14 @@ def test_what_a_closed_form_of_spares_leaves_out_is_never_exact(tmp_path: Path) 
     path.write_text(racks)
     found = goodput_spares(fleet=str(path), gpus=800, spares=2)
     assert found.evidence.tier == "simpler_fleet"
-    assert "leaves out the laws of repairs: goodput with fleet" in found.warnings[0]
+    assert "does not model the repair distributions: goodput with fleet" in found.warnings[0]
     assert "20 nodes by board" in " ".join(found.evidence.assumptions)
     path.write_text(
         TWO_REPAIRS.replace('lasts = "36 h"', 'lasts = "36 h", fixes = 0.5, false_fix = 0.1')
     )
     assert (
-        "leaves out false fixes" in goodput_spares(fleet=str(path), gpus=800, spares=2).warnings[0]
+        "does not model false fixes"
+        in goodput_spares(fleet=str(path), gpus=800, spares=2).warnings[0]
     )
 
 
@@ -311,7 +321,7 @@ def test_a_fleet_without_spares_is_refused(tmp_path: Path) -> None:
     mistakes: dict[str, dict[str, object]] = {
         "leave nodes out": {"nodes": 3},
         "gpus of the job is missing": {"gpus": None},
-        "do not fill units of 8: use 800": {"gpus": 801},
+        "is not a multiple of the unit of 8 GPUs: use 800": {"gpus": 801},
         "unknown fleet 'nowhere'; no file at": {"fleet": "nowhere"},
         "set fleet, such as llama3, or leave gpus out": {"fleet": None},
     }
@@ -325,7 +335,7 @@ def test_a_fleet_without_spares_is_refused(tmp_path: Path) -> None:
         goodput_spares(**asked)
     crash = 'units = 120\n[[cause]]\nname = "crash"\nshared = 1\ntakes = "nothing"\n'
     path.write_text(crash + 'lifetime = { law = "exponential", mean = "5 d" }\n')
-    with pytest.raises(InvalidSpecError, match="no spare is needed"):
+    with pytest.raises(InvalidSpecError, match="no spares are needed"):
         goodput_spares(**asked)
 
 

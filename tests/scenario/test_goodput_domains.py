@@ -103,10 +103,13 @@ def test_a_mostly_waiting_job_is_warned_of() -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"needed": 73, "unavailability": 0.1}, "needed = 73 of a domain of 72 GPUs"),
-        ({}, "how often is a GPU out"),
-        ({"unavailability": 0.1, "repair_s": DAY}, "give either unavailability"),
-        ({"repair_s": DAY}, "give both"),
+        (
+            {"needed": 73, "unavailability": 0.1},
+            "needed = 73: expected at most domain_size, 72 GPUs",
+        ),
+        ({}, "the unavailability of a GPU is missing: set"),
+        ({"unavailability": 0.1, "repair_s": DAY}, "is missing: set unavailability"),
+        ({"repair_s": DAY}, "set together"),
         ({"unavailability": 1.0}, "unavailability = 1"),
         ({"unavailability": -0.1}, "unavailability = -0.1"),
         ({"unavailability": math.nan}, "unavailability"),
@@ -158,7 +161,7 @@ def test_spread_beyond_a_normal_distribution_is_warned_of() -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({}, "no GPU differs"),
+        ({}, "no variation between GPUs"),
         ({"persistent_cv": -0.1}, "persistent_cv = -0.1"),
         ({"persistent_cv": 0.1, "gpus": 0}, "gpus = 0"),
         ({"persistent_cv": 0.1, "synchronisations": 1.5}, "synchronisations"),

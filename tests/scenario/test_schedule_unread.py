@@ -132,7 +132,7 @@ def test_fields_that_the_jobs_set_are_refused(
 ) -> None:
     fleet_schedule(**FILE, **asked)
     (folder / "jobs.csv").write_text(f"submit_s,run_s,gpus,{column}\n0,100,8,{cell}\n", "utf-8")
-    with pytest.raises(InvalidSpecError, match=f"jobs.csv has a column {column}; leave"):
+    with pytest.raises(InvalidSpecError, match=f"jobs.csv has a column {column}; omit"):
         fleet_schedule(**FILE, **asked)
 
 
@@ -154,7 +154,7 @@ def test_checkpoints_have_an_effect_if_a_limit_kills(folder: Path) -> None:
     [
         ({"order": "priority"}, "order = priority changes nothing here: no job"),
         ({"order": "priority", "preemption": "cancel"}, "nor does preemption = cancel"),
-        ({"order": "fair_share"}, "all jobs are of one user"),
+        ({"order": "fair_share"}, "all jobs belong to the same user"),
         ({"nodes_per_domain": 2}, "nodes_per_domain places no job"),
     ],
 )

@@ -71,7 +71,7 @@ def test_the_first_strategy_of_the_fleet_is_taken(job: dict[str, Any]) -> None:
     said = " ".join(answer.evidence.assumptions)
     assert "strategy 'near and far': checkpoints peers, remote every 8" in said
     assert "Markov chain of checkpoint levels" in said
-    assert "± 16 % by the counts behind it" in said  # 1.645 / sqrt(100.5)
+    assert "± 16% by its number of failures" in said  # 1.645 / sqrt(100.5)
     assert answer.results["closed_form_goodput"] > answer.results["goodput"]
     far = goodput(**job, strategy="far")
     assert far.results["checkpoint_interval_s"] == 2400.0
@@ -108,10 +108,10 @@ def test_what_if_takes_the_replica_of_a_strategy_of_the_file(
     text = Path(job["fleet"]).read_text()
     path.write_text(text + "\n" + smaller)
     rows = goodput(**{**job, "fleet": str(path)}, what_if=True).results["changes"]
-    fewer = next(row for row in rows if row["name"] == "going on with fewer nodes")
+    fewer = next(row for row in rows if row["name"] == "elastic operation")
     same = next(row for row in rows if row["name"] == "strategy 'smaller' instead")
-    assert fewer["assumes"] == "as strategy 'smaller' does it"
-    assert same["assumes"] == "its own interval and spares"
+    assert fewer["assumes"] == "as in strategy 'smaller'"
+    assert same["assumes"] == "with its interval and spares"
 
 
 def test_strategies_may_be_in_a_separate_file(job: dict[str, Any], tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_strategies_may_be_in_a_separate_file(job: dict[str, Any], tmp_path: Pat
 
 def test_fields_that_repeat_the_strategy_are_refused(job: dict[str, Any], tmp_path: Path) -> None:
     refused: dict[str, dict[str, Any]] = {
-        "leave checkpoint_write_s out": {"checkpoint_write_s": 3},
+        "already defines checkpoint_write_s": {"checkpoint_write_s": 3},
         "leave restart_s out": {"restart_s": 3},
         "did you mean 'far'": {"strategy": "fat"},
         "has no [[strategy]] table": {"strategy_file": str(tmp_path / "fleet2.toml")},
@@ -136,7 +136,7 @@ def test_fields_that_repeat_the_strategy_are_refused(job: dict[str, Any], tmp_pa
     seldom = tmp_path / "seldom.toml"
     seldom.write_text(STRATEGIES.replace("every = 8", "every = 800"))
     refused["over 400 segments; give"] = {"strategy_file": str(seldom)}
-    refused["never comes"] = {"strategy_file": str(endless), "checkpoint_interval_s": 60}
+    refused["never reached"] = {"strategy_file": str(endless), "checkpoint_interval_s": 60}
     for words, fields in refused.items():
         with pytest.raises(InvalidSpecError) as caught:
             goodput(**job, **fields)
@@ -166,7 +166,7 @@ def test_the_deadline_probability_matches_the_replicas(job: dict[str, Any]) -> N
     mistakes: dict[str, dict[str, Any]] = {
         "set work_s": {"work_s": None, "finish_by_s": DAY},
         "expected more than work_s": {"finish_by_s": DAY},
-        "when the job is given up": {"finish_by_s": 1000 * DAY},
+        "the horizon of the simulation": {"finish_by_s": 1000 * DAY},
     }
     for words, fields in mistakes.items():
         with pytest.raises(InvalidSpecError, match=words):

@@ -29,7 +29,7 @@ def test_mfu_by_hand() -> None:
     assert facts.mfu(16_384) == pytest.approx(6.5553e18 / 1.62103e19, rel=1e-4)
     assert facts.checkpoint_bytes == 14 * 405_853_388_800
     assert any("14 bytes" in text for text in facts.said)
-    assert any("is given, not estimated" in text for text in facts.said)
+    assert any("is an input" in text for text in facts.said)
     assert facts.mfu(32_768) == pytest.approx(facts.mfu(16_384) / 2)  # type: ignore[operator]
 
 
@@ -73,11 +73,14 @@ def test_a_job_without_a_step_has_no_step_facts() -> None:
     [
         ({"model": None}, "model missing"),
         ({"tokens_per_step": None}, "tokens_per_step missing"),
-        ({"mfu": 0.4}, "give one of them"),
+        ({"mfu": 0.4}, "_bandwidth are mutually exclusive"),
         ({"format": "fp12"}, "has peaks of bf16"),
         ({"step_time_s": -1}, "step_time_s = -1"),
         ({"model": "meta-llama/Llama-3.1-405"}, "Llama-3.1-405B"),
-        ({"checkpoint_bytes_per_s": 1e9, "checkpoint_write_s": 3}, "give one of them"),
+        (
+            {"checkpoint_bytes_per_s": 1e9, "checkpoint_write_s": 3},
+            "_bandwidth are mutually exclusive",
+        ),
     ],
 )
 def test_incomplete_or_duplicate_steps_are_refused(changed: dict[str, object], words: str) -> None:
@@ -88,7 +91,7 @@ def test_incomplete_or_duplicate_steps_are_refused(changed: dict[str, object], w
 
 def test_more_than_the_peak_is_refused() -> None:
     facts = facts_of(STEP)
-    with pytest.raises(InvalidSpecError, match="times the peak of 1,024 GPUs"):
+    with pytest.raises(InvalidSpecError, match="times the peak FLOP/s of 1,024 GPUs"):
         facts.mfu(1024)
 
 

@@ -153,7 +153,7 @@ def test_runs_that_are_no_event_are_counted_with_their_reason(tmp_path: Path) ->
         "header": 1,
         "run that completed": 2,
         "run that had not ended": 1,
-        "run whose end is not told": 1,
+        "run without a recorded end": 1,
         "run in state STAGE_OUT": 1,
     }
     assert counts.first["run that completed"] == 3
@@ -176,7 +176,7 @@ def test_a_fault_that_spreads_to_another_device_is_a_fault_of_that_one(tmp_path:
     history = read_nvsentinel([path])
     assert history.device.text() == ["1", "2"]
     assert history.files[0].merged == {
-        "repeat of a fault that is not cleared": 1,
+        "repeat of an uncleared fault": 1,
         "healthy event that clears a fault": 1,
     }
     lasted = (history.recovered_s_E - history.start_s_E).tolist()
@@ -187,7 +187,9 @@ def test_a_fault_that_spreads_to_another_device_is_a_fault_of_that_one(tmp_path:
 def test_further_error_codes_are_told(tmp_path: Path) -> None:
     history = read_nvsentinel([lines(tmp_path, health(0, errorCode=["48", "63"]))])
     assert history.cause.text() == ["xid_48"]
-    assert history.files[0].repaired == {"several error codes in one event, named by the first": 1}
+    assert history.files[0].repaired == {
+        "several error codes in one event, named after the first": 1
+    }
 
 
 def test_conditions_of_no_rule_are_told(tmp_path: Path) -> None:
@@ -208,9 +210,9 @@ def test_conditions_of_no_rule_are_told(tmp_path: Path) -> None:
     (counts,) = history.files
     assert counts.ignored == {
         "node without a problem": 1,
-        "condition MemoryPressure is in no rule": 1,
+        "condition MemoryPressure is not in the rules": 1,
     }
-    assert counts.repaired == {"condition DiskPressure, in no rule, left out": 1}
+    assert counts.repaired == {"condition DiskPressure, not in the rules, ignored": 1}
 
 
 def test_an_entry_with_both_ends_of_a_span_has_both(tmp_path: Path) -> None:
@@ -229,7 +231,7 @@ def test_lines_of_json_under_another_name_are_told_which_name_to_have(
     path.write_text(LOGS["jobs"][0], "utf-8")
     words = ["fleet", "import", "--format", "jobs", str(path), "--output", str(tmp_path / "h.csv")]
     assert main(words) == 3
-    assert "ends in .jsonl or .ndjson" in capsys.readouterr().err
+    assert "must end in .jsonl or .ndjson" in capsys.readouterr().err
 
 
 def test_one_thing_is_told_in_the_singular(

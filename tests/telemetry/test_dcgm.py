@@ -38,8 +38,8 @@ def test_a_sticky_gauge_tells_a_change_once(tmp_path: Path) -> None:
     assert history.cause.text() == ["xid_79", "xid_45", "xid_45"]
     assert (history.start_s_E - T0).tolist() == [30.0, 90.0, 150.0]
     assert history.units() == ["n7/GPU-0"] * 3
-    assert history.files[2].merged == {"unchanged since the scrape before": 1}
-    assert "back at 0: the driver or the exporter was started again" in history.files[4].ignored
+    assert history.files[2].merged == {"unchanged since the previous scrape": 1}
+    assert "back at 0: the driver or exporter was restarted" in history.files[4].ignored
     check_law(history.files)
 
 
@@ -92,7 +92,7 @@ def test_counters_see_what_the_gauge_does_not(tmp_path: Path) -> None:
     assert history.cause.text() == ["xid_79"] * 3
     assert history.files[1].merged == {"the same error in another metric": 1}
     assert history.files[2].repaired == {"several errors between two scrapes in one event": 1}
-    assert history.files[3].repaired == {"counter that started again from 0": 1}
+    assert history.files[3].repaired == {"counter reset to 0": 1}
     check_law(history.files)
 
 
@@ -107,7 +107,7 @@ def test_row_remapping_and_blanks(tmp_path: Path) -> None:
     history = read_dcgm(list(paths), scraped=paths)
     assert history.cause.text() == ["row_remap_failure", "uncorrectable_remapped_row"]
     assert history.kind.text() == ["failure", "notice"]
-    assert history.files[1].ignored["no value: NaN, negative or a blank of DCGM"] == 2
+    assert history.files[1].ignored["no value: NaN, negative or blank in DCGM"] == 2
 
 
 def test_samples_may_carry_their_times(tmp_path: Path) -> None:
@@ -121,13 +121,13 @@ def test_samples_may_carry_their_times(tmp_path: Path) -> None:
     ("text", "problem"),
     [
         (sample("79") + "\n", "line 1: the sample has no time"),
-        (sample("79")[:40], "line 1: the file was cut off"),
+        (sample("79")[:40], "line 1: the file is truncated"),
         (sample("seventy") + f" {int(1000 * T0)}\n", "'seventy' is not a number"),
         ("DCGM_FI_DEV_XID_ERRORS{gpu=0} 79 1772413200000\n", "labels 'gpu=0' are not"),
         ('DCGM_FI_DEV_XID_ERRORS{gpu="0"} 79 1772413200000\n', "needs the labels Hostname"),
         (sample("79") + " 17724132000000000\n", "column 'time'"),
         (f"{sample('0')} 1772413200000\n{sample('9')} 1772413199000\n", "line 2: 1.000 s before"),
-        ("-- nothing --\n", "not a sample of Prometheus text"),
+        ("-- nothing --\n", "not a sample in Prometheus text"),
     ],
 )
 def test_wrong_scrapes_are_refused(tmp_path: Path, text: str, problem: str) -> None:

@@ -22,7 +22,7 @@ from perfatlas.telemetry.history import Lifetimes, lifetimes
 
 
 def drawn(family: Family, seed: int, count: int = 2000, *, late: bool = False) -> Lifetimes:
-    """Return censored lifetimes of a known law, watched from an age or from new."""
+    """Return censored lifetimes of a known distribution, watched from an age or from new."""
     random = np.random.default_rng(seed)
     ages = {
         "exponential": lambda: random.exponential(2.0, count),
@@ -94,7 +94,7 @@ def test_known_laws_come_back_in_their_intervals(family: Family, late: bool) -> 
         for name, value in TRUTH[family.name].items():
             assert fit.parameters[name] == pytest.approx(value, abs=0.2)
             covered += fit.low[name] <= value <= fit.high[name]
-    # of 8 or 16 intervals at 95 %, fewer than 5 or 12 come by chance less than once in 1,000
+    # of 8 or 16 intervals at 95%, fewer than 5 or 12 come by chance less than once in 1,000
     assert covered >= {1: 5, 2: 12}[len(TRUTH[family.name])]
 
 
@@ -113,7 +113,7 @@ def test_right_laws_are_rejected_as_often_as_they_should_be() -> None:
     for seed in range(60):
         seen = drawn(EXPONENTIAL, seed, 300, late=True)
         values.append(fitness(fit_family(EXPONENTIAL, seen), seen).p_value)
-    # 20 % of 60 are 12; 4 and 21 are more than two standard deviations of 3.1 away
+    # 20% of 60 are 12; 4 and 21 are more than two standard deviations of 3.1 away
     assert 4 < np.count_nonzero(np.array(values) < 0.2) < 21
 
 
@@ -189,11 +189,11 @@ def test_what_cannot_be_fitted_is_said() -> None:
 @pytest.mark.parametrize(
     ("columns", "problem"),
     [
-        (([], []), "there are none"),
+        (([], []), "no rows"),
         (([1.0, 2.0], [True]), "one per unit"),
         (([1.0, -2.0], [True, False]), "row 2 of 2: first seen at 0, last seen at -2"),
-        (([1.0, math.nan], [True, False]), "finite and at least 0"),
-        (([1.0, 2.0], [True, False], [0.0, 2.0]), "seen for no time"),
+        (([1.0, math.nan], [True, False]), "finite ages of at least 0"),
+        (([1.0, 2.0], [True, False], [0.0, 2.0]), "observed for no time"),
         (([1.0, 2.0], [1, 7]), "neither true nor false"),
     ],
 )

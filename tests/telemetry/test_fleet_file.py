@@ -25,7 +25,7 @@ from perfatlas.telemetry.formats.job_log import read_job_log
 from perfatlas.telemetry.formats.nvsentinel import read_nvsentinel
 from perfatlas.telemetry.formats.run_failures import run_failures
 from perfatlas.telemetry.formats.xid_log import read_xid_log
-from perfatlas.telemetry.history import Watch, joined, read_history
+from perfatlas.telemetry.history import ObservationWindow, joined, read_history
 from tests.telemetry.test_json_logs import acts, lines
 from tests.telemetry.test_sacct import DAY, log, row
 
@@ -74,7 +74,7 @@ def seconds(text: str) -> float:
 def test_a_fleet_of_known_laws_comes_back(tmp_path: Path) -> None:
     history = read_nvsentinel([health_log(tmp_path)])
     new = {f"n{n}/{g}": START for n in range(NODES) for g in range(GPUS)}
-    watches = {"gpu": Watch(START, END, NODES * GPUS, new)}
+    watches = {"gpu": ObservationWindow(START, END, NODES * GPUS, new)}
     fit = fit_fleet(history, watches, NODES, FleetOptions(open_is_down=True))
     path = tmp_path / "fleet.toml"
     beside = write_fleet(path, fit)
@@ -115,7 +115,7 @@ def test_a_fleet_of_known_laws_comes_back(tmp_path: Path) -> None:
 
 def test_without_ages_a_cause_is_memoryless(tmp_path: Path) -> None:
     history = read_nvsentinel([health_log(tmp_path)])
-    watches = {"gpu": Watch(START, END, NODES * GPUS)}
+    watches = {"gpu": ObservationWindow(START, END, NODES * GPUS)}
     fit = fit_fleet(history, watches, NODES, FleetOptions(repair="as_old"))
     old, told = fleet_document(fit)["cause"][0], evidence_document(fit)["cause"][0]
     assert old["lifetime"]["law"] == "exponential"
@@ -138,7 +138,7 @@ def xid_lines(random: np.random.Generator) -> list[str]:
 def test_lemons_are_told_apart_from_the_law(tmp_path: Path) -> None:
     path = tmp_path / "kern.log"
     path.write_text("\n".join(xid_lines(np.random.default_rng(3))) + "\n", "utf-8")
-    watches = {"gpu": Watch(START, END, 200 * 8)}
+    watches = {"gpu": ObservationWindow(START, END, 200 * 8)}
     fit = fit_fleet(read_xid_log([path]), watches, 200)
     cause, told = fleet_document(fit)["cause"][0], evidence_document(fit)["cause"][0]
     assert {lemon["node"] for lemon in told["lemon_nodes"]} == {"n0", "n1", "n2", "n3"}
@@ -150,14 +150,14 @@ def test_lemons_are_told_apart_from_the_law(tmp_path: Path) -> None:
     assert "repair" not in cause
     assert "repair" not in fleet_document(fit)
     write_fleet(tmp_path / "fleet.toml", fit)
-    assert "repairs take no time" in (tmp_path / "fleet.toml").read_text("utf-8")
+    assert "repair times are zero" in (tmp_path / "fleet.toml").read_text("utf-8")
     assert told["repairs_not_told"] == told["events"]
 
 
 def test_both_means_are_told_and_add_up(tmp_path: Path) -> None:
     path = tmp_path / "kern.log"
     path.write_text("\n".join(xid_lines(np.random.default_rng(3))) + "\n", "utf-8")
-    fit = fit_fleet(read_xid_log([path]), {"gpu": Watch(START, END, 200 * 8)}, 200)
+    fit = fit_fleet(read_xid_log([path]), {"gpu": ObservationWindow(START, END, 200 * 8)}, 200)
     cause, told = fleet_document(fit)["cause"][0], evidence_document(fit)["cause"][0]
     of_all = seconds(told["mean_time_between"])
     # all nodes: every failure over the time of every GPU
@@ -185,14 +185,14 @@ def test_a_node_may_be_a_lemon_of_several_causes_and_no_failure_counts_twice(
             told = f"n{node} kernel: NVRM: Xid (PCI:0000:61:00): {code}, told"
             rows += [(START + s, told) for s in random.uniform(0, END - START, events)]
     path.write_text("".join(f"{stamp(t)} {text}\n" for t, text in sorted(rows)), "utf-8")
-    watches = {part: Watch(START, END, 800) for part in ("gpu", "hbm")}
+    watches = {part: ObservationWindow(START, END, 800) for part in ("gpu", "hbm")}
     fit = fit_fleet(read_xid_log([path]), watches, 100, FleetOptions(cascade_s=0.0))
     assert {cause.lemons.mixture for cause in fit.causes if cause.lemons} == {mixture}
     for cause in fit.causes:
         assert cause.lemons is not None
         assert {"n0", "n1"} <= set(cause.lemons.names)
     fleet = fleet_of(fleet_document(fit), "fitted")
-    seen = sum(cause.spells.failures for cause in fit.causes)
+    seen = sum(cause.intervals.failures for cause in fit.causes)
     expected = sum(cause_rate_per_s(cause, 100) for cause in fleet.causes) * (END - START)
     assert expected == pytest.approx(seen, rel=1e-6)
 
@@ -200,7 +200,7 @@ def test_a_node_may_be_a_lemon_of_several_causes_and_no_failure_counts_twice(
 def test_lemons_are_judged_by_the_time_they_were_exposed(tmp_path: Path) -> None:
     path = tmp_path / "kern.log"
     path.write_text("\n".join(xid_lines(np.random.default_rng(3))) + "\n", "utf-8")
-    watches = {"gpu": Watch(START, END, 200 * 8)}
+    watches = {"gpu": ObservationWindow(START, END, 200 * 8)}
     # the others ran jobs for a tenth of the watch: then the four are nothing special
     idle = {f"n{node}": 0.1 * (END - START) for node in range(4, 200)}
     options = FleetOptions(node_exposure_s=idle)
@@ -223,7 +223,7 @@ def test_job_and_node_causes_stand_side_by_side(tmp_path: Path) -> None:
         zone="UTC",
     )
     history = joined([jobs, run_failures(runs)])
-    watch = Watch(start_s, start_s + 24 * HOUR, 2)
+    watch = ObservationWindow(start_s, start_s + 24 * HOUR, 2)
     fit = fit_fleet(history, {"job": watch._replace(units=1), "host": watch}, 2)
     fleet = fleet_document(fit)
     causes = {cause["name"]: cause for cause in fleet["cause"]}
@@ -237,15 +237,17 @@ def test_job_and_node_causes_stand_side_by_side(tmp_path: Path) -> None:
     told = {one["name"]: one for one in evidence_document(fit)["cause"]}
     assert told["host_node_fail"]["repair_taken"] == "none"
     assert told["host_node_fail"]["exposure"] == "172800 s"
-    assert any("a unit not told" in remark for remark in told["host_node_fail"]["remarks"])
+    assert any("a recorded unit, used" in remark for remark in told["host_node_fail"]["remarks"])
 
 
 def test_what_is_not_watched_is_asked_for(tmp_path: Path) -> None:
     history = read_nvsentinel([health_log(tmp_path)])
-    with pytest.raises(InvalidSpecError, match="of component 'gpu', and no watch of it"):
-        fit_fleet(history, {"nic": Watch(START, END, 10)}, NODES)
+    with pytest.raises(
+        InvalidSpecError, match="of component 'gpu', which has no observation window"
+    ):
+        fit_fleet(history, {"nic": ObservationWindow(START, END, 10)}, NODES)
     with pytest.raises(InvalidSpecError, match="nodes = 0"):
-        fit_fleet(history, {"gpu": Watch(START, END, 10)}, 0)
+        fit_fleet(history, {"gpu": ObservationWindow(START, END, 10)}, 0)
 
 
 def many_causes(tmp_path: Path) -> Path:
@@ -258,7 +260,7 @@ def many_causes(tmp_path: Path) -> Path:
 
 
 def test_rare_causes_are_taken_together(tmp_path: Path) -> None:
-    watch = Watch(START, END, NODES)
+    watch = ObservationWindow(START, END, NODES)
     fit = fit_fleet(read_history(many_causes(tmp_path)), {"hbm": watch}, NODES)
     causes = fleet_document(fit)["cause"]
     assert len(causes) == MOST_CAUSES + 1
@@ -278,7 +280,7 @@ def test_rare_causes_are_taken_together(tmp_path: Path) -> None:
 def test_parts_repaired_as_old_start_at_their_age(tmp_path: Path) -> None:
     history = read_nvsentinel([health_log(tmp_path)])
     new = {f"n{n}/{g}": START - 100 * HOUR for n in range(NODES) for g in range(GPUS)}
-    watches = {"gpu": Watch(START, END, NODES * GPUS, new)}
+    watches = {"gpu": ObservationWindow(START, END, NODES * GPUS, new)}
     options = FleetOptions(repair="as_old", open_is_down=True)
     cause = fleet_document(fit_fleet(history, watches, NODES, options))["cause"][0]
     assert cause["lifetime"]["law"] != "exponential"
@@ -288,7 +290,7 @@ def test_parts_repaired_as_old_start_at_their_age(tmp_path: Path) -> None:
 @pytest.mark.parametrize("case", ["ages", "lemons", "as_old", "many"])
 def test_the_simulator_reads_what_is_written(tmp_path: Path, case: str) -> None:
     fleet_file = pytest.importorskip("perfatlas.fleet.model.fleet_file")
-    watch = Watch(START, END, NODES * GPUS)
+    watch = ObservationWindow(START, END, NODES * GPUS)
     new = {f"n{n}/{g}": START for n in range(NODES) for g in range(GPUS)}
     if case == "lemons":
         log_path = tmp_path / "kern.log"
@@ -309,7 +311,7 @@ def test_the_simulator_reads_what_is_written(tmp_path: Path, case: str) -> None:
 
 def test_fewer_nodes_than_the_logs_name_are_refused(tmp_path: Path) -> None:
     history = read_nvsentinel([health_log(tmp_path)])
-    watches = {"gpu": Watch(START, END, NODES * GPUS)}
+    watches = {"gpu": ObservationWindow(START, END, NODES * GPUS)}
     assert fit_fleet(history, watches, NODES).nodes == NODES
     with pytest.raises(InvalidSpecError, match=f"nodes = {NODES - 1}: the logs name {NODES} nodes"):
         fit_fleet(history, watches, NODES - 1)
@@ -318,7 +320,7 @@ def test_fewer_nodes_than_the_logs_name_are_refused(tmp_path: Path) -> None:
 def test_the_evidence_holds_the_survival_curve(tmp_path: Path) -> None:
     history = read_nvsentinel([health_log(tmp_path)])
     new = {f"n{n}/{g}": START for n in range(NODES) for g in range(GPUS)}
-    fit = fit_fleet(history, {"gpu": Watch(START, END, NODES * GPUS, new)}, NODES)
+    fit = fit_fleet(history, {"gpu": ObservationWindow(START, END, NODES * GPUS, new)}, NODES)
     (told,) = evidence_document(fit)["cause"]
     curve = told["survival"]
     assert len(curve["age"]) > 4

@@ -17,7 +17,7 @@ from perfatlas.telemetry.fits.distributions import FAMILIES, Family
 from perfatlas.telemetry.fleets import FleetOptions, evidence_document, fit_fleet, fleet_document
 from perfatlas.telemetry.formats import read_sacct
 from perfatlas.telemetry.formats.run_failures import run_failures
-from perfatlas.telemetry.history import Event, History, HistoryBuilder, Watch, joined
+from perfatlas.telemetry.history import Event, History, HistoryBuilder, ObservationWindow, joined
 from perfatlas.telemetry.reading import Tally
 from tests.telemetry.test_sacct import DAY, log, row
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 DAY_S = 86400.0
 YEAR_S = 365.0 * DAY_S
 NODES = 256
-WATCH = {"host": Watch(0.0, YEAR_S, NODES)}
+WATCH = {"host": ObservationWindow(0.0, YEAR_S, NODES)}
 # each of a known mean, their shapes far apart
 TRUTHS: dict[str, tuple[Draw, str, float]] = {
     "weibull_0.7": (
@@ -86,12 +86,12 @@ def test_a_law_with_a_shape_fails_as_often_as_the_log(truth: str) -> None:
     for seed in range(seeds):
         fit = fit_fleet(long_in_use(draw, seed), WATCH, NODES)
         (cause,) = fit.causes
-        up_s = cause.spells.exposure_s / NODES
-        assert expected_failures(fit, up_s) == pytest.approx(cause.spells.failures, rel=1e-6)
+        up_s = cause.intervals.exposure_s / NODES
+        assert expected_failures(fit, up_s) == pytest.approx(cause.intervals.failures, rel=1e-6)
         assert cause.comparison is not None
         own = cause.comparison.fit(truth.partition("_")[0])
         covered += own.low[name] < value < own.high[name]
-        # by itself, too, the law is near the rate: nothing is left to the tail nobody saw
+        # by itself, too, the distribution is near the rate: nothing is left to the tail nobody saw
         assert 1.0 / own.mean == pytest.approx(cause.rate.observed_per_s, rel=0.25)
         shaped += cause.law is not None
         assert cause.law is None or cause.law.mean * cause.rate.observed_per_s == pytest.approx(1.0)
@@ -117,7 +117,7 @@ def test_the_rest_of_mixed_ages_is_the_integral_of_survival(family: Family) -> N
 def test_an_exponential_law_of_mixed_ages_is_failures_over_time() -> None:
     # memoryless, so an age does not matter: 12 failures of one unit in 120 s of the 240 s watched
     rows = [("a", 10.0 * i + 5.0 + 0.01 * (i % 3), math.nan) for i in range(12)]
-    fit = fit_fleet(history_of(rows), {"host": Watch(0.0, 120.0, 2)}, 2)
+    fit = fit_fleet(history_of(rows), {"host": ObservationWindow(0.0, 120.0, 2)}, 2)
     (cause,) = fit.causes
     assert cause.comparison is not None
     assert cause.comparison.fit("exponential").parameters["rate"] == pytest.approx(12 / 240.0)
@@ -128,7 +128,9 @@ def cause_of(fit: FleetFit, name: str) -> CauseFit:
 
 
 def test_units_of_a_told_age_keep_their_law(tmp_path: Path) -> None:
-    """A young fleet that wears out: its law, of its ages, is not scaled to its few failures."""
+    """A young fleet that wears out: its distribution, of its ages, is not scaled to its few
+    failures.
+    """
     random, rows = np.random.default_rng(2), []
     for node in range(NODES):
         fails_s = 600.0 * DAY_S * random.weibull(3.0)
@@ -150,10 +152,16 @@ def test_units_of_a_told_age_keep_their_law(tmp_path: Path) -> None:
     ("rows", "problem"),
     [
         (["component,node", "host,n1"], "no column 'start'"),
-        (["component,node,start", "nic,n1,2026-01-01T00:00:00Z"], r"\(nic\) is watched: host"),
+        (
+            ["component,node,start", "nic,n1,2026-01-01T00:00:00Z"],
+            r"\(nic\) is among the observed ones: host",
+        ),
         (["component,node,start", "host,,2026-01-01T00:00:00Z"], "row 1, column 'node': is empty"),
         (["component,node,start", "host,n1,soon"], "row 1, column 'start'"),
-        (["component,node,start", *["host,n1,1970-01-01T00:00:00Z"] * 2], "row 2: host n1 is told"),
+        (
+            ["component,node,start", *["host,n1,1970-01-01T00:00:00Z"] * 2],
+            "row 2: host n1 has two rows",
+        ),
     ],
 )
 def test_wrong_begins_of_service_are_refused(tmp_path: Path, rows: list[str], problem: str) -> None:
@@ -166,7 +174,7 @@ def test_wrong_begins_of_service_are_refused(tmp_path: Path, rows: list[str], pr
 def test_a_device_of_a_node_has_its_own_begin_of_service(tmp_path: Path) -> None:
     table = tmp_path / "service.csv"
     table.write_text("component,node,device,start\ngpu,n1,3,1970-01-02T00:00:00Z\n", "utf-8")
-    watches = with_service_starts({"gpu": Watch(0.0, YEAR_S, 8)}, table)
+    watches = with_service_starts({"gpu": ObservationWindow(0.0, YEAR_S, 8)}, table)
     assert watches["gpu"].new_s == {"n1/3": DAY_S}
 
 
@@ -186,9 +194,9 @@ def test_the_wait_of_a_job_is_no_repair_of_a_node(tmp_path: Path) -> None:
     history = run_failures(runs)
     assert np.isnan(history.recovered_s_E).all()
     start_s = 1772323200.0  # 2026-03-01T00:00:00Z
-    fit = fit_fleet(history, {"host": Watch(start_s, start_s + 30 * DAY_S, 4)}, 4)
+    fit = fit_fleet(history, {"host": ObservationWindow(start_s, start_s + 30 * DAY_S, 4)}, 4)
     (cause,) = fit.causes
-    assert (cause.spells.failures, cause.spells.during_repair) == (2, 0)
+    assert (cause.intervals.failures, cause.intervals.during_repair) == (2, 0)
     assert "repair" not in fleet_document(fit)
 
 
@@ -201,13 +209,13 @@ def test_a_repair_that_no_log_tells_is_said_to_be_that_of_others() -> None:
     assert rows["host_dead"]["repair_taken"] == "host_dead"
     assert rows["host_silent"]["repair_taken"] == "observed"
     assert (
-        "1 failure without a time of repair: in the fleet, as long as those of all causes"
+        "1 failure without a recorded repair time: the fleet assumes those of all causes"
         in (rows["host_silent"]["remarks"])
     )
     causes = {cause["name"]: cause for cause in fleet["cause"]}
     assert "repair" not in causes["host_silent"]  # so the first of them, "observed"
     assert fleet["repair"][0]["name"] == "observed"
-    # equal repairs are a constant, not an exponential law of their mean
+    # equal repairs are a constant, not an exponential distribution of their mean
     for repair in fleet["repair"]:
         assert repair["stages"][0]["lasts"] == {"law": "constant", "value": "3600 s"}
     assert cause_of(fit, "silent").repair is None

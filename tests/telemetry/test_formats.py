@@ -106,9 +106,9 @@ def test_wrong_tables_are_refused(tmp_path: Path, cells: str, problem: str) -> N
 def test_what_is_no_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidSpecError, match=r"'sacc' is not one of sacct, .*mean 'sacct'"):
         import_logs("sacc", [tmp_path])
-    with pytest.raises(InvalidSpecError, match="no log of format 'xid'"):
+    with pytest.raises(InvalidSpecError, match="no log file of format 'xid'"):
         import_logs("xid", [])
-    with pytest.raises(InvalidSpecError, match="give its configuration"):
+    with pytest.raises(InvalidSpecError, match="node-problem-detector needs its configuration"):
         import_logs("node_problem_detector", [tmp_path])
     path = tmp_path / "mine.csv"
     path.write_text("start,component\n1,2\n", "utf-8")
@@ -139,5 +139,5 @@ def test_histories_that_share_events_are_refused(tmp_path: Path) -> None:
     first.write_text(f"{header}\n{one}\n", "utf-8")
     second.write_text(f"{header}\n{two}\n", "utf-8")
     assert import_logs("table", [first, second]).history.size == 2
-    with pytest.raises(InvalidSpecError, match="hold 1 event of the same lines"):
+    with pytest.raises(InvalidSpecError, match="hold 1 event from the same lines"):
         import_logs("table", [whole, second])

@@ -77,7 +77,7 @@ def test_a_fault_is_over_when_a_healthy_event_clears_it(tmp_path: Path) -> None:
     assert history.recovered_s_E[0] == EPOCH + 9.0
     assert all(math.isnan(time) for time in history.recovered_s_E[1:])
     assert history.files[0].merged == {
-        "repeat of a fault that is not cleared": 1,
+        "repeat of an uncleared fault": 1,
         "healthy event that clears a fault": 1,
     }
     assert history.files[0].ignored == {"healthy event with no fault to clear": 1}
@@ -107,7 +107,7 @@ def test_every_spelling_of_a_health_event_is_the_same(tmp_path: Path) -> None:
         assert history.units() == ["gpu7/GPU-1"]
         assert history.cause.text() == ["xid_79"]
         assert history.start_s_E.tolist() == [EPOCH]
-    assert read_nvsentinel(paths).files[1].merged == {"repeat of a fault that is not cleared": 1}
+    assert read_nvsentinel(paths).files[1].merged == {"repeat of an uncleared fault": 1}
 
 
 def test_a_fault_of_two_devices_is_over_when_both_are_healthy(tmp_path: Path) -> None:
@@ -149,12 +149,12 @@ def test_documents_cut_off_anywhere_are_refused(tmp_path: Path, cut: int) -> Non
     path = document(tmp_path, {"more": [1, {"a": "b"}], "events": [health(0), health(1)]})
     text = path.read_text("utf-8")
     path.write_text(text[: len(text) * cut // 12], "utf-8")
-    with pytest.raises(InvalidSpecError, match=r"log\.json': .*cut off"):
+    with pytest.raises(InvalidSpecError, match=r"log\.json': .*truncated"):
         read_nvsentinel([path])
     by_line = lines(tmp_path, health(0), health(1))
     data = by_line.read_bytes()
     by_line.write_bytes(data[: len(data) // 2 + 5 * cut])
-    with pytest.raises(InvalidSpecError, match="line 2: the file was cut off"):
+    with pytest.raises(InvalidSpecError, match="line 2: the file is truncated"):
         read_nvsentinel([by_line])
 
 
@@ -162,8 +162,8 @@ def test_documents_cut_off_anywhere_are_refused(tmp_path: Path, cut: int) -> Non
     ("text", "problem"),
     [
         ("", "is empty"),
-        ("7", r"'\{' is expected"),
-        ('{"events": 7}', "is not one list"),
+        ("7", r"expected '\{'"),
+        ('{"events": 7}', "is not a single list"),
         ('{"other": []}', "no list 'events'"),
         ('{"events": [7]}', "record 1: 7 is not an object"),
         ('{"events": []} x', "after the end"),
@@ -212,11 +212,11 @@ def test_problems_of_nodes_by_hand(tmp_path: Path) -> None:
     assert history.kind.text() == ["notice", "failure", "notice"]
     assert history.node.text() == ["gpu7", "gpu8", "gpu7"]
     counts = history.files[0]
-    assert counts.merged == {"problem that was told before": 1}
-    assert counts.repaired == {"several times counted in one event": 1}
+    assert counts.merged == {"problem already reported": 1}
+    assert counts.repaired == {"event counted several times": 1}
     assert counts.ignored == {
         "event of kubelet": 1,
-        "reason Unheard is in no rule": 1,
+        "reason Unheard is not in the rules": 1,
         "node without a problem": 1,
         "object of kind Pod": 1,
     }
@@ -232,9 +232,9 @@ def test_published_rules_are_read(tmp_path: Path) -> None:
 
 
 def test_wrong_rules_and_objects_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidSpecError, match="no configuration"):
+    with pytest.raises(InvalidSpecError, match="not a node-problem-detector configuration"):
         read_rules(document(tmp_path, {"rules": []}))
-    with pytest.raises(InvalidSpecError, match="cannot be read"):
+    with pytest.raises(InvalidSpecError, match="cannot read"):
         read_rules(tmp_path / "none.json")
     broken = node("gpu8") | {"status": {}}
     with pytest.raises(InvalidSpecError, match=r"column 'status\.conditions'"):
@@ -284,8 +284,8 @@ def test_a_restart_and_its_lost_steps_by_hand(tmp_path: Path) -> None:
     assert told[3][:3] == ("eval_step", "overhead", 135.0)
     assert history.detected_s_E[2] == EPOCH + 100.0
     assert history.files[0].ignored == {
-        "end of what did not begin": 1,
-        "entry without a field that is read": 1,
+        "end without a start": 1,
+        "entry without a known field": 1,
     }
     check_law(history.files)
 
@@ -301,7 +301,7 @@ def test_a_rollback_without_a_start_is_a_restart(tmp_path: Path) -> None:
     ("entry", "problem"),
     [
         ({"step_count": 1, "step_start_time": 1.0}, "column 'job_name': missing"),
-        ({"job_name": "j", "step_count": -1}, "is not a step"),
+        ({"job_name": "j", "step_count": -1}, "expected a step"),
         ({"job_name": "j", "step_count": 1}, "column 'step_start_time': missing"),
         (
             {
@@ -309,7 +309,7 @@ def test_a_rollback_without_a_start_is_a_restart(tmp_path: Path) -> None:
                 "custom_badput_event_type": 10,
                 "custom_badput_event_start_time": EPOCH,
             },
-            "number the types of badput differently",
+            "ml-goodput",
         ),
     ],
 )
@@ -356,7 +356,7 @@ def test_an_interruption_by_hand(tmp_path: Path) -> None:
     [
         (
             ("interrupt",),
-            "line 1, column 'event': 'interrupt' of job 'j' after the begin",
+            "line 1, column 'event': 'interrupt' of job 'j' after the start",
         ),
         (("start", "running"), r"line 2, .*'running' of job 'j' after 'start' \(line 1\)"),
         (("start", "checkpoint_end"), "expected checkpoint_start or interrupt or end"),
@@ -401,7 +401,7 @@ def test_any_order_is_read_whole_or_refused(
 def test_half_a_surrogate_pair_is_refused_where_it_stands(tmp_path: Path) -> None:
     # JSON can escape it, but no table could hold it
     path = document(tmp_path, [health(0), health(1) | {"nodeName": "a\ud800b"}])
-    with pytest.raises(InvalidSpecError, match="record 2: half a surrogate pair"):
+    with pytest.raises(InvalidSpecError, match="record 2: a lone surrogate"):
         read_nvsentinel([path])
     path = lines(tmp_path, health(0), health(1) | {"nodeName": "a\ud800b"})
     with pytest.raises(InvalidSpecError, match=r"line 2: not JSON .*surrogates"):

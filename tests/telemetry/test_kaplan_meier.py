@@ -24,7 +24,7 @@ def test_a_curve_by_hand() -> None:
     assert curve.low_T[1] == pytest.approx(0.6 ** math.exp(wide))
     assert curve.high_T[1] == pytest.approx(0.6 ** math.exp(-wide))
     assert curve.at([0.5, 1.0, 2.9, 4.0]) == pytest.approx([1.0, 0.8, 0.6, 0.3])
-    with pytest.raises(InvalidSpecError, match="watched up to 4"):
+    with pytest.raises(InvalidSpecError, match="largest observed age, 4"):
         curve.at(4.1)
 
 

@@ -46,7 +46,7 @@ def test_lemons_are_found_and_false_ones_stay_within_the_bound() -> None:
         found += int(np.count_nonzero(truth[rows]))
         flagged += rows.size
     assert found >= 0.95 * 8 * 20
-    assert false <= 0.08 * flagged  # 160 flagged: 5 % and two standard errors
+    assert false <= 0.08 * flagged  # 160 flagged: 5% and two standard errors
 
 
 def test_a_broad_fleet_is_not_full_of_lemons() -> None:
@@ -74,10 +74,10 @@ def test_a_short_watch_is_not_a_lemon() -> None:
 @pytest.mark.parametrize(
     ("events", "exposure", "options", "problem"),
     [
-        ([1, 2], [1.0], {}, "one each of at least two units"),
+        ([1, 2], [1.0], {}, "expected equal lengths of at least 2"),
         ([1, -2], [1.0, 1.0], {}, "unit 'b' has -2 failures"),
         ([1, 2], [0.0, 1.0], {}, "unit 'a' has 1 failure in 0 s"),
-        ([0, 0], [1.0, 1.0], {}, "no unit failed"),
+        ([0, 0], [1.0, 1.0], {}, "no failures"),
         ([1, 0], [1.0, 1.0], {"ratio": 1.0}, "ratio = 1"),
         ([1, 0], [1.0, 1.0], {"false_discovery": 0.0}, "false_discovery = 0"),
     ],

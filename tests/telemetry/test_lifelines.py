@@ -35,7 +35,9 @@ CASES: list[tuple[Family, str, Callable[[Any], dict[str, float]]]] = [
 
 
 def drawn(seed: int, *, late: bool) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return exit, failed and entry of 400 units of a Weibull law, about half of them censored."""
+    """Return exit, failed and entry of 400 units of a Weibull distribution, about half of them
+    censored.
+    """
     random = np.random.default_rng(seed)
     age = 2.0 * random.weibull(1.4, 400)
     end = random.uniform(0.3, 4.0, 400)

@@ -34,10 +34,10 @@ def test_a_table_by_hand(tmp_path: Path) -> None:
     ("old", "new", "problem"),
     [
         ("years", "Years", "line 1: no column 'years' .*did you mean 'Years'"),
-        ("2.5", "-2.5", "line 2, column 'years': '-2.5' is no age of at least 0"),
-        ("2.5", "", "line 2, column 'years': '' is no age"),
+        ("2.5", "-2.5", "line 2, column 'years': '-2.5': expected an age of at least 0"),
+        ("2.5", "", "line 2, column 'years': '' is not an age"),
         ("TRUE", "dead", "line 2, column 'dead': 'dead' is neither"),
-        ("4,no\n\n", "4", "line 4: 4 cells where the header names 5 columns; the file was cut"),
+        ("4,no\n\n", "4", "line 4: 4 cells where the header has 5 columns; the file is truncated"),
         ("old", "gone", "no row with batch = old among 5"),
     ],
 )

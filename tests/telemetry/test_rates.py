@@ -10,7 +10,7 @@ from perfatlas.sampling import exact_rate_interval, rate_posterior
 
 
 def test_published_intervals() -> None:
-    # 419 failures: -9.3 % and +10.0 %; none in T: at most 3.0 / T
+    # 419 failures: -9.3% and +10.0%; none in T: at most 3.0 / T
     low, high = exact_rate_interval(419, 1.0)
     assert low / 419 - 1.0 == pytest.approx(-0.093, abs=5e-4)
     assert high / 419 - 1.0 == pytest.approx(0.100, abs=6e-4)

@@ -62,7 +62,7 @@ def test_published_outputs_read_as_their_mended_form(case: str) -> None:
     assert (raw.end_s_R - raw.start_s_R).tolist() == [79396.0, 87356.0]
     for name in ("start_s_R", "end_s_R", "submit_s_R", "status_R", "signal_R"):
         assert np.array_equal(getattr(raw, name), getattr(mended, name)), name
-    assert raw.files[0].merged["line of the record above"] > 0
+    assert raw.files[0].merged["continuation of the previous record"] > 0
 
 
 def test_line_breaks_and_delimiters_in_free_text_are_mended(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_line_breaks_and_delimiters_in_free_text_are_mended(tmp_path: Path) -> N
     )
     assert runs.job.text() == ["7", "8"]
     assert runs.files[0].repaired == {"delimiters inside free text": 1}
-    assert runs.files[0].merged == {"line of the record above": 3}
+    assert runs.files[0].merged == {"continuation of the previous record": 3}
     check_law(runs.files)
 
 
@@ -85,10 +85,10 @@ def test_requeued_runs_stay_apart_and_repeats_fall_together(tmp_path: Path) -> N
     runs = read_sacct([old, new], zone="UTC")
     assert runs.state.text() == ["NODE_FAIL", "COMPLETED"]
     assert runs.end_s_R[1] - runs.start_s_R[1] == 6 * 3600
-    assert runs.files[0].merged == {"identical to a record above": 1}
+    assert runs.files[0].merged == {"identical to an earlier record": 1}
     assert runs.files[1].merged == {
-        "newer record of a run above": 1,
-        "older record of a run above": 1,
+        "newer record of an earlier run": 1,
+        "older record of an earlier run": 1,
     }
     check_law(runs.files)
 
@@ -115,7 +115,7 @@ def test_steps_waiting_and_unknown_states_are_counted(tmp_path: Path) -> None:
         "header": 1,
         "step of a job": 1,
         "job that never started": 2,
-        "state ENLIGHTENED is not known": 1,
+        "state ENLIGHTENED is unknown": 1,
         "blank": 1,
     }
     check_law(runs.files)
@@ -138,7 +138,7 @@ def test_summer_time_is_settled_by_the_elapsed_time(tmp_path: Path) -> None:
     assert len(runs.files[0].repaired) == 1
     gap = row("7", "FAILED", "2026-03-29T02:30:00", "2026-03-29T04:00:00")
     runs = read_sacct([log(tmp_path, gap)], zone="Europe/Berlin")
-    assert "does not exist" in next(iter(runs.files[0].repaired))
+    assert "nonexistent" in next(iter(runs.files[0].repaired))
 
 
 @pytest.mark.parametrize(
@@ -167,8 +167,8 @@ def test_of_two_ends_of_one_run_the_last_is_kept(tmp_path: Path) -> None:
     # 00:30 to 05:00
     assert (newer.end_s_R - newer.start_s_R).tolist() == [4.5 * 3600]
     assert (older.end_s_R - older.start_s_R).tolist() == [4.5 * 3600]
-    assert newer.files[0].merged == {"newer record of a run above": 1}
-    assert older.files[0].merged == {"older record of a run above": 1}
+    assert newer.files[0].merged == {"newer record of an earlier run": 1}
+    assert older.files[0].merged == {"older record of an earlier run": 1}
 
 
 def test_gzip_reads_the_same_and_cut_off_gzip_is_refused(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_gzip_reads_the_same_and_cut_off_gzip_is_refused(tmp_path: Path) -> None
     packed.write_bytes(gzip.compress(plain.read_bytes()))
     assert read_sacct([packed], zone="UTC").job.text() == ["7"]
     packed.write_bytes(packed.read_bytes()[:-20])
-    with pytest.raises(InvalidSpecError, match=r"jobs\.gz', line \d+: cut off or damaged"):
+    with pytest.raises(InvalidSpecError, match=r"jobs\.gz', line \d+: truncated or damaged"):
         read_sacct([packed], zone="UTC")
 
 
@@ -186,15 +186,15 @@ def test_gzip_reads_the_same_and_cut_off_gzip_is_refused(tmp_path: Path) -> None
     [
         (
             lambda t: t[:-30],
-            r"line 3: a record of 11 fields .* the header names 12: the file was cut",
+            r"line 3: a record of 11 fields .* the header has 12: the file is truncated",
         ),
         (lambda t: t.replace("|Start|", "|Begin|"), "line 1: no column Start"),
-        (lambda t: t.replace("|", " "), "line 1: the first line names no columns"),
+        (lambda t: t.replace("|", " "), "line 1: the first line has no delimited column names"),
         (
             lambda t: t.replace("|0:0|", "|zero|"),
             "line 2, column 'ExitCode': 'zero' is not an exit code",
         ),
-        (lambda t: t.replace("n[1-2]", "n[2-1]"), "line 2, column 'NodeList': .*downwards"),
+        (lambda t: t.replace("n[1-2]", "n[2-1]"), "line 2, column 'NodeList': .*decreasing"),
         (lambda t: t.replace("gpu=16", "gpu=x"), "line 2, column 'AllocTRES'"),
         (lambda t: t.replace(f"{DAY}02", f"{DAY}00"), "line 2, column 'End': is before"),
         (lambda t: t.replace(f"{DAY}02", "2026-02-30T02"), "line 2, column 'End': .*not a time"),
@@ -212,7 +212,7 @@ def test_wrong_logs_are_refused_with_their_place(tmp_path: Path, edit, problem: 
 
 def test_a_zone_must_be_given_and_exist(tmp_path: Path) -> None:
     path = log(tmp_path, row("7", "FAILED", f"{DAY}01:00:00", f"{DAY}02:00:00"))
-    with pytest.raises(InvalidSpecError, match="say which it was"):
+    with pytest.raises(InvalidSpecError, match="set zone"):
         read_sacct([path], zone=None)
     with pytest.raises(InvalidSpecError, match="not a time zone"):
         read_sacct([path], zone="Mars/Olympus")
@@ -253,15 +253,15 @@ def test_identifiers_of_runs_and_failed_nodes(tmp_path: Path) -> None:
     path.write_text("\n".join([head, *rows]) + "\n", "utf-8")
     runs = read_sacct([path], zone="UTC")
     assert runs.failed_node.text() == ["n3", ""]
-    assert runs.files[0].merged == {"identical to a record above": 1}
+    assert runs.files[0].merged == {"identical to an earlier record": 1}
 
 
 def test_logs_put_together_after_a_cut_are_told(tmp_path: Path) -> None:
     good = row("8", "TIMEOUT", f"{DAY}01:00:00", f"{DAY}02:00:00")
     runs = read_sacct([log(tmp_path, good, "7|run|FAI", good.replace("8", "9", 1))], zone="UTC")
     assert runs.job.text() == ["8", "9"]
-    assert runs.files[0].ignored == {"header": 1, "text that fits no record": 1}
-    assert runs.files[0].first["text that fits no record"] == 3
+    assert runs.files[0].ignored == {"header": 1, "text that belongs to no record": 1}
+    assert runs.files[0].first["text that belongs to no record"] == 3
     check_law(runs.files)
 
 

@@ -103,12 +103,12 @@ def test_waiting_running_and_repeated_runs(tmp_path: Path) -> None:
     assert math.isnan(alone.end_s_R[alone.job.text().index("8")])
     assert alone.files[0].ignored == {
         "job that never started": 1,
-        "state ODD is not known": 1,
+        "state ODD is unknown": 1,
     }
     runs = read_sacct_json([first, second])
     assert sorted(runs.state.text()) == ["COMPLETED", "NODE_FAIL"]
-    assert runs.files[0].merged == {"identical to a record above": 1}
-    assert runs.files[1].merged == {"newer record of a run above": 1}
+    assert runs.files[0].merged == {"identical to an earlier record": 1}
+    assert runs.files[1].merged == {"newer record of an earlier run": 1}
     check_law(runs.files)
 
 
@@ -119,7 +119,7 @@ def test_waiting_running_and_repeated_runs(tmp_path: Path) -> None:
         ({"nodes": "n[1-"}, "column 'nodes': .*not closed"),
         ({"time": {"end": T0}}, "column 'time.end': is before"),
         ({"exit_code": {"return_code": 10**20}}, "column 'exit_code.return_code'"),
-        ({"job_id": 10**20}, "column 'job_id': .* larger than Slurm"),
+        ({"job_id": 10**20}, "column 'job_id': .* exceeds Slurm"),
         (
             {"tres": {"allocated": [{"type": "gres", "name": "gpu", "count": 10**20}]}},
             "column 'tres.allocated': .* more than 1,000,000,000 GPUs",

@@ -42,7 +42,7 @@ def test_a_list_of_single_hosts_comes_back(numbers: list[int], width: int) -> No
     [
         ("node[1-3", "not closed"),
         ("node1-3]", "does not match"),
-        ("node[3-1]", "downwards"),
+        ("node[3-1]", "decreasing"),
         ("node[a-b]", "not a number"),
         ("node[0-99999999999]", "more than 1000000 hosts"),
         ("n[0-9999]r[0-9999]", "more than 1000000 hosts"),

@@ -14,8 +14,8 @@ from perfatlas.telemetry.history import (
     Event,
     History,
     HistoryBuilder,
-    Watch,
-    failure_spells,
+    ObservationWindow,
+    failure_intervals,
     joined,
     repair_times,
 )
@@ -44,18 +44,18 @@ def test_spells_by_hand() -> None:
     # a, new at 50: fails at 100, is up again at 110, fails at 200, stays down to the end at 300;
     # b, of unknown age: fails at 150, recovery not told; c and d never fail
     events = history_of([("a", 100.0, 110.0), ("b", 150.0, NAN), ("a", 200.0, 300.0)])
-    watch = Watch(0.0, 300.0, 4, {"a": 50.0})
-    spells = failure_spells(events, np.ones(3, bool), watch)
-    seen = spells.seen
+    watch = ObservationWindow(0.0, 300.0, 4, {"a": 50.0})
+    intervals = failure_intervals(events, np.ones(3, bool), watch)
+    seen = intervals.seen
     assert seen is not None
     rows = sorted(zip(seen.entry_L, seen.exit_L, seen.failed_L, strict=True))
     assert rows == [(0.0, 50.0, True), (0.0, 90.0, True), (0.0, 150.0, False)]
-    assert spells.failures == 3
-    assert spells.exposure_s == 50.0 + 90.0 + 150.0 + 150.0 + 2 * 300.0
-    assert spells.recovery_not_told == 1
-    assert spells.ageless == 1 + 2
-    assert spells.events_by_unit == {"a": 2, "b": 1}
-    old = failure_spells(events, np.ones(3, bool), watch, repair="as_old").seen
+    assert intervals.failures == 3
+    assert intervals.exposure_s == 50.0 + 90.0 + 150.0 + 150.0 + 2 * 300.0
+    assert intervals.recovery_not_told == 1
+    assert intervals.ageless == 1 + 2
+    assert intervals.events_by_unit == {"a": 2, "b": 1}
+    old = failure_intervals(events, np.ones(3, bool), watch, repair="as_old").seen
     assert old is not None
     assert sorted(zip(old.entry_L, old.exit_L, strict=True)) == [(0.0, 50.0), (60.0, 150.0)]
 
@@ -63,37 +63,41 @@ def test_spells_by_hand() -> None:
 def test_first_spells_of_mixed_ages_by_hand() -> None:
     # a, of unknown age, fails at 100, is up at 110, fails at 200 and stays down; b never fails
     events = history_of([("a", 100.0, 110.0), ("a", 200.0, 300.0)])
-    spells = failure_spells(events, np.ones(2, bool), Watch(0.0, 300.0, 2))
-    assert spells.seen is not None
-    assert list(zip(spells.seen.exit_L, spells.seen.failed_L, strict=True)) == [(90.0, True)]
-    mixed = spells.seen.mixed
+    intervals = failure_intervals(events, np.ones(2, bool), ObservationWindow(0.0, 300.0, 2))
+    assert intervals.seen is not None
+    assert list(zip(intervals.seen.exit_L, intervals.seen.failed_L, strict=True)) == [(90.0, True)]
+    mixed = intervals.seen.mixed
     assert mixed is not None
     assert sorted(zip(mixed.exit_L, mixed.failed_L, strict=True)) == [(100.0, True), (300.0, False)]
     # a failure of a unit not told may be one of b: its watch is no spell without a failure
     lost = history_of([("a", 100.0, 110.0), ("", 150.0, 160.0), ("a", 200.0, 300.0)])
-    unplaced = failure_spells(lost, np.ones(3, bool), Watch(0.0, 300.0, 2)).seen
+    unplaced = failure_intervals(lost, np.ones(3, bool), ObservationWindow(0.0, 300.0, 2)).seen
     assert unplaced is not None
     assert unplaced.mixed is None
-    old = failure_spells(events, np.ones(2, bool), Watch(0.0, 300.0, 2), repair="as_old")
+    old = failure_intervals(
+        events, np.ones(2, bool), ObservationWindow(0.0, 300.0, 2), repair="as_old"
+    )
     assert old.seen is None
 
 
 def test_a_unit_that_is_not_told_to_be_up_may_stay_down() -> None:
     events = history_of([("a", 100.0, NAN), ("a", 150.0, NAN)])
-    up = failure_spells(events, np.ones(2, bool), Watch(0.0, 300.0, 1))
+    up = failure_intervals(events, np.ones(2, bool), ObservationWindow(0.0, 300.0, 1))
     assert (up.failures, up.exposure_s) == (2, 300.0)
-    down = failure_spells(events, np.ones(2, bool), Watch(0.0, 300.0, 1), open_is_down=True)
+    down = failure_intervals(
+        events, np.ones(2, bool), ObservationWindow(0.0, 300.0, 1), open_is_down=True
+    )
     assert (down.failures, down.exposure_s, down.during_repair) == (1, 100.0, 1)
     lost = history_of([("", 100.0, NAN), ("", 150.0, NAN)])
-    placed = failure_spells(lost, np.ones(2, bool), Watch(0.0, 300.0, 4, {"a": 0.0}))
+    placed = failure_intervals(lost, np.ones(2, bool), ObservationWindow(0.0, 300.0, 4, {"a": 0.0}))
     assert (placed.failures, placed.unplaced, placed.ageless) == (2, 2, 3)
     assert placed.exposure_s == 1200.0
 
 
 def test_failures_during_a_repair_are_not_spells() -> None:
     events = history_of([("a", 100.0, 150.0), ("a", 120.0, 130.0), ("a", 150.0, NAN)])
-    spells = failure_spells(events, np.ones(3, bool), Watch(0.0, 200.0, 1))
-    assert (spells.failures, spells.during_repair) == (1, 2)
+    intervals = failure_intervals(events, np.ones(3, bool), ObservationWindow(0.0, 200.0, 1))
+    assert (intervals.failures, intervals.during_repair) == (1, 2)
 
 
 def test_a_law_comes_back_from_a_simulated_history() -> None:
@@ -106,12 +110,14 @@ def test_a_law_comes_back_from_a_simulated_history() -> None:
             now += 20.0
     history = history_of(sorted(rows, key=lambda row: row[1]))
     new = {f"n{node}": 0.0 for node in range(300)}
-    spells = failure_spells(history, np.ones(len(rows), bool), Watch(0.0, 3000.0, 300, new))
-    assert spells.seen is not None
-    fit = fit_family(WEIBULL, spells.seen)
+    intervals = failure_intervals(
+        history, np.ones(len(rows), bool), ObservationWindow(0.0, 3000.0, 300, new)
+    )
+    assert intervals.seen is not None
+    fit = fit_family(WEIBULL, intervals.seen)
     assert fit.low["shape"] < 1.8 < fit.high["shape"]
     assert fit.low["scale"] < 1000.0 < fit.high["scale"]
-    assert spells.exposure_s == pytest.approx(300 * 3000.0 - 20.0 * len(rows), rel=1e-3)
+    assert intervals.exposure_s == pytest.approx(300 * 3000.0 - 20.0 * len(rows), rel=1e-3)
 
 
 def test_repairs_by_hand() -> None:
@@ -157,17 +163,23 @@ def test_equal_causes_are_told_apart_by_nobody() -> None:
 @pytest.mark.parametrize(
     ("watch", "problem"),
     [
-        (Watch(10.0, 10.0, 1), "is empty"),
-        (Watch(0.0, 10.0, 0), "is empty"),
-        (Watch(0.0, 50.0, 1), r"xid_79\.log:1: the event at 100 s lies outside"),
+        (ObservationWindow(10.0, 10.0, 1), "is empty"),
+        (ObservationWindow(0.0, 10.0, 0), "is empty"),
+        (ObservationWindow(0.0, 50.0, 1), r"xid_79\.log:1: the event at 100 s lies outside"),
         (
-            Watch(0.0, 200.0, 1, {"b": 0.0}),
-            "2 units of component 'gpu' are named, and 1 watched.*--units gpu=2",
+            ObservationWindow(0.0, 200.0, 1, {"b": 0.0}),
+            "2 units of component 'gpu' are named, but 1 observed.*--units gpu=2",
         ),
-        (Watch(0.0, 200.0, 1, {"a": 300.0}), "a is new at 300 s, after the watch ends"),
-        (Watch(0.0, 200.0, 1, {"a": 150.0}), "a failed at 100 s, before its service began at 150"),
+        (
+            ObservationWindow(0.0, 200.0, 1, {"a": 300.0}),
+            "a starts service at 300 s, after the end of the window",
+        ),
+        (
+            ObservationWindow(0.0, 200.0, 1, {"a": 150.0}),
+            "a failed at 100 s, before its service start at 150",
+        ),
     ],
 )
-def test_wrong_watches_are_refused(watch: Watch, problem: str) -> None:
+def test_wrong_watches_are_refused(watch: ObservationWindow, problem: str) -> None:
     with pytest.raises(InvalidSpecError, match=problem):
-        failure_spells(history_of([("a", 100.0, NAN)]), np.ones(1, bool), watch)
+        failure_intervals(history_of([("a", 100.0, NAN)]), np.ones(1, bool), watch)

@@ -38,7 +38,7 @@ def test_repeats_within_the_window_are_one_event(tmp_path: Path) -> None:
     assert history.kind.text() == ["failure", "effect", "failure"]
     assert history.start_s_E[0] == 1772413200.0  # 2026-03-02T01:00:00Z
     assert history.units() == ["gpu7/0000:61:00"] * 3
-    assert history.files[0].merged == {"repeat of one code on one GPU": 2}
+    assert history.files[0].merged == {"repeat of a code on the same GPU": 2}
     assert history.files[0].ignored == {"line without an Xid": 1}
     assert history.place(2).endswith("kern.log:6")
     check_law(history.files)
@@ -106,11 +106,11 @@ def test_a_year_turns_with_its_months(tmp_path: Path) -> None:
     [
         (
             "Mar  2 01:00:00 n kernel: NVRM: Xid (PCI:0000:61:00): 79",
-            "line 1: the time tells no year",
+            "line 1: the time has no year",
         ),
-        ("[ 12.5] NVRM: Xid (PCI:0000:61:00): 79", "counts from boot; give boot_s"),
+        ("[ 12.5] NVRM: Xid (PCI:0000:61:00): 79", "counts from boot; set boot_s"),
         ("[Mon Mar  2 01:00:00 2026] NVRM: Xid (PCI:0000:61:00): 79", "no time zone"),
-        ("2026-03-02T01:00:00Z NVRM: Xid (PCI:0000:61:00): 79", "names no host"),
+        ("2026-03-02T01:00:00Z NVRM: Xid (PCI:0000:61:00): 79", "has no host"),
         ("NVRM: Xid (PCI:0000:61:00): 79", "no time at the start"),
         ("9999-12-31T23:59:59Z n kernel: NVRM: Xid (PCI:0000:61:00): 79", "years 1970 and 2199"),
         ("2026-02-31T01:00:00Z n kernel: NVRM: Xid (PCI:0000:61:00): 79", "not a time"),
@@ -124,13 +124,13 @@ def test_what_a_stamp_leaves_out_is_asked_for(tmp_path: Path, line: str, problem
 def test_a_log_cut_off_inside_an_xid_line_is_refused(tmp_path: Path) -> None:
     path = log(tmp_path, HEAD.format(0) + "NVRM: Xid (PCI:0000:61:00): 79")
     path.write_text(path.read_text("utf-8") + HEAD.format(9) + "NVRM: Xid (PCI:0000:6", "utf-8")
-    with pytest.raises(InvalidSpecError, match=r"kern\.log', line 2: the file was cut off"):
+    with pytest.raises(InvalidSpecError, match=r"kern\.log', line 2: the file is truncated"):
         read_xid_log([path])
     path.write_text(HEAD.format(9) + "NVRM: Xid (PCI:0000:61:00): 7", "utf-8")
-    with pytest.raises(InvalidSpecError, match="may be cut off"):
+    with pytest.raises(InvalidSpecError, match="may be truncated"):
         read_xid_log([path])
     odd = log(tmp_path, HEAD.format(9) + "NVRM: Xid (of a new form): 79")
-    assert read_xid_log([odd]).files[0].ignored == {"Xid line of an unknown form": 1}
+    assert read_xid_log([odd]).files[0].ignored == {"Xid line in an unknown format": 1}
     with pytest.raises(InvalidSpecError, match="coalesce_s"):
         read_xid_log([odd], coalesce_s=-1.0)
 
@@ -190,7 +190,7 @@ def test_a_line_that_joins_two_others_makes_them_one_event(tmp_path: Path) -> No
     history = read_xid_log([log(tmp_path, *lines)])
     assert history.start_s_E.tolist() == [1772413200.0]
     assert history.line_E.tolist() == [2]
-    assert history.files[0].merged == {"repeat of one code on one GPU": 2}
+    assert history.files[0].merged == {"repeat of a code on the same GPU": 2}
 
 
 @given(

@@ -1,3 +1,3 @@
-"""Many jobs on one cluster: who waits, who runs where, and what a failing node does to them."""
+"""Scheduling of many jobs on one cluster: queueing, placement and node failures."""
 
 from __future__ import annotations

@@ -1,3 +1,3 @@
-"""A cluster's own logs as histories of failures and repairs, and the laws fitted to them."""
+"""Cluster logs as histories of failures and repairs, and fits to them."""
 
 from __future__ import annotations

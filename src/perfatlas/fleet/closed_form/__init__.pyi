@@ -27,7 +27,7 @@ from .intervals import (
 )
 from .late_detection import (
     kept_for as kept_for,
-    late_finds as late_finds,
+    late_detection_remarks as late_detection_remarks,
 )
 from .maintenance import (
     Plain as Plain,

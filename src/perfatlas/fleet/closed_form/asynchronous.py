@@ -1,4 +1,4 @@
-"""Asynchronous checkpoints: a short stall, then a while until the copy is durable.
+"""Asynchronous checkpoints: a short stall, then a lag until the copy is durable.
 
 Shape legend: C candidates. All times in seconds.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.fleet.closed_form.renewal import renewal_efficiency
-from perfatlas.fleet.laws import FloatArray, Judged, not_negative, positive
+from perfatlas.fleet.laws import FloatArray, Validity, not_negative, positive
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -22,8 +22,8 @@ def asynchronous_efficiency(
     lag_s: ArrayLike,
     restart_s: ArrayLike,
     mtti_s: ArrayLike,
-) -> Judged:
-    """Return the long-run efficiency when training goes on while a snapshot is drained (C,).
+) -> Validity:
+    """Return the long-run efficiency with asynchronous snapshots (C,).
 
     Args:
         interval_s: Work between snapshots [s] (C,).
@@ -34,7 +34,7 @@ def asynchronous_efficiency(
 
     Returns:
         Efficiencies; not valid where a snapshot is due before the previous one is durable, which
-        needs room for several in flight.
+        requires several snapshots in flight.
 
     Raises:
         InvalidSpecError: A negative time, or an interval or MTTI of zero.
@@ -52,17 +52,17 @@ def asynchronous_efficiency(
         0.729704
     """
     blocking = renewal_efficiency(interval_s, stall_s, restart_s, mtti_s)
-    return delayed(blocking, interval_s, stall_s, lag_s, mtti_s)
+    return with_durability_lag(blocking, interval_s, stall_s, lag_s, mtti_s)
 
 
-def delayed(
-    blocking: Judged,
+def with_durability_lag(
+    blocking: Validity,
     interval_s: ArrayLike,
     stall_s: ArrayLike,
     lag_s: ArrayLike,
     mtti_s: ArrayLike,
-) -> Judged:
-    """Return the efficiency of snapshots that are drained, from that of writes that block (C,).
+) -> Validity:
+    """Return the efficiency of asynchronous snapshots from that of blocking writes (C,).
 
     Args:
         blocking: Efficiency if every snapshot were durable at the end of its stall.
@@ -83,16 +83,17 @@ def delayed(
         "a snapshot is due before the previous one is durable: allow several in flight, "
         "lengthen the interval or raise the bandwidth",
     )
-    return Judged(value, alone, reason)
+    return Validity(value, alone, reason)
 
 
 def snapshots_in_flight(interval_s: ArrayLike, stall_s: ArrayLike, lag_s: ArrayLike) -> FloatArray:
-    """Return how many snapshots are being drained at once at most (C,).
+    """Return the maximum number of snapshots in flight (C,).
 
     Args:
         interval_s: Work between snapshots [s] (C,).
         stall_s: Blocking part of a snapshot [s] (C,).
-        lag_s: From the end of the stall until durable [s] (C,), bytes over bandwidth of a level.
+        lag_s: From the end of the stall until durable [s] (C,), the bytes over the bandwidth of the
+            level.
     """
     cycle = positive("interval_s", interval_s) + not_negative("stall_s", stall_s)
     return np.asarray(np.ceil(not_negative("lag_s", lag_s) / cycle), np.float64)

@@ -1,4 +1,4 @@
-"""Silent data corruption: work, a verification that finds it, a checkpoint that is then clean.
+"""Silent data corruption: work, a verification that detects it, then a clean checkpoint.
 
 Shape legend: C candidates. All times in seconds.
 """
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 class VerifiedPattern(NamedTuple):
-    """What repeats: work, verification, checkpoint; and what breaks it.
+    """Periodic pattern of work, verification and checkpoint, with its failure rates.
 
     Args:
         verify_s: Verification after the work [s] (C,).
         write_s: Checkpoint after the verification [s] (C,).
         restart_s: Recovery, exposed to failures [s] (C,).
-        detection_s: Downtime after a failure in which none can strike [s] (C,).
+        detection_s: Downtime after each failure, without further failures [s] (C,).
         failure_per_s: Rate of failures that stop the job [1/s] (C,).
-        silent_per_s: Rate of silent errors, which strike the work only [1/s] (C,).
+        silent_per_s: Rate of silent errors, which occur only during work [1/s] (C,).
     """
 
     verify_s: ArrayLike
@@ -36,11 +36,11 @@ class VerifiedPattern(NamedTuple):
 
 
 def verified_time_s(work_s: ArrayLike, pattern: VerifiedPattern) -> FloatArray:
-    """Return the expected time to finish and save one work piece [s] (C,).
+    """Return the expected time to complete and save one segment of work [s] (C,).
 
     Args:
         work_s: Work between verified checkpoints [s] (C,).
-        pattern: The rest of the pattern.
+        pattern: The other times and the rates of the pattern.
 
     Raises:
         InvalidSpecError: A negative time or rate, no work.
@@ -48,7 +48,7 @@ def verified_time_s(work_s: ArrayLike, pattern: VerifiedPattern) -> FloatArray:
     Source: Aupy, Benoit, Herault, Robert, Vivien and Zaidouni, PRDC'13: the pattern; expectation by
         conditioning on the outcome of one attempt.
 
-    Limits: exponential failures and errors; verification misses nothing.
+    Limits: exponential failures and errors; verification detects every error.
 
     Example:
         >>> from perfatlas.fleet.closed_form import VerifiedPattern, verified_time_s
@@ -73,7 +73,7 @@ def verified_time_s(work_s: ArrayLike, pattern: VerifiedPattern) -> FloatArray:
         recovery = np.exp(failing * restart) * _span(failing, restart) + detection * np.expm1(
             failing * restart
         )
-    with np.errstate(divide="ignore"):  # an attempt that never succeeds takes for ever
+    with np.errstate(divide="ignore"):  # an attempt that never succeeds takes infinite time
         time = (length + stopped * (detection + recovery) + caught * recovery) / done
     return np.asarray(time, np.float64)
 

@@ -1,4 +1,4 @@
-"""First-order goodput estimates of the literature and where each of them breaks.
+"""First-order goodput estimates from the literature and their limits of validity.
 
 Shape legend: C candidates. All times in seconds.
 """
@@ -9,23 +9,32 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.fleet.laws import SIMULATE, FloatArray, Judged, judged, not_negative, positive
+from perfatlas.fleet.laws import (
+    SIMULATE,
+    FloatArray,
+    Validity,
+    not_negative,
+    positive,
+    with_validity,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-MOST_LOST: Final = 0.3  # of the time, by the estimate's own terms; arXiv 2410.21680 is linear in it
-# Of a checkpoint: 2 of weights, 4 of their master copy, 8 of Adam's two moments (arXiv 1910.02054).
+MOST_LOST: Final = (
+    0.3  # lost share of time by the estimate's own terms; arXiv 2410.21680 is linear in it
+)
+# Weights 2, master copy 4, Adam's two moments 8 (arXiv 1910.02054).
 CHECKPOINT_BYTES_PER_PARAMETER: Final = 14.0
 BROKEN: Final = (
-    "restart and rework lose 30 % of the time or more, where this linear estimate breaks: "
-    f"use the exact efficiency or {SIMULATE}"
+    "restart and rework lose 30% of the time or more, where this linear estimate is not valid:"
+    f" use the exact efficiency or {SIMULATE}"
 )
 
 
 def meta_ettr(
     interval_s: ArrayLike, write_s: ArrayLike, restart_s: ArrayLike, mtti_s: ArrayLike
-) -> Judged:
+) -> Validity:
     """Return the expected ETTR of Meta's formula without queue time (C,).
 
     Args:
@@ -45,12 +54,12 @@ def meta_ettr(
     tau, delta, restart, mtti = _terms(interval_s, write_s, restart_s, mtti_s)
     lost = (restart + tau / 2.0) / mtti
     value = np.maximum((1.0 - lost) / (1.0 + delta / tau), 0.0)
-    return judged(np.asarray(value), lost < MOST_LOST, BROKEN)
+    return with_validity(np.asarray(value), lost < MOST_LOST, BROKEN)
 
 
 def linear_goodput(
     interval_s: ArrayLike, write_s: ArrayLike, restart_s: ArrayLike, mtti_s: ArrayLike
-) -> Judged:
+) -> Validity:
     """Return one minus the linear waste (C,): 1 - (delta/tau + tau/2M + R/M).
 
     Args:
@@ -64,17 +73,17 @@ def linear_goodput(
 
     Source: first-order expansion of `renewal_efficiency`; common in cost calculators.
 
-    Limits: as of `meta_ettr`, and worse.
+    Limits: as for `meta_ettr`, with larger errors.
     """
     tau, delta, restart, mtti = _terms(interval_s, write_s, restart_s, mtti_s)
     lost = (restart + tau / 2.0) / mtti
     value = np.maximum(1.0 - delta / tau - lost, 0.0)
-    return judged(value, lost + delta / tau < MOST_LOST, BROKEN)
+    return with_validity(value, lost + delta / tau < MOST_LOST, BROKEN)
 
 
 def saxena_availability(
     interval_s: ArrayLike, write_s: ArrayLike, restart_s: ArrayLike, mtti_s: ArrayLike
-) -> Judged:
+) -> Validity:
     """Return the first-order availability that `saxena_interval_s` maximises (C,).
 
     Args:
@@ -94,7 +103,7 @@ def saxena_availability(
     tau, delta, restart, mtti = _terms(interval_s, write_s, restart_s, mtti_s)
     period = tau + delta
     value = (1.0 - delta / period) * mtti / (mtti + restart + period / 2.0)
-    return judged(value, (restart + period / 2.0) / mtti < MOST_LOST, BROKEN)
+    return with_validity(value, (restart + period / 2.0) / mtti < MOST_LOST, BROKEN)
 
 
 def _terms(

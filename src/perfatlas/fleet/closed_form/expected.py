@@ -1,4 +1,4 @@
-"""Which closed form describes a job on a fleet, what it answers, and what it leaves out.
+"""Selection of the closed form for a job on a fleet, its value and what it omits.
 
 Shape legend: C candidates, L levels.
 """
@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.fleet.closed_form.asynchronous import delayed
+from perfatlas.fleet.closed_form.asynchronous import with_durability_lag
 from perfatlas.fleet.closed_form.corruption import VerifiedPattern, verified_time_s
 from perfatlas.fleet.closed_form.maintenance import Plain, maintained_efficiency
 from perfatlas.fleet.closed_form.multilevel import multilevel_efficiency
 from perfatlas.fleet.closed_form.renewal import optimal_interval_s, renewal_efficiency, what_is_lost
 from perfatlas.fleet.laws import Constant, mean_s
-from perfatlas.fleet.model import cause_rate_per_s, mean_repair_s, memories, needed_level
+from perfatlas.fleet.model import cause_rate_per_s, mean_repair_s, needed_level, not_memoryless
 
 if TYPE_CHECKING:
     from perfatlas.fleet.model import Cause, Fleet, Job, Level, Strategy
 
-MOST_SEGMENTS: Final = 400  # of an outer period: a matrix of so many rows is solved
+MOST_SEGMENTS: Final = 400  # segments of an outer period; a matrix with this many rows is solved
 RENEWAL: Final = "exact renewal efficiency (Daly 2006)"
 LAGGING: Final = "exact renewal efficiency with a lag of durability"
 MAINTAINED: Final = "renewal efficiency with planned maintenance"
@@ -32,12 +32,12 @@ VERIFIED: Final = "verified checkpoints (Aupy 2013)"
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """What a closed form says of a job.
+    """Result of a closed form for a job.
 
     Args:
         goodput: Long-run share of useful time; None where no form describes the job.
-        form: Which form, or why there is none.
-        leaves_out: What of the job it does not know; where empty, a simulation agrees.
+        form: Name of the form, or why there is none.
+        leaves_out: Effects that the form does not model; where empty, a simulation agrees.
     """
 
     goodput: float | None
@@ -47,11 +47,11 @@ class Expected:
 
 @dataclass(frozen=True, kw_only=True)
 class _Demand:
-    """What closed forms read of a fleet and a strategy.
+    """Inputs of the closed forms, taken from a fleet and a strategy.
 
     Args:
-        rate_L: Failures by the level they need [1/s] (L,).
-        silent: Silent errors [1/s].
+        rate_L: Failure rate by the checkpoint level needed [1/s] (L,).
+        silent: Rate of silent errors [1/s].
         detection_s: Mean downtime before a failure is noticed [s].
         restart_L: Mean restart with the read of each level [s] (L,).
     """
@@ -63,17 +63,17 @@ class _Demand:
 
     @property
     def failing(self) -> float:
-        """Failures that stop the job [1/s]."""
+        """Rate of failures that stop the job [1/s]."""
         return sum(self.rate_L)
 
 
 def expected_goodput(fleet: Fleet, units: int, strategy: Strategy) -> Expected:
-    """Return what the closed form that fits a job says of its goodput, in the long run.
+    """Return the long-run goodput of a job by the closed form that applies to it.
 
     Args:
         fleet: The fleet.
         units: Units of the job.
-        strategy: How it lives with failures.
+        strategy: Its fault-tolerance strategy.
 
     Example:
         >>> from perfatlas.fleet.closed_form import expected_goodput
@@ -95,21 +95,21 @@ def expected_goodput(fleet: Fleet, units: int, strategy: Strategy) -> Expected:
 
 
 def known_mtti_s(job: Job, strategy: Strategy) -> float | None:
-    """Return the mean time to interruption of a job while it is exposed [s], where rates tell it.
+    """Return the mean time to interruption of an exposed job [s], where rates determine it.
 
     Args:
         job: The job.
-        strategy: How it lives with failures.
+        strategy: Its fault-tolerance strategy.
 
     Returns:
-        None where only a simulation tells: parts that age, lemons that are retired, repairs that
-        only seem to help, silent errors, slow units that are replaced, powered spares, units that
-        are down in part, fewer units, or nothing that fails.
+        None where only a simulation applies: ageing parts, retired lemons, false fixes, silent
+        errors, slow units that are replaced, warm spares, partly failed units, elastic operation,
+        or no failures.
     """
     stops = [cause for cause in job.fleet.causes if cause.effect == "stops"]
     effects = {cause.effect for cause in job.fleet.causes}
     replaced = "slows" in effects and strategy.slow_patience_s is not None
-    steady = not memories(job.fleet, strategy) and "corrupts" not in effects and not replaced
+    steady = not not_memoryless(job.fleet, strategy) and "corrupts" not in effects and not replaced
     cold = strategy.spares.kind == "cold" or strategy.spares.count is None
     whole = job.fleet.parts_per_unit == 1 and strategy.shrink is None
     rate = sum(cause_rate_per_s(cause, job.units) for cause in stops)
@@ -117,63 +117,63 @@ def known_mtti_s(job: Job, strategy: Strategy) -> float | None:
 
 
 def restart_remark(strategy: Strategy, mtti_s: float, goodput: float) -> str:
-    """Return what a reader must know of restarts that take longer than the time to a failure.
+    """Return a remark where restarts take longer than the mean time to failure.
 
     Args:
-        strategy: How the job lives with failures.
+        strategy: The fault-tolerance strategy of the job.
         mtti_s: Mean time to the next failure while the job is exposed [s].
         goodput: Useful share of its time.
 
     Returns:
-        "" where restarts are shorter, or failures cannot strike in them.
+        "" where restarts are shorter, or failures cannot occur during a restart.
     """
     restart_s = _restart_s(strategy)
     if restart_s <= mtti_s or not strategy.restart_exposed:
         return ""
     return (
         f"a restart takes {restart_s:.3g} s and the job, while it can fail, is interrupted every"
-        f" {mtti_s:.3g} s, faster than it restarts: {what_is_lost(goodput)}"
+        f" {mtti_s:.3g} s, which is less than a restart takes: {what_is_lost(goodput)}"
     )
 
 
 def _restart_s(strategy: Strategy) -> float:
-    """Return the mean time of the lightest restart, with what it reads [s]."""
+    """Return the mean time of the lightest restart, including reading the checkpoint [s]."""
     phases = strategy.restarts[0].phases.values()
     peers = strategy.step_s is not None
     return sum(map(_mean, phases)) + (0.0 if peers else _mean(strategy.levels[0].read_s))
 
 
 def best_interval_s(fleet: Fleet, units: int, strategy: Strategy) -> tuple[float | None, str]:
-    """Return the work between checkpoints that is best [s], and for what it is, or why none is.
+    """Return the optimal work between checkpoints [s] and its basis, or why there is none.
 
     Args:
         fleet: The fleet.
         units: Units of the job.
-        strategy: How it lives with failures, but for its interval.
+        strategy: Its fault-tolerance strategy, without the interval.
 
     Returns:
         None where checkpoints are free, no failure needs one or no closed form fits the job.
 
     Source: Lambert's W for one level without verification; else the largest value of the closed
-        form over a thousandfold of intervals around the first-order optimum.
+        form over intervals within a factor of a thousand around the first-order optimum.
     """
     estimate_s, said = likely_interval_s(fleet, units, strategy)
     if estimate_s is not None and (beyond := _beyond(fleet, strategy)):
-        return None, f"no closed form tells the best interval: {beyond}"
+        return None, f"no closed form gives the optimal interval: {beyond}"
     return estimate_s, said
 
 
 def likely_interval_s(fleet: Fleet, units: int, strategy: Strategy) -> tuple[float | None, str]:
-    """Return the work between checkpoints that is about best [s], where no form fits the job too.
+    """Return the approximately optimal work between checkpoints [s], also without a closed form.
 
     Args:
         fleet: The fleet.
         units: Units of the job.
-        strategy: How it lives with failures, but for its interval.
+        strategy: Its fault-tolerance strategy, without the interval.
 
     Returns:
-        What is best for the failures that need a checkpoint, were there nothing else; None where
-        there is no such thing.
+        The optimum for the failures that need a checkpoint, all else ignored; None where there is
+        no such optimum.
     """
     demand = _demand(fleet, units, strategy)
     cost_s = _cost_s(strategy)
@@ -185,7 +185,7 @@ def likely_interval_s(fleet: Fleet, units: int, strategy: Strategy) -> tuple[flo
         why = "peers hold the state after every failure" if held else "nothing stops the job"
         return None, f"{why}: the longer the interval, the better"
     if strategy.levels[-1].every > MOST_SEGMENTS:
-        return None, f"no closed form tells the best interval of over {MOST_SEGMENTS} segments"
+        return None, f"no closed form gives the optimal interval of over {MOST_SEGMENTS} segments"
     if len(strategy.levels) == 1 and not strategy.verify_s:
         best_s = float(optimal_interval_s(cost_s, 1.0 / demand.failing))
         return best_s, "the optimum for failures without memory"
@@ -203,7 +203,7 @@ def likely_interval_s(fleet: Fleet, units: int, strategy: Strategy) -> tuple[flo
 
 
 def _cost_s(strategy: Strategy) -> float:
-    """Return what checkpoints and verification take per segment, on average [s]."""
+    """Return the mean time of checkpoints and verification per segment [s]."""
     total, often = strategy.verify_s, 1.0
     for place, level in enumerate(strategy.levels):
         later = strategy.levels[place + 1 :]
@@ -215,7 +215,7 @@ def _cost_s(strategy: Strategy) -> float:
 def _value(demand: _Demand, strategy: Strategy, interval_s: float) -> tuple[float, str, list[str]]:
     """Return a closed form's value at an interval, its name, and what it leaves out."""
     level = strategy.levels[0]
-    upkeep = strategy.maintenance
+    maintenance = strategy.maintenance
     more: list[str] = []
     if len(strategy.levels) > 1:
         value, form = _levels_value(demand, strategy, interval_s), LEVELS
@@ -233,22 +233,24 @@ def _value(demand: _Demand, strategy: Strategy, interval_s: float) -> tuple[floa
         exposed = strategy.restart_exposed
         blocking = renewal_efficiency(*job, restart_exposed=exposed)
         value, form = float(blocking.value_C), RENEWAL
-        if upkeep is not None and exposed and not level.lag_s:
-            found = maintained_efficiency(job, upkeep.every_s, upkeep.lasts_s)
-            more = [] if bool(found.valid_C) else ["maintenance that comes often"]
+        if maintenance is not None and exposed and not level.lag_s:
+            found = maintained_efficiency(job, maintenance.every_s, maintenance.lasts_s)
+            more = [] if bool(found.valid_C) else ["frequent maintenance"]
             return float(found.value_C), MAINTAINED, more
         if level.lag_s:
-            found = delayed(blocking, interval_s, level.write_s, level.lag_s, 1.0 / demand.failing)
+            found = with_durability_lag(
+                blocking, interval_s, level.write_s, level.lag_s, 1.0 / demand.failing
+            )
             value, form = float(found.value_C), LAGGING
-            more = [] if bool(found.valid_C) else ["room for several snapshots in flight"]
-    if upkeep is None:
+            more = [] if bool(found.valid_C) else ["several snapshots in flight"]
+    if maintenance is None:
         return value, form, more
-    up = max(1.0 - upkeep.lasts_s / upkeep.every_s, 0.0)
+    up = max(1.0 - maintenance.lasts_s / maintenance.every_s, 0.0)
     return value * up, form, [*more, "restarts after maintenance"]
 
 
 def _levels_value(demand: _Demand, strategy: Strategy, interval_s: float) -> float:
-    """Return the efficiency of several levels; verification is paid with every write."""
+    """Return the efficiency of several levels; each write includes a verification."""
     write_L = np.array([level.write_s + strategy.verify_s for level in strategy.levels])
     rate_L = np.array(demand.rate_L)
     if strategy.verify_s:
@@ -286,17 +288,17 @@ def _mean(time: object) -> float:
 
 
 def _beyond(fleet: Fleet, strategy: Strategy) -> str:
-    """Return what no form here describes even roughly, "" where there is nothing."""
+    """Return the feature that no closed form covers even approximately, "" where there is none."""
     effects = {cause.effect for cause in fleet.causes}
     silent, several = "corrupts" in effects, len(strategy.levels) > 1
     told = {
         "some failures slow the job down": "slows" in effects,
-        "silent errors are noticed late": silent and not strategy.verify_s,
-        "silent errors beside several kinds of checkpoints": silent and several,
+        "silent errors are detected late": silent and not strategy.verify_s,
+        "silent errors with several checkpoint levels": silent and several,
         "several kinds of restarts": len(strategy.restarts) > 1,
         "peers hold the state after most failures": strategy.step_s is not None,
-        "failures strike before the first is noticed": strategy.detection_exposed,
-        f"over {MOST_SEGMENTS} segments between checkpoints of a kind": (
+        "failures occur before the first is detected": strategy.detection_exposed,
+        f"over {MOST_SEGMENTS} segments between checkpoints of a level": (
             strategy.levels[-1].every > MOST_SEGMENTS
         ),
     }
@@ -304,7 +306,7 @@ def _beyond(fleet: Fleet, strategy: Strategy) -> str:
 
 
 def _left_out(fleet: Fleet, strategy: Strategy) -> list[str]:
-    """Return what of a job the form does not know."""
+    """Return the effects that the form does not model."""
     stops = [cause for cause in fleet.causes if cause.effect == "stops"]
     several = len(strategy.levels) > 1
     plain = not several and not strategy.verify_s
@@ -319,7 +321,7 @@ def _left_out(fleet: Fleet, strategy: Strategy) -> list[str]:
         "safe restarts": not plain and not strategy.restart_exposed,
         "differing detection": len({cause.detection for cause in stops}) > 1 and not plain,
     }
-    return [*memories(fleet, strategy), *(what for what, is_so in told.items() if is_so)]
+    return [*not_memoryless(fleet, strategy), *(what for what, is_so in told.items() if is_so)]
 
 
 _NO: Final = Constant(value_s=0.0)

@@ -1,7 +1,7 @@
-"""Checkpoint intervals of the literature, by name, beside the exact optimum.
+"""Checkpoint intervals from the literature, compared with the exact optimum.
 
-Shape legend: C candidates. All times in seconds; an interval is the work between checkpoints, the
-write left out.
+Shape legend: C candidates. All times in seconds; an interval is the work between checkpoints,
+without the write.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.fleet.closed_form.renewal import optimal_interval_s
-from perfatlas.fleet.laws import FloatArray, Judged, judged, not_negative, positive
+from perfatlas.fleet.laws import FloatArray, Validity, not_negative, positive, with_validity
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-ALLOWED_LOSS: Final = 1e-3  # of the efficiency at the exact optimum
-TOO_LONG: Final = "costs more than 0.1 % of the optimum's efficiency: use the exact optimum"
+ALLOWED_LOSS: Final = 1e-3  # relative to the efficiency at the exact optimum
+TOO_LONG: Final = "costs more than 0.1% of the optimum's efficiency: use the exact optimum"
 
 
-def young_interval_s(write_s: ArrayLike, mtti_s: ArrayLike) -> Judged:
+def young_interval_s(write_s: ArrayLike, mtti_s: ArrayLike) -> Validity:
     """Return Young's interval [s] (C,): sqrt(2 delta M).
 
     Args:
@@ -32,14 +32,14 @@ def young_interval_s(write_s: ArrayLike, mtti_s: ArrayLike) -> Judged:
 
     Source: Young, CACM 17(9), 1974.
 
-    Limits: write and restart far below the MTTI. Valid here means it costs at most 0.1 % of the
-        efficiency at the exact optimum; that ratio is free of restart and detection.
+    Limits: write and restart far below the MTTI. Valid here means it costs at most 0.1% of the
+        efficiency at the exact optimum; that ratio depends on neither restart nor detection.
     """
     delta, mtti = positive("write_s", write_s), positive("mtti_s", mtti_s)
     return _against_optimum(np.sqrt(2.0 * delta * mtti), delta, mtti)
 
 
-def daly_higher_order_s(write_s: ArrayLike, mtti_s: ArrayLike) -> Judged:
+def daly_higher_order_s(write_s: ArrayLike, mtti_s: ArrayLike) -> Validity:
     """Return Daly's higher-order interval [s] (C,).
 
     Args:
@@ -58,7 +58,7 @@ def daly_higher_order_s(write_s: ArrayLike, mtti_s: ArrayLike) -> Judged:
     return _against_optimum(np.where(delta < 2.0 * mtti, series, mtti), delta, mtti)
 
 
-def saxena_interval_s(write_s: ArrayLike, mtti_s: ArrayLike, restart_s: ArrayLike) -> Judged:
+def saxena_interval_s(write_s: ArrayLike, mtti_s: ArrayLike, restart_s: ArrayLike) -> Validity:
     """Return the interval that maximises the first-order availability of Saxena et al. [s] (C,).
 
     Args:
@@ -81,11 +81,11 @@ def saxena_interval_s(write_s: ArrayLike, mtti_s: ArrayLike, restart_s: ArrayLik
     return _against_optimum(np.sqrt(2.0 * (mtti + restart) * delta + delta**2), delta, mtti)
 
 
-def _against_optimum(value: FloatArray, delta: FloatArray, mtti: FloatArray) -> Judged:
-    """Return intervals, valid where they lose at most `ALLOWED_LOSS` against the exact optimum."""
+def _against_optimum(value: FloatArray, delta: FloatArray, mtti: FloatArray) -> Validity:
+    """Return intervals, valid where they lose at most `ALLOWED_LOSS` to the exact optimum."""
     best = optimal_interval_s(delta, mtti)
     kept = _gain(value, delta, mtti) / _gain(best, delta, mtti)
-    return judged(value, np.nan_to_num(kept) >= 1.0 - ALLOWED_LOSS, TOO_LONG)
+    return with_validity(value, np.nan_to_num(kept) >= 1.0 - ALLOWED_LOSS, TOO_LONG)
 
 
 def _gain(tau: FloatArray, delta: FloatArray, mtti: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Lambert's function for the optimum of one job, without the half second that scipy takes to load.
+"""Lambert's W function for the optimum of one job, without the half second of loading scipy.
 
 Shape legend: N values.
 """
@@ -14,20 +14,22 @@ import numpy as np
 if TYPE_CHECKING:
     from perfatlas.fleet.laws import FloatArray
 
-FEW: Final = 16  # values, up to which iterating in Python is faster than loading scipy
-FARTHEST: Final = 0.29  # from the branch point -1/e, up to which its series starts the iteration
-NEAREST: Final = 1e-9  # to the branch point, where the step divides by almost nothing
-CLOSE: Final = 1e-8  # relative; the next step, of third order, is below the last digit
+FEW: Final = 16  # number of values up to which iterating in Python is faster than loading scipy
+FARTHEST: Final = (
+    0.29  # distance from the branch point -1/e up to which its series starts the iteration
+)
+NEAREST: Final = 1e-9  # distance to the branch point, where the step divides by almost zero
+CLOSE: Final = 1e-8  # relative; the next third-order step is below the last digit
 
 
 def lambert_w(z_N: FloatArray) -> FloatArray:
     """Return the principal branch of Lambert's function, W e^W = z, for -1/e <= z < 0 (N,).
 
-    A few values agree with `scipy.special.lambertw` within 1e-15; it answers many values and those
+    A few values agree with `scipy.special.lambertw` within 1e-15; which is used for many values and
     outside the range of the series.
 
     Args:
-        z_N: Where (N,).
+        z_N: Arguments (N,).
 
     Source: Corless et al., "On the Lambert W function", Adv. Comput. Math. 5 (1996): the series at
         the branch point, eq. 4.22, and Halley's iteration, eq. 5.9.

@@ -1,4 +1,4 @@
-"""Silent errors that are noticed after the last clean checkpoint is gone.
+"""Silent errors that are detected after the last clean checkpoint was deleted.
 
 Shape legend: X places in a segment.
 """
@@ -17,28 +17,28 @@ if TYPE_CHECKING:
     from perfatlas.fleet.laws import Law
     from perfatlas.fleet.model import Cause, Job, Strategy
 
-RARE: Final = 0.01  # times in the time watched: one such job in a hundred
-MOST: Final = 1_000_000  # checkpoints that are named as a way out
-PLACES: Final = 200  # in a segment
+RARE: Final = 0.01  # expected events in the simulated time: one job in a hundred
+MOST: Final = 1_000_000  # checkpoints, the largest number that a remark suggests
+PLACES: Final = 200  # positions in a segment
 
 
 def late_share(law: Law, retained: int, period_s: float) -> float:
-    """Return which share of silent errors is noticed after the last clean checkpoint is gone.
+    """Return the share of silent errors detected after the last clean checkpoint was deleted.
 
     Args:
-        law: Of the time until one is noticed.
+        law: Distribution of the time to detection.
         retained: Checkpoints kept.
         period_s: From one checkpoint to the next [s].
 
-    Source: an error strikes anywhere in a segment, and is late once so many checkpoints came after
-        it: the mean of P(T > (k - u) period) over u from 0 to 1.
+    Source: an error occurs uniformly in a segment, and its detection is late after k further
+        checkpoints: the mean of P(T > (k - u) period) over u from 0 to 1.
 
-    Limits: a job that is not stopped by anything else between error and notice.
+    Limits: no other interruption between error and detection.
 
     Example:
         >>> from perfatlas.fleet.closed_form.late_detection import late_share
         >>> from perfatlas.fleet.laws import Constant
-        >>> late_share(Constant(value_s=900.0), 1, 1200.0)  # strikes after 5 of 20 minutes
+        >>> late_share(Constant(value_s=900.0), 1, 1200.0)  # late in the last 15 of 20 min
         0.75
     """
     into_X = (np.arange(PLACES) + 0.5) / PLACES
@@ -47,14 +47,14 @@ def late_share(law: Law, retained: int, period_s: float) -> float:
 
 
 def kept_for(job: Job, strategy: Strategy) -> int:
-    """Return the fewest checkpoints with which silent errors hardly ever outlive all clean ones.
+    """Return the fewest retained checkpoints with which late detection is rare.
 
     Args:
         job: The job.
-        strategy: How it lives with failures.
+        strategy: Its fault-tolerance strategy.
 
     Returns:
-        0 where those that are kept are enough, or all are verified.
+        0 where the retained ones suffice, or all are verified.
     """
     if not late_causes(job, strategy):
         return 0
@@ -68,11 +68,11 @@ def kept_for(job: Job, strategy: Strategy) -> int:
 
 
 def late_causes(job: Job, strategy: Strategy) -> list[tuple[Cause, float, float]]:
-    """Return what is noticed too late, its share of late ones and how often that is expected.
+    """Return the causes detected late, their share of late errors and the expected number of them.
 
     Args:
         job: The job.
-        strategy: How it lives with failures.
+        strategy: Its fault-tolerance strategy.
     """
     if strategy.verify_s:
         return []
@@ -80,21 +80,22 @@ def late_causes(job: Job, strategy: Strategy) -> list[tuple[Cause, float, float]
     return [found for found in expected if found[2] >= RARE]
 
 
-def late_finds(job: Job, strategy: Strategy) -> list[str]:
-    """Return which silent errors throw a job back to its beginning, and what would help.
+def late_detection_remarks(job: Job, strategy: Strategy) -> list[str]:
+    """Return remarks on silent errors that restart the job from scratch, with a remedy.
 
     Args:
         job: The job.
-        strategy: How it lives with failures.
+        strategy: Its fault-tolerance strategy.
     """
     kept_s = strategy.retained * strategy.interval_s
     found = late_causes(job, strategy)
     kept = kept_for(job, strategy)
     return [
-        f"{100.0 * share:.2g} % of the errors of {cause.name} are noticed after the last clean"
-        f" checkpoint is gone, some {times:.2g} in the time watched, and the job then begins anew:"
-        f" {counted(strategy.retained, 'checkpoint')} kept reach back {kept_s:.4g} s of work;"
-        f" retained = {kept} of a strategy makes that rare, verify notices before one is written"
+        f"{100.0 * share:.2g}% of the errors of {cause.name} are detected after the last clean"
+        f" checkpoint was deleted, about {times:.2g} in the simulated time; the job then starts"
+        f" over: {counted(strategy.retained, 'checkpoint')} cover {kept_s:.4g} s of work; retained"
+        f" = {kept} in the strategy makes this rare, and verify detects errors before each"
+        " checkpoint"
         for cause, share, times in found
     ]
 
@@ -104,9 +105,9 @@ def _is_late(job: Job, strategy: Strategy, retained: int) -> bool:
 
 
 def _expected(job: Job, strategy: Strategy, retained: int) -> list[tuple[Cause, float, float]]:
-    """Return causes that corrupt, their share of late ones and the late ones in the time watched.
+    """Return corrupting causes, their share of late errors and the late errors expected.
 
-    Source: one error is under way at a time: 1 + the sum of rate x latency between two strikes.
+    Source: one error is undetected at a time: 1 + the sum of rate x latency between two errors.
     """
     watched_s = job.horizon_s if job.work_s is None else job.work_s
     period_s = strategy.interval_s + strategy.levels[0].write_s

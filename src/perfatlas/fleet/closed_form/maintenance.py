@@ -1,4 +1,4 @@
-"""Planned maintenance: the job drains to its next checkpoint, stands still, and restarts.
+"""Planned maintenance: the job drains to its next checkpoint, pauses and restarts.
 
 Shape legend: C candidates. All times in seconds.
 """
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from perfatlas.fleet.closed_form.renewal import renewal_efficiency
-from perfatlas.fleet.laws import Judged, judged, not_negative, positive
+from perfatlas.fleet.laws import Validity, not_negative, positive, with_validity
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-SELDOM: float = 5.0  # intervals, restarts and downtimes that fit between two of them
+SELDOM: float = 5.0  # intervals, restarts and downtimes between two maintenances, at least
 
 
 class Plain(NamedTuple):
@@ -24,9 +24,9 @@ class Plain(NamedTuple):
     Args:
         interval_s: Work between two checkpoints [s] (C,).
         write_s: Blocking write of one [s] (C,).
-        restart_s: Recovery, begun anew when a failure strikes in it [s] (C,).
+        restart_s: Recovery, restarted by a failure during recovery [s] (C,).
         mtti_s: Mean time between interruptions while it is exposed [s] (C,).
-        detection_s: Downtime after every failure in which none can strike [s] (C,).
+        detection_s: Downtime after each failure, without further failures [s] (C,).
     """
 
     interval_s: ArrayLike
@@ -36,29 +36,29 @@ class Plain(NamedTuple):
     detection_s: ArrayLike = 0.0
 
 
-def maintained_efficiency(job: Plain, every_s: ArrayLike, lasts_s: ArrayLike) -> Judged:
+def maintained_efficiency(job: Plain, every_s: ArrayLike, lasts_s: ArrayLike) -> Validity:
     """Return the long-run share of useful time of a job with planned maintenance (C,).
 
     Args:
         job: The job.
-        every_s: From the start of one maintenance to the start of the next [s] (C,).
-        lasts_s: How long one is [s] (C,); nothing fails in it.
+        every_s: Time between the starts of two maintenances [s] (C,).
+        lasts_s: Duration of one [s] (C,), without failures.
 
     Returns:
-        Efficiencies; valid where maintenance is seldom against everything else.
+        Efficiencies; valid where maintenance is rare compared with checkpoints and restarts.
 
     Raises:
         InvalidSpecError: A negative time, or an interval or MTTI of zero.
 
     Source: renewal theory. A share lasts/every of the time is maintenance. The job reaches its next
-        checkpoint with probability q and then pays a restart more, of mean (e^(R/M) - 1) (M + D);
-        otherwise a failure stops it first and its own restart follows the maintenance. With L the
-        length of a segment, a running job reaches it with probability (L/M) e^(-L/M) / (1 -
-        e^(-L/M)), as the age of a segment is exponential cut at L; a restarting one with
-        (R/M) e^(-R/M) / (1 - e^(-R/M)) e^(-L/M); one whose failure is not yet noticed never.
+        checkpoint with probability q and then needs one more restart, of mean (e^(R/M) - 1) (M +
+        D); otherwise a failure stops it first and its own restart follows the maintenance. With L
+        the length of a segment, a running job reaches it with probability (L/M) e^(-L/M) / (1 -
+        e^(-L/M)), as the age of a segment is a truncated exponential; a restarting one with
+        (R/M) e^(-R/M) / (1 - e^(-R/M)) e^(-L/M); one with an undetected failure never.
 
-    Limits: memoryless failures, constant times, spares never missing; the process has forgotten the
-        last maintenance when the next is due.
+    Limits: memoryless failures, constant times, unlimited spares; maintenance intervals long enough
+        to reach steady state.
 
     Example:
         >>> from perfatlas.fleet.closed_form import Plain, maintained_efficiency
@@ -81,4 +81,6 @@ def maintained_efficiency(job: Plain, every_s: ArrayLike, lasts_s: ArrayLike) ->
     left = np.maximum(1.0 - (lasts + reached * more) / every, 0.0)
     value = renewal_efficiency(tau, delta, restart, mtti, detection).value_C * left
     seldom = every > lasts + SELDOM * (tau + delta + restart + detection + more)
-    return judged(value, seldom, "maintenance comes before the job is back at work: simulate it")
+    return with_validity(
+        value, seldom, "maintenance is due before the job has recovered: simulate it"
+    )

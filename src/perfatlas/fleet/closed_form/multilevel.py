@@ -1,4 +1,4 @@
-"""Checkpoints of several levels: cheap and near ones often, dear and safe ones seldom.
+"""Multi-level checkpoints: cheap local ones often, expensive durable ones rarely.
 
 Shape legend: C candidates, L levels (cheapest first), I segments of one outer period. Seconds.
 """
@@ -29,17 +29,17 @@ def multilevel_efficiency(
 ) -> FloatArray:
     """Return the exact long-run efficiency of multi-level checkpoints (C,).
 
-    A failure of class l needs a checkpoint of level l or higher; recovery is exposed, and a
-    failure in it falls back to what the graver of both needs.
+    A failure of class l needs a checkpoint of level l or higher; recovery is exposed, and a failure
+    during recovery falls back to the higher level of the two.
 
     Args:
         interval_s: Work of one segment [s] (C,).
         every_L: Segments between checkpoints of each level, the first 1, each a multiple of the
-            one before; a segment ends with the highest level that is due (L,).
+            one before; each segment ends with the highest level due (L,).
         write_s_CL: Blocking write of each level [s] (C, L) or (L,).
         restart_s_CL: Recovery from each level [s] (C, L) or (L,).
         rate_per_s_CL: Rate of failures that need each level [1/s] (C, L) or (L,).
-        detection_s: Downtime after every failure in which none can strike [s] (C,).
+        detection_s: Downtime after each failure, without further failures [s] (C,).
 
     Raises:
         InvalidSpecError: Periods are not nested, a time is negative, or no failure can happen.
@@ -73,7 +73,9 @@ def multilevel_efficiency(
     write, restart, rate = (np.broadcast_to(values, shape) for values in (write, restart, rate))
     total_C = rate.sum(axis=1)
     if np.any(total_C <= 0.0):
-        raise InvalidSpecError("rate_per_s: all zero; a job that never fails has no recovery")
+        raise InvalidSpecError(
+            "rate_per_s: all zero; expected at least one failure rate above zero"
+        )
     segments = every[-1]
     level_I = [max(n for n, p in enumerate(every) if (i + 1) % p == 0) for i in range(segments)]
     fail_CI = -np.expm1(-total_C[:, None] * (tau_C[:, None] + write[:, level_I]))
@@ -104,7 +106,7 @@ def _recoveries(
     share_CL = rate / total_C[:, None]
     constant_CL = np.zeros((candidates, levels))
     weight_CLL = np.zeros((candidates, levels, levels))
-    for low in range(levels - 1, -1, -1):  # from the gravest class down
+    for low in range(levels - 1, -1, -1):  # from the most severe class down
         fails_C = 1.0 - survives_CL[:, low]
         stays_C = 1.0 - fails_C * share_CL[:, : low + 1].sum(axis=1)
         constant_C = fails_C * (1.0 / total_C + lag_C)

@@ -1,4 +1,4 @@
-"""What is up when parts are redundant, and what one dead part takes down with it.
+"""Availability with redundant parts, and the blast radius of one failed part.
 
 Shape legend: C candidates.
 """
@@ -21,11 +21,11 @@ def at_least(needed: ArrayLike, parts: ArrayLike, unavailability: ArrayLike) -> 
 
     Args:
         needed: Parts that must be up (C,).
-        parts: Parts there are (C,).
+        parts: Number of parts (C,).
         unavailability: Probability that one part is down (C,).
 
     Raises:
-        InvalidSpecError: More needed than there are, or a number outside its range.
+        InvalidSpecError: More parts needed than exist, or a number outside its range.
 
     Source: binomial tail by the incomplete beta function; parts fail independently.
 
@@ -38,16 +38,18 @@ def at_least(needed: ArrayLike, parts: ArrayLike, unavailability: ArrayLike) -> 
 
     k, n = np.broadcast_arrays(whole("needed", needed), whole("parts", parts, lowest=1))
     if np.any(k > n):
-        raise InvalidSpecError(f"needed = {k.max()} of {n[k > n].flat[0]} parts: expected no more")
+        raise InvalidSpecError(
+            f"needed = {k.max()}: expected at most the number of parts, {n[k > n].flat[0]}"
+        )
     down = probability("unavailability", unavailability)
     return np.asarray(bdtr((n - k).astype(np.float64), n, down), np.float64)
 
 
 def usable_share(needed: ArrayLike, parts: ArrayLike, unavailability: ArrayLike) -> FloatArray:
-    """Return the mean share of the parts that does work where each domain needs k of n (C,).
+    """Return the mean share of parts in use where each domain needs k of n (C,).
 
     Args:
-        needed: Parts of a domain in use; the others stand by (C,).
+        needed: Parts of a domain in use; the others are spares (C,).
         parts: Parts of a domain (C,).
         unavailability: Probability that one part is down (C,).
 
@@ -61,7 +63,7 @@ def usable_share(needed: ArrayLike, parts: ArrayLike, unavailability: ArrayLike)
 
 
 def blast_usable(domain: ArrayLike, unavailability: ArrayLike) -> FloatArray:
-    """Return the share of devices left when one dead device idles its whole domain (C,).
+    """Return the usable share of devices where one failed device idles its whole domain (C,).
 
     Args:
         domain: Devices of a domain (C,).

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.fleet.closed_form.lambert import lambert_w
-from perfatlas.fleet.laws import FloatArray, Judged, not_negative, positive
+from perfatlas.fleet.laws import FloatArray, Validity, not_negative, positive
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-SMALLEST_WRITE: Final = 1e-12  # of the mean time to interruption; below, Young to 5e-7
-FASTER: Final = "interrupted faster than it restarts"
-CUT_SHORT: Final = "most restarts are cut short by the next failure"
-HARDLY_ANY: Final = "hardly any work is ever finished"
+SMALLEST_WRITE: Final = (
+    1e-12  # relative to the mean time to interruption; below, Young's value holds to 5e-7
+)
+FASTER: Final = "the MTTI is shorter than a restart"
+CUT_SHORT: Final = "most restarts are interrupted by the next failure"
+HARDLY_ANY: Final = "almost no work is completed"
 LITTLE: Final = 0.01  # goodput
 
 
@@ -30,20 +32,20 @@ def renewal_efficiency(
     detection_s: ArrayLike = 0.0,
     *,
     restart_exposed: bool = True,
-) -> Judged:
+) -> Validity:
     """Return the long-run share of time spent on work that is never rolled back.
 
     Args:
         interval_s: Work between two checkpoints [s] (C,).
         write_s: Blocking write of a checkpoint [s] (C,).
-        restart_s: Recovery after a failure, begun anew when a failure strikes in it [s] (C,).
+        restart_s: Recovery after a failure, restarted by a failure during recovery [s] (C,).
         mtti_s: Mean time between interruptions of this job while it is exposed [s] (C,).
-        detection_s: Downtime after every failure in which none can strike [s] (C,).
-        restart_exposed: Whether failures strike in recovery.
+        detection_s: Downtime after each failure, without further failures [s] (C,).
+        restart_exposed: Whether failures can occur during recovery.
 
     Returns:
-        Efficiencies 0 to 1; exact everywhere, with a remark where restarts in which failures
-        strike exceed `mtti_s`.
+        Efficiencies 0 to 1; exact everywhere, with a remark where restarts exposed to failures
+        exceed `mtti_s`.
 
     Raises:
         InvalidSpecError: A negative time, or an interval or MTTI of zero.
@@ -51,7 +53,7 @@ def renewal_efficiency(
     Source: Daly, FGCS 22(3), 2006, "complete" model; E[T] = e^(R/M) (M + D) (e^((tau+delta)/M) - 1)
         for tau of work, with (M + R + D) in place of the first two factors if recovery is safe.
 
-    Limits: exponential failures, constant times, spares never missing, steady state.
+    Limits: exponential failures, constant times, unlimited spares, steady state.
 
     Example:
         >>> from perfatlas.fleet.closed_form import renewal_efficiency
@@ -72,22 +74,23 @@ def renewal_efficiency(
     slow = np.broadcast_to((mtti < restart) & restart_exposed, value.shape)
     lost = np.where(value < LITTLE, f"{FASTER}: {HARDLY_ANY}", f"{FASTER}: {CUT_SHORT}")
     reason = np.where(slow, lost, "")
-    return Judged(value, np.ones(value.shape, np.bool_), reason)
+    return Validity(value, np.ones(value.shape, np.bool_), reason)
 
 
 def what_is_lost(goodput: float) -> str:
-    """Return what becomes of a job that is interrupted faster than it restarts, in words.
+    """Return the effect of an MTTI shorter than a restart, as text.
 
     Args:
         goodput: Useful share of its time.
 
-    Source: failures without memory leave e^(-R/M) of the restarts, under 37 % where R exceeds M.
+    Source: memoryless failures leave e^(-R/M) of the restarts uninterrupted, under 37% where R
+        exceeds M.
     """
     return HARDLY_ANY if goodput < LITTLE else CUT_SHORT
 
 
 def optimal_interval_s(write_s: ArrayLike, mtti_s: ArrayLike) -> FloatArray:
-    """Return the work between checkpoints that makes `renewal_efficiency` largest [s] (C,).
+    """Return the work between checkpoints that maximises `renewal_efficiency` [s] (C,).
 
     It depends neither on recovery nor on detection.
 
@@ -100,7 +103,7 @@ def optimal_interval_s(write_s: ArrayLike, mtti_s: ArrayLike) -> FloatArray:
 
     Source: setting the derivative to zero gives e^(x + d) (1 - x) = 1 with x = tau / M and
         d = delta / M, so x = 1 + W0(-e^(-1 - d)); for small d two Newton steps on
-        x + d + ln(1 - x) = 0 undo the cancellation of W0 near its branch point.
+        x + d + ln(1 - x) = 0 correct the cancellation of W0 near its branch point.
 
     Example:
         >>> from perfatlas.fleet.closed_form import optimal_interval_s

@@ -1,6 +1,6 @@
-"""How often a job waits for nodes: spares, repairs and crews in steady state.
+"""Share of time a job waits for nodes: spares, repairs and crews in steady state.
 
-Shape legend: C candidates, J numbers of failed nodes, B nodes that leave together, I states that
+Shape legend: C candidates, J numbers of failed nodes, B nodes that fail together, I states that
 lead to one more.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-LARGE: Final = 1e200  # a weight beyond it is scaled down with all the others
+LARGE: Final = 1e200  # weights are rescaled when one exceeds it
 
 
 def erlang_b(servers: ArrayLike, offered: ArrayLike) -> FloatArray:
@@ -54,17 +54,17 @@ def blocked_probability(
 
     Args:
         nodes: Nodes the job needs (C,).
-        spares: Nodes beside them (C,).
+        spares: Spare nodes (C,).
         failure_per_s: Rate of one active node [1/s] (C,).
-        repair_s: Mean repair [s] (C,); the law of repairs does not matter.
+        repair_s: Mean repair [s] (C,); the distribution of repairs does not matter.
 
     Raises:
         InvalidSpecError: A negative or fractional count, a negative rate or time.
 
     Source: Erlang's loss formula with spares + 1 servers: the job stops, and with it failures, when
-        one node more than there are spares is out. Insensitive to the repair law.
+        more nodes than the spares have failed. Insensitive to the repair distribution.
 
-    Limits: exponential failures of nodes, a crew for every repair, spares that do not fail.
+    Limits: exponential node failures, unlimited repair crews, spares that do not fail.
 
     Example:
         >>> from perfatlas.fleet.closed_form import blocked_probability
@@ -79,14 +79,14 @@ def blocked_probability(
 def spares_for(
     nodes: int, failure_per_s: float, repair_s: float, *, blocked: float, most: int = 100_000
 ) -> int:
-    """Return the fewest cold spares with which a job waits no more than a share of time.
+    """Return the fewest cold spares that keep the waiting share of a job below a limit.
 
     Args:
         nodes: Nodes the job needs.
         failure_per_s: Rate of one active node [1/s].
         repair_s: Mean repair [s].
-        blocked: Largest share of time waited, such as 0.001.
-        most: Spares at which the search gives up.
+        blocked: Largest allowed share of waiting time, such as 0.001.
+        most: Largest number of spares tried.
 
     Raises:
         InfeasibleError: More than `most` spares would be needed.
@@ -123,15 +123,15 @@ def birth_death_blocked(
     crews: int | None = None,
     warm: bool = False,
 ) -> float:
-    """Return the share of time a job waits, with few crews or spares that fail too.
+    """Return the share of time a job waits, with limited crews or spares that fail too.
 
     Args:
         nodes: Nodes the job needs.
-        spares: Nodes beside them.
+        spares: Spare nodes.
         failure_per_s: Rate of one powered node [1/s].
         repair_s: Mean of exponential repairs [s].
-        crews: Repairs that go on at once; None for as many as are needed.
-        warm: Whether idle spares fail like active nodes; while the job waits nothing fails.
+        crews: Maximum concurrent repairs; None for no limit.
+        warm: Whether idle spares fail like active nodes; nothing fails while the job waits.
 
     Raises:
         InvalidSpecError: A number outside its range.
@@ -154,24 +154,24 @@ def failed_nodes(
     crews: int | None = None,
     warm: bool = False,
 ) -> FloatArray:
-    """Return how likely it is that no node is out, one, two and so on, in steady state (J,).
+    """Return the steady-state distribution of the number of failed nodes (J,).
 
     Args:
         nodes: Nodes the job needs.
-        spares: Nodes beside them; the job waits where more than those are out.
-        per_s: By how many nodes leave together, how often one powered node is the first of them
-            [1/s].
+        spares: Spare nodes; the job waits while more nodes than that are failed.
+        per_s: By number of nodes that fail together, the rate at which one powered node is the
+            first [1/s].
         repair_s: Mean of exponential repairs, of each node by itself [s].
-        crews: Repairs that go on at once; None for as many as are needed.
-        warm: Whether idle spares fail like active nodes; while the job waits nothing fails. A
-            domain holds both: what leaves together may be of the job and of its spares.
+        crews: Maximum concurrent repairs; None for no limit.
+        warm: Whether idle spares fail like active nodes; nothing fails while the job waits. A
+            failure domain may hold nodes of the job and spares.
 
     Raises:
         InvalidSpecError: A number outside its range.
 
-    Source: a birth-death chain whose births come in batches: in steady state what crosses from j to
-        j + 1 nodes by failures of all smaller states is what repairs bring back. With batches of
-        one it is the product of its ratios.
+    Source: a birth-death chain with batch births: in steady state the failure flow from j or fewer
+        to more than j nodes equals the repair flow back. With single births it is the product of
+        the rate ratios.
 
     Limits: exponential failures and repairs.
 
@@ -185,7 +185,7 @@ def failed_nodes(
     states = extra + min(most, active)
     servers = states if crews is None else int(whole("crews", crews, lowest=1))
     mean = float(positive("repair_s", repair_s))
-    beyond_B = np.zeros(most)  # rate of batches of more than so many
+    beyond_B = np.zeros(most)  # rate of batches larger than the index
     for size, rate in per_s.items():
         beyond_B[: min(int(whole("units", size, lowest=1)), most)] += float(
             not_negative("failure_per_s", rate)
@@ -205,7 +205,7 @@ def failed_nodes(
 def _batched(
     active: int, powered: int, extra: int, beyond_B: FloatArray, down_J: FloatArray
 ) -> FloatArray:
-    """Return weights of numbers of failed nodes, from the flow over every cut between two (J,)."""
+    """Return unnormalised state weights from the balance of flows over every cut (J,)."""
     weight_J = np.zeros(down_J.size + 1)
     weight_J[0] = 1.0
     for j in range(down_J.size):

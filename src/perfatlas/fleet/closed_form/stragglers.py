@@ -1,4 +1,4 @@
-"""The slowest of many ranks: what synchronising them costs.
+"""The slowest of many ranks: the cost of synchronisation.
 
 Shape legend: C candidates, Z points of a quadrature.
 """
@@ -14,18 +14,18 @@ from perfatlas.fleet.laws import FloatArray, not_negative, positive, whole
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-_REACH: Final = 12.0  # standard deviations; beyond 8.3 no rank of 1e16 is expected
+_REACH: Final = 12.0  # standard deviations; none of 1e16 ranks is expected beyond 8.3
 _POINTS: Final = 2401
 
 
 class SlowestStep(NamedTuple):
-    """A synchronous step, part by part.
+    """The parts of a synchronous step.
 
     Args:
-        mean_s: What an average rank would take [s] (C,).
-        persistent_s: Added by ranks that are always slow, were nothing else random [s] (C,).
-        transient_s: Added on top by what changes from one synchronisation to the next [s] (C,).
-        step_s: All of it [s] (C,).
+        mean_s: Step time of an average rank [s] (C,).
+        persistent_s: Added by persistent differences between ranks alone [s] (C,).
+        transient_s: Added further by variation between synchronisations [s] (C,).
+        step_s: Total [s] (C,).
     """
 
     mean_s: FloatArray
@@ -56,9 +56,11 @@ def largest_normal(ranks: ArrayLike) -> FloatArray:
     z_Z = np.linspace(-_REACH, _REACH, _POINTS)
     below_CZ = np.exp(n[:, None] * log_ndtr(z_Z))
     step = z_Z[1] - z_Z[0]
-    # the jump of (z > 0) lies on a point of the grid, where the trapezoid takes its half
+    # the jump of (z > 0) lies on a grid point, where the trapezoid rule takes half of it
     value = step * ((z_Z > 0.0) + 0.5 * (z_Z == 0.0) - below_CZ).sum(axis=1)
-    value = np.where(n == 1.0, 0.0, value)  # of one alone, which the sum misses by its rounding
+    value = np.where(
+        n == 1.0, 0.0, value
+    )  # the exact value for one rank, which the sum misses by rounding
     return np.asarray(value.reshape(np.shape(ranks)), np.float64)
 
 
@@ -75,13 +77,13 @@ def slowest_step(
         mean_s: Step of an average rank [s] (C,).
         persistent_s: Standard deviation between ranks, the same in every step [s] (C,).
         transient_s: Standard deviation of one rank between steps [s] (C,).
-        ranks: Ranks that wait for one another (C,).
-        synchronisations: Equal pieces of a step after each of which all wait for the slowest (C,).
+        ranks: Ranks that synchronise (C,).
+        synchronisations: Synchronisations per step, equally spaced (C,).
 
     Raises:
         InvalidSpecError: A negative time or a count below one.
 
-    Source: maximum of sums of normals. A piece of a step varies by s_p/K between ranks and by
+    Source: maximum of sums of normals. A segment of a step varies by s_p/K between ranks and by
         s_t/sqrt(K) in time, so K maxima add up to z_n sqrt(s_p^2 + K s_t^2).
 
     Limits: normal, independent noise. Slow events (fail-slow) belong in the simulator.

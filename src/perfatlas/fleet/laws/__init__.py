@@ -1,4 +1,4 @@
-"""Laws of lifetimes and repairs, in compiled code and as a reader writes them."""
+"""Laws of lifetimes and repairs, as written by users and in compiled code."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 from .columns import (
     SIMULATE as SIMULATE,
     FloatArray as FloatArray,
-    Judged as Judged,
-    judged as judged,
+    Validity as Validity,
     not_negative as not_negative,
     positive as positive,
     probability as probability,
     whole as whole,
+    with_validity as with_validity,
 )
 from .hazards import (
     ENDLESS as ENDLESS,

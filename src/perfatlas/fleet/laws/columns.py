@@ -1,4 +1,4 @@
-"""Columns of candidates: what goes in is checked, what comes out says where it stops being valid.
+"""Columns of candidates: checked inputs, and values with their range of validity.
 
 Shape legend: C candidates.
 """
@@ -20,13 +20,13 @@ BoolArray = NDArray[np.bool_]
 SIMULATE = "simulate it"
 
 
-class Judged(NamedTuple):
-    """A value per candidate and whether its formula may be trusted there.
+class Validity(NamedTuple):
+    """A value per candidate and whether its formula is valid there.
 
     Args:
         value_C: The values (C,).
         valid_C: Whether the formula holds within what its function documents (C,).
-        reason_C: Why not, or what the reader must know; "" where nothing needs saying (C,).
+        reason_C: Why it is not valid, or another remark; "" for none (C,).
     """
 
     value_C: FloatArray
@@ -34,25 +34,25 @@ class Judged(NamedTuple):
     reason_C: NDArray[np.str_]
 
 
-def judged(value_C: FloatArray, valid_C: ArrayLike, reason: str) -> Judged:
-    """Return values with one reason wherever they are not valid.
+def with_validity(value_C: FloatArray, valid_C: ArrayLike, reason: str) -> Validity:
+    """Return values with the same reason wherever they are not valid.
 
     Args:
         value_C: The values (C,).
         valid_C: Where the formula holds (C,) or a scalar.
-        reason: What is said elsewhere.
+        reason: Remark where it does not hold.
     """
     value_C = np.asarray(value_C, np.float64)
     valid = np.broadcast_to(np.asarray(valid_C, np.bool_), value_C.shape)
-    return Judged(value_C, valid, np.where(valid, "", reason))
+    return Validity(value_C, valid, np.where(valid, "", reason))
 
 
 def positive(name: str, values: ArrayLike) -> FloatArray:
     """Return a column of finite numbers above zero.
 
     Args:
-        name: Of the argument, for the message.
-        values: Numbers (C,) or one.
+        name: Name of the argument, for the message.
+        values: Numbers (C,) or a scalar.
 
     Raises:
         InvalidSpecError: A value is not finite, zero or negative.
@@ -64,8 +64,8 @@ def not_negative(name: str, values: ArrayLike) -> FloatArray:
     """Return a column of finite numbers, none below zero.
 
     Args:
-        name: Of the argument, for the message.
-        values: Numbers (C,) or one.
+        name: Name of the argument, for the message.
+        values: Numbers (C,) or a scalar.
 
     Raises:
         InvalidSpecError: A value is not finite or negative.
@@ -77,8 +77,8 @@ def probability(name: str, values: ArrayLike) -> FloatArray:
     """Return a column of numbers from 0 to 1.
 
     Args:
-        name: Of the argument, for the message.
-        values: Numbers (C,) or one.
+        name: Name of the argument, for the message.
+        values: Numbers (C,) or a scalar.
 
     Raises:
         InvalidSpecError: A value lies outside.
@@ -93,9 +93,9 @@ def whole(name: str, values: ArrayLike, *, lowest: int = 0) -> NDArray[np.int64]
     """Return a column of whole numbers.
 
     Args:
-        name: Of the argument, for the message.
-        values: Numbers (C,) or one.
-        lowest: Smallest one allowed.
+        name: Name of the argument, for the message.
+        values: Numbers (C,) or a scalar.
+        lowest: Smallest allowed value.
 
     Raises:
         InvalidSpecError: A value is not whole or below `lowest`.

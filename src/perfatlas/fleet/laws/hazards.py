@@ -1,7 +1,7 @@
-"""Lifetimes in compiled code: the age at which a cumulative hazard is reached, and back.
+"""Lifetimes in compiled code: age from cumulative hazard, and the inverse.
 
-A lifetime is the age at which the cumulative hazard H(t) reaches a draw of mean 1. What is left of
-a lifetime of age a is reached at H(a) plus such a draw, so ageing needs nothing else.
+A lifetime is the age at which the cumulative hazard H(t) reaches an Exp(1) draw. The residual
+lifetime at age a ends at H(a) plus such a draw, so ageing needs no other state.
 
 Shape legend: K knots of tables.
 """
@@ -31,19 +31,19 @@ LAW: Final = np.dtype(
         ("b", "f8"),  # shape or sigma
         ("c", "f8"),  # bathtub: mean of the constant hazard [ticks],
         ("d", "f8"),  # scale of wear-out [ticks]
-        ("e", "f8"),  # and its shape
-        ("first", "i8"),  # table: first knot
-        ("count", "i8"),  # and how many
+        ("e", "f8"),  # shape of wear-out
+        ("first", "i8"),  # table: index of the first knot
+        ("count", "i8"),  # number of knots
     ],
     align=True,
 )
 ENDLESS: Final = 1e300
-LONGEST: Final = 5e17  # ticks; sums of several still fit into 64 bits
+LONGEST: Final = 5e17  # ticks; sums of several fit into 64 bits
 _ROOT2: Final = math.sqrt(2.0)
 
 
 @part
-def age_at(law: Any, knots_2K: NDArray[np.float64], hazard: float) -> float:  # noqa: ANN401 - a record; a line per law
+def age_at(law: Any, knots_2K: NDArray[np.float64], hazard: float) -> float:  # noqa: ANN401 - a record; a line per distribution
     """Return the age at which a cumulative hazard is reached [ticks].
 
     Args:
@@ -67,7 +67,7 @@ def age_at(law: Any, knots_2K: NDArray[np.float64], hazard: float) -> float:  # 
 
 @part
 def ticks_at(law: Any, knots_2K: NDArray[np.float64], hazard: float) -> int:  # noqa: ANN401
-    """Return the same in whole ticks, at most 15,800 years.
+    """Return `age_at` in whole ticks, at most 15,800 years.
 
     Args:
         law: Row of type `LAW`.
@@ -110,10 +110,10 @@ def between(
 
     Args:
         from_K: Knots, rising in the part used (K,).
-        to_K: Their images (K,).
+        to_K: Values at the knots (K,).
         first: First knot used.
         count: Knots used.
-        value: Where.
+        value: Argument.
     """
     low, high = first, first + count - 1
     if value <= from_K[low]:

@@ -1,4 +1,4 @@
-"""Laws of lifetimes, repairs and phases, as a reader writes them and as compiled code reads them.
+"""Laws of lifetimes, repairs and phases, as users write them and as compiled code reads them.
 
 Shape legend: N draws or values, K knots of tables.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from perfatlas.fleet.laws.columns import FloatArray
 
 _KNOTS: Final = 4001
-SHAPES: Final = (0.05, 1000.0)  # of Weibull laws; beyond, means leave the range of numbers
+SHAPES: Final = (0.05, 1000.0)  # of Weibull distributions; beyond, means leave the range of numbers
 SIGMAS: Final = (1e-6, 10.0)
 
 
@@ -48,7 +48,7 @@ class Constant:
 
 @dataclass(frozen=True, kw_only=True)
 class Exponential:
-    """No memory: the rate never changes.
+    """Memoryless: a constant rate.
 
     Args:
         mean_s: Mean time [s].
@@ -63,7 +63,7 @@ class Weibull:
 
     Args:
         shape: k.
-        scale_s: Age that a share 1/e outlives [s].
+        scale_s: Age that a share 1/e survives [s].
     """
 
     shape: float
@@ -72,7 +72,7 @@ class Weibull:
 
 @dataclass(frozen=True, kw_only=True)
 class LogNormal:
-    """Heavy upper tail, as of repairs.
+    """Heavy upper tail, typical of repairs.
 
     Args:
         median_s: Median [s].
@@ -85,7 +85,7 @@ class LogNormal:
 
 @dataclass(frozen=True, kw_only=True)
 class Bathtub:
-    """Infant mortality, chance and wear-out: three hazards that add up.
+    """Bathtub curve: the sum of infant mortality, constant and wear-out hazards.
 
     Args:
         infant: Weibull with a shape below 1.
@@ -100,7 +100,7 @@ class Bathtub:
 
 @dataclass(frozen=True, kw_only=True)
 class Empirical:
-    """What was observed, with linear interpolation between order statistics.
+    """Observed values, with linear interpolation between order statistics.
 
     Args:
         values_s: At least two observed times, in any order [s].
@@ -125,11 +125,11 @@ class Tabled:
 Law = Constant | Exponential | Weibull | LogNormal | Bathtub | Empirical | Tabled
 
 
-def mean_s(law: Law) -> float:  # noqa: PLR0911 - a line per law
-    """Return the mean of a law [s].
+def mean_s(law: Law) -> float:  # noqa: PLR0911 - a line per distribution
+    """Return the mean of a distribution [s].
 
     Args:
-        law: The law.
+        law: The distribution.
 
     Example:
         >>> from perfatlas.fleet.laws import Weibull, mean_s
@@ -160,7 +160,7 @@ def mean_s(law: Law) -> float:  # noqa: PLR0911 - a line per law
 
 
 def weibull_of_mean(mean: float, shape: float) -> Weibull:
-    """Return the Weibull law of a mean [s] and shape.
+    """Return the Weibull distribution of a mean [s] and shape.
 
     Args:
         mean: Mean [s].
@@ -169,11 +169,11 @@ def weibull_of_mean(mean: float, shape: float) -> Weibull:
     return Weibull(shape=shape, scale_s=mean / math.gamma(1.0 + 1.0 / shape))
 
 
-def scaled(law: Law, factor: float) -> Law:  # noqa: PLR0911 - a line per law
-    """Return a law of the same shape whose times are all so many times as long.
+def scaled(law: Law, factor: float) -> Law:  # noqa: PLR0911 - a line per distribution
+    """Return a distribution of the same shape with all times multiplied by a factor.
 
     Args:
-        law: The law.
+        law: The distribution.
         factor: Above zero.
 
     Example:
@@ -205,13 +205,13 @@ def scaled(law: Law, factor: float) -> Law:  # noqa: PLR0911 - a line per law
 
 
 def residual(law: Law) -> Law:
-    """Return what is left of a lifetime met at a random time, long after ages have mixed.
+    """Return the residual lifetime at a random time in steady state.
 
     Args:
-        law: Of whole lifetimes.
+        law: Distribution of lifetimes.
 
     Source: equilibrium renewal theory, Cox 1962: density S(t) / mean. Quantiles by the trapezoid on
-        4001 knots, dense near probability 0 where the failures of a large fleet lie.
+        4001 knots, dense near probability 0, where the failures of a large fleet occur.
     """
     if isinstance(law, Exponential):
         return law
@@ -226,7 +226,7 @@ def residual(law: Law) -> Law:
 
 
 def _reach(law: Law) -> float:
-    """Return an age that all but 1e-9 of lifetimes are over at [s]."""
+    """Return an age that at most 1e-9 of lifetimes exceed [s]."""
     match law:
         case Constant():
             return law.value_s
@@ -241,11 +241,11 @@ def _reach(law: Law) -> float:
             return high
 
 
-def survival(law: Law, age: float) -> float:  # noqa: PLR0911 - a line per law
-    """Return the probability of outliving an age.
+def survival(law: Law, age: float) -> float:  # noqa: PLR0911 - a line per distribution
+    """Return the probability of surviving an age.
 
     Args:
-        law: The law.
+        law: The distribution.
         age: Age [s].
     """
     match law:
@@ -274,11 +274,11 @@ def _knots(law: Empirical | Tabled) -> tuple[FloatArray, FloatArray]:
 
 
 def check_law(law: Law, name: str) -> None:
-    """Refuse a law that describes no time.
+    """Raise for a distribution with invalid parameters.
 
     Args:
-        law: The law.
-        name: What it is the law of, for the message.
+        law: The distribution.
+        name: Quantity it describes, for the message.
 
     Raises:
         InvalidSpecError: A mean, scale or shape that is not positive, a negative time.
@@ -299,7 +299,9 @@ def check_law(law: Law, name: str) -> None:
                 check_law(part, name)
         case Empirical():
             if len(law.values_s) < 2:
-                raise InvalidSpecError(f"{name}: an empirical law needs two values or more")
+                raise InvalidSpecError(
+                    f"{name}: an empirical distribution needs at least two values"
+                )
             _require(name, smallest=min(law.values_s), largest=max(law.values_s), zero=True)
         case Tabled():
             _require(name, smallest=law.value_s_K[0], largest=law.value_s_K[-1], zero=True)
@@ -318,10 +320,10 @@ def _require(name: str, *, zero: bool = False, **values: float) -> None:
 
 
 class PackedLaws:
-    """Laws in the order in which they were added, for compiled code."""
+    """Distributions in the order they were added, for compiled code."""
 
     def __init__(self) -> None:
-        """Start with nothing: law 0 is no time at all."""
+        """Start empty; distribution 0 is always zero."""
         self._places: dict[Law, int] = {}
         self._rows: list[tuple[float, ...]] = []
         self._probability: list[FloatArray] = []
@@ -330,26 +332,28 @@ class PackedLaws:
         self.add(Constant(value_s=0.0), "nothing")
 
     def add(self, law: Law, name: str) -> int:
-        """Return the place of a law.
+        """Add a distribution and return its index.
 
         Args:
-            law: The law.
-            name: What it is the law of, for the message.
+            law: The distribution.
+            name: Quantity it describes, for the message.
 
         Raises:
-            InvalidSpecError: It describes no time, or there are too many.
+            InvalidSpecError: Its parameters are invalid, or there are too many.
         """
         if law in self._places:
             return self._places[law]
         check_law(law, name)
         if len(self._rows) == MOST_LAWS:
-            raise InvalidSpecError(f"{name}: more than {MOST_LAWS} different laws in one model")
+            raise InvalidSpecError(
+                f"{name}: more than {MOST_LAWS} different distributions in one model"
+            )
         self._places[law] = len(self._rows)
         self._rows.append(self._row(law))
         return self._places[law]
 
     def rows(self) -> NDArray[Any]:
-        """Return the laws as rows of type `LAW`."""
+        """Return the distributions as rows of type `LAW`."""
         return np.array(self._rows, LAW)
 
     def knots(self) -> FloatArray:

@@ -1,7 +1,7 @@
-"""What a simulated job is made of, as records that compiled code reads and writes.
+"""State of a simulated job, as records that compiled code reads and writes.
 
-Times are whole ticks of a microsecond, so that a replica's time adds up exactly. `PLAN` holds what
-never changes, `JOB` what does; a `JOB` and its heaps are all there is to a replica.
+Times are whole ticks of a microsecond, so that a replica's time adds up exactly. `PLAN` holds the
+constants and `JOB` the state; a `JOB` and its heaps are the full state of a replica.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_STAGES: Final = 6
 MOST_LAWS: Final = 160
 MOST_SLOW: Final = 64
 MOST_CREWS: Final = 256
-MOST_EVENTS: Final = 20_000_000  # of a replica; some seconds
+MOST_EVENTS: Final = 20_000_000  # events of a replica; some seconds
 
 BUCKETS: Final = (
     "productive",
@@ -57,35 +57,35 @@ CAUSE: Final = np.dtype(
     [
         (name, "i8")
         for name in (
-            "law",  # of a lifetime
-            "first_law",  # of what is left of it at the start
+            "law",  # distribution of a lifetime
+            "first_law",  # distribution of the residual lifetime at the start
             "effect",
-            "plain",  # every event is one of the job's, and stops it
-            "restart",  # place in the plan's restarts
-            "level",  # of the checkpoint it needs; -1 where peers still hold the state
-            "hits",  # units that leave with it
-            "scope",  # 0 nothing leaves, 1 a part of a unit, 2 whole units
-            "shared",  # of the whole job: its rate does not fall when the job shrinks
-            "lurks",  # place among causes whose repairs may only seem to fix; -1
-            "repair",  # place in the plan's repairs
-            "detection",  # law
+            "plain",  # every event hits the job and stops it
+            "restart",  # index in the plan's restarts
+            "level",  # level of the checkpoint it needs; -1 where peers still hold the state
+            "hits",  # units that fail with it
+            "scope",  # 0 nothing is removed, 1 a part of a unit, 2 whole units
+            "shared",  # concerns the whole job: its rate does not fall when the job shrinks
+            "lurks",  # index among causes with possible false fixes; -1 for none
+            "repair",  # index in the plan's repairs
+            "detection",  # distribution
             "as_old",  # repaired as old: the part keeps its age
-            "duration",  # law of a slow spell
-            "latency",  # law, from a silent error to its detection without verification
-            "lemons",  # parts of which each may be retired
+            "duration",  # distribution of the duration of a slowdown
+            "latency",  # distribution, from a silent error to its detection without verification
+            "lemons",  # lemon parts that may be retired one by one
             "first_lemon",
-            "strikes",  # after which a lemon is retired; 0 never
+            "strikes",  # failures after which a lemon is retired; 0 never
         )
     ]
     + [
         (name, "f8")
         for name in (
             "parts",
-            "counted",  # share of their events that the job meets, where they are a fraction of one
+            "counted",  # probability that an event counts, where the number of parts is fractional
             "age",
             "factor",
             "normal_share",
-            "last_lemon",  # probability that the last lemon is one: their number may be a fraction
+            "last_lemon",  # probability that the last lemon exists: their number may be fractional
         )
     ],
     align=True,
@@ -96,10 +96,10 @@ LEVEL: Final = np.dtype(
 )
 RESTART_KIND: Final = np.dtype(
     [
-        ("fixed", "i8"),  # ticks of all phases that are always the same
+        ("fixed", "i8"),  # ticks of all constant phases
         ("phases", "i8"),
         ("law", "i8", (MOST_PHASES,)),
-        ("success", "f8"),  # else the next kind follows
+        ("success", "f8"),  # otherwise the next restart follows
     ],
     align=True,
 )
@@ -113,9 +113,9 @@ PLAN: Final = np.dtype(
         for name in (
             "horizon",
             "segments",  # to finish; 0 runs until the horizon
-            "last_work",  # ticks of work of the last of them
+            "last_work",  # ticks of work of the last segment
             "causes",
-            "memoryless",  # of them, those that merge into one stream come first
+            "memoryless",  # number of memoryless causes, merged into one stream; they come first
             "levels",
             "restarts",
             "work",  # ticks of a segment
@@ -125,15 +125,15 @@ PLAN: Final = np.dtype(
             "detection_exposed",
             "restart_exposed",
             "units",  # that the job needs
-            "spares",  # beside them; -1 never missing
+            "spares",  # number of spares; -1 unlimited
             "warm",  # spares fail too
-            "spare_start",  # law, added to a restart that takes a spare
+            "spare_start",  # distribution, added to a restart that takes a spare
             "parts",  # of a unit
             "parts_needed",
-            "replica_units",  # dropped together when the job shrinks; 0 it waits
+            "replica_units",  # units dropped together when the job shrinks; 0 to wait
             "fewest",  # units it shrinks to
             "rejoin",  # ticks of a pause when units come back
-            "crews",  # 0 as many as are needed
+            "crews",  # 0 unlimited
             "maintenance_every",
             "maintenance",
             "maintenance_restart",
@@ -141,7 +141,7 @@ PLAN: Final = np.dtype(
             "slow_restart",
             "slow_patience",  # lost ticks after which a slow unit is replaced; NEVER for never
             "powered",  # units that can fail
-            "lurking",  # causes whose repairs may only seem to fix
+            "lurking",  # number of causes with possible false fixes
         )
     ]
     + [(name, "f8") for name in ("mean_gap", "shrink_overhead")]
@@ -161,50 +161,50 @@ JOB: Final = np.dtype(
         (name, "i8")
         for name in (
             "now",
-            "exposed",  # ticks in which failures could strike
+            "exposed",  # ticks in which failures could apply_event
             "due",  # exposed ticks at the next event of a cause
-            "source",  # where that event comes from
-            "since",  # start of the stretch
-            "place",  # in the pattern at its start, at its speed
-            "index",  # segments behind the job
+            "source",  # source of that event
+            "since",  # start of the current running period
+            "place",  # position in the schedule at its start, at its speed
+            "index",  # segments completed
             "offset",  # ticks into the next one, at full speed
             "base",  # index at the last rollback
-            "done",  # work ticks behind the job
-            "worked",  # ticks of work up to `place`, at its speed
-            "slow_work",  # ticks of a segment's work at the present speed
+            "done",  # work ticks completed
+            "worked",  # ticks of work up to `place`, at the current speed
+            "slow_work",  # ticks of a segment's work at the current speed
             "finished",
             "other",  # the earliest of the following
             "work_end",
-            "found",  # silent error is noticed
+            "found",  # time when a silent error is detected
             "slow_end",
-            "upkeep",  # maintenance is due, or the job has drained for it
+            "maintenance_due",  # maintenance is due, or the job has drained for it
             "planned",  # maintenance is due
-            "back",  # a unit comes back to a job that shrank
+            "back",  # time when a unit returns to a job that shrank
             "draining",
             "corrupt",
             "clean",  # index of the last checkpoint before the error
-            "struck_at",  # index when it struck
-            "kind",  # of the restart under way
+            "struck_at",  # index when it occurred
+            "kind",  # index of the current restart
             "depth",  # level it needs
             "detect",  # ticks until it begins
-            "stepped",  # the step under way is already lost
-            "last",  # 1 the work of the last, short segment is over: it is verified and saved
+            "stepped",  # the current step is already lost
+            "last",  # 1 the work of the last, short segment is done; it is being verified and saved
             "took",  # a spare was taken
-            "slow",  # spells under way
+            "slow",  # current slowdowns
             "merged",  # events of the memoryless causes
             "interruptions",
             "restarts",
             "failures",  # events that hit the job
-            "unseen",  # events that hit a spare or a part already down
+            "unseen",  # events that hit a spare or a failed part
             "active",
             "idle",
-            "idle_bad",  # idle units, without names, whose repair did not fix them
+            "idle_bad",  # anonymous idle units with a false fix
             "repairing",
-            "repairing_bad",  # of them units and parts with names that will not be fixed
-            "relapses",  # of units with names, begun
-            "relapsed",  # unit that fails again; -1 where units have no names
+            "repairing_bad",  # named units and parts under repair that will have a false fix
+            "relapses",  # relapses of named units started
+            "relapsed",  # unit that fails again; -1 where units are anonymous
             "renewals",
-            "full",  # 1 a heap is too small, 2 too many slow spells, 3 too many events
+            "full",  # 1 a heap is too small, 2 too many slowdowns, 3 too many events
             "events",
             "unsaved",  # work at the horizon that no durable checkpoint holds
         )
@@ -215,7 +215,7 @@ JOB: Final = np.dtype(
         ("bank", "i8", (MOST_LEVELS,)),
         ("length", "i8", (MOST_LEVELS,)),
         ("count", "i8", (MOST_CAUSES,)),
-        ("bad", "i8", (MOST_CAUSES,)),  # of `idle_bad`, by what broke them
+        ("bad", "i8", (MOST_CAUSES,)),  # `idle_bad` by cause
         ("fresh_time", "f8", (MOST_CAUSES,)),
         ("fresh_hazard", "f8", (MOST_CAUSES,)),
         ("fresh_left", "f8", (MOST_CAUSES,)),
@@ -229,18 +229,18 @@ JOB: Final = np.dtype(
 
 
 class Stores(NamedTuple):
-    """What differs in size from study to study.
+    """Arrays of variable size.
 
     Args:
         knots_2K: Probabilities and ages of table laws (2, K).
-        renewal_H: Next failures of parts already replaced once (H,).
+        renewal_H: Next failures of replaced parts (H,).
         return_G: Units and parts under repair (G,).
         lemon_Q: Failures of each lemon (Q,).
         down_D: Parts down in each unit, where units have parts (D,).
-        order_D: Units: those of the job, then idle ones, then those that are out (D,).
-        spot_D: Place of each unit in `order_D` (D,).
-        bad_DL: Faults of each unit outside the job that show once it is back in it, by cause
-            (D x L,).
+        order_D: Units of the job, then idle units, then failed units (D,).
+        spot_D: Position of each unit in `order_D` (D,).
+        bad_DL: Latent faults of each unit outside the job, by cause, which show when it returns (D
+            x L,).
     """
 
     knots_2K: NDArray[np.float64]

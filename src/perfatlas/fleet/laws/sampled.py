@@ -1,4 +1,4 @@
-"""Draws from a law by the same compiled code that the simulator uses.
+"""Draws from a distribution by the compiled code of the simulator.
 
 Shape legend: N draws.
 """
@@ -34,15 +34,15 @@ def _fill(
 
 
 def sample_s(law: Law, count: int, *, seed: int) -> FloatArray:
-    """Return independent draws from a law [s] (N,).
+    """Return independent draws from a distribution [s] (N,).
 
     Args:
-        law: The law.
-        count: How many.
+        law: The distribution.
+        count: Number of draws.
         seed: The same seed gives the same draws.
 
     Raises:
-        InvalidSpecError: The law describes no time.
+        InvalidSpecError: The parameters of the distribution are invalid.
 
     Example:
         >>> from perfatlas.fleet.laws import Constant

@@ -11,12 +11,12 @@ from .checks import (
     check_strategy as check_strategy,
 )
 from .facts import (
-    ages_said as ages_said,
     fleet_facts as fleet_facts,
+    initial_ages_text as initial_ages_text,
     mean_repair_s as mean_repair_s,
 )
 from .memoryless import (
-    memories as memories,
+    not_memoryless as not_memoryless,
 )
 from .model import (
     Cause as Cause,

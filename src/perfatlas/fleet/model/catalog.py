@@ -1,4 +1,4 @@
-"""Published failure rates and durations: what was counted, interval, source and evidence."""
+"""Published failure rates and durations, with definition, interval, source and evidence."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ DAY_S = 86400.0
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedRate:
-    """How often something fails, as somebody published it.
+    """A published failure rate.
 
     Args:
-        name: In this catalog.
-        component: What fails, of the kinds of a fleet.
-        of: One of what the rate is for: node, gpu, link, switch, job; "unknown" where its source
-            does not tell, and nothing can be computed from it.
+        name: Name in this catalog.
+        component: Kind of component that fails.
+        of: Unit of the rate: node, gpu, link, switch or job; "unknown" where its source does not
+            state it, and nothing can be computed from it.
         per_day: Rate [1/d].
-        low_per_day: Lower end of a 95 % interval, or of the published range [1/d]; None if unknown.
+        low_per_day: Lower end of a 95% interval, or of the published range [1/d]; None if unknown.
         high_per_day: Upper end [1/d].
-        rate_kind: What was counted as a failure.
-        source: Where it was published.
-        evidence: "read" in the source, from public reading "note"s of it, "hearsay", or "derived".
-        note: What to beware of.
-        gpus_per_node: GPUs of the node that a rate per node was counted on; None where unknown.
-        job_gpus: GPUs of the job that a rate per job was counted on; None where unknown.
+        rate_kind: Events counted as failures.
+        source: Publication.
+        evidence: "read" in the source, "note" from public notes of it, "hearsay", or "derived".
+        note: Caveats.
+        gpus_per_node: GPUs per node where the rate per node was measured; None where unknown.
+        job_gpus: GPUs of the job where the rate per job was measured; None where unknown.
     """
 
     name: str
@@ -52,24 +52,24 @@ class PublishedRate:
 
     @property
     def mean_s(self) -> float:
-        """Mean time between failures of one [s]."""
+        """Mean time between failures of one unit of the rate [s]."""
         return DAY_S / self.per_day
 
     def ones_in(self, gpus: float) -> float:
-        """Return how many of what the rate is for so many GPUs are.
+        """Return the number of units of the rate that a number of GPUs correspond to.
 
-        Nodes are counted by their GPUs: 16 GPUs are two nodes of 8, in whatever nodes they sit. A
-        rate per job goes with its GPUs: a job of half the size fails half as often.
+        Nodes are counted by GPUs: 16 GPUs count as two nodes of 8, whatever their actual nodes. A
+        rate per job scales with its GPUs: a job of half the size fails half as often.
 
         Args:
-            gpus: Of a job, or of a unit of a fleet.
+            gpus: GPUs of a job, or of a unit of a fleet.
 
         Raises:
-            InvalidSpecError: The rate is of something that GPUs do not tell, or of a node or job
-                whose size its source does not say.
+            InvalidSpecError: The rate does not scale with GPUs, or its source does not state the
+                size of the node or job.
 
-        Source: assumption for jobs. What interrupted running jobs of RSC-1, software included, goes
-            with their size: 0.021 a node-day on 8 GPUs, 0.024 on 1,024 (arXiv 2410.21680).
+        Source: assumption for jobs. Interruptions of running jobs of RSC-1, software included,
+            scale with their size: 0.021 a node-day on 8 GPUs, 0.024 on 1,024 (arXiv 2410.21680).
 
         Example:
             >>> from perfatlas.fleet.model import find_rate
@@ -80,35 +80,35 @@ class PublishedRate:
         if size is not None:
             return gpus / size
         if self.of == "unknown":
-            why = f"of what is not known ({self.note})"
+            why = f"per an unknown unit ({self.note})"
         elif self.of in ("node", "job"):
-            why = f"of a {self.of} whose GPUs its source does not say"
+            why = f"per {self.of}, and its source does not state the GPUs of one"
         else:
-            why = f"of a {self.of}, and GPUs do not tell how many there are"
+            why = f"per {self.of}, and the number of GPUs does not determine how many there are"
         raise InvalidSpecError(f"{self.name} is a rate {why}")
 
     @property
     def scaling(self) -> str:
-        """How a rate goes with GPUs where that is not plain, "" otherwise."""
+        """A note on how the rate scales with GPUs, "" where none is needed."""
         if self.of == "job" and self.job_gpus:
-            return f"{self.name}, of a job of {self.job_gpus:,} GPUs, goes with the job's GPUs"
+            return f"{self.name}, of a job of {self.job_gpus:,} GPUs, scales with the job's GPUs"
         if self.of == "node" and self.gpus_per_node:
-            return f"{self.name} is of nodes of {self.gpus_per_node} GPUs, counted by GPUs"
+            return f"{self.name} is per node of {self.gpus_per_node} GPUs and scales with GPUs"
         return ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedDuration:
-    """How long something takes, as somebody published it.
+    """A published duration.
 
     Args:
-        name: In this catalog.
-        what: Detection, restart or repair of what.
+        name: Name in this catalog.
+        what: What is detected, restarted or repaired.
         low_s: Lower end, or the only value [s].
         high_s: Upper end, or the only value [s].
-        source: Where it was published.
-        evidence: As of a rate.
-        note: What to beware of.
+        source: Publication.
+        evidence: As for a rate.
+        note: Caveats.
     """
 
     name: str
@@ -140,7 +140,7 @@ def find_rate(name: str) -> PublishedRate:
         name: Its name.
 
     Raises:
-        InvalidSpecError: There is none of that name.
+        InvalidSpecError: The name is unknown.
 
     Example:
         >>> from perfatlas.fleet.model import find_rate
@@ -159,7 +159,7 @@ def find_duration(name: str) -> PublishedDuration:
         name: Its name.
 
     Raises:
-        InvalidSpecError: There is none of that name.
+        InvalidSpecError: The name is unknown.
     """
     lists = "`perfatlas catalog durations` lists all"
     durations = published_durations()
@@ -167,20 +167,19 @@ def find_duration(name: str) -> PublishedDuration:
 
 
 def published_cause(name: str, *, gpus_per_unit: int = 8, **fields: Any) -> Cause:  # noqa: ANN401
-    """Return a cause that fails at a rate of the catalog, without memory.
+    """Return a memoryless cause with a rate of the catalog.
 
-    A unit holds as many of what the rate is for as its GPUs are: a rate of nodes of 8 counts nine
-    times in a unit of 72. What stops a job as a whole takes no unit out and goes with the GPUs of
-    the job.
+    The rate scales with the GPUs of a unit: a rate per node of 8 counts nine times in a unit of 72.
+    A rate per job removes no unit and scales with the GPUs of the job.
 
     Args:
-        name: Of the rate.
+        name: Name of the rate.
         gpus_per_unit: GPUs of a unit.
-        fields: Further fields of the cause; per_unit or shared say how many there are instead.
+        fields: Further fields of the cause; per_unit or shared override the number.
 
     Raises:
-        InvalidSpecError: There is no such rate, nothing says what it is of, or GPUs do not tell how
-            many of that a unit has: give per_unit, or shared.
+        InvalidSpecError: The rate is unknown, or the GPUs do not determine how many a unit has and
+            neither per_unit nor shared is set.
 
     Example:
         >>> from perfatlas.fleet.model.catalog import published_cause
@@ -197,11 +196,11 @@ def published_cause(name: str, *, gpus_per_unit: int = 8, **fields: Any) -> Caus
             if rate.of == "unknown":
                 raise
             asked = (
-                "shared = 1 for all of the job"
+                "shared = 1 for the whole job"
                 if rate.of == "job"
-                else "per_unit, how many a unit has"
+                else "per_unit, the number per unit"
             )
-            raise InvalidSpecError(f"{problem}: give {asked}") from problem
+            raise InvalidSpecError(f"{problem}: set {asked}") from problem
     return Cause(name=rate.name, lifetime=Exponential(mean_s=rate.mean_s), **(given | fields))
 
 
@@ -213,7 +212,7 @@ def _shipped() -> dict[str, list[dict[str, object]]]:
 
 
 def _rate(entry: dict[str, object]) -> PublishedRate:
-    """Return a rate; one that was published as a count gets its exact interval."""
+    """Return a rate; a published count gets its exact interval."""
     fields = dict(entry)
     events, days = fields.pop("events", None), fields.pop("exposure_days", None)
     fields.setdefault("low_per_day", None)

@@ -1,4 +1,4 @@
-"""A cause of a fleet's TOML file: what fails, how often, and what that does."""
+"""A cause of a fleet's TOML file: what fails, how often, and the effect."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ CAUSE: Final[dict[str, Field[Any]]] = {
 
 
 def cause_of(table: Mapping[str, Any], origin: str, gpus_per_unit: int) -> Cause:
-    """Return a cause; one that is `published` has the name, parts and rate of the catalog.
+    """Return a cause; a `published` one takes its name, parts and rate from the catalog.
 
     Args:
-        table: As TOML has it.
-        origin: Where it was read, for messages.
+        table: The parsed TOML table.
+        origin: File name for messages.
         gpus_per_unit: GPUs of a unit.
 
     Raises:
@@ -58,8 +58,7 @@ def cause_of(table: Mapping[str, Any], origin: str, gpus_per_unit: int) -> Cause
     where = f"{origin}: cause {name!r}"
     if rate and (twice := [key for key in ("name", "lifetime") if key in table]):
         raise InvalidSpecError(
-            f"{where}: published names a cause and says how often it fails: leave"
-            f" {' and '.join(twice)} out, or published"
+            f"{where}: published already defines these: remove {' and '.join(twice)}, or published"
         )
     if not rate:
         return Cause(**cause_fields(table, CAUSE, where))
@@ -71,15 +70,16 @@ def cause_of(table: Mapping[str, Any], origin: str, gpus_per_unit: int) -> Cause
 def cause_fields(
     table: Mapping[str, Any], fields: Mapping[str, Field[Any]], where: str
 ) -> dict[str, Any]:
-    """Return fields of a cause that a table gives, and the failures its rate was counted from.
+    """Return the fields of a cause set in a table, and the failure count behind its rate.
 
     Args:
-        table: As TOML has it.
-        fields: Those it may have.
-        where: Where it is, for messages.
+        table: The parsed TOML table.
+        fields: Allowed fields.
+        where: File and table, for messages.
 
     Raises:
-        InvalidSpecError: A key is unknown, a time has no unit, a word is none of the choices.
+        InvalidSpecError: A key is unknown, a time has no unit, or a value is not one of the
+            choices.
     """
     given = read_fields(table, fields, where)
     lifetime = table.get("lifetime")

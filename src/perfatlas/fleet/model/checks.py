@@ -1,4 +1,4 @@
-"""Refusals of fleets, jobs and strategies that contradict themselves, in words for people."""
+"""Checks of fleets, jobs and strategies for inconsistent values."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 
     from perfatlas.fleet.model.model import Cause, Fleet, Repair, Shrink, Strategy
 
-LONGEST_S: Final = 1e12  # of 64-bit microseconds
-MEANS_S: Final = (1e-3, 3.6e18)  # of lifetimes: 1,000 failures a second to 1e-6 FIT
+LONGEST_S: Final = 1e12  # range of 64-bit microseconds
+MEANS_S: Final = (1e-3, 3.6e18)  # mean lifetimes: 1,000 failures per second to 1e-6 FIT
 MOST_RETAINED: Final = 1_000_000_000
-MOST_UNITS: Final = 100_000_000  # of a fleet, GPUs of a unit, parts of one
+MOST_UNITS: Final = 100_000_000  # units of a fleet, GPUs of a unit, parts of one
 
 
 def check_job(fleet: Fleet, units: int, strategy: Strategy, horizon_s: float) -> None:
-    """Refuse a job that its fleet, its strategy or the clock cannot hold.
+    """Raise for a job that does not fit its fleet, its strategy or the range of the clock.
 
     Args:
         fleet: The fleet.
         units: Units the job needs.
-        strategy: How it lives with failures.
-        horizon_s: How long it is watched [s].
+        strategy: Its fault-tolerance strategy.
+        horizon_s: Simulated time [s].
 
     Raises:
         InfeasibleError: The job, with its spares, is larger than the fleet.
@@ -47,9 +47,7 @@ def check_job(fleet: Fleet, units: int, strategy: Strategy, horizon_s: float) ->
     """
     _finite("horizon_s", horizon_s, lowest=1e-3)
     if units < 1 or fleet.units < 1:
-        raise InvalidSpecError(
-            f"a job of {counted(units, 'unit')} in a fleet of {fleet.units}: expected 1 up"
-        )
+        raise InvalidSpecError(f"a job of {counted(units, 'unit')}: expected at least 1 unit")
     spares = strategy.spares.count
     if units > fleet.units:
         raise InfeasibleError(
@@ -58,9 +56,9 @@ def check_job(fleet: Fleet, units: int, strategy: Strategy, horizon_s: float) ->
         )
     if spares is not None and units + spares > fleet.units:
         raise InfeasibleError(
-            f"{counted(units, 'unit')} and {counted(spares, 'spare')} are more than the fleet's"
+            f"{counted(units, 'unit')} and {counted(spares, 'spare')} exceed the fleet's"
             f" {fleet.units}",
-            advice=(f"keep {counted(fleet.units - units, 'spare')} or enlarge the fleet",),
+            advice=(f"use {counted(fleet.units - units, 'spare')} or enlarge the fleet",),
         )
     check_fleet(fleet)
     check_strategy(strategy, units)
@@ -68,7 +66,7 @@ def check_job(fleet: Fleet, units: int, strategy: Strategy, horizon_s: float) ->
 
 
 def check_fleet(fleet: Fleet) -> None:
-    """Refuse a fleet with impossible rates, shares or repairs.
+    """Raise for a fleet with invalid rates, shares or repairs.
 
     Args:
         fleet: The fleet.
@@ -85,7 +83,8 @@ def check_fleet(fleet: Fleet) -> None:
         _count("crews", fleet.crews, MOST_CREWS)
     if not 1 <= fleet.parts_needed <= fleet.parts_per_unit:
         raise InvalidSpecError(
-            f"parts_needed = {fleet.parts_needed} of {fleet.parts_per_unit} parts: expected 1 up"
+            f"parts_needed = {fleet.parts_needed}: expected 1 to parts_per_unit,"
+            f" {fleet.parts_per_unit}"
         )
     repairs = [repair.name for repair in fleet.repairs]
     check_once("cause", [cause.name for cause in fleet.causes])
@@ -98,11 +97,11 @@ def check_fleet(fleet: Fleet) -> None:
 
 
 def check_once(kind: str, names: Iterable[str]) -> None:
-    """Refuse a name that two of a kind have: what is told of them would be told as of one.
+    """Raise for a name used twice by one kind of object.
 
     Args:
-        kind: What they are, for the message.
-        names: Of all.
+        kind: Kind of the objects, for the message.
+        names: All names.
 
     Raises:
         InvalidSpecError: Two have the same name.
@@ -110,9 +109,7 @@ def check_once(kind: str, names: Iterable[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise InvalidSpecError(
-                f"{kind} {shown(name)} is given twice: give every {kind} a name of its own"
-            )
+            raise InvalidSpecError(f"{kind} {shown(name)} is used twice: expected unique names")
         seen.add(name)
 
 
@@ -121,8 +118,8 @@ def _check_burst(where: str, units: int, most: int) -> None:
         raise InvalidSpecError(f"{where}: units = {units}: expected 1 to 64 at once")
     if units > most:
         raise InvalidSpecError(
-            f"{where}: units = {units} at once of a fleet of {counted(most, 'unit')}: expected"
-            f" {most} at most"
+            f"{where}: units = {units} at once in a fleet of {counted(most, 'unit')}: expected at"
+            f" most {most}"
         )
 
 
@@ -139,27 +136,29 @@ def _check_cause(cause: Cause, fleet: Fleet) -> None:
             f" {MEANS_S[1]:g} s (1e-6 FIT); check the unit"
         )
     if (cause.per_unit > 0.0) == (cause.shared > 0.0):
-        raise InvalidSpecError(f"{where}: expected either per_unit or shared parts, above zero")
+        raise InvalidSpecError(f"{where}: expected either per_unit or shared above zero")
     if cause.takes == "part" and fleet.parts_per_unit == 1:
-        raise InvalidSpecError(f"{where} takes a part, but units have none: parts_per_unit is 1")
+        raise InvalidSpecError(f"{where}: takes = 'part' needs parts_per_unit above 1")
     if cause.takes == "unit":
         _check_burst(where, cause.units, fleet.units)
     _finite(f"{where}: age_s", cause.age_s)
     if cause.effect == "slows" and (cause.lasts is None or not 1.0 < cause.slowdown <= 1000.0):
-        raise InvalidSpecError(f"{where} slows: expected lasts and a slowdown above 1, to 1000")
-    if cause.as_old and cause.ages == "mixed":
         raise InvalidSpecError(
-            f"{where}: parts repaired as old have no mixed ages to start from; give age"
+            f"{where}: a cause that slows the job needs lasts and a slowdown above 1, at most 1000"
         )
+    if cause.as_old and cause.ages == "mixed":
+        raise InvalidSpecError(f"{where}: as_old has no steady-state ages: set age")
     lemons = cause.lemons
     if lemons is not None:
         if not isinstance(cause.lifetime, Exponential):
             raise InvalidSpecError(
-                f"{where}: lemons are of exponential lifetimes: make this one exponential, or give"
-                " the worse parts a cause of their own"
+                f"{where}: lemons need an exponential lifetime: make it exponential, or define a"
+                " separate cause for the worse parts"
             )
         if not 0.0 < lemons.share < 1.0 or not 1.0 < lemons.factor < 1e6 or lemons.strikes < 0:
-            raise InvalidSpecError(f"{where}: lemons: expected a share below 1, a factor above 1")
+            raise InvalidSpecError(
+                f"{where}: lemons: expected a share below 1 and a factor above 1"
+            )
 
 
 def _check_repair(repair: Repair) -> None:
@@ -168,13 +167,14 @@ def _check_repair(repair: Repair) -> None:
     for stage in repair.stages:
         if not 0.0 < stage.fixes <= 1.0 or not 0.0 <= stage.false_fix <= 1.0 - stage.fixes + 1e-12:
             raise InvalidSpecError(
-                f"{where}: stage {stage.name!r}: fixes = {stage.fixes:g} and false_fix = "
-                f"{stage.false_fix:g}: expected probabilities that sum to 1 at most, fixes above 0"
+                f"{where}: stage {stage.name!r}: fixes = {stage.fixes:g} and false_fix ="
+                f" {stage.false_fix:g}: expected probabilities with a sum of at most 1, fixes"
+                " above 0"
             )
 
 
 def check_strategy(strategy: Strategy, units: int) -> None:
-    """Refuse a strategy with impossible times or levels.
+    """Raise for a strategy with invalid times or levels.
 
     Args:
         strategy: The strategy.
@@ -201,7 +201,8 @@ def check_strategy(strategy: Strategy, units: int) -> None:
         if strategy.maintenance.lasts_s >= strategy.maintenance.every_s:
             raise InvalidSpecError(
                 f"{where}: maintenance of {strategy.maintenance.lasts_s:g} s every"
-                f" {strategy.maintenance.every_s:g} s leaves no time: make it shorter or seldomer"
+                f" {strategy.maintenance.every_s:g} s leaves no time for work: make it shorter or"
+                " less frequent"
             )
 
 
@@ -216,12 +217,13 @@ def _check_levels(strategy: Strategy, where: str) -> None:
     longest_s = strategy.interval_s + strategy.verify_s + max(x.write_s for x in strategy.levels)
     if max(every) * longest_s > LONGEST_S:
         raise InvalidSpecError(
-            f"{where}: a checkpoint every {max(every):,} segments never comes: expected within"
-            f" {LONGEST_S:g} s"
+            f"{where}: a checkpoint every {max(every):,} segments is never reached: expected one"
+            f" within {LONGEST_S:g} s"
         )
     if every[0] != 1 or any(b % a or b <= a for a, b in pairwise(every)):
         raise InvalidSpecError(
-            f"{where}: levels every {every} segments: expected 1 for the first and larger multiples"
+            f"{where}: levels every {every} segments: expected 1 for the first level and larger"
+            " multiples after it"
         )
 
 
@@ -234,7 +236,7 @@ def _check_restarts(strategy: Strategy, where: str) -> None:
                 _finite(f"{where}: {restart.name}: {name}", phase)
         if not 0.0 < restart.success <= 1.0:
             raise InvalidSpecError(
-                f"{where}: {restart.name}: success = {restart.success:g}: 0 to 1"
+                f"{where}: {restart.name}: success = {restart.success:g}: expected 0 to 1"
             )
 
 
@@ -244,27 +246,27 @@ def _check_shrink(shrink: Shrink, units: int, where: str) -> None:
     where = f"{where}: shrink"
     if not 1 <= shrink.fewest < units:
         raise InvalidSpecError(
-            f"{where}: fewest = {shown(shrink.fewest)}: expected fewer units than the job's"
-            f" {units:,}, and 1 at least"
+            f"{where}: fewest = {shown(shrink.fewest)}: expected at least 1 unit and fewer than"
+            f" the job's {units:,}"
         )
     replica = shrink.replica_units
     if replica < 1:
         raise InvalidSpecError(f"{where}: replica_units = {shown(replica)}: expected 1 or more")
     if replica >= units:
         raise InvalidSpecError(
-            f"{where}: a replica of {replica} units is all of a job of {units}: nothing is left to"
-            " go on with; replicas must be smaller, or the job waits"
+            f"{where}: a replica of {replica} units is the whole job of {units}: no units remain;"
+            " use smaller replicas, or omit shrink"
         )
     if -(-(units - shrink.fewest) // replica) * replica >= units:
         raise InvalidSpecError(
-            f"{where}: with {shrink.fewest} of {units} units no replica of {replica} units is left:"
-            f" raise fewest to {units - (units - 1) // replica * replica}"
+            f"{where}: with {shrink.fewest} of {units} units no replica of {replica} units"
+            f" remains: set fewest to at least {units - (units - 1) // replica * replica}"
         )
     if rest := (units - shrink.fewest) % replica:
         raise InvalidSpecError(
-            f"{where}: fewest = {shrink.fewest}: a job of {counted(units, 'unit')} that gives up"
-            f" replicas of {replica} works on {shrink.fewest + rest} or on"
-            f" {shrink.fewest + rest - replica}: give one of these"
+            f"{where}: fewest = {shrink.fewest}: a job of {counted(units, 'unit')} that drops"
+            f" replicas of {replica} runs on {shrink.fewest + rest} or"
+            f" {shrink.fewest + rest - replica}: set fewest to one of these"
         )
 
 
@@ -275,36 +277,37 @@ def _check_names(fleet: Fleet, strategy: Strategy) -> None:
         _known(f"cause {cause.name!r}", "restart", cause.restart, restarts)
         if cause.effect == "stops" and REACHES.index(cause.loses) > widest:
             raise InvalidSpecError(
-                f"cause {cause.name!r} loses {cause.loses!r}, and no checkpoint of strategy "
-                f"{strategy.name!r} survives that: add a level with survives = 'everything'"
+                f"cause {cause.name!r} has loses = {cause.loses!r}, and no checkpoint of strategy"
+                f" {strategy.name!r} survives that: add a level with survives = 'everything'"
             )
         noticed = cause.lasts is not None or strategy.verify_s > 0.0
         if cause.effect == "corrupts" and not noticed:
             raise InvalidSpecError(
-                f"cause {cause.name!r} corrupts silently: give the strategy verify_s, or the cause "
-                "the law of its detection in lasts"
+                f"cause {cause.name!r} corrupts silently: set verify in the strategy, or lasts,"
+                " the distribution of the detection time, in the cause"
             )
     where = f"strategy {strategy.name!r}"
     _known(f"{where}: after silent errors", "restart", strategy.silent_restart, restarts)
-    _known(f"{where}: after slow spells", "restart", strategy.slow_restart, restarts)
+    _known(f"{where}: after slowdowns", "restart", strategy.slow_restart, restarts)
     if strategy.maintenance is not None:
         _known(f"{where}: maintenance", "restart", strategy.maintenance.restart, restarts)
 
 
 def check_events(rate_per_s: float, horizon_s: float) -> None:
-    """Refuse a replica that would take too long.
+    """Raise for a replica with too many events.
 
     Args:
-        rate_per_s: Of all causes together [1/s].
-        horizon_s: How long the job is watched [s].
+        rate_per_s: Total rate of all causes [1/s].
+        horizon_s: Simulated time [s].
 
     Raises:
         InvalidSpecError: More than 2e7 events are expected.
     """
     if rate_per_s * horizon_s > MOST_EVENTS:
         raise InvalidSpecError(
-            f"{rate_per_s * horizon_s:.1e} failures are expected, one every {1 / rate_per_s:.2g} s:"
-            f" a replica holds {MOST_EVENTS:,}; check the unit of the rates or watch it shorter"
+            f"{rate_per_s * horizon_s:.1e} failures are expected, one every {1 / rate_per_s:.2g}"
+            f" s: the limit per replica is {MOST_EVENTS:,}; check the unit of the rates or shorten"
+            " the horizon"
         )
 
 
@@ -313,8 +316,7 @@ def _known(where: str, kind: str, name: str, names: Iterable[str]) -> None:
     if name and name not in known:
         there = ", ".join(repr(other) for other in known)
         raise InvalidSpecError(
-            f"{where}: {kind} = {shown(name)}: no {kind} has that name; there is"
-            f" {there}{did_you_mean(name, known)}"
+            f"{where}: unknown {kind} {shown(name)}; known: {there}{did_you_mean(name, known)}"
         )
 
 

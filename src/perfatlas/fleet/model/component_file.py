@@ -1,8 +1,8 @@
-"""The containment tree of a fleet's TOML file: what sits in what, and how often it fails.
+"""The containment tree of components in a fleet's TOML file, with their lifetimes.
 
 ```toml
-unit = "rack"            # what a job loses and gets as a whole
-system = "gb200"         # counts that are not given: GPUs and NICs of a host, NVLinks of a GPU
+unit = "rack"            # unit of allocation and replacement
+system = "gb200"         # default counts: GPUs and NICs per host, NVLinks per GPU
 
 [[component]]
 kind = "rack"
@@ -44,7 +44,7 @@ _PLACE: Final[dict[str, Field[Any]]] = {
     "count": Field(Number()),
     "takes_down": Field(NAME),
 }
-_OWN: Final = ("name", "per_unit", "shared", "units")  # the tree says these
+_OWN: Final = ("name", "per_unit", "shared", "units")  # determined by the tree
 _FIELDS: Final = {
     **{key: replace(field, required=False) for key, field in CAUSE.items() if key not in _OWN},
     **_PLACE,
@@ -52,20 +52,20 @@ _FIELDS: Final = {
 
 
 def causes_of_tree(table: Mapping[str, Any], origin: str, gpus_per_unit: int) -> tuple[Cause, ...]:
-    """Return what fails in the tree of a file.
+    """Return the causes in the tree of a file.
 
     Args:
-        table: The file, with `component`, `unit` and perhaps `system`.
-        origin: Where it was read, for messages.
-        gpus_per_unit: GPUs of a unit, which the tree has to say too.
+        table: The parsed file, with `component`, `unit` and optionally `system`.
+        origin: File name for messages.
+        gpus_per_unit: GPUs of a unit, which must match the tree.
 
     Raises:
-        InvalidSpecError: A key is unknown or missing, a count is not known, the tree is none.
+        InvalidSpecError: A key is unknown or missing, a count is unknown, or the tree is invalid.
     """
     if "unit" not in table:
         raise InvalidSpecError(
-            f"{origin}: unit is missing: what a job loses as a whole, one of the kinds of the"
-            ' tree, such as unit = "rack"'
+            f"{origin}: unit is missing: set it to the component that a job is allocated in,"
+            ' such as unit = "rack"'
         )
     unit = name_of(table, origin, "unit")
     known: dict[tuple[str, str], int] = {}
@@ -90,21 +90,21 @@ def _component(
     within = place.setdefault("within", "")
     count = place.setdefault("count", known.get((kind, within)))
     if within and count is None:
-        told = ", ".join(f"{part} in {holder}" for part, holder in known) or "none; give system"
+        told = ", ".join(f"{part} in {holder}" for part, holder in known) or "none; set system"
         raise InvalidSpecError(
-            f"{where}: count is missing, how many a {within} holds (a system tells: {told})"
+            f"{where}: count is missing, the number per {within} (known from system: {told})"
         )
     place["count"] = 1.0 if count is None else float(count)
     lifetime = given.pop("lifetime", None)
     if given and lifetime is None:
-        raise InvalidSpecError(f"{where}: {', '.join(given)} of what never fails: give lifetime")
+        raise InvalidSpecError(f"{where}: {', '.join(given)} requires lifetime")
     return Component(lifetime=lifetime, cause=given, **place)
 
 
 def _check_gpus(
     components: tuple[Component, ...], unit: str, gpus_per_unit: int, origin: str
 ) -> None:
-    """Refuse a tree whose units hold other GPUs than the file says."""
+    """Raise where the GPUs per unit of the tree and of the file differ."""
     tree = {component.kind: component for component in components}
     kind, number = "gpu", 1.0
     while kind in tree and kind != unit:
@@ -112,6 +112,6 @@ def _check_gpus(
         kind = tree[kind].within
     if "gpu" in tree and kind == unit and number != gpus_per_unit:
         raise InvalidSpecError(
-            f"{origin}: gpus_per_unit = {gpus_per_unit}, and the tree puts {number:g} GPUs into a"
-            f" {unit}: make them the same"
+            f"{origin}: gpus_per_unit = {gpus_per_unit}, but the tree has {number:g} GPUs in a"
+            f" {unit}: make them equal"
         )

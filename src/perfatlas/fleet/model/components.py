@@ -1,4 +1,4 @@
-"""The containment tree: what sits in what, how often it fails, and what it takes down."""
+"""The containment tree of components: parents, lifetimes and blast radius."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ KINDS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Component:
-    """A kind of part.
+    """A kind of component.
 
     Args:
         kind: One of `KINDS`.
-        within: Kind that holds it; "" for what the whole job shares.
-        count: How many each of those holds.
-        lifetime: Law of its life; None where it does not fail by itself.
-        takes_down: Kind that goes down with it; itself, or the unit it sits in, if empty.
+        within: Kind of its parent; "" for components shared by the whole job.
+        count: Number per parent.
+        lifetime: Distribution of its lifetime; None where it does not fail by itself.
+        takes_down: Kind that fails with it; by default itself, or the unit that contains it.
         cause: Further fields of the failures it causes: detection, repair, restart, lemons, ages.
     """
 
@@ -55,7 +55,7 @@ class Component:
 
 
 def counts_in(system: System) -> dict[tuple[str, str], int]:
-    """Return how many of a kind its holder has, by (kind, holder): what the hardware data tell.
+    """Return the number of a kind per parent, by (kind, parent), from the hardware data.
 
     Args:
         system: A resolved system.
@@ -74,18 +74,19 @@ def counts_in(system: System) -> dict[tuple[str, str], int]:
 
 
 def causes_of(components: Sequence[Component], *, unit: str) -> tuple[Cause, ...]:
-    """Return what fails in a tree, by the units it takes down.
+    """Return the causes of a tree, by the units they take down.
 
-    A part inside a unit takes that unit; a part that holds units takes all of them; what sits
-    beside units (a switch tray in a rack) takes what `takes_down` says; what the job shares stops
-    it and takes nothing.
+    A component inside a unit takes down that unit; one that contains units takes down all of them;
+    one next to units (a switch tray in a rack) takes down `takes_down`; one shared by the job stops
+    it and takes down no unit.
 
     Args:
         components: The tree.
-        unit: Kind that a job loses and gets as a whole.
+        unit: Kind that a job is allocated in.
 
     Raises:
-        InvalidSpecError: An unknown kind, a kind twice, a circle, or a blast that is no ancestor.
+        InvalidSpecError: An unknown kind, a duplicate kind, a cycle, or a `takes_down` that is no
+            ancestor.
 
     Example:
         >>> from perfatlas.fleet.model.components import Component, causes_of
@@ -100,7 +101,7 @@ def causes_of(components: Sequence[Component], *, unit: str) -> tuple[Cause, ...
     """
     tree = _tree(components)
     if unit not in tree:
-        raise InvalidSpecError(f"unit = {unit!r} is no component of the tree")
+        raise InvalidSpecError(f"unit = {unit!r} is not a component of the tree")
     return tuple(
         _cause(component, tree, unit) for component in components if component.lifetime is not None
     )
@@ -115,10 +116,11 @@ def _tree(components: Sequence[Component]) -> dict[str, Component]:
                 f"{did_you_mean(component.kind, KINDS)}"
             )
         if component.kind in tree:
-            raise InvalidSpecError(f"component {component.kind!r} is given twice")
+            raise InvalidSpecError(f"component {component.kind!r} is defined twice")
         if not 0.0 < component.count <= MOST_PARTS:
             raise InvalidSpecError(
-                f"{component.kind}: count = {component.count:g}: above zero, to {MOST_PARTS:g}"
+                f"{component.kind}: count = {component.count:g}: expected above zero, at most"
+                f" {MOST_PARTS:g}"
             )
         tree[component.kind] = component
     for component in components:
@@ -127,20 +129,22 @@ def _tree(components: Sequence[Component]) -> dict[str, Component]:
 
 
 def _ancestors(kind: str, tree: Mapping[str, Component]) -> list[str]:
-    """Return a kind and all that hold it, innermost first."""
+    """Return a kind and its ancestors, innermost first."""
     chain = [kind]
     while tree[chain[-1]].within:
         holder = tree[chain[-1]].within
         if holder not in tree:
-            raise InvalidSpecError(f"{chain[-1]} is within {holder!r}, which is no component")
+            raise InvalidSpecError(
+                f"{chain[-1]} is within {holder!r}, which is not a component of the tree"
+            )
         if holder in chain:
-            raise InvalidSpecError(f"{' in '.join([*chain, holder])} is a circle")
+            raise InvalidSpecError(f"{' in '.join([*chain, holder])} is a cycle")
         chain.append(holder)
     return chain
 
 
 def _number_in(kind: str, holder: str, tree: Mapping[str, Component]) -> float:
-    """Return how many of a kind one holder has."""
+    """Return the number of a kind per ancestor."""
     number = 1.0
     while kind != holder:
         number *= tree[kind].count
@@ -153,8 +157,8 @@ def _blast(component: Component, tree: Mapping[str, Component], unit: str) -> in
     chain = _ancestors(component.kind, tree)
     if down not in chain:
         raise InvalidSpecError(
-            f"{component.kind} cannot take down {down!r}, which does not hold it: "
-            f"expected one of {', '.join(chain)}"
+            f"{component.kind} cannot take down {down!r}, which does not contain it: expected one"
+            f" of {', '.join(chain)}"
         )
     if down in _ancestors(unit, tree):
         return round(_number_in(unit, down, tree))

@@ -1,4 +1,4 @@
-"""What a fleet says of itself before anything is simulated: rates, shares, what jobs will meet."""
+"""Facts about a fleet without simulation: rates, shares, MTTI by job size."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 DAY_S: Final = 86400.0
 
 
-def ages_said(fleet: Fleet) -> list[str]:
-    """Return how old parts that age are when a job begins, in words.
+def initial_ages_text(fleet: Fleet) -> list[str]:
+    """Return the ages of ageing parts at the start of the job, as text.
 
     Args:
         fleet: The fleet.
@@ -27,29 +27,29 @@ def ages_said(fleet: Fleet) -> list[str]:
         if isinstance(cause.lifetime, Exponential):
             continue
         age = f"{cause.age_s / DAY_S:.4g} d old" if cause.age_s else "new"
-        began = "of mixed ages, as in a fleet long in use" if cause.ages == "mixed" else age
+        began = "of mixed ages (steady state)" if cause.ages == "mixed" else age
         found.setdefault(began, []).append(cause.name)
     return [
-        f"parts that age are {began} when the job begins: {', '.join(names)} (ages or age of a"
-        " cause)"
+        f"ageing parts are {began} at the start of the job: {', '.join(names)} (set by ages or age"
+        " of a cause)"
         for began, names in found.items()
     ]
 
 
 def fleet_facts(fleet: Fleet) -> dict[str, Any]:
-    """Return what a fleet says of itself, as plain data.
+    """Return the facts about a fleet, as plain data.
 
     Args:
         fleet: The fleet.
 
     Returns:
-        units, gpus_per_unit, gpus, events_per_day of a job on all of it, causes (name, meaning in
-        words, effect, per_day, share, mean_time_between_s in the whole fleet, part_mean_s of a part
-        that is no lemon, detection_s, repair, takes, of_job (each job has it, whatever its size),
-        ages, lemon_share and lemon_factor; the most frequent first), repairs (name, mean_s), jobs
-        (gpus, mtti_s; by doubling, until something stops or corrupts a job of so many GPUs).
+        units, gpus_per_unit, gpus, events_per_day of a job on all of it, causes (name, meaning,
+        effect, per_day, share, mean_time_between_s in the whole fleet, part_mean_s of a normal
+        part, detection_s, repair, takes, of_job (per job, whatever its size), ages, lemon_share and
+        lemon_factor; the most frequent first), repairs (name, mean_s), jobs (gpus, mtti_s; sizes
+        double up to the whole fleet).
 
-    Limits: long-run rates; a young fleet of ageing parts fails more or less often than that.
+    Limits: long-run rates; a young fleet of ageing parts has other rates.
 
     Example:
         >>> from perfatlas.fleet.model import fleet_facts
@@ -103,7 +103,7 @@ def _repair_name(cause: Cause, fleet: Fleet) -> str:
 
 
 def mean_repair_s(repair: Repair) -> float:
-    """Return the mean time of a repair, of the stages that are reached [s].
+    """Return the mean time of a repair over the stages reached [s].
 
     Args:
         repair: The repair.
@@ -118,7 +118,7 @@ def mean_repair_s(repair: Repair) -> float:
 
 
 def _sizes(units: int) -> list[int]:
-    """Return 1, 2, 4, ... units and all of them."""
+    """Return 1, 2, 4, ... units and the whole fleet."""
     sizes = [1 << n for n in range(units.bit_length()) if 1 << n < units]
     return [*sizes, units]
 

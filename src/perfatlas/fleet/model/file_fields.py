@@ -1,4 +1,4 @@
-"""Laws of a fleet's TOML file, and readers that its tables share."""
+"""Laws in a fleet's TOML file, and field readers shared by its tables."""
 
 from __future__ import annotations
 
@@ -36,22 +36,23 @@ class _Rate:
     def read(self, value: object, where: str) -> float:
         rate = parse_rate(value, field=where)
         if rate == 0.0:
-            raise InvalidSpecError(f"{where} = 0: leave out what never fails")
+            raise InvalidSpecError(f"{where} = 0: omit causes that never fail")
         return rate
 
 
 class Lifetime:
-    """A law, written as a time ("10 min") or as a table with `law`."""
+    """A distribution, written as a time ("10 min") or as a table with `law`."""
 
     def read(self, value: object, where: str) -> Law:
-        """Return the law.
+        """Return the distribution.
 
         Args:
             value: As TOML has it.
             where: File, table and key, for messages.
 
         Raises:
-            InvalidSpecError: An unknown law or key, a time without a unit, an impossible number.
+            InvalidSpecError: An unknown distribution or key, a time without a unit, an invalid
+                number.
         """
         if not isinstance(value, Mapping):
             return Constant(value_s=parse_duration(value, field=where))
@@ -69,10 +70,10 @@ class Lifetime:
 
 
 class TimeOrLaw:
-    """A time [s], or the law of one."""
+    """A time [s], or the distribution of one."""
 
     def read(self, value: object, where: str) -> float | Law:
-        """Return the time or law."""
+        """Return the time or distribution."""
         return (Lifetime() if isinstance(value, Mapping) else Duration()).read(value, where)
 
 
@@ -80,7 +81,7 @@ def _exponential(given: Mapping[str, Any], where: str) -> Law:
     ways = [way for way in ("mean_s", "rate", "events") if way in given]
     if len(ways) != 1 or ("exposure_s" in given) != ("events" in given):
         raise InvalidSpecError(
-            f"{where}: an exponential law takes mean, or rate, or events with their exposure"
+            f"{where}: an exponential lifetime needs mean, or rate, or events with exposure"
         )
     if "events" in given:
         posterior = rate_posterior(given["events"], given["exposure_s"])
@@ -135,14 +136,14 @@ _LAWS: Final[dict[str, tuple[dict[str, Field[Any]], Callable[..., Law]]]] = {
 
 
 def name_of(table: Mapping[str, Any], where: str, key: str = "name") -> str:
-    """Return a name that a table must have; it can be printed as it is.
+    """Return the required name of a table, safe to print.
 
     Args:
-        table: As TOML has it.
-        where: Where it is, for messages.
-        key: Of the name.
+        table: The parsed TOML table.
+        where: File and table, for messages.
+        key: Key of the name.
 
     Raises:
-        InvalidSpecError: It is missing, empty, no text, or has characters that steer a terminal.
+        InvalidSpecError: It is missing, empty, not a string, or has control characters.
     """
     return NAME.read(table.get(key), f"{where}: {key}")

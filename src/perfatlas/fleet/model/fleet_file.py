@@ -1,4 +1,4 @@
-"""A fleet as a TOML file: units, causes with their laws, repairs.
+"""A fleet as a TOML file: units, causes with their distributions, repairs.
 
 ```toml
 units = 2080
@@ -16,7 +16,8 @@ relapse = "1 h"
 stages = [{ name = "swap", lasts = { law = "lognormal", median = "4 h", sigma = 1 } }]
 ```
 
-In place of name and lifetime a cause may name a rate of the catalog: `published = "llama3_gpu"`.
+Instead of name and lifetime a cause may reference a rate of the catalog: `published =
+"llama3_gpu"`.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 _COUNT: Final = Field(Whole())
 _FLEET: Final[dict[str, Field[Any]]] = {
-    "units": Field(Whole(), required=True, meaning="how many units the fleet has"),
+    "units": Field(Whole(), required=True, meaning="the number of units of the fleet"),
     **dict.fromkeys(("gpus_per_unit", "parts_per_unit", "parts_needed", "crews"), _COUNT),
 }
 _PARTS: Final = ("cause", "repair", "strategy", "component", "unit", "system")
@@ -57,7 +58,7 @@ _REPAIR: Final[dict[str, Field[Any]]] = {
 _STAGE: Final = Record(
     fields={
         "name": Field(NAME, required=True),
-        "lasts": Field(Lifetime(), required=True, meaning="how long it takes"),
+        "lasts": Field(Lifetime(), required=True, meaning="the duration of a stage"),
         "fixes": Field(Number()),
         "false_fix": Field(Number()),
     },
@@ -72,7 +73,7 @@ def read_fleet(path: Path) -> Fleet:
         path: The file.
 
     Raises:
-        InvalidSpecError: It cannot be read, a key is unknown or missing, a time has no unit, a
+        InvalidSpecError: It cannot be read, a key is unknown or missing, a time has no unit, or a
             number is outside its range.
     """
     return fleet_of(read_toml(path), str(path))
@@ -82,12 +83,12 @@ def fleet_of(table: Mapping[str, Any], origin: str) -> Fleet:
     """Return the fleet that a table of TOML describes.
 
     Args:
-        table: As `tomllib` reads it.
-        origin: Where it was read, for messages.
+        table: The parsed TOML file.
+        origin: File name for messages.
 
     Raises:
-        InvalidSpecError: A key is unknown or missing, a time has no unit, a number is outside its
-            range; the message names where it was read.
+        InvalidSpecError: A key is unknown or missing, a time has no unit, or a number is outside
+            its range; the message names the file.
     """
     known_keys(table, {**_FLEET, **dict.fromkeys(_PARTS)}, origin)
     given = read_fields({key: table[key] for key in _FLEET if key in table}, _FLEET, origin)
@@ -99,8 +100,8 @@ def fleet_of(table: Mapping[str, Any], origin: str) -> Fleet:
     )
     if not given["causes"]:
         raise InvalidSpecError(
-            f"{origin}: nothing fails: give a [[cause]], such as published = 'llama3_gpu', or a"
-            " tree of [[component]] of which one has a lifetime"
+            f"{origin}: nothing fails: add a [[cause]], such as published = 'llama3_gpu', or a"
+            " [[component]] tree with at least one lifetime"
         )
     repairs = sub_tables(table.get("repair", []), f"{origin}: repair")
     if repairs:
@@ -116,11 +117,11 @@ def fleet_of(table: Mapping[str, Any], origin: str) -> Fleet:
 def _component_causes(
     table: Mapping[str, Any], origin: str, gpus_per_unit: int
 ) -> tuple[Cause, ...]:
-    """Return what fails in the containment tree of a file."""
+    """Return the causes in the containment tree of a file."""
     if "component" not in table:
         for key in ("unit", "system"):
             if key in table:
-                raise InvalidSpecError(f"{origin}: {key} is of a tree: give [[component]]")
+                raise InvalidSpecError(f"{origin}: {key} requires [[component]] tables")
         return ()
     return causes_of_tree(table, origin, gpus_per_unit)
 

@@ -1,4 +1,4 @@
-"""Which failures of a job depend on what happened before: no closed form here knows those."""
+"""Failures of a job that depend on its history, which no closed form here covers."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ if TYPE_CHECKING:
     from perfatlas.fleet.model.model import Cause, Fleet, Strategy
 
 
-def memories(fleet: Fleet, strategy: Strategy) -> tuple[str, ...]:
-    """Return why failures that cost a job work have a memory, in words; nothing where none do.
+def not_memoryless(fleet: Fleet, strategy: Strategy) -> tuple[str, ...]:
+    """Return why failures of a job are not memoryless, as text; empty where they are.
 
-    Lemons that are never retired have none: with the others they are one Poisson process.
+    Lemons that are never retired are memoryless: with the other parts they form one Poisson
+    process.
 
     Args:
         fleet: The fleet.
-        strategy: How the job lives with failures; what corrupts counts where it verifies.
+        strategy: The fault-tolerance strategy of the job; corrupting causes count where it
+            verifies.
     """
     hurt = [cause for cause in fleet.causes if cause.effect == "stops"]
     if strategy.verify_s:
@@ -31,7 +33,7 @@ def memories(fleet: Fleet, strategy: Strategy) -> tuple[str, ...]:
 
 
 def _returns_broken(cause: Cause, fleet: Fleet, strategy: Strategy) -> bool:
-    """Return whether units that a cause takes may come back only seemingly repaired."""
+    """Return whether units removed by a cause may return with a false fix."""
     if cause.takes == "nothing" or cause.effect != "stops" or strategy.spares.count is None:
         return False
     name = cause.repair or fleet.repairs[0].name

@@ -1,7 +1,7 @@
-"""A fleet and what fails in it, as a reader describes it.
+"""A fleet and its causes of failure, as users describe it.
 
-A unit is what a job loses and gets as a whole, mostly a node of 8 GPUs; a rack of 72 of which 64
-are used is a unit with parts.
+A unit is what a job is allocated and loses as a whole, usually a node of 8 GPUs; a rack of 72 GPUs
+of which 64 are used is a unit with parts.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ REACHES: tuple[Reach, ...] = ("process", "unit", "domain", "everything")
 
 @dataclass(frozen=True, kw_only=True)
 class Lemons:
-    """Parts that fail far more often than their like.
+    """Parts that fail far more often than others of their kind.
 
     Args:
-        share: Of all parts.
-        factor: By which they fail more often.
-        strikes: Failures after which one is retired and a normal part takes its place; 0 for never.
+        share: Share of all parts.
+        factor: Failure rate relative to normal parts.
+        strikes: Failures after which one is replaced by a normal part; 0 for never.
     """
 
     share: float
@@ -38,29 +38,29 @@ class Lemons:
 
 @dataclass(frozen=True, kw_only=True)
 class Cause:
-    """Something that fails.
+    """A cause of failures.
 
     Args:
-        name: As tables show it.
-        lifetime: Law of one part's life, or of the time between events.
-        per_unit: Parts of one unit; 1/16 of a switch, where 16 units share one.
-        shared: Parts for the whole job instead, such as one scheduler.
-        effect: It stops the job, corrupts its state silently, or slows it down.
-        takes: What leaves for repair: nothing, one part of a unit, or whole units.
-        units: Units that leave together (a rack, everything behind a power unit).
-        loses: Checkpoints that do not survive it: those in the memory of the process, of the unit,
-            of its domain, or everything that is not remote.
-        restart: Name of the restart it leads to; the first of the strategy if empty.
+        name: Name shown in tables.
+        lifetime: Distribution of the lifetime of one part, or of the time between events.
+        per_unit: Parts per unit; 1/16 for a switch shared by 16 units.
+        shared: Parts of the whole job instead, such as one scheduler.
+        effect: Stops the job, corrupts its state silently, or slows it down.
+        takes: What goes to repair: nothing, one part of a unit, or whole units.
+        units: Units that fail together (a rack, everything behind a power unit).
+        loses: Checkpoints lost with it: in the memory of the process, of the unit, of its domain,
+            or everything not remote.
+        restart: Name of the restart that follows; the first of the strategy if empty.
         repair: Name of the repair of the fleet; the first if empty.
-        detection: Law of the time until it is noticed.
+        detection: Distribution of the time to detection.
         ages: Parts start "new", at `age_s`, or "mixed" as in a fleet that has long been running.
         age_s: Age of all parts at the start [s].
-        as_old: A repaired part is as old as before; otherwise it is as new.
-        lasts: Law of a slow spell, or of the time until a silent error is noticed if nothing
-            verifies.
-        slowdown: Factor on the time of a step in a slow spell.
-        lemons: Some parts are worse; memoryless lifetimes only.
-        events: Failures that its rate was counted from; None where that is not known.
+        as_old: A repaired part keeps its age; otherwise it is as good as new.
+        lasts: Distribution of the duration of a slowdown, or of the time to detection of a silent
+            error without verification.
+        slowdown: Factor on the step time during a slowdown.
+        lemons: Parts with a higher failure rate; exponential lifetimes only.
+        events: Failures from which its rate was estimated; None if unknown.
     """
 
     name: str
@@ -88,11 +88,11 @@ class RepairStage:
     """A step of a repair, such as reset, reboot, swap or return to the vendor.
 
     Args:
-        name: As tables show it.
-        lasts: Law of its time.
-        fixes: Probability that it fixes.
-        false_fix: Probability that it only seems to: the unit returns and fails again; with what is
-            left the next stage follows.
+        name: Name shown in tables.
+        lasts: Distribution of its duration.
+        fixes: Probability that it fixes the fault.
+        false_fix: Probability of a false fix: the unit returns and fails again; otherwise the next
+            stage follows.
     """
 
     name: str
@@ -103,12 +103,12 @@ class RepairStage:
 
 @dataclass(frozen=True, kw_only=True)
 class Repair:
-    """What happens to a unit that failed.
+    """The repair of a failed unit.
 
     Args:
-        name: By which causes refer to it.
-        stages: In order; the last is repeated until something comes of it.
-        relapse: Law of the time in the job after which a false fix shows.
+        name: Name by which causes refer to it.
+        stages: Stages in order; the last is repeated until it fixes or falsely fixes.
+        relapse: Distribution of the running time until a false fix shows.
     """
 
     name: str
@@ -118,16 +118,16 @@ class Repair:
 
 @dataclass(frozen=True, kw_only=True)
 class Fleet:
-    """Units, what fails in them, and how they are repaired.
+    """Units, their causes of failure and their repairs.
 
     Args:
-        units: Units there are.
-        causes: What fails.
-        repairs: How; the first is meant where a cause names none.
+        units: Number of units.
+        causes: Causes of failure.
+        repairs: Repairs; the first is the default of a cause.
         gpus_per_unit: GPUs of a unit.
-        parts_per_unit: Parts of a unit that are lost one by one (trays of a rack); 1 if whole.
-        parts_needed: Of them, for the unit to be of use.
-        crews: Repairs that go on at once; None for as many as are needed.
+        parts_per_unit: Parts of a unit that fail one by one (trays of a rack); 1 if none.
+        parts_needed: Parts needed for the unit to be usable.
+        crews: Maximum concurrent repairs; None for no limit.
     """
 
     units: int
@@ -143,15 +143,15 @@ class Fleet:
 
 @dataclass(frozen=True, kw_only=True)
 class Level:
-    """Checkpoints of one kind; one that goes far passes the nearer levels and is one of them too.
+    """A checkpoint level; a checkpoint of a level is also one of every level below.
 
     Args:
-        name: As tables show it, such as peer memory or remote storage.
-        write_s: Time the job stands still for one [s].
-        lag_s: From then until it is durable [s]: bytes over the bandwidth of the level.
+        name: Name shown in tables, such as peer memory or remote storage.
+        write_s: Blocking time of one [s].
+        lag_s: Time from then until it is durable [s]: bytes over the bandwidth of the level.
         every: Segments between two of them; the first level has 1.
-        read_s: Time to load one [s], or its law.
-        survives: The widest failure after which it can still be read.
+        read_s: Time to load one [s], or its distribution.
+        survives: The widest failure that it survives.
     """
 
     name: str = "checkpoint"
@@ -164,12 +164,12 @@ class Level:
 
 @dataclass(frozen=True, kw_only=True)
 class Restart:
-    """A way to restart and what each phase of it takes.
+    """A kind of restart and the durations of its phases.
 
     Args:
-        name: In-process, in-job or scheduler, for example; kinds are given from light to grave.
+        name: Such as in-process, in-job or scheduler; kinds are ordered from light to heavy.
         phases: Time of each phase [s], or its law: drain, reschedule, collective init, warm-up.
-        success: Probability that it works; otherwise the next kind follows.
+        success: Probability that it works; otherwise the next kind is tried.
     """
 
     name: str
@@ -179,13 +179,13 @@ class Restart:
 
 @dataclass(frozen=True, kw_only=True)
 class Spares:
-    """Units that stand by for a job.
+    """Spare units of a job.
 
     Args:
-        count: How many; None for never missing.
+        count: Number of spares; None for unlimited.
         kind: Cold ones do not fail; warm and hot ones are powered and do.
-        start: Law of what a restart takes longer when it takes one in: long for cold ones (power
-            up, image, health checks), nothing for hot ones.
+        start: Distribution of the extra restart time to start one: long for cold ones (power up,
+            image, health checks), zero for hot ones.
     """
 
     count: int | None = None
@@ -195,14 +195,14 @@ class Spares:
 
 @dataclass(frozen=True, kw_only=True)
 class Shrink:
-    """Going on with fewer units when none is left.
+    """Elastic operation with fewer units when no spare is left.
 
     Args:
-        replica_units: Units given up together: those of a data-parallel replica; 1 where tensor
+        replica_units: Units dropped together: those of a data-parallel replica; 1 where tensor
             parallelism shrinks instead.
         fewest: Units below which the job waits.
-        overhead: Factor on the time of a step beyond the share of units lost.
-        rejoin_s: Pause when a unit comes back [s].
+        overhead: Factor on the step time beyond the share of units lost.
+        rejoin_s: Pause when a unit rejoins [s].
     """
 
     replica_units: int
@@ -213,11 +213,11 @@ class Shrink:
 
 @dataclass(frozen=True, kw_only=True)
 class Maintenance:
-    """Planned downtime; the job drains to a checkpoint first and saves one of the widest kind.
+    """Planned downtime, after a checkpoint of the most durable level.
 
     Args:
-        every_s: From the time of one in the calendar to that of the next [s].
-        lasts_s: How long [s], from when the job has drained.
+        every_s: Time between the scheduled starts of two maintenances [s].
+        lasts_s: Duration [s], from when the job has drained.
         restart: Name of the restart that follows; the first if empty.
     """
 
@@ -228,25 +228,25 @@ class Maintenance:
 
 @dataclass(frozen=True, kw_only=True)
 class Strategy:
-    """How a job lives with failures.
+    """The fault-tolerance strategy of a job.
 
     Args:
-        name: As tables show it.
+        name: Name shown in tables.
         interval_s: Work between checkpoints [s].
-        levels: Kinds of checkpoints, nearest first.
+        levels: Checkpoint levels, nearest first.
         restarts: Kinds of restarts, lightest first.
         verify_s: Verification against silent errors before every checkpoint [s]; 0 for none.
-        retained: Checkpoints kept, for silent errors that are noticed late.
-        step_s: Step lost where peers still hold the state; None where they never do.
-        spares: Units that stand by.
-        shrink: Going on with fewer units; None waits.
+        retained: Checkpoints kept, for silent errors that are detected late.
+        step_s: Step lost where peers hold the state; None where they never do.
+        spares: Spare units.
+        shrink: Elastic operation with fewer units; None to wait.
         maintenance: Planned downtime.
         slow_patience_s: Time lost to a slow unit before it is replaced [s]; None for never. The
-            ski-rental rule sets it to what replacing costs. The job goes on from where it was.
+            ski-rental rule sets it to the cost of replacement. The job resumes without lost work.
         silent_restart: Name of the restart after a silent error; the first if empty.
         slow_restart: Name of the restart that replaces a slow unit; the first if empty.
-        detection_exposed: Whether further failures strike before the first is detected.
-        restart_exposed: Whether failures strike in a restart.
+        detection_exposed: Whether further failures can occur before the first is detected.
+        restart_exposed: Whether failures can occur during a restart.
     """
 
     name: str = "synchronous"
@@ -271,8 +271,8 @@ def collective_init_s(ranks: int, *, fixed_s: float, per_rank_s: float) -> float
 
     Args:
         ranks: Processes.
-        fixed_s: Part that does not grow [s].
-        per_rank_s: Growth with every rank [s].
+        fixed_s: Constant part [s].
+        per_rank_s: Increase per rank [s].
 
     Source: assumption: linear. MegaScale (arXiv 2402.15627, public notes) went from 1047 s to under
         5 s at 2,048 ranks and stays under 30 s at 10,000: at most 2.4 to 3 ms per rank.
@@ -298,11 +298,11 @@ class Job:
     """A job on a fleet.
 
     Args:
-        fleet: Where it runs.
+        fleet: The fleet.
         units: Units it needs.
-        horizon_s: How long it is watched, or after which it is given up [s].
-        work_s: Work after which it is done, and saved once more [s]; the last segment is what is
-            left of it. None runs until the horizon.
+        horizon_s: Simulated time, after which it is abandoned [s].
+        work_s: Work to complete, followed by a last checkpoint [s]; the last segment may be
+            shorter. None runs until the horizon.
     """
 
     fleet: Fleet

@@ -1,6 +1,6 @@
-"""From what a reader describes to the record that compiled code reads.
+"""Conversion of a described job to the records of compiled code.
 
-Shape legend: H, G places of heaps, Q lemons, D units.
+Shape legend: H, G heap slots, Q lemons, D units.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from perfatlas.fleet.model.model import Cause, Fleet, Strategy
 
-WHOLE: Final = 1e-9  # of an interval; less than that beyond whole ones is rounding
+WHOLE: Final = 1e-9  # of an interval; a smaller remainder is rounding
 EFFECTS = {"stops": STOPS, "corrupts": SILENT, "slows": SLOWS}
 TAKES: Final = ("nothing", "part", "unit")
 
@@ -46,10 +46,10 @@ class Packed(NamedTuple):
     """A job ready to run.
 
     Args:
-        plan_1: What never changes (1,).
-        job_1: Room for what does (1,).
+        plan_1: Constants (1,).
+        job_1: Buffer for the state (1,).
         stores: Tables and heaps.
-        names: Of the causes, in the order of the plan.
+        names: Names of the causes, in the order of the plan.
     """
 
     plan_1: NDArray[Any]
@@ -59,14 +59,14 @@ class Packed(NamedTuple):
 
 
 class _Stream(NamedTuple):
-    """A cause, the lemons of one, or a fraction of a part.
+    """An event stream: a cause, the lemons of one, or a fractional part.
 
     Args:
         cause: The cause.
-        name: As tables show it.
-        law: Of a life.
+        name: Name shown in tables.
+        law: Distribution of a lifetime.
         parts: Expected number.
-        lemons: Lemons that are known one by one, to be retired; the last may be a fraction.
+        lemons: Lemons tracked one by one, to be retired; the last may be fractional.
     """
 
     cause: Cause
@@ -77,7 +77,7 @@ class _Stream(NamedTuple):
 
     @property
     def rate_per_s(self) -> float:
-        """Long-run rate of its events, counted or not [1/s]."""
+        """Long-run rate of its events, effective or not [1/s]."""
         return (self.lemons or self.parts) / mean_s(self.law)
 
 
@@ -94,9 +94,9 @@ def pack(
     Args:
         fleet: The fleet.
         units: Units the job needs.
-        strategy: How it lives with failures.
-        horizon_s: How long it is watched [s].
-        work_s: Work after which it is done [s]; None runs until the horizon.
+        strategy: Its fault-tolerance strategy.
+        horizon_s: Simulated time [s].
+        work_s: Work to complete [s]; None runs until the horizon.
 
     Raises:
         InfeasibleError: The job is larger than the fleet.
@@ -112,7 +112,9 @@ def pack(
         plan["segments"], plan["last_work"] = _segments(work_s, strategy.interval_s)
     streams = _streams(fleet, units, int(plan["powered"]))
     if len(streams) > MOST_CAUSES:
-        raise InvalidSpecError(f"{len(streams)} causes with their lemons: at most {MOST_CAUSES}")
+        raise InvalidSpecError(
+            f"{len(streams)} causes including their lemons: expected at most {MOST_CAUSES}"
+        )
     check_events(sum(stream.rate_per_s for stream in streams), horizon_s)
     lemons = _pack_causes(plan, streams, fleet, strategy, laws)
     _pack_repairs(plan, fleet, laws)
@@ -144,7 +146,7 @@ def ticks(seconds: float) -> int:
 
 
 def _segments(work_s: float, interval_s: float) -> tuple[int, int]:
-    """Return segments until work is done, and the work of the last [ticks]."""
+    """Return the number of segments of the work, and the work of the last one [ticks]."""
     segments = max(math.ceil(work_s / interval_s - WHOLE), 1)
     work = ticks(interval_s)
     last = ticks(work_s) - (segments - 1) * work
@@ -152,23 +154,23 @@ def _segments(work_s: float, interval_s: float) -> tuple[int, int]:
 
 
 def grown(packed: Packed) -> Packed:
-    """Return a job whose heaps hold four times as much.
+    """Return a job with heaps four times as large.
 
     Args:
         packed: The job.
 
     Raises:
-        InvalidSpecError: More than 64 slow spells at once, or failures without end.
+        InvalidSpecError: More than 64 concurrent slowdowns, or too many failures.
     """
     if packed.job_1["full"][0] == 3:
         days = packed.job_1["now"][0] / TICKS_PER_SECOND / 86400.0
         raise InvalidSpecError(
-            f"a replica met {MOST_EVENTS:,} failures within {days:.3g} days: parts that wear out "
-            "and are repaired as old fail ever faster; watch the job shorter, or repair them as new"
+            f"a replica met {MOST_EVENTS:,} failures within {days:.3g} days: worn-out parts with"
+            " as_old repairs fail ever faster; shorten the horizon, or repair them as new"
         )
     if packed.job_1["full"][0] == 2:
         raise InvalidSpecError(
-            "more than 64 slow spells at once: lower the rate or the duration of fail-slow causes"
+            "more than 64 concurrent slowdowns: lower the rate or the duration of fail-slow causes"
         )
     stores = packed.stores._replace(
         renewal_H=np.zeros(4 * packed.stores.renewal_H.size, NODE),
@@ -243,11 +245,11 @@ def _restart(strategy: Strategy, name: str) -> int:
 
 
 def _streams(fleet: Fleet, units: int, powered: int) -> list[_Stream]:
-    """Return causes and their lemons, the memoryless ones first, the most frequent first.
+    """Return causes and their lemons: memoryless ones first, each group by frequency.
 
-    What strikes the work itself strikes units of the job only: a spare that stands by does none.
-    Lemons are of one cause each; a part of one may be a fraction. Of parts that age a fraction is
-    a stream of its own, of one part of whose failures the job meets that share.
+    Causes that affect work affect only units of the job: idle spares do no work. Each lemon belongs
+    to one cause; the number of lemons may be fractional. A fractional ageing part is a separate
+    stream of one part, each of whose failures counts with that probability.
     """
     streams: list[_Stream] = []
     for cause in fleet.causes:
@@ -273,7 +275,7 @@ def _streams(fleet: Fleet, units: int, powered: int) -> list[_Stream]:
 
 
 def _strikes_work(cause: Cause) -> bool:
-    """Return whether a cause strikes what runs on a unit rather than the unit."""
+    """Return whether a cause affects the work on a unit rather than the unit."""
     return cause.takes == "nothing" or cause.effect != "stops"
 
 
@@ -288,7 +290,7 @@ def _pack_causes(
     strategy: Strategy,
     laws: PackedLaws,
 ) -> int:
-    """Write the causes; return how many lemons there are."""
+    """Write the causes; return the number of lemons."""
     plan["causes"] = len(streams)
     rates = [s.rate_per_s for s in streams if isinstance(s.law, Exponential)]
     plan["memoryless"] = len(rates)
@@ -345,11 +347,11 @@ def _pack_cause(
 
 
 def needed_level(cause: Cause, strategy: Strategy) -> int:
-    """Return the first level that survives a cause, -1 where peers hold the state.
+    """Return the first checkpoint level that survives a cause, -1 where peers hold the state.
 
     Args:
         cause: The cause.
-        strategy: With its levels.
+        strategy: The strategy with the levels.
     """
     lost = REACHES.index(cause.loses)
     if strategy.step_s is not None and lost <= REACHES.index("unit"):
@@ -372,7 +374,7 @@ def _pack_repairs(plan: Any, fleet: Fleet, laws: PackedLaws) -> None:  # noqa: A
 
 
 def fleet_rate_per_s(fleet: Fleet, units: int) -> float:
-    """Return the long-run rate of all events of a job on some units [1/s].
+    """Return the long-run rate of all events of a job [1/s].
 
     Args:
         fleet: The fleet.

@@ -1,4 +1,4 @@
-"""Fleets by name: those that come with perfatlas, or a file."""
+"""Fleets by name: shipped with perfatlas, or a file."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _EVIDENCE: Final = {
 
 
 def shipped_fleets() -> tuple[str, ...]:
-    """Return the names of the fleets that come with perfatlas."""
+    """Return the names of the shipped fleets."""
     folder = resources.files("perfatlas").joinpath(_FOLDER)
     return tuple(sorted(file.name.removesuffix(".toml") for file in folder.iterdir()))
 
 
 def read_evidence(name: str) -> dict[str, Any] | None:
-    """Return what a fitted fleet rests on, None where no evidence lies beside it.
+    """Return the evidence of a fitted fleet, None where there is no evidence file.
 
-    `changed` in it says that the fleet is no longer as it was fitted.
+    Its `changed` says that the fleet file was edited after the fit.
 
     Args:
-        name: As of `resolve_fleet`.
+        name: Name or path, as for `resolve_fleet`.
 
     Raises:
-        InvalidSpecError: There is evidence, and it cannot be read or lacks what is read.
+        InvalidSpecError: The evidence file cannot be read or lacks required keys.
     """
     path = Path(name).with_suffix(".evidence.toml")
     if name in shipped_fleets() or not path.is_file():
@@ -47,8 +47,8 @@ def read_evidence(name: str) -> dict[str, Any] | None:
         _check_evidence(evidence)
     except (OSError, ValueError) as problem:
         raise InvalidSpecError(
-            f"the evidence '{path}' beside the fleet cannot be read: {problem}; fit the fleet again"
-            " or move it away"
+            f"cannot read the evidence file '{path}' of the fleet: {problem}; fit the fleet again"
+            " or move the file away"
         ) from problem
     fitted = evidence.get("fleet_hash")
     known = fitted is not None and Path(name).is_file()
@@ -56,24 +56,24 @@ def read_evidence(name: str) -> dict[str, Any] | None:
 
 
 def _check_evidence(evidence: dict[str, Any]) -> None:
-    """Refuse evidence in which a key is missing that is read."""
+    """Raise for evidence without a required key."""
     for kind, keys in _EVIDENCE.items():
         rows = evidence.get(kind, [])
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-            raise ValueError(f"{kind} is no array of tables")
+            raise ValueError(f"{kind} is not an array of tables")
         for row in rows:
             if missing := [key for key in keys if key not in row]:
                 raise ValueError(f"a {kind} lacks {', '.join(missing)}")
 
 
 def resolve_fleet(name: str) -> Fleet:
-    """Return a shipped fleet, or that of a file.
+    """Return a shipped fleet, or the fleet of a file.
 
     Args:
         name: A name of `shipped_fleets`, or the path of a TOML file.
 
     Raises:
-        InvalidSpecError: There is no such name or file, or the file is wrong.
+        InvalidSpecError: The name or file does not exist, or the file is invalid.
 
     Example:
         >>> from perfatlas.fleet.model import resolve_fleet
@@ -88,13 +88,13 @@ def resolve_fleet(name: str) -> Fleet:
 
 
 def resolve_strategies(name: str) -> tuple[StrategyTable, ...]:
-    """Return the strategies that a fleet, or a file of its own, describes; none is fine.
+    """Return the strategies of a fleet or strategy file; may be empty.
 
     Args:
         name: A name of `shipped_fleets`, or the path of a TOML file.
 
     Raises:
-        InvalidSpecError: There is no such name or file, or the file is wrong.
+        InvalidSpecError: The name or file does not exist, or the file is invalid.
     """
     path = _path_of(name)
     if path is not None:
@@ -109,19 +109,19 @@ def _shipped_table(name: str) -> dict[str, Any]:
 
 
 def _path_of(name: str) -> Path | None:
-    """Return the file that is named, None where it is the name of a shipped fleet."""
+    """Return the path of a file, None for the name of a shipped fleet."""
     path = Path(name)
     if name in shipped_fleets() or not (path.is_file() or path.suffix == ".toml" or "/" in name):
         return None
     if not path.is_file():
-        what = "a folder" if path.is_dir() else "no file"
+        what = "a directory is" if path.is_dir() else "no file is"
         raise InvalidSpecError(
-            f"fleet {shown(name)}: {what} at this path; give a TOML file or one of"
+            f"fleet {shown(name)}: {what} at this path; expected a TOML file or one of"
             f" {', '.join(shipped_fleets())}"
         )
     return path
 
 
 def _shipped_name(name: str) -> str:
-    lists = f"no file at this path either; shipped fleets: {', '.join(shipped_fleets())}"
+    lists = f"there is no such file either; shipped fleets: {', '.join(shipped_fleets())}"
     return resolve_name(name, shipped_fleets(), what="fleet", lists=lists)

@@ -1,10 +1,10 @@
-"""Strategies of a job as tables of a TOML file, beside the fleet or in a file of their own.
+"""Strategies of a job as tables of a TOML file, in the fleet file or a separate one.
 
 ```toml
 [[strategy]]
 name = "two levels"
-interval = "12 min"          # work between checkpoints; the optimum if left out
-state = "5.7 TB"             # of a checkpoint; bandwidths are of the whole job
+interval = "12 min"          # work between checkpoints; default: the optimum
+state = "5.7 TB"             # checkpoint size; bandwidths apply to the whole job
 verify = "20 s"              # before every checkpoint
 maintenance = { every = "30 d", lasts = "6 h" }
 spares = { count = 32, kind = "warm", start = "5 min" }
@@ -75,7 +75,7 @@ _BYTES: Final = Number(dimension="bytes", unit="B", least=1.0, example="5.7 TB")
 _SPEED: Final = Number(dimension="bytes_per_s", unit="B/s", least=1e-6, example="400 GB/s")
 _SPARES: Final = Record(
     fields={
-        "count": Field(Whole(), required=True, meaning="how many there are"),
+        "count": Field(Whole(), required=True, meaning="the number of spares"),
         "kind": Field(Text(choices=("cold", "warm", "hot"))),
         "start": Field(Lifetime()),
     },
@@ -84,7 +84,7 @@ _SPARES: Final = Record(
 _SHRINK: Final = Record(
     fields={
         "replica_units": Field(Whole()),
-        "fewest": Field(Whole(), required=True, meaning="units that a job goes on with"),
+        "fewest": Field(Whole(), required=True, meaning="the minimum number of units"),
         "overhead": Field(Number()),
         "rejoin": Field(_TIME, into="rejoin_s"),
     },
@@ -133,12 +133,12 @@ _GROWING: Final[dict[str, Field[Any]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class StrategyTable:
-    """A strategy as a file has it.
+    """A strategy as written in a file.
 
     Args:
-        name: Of the strategy.
-        table: As TOML has it.
-        origin: Where it was read, for messages.
+        name: Name of the strategy.
+        table: The parsed TOML table.
+        origin: File name for messages.
     """
 
     name: str
@@ -147,19 +147,19 @@ class StrategyTable:
 
     @property
     def reads_bytes(self) -> bool:
-        """Whether a checkpoint is told by a bandwidth, so that its bytes matter."""
+        """Whether a checkpoint is defined by a bandwidth, so that its bytes matter."""
         rows = sub_tables(self.table.get("checkpoint", []), f"{self.origin}: checkpoint")
         return any(key.endswith("_bandwidth") for row in rows for key in row)
 
     def fields(self, *, ranks: int, state_bytes: float | None = None) -> dict[str, Any]:
-        """Return the fields of a `Strategy` that the table gives.
+        """Return the fields of a `Strategy` set in the table.
 
-        `interval_s` is missing where the table leaves it to the optimum, `levels` or `restarts`
-        where it has none.
+        `interval_s` is missing where the optimum is to be used, `levels` or `restarts` where the
+        table has none.
 
         Args:
-            ranks: Processes of the job, for what grows with them.
-            state_bytes: Of a checkpoint, in place of the table's [bytes].
+            ranks: Processes of the job, for times that grow with them.
+            state_bytes: Size of a checkpoint, overriding the table [bytes].
 
         Raises:
             InvalidSpecError: A key is unknown or missing, a time has no unit.
@@ -185,11 +185,11 @@ def strategies_of(table: Mapping[str, Any], origin: str) -> tuple[StrategyTable,
     """Return the strategies of a file.
 
     Args:
-        table: As `tomllib` reads it.
-        origin: Where it was read, for messages.
+        table: The parsed TOML file.
+        origin: File name for messages.
 
     Raises:
-        InvalidSpecError: One has no name or an unknown key, or two have the same name.
+        InvalidSpecError: A strategy has no name or an unknown key, or two share a name.
     """
     found: list[StrategyTable] = []
     for row in sub_tables(table.get("strategy", []), f"{origin}: strategy"):
@@ -201,23 +201,23 @@ def strategies_of(table: Mapping[str, Any], origin: str) -> tuple[StrategyTable,
 
 
 def choose(found: tuple[StrategyTable, ...], name: str | None, origin: str) -> StrategyTable:
-    """Return the strategy of a name, the first where none is named.
+    """Return the strategy with a name, by default the first.
 
     Args:
-        found: Those of the file, at least one where `name` is None.
-        name: The one asked for.
-        origin: Where they were read, for messages.
+        found: Strategies of the file, at least one where `name` is None.
+        name: Name of the strategy.
+        origin: File name for messages.
 
     Raises:
-        InvalidSpecError: There is none of that name.
+        InvalidSpecError: The name is unknown.
     """
     if name is None:
         return found[0]
     names = [strategy.name for strategy in found]
     if name not in names:
-        told = f"one of {', '.join(names)}" if names else "[[strategy]] tables, and it has none"
+        told = f"one of {', '.join(names)}" if names else "a [[strategy]] table"
         raise InvalidSpecError(
-            f"strategy = {shown(name)}: expected of {origin} {told}{did_you_mean(name, names)}"
+            f"strategy = {shown(name)}: expected {told} in {origin}{did_you_mean(name, names)}"
         )
     return found[names.index(name)]
 
@@ -230,11 +230,11 @@ def _level(table: Mapping[str, Any], where: str, state_bytes: float | None) -> L
         if speed is None:
             continue
         if f"{key}_s" in given:
-            raise InvalidSpecError(f"{where}: {key} and {key}_bandwidth: give one of them")
+            raise InvalidSpecError(f"{where}: {key} and {key}_bandwidth are mutually exclusive")
         if state_bytes is None:
             raise InvalidSpecError(
-                f"{where}: {key}_bandwidth of how many bytes? give state, such as"
-                " state = '5.7 TB', or checkpoint_bytes or model to the command"
+                f"{where}: {key}_bandwidth needs the checkpoint size: set state, such as state ="
+                " '5.7 TB', or --checkpoint-bytes or --model"
             )
         given[f"{key}_s"] = state_bytes / speed
     if "write_s" not in given:
@@ -254,7 +254,7 @@ def _restart(table: Mapping[str, Any], where: str, ranks: int) -> Restart:
 
 @dataclass(frozen=True)
 class _Phases:
-    """Times of a restart by name: a time, its law, or what grows with the ranks."""
+    """Phases of a restart by name: a time, a distribution, or a time that grows with the ranks."""
 
     ranks: int
 

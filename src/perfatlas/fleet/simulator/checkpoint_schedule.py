@@ -1,8 +1,8 @@
-"""Where a job is in its pattern of work, verification and checkpoints, without stepping through it.
+"""Position of a job in its schedule of work, verification and checkpoints, in closed form.
 
-A segment is work, then verification, then the checkpoint of the highest level that is due. A place
-in the pattern is the time from its start without failures; segments before a place and back are a
-mixed-radix number whose digits count checkpoints of each level.
+A segment is work, then verification, then the checkpoint of the highest level due. A position is
+the failure-free time from the start of the schedule; it maps to completed segments by a mixed-radix
+number with one digit per checkpoint level.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from perfatlas.fleet.laws import CHECKPOINT, DEGRADED, LOST_WORK, NEVER, PRODUCT
 
 @part
 def set_lengths(plan: Any, job: Any) -> None:  # noqa: ANN401 - records
-    """Note how long blocks of segments take at the job's present speed.
+    """Set the lengths of blocks of segments at the current speed of the job.
 
     Args:
         plan: The plan.
@@ -33,12 +33,12 @@ def set_lengths(plan: Any, job: Any) -> None:  # noqa: ANN401 - records
 
 @inlined
 def place_of(plan: Any, job: Any, index: int) -> int:  # noqa: ANN401
-    """Return the place at which a number of segments is complete [ticks].
+    """Return the position at which a number of segments is complete [ticks].
 
     Args:
         plan: The plan.
         job: The job, for its speed.
-        index: Segments.
+        index: Number of segments.
     """
     if plan.levels == 1:
         return int(index * job.length[0])
@@ -53,12 +53,12 @@ def place_of(plan: Any, job: Any, index: int) -> int:  # noqa: ANN401
 
 @inlined
 def segments_at(plan: Any, job: Any, place: int) -> int:  # noqa: ANN401
-    """Return how many segments are complete at a place.
+    """Return the number of segments complete at a position.
 
     Args:
         plan: The plan.
         job: The job, for its speed.
-        place: Place in the pattern [ticks].
+        place: Position in the schedule [ticks].
     """
     if plan.levels == 1:
         return int(place // job.length[0])
@@ -75,7 +75,7 @@ def segments_at(plan: Any, job: Any, place: int) -> int:  # noqa: ANN401
 
 @inlined
 def begin(plan: Any, job: Any) -> None:  # noqa: ANN401
-    """Let a stretch of running begin now.
+    """Start a running period now.
 
     Args:
         plan: The plan.
@@ -89,7 +89,7 @@ def begin(plan: Any, job: Any) -> None:  # noqa: ANN401
 
 @inlined
 def _slowed(plan: Any, job: Any, offset: int) -> int:  # noqa: ANN401
-    """Return the ticks into a segment at the present speed, from those at full speed."""
+    """Return the ticks into a segment at the current speed, from those at full speed."""
     if job.slow_work == plan.work:
         return int(offset)
     if offset >= plan.work:
@@ -102,17 +102,17 @@ def _slowed(plan: Any, job: Any, offset: int) -> int:  # noqa: ANN401
 
 @inlined
 def _at_full_speed(plan: Any, job: Any, worked: int) -> int:  # noqa: ANN401
-    """Return the work done in a segment, from the ticks it took at the present speed."""
+    """Return the work done in a segment, from the ticks at the current speed."""
     return int(min(worked / (job.slow_work / plan.work), plan.work))
 
 
 @inlined
 def settle(plan: Any, job: Any) -> None:  # noqa: ANN401
-    """Book the stretch until now and note which checkpoints are durable.
+    """Account for the running period until now and update the durable checkpoints.
 
     Args:
         plan: The plan.
-        job: The job; a new stretch begins.
+        job: The job; a new running period starts.
     """
     ran = job.now - job.since
     place = job.place + ran
@@ -137,7 +137,7 @@ def settle(plan: Any, job: Any) -> None:  # noqa: ANN401
 
 @inlined
 def _bank(plan: Any, job: Any, place: int) -> None:  # noqa: ANN401
-    """Note the last durable checkpoint that serves each level."""
+    """Update the last durable checkpoint that covers each level."""
     if plan.levels == 1 and plan.level[0].lag == 0:
         job.bank[0] = max(job.bank[0], job.index)
         return
@@ -146,7 +146,7 @@ def _bank(plan: Any, job: Any, place: int) -> None:  # noqa: ANN401
         lag = plan.level[level].lag
         last = job.index
         if lag > 0:
-            if job.last == 1:  # the place went ahead by work that there was not
+            if job.last == 1:  # the position was advanced past work that does not exist
                 lag += job.slow_work - _slowed(plan, job, plan.last_work)
             last = segments_at(plan, job, max(place - lag, 0))
         last -= last % plan.level[level].every
@@ -158,11 +158,11 @@ def _bank(plan: Any, job: Any, place: int) -> None:  # noqa: ANN401
 
 @inlined
 def roll_back(plan: Any, job: Any, depth: int) -> None:  # noqa: ANN401
-    """Return to the last checkpoint that serves a level, or by one step where peers hold the state.
+    """Roll back to the last checkpoint of a level, or by one step where peers hold the state.
 
     Args:
         plan: The plan.
-        job: A job that is settled.
+        job: A settled job.
         depth: Level the failure needs, -1 for none.
     """
     if depth < 0 and job.stepped == 1:
@@ -191,7 +191,7 @@ def roll_back(plan: Any, job: Any, depth: int) -> None:  # noqa: ANN401
 
 @inlined
 def work_ends_at(plan: Any, job: Any) -> int:  # noqa: ANN401
-    """Return the place at which the work is done, or saved where it is [ticks].
+    """Return the position at which the work is done, or saved where it is done [ticks].
 
     Args:
         plan: The plan; its job has work to finish.
@@ -204,11 +204,11 @@ def work_ends_at(plan: Any, job: Any) -> int:  # noqa: ANN401
 
 @inlined
 def end_work(plan: Any, job: Any) -> bool:  # noqa: ANN401
-    """Return whether the last, short segment is still to be verified and saved, and go on to that.
+    """Return whether the last, short segment must still be verified and saved, and start that.
 
     Args:
         plan: The plan.
-        job: A settled job at the place where its work ends.
+        job: A settled job at the end of its work.
     """
     if job.last == 1 or plan.last_work == plan.work:
         return False
@@ -221,7 +221,7 @@ def end_work(plan: Any, job: Any) -> bool:  # noqa: ANN401
 
 @inlined
 def undo_end(plan: Any, job: Any) -> None:  # noqa: ANN401
-    """Let a job that must redo work have as much of it as there was.
+    """Restore the remaining work of a job that must redo work after its end.
 
     Args:
         plan: The plan.
@@ -235,11 +235,11 @@ def undo_end(plan: Any, job: Any) -> None:  # noqa: ANN401
 
 @inlined
 def go_to(job: Any, index: int) -> None:  # noqa: ANN401
-    """Stand at a checkpoint.
+    """Move to a checkpoint.
 
     Args:
         job: The job.
-        index: Segments behind it.
+        index: Completed segments.
     """
     job.index = index
     job.offset = 0

@@ -1,4 +1,4 @@
-"""What an event of a cause does: stop the job, corrupt it silently, slow it down, or nothing."""
+"""Effect of an event: stop the job, corrupt it silently, slow it down, or nothing."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from perfatlas.fleet.simulator.failure_streams import (
     stream,
     take_next,
 )
-from perfatlas.fleet.simulator.pool import fail_again, hit, strikes_work, working
+from perfatlas.fleet.simulator.pool import fail_again, hit, hits_work, working
 
 if TYPE_CHECKING:
     from perfatlas.fleet.laws import Stores
 
 
 @part
-def strike(plan: Any, job: Any, stores: Stores, running: bool) -> int:  # noqa: ANN401, FBT001
-    """Let the event that is due happen; return its cause if it stops the job, else -1.
+def apply_event(plan: Any, job: Any, stores: Stores, running: bool) -> int:  # noqa: ANN401, FBT001
+    """Apply the event that is due; return its cause if it stops the job, else -1.
 
     Args:
         plan: The plan.
         job: The job, settled if it runs.
         stores: Its tables and heaps.
-        running: Whether it runs, rather than recovers.
+        running: Whether the job is running rather than recovering.
     """
     cause = take_next(plan, job, stores)
     again = cause >= MOST_CAUSES
@@ -59,13 +59,13 @@ def strike(plan: Any, job: Any, stores: Stores, running: bool) -> int:  # noqa: 
 
 @inlined
 def interrupt(plan: Any, job: Any, stores: Stores, cause: int) -> None:  # noqa: ANN401
-    """Note what a failure demands of recovery and fall back to the checkpoint it needs.
+    """Record the recovery that a failure requires and roll back to its checkpoint.
 
     Args:
         plan: The plan.
         job: The job, settled.
         stores: Its tables and heaps.
-        cause: Of the failure.
+        cause: Cause of the failure.
     """
     row = plan.cause[cause]
     draw = 1.0
@@ -80,14 +80,14 @@ def interrupt(plan: Any, job: Any, stores: Stores, cause: int) -> None:  # noqa:
 
 @part
 def _counts(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> bool:  # noqa: ANN401
-    """Return whether an event is one of the job's: of its parts, of its lemons, of its work."""
+    """Return whether an event affects the job: its parts, its lemons or its work."""
     row = plan.cause[cause]
     if row.counted < 1.0 and uniform(job.key, stream(cause, COUNTED), turn) >= row.counted:
         return False
     if row.lemons > 0 and not _lemon(row, job, stores, cause, turn):
         return False
     if row.scope == 0 and job.active < plan.units:
-        return bool(strikes_work(plan, job, cause, turn))
+        return bool(hits_work(plan, job, cause, turn))
     return True
 
 
@@ -99,7 +99,7 @@ def _weaken(
     event: tuple[int, int],
     running: bool,  # noqa: FBT001
 ) -> None:
-    """Let an event that does not stop the job slow it down, or corrupt it if it runs."""
+    """Apply an event that slows the job down or, while it runs, corrupts it."""
     cause, turn = event
     if plan.cause[cause].effect == SLOWS:
         _slow_down(plan, job, stores, cause, turn)
@@ -113,7 +113,7 @@ def _lemon(row: Any, job: Any, stores: Stores, cause: int, turn: int) -> bool:  
     u = uniform(job.key, stream(cause, LEMON), turn) * row.lemons
     lemon = row.first_lemon + int(u)
     if stores.lemon_Q[lemon] < 0:
-        return False  # this job has none of that number
+        return False  # this job has no lemon with this index
     if row.strikes > 0 and stores.lemon_Q[lemon] >= row.strikes:
         return bool(u - int(u) < row.normal_share)
     stores.lemon_Q[lemon] += 1
@@ -122,13 +122,13 @@ def _lemon(row: Any, job: Any, stores: Stores, cause: int, turn: int) -> bool:  
 
 @part
 def _corrupt(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> None:  # noqa: ANN401
-    """Let the running state go wrong; a verification or time will tell."""
+    """Corrupt the running state until a verification or the latency detects it."""
     if job.corrupt == 1:
         return
     row = plan.cause[cause]
     if plan.verify > 0:
         if job.offset >= plan.work:
-            return  # the work of this segment is over; otherwise its verification finds it
+            return  # the work of this segment is done; otherwise its verification detects the error
     else:
         draw = exponential(job.key, stream(cause, LASTS), turn)
         job.found = job.now + ticks_at(plan.law[row.latency], stores.knots_2K, draw)
@@ -139,9 +139,9 @@ def _corrupt(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> None
 
 @part
 def _slow_down(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> None:  # noqa: ANN401
-    """Let a slow spell begin."""
+    """Start a slowdown."""
     if job.slow == MOST_SLOW:
-        end_spells(plan, job)
+        end_slowdowns(plan, job)
     if job.slow == MOST_SLOW:
         job.full = 2
         return
@@ -150,7 +150,7 @@ def _slow_down(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> No
     lasts = ticks_at(plan.law[row.duration], stores.knots_2K, draw)
     job.spell_end[job.slow] = job.now + max(lasts, 1)
     job.spell_replaced[job.slow] = 0
-    if plan.slow_patience < NEVER:  # replaced once its delay has cost the job its patience
+    if plan.slow_patience < NEVER:  # replaced once the lost time reaches the job's patience
         patience = int(plan.slow_patience * row.factor / (row.factor - 1.0))
         if patience < lasts:
             job.spell_end[job.slow] = job.now + max(patience, 1)
@@ -162,11 +162,11 @@ def _slow_down(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> No
 
 @part
 def new_speed(plan: Any, job: Any) -> None:  # noqa: ANN401
-    """Find the job's speed from spells and missing units; it must be settled.
+    """Set the speed of a settled job from its slowdowns and missing units.
 
     Args:
         plan: The plan.
-        job: The job; its stretch goes on at the new speed.
+        job: The job; it continues at the new speed.
     """
     slowest = 1.0
     job.slow_end = NEVER
@@ -181,8 +181,8 @@ def new_speed(plan: Any, job: Any) -> None:  # noqa: ANN401
 
 
 @part
-def end_spells(plan: Any, job: Any) -> bool:  # noqa: ANN401
-    """End the slow spells that are over; return whether a slow unit is to be replaced.
+def end_slowdowns(plan: Any, job: Any) -> bool:  # noqa: ANN401
+    """End expired slowdowns; return whether a slow unit is to be replaced.
 
     Args:
         plan: The plan.

@@ -1,9 +1,9 @@
-"""When the next failure comes: all parts of a fleet at once, each with its own age.
+"""Time of the next failure over all parts of a fleet, each with its own age.
 
-Memoryless causes merge into one stream. Of an ageing cause with n parts the first failures come in
-order without drawing n lifetimes: between the i-th and the next lie Exp(1)/(n - i) of cumulative
-hazard. A part that was replaced waits in a heap for its next failure. Nothing is ever redrawn for
-parts that survive. Time here is exposed time: it stands still where failures cannot strike.
+Memoryless causes merge into one stream. For an ageing cause with n parts the first failures are
+drawn in order without n lifetimes: the cumulative hazard between the i-th and the next is Exp(1)/(n
+- i). The next failures of replaced parts are kept in a heap. Nothing is redrawn for surviving
+parts. Time here is exposed time: it does not advance where failures cannot occur.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def stream(cause: int, purpose: int) -> int:
     """Return the number of a stream of a cause.
 
     Args:
-        cause: Place in the plan.
-        purpose: What is drawn.
+        cause: Index in the plan.
+        purpose: Purpose of the draws.
     """
     return FIRST_OF_CAUSES + 16 * cause + purpose
 
@@ -74,7 +74,7 @@ def start_streams(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401 
 
 @inlined
 def find_next(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
-    """Note when the next event comes and from where.
+    """Set the time and source of the next event.
 
     Args:
         plan: The plan.
@@ -95,7 +95,7 @@ def find_next(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
 
 @inlined
 def take_next(plan: Any, job: Any, stores: Stores) -> int:  # noqa: ANN401
-    """Return the cause of the event that is due, MOST_CAUSES higher for a relapse, and go on.
+    """Return the cause of the event that is due, plus MOST_CAUSES for a relapse, and advance.
 
     Args:
         plan: The plan.
@@ -138,7 +138,7 @@ def _merged_cause(plan: Any, job: Any) -> int:  # noqa: ANN401
 
 @part
 def _next_fresh(plan: Any, job: Any, stores: Stores, cause: int) -> None:  # noqa: ANN401
-    """Note the next failure among the parts of a cause that never failed."""
+    """Set the next failure among the original parts of a cause."""
     left = job.fresh_left[cause]
     if left < 1.0:
         job.fresh_time[cause] = ENDLESS
@@ -159,7 +159,7 @@ def _replace(
     time: float,
     birth: float,
 ) -> None:
-    """Let the part that failed begin a new life, or go on as old as it was."""
+    """Start a new lifetime of the failed part, or continue at its age."""
     row = plan.cause[cause]
     law = plan.law[row.law]
     need = exponential(job.key, stream(cause, RENEWED), job.count[cause])
@@ -178,13 +178,13 @@ def await_failure(
     time: float,
     failing: tuple[float, int],
 ) -> None:
-    """Let a failure come at an exposed time, unless that is past the horizon.
+    """Schedule a failure at an exposed time, unless it is past the horizon.
 
     Args:
         plan: The plan.
         job: The job.
         stores: Its tables and heaps.
-        time: When [exposed ticks].
+        time: Time of the failure [exposed ticks].
         failing: Birth of the part [exposed ticks] and its cause.
     """
     if time > plan.horizon:

@@ -1,4 +1,4 @@
-"""What became of the replicas of a job, in shares, counts and quantiles.
+"""Results of the replicas of a job: shares, counts and quantiles.
 
 Shape legend: R replicas, F fields, B buckets.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from perfatlas.fleet.model import Packed
 
 
-FEW: Final = 30  # failures, below which replicas hardly show what they cost
+FEW: Final = 30  # failures, below which the replicas are too few to show their cost
 
 
 def exact_sum(ticks_R: NDArray[np.int64]) -> int:
@@ -38,12 +38,12 @@ def exact_sum(ticks_R: NDArray[np.int64]) -> int:
 
 @dataclass
 class Outcome:
-    """Replicas of a job.
+    """Results of the replicas of a job.
 
     Args:
         ticks_RF: Whole ticks and counts, columns as `running.FIELDS` (R, F).
-        packed: What was run.
-        converged: Whether the interval is as narrow as was asked.
+        packed: The simulated job.
+        converged: Whether the interval is as narrow as requested.
     """
 
     ticks_RF: NDArray[np.int64]
@@ -60,7 +60,7 @@ class Outcome:
 
     @property
     def horizon(self) -> int:
-        """Ticks of a replica."""
+        """Simulated ticks per replica."""
         return int(self.packed.plan_1["horizon"][0])
 
     @cached_property
@@ -77,7 +77,7 @@ class Outcome:
     def goodput(self) -> float:
         """Productive time of all replicas over their time.
 
-        A ratio of sums: for work that is done it is work over mean time, not a mean of ratios.
+        A ratio of sums: for completed work it is work over mean time, not a mean of ratios.
         """
         return exact_sum(self.column("productive")) / exact_sum(self.ended_R)
 
@@ -92,10 +92,10 @@ class Outcome:
 
     @property
     def half_width(self) -> float:
-        """Half of a 95 % interval of `goodput`, by Student's t.
+        """Half of a 95% interval of `goodput`, by Student's t.
 
-        Where few failures were met it is no less than the rule of three says: n replicas without
-        one leave up to 3 in n that have one, and may lose everything.
+        With few failures it is at least that of the rule of three: after n replicas without a
+        failure up to 3/n of replicas may have one, and may lose everything.
         """
         from scipy.special import stdtrit
 
@@ -105,12 +105,12 @@ class Outcome:
 
     @cached_property
     def met(self) -> int:
-        """Failures, silent errors and slow spells that the job met, in all replicas."""
+        """Failures, silent errors and slowdowns of the job, over all replicas."""
         return int((self.column("events") - self.column("unseen")).sum())
 
     @property
     def met_few(self) -> bool:
-        """Whether failures come so seldom that the replicas hardly show them."""
+        """Whether the replicas have too few failures to show their cost."""
         return self.met < FEW
 
     def shares(self) -> dict[str, float]:
@@ -120,10 +120,11 @@ class Outcome:
 
     @property
     def unsaved(self) -> float:
-        """Share of the time that was work a failure would undo when the time is up.
+        """Share of the time spent on work that is not durable at the horizon.
 
-        It is counted as productive; long-run goodput lies between that and without it. No durable
-        checkpoint holds it; where peers hold the state after every failure, it is a step.
+        It counts as productive; the long-run goodput lies between the values with and without it.
+        No durable checkpoint covers it; where peers hold the state after every failure, it is one
+        step.
         """
         unsaved_R = self.column("unsaved")
         if self._held_by_peers == {True}:
@@ -140,7 +141,7 @@ class Outcome:
 
     @property
     def interruptions_per_day(self) -> float:
-        """Times a day that the job stops unplanned, or fails again in a restart."""
+        """Unplanned stops per day, including failures during a restart."""
         days = exact_sum(self.ended_R) / TICKS_PER_SECOND / 86400.0
         return float(self.column("interruptions").sum() / days)
 
@@ -153,11 +154,11 @@ class Outcome:
 
     @property
     def unfinished(self) -> int:
-        """Replicas whose work was not done at the horizon."""
+        """Number of replicas with unfinished work at the horizon."""
         return int((self.column("finished") == NEVER).sum())
 
     def remarks(self) -> list[str]:
-        """Return what a reader must know beside the numbers."""
+        """Return the remarks on the results."""
         said = []
         if self.goodput < LITTLE:
             said.append(self._little())
@@ -165,32 +166,33 @@ class Outcome:
             count = self.ticks_RF.shape[0]
             said.append(
                 f"only {counted(self.met, 'failure')} in {counted(count, 'replica')}: the interval"
-                f" is at least that of 3 in {count:,} replicas that lose everything; watch the job"
-                " longer, or more replicas"
+                f" assumes that up to 3 in {count:,} replicas lose everything; use a longer"
+                " horizon or more replicas"
             )
         if self.unsaved > LITTLE * self.goodput:
             saved = max(self.goodput - self.unsaved, 0.0)
-            holds = "no checkpoint holds at the end"
+            holds = "no checkpoint covers at the end"
             if True in self._held_by_peers:
-                holds = "only peers hold at the end, and a wider failure would undo"
+                holds = "only peers hold at the end and a wider failure would lose"
             said.append(
-                f"{self.unsaved / self.goodput:.3g} of the useful work is of the last stretch,"
-                f" which {holds}: goodput is {saved:.3g} without it; watch the job longer, or save"
-                " it more often"
+                f"{self.unsaved / self.goodput:.3g} of the useful work is at the end of the run,"
+                f" which {holds}: goodput is {saved:.3g} without it; use a longer horizon or more"
+                " frequent checkpoints"
             )
         if not self.converged:
             said.append(
-                f"stopped after {counted(self.ticks_RF.shape[0], 'replica')}, wider than asked"
+                f"stopped after {counted(self.ticks_RF.shape[0], 'replica')}: the interval is"
+                " wider than requested"
             )
         if self.packed.plan_1["segments"][0] and self.unfinished:
             said.append(
-                f"given up unfinished: {self.unfinished:,} of"
+                f"not finished within the horizon: {self.unfinished:,} of"
                 f" {counted(self.ticks_RF.shape[0], 'replica')}"
             )
         return said
 
     def _little(self) -> str:
-        """Return where the time goes of a job that hardly gets anything done."""
+        """Return where the time goes in a job with almost no goodput."""
         taken = {name: self.column(name) for name in BUCKETS[1:] if name != BUCKETS[IDLE]}
         name = max(taken, key=lambda bucket: exact_sum(taken[bucket]))
         share = exact_sum(taken[name]) / exact_sum(self.ended_R)

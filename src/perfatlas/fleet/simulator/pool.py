@@ -1,7 +1,7 @@
 """Units of the job, idle spares and units under repair.
 
-A unit is what the job loses and gets as a whole: a node, or a rack of trays of which some may be
-down. `order_D` lists units: the job's, then idle ones, then those that are out.
+A unit is allocated and lost as a whole: a node, or a rack with trays of which some may be down.
+`order_D` lists the units of the job, then idle units, then failed units.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 @inlined
 def hit(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> bool:  # noqa: ANN401
-    """Return whether a failure hits the running job, and take out what it breaks.
+    """Return whether a failure hits the running job, and remove the failed parts or units.
 
     Args:
         plan: The plan.
         job: The job.
         stores: Its tables and heaps.
-        cause: Of the failure.
-        turn: How many failures of this cause there were before.
+        cause: Cause of the failure.
+        turn: Number of earlier failures of this cause.
     """
     row = plan.cause[cause]
     if row.scope == 0:
@@ -45,11 +45,11 @@ def hit(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> bool:  # 
     position = 0
     if plan.warm == 1 or plan.parts > 1 or job.active < plan.units:
         among = plan.powered
-        if row.shared == 1:  # of the job, however many units it has
+        if row.shared == 1:  # hits the job, whatever its number of units
             among = job.active
         position = int(uniform(job.key, stream(cause, POSITION), turn) * among)
         if position >= job.active + standing:
-            return False  # a unit that is out
+            return False  # a unit that has already failed
     if plan.parts > 1:
         return bool(_hit_named(plan, job, stores, (cause, turn, position)))
     if standing > 0:
@@ -68,9 +68,9 @@ def _hit_powered(
     stores: Stores,
     failure: tuple[int, int, int],
 ) -> bool:
-    """Take out units without names where some stand by; return whether the job lost any.
+    """Remove anonymous units where there are spares; return whether the job lost any.
 
-    A burst goes on from its place to the end and around, units of the job before those idle.
+    A burst continues from its position and wraps around, units of the job before idle ones.
     """
     cause, turn, position = failure
     up = job.active + job.idle
@@ -89,7 +89,7 @@ def _hit_powered(
 
 @inlined
 def working(plan: Any, job: Any) -> int:  # noqa: ANN401
-    """Return the units of the replicas that run: a job that shrinks gives up whole ones.
+    """Return the units of running replicas: a job that shrinks drops whole replicas.
 
     Args:
         plan: The plan.
@@ -103,14 +103,14 @@ def working(plan: Any, job: Any) -> int:  # noqa: ANN401
 
 
 @part
-def strikes_work(plan: Any, job: Any, cause: int, turn: int) -> bool:  # noqa: ANN401
-    """Return whether what strikes the work of a unit, were all there, strikes one that works.
+def hits_work(plan: Any, job: Any, cause: int, turn: int) -> bool:  # noqa: ANN401
+    """Return whether an event on the work of the full job hits a unit that works.
 
     Args:
         plan: The plan.
         job: The job, with fewer units than it needs.
-        cause: Of the event.
-        turn: How many events of this cause there were before.
+        cause: Cause of the event.
+        turn: Number of earlier events of this cause.
     """
     if plan.cause[cause].shared == 1:
         return True
@@ -119,16 +119,16 @@ def strikes_work(plan: Any, job: Any, cause: int, turn: int) -> bool:  # noqa: A
 
 @part
 def fail_again(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> bool:  # noqa: ANN401
-    """Return whether a false fix that shows stops the job, and take out what it was of.
+    """Return whether a relapse stops the job, and remove its unit.
 
-    A unit that left the job meanwhile shows its fault once it is back.
+    The fault of a unit that has left the job shows when it returns.
 
     Args:
         plan: The plan.
         job: The job.
         stores: Its tables and heaps.
-        cause: Of the failure that was not fixed.
-        turn: How many failures of this cause there were before.
+        cause: Cause of the failure that was not fixed.
+        turn: Number of earlier failures of this cause.
     """
     come_back(plan, job, stores, job.now)
     unit, row = job.relapsed, plan.cause[cause]
@@ -155,7 +155,7 @@ def _hit_named(
     stores: Stores,
     failure: tuple[int, int, int],
 ) -> bool:
-    """Take out a part, or whole units in order of place; return whether the job lost any."""
+    """Remove a part, or whole units in order of position; return whether the job lost any."""
     cause, turn, position = failure
     row = plan.cause[cause]
     if row.scope == 1:
@@ -171,7 +171,7 @@ def _hit_named(
         up = job.active + plan.warm * job.idle
         if up == 0:
             break
-        place = position if position < up else 0  # the list closes up where one leaves
+        place = position if position < up else 0  # the list closes the gap of a removed unit
         struck = struck or place < job.active
         _unit_out(plan, job, stores, (cause, turn * 64 + i), stores.order_D[place])
     return struck
@@ -185,7 +185,7 @@ def _part_out(
     failure: tuple[int, int],
     unit: int,
 ) -> None:
-    """Take a part out of a unit, and the unit out where too few are left."""
+    """Remove a part of a unit, and the unit where too few parts are left."""
     cause, turn = failure
     stores.down_D[unit] += 1
     send_to_repair(plan, job, stores, (cause, turn * 64, 2 * unit))
@@ -216,7 +216,7 @@ def _swap(stores: Stores, one: int, two: int) -> None:
 
 @part
 def _out(job: Any, stores: Stores, unit: int) -> None:  # noqa: ANN401
-    """Move a unit of the job, or an idle one, behind the idle ones."""
+    """Move a unit of the job, or an idle one, to the failed units."""
     if stores.spot_D[unit] < job.active:
         job.active -= 1
         _swap(stores, stores.spot_D[unit], job.active)
@@ -227,13 +227,13 @@ def _out(job: Any, stores: Stores, unit: int) -> None:  # noqa: ANN401
 
 @part
 def come_back(plan: Any, job: Any, stores: Stores, now: int) -> None:  # noqa: ANN401
-    """Let everything repaired by now be idle.
+    """Make all units repaired by now idle.
 
     Args:
         plan: The plan.
         job: The job.
         stores: Its tables and heaps.
-        now: Present [ticks].
+        now: Current time [ticks].
     """
     while job.repairing > 0 and stores.return_G[0].time <= now:
         node = stores.return_G[0]
@@ -262,7 +262,7 @@ def come_back(plan: Any, job: Any, stores: Stores, now: int) -> None:  # noqa: A
 
 @part
 def fill_up(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
-    """Give idle units to a job that lacks some.
+    """Assign idle units to a job with missing units.
 
     Args:
         plan: The plan.
@@ -281,10 +281,10 @@ def fill_up(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
 
 @part
 def _join(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
-    """Take an idle unit for the job, where some still have the fault they were repaired for."""
+    """Assign an idle unit to the job; some still have the fault they were repaired for."""
     if plan.parts > 1:
         job.idle -= 1
-        _begin_relapses(plan, job, stores, stores.order_D[job.active])  # the first that is idle
+        _begin_relapses(plan, job, stores, stores.order_D[job.active])  # the first idle unit
         return
     bad = _take_idle(plan, job, BAD_SPARE, job.took)
     if bad >= 0:
@@ -293,7 +293,7 @@ def _join(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
 
 @part
 def _take_idle(plan: Any, job: Any, drawn: int, place: int) -> int:  # noqa: ANN401
-    """Take any idle unit; return the cause of the fault it still has, -1 if it has none."""
+    """Take a random idle unit; return the cause of its remaining fault, -1 if none."""
     if job.idle_bad > 0:
         left = uniform(job.key, drawn, place) * job.idle
         for cause in range(plan.causes):
@@ -309,7 +309,7 @@ def _take_idle(plan: Any, job: Any, drawn: int, place: int) -> int:  # noqa: ANN
 
 @part
 def _begin_relapses(plan: Any, job: Any, stores: Stores, unit: int) -> None:  # noqa: ANN401
-    """Let the faults of a unit with a name, now in the job, begin to show."""
+    """Schedule the relapses of a named unit that joined the job."""
     for cause in range(plan.causes):
         lurks = plan.cause[cause].lurks
         if lurks >= 0:
@@ -327,7 +327,7 @@ def _begin_relapse(
     stores: Stores,
     again: tuple[int, int, int],
 ) -> None:
-    """Let a fault show after some time in the job: its cause, number of the draw and unit."""
+    """Schedule a relapse, given its cause, the number of the draw and the unit."""
     cause, place, unit = again
     law = plan.law[plan.repair[plan.cause[cause].repair].relapse]
     soon = age_at(law, stores.knots_2K, exponential(job.key, RELAPSE, place))

@@ -1,8 +1,8 @@
-"""Rare outcomes by splitting: how likely a job loses far more time than usual.
+"""Probability of rare outcomes by splitting: a job that loses far more time than usual.
 
-Time that was not productive only grows, so a job that loses much first loses less. Replicas that
-reach a level are copied, the promising ones more often, every copy goes on with its own random
-numbers, and the probability is the product of the weighted shares that reach each next level.
+Lost time only grows, so a large loss is reached through smaller ones. Replicas that reach a level
+are copied, the promising ones more often, each copy continues with its own random numbers, and the
+probability is the product of the weighted shares that reach each next level.
 
 Shape legend: R replicas, S states kept.
 """
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 
 _State: TypeAlias = "tuple[NDArray[np.uint8], ...]"  # the job and its stores
 MOST_LEVELS: Final = 100
-RUNS: Final = 8  # independent estimates behind the standard error
-STEPS: Final = 10  # equal ones to the loss asked for, beside the levels that are sampled
-FAIR: Final = 0.2  # of the copies are made of any state, promising or not
+RUNS: Final = 8  # independent estimates for the standard error
+STEPS: Final = 10  # equidistant levels up to the requested loss, in addition to the sampled ones
+FAIR: Final = 0.2  # share of copies drawn from any state, promising or not
 
 
 class _Aim(NamedTuple):
-    """What is asked, and what a whole job loses.
+    """The requested loss and the distribution of the loss of a whole job.
 
     Args:
-        loss: Asked [ticks].
-        mean: Of what replicas lose [ticks].
-        variance: Of that.
+        loss: Requested loss [ticks].
+        mean: Mean loss of replicas [ticks].
+        variance: Variance of the loss.
     """
 
     loss: int
@@ -52,9 +52,9 @@ class _Kept(NamedTuple):
     """A replica that reached a level.
 
     Args:
-        state: As it is there.
-        weight: Of it; 1 on average.
-        promise: About how likely it goes on to lose what is asked.
+        state: State at that level.
+        weight: Statistical weight; 1 on average.
+        promise: Approximate probability that it reaches the requested loss.
     """
 
     state: _State
@@ -63,14 +63,14 @@ class _Kept(NamedTuple):
 
 
 class _PackedColumns:
-    """Where replicas run, one at a time.
+    """Buffers in which replicas run, one at a time.
 
     Args:
         packed: The job, as the last replica left it.
     """
 
     def __init__(self, packed: Packed) -> None:
-        """Make room."""
+        """Allocate the buffers."""
         self._row = hold(np.zeros((1, len(FIELDS)), np.int64))
         self._use(packed)
 
@@ -81,17 +81,17 @@ class _PackedColumns:
         self._bytes = [one.view(np.uint8).reshape(-1) for one in (packed.job_1, *packed.stores[1:])]
 
     def lost(self) -> int:
-        """Return the time that was not productive [ticks]."""
+        """Return the lost time [ticks]."""
         job = self.packed.job_1[0]
         return int(job["now"] - job["bucket"][PRODUCTIVE] - job["bucket"][IDLE])
 
     def advance(self, state: _State | None, drawn: tuple[int, int], loss: int) -> bool:
-        """Return whether a new or copied replica loses a time [ticks]; it stops there.
+        """Return whether a new or copied replica loses the given time [ticks]; it stops there.
 
         Args:
-            state: What it is copied from; None starts a new one.
+            state: State to copy; None starts a new replica.
             drawn: Seed and number of the replica.
-            loss: The time [ticks].
+            loss: Lost time [ticks].
         """
         until = (loss, state is not None)
         while True:
@@ -102,7 +102,7 @@ class _PackedColumns:
             self._use(grown(self.packed))
 
     def copied(self) -> _State:
-        """Return the replica as it is."""
+        """Return a copy of the state of the replica."""
         job, stores = self.packed.job_1[0], self.packed.stores
         used = {
             1: int(job["renewals"]) * stores.renewal_H.itemsize,
@@ -121,11 +121,11 @@ class Tail:
     """The probability of a rare outcome.
 
     Args:
-        probability: That at least the time is lost.
-        standard_error: Of it, from independent runs.
-        levels_s: Losses at which replicas were copied [s], the last the one asked for.
-        runs: Independent runs.
-        replicas: Of each level and run.
+        probability: Probability of losing at least the given time.
+        standard_error: Its standard error, from independent runs.
+        levels_s: Losses at which replicas were copied [s]; the last is the requested one.
+        runs: Number of independent runs.
+        replicas: Replicas per level and run.
     """
 
     probability: float
@@ -138,7 +138,7 @@ class Tail:
         """Return both ends of the probability's interval.
 
         Args:
-            level: Such as 0.9.
+            level: Confidence level, such as 0.9.
 
         Source: Student's t for the logarithm, as a product of shares is skewed.
         """
@@ -154,32 +154,34 @@ class Tail:
 def loss_probability(
     job: Job, strategy: Strategy, loss_s: float, *, replicas: int = 1000, seed: int = 0
 ) -> Tail:
-    """Return how likely a job spends at least a time without productive work.
+    """Return the probability that a job loses at least a given time.
 
-    For a job with `work_s` it is the probability to be done later than `work_s + loss_s`, for one
+    For a job with `work_s` it is the probability of finishing later than `work_s + loss_s`, for one
     that runs to its horizon that of a goodput of at most 1 - loss_s / horizon_s.
 
     Args:
         job: The job.
-        strategy: How it lives with failures.
-        loss_s: Time lost [s].
-        replicas: Of each level.
-        seed: Of the study.
+        strategy: Its fault-tolerance strategy.
+        loss_s: Lost time [s].
+        replicas: Replicas per level.
+        seed: Random seed.
 
     Raises:
         InfeasibleError: The job is larger than the fleet.
         InvalidSpecError: A number outside its range.
 
     Source: fixed-effort multilevel splitting, Garvels 2000: unbiased for fixed levels. Levels are
-        set beforehand from other replicas. A copy is made of a replica the more often the more
-        likely it goes on to lose the time, by a gamma law of the mean and variance of those other
-        replicas, and weighs the less: unbiased whatever that law is worth.
+        set beforehand from other replicas. A replica is copied in proportion to its estimated
+        probability of losing the time, by a gamma distribution with the mean and variance of those
+        other replicas, with reciprocal weights: unbiased for any such estimate.
 
-    Limits: failures of ageing parts that were already due when a replica is copied are the same in
-        its copies, so that they differ late where parts age slowly.
+    Limits: copies share the failures of ageing parts drawn before copying, so that they diverge
+        late where parts age slowly.
     """
     if not 0.0 < loss_s < job.horizon_s:
-        raise InvalidSpecError(f"loss_s = {loss_s:g}: expected a time above 0 and in the horizon")
+        raise InvalidSpecError(
+            f"loss_s = {loss_s:g}: expected a time above 0 and within the horizon"
+        )
     room = _PackedColumns(packed_job(job, strategy))
     way = _levels(room, ticks(loss_s), replicas, seed * 1000)
     estimates = [_run(room, way, replicas, seed * 1000 + 1 + turn) for turn in range(RUNS)]
@@ -195,8 +197,8 @@ def loss_probability(
 def _levels(room: _PackedColumns, loss: int, replicas: int, seed: int) -> tuple[list[int], _Aim]:
     """Return losses at which replicas are copied [ticks], and the aim.
 
-    One in five reaches each from the one before; equal steps beside them catch replicas that lose
-    much early, few of the first level but most of the last.
+    One in five replicas reaches each level from the one before; additional equidistant levels
+    capture replicas with large early losses, rare at the first level but most of the last.
     """
     levels: list[int] = []
     kept: list[_Kept] = []
@@ -244,7 +246,7 @@ def _reached(
     replicas: int,
     random: np.random.Generator,
 ) -> list[_Kept]:
-    """Return the states in which replicas, copied from others or new, reach a level [ticks]."""
+    """Return the states at which new or copied replicas reach a level [ticks]."""
     kept, level, aim = stage
     seed = int(random.integers(2**62))
     reached = []
@@ -257,7 +259,7 @@ def _reached(
 def _drawn(
     kept: list[_Kept], replicas: int, random: np.random.Generator
 ) -> list[tuple[_State | None, float]]:
-    """Return states to go on from, the promising ones more often, with weights that undo it."""
+    """Return states to continue from, promising ones more often, with reciprocal weights."""
     if not kept:
         return [(None, 1.0)] * replicas
     weight_S = np.array([one.weight for one in kept])
@@ -271,7 +273,7 @@ def _drawn(
 
 
 def _promise(room: _PackedColumns, aim: _Aim) -> float:
-    """Return about how likely a job, as it is, goes on to lose what is asked."""
+    """Return the approximate probability that a job goes on to reach the requested loss."""
     from scipy.special import gammaincc
 
     plan, job, lost = room.packed.plan_1[0], room.packed.job_1[0], room.lost()

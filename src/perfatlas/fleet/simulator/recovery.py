@@ -1,4 +1,4 @@
-"""From a failure back to work: detect, find units, restart; again if a failure comes between."""
+"""Recovery from a failure: detection, replacement of units, restart; repeated on failures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from perfatlas.fleet.laws import (
     ticks_at,
 )
 from perfatlas.fleet.simulator.checkpoint_schedule import begin, place_of, work_ends_at
-from perfatlas.fleet.simulator.failure_effects import interrupt, new_speed, strike
+from perfatlas.fleet.simulator.failure_effects import apply_event, interrupt, new_speed
 from perfatlas.fleet.simulator.failure_streams import (
     CHECKPOINT_READ,
     RESTART_PHASE,
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 @inlined
 def spend(job: Any, ticks: int, bucket: int, exposed: bool) -> None:  # noqa: ANN401, FBT001
-    """Let time pass that is not work.
+    """Advance time outside of work.
 
     Args:
         job: The job.
-        ticks: How long.
-        bucket: What it is booked as.
-        exposed: Whether failures could strike in it.
+        ticks: Duration [ticks].
+        bucket: Category it is accounted to.
+        exposed: Whether failures can occur in it.
     """
     job.now += ticks
     job.bucket[bucket] += ticks
@@ -52,12 +52,12 @@ def _pass(
     ticks: int,
     phase: tuple[int, bool],
 ) -> bool:
-    """Return whether a phase passes without a failure that stops the job again."""
+    """Return whether a phase passes without another failure that stops the job."""
     bucket, exposed = phase
     end = min(job.now + ticks, plan.horizon)
     while exposed and job.full == 0 and job.due - job.exposed < end - job.now:
         spend(job, max(job.due - job.exposed, 0), bucket, True)  # noqa: FBT003
-        cause = strike(plan, job, stores, False)  # noqa: FBT003
+        cause = apply_event(plan, job, stores, False)  # noqa: FBT003
         if cause >= 0:
             job.interruptions += 1
             interrupt(plan, job, stores, cause)
@@ -68,13 +68,13 @@ def _pass(
 
 @inlined
 def stop(plan: Any, job: Any, stores: Stores, cause: int) -> None:  # noqa: ANN401
-    """Let a failure stop the job, with all that fail at the same instant.
+    """Stop the job for a failure, together with all failures at the same instant.
 
     Args:
         plan: The plan.
         job: The running job, settled.
         stores: Its tables and heaps.
-        cause: Of the failure.
+        cause: Cause of the failure.
     """
     job.interruptions += 1
     clear(job)
@@ -84,7 +84,7 @@ def stop(plan: Any, job: Any, stores: Stores, cause: int) -> None:  # noqa: ANN4
 
 @inlined
 def clear(job: Any) -> None:  # noqa: ANN401
-    """Forget what an earlier recovery demanded.
+    """Clear the requirements of an earlier recovery.
 
     Args:
         job: The job.
@@ -97,24 +97,24 @@ def clear(job: Any) -> None:  # noqa: ANN401
 
 @part
 def recover(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
-    """Bring the job back to work, or to the horizon.
+    """Recover until the job is back at work, or to the horizon.
 
     Args:
         plan: The plan.
-        job: The job; what its recovery needs is noted in it.
+        job: The job, with the requirements of its recovery.
         stores: Its tables and heaps.
     """
     while job.now < plan.horizon and job.full == 0:
         while job.due <= job.exposed and job.full == 0:  # at the same instant
-            cause = strike(plan, job, stores, False)  # noqa: FBT003
+            cause = apply_event(plan, job, stores, False)  # noqa: FBT003
             if cause >= 0:
                 interrupt(plan, job, stores, cause)
         detect = job.detect
         job.detect = 0
         if not _pass(plan, job, stores, detect, (DETECTION, plan.detection_exposed == 1)):
             continue
-        if job.upkeep <= job.now or job.draining == 1:
-            upkeep(plan, job, stores)
+        if job.maintenance_due <= job.now or job.draining == 1:
+            perform_maintenance(plan, job, stores)
         took = job.took
         _wait(plan, job, stores)
         if _restarted(plan, job, stores, job.took > took):
@@ -128,7 +128,7 @@ def recover(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
 
 @inlined
 def _wait(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
-    """Fill the job up with idle units; wait for repairs unless it can shrink."""
+    """Assign idle units to the job; wait for repairs unless it can shrink."""
     if plan.spares < 0:
         return
     fill_up(plan, job, stores)
@@ -142,7 +142,7 @@ def _wait(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
 
 @inlined
 def _restarted(plan: Any, job: Any, stores: Stores, spare: bool) -> bool:  # noqa: ANN401, FBT001
-    """Return whether a restart, with those that follow if it does not help, meets no failure."""
+    """Return whether a restart, with the heavier ones after an unsuccessful one, has no failure."""
     exposed = plan.restart_exposed == 1
     while True:
         ticks = _restart_ticks(plan, job, stores, spare)
@@ -160,7 +160,7 @@ def _restarted(plan: Any, job: Any, stores: Stores, spare: bool) -> bool:  # noq
 
 @inlined
 def _restart_ticks(plan: Any, job: Any, stores: Stores, spare: bool) -> int:  # noqa: ANN401, FBT001
-    """Return how long a restart takes if nothing comes between."""
+    """Return the duration of a restart without failures."""
     row = plan.restart[job.kind]
     ticks = row.fixed
     for phase in range(row.phases):
@@ -180,11 +180,11 @@ def _restart_ticks(plan: Any, job: Any, stores: Stores, spare: bool) -> int:  # 
 
 @part
 def drained(plan: Any, job: Any) -> None:  # noqa: ANN401
-    """Save a job that is to stand still where everything can be read again.
+    """Save a job that is to pause at the most durable level.
 
     Args:
         plan: The plan.
-        job: The job at a checkpoint, settled; nothing is demanded of its recovery but a read.
+        job: The job at a checkpoint, settled; its recovery requires only a read.
     """
     widest = plan.levels - 1
     if job.index % plan.level[widest].every != 0:
@@ -195,29 +195,29 @@ def drained(plan: Any, job: Any) -> None:  # noqa: ANN401
 
 
 @part
-def upkeep(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
-    """Spend the planned maintenance that is due.
+def perform_maintenance(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
+    """Perform the planned maintenance that is due.
 
     Args:
         plan: The plan.
-        job: A job that stands.
+        job: A stopped job.
         stores: Its tables and heaps.
     """
     _pass(plan, job, stores, plan.maintenance, (MAINTENANCE, False))
     job.draining = 0
     while job.planned <= job.now:
         job.planned += plan.maintenance_every
-    job.upkeep = job.planned
+    job.maintenance_due = job.planned
     job.kind = max(job.kind, plan.maintenance_restart)
 
 
 @inlined
 def plan_events(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
-    """Note when something other than a failure happens to a job that runs.
+    """Set the time of the next event of a running job other than a failure.
 
     Args:
         plan: The plan.
-        job: The job at the start of a stretch.
+        job: The job at the start of a running period.
         stores: Its heaps.
     """
     from_now = job.now - job.place
@@ -233,5 +233,5 @@ def plan_events(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
         if job.idle > 0 and job.active < plan.units:
             job.back = job.now
     if job.draining == 1:
-        job.upkeep = from_now + place_of(plan, job, job.index + 1)
-    job.other = min(job.work_end, job.found, job.slow_end, job.upkeep, job.back)
+        job.maintenance_due = from_now + place_of(plan, job, job.index + 1)
+    job.other = min(job.work_end, job.found, job.slow_end, job.maintenance_due, job.back)

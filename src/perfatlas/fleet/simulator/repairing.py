@@ -1,4 +1,4 @@
-"""How long what failed is under repair, and whether that fixes it or only seems to."""
+"""Duration of repairs, and whether they fix the fault or are false fixes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from perfatlas.fleet.simulator.failure_streams import FIXED, REPAIRED, stream
 if TYPE_CHECKING:
     from perfatlas.fleet.laws import Stores
 
-MOST_REPEATS: Final = 1024  # of a stage that are drawn one by one
-REPEATS_FROM: Final = 2**60  # places of their random numbers, beyond those of the stages
+MOST_REPEATS: Final = 1024  # repeats of a stage that are drawn one by one
+REPEATS_FROM: Final = 2**60  # counters of their random numbers, beyond those of the stages
 
 
 @part
@@ -25,14 +25,14 @@ def send_to_repair(
     stores: Stores,
     failure: tuple[int, int, int],
 ) -> None:
-    """Start a repair: stages until one fixes, or seems to; it waits for a crew.
+    """Start a repair: stages until a fix or false fix; it waits for a crew.
 
     Args:
         plan: The plan.
         job: The job.
         stores: Its tables and heaps.
-        failure: Cause, number of the draw, and what comes back: twice the unit, one more where it
-            is whole; -1 where units have no names.
+        failure: Cause, number of the draw, and what returns: twice the unit, plus one for the whole
+            unit; -1 where units are anonymous.
     """
     cause, turn, item = failure
     ticks, bad = _repair(plan, job, stores, cause, turn)
@@ -63,10 +63,10 @@ def _repair(
     cause: int,
     turn: int,
 ) -> tuple[float, bool]:
-    """Return how long a repair takes [ticks], and whether it only seems to have fixed.
+    """Return the duration of a repair [ticks], and whether it is a false fix.
 
-    The last stage is repeated until something comes of it: a geometric number of times, of which
-    more than `MOST_REPEATS` take as long, on average, as so many.
+    The last stage is repeated until a fix or false fix: a geometric number of times, of which those
+    beyond `MOST_REPEATS` take their mean duration.
     """
     repair = plan.repair[plan.cause[cause].repair]
     ticks, last = 0.0, repair.stages - 1

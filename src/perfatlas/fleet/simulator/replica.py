@@ -1,4 +1,4 @@
-"""A replica from its first tick to its last.
+"""Simulation of one replica from start to end.
 
 Shape legend: R replicas, F fields of an outcome.
 """
@@ -18,7 +18,7 @@ from perfatlas.fleet.simulator.checkpoint_schedule import (
     settle,
     undo_end,
 )
-from perfatlas.fleet.simulator.failure_effects import end_spells, new_speed, strike
+from perfatlas.fleet.simulator.failure_effects import apply_event, end_slowdowns, new_speed
 from perfatlas.fleet.simulator.failure_streams import (
     COUNTED,
     MERGED_GAP,
@@ -30,11 +30,11 @@ from perfatlas.fleet.simulator.pool import fill_up
 from perfatlas.fleet.simulator.recovery import (
     clear,
     drained,
+    perform_maintenance,
     plan_events,
     recover,
     spend,
     stop,
-    upkeep,
 )
 
 if TYPE_CHECKING:
@@ -49,9 +49,9 @@ FIELDS: Final = (
     "failures",
     "unseen",
     "events",
-    "finished",  # tick, NEVER where the work was not done
+    "finished",  # tick, NEVER where the work was not completed
     "exposed",
-    "unsaved",  # ticks of work at the horizon that no durable checkpoint holds
+    "unsaved",  # ticks of work at the horizon not covered by a durable checkpoint
 )
 
 
@@ -64,15 +64,15 @@ def run_replicas(
     until: tuple[int, bool],
     outcome_RF: NDArray[np.int64],
 ) -> int:
-    """Run replicas one after the other; return how many, less where a heap was too small.
+    """Run replicas one after the other; return their number, smaller where a heap was too small.
 
     Args:
         plan_1: The plan (1,).
-        job_1: Room for a job (1,); afterwards the last replica as it ended.
+        job_1: Buffer for a job (1,); afterwards the final state of the last replica.
         stores: Tables and heaps.
         drawn: Seed, and number of the first replica.
-        until: Time lost at which a replica stops early [ticks], and whether it is a copy of
-            another, found in `job_1` and `stores`, that goes on with random numbers of its own.
+        until: Lost time at which a replica stops early [ticks], and whether it continues a copied
+            replica, in `job_1` and `stores`, with its own random numbers.
         outcome_RF: Receives a row per replica, columns as `FIELDS` (R, F).
     """
     plan, job = plan_1[0], job_1[0]
@@ -91,15 +91,15 @@ def run_replicas(
 
 @part
 def _lost(job: Any) -> int:  # noqa: ANN401
-    """Return the time that was not productive [ticks]."""
+    """Return the lost time [ticks]."""
     return int(job.now - job.bucket[PRODUCTIVE] - job.bucket[IDLE])
 
 
 @part
 def _draw_anew(plan: Any, job: Any, stores: Stores, key: np.uint64) -> None:  # noqa: ANN401
-    """Give a copied job random numbers of its own."""
+    """Reseed the random numbers of a copied job."""
     job.key = key
-    if plan.memoryless > 0:  # the wait for the next failure may begin anew at any time
+    if plan.memoryless > 0:  # memoryless: the wait for the next failure may be redrawn at any time
         wait = plan.mean_gap * exponential(key, MERGED_GAP, job.merged)
         job.merged_time = job.exposed + wait
         find_next(plan, job, stores)
@@ -107,13 +107,13 @@ def _draw_anew(plan: Any, job: Any, stores: Stores, key: np.uint64) -> None:  # 
 
 @part
 def start(plan: Any, job: Any, stores: Stores, key: np.uint64) -> None:  # noqa: ANN401
-    """Make a job that has not begun.
+    """Initialise a job.
 
     Args:
         plan: The plan.
-        job: Room for it.
+        job: Buffer for it.
         stores: Tables and heaps.
-        key: Of its random numbers.
+        key: Key of its random numbers.
     """
     job.key = key
     _zero(job)
@@ -136,7 +136,7 @@ def start(plan: Any, job: Any, stores: Stores, key: np.uint64) -> None:  # noqa:
             stores.spot_D[unit] = unit
     job.active = plan.units
     job.idle = max(plan.spares, 0)
-    job.upkeep = job.planned = plan.maintenance_every
+    job.maintenance_due = job.planned = plan.maintenance_every
     job.slowdown = 1.0
     set_lengths(plan, job)
     start_streams(plan, job, stores)
@@ -146,7 +146,7 @@ def start(plan: Any, job: Any, stores: Stores, key: np.uint64) -> None:  # noqa:
 
 @inlined
 def _drop_lemon(plan: Any, job: Any, stores: Stores, cause: int) -> None:  # noqa: ANN401
-    """Leave out the last lemon of a cause as often as their number is short of a whole one."""
+    """Omit the last lemon of a cause at random, for a fractional mean number."""
     row = plan.cause[cause]
     if row.lemons == 0 or row.last_lemon >= 1.0:
         return
@@ -170,13 +170,13 @@ def _zero(job: Any) -> None:  # noqa: ANN401
 
 @part
 def advance(plan: Any, job: Any, stores: Stores, most_loss: int) -> None:  # noqa: ANN401
-    """Run a job to its end, or until it lost a time.
+    """Run a job to its end, or until its lost time reaches a limit.
 
     Args:
         plan: The plan.
         job: The job.
         stores: Its tables and heaps.
-        most_loss: Time that was not productive at which to stop [ticks].
+        most_loss: Lost time at which to stop [ticks].
     """
     while job.now < plan.horizon and job.finished == NEVER and job.full == 0:
         fails = job.now + max(job.due - job.exposed, 0)
@@ -187,7 +187,7 @@ def advance(plan: Any, job: Any, stores: Stores, most_loss: int) -> None:  # noq
             break
         settle(plan, job)
         if fails == now:
-            cause = strike(plan, job, stores, True)  # noqa: FBT003
+            cause = apply_event(plan, job, stores, True)  # noqa: FBT003
             if cause >= 0:
                 stop(plan, job, stores, cause)
             else:
@@ -201,7 +201,7 @@ def advance(plan: Any, job: Any, stores: Stores, most_loss: int) -> None:  # noq
 
 @part
 def _end(plan: Any, job: Any) -> None:  # noqa: ANN401
-    """Book what is left until the horizon."""
+    """Account for the time left until the horizon."""
     if job.finished == NEVER:
         settle(plan, job)
         more = plan.work - plan.last_work if job.last == 1 else 0
@@ -212,7 +212,7 @@ def _end(plan: Any, job: Any) -> None:  # noqa: ANN401
 
 @part
 def _something_else(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
-    """Let what is due besides failures happen to a running job that is settled."""
+    """Apply the events due other than failures to a settled running job."""
     if job.work_end <= job.now:
         if end_work(plan, job):
             plan_events(plan, job, stores)
@@ -223,17 +223,17 @@ def _something_else(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN40
         _notice(plan, job, stores)
         return
     if job.slow_end <= job.now:
-        if end_spells(plan, job):
+        if end_slowdowns(plan, job):
             job.interruptions += 1
             clear(job)
             job.kind = plan.slow_restart
             recover(plan, job, stores)
             return
-    elif job.upkeep <= job.now:
+    elif job.maintenance_due <= job.now:
         if job.draining == 1:
             clear(job)
             drained(plan, job)
-            upkeep(plan, job, stores)
+            perform_maintenance(plan, job, stores)
             recover(plan, job, stores)
             return
         job.draining = 1
@@ -248,7 +248,7 @@ def _something_else(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN40
 
 @part
 def _notice(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
-    """Fall back from a silent error to the last clean checkpoint, to the start if none is kept."""
+    """Roll back from a silent error to the last clean checkpoint, or else to the start."""
     job.interruptions += 1
     clear(job)
     job.kind = plan.silent_restart
@@ -273,11 +273,11 @@ def _notice(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
 
 @part
 def write(job: Any, row_F: NDArray[np.int64]) -> None:  # noqa: ANN401
-    """Write what became of a job.
+    """Write the result of a job.
 
     Args:
         job: The job at its end.
-        row_F: Receives it, columns as `FIELDS` (F,).
+        row_F: Output, columns as `FIELDS` (F,).
     """
     last = len(BUCKETS)
     for bucket in range(last):

@@ -1,4 +1,4 @@
-"""Run replicas of a job: a fixed number, or until the answer is sure enough.
+"""Run replicas of a job: a fixed number, or until the interval is narrow enough.
 
 Shape legend: R replicas, F fields of an outcome.
 """
@@ -19,34 +19,33 @@ from perfatlas.quantities import InvalidSpecError
 if TYPE_CHECKING:
     from perfatlas.fleet.model import Job, Strategy
 
-SLICE_S: Final = 0.2  # of compiled calls; then Ctrl-C is heard
-MOST_REPLICAS: Final = 20_000_000  # some gigabytes of outcomes
-FIRST: Final = 64  # replicas before a half-width is believed
-FEWEST: Final = 8  # where each of them meets failures without end
-FIRST_FAILURES: Final = 10_000_000  # about a second
+SLICE_S: Final = 0.2  # replicas per compiled call; Ctrl-C works between calls
+MOST_REPLICAS: Final = 20_000_000  # some gigabytes of results
+FIRST: Final = 64  # fewest replicas before a half-width is accepted
+FEWEST: Final = 8  # where each replica has very many failures
+FIRST_FAILURES: Final = 10_000_000  # events, about a second
 
 
 def simulate(job: Job, strategy: Strategy, *, replicas: int, seed: int = 0) -> Outcome:
-    """Return what becomes of replicas of a job.
+    """Return the results of simulated replicas of a job.
 
-    Replica r sees the same failures under every strategy that exposes it to the same parts: all
-    random numbers are named by seed, replica, cause and place.
+    Replica r sees the same failures under every strategy that exposes it to the same parts: random
+    numbers are indexed by seed, replica, cause and draw.
 
     Args:
         job: The job.
-        strategy: How it lives with failures.
-        replicas: How many.
-        seed: Of the study.
+        strategy: Its fault-tolerance strategy.
+        replicas: Number of replicas.
+        seed: Random seed.
 
     Raises:
         InfeasibleError: The job is larger than the fleet.
         InvalidSpecError: A number outside its range, or an unknown name.
 
-    Limits: survivors of a failure keep their age, and so do parts of a unit that stands by or is
-        repaired for another part; the age of a part in a spare that takes over is that of the part
-        it replaces. A durability lag that spans a change of speed is measured at the new speed.
-        Where units are never missing (`Spares.count` is None) nothing that was repaired comes back,
-        and no false fix shows.
+    Limits: surviving parts keep their age, as do parts of an idle unit or of a unit repaired for
+        another part; a part in a spare that takes over has the age of the part it replaces. A
+        durability lag that spans a change of speed is measured at the new speed. With unlimited
+        spares (`Spares.count` is None) repaired units never return, so that there are no relapses.
 
     Example:
         >>> from perfatlas.fleet.model import Level, Restart, Strategy, one_cause
@@ -73,23 +72,23 @@ def simulate_until(
     most_replicas: int = 1_000_000,
     seed: int = 0,
 ) -> Outcome:
-    """Return replicas enough for a 95 % interval of the mean goodput as narrow as asked.
+    """Return enough replicas for a 95% interval of the mean goodput of the requested width.
 
     Args:
         job: The job.
-        strategy: How it lives with failures.
-        half_width: Of the interval, relative to the mean, such as 0.002.
-        most_replicas: After which it stops anyway; `converged` then says so.
-        seed: Of the study.
+        strategy: Its fault-tolerance strategy.
+        half_width: Half-width of the interval relative to the mean, such as 0.002.
+        most_replicas: Maximum number of replicas; `converged` is false where it is reached.
+        seed: Random seed.
 
     Raises:
         InfeasibleError: The job is larger than the fleet.
         InvalidSpecError: A number outside its range, or an unknown name.
 
-    Source: sequential sampling with a growing sample; it is looked at after 64, 128, 256, ...
-        replicas, seldom enough that stopping early hardly narrows the interval too much, and not
-        believed before it met some failures: replicas that are all alike say nothing of them. Where
-        a replica meets over 150,000, fewer are the first.
+    Source: sequential sampling with a growing sample; checked after 64, 128, 256, ... replicas,
+        rarely enough that early stopping hardly biases the interval, and only after some failures,
+        as identical replicas carry no information. Where a replica has over 150,000 events, the
+        first sample is smaller.
     """
     if not 0.0 < half_width < 1.0:
         raise InvalidSpecError(f"half_width = {half_width:g}: expected a share, such as 0.002")
@@ -115,7 +114,7 @@ def packed_job(job: Job, strategy: Strategy) -> Packed:
 
     Args:
         job: The job.
-        strategy: How it lives with failures.
+        strategy: Its fault-tolerance strategy.
 
     Raises:
         InfeasibleError: The job is larger than the fleet.
@@ -129,15 +128,15 @@ def packed_job(job: Job, strategy: Strategy) -> Packed:
 def run(
     packed: Packed, drawn: tuple[int, int], replicas: int
 ) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.int64]], Packed]:
-    """Return rows of an outcome (R, F), and the job with heaps as large as they needed to be.
+    """Return rows of an outcome (R, F), and the job with sufficiently large heaps.
 
     Args:
         packed: The job.
         drawn: Seed, and number of the first replica.
-        replicas: How many.
+        replicas: Number of replicas.
 
     Raises:
-        InvalidSpecError: More slow spells at once than a job keeps track of.
+        InvalidSpecError: Too many concurrent slowdowns.
     """
     from perfatlas.fleet.simulator.replica import FIELDS, run_replicas
 

@@ -1,6 +1,6 @@
-"""The best work between checkpoints where failures have a memory: the simulator tells it.
+"""The optimal work between checkpoints by simulation, for failures that are not memoryless.
 
-Every interval that is tried meets the same failures, so that few replicas tell them apart.
+All intervals are tried with common random numbers, so that few replicas suffice.
 """
 
 from __future__ import annotations
@@ -10,34 +10,33 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.fleet.closed_form import best_interval_s, likely_interval_s
-from perfatlas.fleet.model import Job, fleet_rate_per_s, memories
+from perfatlas.fleet.model import Job, fleet_rate_per_s, not_memoryless
 from perfatlas.fleet.simulator.run import simulate
 
 if TYPE_CHECKING:
     from perfatlas.fleet.model import Strategy
 
-STEP: Final = 2.0  # between intervals of the first look
-MOST_STEPS: Final = 9  # up or down
-NARROWINGS: Final = 6  # of the golden section; the last bracket is 4 x 0.618^6, +- 12 %
-FAILURES: Final = 100_000  # of all replicas of an interval
+STEP: Final = 2.0  # factor between intervals of the first scan
+MOST_STEPS: Final = 9  # steps up or down
+NARROWINGS: Final = 6  # golden-section steps; the last bracket is 4 x 0.618^6, +- 12%
+FAILURES: Final = 100_000  # total of all replicas of an interval
 FEWEST_REPLICAS: Final = 4
 MOST_REPLICAS: Final = 128
-LEAST_ROUNDS: Final = 10.0  # segments in the time watched, or its end would decide
+LEAST_ROUNDS: Final = 10.0  # fewest segments in the horizon, or the end effect would dominate
 GOLDEN: Final = (math.sqrt(5.0) - 1.0) / 2.0
 
 
 def chosen_interval_s(job: Job, strategy: Strategy, seed: int) -> tuple[float | None, str]:
-    """Return the work between checkpoints that is best [s], and for what it is, or why none is.
+    """Return the optimal work between checkpoints [s] and its basis, or why there is none.
 
     Args:
         job: The job.
-        strategy: How it lives with failures, but for its interval.
-        seed: Of the study.
+        strategy: Its fault-tolerance strategy, without the interval.
+        seed: Random seed.
 
     Returns:
-        That of a closed form where failures have no memory; else the best found on the simulator,
-        None where it lies beyond a tenth of the time watched, or a thousandfold from the first
-        guess.
+        The closed-form optimum for memoryless failures; otherwise the best found by simulation,
+        None where it exceeds a tenth of the horizon or a factor of a thousand from the first guess.
 
     Raises:
         InvalidSpecError: A number outside its range.
@@ -45,23 +44,23 @@ def chosen_interval_s(job: Job, strategy: Strategy, seed: int) -> tuple[float | 
     Source: steps of 2 from the optimum of memoryless failures to a peak, then a golden section in
         its logarithm; all with common random numbers.
 
-    Limits: the best for the starting ages and the duration of this job; within some 12 %, where
+    Limits: the optimum for the starting ages and duration of this job, within about 12%, where
         goodput is flat.
     """
     best_s, said = best_interval_s(job.fleet, job.units, strategy)
     around_s, _ = likely_interval_s(job.fleet, job.units, strategy)
-    why = memories(job.fleet, strategy)
+    why = not_memoryless(job.fleet, strategy)
     if around_s is None or not why:
         return best_s, said
     found_s = _searched_s(job, strategy, around_s, seed)
     if found_s is None:
         return None, (
-            f"failures have a memory ({', '.join(why)}), and no best interval was found within the"
-            " time watched"
+            f"failures are not memoryless ({', '.join(why)}), and no optimal interval was found"
+            " within the simulated time"
         )
     return found_s, (
-        "the best found by simulating several with the same failures, for this start and this"
-        f" duration: no closed form knows {' and '.join(why)}"
+        "the best of several simulated with the same failures, for these initial ages and this"
+        f" duration: no closed form covers {' and '.join(why)}"
     )
 
 

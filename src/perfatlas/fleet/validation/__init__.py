@@ -1,4 +1,4 @@
-"""The simulator beside closed forms, and published figures beside predictions."""
+"""Validation of the simulator against closed forms, and of predictions against publications."""
 
 from __future__ import annotations
 

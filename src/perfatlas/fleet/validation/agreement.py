@@ -1,10 +1,10 @@
-"""The simulator beside the closed forms it has to agree with: one value twice, and the verdict.
+"""Comparison of the simulator with closed forms, point by point.
 
-The rule, set before anything was drawn: every point has a seed of its own and is looked at once.
-One that is more than three standard errors off is drawn once more, with four times as many replicas
-of other seeds, and disagrees if it is off again; of points that are right 0.27 % come so far by
-chance, and hardly any twice. The first look stays in the table and in the sum of squares of all
-first looks, which must not be larger than chance makes it once in a thousand times.
+The rule was fixed before any simulation: every point has its own seed and is simulated once. A
+point that deviates by more than three standard errors is simulated again with four times as many
+replicas and other seeds, and fails if it deviates again; 0.27% of correct points deviate by chance,
+hardly any twice. The first result stays in the table and in the sum of squares of all first
+results, whose chi-square probability must be at least one in a thousand.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from perfatlas.fleet.simulator import Outcome
 
 MOST_ERRORS: Final = 3.0  # standard errors
-FINER: Final = 4  # times as many replicas where a point is drawn once more
-OTHER_SEEDS: Final = 1_000_000  # from the first look to the second
-UNLIKELY: Final = 1e-3  # of the sum of squares of all points
+FINER: Final = 4  # factor on the replicas of a second simulation
+OTHER_SEEDS: Final = 1_000_000  # seed offset of the second simulation
+UNLIKELY: Final = 1e-3  # probability limit of the sum of squares of all points
 
 
 class Measured(NamedTuple):
-    """What the simulator says.
+    """A simulated value.
 
     Args:
-        value: Its mean.
-        standard_error: Of the mean.
-        half_width: Of the 95 % interval, relative to the mean.
-        replicas: Behind it.
+        value: Mean.
+        standard_error: Standard error of the mean.
+        half_width: Half-width of the 95% interval relative to the mean.
+        replicas: Number of replicas.
     """
 
     value: float
@@ -45,13 +45,13 @@ class Measured(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A value that a closed form knows and the simulator can be asked.
+    """A value known from a closed form that the simulator can estimate.
 
     Args:
-        group: What is compared.
-        name: At which point.
-        exact: By the closed form.
-        measure: Simulates it, given a seed and how many times as many replicas as usual.
+        group: Quantity compared.
+        name: Name of the point.
+        exact: Value of the closed form.
+        measure: Simulates it, given a seed and a factor on the number of replicas.
     """
 
     group: str
@@ -62,17 +62,17 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement:
-    """One value twice.
+    """A value by the closed form and by the simulator.
 
     Args:
-        group: What is compared.
-        name: At which point.
-        exact: By the closed form.
-        simulated: By the simulator.
-        standard_error: Of the latter.
-        half_width: Of its 95 % interval, relative to it.
-        replicas: Behind it.
-        second_z: Difference in standard errors of a second look; None where there was none.
+        group: Quantity compared.
+        name: Name of the point.
+        exact: Value of the closed form.
+        simulated: Value of the simulator.
+        standard_error: Standard error of the simulated value.
+        half_width: Relative half-width of its 95% interval.
+        replicas: Number of replicas.
+        second_z: Difference in standard errors of a second simulation; None where there was none.
     """
 
     group: str
@@ -91,17 +91,17 @@ class Agreement:
 
     @property
     def agrees(self) -> bool:
-        """Whether the first look, or else the second, is near enough."""
+        """Whether the first or second simulation is within the limit."""
         last = self.z if self.second_z is None else self.second_z
         return abs(last) <= MOST_ERRORS
 
 
 def compare(points: Sequence[Point], *, seed: int) -> list[Agreement]:
-    """Return every point exact and simulated, those far off with a second look.
+    """Return the comparison of every point, with a second simulation of large deviations.
 
     Args:
         points: The points.
-        seed: Of the first; every further one has the next.
+        seed: Seed of the first point; each further point has the next seed.
     """
     return [_compared(point, seed + number) for number, point in enumerate(points)]
 
@@ -125,10 +125,10 @@ def _compared(point: Point, seed: int) -> Agreement:
 
 
 def expected_largest(points: int) -> float:
-    """Return how far the furthest of so many right points is off on average [standard errors].
+    """Return the expected largest deviation of a number of correct points [standard errors].
 
     Args:
-        points: How many.
+        points: Number of points.
 
     Source: mean of the largest of n absolute standard normals, the integral of 1 - (2 Phi(z) - 1)^n
         over z above zero, by the trapezoid.
@@ -145,13 +145,13 @@ def expected_largest(points: int) -> float:
 
 
 def chance_of(rows: Sequence[Agreement]) -> tuple[float, float]:
-    """Return the sum of squares of all first looks, and how likely one so large is by chance.
+    """Return the sum of squares of all first results and its probability by chance.
 
     Args:
         rows: Points.
 
-    Source: chi-square with as many degrees of freedom as there are points; 64 replicas or more
-        behind each, so that their own spread is known to a tenth.
+    Source: chi-square with one degree of freedom per point; at least 64 replicas each, so that
+        standard errors are known within 10%.
     """
     from scipy.special import chdtrc
 
@@ -160,14 +160,14 @@ def chance_of(rows: Sequence[Agreement]) -> tuple[float, float]:
 
 
 def families(rows: Sequence[Agreement]) -> list[dict[str, Any]]:
-    """Return what is compared, one row a group.
+    """Return the comparison, one row per group.
 
     Args:
         rows: Points.
 
     Returns:
-        group, points, largest_z, expected_z (the largest by chance), second_looks, sum_of_squares,
-        chance (of a sum so large), half_width (the widest).
+        group, points, largest_z, expected_z (expected largest by chance), second_looks,
+        sum_of_squares, chance (of a sum that large), half_width (the largest).
     """
     groups: dict[str, list[Agreement]] = {}
     for row in rows:
@@ -191,7 +191,7 @@ def families(rows: Sequence[Agreement]) -> list[dict[str, Any]]:
 
 
 def measured_goodput(outcome: Outcome) -> Measured:
-    """Return the goodput of replicas.
+    """Return the simulated goodput of replicas.
 
     Args:
         outcome: The replicas.
@@ -205,7 +205,7 @@ def measured_goodput(outcome: Outcome) -> Measured:
 
 
 def measured_mean(value_R: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Measured:
-    """Return the mean of a value of every replica.
+    """Return the mean of a value over replicas.
 
     Args:
         value_R: The values.

@@ -1,4 +1,4 @@
-"""Points at which nodes that fail and are repaired have a closed form: spares, racks, ageing."""
+"""Points with closed forms for node failures and repairs: spares, racks, ageing."""
 
 from __future__ import annotations
 
@@ -27,35 +27,43 @@ if TYPE_CHECKING:
 DAY_S: Final = 86400.0
 NODES: Final = 100
 REPLICAS: Final = 100
-FAILURES: Final = 120_000  # of a replica: starting with all nodes up then hardly matters
+FAILURES: Final = 120_000  # of a replica: long enough that the initial state hardly matters
 REPAIR_LAWS: Final[dict[str, Law]] = {
     "exponential": Exponential(mean_s=DAY_S),
     "deterministic": Constant(value_s=DAY_S),
     "lognormal": LogNormal(median_s=DAY_S / float(np.exp(0.5)), sigma=1.0),
 }
-# compared after the others, which so keep their seeds
+# compared after the others, which keep their seeds
 MORE_LAWS: Final[dict[str, Law]] = {"Weibull 0.7": weibull_of_mean(DAY_S, 0.7)}
 OFFERED: Final = ((1, 1), (1, 3), (5, 5), (5, 10), (30, 30), (30, 41))  # repairs, spares
 CREWS: Final = ((1, 0.3, 2), (1, 0.8, 6), (2, 1.5, 4), (2, 1.5, 12), (5, 3.0, 4), (5, 4.5, 15))
 WARM: Final = ((1.0, 2), (1.0, 5), (6.0, 10), (6.0, 16), (20.0, 24), (20.0, 36))
-RACKS: Final = (  # parts, of which are needed, and days of a repair
+RACKS: Final = (  # parts, parts needed, days of a repair
     *((18, needed, 1.0) for needed in (18, 17, 16)),
     *((72, needed, 1.0) for needed in (72, 70)),
     (72, 64, 3.0),
 )
-BURSTS: Final = ((2, 2), (2, 8), (8, 4), (8, 16), (20, 6), (20, 30))  # nodes at once, spares
+BURSTS: Final = (
+    (2, 2),
+    (2, 8),
+    (8, 4),
+    (8, 16),
+    (20, 6),
+    (20, 30),
+)  # nodes failing at once, spares
 SHAPES: Final = (0.7, 1.0, 2.0)
 LIFE_S: Final = 100 * DAY_S
 PLAIN: Final = Level(write_s=0.0)
 
 
 def erlang_points(*, replicas: int = REPLICAS) -> list[Point]:
-    """Return the share of time 100 nodes wait for cold spares, for four laws of repair.
+    """Return the share of time 100 nodes wait for cold spares, for four repair distributions.
 
-    1 to 30 repairs at any time, spares as many as that and far more: Erlang-B for any law.
+    1 to 30 concurrent repairs on average, as many spares and far more: Erlang-B for any
+    distribution.
 
     Args:
-        replicas: Of each point.
+        replicas: Replicas per point.
     """
     rows = []
     grid = [*product(OFFERED, REPAIR_LAWS.items()), *product(OFFERED, MORE_LAWS.items())]
@@ -70,10 +78,10 @@ def erlang_points(*, replicas: int = REPLICAS) -> list[Point]:
 
 
 def crews_points(*, replicas: int = REPLICAS) -> list[Point]:
-    """Return the share of time 100 nodes wait where few crews repair, by birth-death chains.
+    """Return the share of time 100 nodes wait with limited repair crews, by birth-death chains.
 
     Args:
-        replicas: Of each point.
+        replicas: Replicas per point.
     """
     rows = []
     for crews, offered, spares in CREWS:
@@ -90,7 +98,7 @@ def warm_points(*, replicas: int = REPLICAS) -> list[Point]:
     """Return the share of time 100 nodes wait for spares that fail too, by birth-death chains.
 
     Args:
-        replicas: Of each point.
+        replicas: Replicas per point.
     """
     rows = []
     for offered, spares in WARM:
@@ -105,12 +113,12 @@ def warm_points(*, replicas: int = REPLICAS) -> list[Point]:
 
 
 def racks_points(*, replicas: int = REPLICAS) -> list[Point]:
-    """Return the share of time a rack is out that needs k of its n parts, by birth-death chains.
+    """Return the unavailability of a rack that needs k of its n parts, by birth-death chains.
 
-    Parts fail every 50 days; while the rack is out none does.
+    Parts fail every 50 days; none fails while the rack is down.
 
     Args:
-        replicas: Of each point.
+        replicas: Replicas per point.
     """
     rows = []
     for parts, needed, repair_d in RACKS:
@@ -135,10 +143,10 @@ def racks_points(*, replicas: int = REPLICAS) -> list[Point]:
 
 
 def bursts_points(*, replicas: int = REPLICAS) -> list[Point]:
-    """Return the share of time 200 nodes wait that leave 2, 8 or 20 at once, by batch chains.
+    """Return the share of time 200 nodes wait that fail 2, 8 or 20 at once, by batch chains.
 
     Args:
-        replicas: Of each point.
+        replicas: Replicas per point.
     """
     rows = []
     for size, spares in BURSTS:
@@ -154,10 +162,10 @@ def bursts_points(*, replicas: int = REPLICAS) -> list[Point]:
 
 
 def ageing_points(*, replicas: int = 400) -> list[Point]:
-    """Return failures of parts of mixed ages, repairs on: N t / mean for any shape.
+    """Return the number of failures of repaired parts in steady state: N t / mean for any shape.
 
     Args:
-        replicas: Of each point.
+        replicas: Replicas per point.
     """
     rows = []
     for shape, parts, lives in product(SHAPES, (32, 512), (0.3, 2.0)):
@@ -170,21 +178,21 @@ def ageing_points(*, replicas: int = 400) -> list[Point]:
 
 
 def first_failure_points(*, replicas: int = 4000) -> list[Point]:
-    """Return the mean time to the first failure of N fresh parts: a Gamma(1 + 1/k) N^(-1/k).
+    """Return the mean time to the first failure of N new parts: a Gamma(1 + 1/k) N^(-1/k).
 
     Args:
-        replicas: Of each point.
+        replicas: Replicas per point.
     """
     rows = []
     for shape, parts in product(SHAPES, (8, 64, 512)):
         law = weibull_of_mean(LIFE_S, shape)
         exact = law.scale_s * gamma(1 + 1 / law.shape) * parts ** (-1 / law.shape)
         cause = Cause(name="part", lifetime=law, per_unit=1.0)
-        # a job that stops for good at its first failure
+        # a job that stops permanently at its first failure
         fleet = Fleet(units=parts, causes=(cause,), repairs=_repair(Constant(value_s=1e11)))
         job = Job(fleet=fleet, units=parts, horizon_s=400 * exact)
         name = f"Weibull {shape:g}, {parts} parts"
-        rows.append(_sampled("first of fresh parts", name, exact, (job, "exposed", replicas)))
+        rows.append(_sampled("first failure of new parts", name, exact, (job, "exposed", replicas)))
     return rows
 
 

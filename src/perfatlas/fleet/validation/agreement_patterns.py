@@ -1,4 +1,4 @@
-"""Points at which patterns of checkpoints have a closed form: plain ones to maintained ones."""
+"""Points with closed forms for checkpoint schedules, from plain to planned maintenance."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MTTIS_S: Final = (0.23 * HOUR_S, 1.8 * HOUR_S, 7.9 * HOUR_S, 100.0 * HOUR_S)
 WRITES_S: Final = (5.0, 60.0, 300.0)
 RESTARTS_S: Final = (60.0, 300.0, 900.0)
 HALF_WIDTH: Final = 0.001
-SEGMENTS: Final = 240  # a multiple of every period of levels below
+SEGMENTS: Final = 240  # a multiple of every level period below
 SAFE: Final = (
     (0.23 * HOUR_S, 60.0, 900.0),
     (1.8 * HOUR_S, 300.0, 900.0),
@@ -50,15 +50,15 @@ SAFE: Final = (
 )
 LAGS: Final = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5)  # of the MTTI
 STALLS: Final = (0.001, 0.03)  # of the MTTI
-ENDLESS: Final = 10_000  # MTTIs: what is in flight at the end is then a small part
-# of segments between deep checkpoints, how much rarer failures are that need one, and failures an
-# hour: every pair of two of them once
+ENDLESS: Final = 10_000  # MTTIs: the work in flight at the end is then a small part
+# segments between deep checkpoints, ratio of light to deep failures, and failures per hour: every
+# pair of two of them once
 PERIODS: Final = (
     (2, 2, 0.1), (2, 10, 0.6), (2, 50, 2.0), (6, 2, 0.6), (6, 10, 2.0), (6, 50, 0.1), (20, 2, 2.0),
     (20, 10, 0.1), (20, 50, 0.6),
 )  # fmt: skip
 REACHES: Final[tuple[Reach, ...]] = ("process", "unit", "everything")
-SILENT: Final = (0.01, 0.1, 1.0)  # silent errors for each failure
+SILENT: Final = (0.01, 0.1, 1.0)  # silent errors per failure
 VERIFIED: Final = (6e-4, 6e-3, 6e-2)  # verification and write, of the MTTI
 MAINTAINED_H: Final = (*product((12.0, 24.0, 48.0, 168.0), (0.5, 3.0)),)  # every, lasts
 
@@ -66,10 +66,10 @@ MAINTAINED_H: Final = (*product((12.0, 24.0, 48.0, 168.0), (0.5, 3.0)),)  # ever
 def renewal_points(*, half_width: float = HALF_WIDTH) -> list[Point]:
     """Return 36 combinations of MTTI, write and restart, and three with safe restarts.
 
-    The interval is the exact optimum; detection takes a tenth of the restart and is safe.
+    The interval is the exact optimum; detection takes a tenth of the restart, without failures.
 
     Args:
-        half_width: Of the simulated mean, relative.
+        half_width: Relative half-width of the interval of the simulated mean.
     """
     rows = []
     points = [*product(MTTIS_S, WRITES_S, RESTARTS_S), *SAFE]
@@ -94,13 +94,13 @@ def renewal_points(*, half_width: float = HALF_WIDTH) -> list[Point]:
 
 
 def asynchronous_points(*, half_width: float = HALF_WIDTH) -> list[Point]:
-    """Return lags of 0.001 to 0.5 of the MTTI with short and long stalls, and the check value.
+    """Return lags of 0.001 to 0.5 MTTI with short and long stalls, and the check value.
 
-    The interval is the optimum of the stall, or as long as the lag where that is longer: one
-    snapshot in flight; in one point more there are three.
+    The interval is the larger of the stall's optimum and the lag, for one snapshot in flight; one
+    more point has three.
 
     Args:
-        half_width: Of the simulated mean, relative.
+        half_width: Relative half-width of the interval of the simulated mean.
     """
     mtti_s, rows = 1.8 * HOUR_S, []
     grid = [("check value", 0.5 * HOUR_S, 10.0, 0.1 * HOUR_S, 0.2 * HOUR_S)]
@@ -126,7 +126,7 @@ def multilevel_points(*, half_width: float = HALF_WIDTH) -> list[Point]:
     """Return two levels with rare and frequent deep checkpoints, three levels, the check value.
 
     Args:
-        half_width: Of the simulated mean, relative.
+        half_width: Relative half-width of the interval of the simulated mean.
     """
     two = ((0.005, 0.05), (0.02, 0.2))
     three = ((0.005, 0.02, 0.05), (0.02, 0.05, 0.2))
@@ -178,13 +178,13 @@ def _levels(
 
 
 def verified_points(*, half_width: float = HALF_WIDTH) -> list[Point]:
-    """Return silent errors from seldom to as frequent as failures, and the check value.
+    """Return silent errors from rare to as frequent as failures, and the check value.
 
-    Work between checkpoints is the first-order optimum, recovery four times verification and
+    Work between checkpoints is the first-order optimum, recovery takes four times verification and
     write, detection as long as both.
 
     Args:
-        half_width: Of the simulated mean, relative.
+        half_width: Relative half-width of the interval of the simulated mean.
     """
     h = HOUR_S
     known = VerifiedPattern(0.02 * h, 0.03 * h, 0.2 * h, 0.05 * h, 1 / (1.8 * h), 1 / (24 * h))
@@ -221,10 +221,10 @@ def _verified(name: str, work_s: float, pattern: VerifiedPattern, half_width: fl
 
 
 def maintained_points(*, half_width: float = HALF_WIDTH) -> list[Point]:
-    """Return maintenance twice a day to once a week, of half an hour and of three hours.
+    """Return maintenance twice per day to once per week, of half an hour and of three hours.
 
     Args:
-        half_width: Of the simulated mean, relative.
+        half_width: Relative half-width of the interval of the simulated mean.
     """
     h, rows = HOUR_S, []
     job = Plain(1.0 * h, 60.0, 0.25 * h, 2.0 * h, 300.0)
@@ -237,7 +237,7 @@ def maintained_points(*, half_width: float = HALF_WIDTH) -> list[Point]:
             maintenance=Maintenance(every_s=every * h, lasts_s=lasts * h),
         )
         exact = float(maintained_efficiency(job, every * h, lasts * h).value_C)
-        # the end cuts the period of one maintenance short: one of many
+        # the horizon truncates one of many maintenance periods
         horizon_s = (2 * ENDLESS * 2 // every + 0.5) * every * h
         asked = (Job(fleet=fleet, units=8, horizon_s=horizon_s), strategy, half_width)
         name = f"every {every:g} h for {lasts:g} h"
@@ -246,7 +246,7 @@ def maintained_points(*, half_width: float = HALF_WIDTH) -> list[Point]:
 
 
 def _worked(group: str, name: str, exact: float, drawn: tuple[Fleet, Strategy, float]) -> Point:
-    """Return a point at which a fixed amount of work is run to its end: its mean time is exact."""
+    """Return a point that runs a fixed amount of work to completion: its mean time is exact."""
     fleet, strategy, half_width = drawn
     work_s = SEGMENTS * strategy.interval_s
     job = Job(fleet=fleet, units=fleet.units, horizon_s=30 * work_s / exact, work_s=work_s)
@@ -255,14 +255,16 @@ def _worked(group: str, name: str, exact: float, drawn: tuple[Fleet, Strategy, f
         width = half_width / finer**0.5
         outcome = simulate_until(job, strategy, half_width=width, seed=seed)
         if outcome.unfinished:
-            raise RuntimeError(f"{outcome.unfinished} replicas did not end; lengthen the horizon")
+            raise RuntimeError(
+                f"{outcome.unfinished} replicas did not finish; use a longer horizon"
+            )
         return measured_goodput(outcome)
 
     return Point(group=group, name=name, exact=exact, measure=measure)
 
 
 def _watched(group: str, name: str, exact: float, asked: tuple[Job, Strategy, float]) -> Point:
-    """Return a point at which a job is watched for long."""
+    """Return a point that runs a job to a long horizon."""
     job, strategy, half_width = asked
 
     def measure(seed: int, finer: int) -> Measured:

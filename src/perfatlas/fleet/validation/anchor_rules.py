@@ -1,4 +1,4 @@
-"""What perfatlas makes of published figures, rule by rule, and the settings that explain one.
+"""Rules that predict published figures, and the settings consistent with one.
 
 Shape legend: T times.
 """
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 DAY_S: Final = 86400.0
 HOUR_S: Final = 3600.0
 NODE_GPUS: Final = 8
-MEASURED_GPUS: Final = 1024  # of the jobs whose MTTF gave the rate of interrupted ones
-NTP_GPUS: Final = 32_768  # of the cluster of arXiv 2504.06095
-SNAPSHOT_PARAMETERS: Final = 530e9  # of the model Gemini (SOSP'23) writes
+MEASURED_GPUS: Final = 1024  # GPUs of the jobs whose MTTF gave the rate of interrupted jobs
+NTP_GPUS: Final = 32_768  # GPUs of the cluster of arXiv 2504.06095
+SNAPSHOT_PARAMETERS: Final = 530e9  # of the model that Gemini (SOSP'23) writes
 SNAPSHOT_BITS_PER_S: Final = 20e9  # to its remote storage
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What perfatlas makes of a figure.
+    """The prediction of a published figure.
 
     Args:
-        ours: The same by perfatlas, in the unit of the figure; the lower end of a range.
-        why: How it was computed, or why it is missed.
-        ours_max: Upper end of a range, where assumptions nobody published span one.
-        arithmetic: Whether it only adds up or divides figures of the same table.
+        ours: Predicted value, in the unit of the figure; the lower end of a range.
+        why: How it was computed, or why it deviates.
+        ours_max: Upper end of a range from unpublished assumptions.
+        arithmetic: Whether it only adds or divides figures of the same table.
     """
 
     ours: float
@@ -54,13 +54,13 @@ class Figure:
     """A row of the table of published figures.
 
     Args:
-        source: Who published it.
-        metric: What it is.
+        source: Publication.
+        metric: Quantity.
         value: The figure, in `unit`.
         value_max: Upper end of a range.
         qualifier: =, ~, <, >, <=, >= or range.
-        unit: As printed.
-        gpus: GPUs it is about; 0 where that is not stated.
+        unit: Unit as printed.
+        gpus: Number of GPUs it applies to; 0 where not stated.
         sums: Sums over other rows of the table.
     """
 
@@ -78,7 +78,7 @@ def job_mttf_s(rate_name: str, gpus: float) -> float:
     """Return the mean time between interruptions of a job by a published rate per node [s].
 
     Args:
-        rate_name: Of the catalog; what it counts decides the answer.
+        rate_name: Rate of the catalog; the result depends on the events it counts.
         gpus: GPUs of the job.
 
     Raises:
@@ -97,19 +97,19 @@ def job_mttf_s(rate_name: str, gpus: float) -> float:
 
 
 def cause_share(figure: Figure, causes: str) -> float:
-    """Return the share of some causes in all unexpected interruptions of the table [%].
+    """Return the share of causes in all unexpected interruptions of the table [%].
 
     Args:
-        figure: With sums over the other rows.
-        causes: Of its sums.
+        figure: The figure, with sums over the other rows.
+        causes: Name of one of its sums.
 
     Raises:
         InvalidSpecError: The table has no causes.
     """
     if not figure.sums["causes"]:
         raise InvalidSpecError(
-            f"{figure.metric} is compared with causes of interruptions, and the table has none: add"
-            " rows unexpected_interruptions[...]"
+            f"{figure.metric} needs the causes of interruptions, and the table has none: add rows"
+            " unexpected_interruptions[...]"
         )
     return 100.0 * figure.sums[causes] / figure.sums["causes"]
 
@@ -123,10 +123,10 @@ RSC_MTTF_S: Final = {
 
 
 def rsc_mttf() -> list[dict[str, Any]]:
-    """Return RSC-1's MTTF by job size [s]: published, and by each of its two kinds of rates.
+    """Return RSC-1's MTTF by job size [s]: published, and predicted by both of its rates.
 
-    The rate of failures attributed to hardware explains the projections, the rate of interrupted
-    jobs what was measured; neither explains both.
+    The rate of failures attributed to hardware reproduces the projections, the rate of interrupted
+    jobs the measurements; neither reproduces both.
 
     Example:
         >>> from perfatlas.fleet.validation.anchor_rules import rsc_mttf
@@ -168,7 +168,7 @@ class ConsistentIntervals:
 def consistent_intervals(
     mtti_s: float, at_least: float, *, writes_s: Sequence[float], restarts_s: Sequence[float]
 ) -> list[ConsistentIntervals]:
-    """Return all settings that explain an efficiency: a set, not a lucky point.
+    """Return all settings consistent with an efficiency, as ranges of intervals.
 
     Args:
         mtti_s: Mean time between interruptions [s].
@@ -179,8 +179,8 @@ def consistent_intervals(
     Raises:
         InvalidSpecError: A time that is not positive.
 
-    Source: `renewal_efficiency` rises to its optimum and falls beyond it, so the intervals that
-        reach a level are one range; its ends by bisection.
+    Source: `renewal_efficiency` is unimodal, so the intervals that reach a level form one range;
+        its ends by bisection.
     """
     found = []
     for write_s in writes_s:
@@ -229,10 +229,10 @@ LLAMA3_RESTARTS_S: Final = (60.0, 180.0, 300.0, 600.0, 900.0, 1200.0, 1800.0)
 
 
 def llama3_settings() -> list[ConsistentIntervals]:
-    """Return what explains more than 90 % effective time of 16,384 GPUs over 54 days.
+    """Return the settings consistent with over 90% effective time of 16,384 GPUs over 54 days.
 
-    Source: arXiv 2407.21783, 419 unexpected interruptions in 1,296 h; planned ones are left out,
-        as they lose no work.
+    Source: arXiv 2407.21783, 419 unexpected interruptions in 1,296 h; planned ones are excluded, as
+        they lose no work.
     """
     return consistent_intervals(
         LLAMA3_MTTI_S, 0.9, writes_s=LLAMA3_WRITES_S, restarts_s=LLAMA3_RESTARTS_S
@@ -242,7 +242,7 @@ def llama3_settings() -> list[ConsistentIntervals]:
 def _effective(_: Figure) -> Found:
     settings = llama3_settings()
     good = [s for s in settings if s.longest_s is not None and s.shortest_s is not None]
-    why = f"a set: {len(good)} of {len(settings)} pairs of write and restart reach it"
+    why = f"{len(good)} of {len(settings)} pairs of write and restart times reach it"
     if good:
         writes_s, restarts_s = [s.write_s for s in good], [s.restart_s for s in good]
         shortest_s = min(s.shortest_s or 0.0 for s in good)
@@ -250,8 +250,8 @@ def _effective(_: Figure) -> Found:
         why += (
             f": writes of {min(writes_s):g} to {max(writes_s):g} s, restarts of"
             f" {min(restarts_s) / 60:g} to {max(restarts_s) / 60:g} min, intervals of"
-            f" {shortest_s:.3g} s to {longest_s / 60:.3g} min; ours is the efficiency at the best"
-            " interval over all pairs tried"
+            f" {shortest_s:.3g} s to {longest_s / 60:.3g} min; ours is the efficiency at the"
+            " optimal interval over all pairs tried"
         )
     best = [100.0 * s.best for s in settings]
     return Found(ours=min(best), ours_max=max(best), why=why)
@@ -262,8 +262,8 @@ def _projected(figure: Figure) -> Found:
     other = job_mttf_s("rsc1_job_1024_measured", figure.gpus) / HOUR_S
     return Found(
         ours=hours,
-        why="its own hardware rate per node x nodes, as the paper projects it; the rate of measured"
-        f" jobs would give {other:.2f} h",
+        why="its hardware failure rate per node x nodes, as projected in the paper; the rate of"
+        f" interrupted jobs gives {other:.2f} h",
         arithmetic=True,
     )
 
@@ -275,7 +275,7 @@ def _measured(figure: Figure) -> Found:
     return Found(
         ours=ours,
         why="the rate at which running jobs of 1,024 GPUs were interrupted, for any cause, as in"
-        f" the figure; failures attributed to hardware would give {hardware:.4g} {figure.unit}",
+        f" the figure; failures attributed to hardware give {hardware:.4g} {figure.unit}",
         arithmetic=figure.gpus == MEASURED_GPUS,
     )
 
@@ -290,8 +290,8 @@ def _needed_rate(_figure: Figure) -> Found:
         low, high = (middle, high) if float(best.value_C) > 0.9 else (low, middle)
     return Found(
         ours=1000.0 * low,
-        why="10 s writes, 5 min restarts, the best interval, no queue: the published form has a"
-        " queue time that is not at hand",
+        why="10 s writes, 5 min restarts, the optimal interval, no queue time: the published"
+        " formula includes a queue time that is not published",
     )
 
 
@@ -303,12 +303,12 @@ def _formula_error(_: Figure) -> Found:
     error = float(np.abs(meta.value_C / exact - 1.0)[meta.valid_C].max())
     return Found(
         ours=100.0 * error,
-        why="largest error against the exact efficiency inside the range of validity",
+        why="largest error relative to the exact efficiency within the range of validity",
     )
 
 
 def _above(_: Figure) -> Found:
-    """Return the share of 15 days with more than 0.1 % of 32,768 GPUs failed."""
+    """Return the share of 15 days with more than 0.1% of 32,768 GPUs failed."""
     from scipy.special import pdtrc
 
     rate = find_rate("llama3_node_unexpected")
@@ -324,8 +324,8 @@ def _above(_: Figure) -> Found:
     return Found(
         ours=share(hardware.low_s / DAY_S),
         ours_max=share(hardware.high_s / DAY_S),
-        why="Llama-3 failures per GPU, Poisson number under repair from a healthy start; the range"
-        " is that of hardware repairs of 3 d and of 5 d",
+        why="Llama-3 failures per GPU, Poisson number under repair from a healthy start; the"
+        " range is for hardware repairs of 3 to 5 days",
     )
 
 
@@ -333,10 +333,10 @@ def _snapshot(_: Figure) -> Found:
     bits = SNAPSHOT_PARAMETERS * CHECKPOINT_BYTES_PER_PARAMETER * 8.0
     return Found(
         ours=bits / SNAPSHOT_BITS_PER_S / 60.0,
-        why=f"{CHECKPOINT_BYTES_PER_PARAMETER:g} bytes for each of"
-        f" {SNAPSHOT_PARAMETERS / 1e9:g} billion parameters, as in all our checkpoints, over"
-        f" {SNAPSHOT_BITS_PER_S / 1e9:g} Gbit/s; 12, of a checkpoint without 16-bit weights, would"
-        " give the figure",
+        why=f"{CHECKPOINT_BYTES_PER_PARAMETER:g} bytes per parameter of"
+        f" {SNAPSHOT_PARAMETERS / 1e9:g} billion, as for all checkpoints here, over"
+        f" {SNAPSHOT_BITS_PER_S / 1e9:g} Gbit/s; 12 bytes, without 16-bit weights, reproduce the"
+        " figure",
     )
 
 
@@ -356,7 +356,7 @@ RULES: Final[dict[tuple[str, str], Callable[[Figure], Found]]] = {
     ("Meta Llama 3*", "interruptions_unexpected"): _sum_rule("causes", "the sum of its 18 causes"),
     ("Meta Llama 3*", "interruptions_total"): lambda figure: Found(
         ours=figure.sums["causes"] + figure.sums["planned"],
-        why="18 causes and planned ones",
+        why="18 causes plus planned interruptions",
         arithmetic=True,
     ),
     ("Meta Llama 3*", "mtbi_unexpected"): _per_interruption(0.0),
@@ -368,7 +368,7 @@ RULES: Final[dict[tuple[str, str], Callable[[Figure], Found]]] = {
     ),
     ("Meta Llama 3*", "gpu_category_share"): lambda figure: Found(
         ours=cause_share(figure, "gpu_causes"),
-        why="six GPU causes over all; the 58.7 % of the text rests on an erratum",
+        why="six GPU causes over all causes; the 58.7% in the text is due to an erratum",
         arithmetic=True,
     ),
     ("Meta Llama 3*", "effective_training_time"): _effective,

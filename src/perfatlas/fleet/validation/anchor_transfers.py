@@ -1,7 +1,7 @@
-"""Figures of one cluster beside what rates and times that others published make of them.
+"""Predictions of figures of one cluster from rates and times published for others.
 
-Nothing is fitted: a figure is given the size and the times its own source states, and the rates of
-the catalog. What no source states spans a range, and the reason names it.
+Nothing is fitted: a prediction uses the size and times stated by the figure's source and the rates
+of the catalog. Unpublished inputs give a range, and the reason names them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 DAY_S: Final = 86400.0
 MINUTE_S: Final = 60.0
 RSC_OVERHEAD_S: Final = 300.0  # restart and write, each; arXiv 2410.21680
-RSC_MEASURED_GPUS: Final = 1024.0  # the largest size with a measured MTTF there
+RSC_MEASURED_GPUS: Final = 1024.0  # the largest job size with a measured MTTF there
 RSC_JOBS: Final = 4e6  # of arXiv 2410.21680, in 11 months on both clusters
 RSC_DAYS: Final = 335.0
 RSC_NODES: Final = (2000.0, 1000.0)
@@ -34,19 +34,19 @@ NEEDED_GPUS: Final = 12_000.0
 NEEDED_PER_DAY: Final = 1e-3  # and node
 MEGASCALE_WEEKS: Final = (2.0, 8.0)  # its source says "weeks"
 MEGASCALE_RECOVERY_S: Final = 25.0 * MINUTE_S  # diagnosis under 10 min, catching up under 15
-INIT_S: Final = 5.0  # MegaScale, after its fixes, at so many ranks
+INIT_S: Final = 5.0  # MegaScale, after its fixes, at this number of ranks
 INIT_RANKS: Final = 2048
 HPN_GPUS: Final = (1024.0, 15_360.0)  # a segment and a pod of SIGCOMM'24
 HPN_GPUS_PER_TOR: Final = 64.0  # 16 switches of a segment
-OPT_DAYS: Final = 33.0  # of its logbook
+OPT_DAYS: Final = 33.0  # days of its logbook
 TORCHFT_S: Final = (60.0, 15.0)  # MTBF of both runs
 TORCHFT_COMMITTED: Final = 0.823  # at the first
 # clockwork.io/blog/keeping-distributed-training-running-through-failures
 INJECTED_S: Final = 3600.0  # the middle of 2700 to 4500 s between injected faults
-FAULTLESS_S: Final = 405.0 * MINUTE_S  # of the run that hardly loses time to faults
+FAULTLESS_S: Final = 405.0 * MINUTE_S  # of the run that loses almost no time to faults
 LOST_STEPS: Final = 50.0 / 3000.0  # half of 100 steps between checkpoints
 RESTARTS_S: Final = (15.0 * MINUTE_S, 30.0 * MINUTE_S)  # AWS, before checkpointless recovery
-LESS_S: Final = 2.0 * MINUTE_S  # and with it
+LESS_S: Final = 2.0 * MINUTE_S  # with checkpointless recovery
 
 
 def _per_day(rate_name: str, gpus: float) -> float:
@@ -59,7 +59,7 @@ def _best(write_s: float, restart_s: float, mtti_s: float) -> float:
 
 
 def _largest(efficient: Callable[[float], float], level: float) -> float:
-    """Return where what falls with time falls below a level [s]."""
+    """Return the time at which a decreasing function falls below a level [s]."""
     low, high = 1e-3, 1e6
     for _ in range(80):
         middle = (low * high) ** 0.5
@@ -78,8 +78,8 @@ def _largest_jobs(_: Figure) -> Found:
         ours=low,
         ours_max=high,
         why="1,024 GPUs, the largest size with a measured MTTF; writes and restarts of 5 min each"
-        " as the paper assumes, the best interval, no queue; the range is that of both kinds of"
-        f" rates. 4,096 GPUs would give {' to '.join(more)}",
+        " as the paper assumes, the optimal interval, no queue time; the range is that of both"
+        f" rates. 4,096 GPUs give {' to '.join(more)}",
     )
 
 
@@ -89,10 +89,9 @@ def _needed_write(_: Figure) -> Found:
     queue_s = _largest(lambda q: _best(10.0, RSC_OVERHEAD_S + q, mtti_s), 0.9)
     return Found(
         ours=ours,
-        why="1 failure per 1,000 node-days, 5 min restarts, the best interval, no queue. With"
-        f" 10 s writes that is {_best(10.0, RSC_OVERHEAD_S, mtti_s):.3f}; a queue of"
-        f" {queue_s / HOUR_S:.1f} h before every restart, which is not published, would explain"
-        " 0.9",
+        why="1 failure per 1,000 node-days, 5 min restarts, the optimal interval, no queue time."
+        f" 10 s writes give {_best(10.0, RSC_OVERHEAD_S, mtti_s):.3f}; a queue of"
+        f" {queue_s / HOUR_S:.1f} h before every restart, which is not published, would give 0.9",
     )
 
 
@@ -106,8 +105,8 @@ def _affected(_: Figure) -> Found:
         ours=low,
         ours_max=low * more,
         why=f"{counted:,.0f} hardware failures of busy nodes in 11 months over 4 million jobs, one"
-        " job for each; the upper end by the rate of interrupted jobs. A node that several small"
-        " jobs share would make it more",
+        " job each; the upper end by the rate of interrupted jobs. Nodes shared by several small"
+        " jobs would raise it",
     )
 
 
@@ -117,7 +116,7 @@ def _repairs(figure: Figure) -> Found:
     return Found(
         ours=low,
         ours_max=high,
-        why=f"Llama-3's rate for 12,288 GPUs, {per_day:.1f} a day; the range is that of 2 to 8"
+        why=f"Llama-3's rate for 12,288 GPUs, {per_day:.1f} per day; the range is for 2 to 8"
         " weeks, as only 'weeks' is stated",
     )
 
@@ -129,9 +128,9 @@ def _caught_up(figure: Figure) -> Found:
     return Found(
         ours=low,
         ours_max=high,
-        why="25 min for each failure, its bounds of 10 to diagnose and 15 to catch up, redone work"
-        " included; the range is that of the rates of RSC-1 and Llama-3, as its own is not"
-        " published; writes are left out",
+        why="25 min per failure, its bounds of 10 min to diagnose and 15 min to catch up"
+        " including lost work; the range is that of the rates of RSC-1 and Llama-3, as its own is"
+        " not published; checkpoint writes are excluded",
     )
 
 
@@ -141,7 +140,7 @@ def _ranks(figure: Figure) -> Found | None:
         return None
     return Found(
         ours=collective_init_s(ranks, fixed_s=0.0, per_rank_s=INIT_S / INIT_RANKS),
-        why="its bound of 5 s at 2,048 ranks, linear in ranks as our restarts take it",
+        why="its bound of 5 s at 2,048 ranks, linear in ranks as in our restart model",
     )
 
 
@@ -157,9 +156,9 @@ def _crashes(figure: Figure) -> Found:
     return Found(
         ours=low,
         ours_max=high,
-        why="its own rates, one link a GPU and 64 GPUs a switch, no second path; the size of the"
-        " job is not stated: from a segment of 1,024 GPUs to a pod of 15,360."
-        f" {' to '.join(sizes)} GPUs explain it",
+        why="its own rates, one link per GPU, 64 GPUs per switch and no second path; the size of"
+        f" the job is not stated: a segment of 1,024 GPUs to a pod of 15,360. {' to '.join(sizes)}"
+        " GPUs reproduce it",
     )
 
 
@@ -169,8 +168,8 @@ def _restarts(figure: Figure) -> Found:
         ours=expected - 1.96 * expected**0.5,
         ours_max=expected + 1.96 * expected**0.5,
         why=f"{expected:.0f} expected in 33 d by the rate of interrupted 1,024-GPU jobs of RSC-1,"
-        " A100s as well; the range is 95 % of a Poisson count. RSC-1's hardware rate would say"
-        f" {OPT_DAYS * _per_day('rsc1_node', figure.gpus):.0f}",
+        " also A100s; the range is the 95% interval of a Poisson count. RSC-1's hardware rate"
+        f" gives {OPT_DAYS * _per_day('rsc1_node', figure.gpus):.0f}",
     )
 
 
@@ -178,8 +177,8 @@ def _attrition(figure: Figure) -> Found:
     return Found(
         ours=_per_day("rsc1_node", figure.gpus),
         ours_max=_per_day("rsc1_job_1024_measured", figure.gpus),
-        why="RSC-1's rates for its size: of failures attributed to hardware, to all interruptions,"
-        " as what makes a machine leave is not stated",
+        why="RSC-1's rates for its size, from failures attributed to hardware to all"
+        " interruptions, as the criterion for removing a machine is not stated",
     )
 
 
@@ -189,9 +188,9 @@ def _committed(_: Figure) -> Found:
     return Found(
         ours=100.0 * TORCHFT_COMMITTED ** (first_s / second_s),
         ours_max=100.0 * second_s / (second_s + once),
-        why="from 82.3 % at 60 s, with the same loss for each failure: lower end if failures"
-        " strike in it and it begins anew, upper end if they do not. By these figures a failure"
-        " costs more at 15 s than at 60 s; our forms know one loss for all",
+        why="from 82.3% at 60 s, with the same loss per failure: lower end if failures also occur"
+        " during recovery, upper end if they do not. By these figures a failure costs more at 15"
+        " s than at 60 s; our formulas assume a constant loss",
     )
 
 
@@ -201,8 +200,8 @@ def _injected(_: Figure) -> Found:
     return Found(
         ours=low / MINUTE_S,
         ours_max=high / MINUTE_S,
-        why="405 min without loss, a fault every 60 min (2700 to 4500 s are stated), half of 100"
-        " steps redone, and a restart of 15 to 30 min, AWS's figure, as its own is not stated",
+        why="405 min without faults, a fault every 60 min (2700 to 4500 s are stated), half of"
+        " 100 steps lost, and a restart of 15 to 30 min, AWS's figure, as its own is not stated",
     )
 
 
@@ -222,12 +221,12 @@ TRANSFERS: Final[dict[tuple[str, str], Callable[[Figure], Found | None]]] = {
     ("ByteDance MegaScale", "nccl_init_time_after"): _ranks,
     ("Alibaba Aegis*", "GPU-related_share"): _share_of(
         "gpu_causes",
-        "that of Llama-3, which the shipped fleet would say of any cluster: more of these failures"
-        " are of something else",
+        "the share of Llama-3, the default of the shipped fleet: here more failures have other"
+        " causes",
     ),
     ("Alibaba HPN*", "crashes_tor_or_nic"): _crashes,
     ("ByteDance Minder*", "fault_share[[]ecc]"): _share_of(
-        "memory_causes", "that of HBM3 and SRAM of Llama-3"
+        "memory_causes", "the share of HBM3 and SRAM of Llama-3"
     ),
     ("OPT-175B logbook", "restarts"): _restarts,
     ("OPT-175B logbook", "machine_attrition"): _attrition,

@@ -1,11 +1,10 @@
-"""Published figures of large clusters: reproduced, missed by how much, or declined and why.
+"""Published figures of large clusters: reproduced, deviating, or not predicted and why.
 
-What only adds up figures of the same table is arithmetic, and counted apart. Where assumptions that
-nobody published span a range, a figure inside it is consistent with it, which is less than
-reproduced.
+Sums of figures of the same table are arithmetic and counted separately. Where unpublished
+assumptions give a range, a figure inside it is consistent, which is weaker than reproduced.
 
-Nothing is fitted to a figure. What a figure says of its own cluster (counts, rates, sizes) may
-explain it; a figure that leaves out what a model needs is declined.
+Nothing is fitted to a figure. Counts, rates and sizes stated for its cluster may be used; a figure
+without the inputs that a model needs is declined.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-CLOSE: Final = 0.02  # of a figure printed with two or three digits
+CLOSE: Final = 0.02  # relative, for figures printed with two or three digits
 BOUNDS: Final = ("<", ">", "<=", ">=")
 Status = Literal["reproduced", "consistent", "arithmetic", "missed", "declined"]
 STATUSES: Final = get_args(Status)
@@ -36,19 +35,19 @@ COLUMNS: Final = ("source", "metric", "value", "value_max", "qualifier", "unit",
 
 @dataclass(frozen=True, kw_only=True)
 class Anchor:
-    """A published figure and what perfatlas says of it.
+    """A published figure and its prediction.
 
     Args:
         source: Who published it.
         metric: What it is.
         published: The figure, as text with its unit.
-        status: What came of it.
-        ours: The same by perfatlas, in the unit of the figure, or the lower end of a range; None if
+        status: Result of the comparison.
+        ours: Predicted value, in the unit of the figure, or the lower end of a range; None if
             declined.
-        ours_max: Upper end of a range; None where it is a number.
-        off: ours / published - 1, by the nearest ends where either is a range; None inside one and
-            where the figure is a bound that holds.
-        why: How it was computed, why it is missed, or why it is declined.
+        ours_max: Upper end of a range; None for a single value.
+        off: ours / published - 1, by the nearest ends where either is a range; None inside a range
+            and for a bound that holds.
+        why: How it was computed, why it deviates, or why it is declined.
     """
 
     source: str
@@ -77,11 +76,11 @@ def published_anchors(path: Path | None = None) -> list[Anchor]:
 
     Args:
         path: CSV with columns source, metric, value, value_max, qualifier, unit and n_gpus; by
-            default the figures that come with perfatlas, each with its reference.
+            default the shipped figures, each with its reference.
 
     Raises:
-        InvalidSpecError: A column is missing, a value is no number, or a figure has neither a rule
-            nor a reason to decline it.
+        InvalidSpecError: A column is missing, a value is not a number, or a figure has neither a
+            rule nor a reason to decline it.
     """
     place = "published_figures.csv" if path is None else str(path)
     reader = csv.DictReader(io.StringIO(_text_of(path)))
@@ -100,7 +99,7 @@ def _text_of(path: Path | None) -> str:
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as problem:
-        raise InvalidSpecError(f"the figures '{path}' cannot be read: {problem}") from problem
+        raise InvalidSpecError(f"cannot read the figures '{path}': {problem}") from problem
 
 
 def _sums(rows: Sequence[dict[str, str]], path: str) -> dict[str, float]:
@@ -185,7 +184,7 @@ def _status(figure: Figure, found: Found) -> Status:
         return "missed"
     if found.arithmetic:
         return "arithmetic"
-    # a bound that holds tells less than a number that comes out
+    # a bound that holds is weaker evidence than a reproduced value
     weak = found.ours_max is not None or figure.qualifier in BOUNDS
     return "consistent" if weak else "reproduced"
 

@@ -1,4 +1,4 @@
-"""Known values of the closed forms, and how near they come to arithmetic without rounding."""
+"""Check values of the closed forms, and their rounding errors."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ DIGITS: Final = 50
 
 @dataclass(frozen=True, kw_only=True)
 class CheckValue:
-    """A value that was worked out elsewhere.
+    """A value from another implementation or a paper.
 
     Args:
-        name: What it is.
-        known: As printed there.
-        ours: By perfatlas.
+        name: Quantity.
+        known: Value as printed there.
+        ours: Value of perfatlas.
     """
 
     name: str
@@ -74,20 +74,20 @@ class CheckValue:
 
     @property
     def agrees(self) -> bool:
-        """Whether ours is the known one to its last digit."""
+        """Whether ours equals the known value to its last digit."""
         decimals = len(self.known.partition(".")[2])
         return abs(self.ours - float(self.known)) <= 0.5000001 * 10.0**-decimals
 
 
 @dataclass(frozen=True, kw_only=True)
 class Exactness:
-    """How far a closed form is from the same in arithmetic of 50 digits or of fractions.
+    """The error of a closed form relative to 50-digit or rational arithmetic.
 
     Args:
-        name: What is computed.
-        cells: At how many points.
-        largest_error: Relative, of the worst.
-        limit: What it must stay below.
+        name: Quantity.
+        cells: Number of points.
+        largest_error: Largest relative error.
+        limit: Allowed error.
     """
 
     name: str
@@ -97,12 +97,12 @@ class Exactness:
 
     @property
     def agrees(self) -> bool:
-        """Whether it does."""
+        """Whether the error is below the limit."""
         return self.largest_error <= self.limit
 
 
 def check_values() -> list[CheckValue]:
-    """Return values that other implementations or papers give, beside ours."""
+    """Return values of other implementations or papers and ours."""
     return [CheckValue(name=name, known=known, ours=float(ours)) for name, known, ours in _known()]
 
 
@@ -125,8 +125,8 @@ def _known() -> Iterator[tuple[str, str, float | FloatArray]]:
     for ranks, known in ((8, "1.424"), (64, "2.344"), (1024, "3.248"), (16384, "3.971")):
         yield f"largest of {ranks:,} normals", known, largest_normal(ranks)
     for needed, known in ((72, "0.9305"), (71, "0.99756"), (70, "0.999943")):
-        yield f"{needed} of 72 up, 0.1 % out", known, at_least(needed, 72, 1e-3)
-    yield "domain of 64, 0.1 % out", "0.938", blast_usable(64, 1e-3)
+        yield f"{needed} of 72 up, 0.1% down", known, at_least(needed, 72, 1e-3)
+    yield "domain of 64, 0.1% down", "0.938", blast_usable(64, 1e-3)
     columns = _columns()
     for name, knowns in CASES.items():
         for case, known, ours in zip("ABC", knowns, columns[name], strict=True):
@@ -138,7 +138,7 @@ def _columns() -> dict[str, FloatArray]:
     best = optimal_interval_s(WRITE_S, MTTI_S)
     young = young_interval_s(WRITE_S, MTTI_S).value_C
     saxena = saxena_interval_s(WRITE_S, MTTI_S, RESTART_S).value_C
-    # cost calculators print it as it is, below zero too
+    # cost calculators print it unclipped, even below zero
     without = 1.0 - (WRITE_S / young + RESTART_S / MTTI_S)
     values = (
         best / 60,
@@ -154,10 +154,10 @@ def _columns() -> dict[str, FloatArray]:
 
 
 def exactness() -> list[Exactness]:
-    """Return the errors of the optimum interval, of k of n and of blast radius, at their worst.
+    """Return the largest errors of the optimum interval, of k of n and of the blast radius.
 
     Source: the optimum as the root of x + d + ln(1 - x) = 0, with x = tau / M and d = delta / M, by
-        bisection in numbers of 50 digits; the others as sums of fractions.
+        bisection with 50 digits; the others as sums of fractions.
     """
     best = optimal_interval_s(RATIOS, 1.0)
     optimum = [_off(float(x), _root(float(d))) for x, d in zip(best, RATIOS, strict=True)]

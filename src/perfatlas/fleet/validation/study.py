@@ -1,4 +1,4 @@
-"""The simulator beside its closed forms, and published figures beside what perfatlas says."""
+"""Validation study: simulator against closed forms, predictions against published figures."""
 
 from __future__ import annotations
 
@@ -55,28 +55,29 @@ STUDIES: Final[tuple[Callable[[], list[Point]], ...]] = (
     ageing_points,
     first_failure_points,
 )
-SEEDS: Final = 1000  # from one study to the next
+SEEDS: Final = 1000  # seed offset between studies
 RULE: Final = (
-    f"a point more than {MOST_ERRORS:g} standard errors off is drawn once more with {FINER} times"
-    " as many replicas of other seeds, and disagrees if it is off again; all first looks together"
-    f" must not be further off than chance makes them in {UNLIKELY:.1%} of studies"
+    f"a point that deviates by more than {MOST_ERRORS:g} standard errors is simulated again with"
+    f" {FINER} times as many replicas and other seeds, and fails if it deviates again; the"
+    f" chi-square of all first results must have a probability of at least {UNLIKELY:.1%}"
 )
 
 
 def validate_fleet(figures: Path | None = None) -> dict[str, Any]:
-    """Return how the simulator agrees with closed forms, and what became of published figures.
+    """Return the agreement of the simulator with closed forms and of predictions with publications.
 
     Args:
         figures: A table as `published_anchors` reads it; by default the shipped one.
 
     Returns:
-        rule (of what disagrees), groups (as `families`), together (the same of all points),
+        rule (of agreement), groups (as `families`), together (the same of all points),
         agreement (a row per point), check_values and exactness (of the closed forms), figures (a
-        row per figure), counts (by status), settings (what explains Llama-3's efficiency), mttf
-        (RSC-1 by job size), failures (what disagrees, in words).
+        row per figure), counts (by status), settings (consistent with Llama-3's efficiency), mttf
+        (RSC-1 by job size), failures (disagreements, as text).
 
     Raises:
-        InvalidSpecError: The table of figures is wrong, or one is without a rule or a reason.
+        InvalidSpecError: The table of figures is invalid, or a figure has neither a rule nor a
+            reason.
     """
     anchors = published_anchors(figures)
     values, errors = check_values(), exactness()
@@ -118,15 +119,15 @@ def _failures(
 ) -> list[str]:
     found = [
         f"{row.group}, {row.name}: simulated {row.simulated:.6g}, exact {row.exact:.6g},"
-        f" {row.z:+.1f} standard errors apart, {row.second_z:+.1f} at the second look"
+        f" {row.z:+.1f} standard errors apart, {row.second_z:+.1f} in the second simulation"
         for row in rows
         if not row.agrees and row.second_z is not None
     ]
     total, chance = chance_of(rows)
     if chance < UNLIKELY:
         found.append(
-            f"{counted(len(rows), 'point')} together: sum of squares {total:.0f}, as large by"
-            f" chance in {chance:.2g} of studies"
+            f"all {counted(len(rows), 'point')}: sum of squares {total:.0f}, chi-square"
+            f" probability {chance:.2g}"
         )
     found += [
         f"{value.name}: ours {value.ours:.8g}, known {value.known}"
@@ -134,7 +135,7 @@ def _failures(
         if not value.agrees
     ]
     found += [
-        f"{error.name}: off by {error.largest_error:.1e}, expected {error.limit:.0e} at most"
+        f"{error.name}: error {error.largest_error:.1e}, expected at most {error.limit:.0e}"
         for error in errors
         if not error.agrees
     ]

@@ -1,6 +1,6 @@
-"""When the parts of a cause fail, in the time they are in service.
+"""Failure times of the parts of a cause, in their service time.
 
-Shape legend: X failures, P parts, B blocks: nodes, or groups of them, that a failure takes.
+Shape legend: X failures, P parts, B blocks: nodes, or groups of nodes that fail together.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 MOST_FAILURES: Final = 10_000_000
-EXACT: Final = 1e-9  # of a number of parts: what a product of floats may be off by
-LEMONS: Final = 104_729  # apart from the seeds of lifetimes
+EXACT: Final = 1e-9  # relative rounding error of a number of parts
+LEMONS: Final = 104_729  # separate from the seeds of lifetimes
 
 
-def renewals(
+def failure_times(
     cause: Cause, parts: float, blocks: int, horizon_s: float, *, seed: int
 ) -> tuple[Float, Ints]:
-    """Return when parts fail [s] (X,) and in which block (X,), in no order.
+    """Return the failure times of parts [s] (X,) and their blocks (X,), unsorted.
 
-    A fraction of a part fails that fraction as often as a whole one. Lemons are blocks, and all
-    parts of one share its rate; they are drawn by chance, the same ones for every horizon. Where
-    their share is no whole number of blocks, one more is a lemon by the fraction: its rate is
-    raised by that much of what a lemon's is.
+    A fractional part has that fraction of the failure rate. Lemons are whole blocks whose parts
+    share its rate; they are drawn at random, the same ones for every horizon. Where their share is
+    not a whole number of blocks, one more block is a partial lemon: its rate is raised by that
+    fraction.
 
     Args:
-        cause: What fails.
-        parts: How many there are, whole or not.
-        blocks: Among which they are spread in order.
-        horizon_s: How long [s].
-        seed: Of the draws.
+        cause: Cause of failure.
+        parts: Number of parts, may be fractional.
+        blocks: Number of blocks over which they are distributed in order.
+        horizon_s: Simulated time [s].
+        seed: Random seed.
 
     Raises:
-        InvalidSpecError: Far too many failures.
+        InvalidSpecError: Too many failures.
     """
     if abs(parts - round(parts)) <= EXACT * max(parts, 1.0):
         parts = float(round(parts))
@@ -59,8 +59,8 @@ def renewals(
     expected = whole * (1.0 + extra) * horizon_s / mean_s(cause.lifetime)
     if expected > MOST_FAILURES:
         raise InvalidSpecError(
-            f"cause {cause.name!r} fails about {expected:.2g} times in {horizon_s:g} s: at most"
-            f" {MOST_FAILURES:,}"
+            f"cause {cause.name!r} fails about {expected:.2g} times in {horizon_s:g} s: expected"
+            f" at most {MOST_FAILURES:,}"
         )
     first = residual(cause.lifetime) if cause.ages == "mixed" else cause.lifetime
     times, where = [np.zeros(0)], [np.zeros(0, np.int64)]
@@ -79,12 +79,12 @@ def renewals(
 
 
 def lemon_parts(size_B: Float, lemons: Lemons, seed: int) -> Float:
-    """Return the parts that would fail as often as a block does more than its like (B,).
+    """Return the extra failure rate of each block in units of one normal part (B,).
 
     Args:
         size_B: Parts of each block (B,).
         lemons: Their share and factor.
-        seed: Which blocks they are.
+        seed: Random seed of the choice of blocks.
 
     Example:
         >>> import numpy as np
@@ -105,7 +105,7 @@ def lemon_parts(size_B: Float, lemons: Lemons, seed: int) -> Float:
 def _turns(
     laws: tuple[Law, Law], scale_P: Float, horizon_s: float, seed: int
 ) -> Iterator[tuple[int, Float, Ints]]:
-    """Yield the next failures of all parts that still fail within the horizon: turn, [s], part."""
+    """Yield the next failures of all parts within the horizon: round, time [s], part."""
     alive, turn = np.arange(scale_P.size), 0
     at_s_P = sample_s(laws[0], scale_P.size, seed=seed) * scale_P
     while True:
@@ -115,7 +115,7 @@ def _turns(
             return
         yield turn, at_s_P, alive
         turn += 1
-        # of all parts, whoever is left: so a longer horizon begins with the same failures
+        # drawn for all parts, so that a longer horizon starts with the same failures
         draws = sample_s(laws[1], scale_P.size, seed=seed + 7_919 * turn) * scale_P
         at_s_P = at_s_P + draws[alive]
 
@@ -123,9 +123,9 @@ def _turns(
 def _with_lemons(
     drawn: tuple[Float, Ints], rate_B: Float, strikes: int, until: tuple[float, int]
 ) -> tuple[Float, Ints]:
-    """Return failures with those that lemons have more than their like, until they are retired.
+    """Return failures including the extra ones of lemons, until they are retired.
 
-    Memoryless, a lemon is a normal block beside which something fails at the rate of the rest.
+    As lifetimes are memoryless, a lemon is a normal block plus a stream at the extra rate.
     """
     bad = np.flatnonzero(rate_B)
     if not bad.size:

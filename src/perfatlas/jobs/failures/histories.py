@@ -1,4 +1,4 @@
-"""Histories of failures for a cluster: drawn from what fails in a fleet, or given.
+"""Failure histories of a cluster, drawn from the causes of a fleet.
 
 Shape legend: X failures.
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas.fleet.laws import mean_s
 from perfatlas.fleet.model import check_fleet
-from perfatlas.jobs.failures.failure_draws import renewals
+from perfatlas.jobs.failures.failure_draws import failure_times
 from perfatlas.jobs.failures.outages import on_the_wall
 from perfatlas.jobs.model import Failures, ticks
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, counted
@@ -27,27 +27,27 @@ if TYPE_CHECKING:
 def draw_failures(fleet: Fleet, cluster: Cluster, *, horizon_s: float, seed: int = 0) -> Failures:
     """Return failures of the nodes of a cluster, drawn from the causes of a fleet.
 
-    A unit of the fleet is a node. Causes that stop jobs and take whole units are drawn as renewals
-    of their lifetime; each takes as many neighbouring nodes as its blast radius has. What sits in a
-    node does not age and does not fail while the node is under repair. A fraction of a part fails
-    that fraction as often as a whole one. Lemons are whole nodes drawn by chance for each cause,
-    the same ones for every horizon: jobs meet nodes, whichever part of them fails. The failures of
-    a longer horizon begin with those of a shorter one.
+    A unit of the fleet is a node. Causes that stop jobs and take whole units are drawn as renewal
+    processes of their lifetime; each takes down as many neighbouring nodes as its blast radius.
+    Parts of a node neither age nor fail while the node is under repair. A fractional part has that
+    fraction of the failure rate. Lemons are whole nodes drawn at random for each cause, the same
+    ones for every horizon. The failures of a longer horizon start with those of a shorter one.
 
     Args:
-        fleet: Units, causes and repairs.
-        cluster: Its nodes.
+        fleet: The fleet: units, causes and repairs.
+        cluster: The cluster.
         horizon_s: How long [s].
-        seed: Of the draws.
+        seed: Random seed.
 
     Raises:
-        InvalidSpecError: A number of nodes that is not that of the units, or far too many failures.
-        UnsupportedError: A cause this scheduler has no place for: slow or silent ones, parts of a
-            unit.
+        InvalidSpecError: The numbers of nodes and units differ, or there are too many failures.
+        UnsupportedError: A cause that the scheduler does not support: slowdowns, silent errors,
+            parts of a unit.
 
-    Limits: every repair takes the mean of the first stage that fixes surely; crews never run out.
-        The clock of what takes several nodes stands still for its own repairs alone, and no clock
-        knows of a drain, in which a repair begins when the jobs of the node have ended.
+    Limits: every repair takes the mean of the first stage that always fixes; unlimited repair
+        capacity. The clock of a cause that takes several nodes pauses only for its own repairs, and
+        no clock pauses for a drain, in which the repair starts when the jobs of the node have
+        ended.
     """
     check_fleet(fleet)
     if fleet.units != cluster.nodes:
@@ -64,7 +64,9 @@ def draw_failures(fleet: Fleet, cluster: Cluster, *, horizon_s: float, seed: int
         parts = cluster.nodes * cause.per_unit if cause.per_unit else cause.shared
         width = min(cause.units, cluster.nodes)
         blocks = -(-cluster.nodes // width)
-        times_s, block_X = renewals(cause, parts, blocks, horizon_s, seed=seed * 1_000 + number)
+        times_s, block_X = failure_times(
+            cause, parts, blocks, horizon_s, seed=seed * 1_000 + number
+        )
         node_X = block_X * width
         width_X = np.minimum(width, cluster.nodes - node_X)
         repair_X = np.full(times_s.shape, repair_s)
@@ -89,22 +91,22 @@ def draw_failures(fleet: Fleet, cluster: Cluster, *, horizon_s: float, seed: int
 
 
 def no_place(cause: Cause) -> str:
-    """Return why a schedule of many jobs has no place for a cause, "" where it has one.
+    """Return why a schedule of many jobs does not support a cause, "" where it does.
 
     Args:
-        cause: Of a fleet.
+        cause: Cause of a fleet.
     """
     if cause.effect != "stops":
-        return "its effect is not that jobs stop"
-    return "it takes no whole node" if cause.takes != "unit" else ""
+        return "its effect is not to stop jobs"
+    return "it does not take whole nodes" if cause.takes != "unit" else ""
 
 
 def _supported(cause: Cause) -> None:
     odd = no_place(cause)
     if odd:
         raise UnsupportedError(
-            f"cause {cause.name!r} cannot befall a schedule: {odd}; leave it out, or simulate "
-            "one job"
+            f"cause {cause.name!r} is not supported by fleet schedule: {odd}; remove it, or"
+            " simulate one job with goodput"
         )
 
 

@@ -1,6 +1,6 @@
-"""Clocks that stand still while a node is out: from time in service to time on the wall.
+"""Conversion from service time, which pauses during outages, to wall-clock time.
 
-Shape legend: X failures, W outages of several nodes, four numbers each.
+Shape legend: X failures, W outages of several nodes, four values each.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ def on_the_wall(
     repair_s_X: Float,
     wide_W4: Float | None = None,
 ) -> Float:
-    """Return when failures happen that were drawn in the time their nodes are in service [s] (X,).
+    """Return the wall-clock times of failures drawn in service time [s] (X,).
 
     Args:
         served_s_X: Time in service of the node at each failure [s] (X,).
         node_X: The node (X,).
-        repair_s_X: How long each failure takes the node out [s] (X,).
-        wide_W4: Outages of neighbouring nodes that are known already: time on the wall [s], first
-            node, repair [s] and number of nodes (W, 4).
+        repair_s_X: Repair time of each failure [s] (X,).
+        wide_W4: Known outages of neighbouring nodes: wall-clock time [s], first node, repair [s]
+            and number of nodes (W, 4).
 
     Example:
         >>> import numpy as np
@@ -57,7 +57,7 @@ def on_the_wall(
 
 
 def _by_node(wide_W4: Float) -> dict[int, list[tuple[float, float]]]:
-    """Return begin and end of the outages of every node, in the order of time."""
+    """Return start and end of the outages of each node, in time order."""
     found: dict[int, list[tuple[float, float]]] = {}
     for start_s, node, repair_s, width in wide_W4[np.argsort(wide_W4[:, 0])].tolist():
         for one in range(int(node), int(node + width)):
@@ -68,9 +68,9 @@ def _by_node(wide_W4: Float) -> dict[int, list[tuple[float, float]]]:
 def _among(
     served_s: Sequence[float], repair_s: Sequence[float], outages: Sequence[tuple[float, float]]
 ) -> list[float]:
-    """Return when one node fails on the wall, among outages it shares with others."""
+    """Return the wall-clock failure times of one node, including outages shared with others."""
     wall_s, at = [], 0
-    out_s = back_s = 0.0  # out of service so far, and back since
+    out_s = back_s = 0.0  # time out of service so far, and time of the last return
     for served, repair in zip(served_s, repair_s, strict=True):
         while at < len(outages) and outages[at][0] <= served + out_s:
             start_s, end_s = outages[at]

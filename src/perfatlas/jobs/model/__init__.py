@@ -1,4 +1,4 @@
-"""Jobs, the cluster they share and the rules they are served by."""
+"""Jobs, the cluster they share and the scheduling policy."""
 
 from __future__ import annotations
 

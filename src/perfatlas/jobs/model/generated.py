@@ -1,4 +1,4 @@
-"""Jobs from a simple distribution, to try a scheduler without a trace.
+"""Synthetic jobs, to evaluate a scheduler without a trace.
 
 Shape legend: J jobs, S sizes.
 """
@@ -24,16 +24,16 @@ LONGEST_S: Final = 7.0 * 86400.0
 
 @dataclass(frozen=True, kw_only=True)
 class Mix:
-    """What jobs are drawn from.
+    """Parameters of the synthetic jobs.
 
     Args:
-        jobs: How many.
-        job_rate: Submissions per second; None where `load` says it.
-        load: GPU-time they ask for over what the cluster has until the last is submitted.
+        jobs: Number of jobs.
+        job_rate: Submissions per second; None where `load` sets it.
+        load: Requested GPU-time over the capacity of the cluster until the last submission.
         run_median_s: Median of the run time [s].
         run_sigma: Sigma of its logarithm.
         max_job_gpus: Largest size, in GPUs.
-        seed: Of the draws.
+        seed: Random seed.
     """
 
     jobs: int
@@ -48,20 +48,20 @@ class Mix:
 def generate_jobs(mix: Mix, cluster: Cluster) -> Jobs:
     """Return jobs that arrive as a Poisson process.
 
-    Sizes are powers of two up to the largest, each half as frequent as the one before: every size
-    asks for the same GPU-time. Run times are lognormal, cut to between a second and a week, and
-    independent of size.
+    Sizes are powers of two up to the largest, each half as frequent as the one before, so that
+    every size requests the same GPU-time. Run times are lognormal, clipped to one second to one
+    week, and independent of size.
 
     Args:
-        mix: What they are drawn from.
-        cluster: Where they will run, for `load` and for their kinds.
+        mix: Parameters of the jobs.
+        cluster: The cluster, for `load` and the kinds.
 
     Raises:
-        InvalidSpecError: They would be submitted over more time than can be counted.
+        InvalidSpecError: The submissions span more time than the clock can represent.
 
-    Source: assumption. That small jobs are most of the jobs and large ones much of the GPU-time,
-        and that run times spread over decades, is what publications of GPU traces (Philly, Helios,
-        Acme) agree on; no parameter is fitted to any of them.
+    Source: assumption. Publications of GPU traces (Philly, Helios, Acme) agree that most jobs are
+        small, that large jobs use much of the GPU-time and that run times span decades; no
+        parameter is fitted.
     """
     rng = np.random.default_rng(mix.seed)
     size_S = 2 ** np.arange(int(mix.max_job_gpus).bit_length())
@@ -91,6 +91,6 @@ def generate_jobs(mix: Mix, cluster: Cluster) -> Jobs:
 def _check_span(mix: Mix, span_s: float) -> None:
     if not span_s <= LONGEST / TICKS_PER_SECOND:
         raise InvalidSpecError(
-            f"{counted(mix.jobs, 'job')} would be submitted over {span_s:.3g} s: at most"
+            f"{counted(mix.jobs, 'job')} would be submitted over {span_s:.3g} s: expected at most"
             f" {LONGEST / TICKS_PER_SECOND:.3g} s; use a larger rate or load, or fewer jobs"
         )

@@ -1,4 +1,4 @@
-"""Jobs, the cluster they share, what befalls its nodes, and the rules they are served by.
+"""Jobs, the cluster they share, its node failures, and the scheduling policy.
 
 Shape legend: J jobs, X failures.
 """
@@ -38,14 +38,14 @@ def ticks(seconds: ArrayLike) -> Ints:
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """Equal nodes in domains below leaf switches.
+    """Identical nodes in domains below leaf switches.
 
     Args:
-        nodes: Nodes there are.
-        gpus_per_node: GPUs of each.
-        nodes_per_domain: Nodes of a rack or NVLink domain: 18 in an NVL72 of 4-GPU trays; those of
-            a leaf if None.
-        nodes_per_leaf: Nodes below a leaf switch, whole domains; one leaf if None.
+        nodes: Number of nodes.
+        gpus_per_node: GPUs per node.
+        nodes_per_domain: Nodes per rack or NVLink domain: 18 in an NVL72 of 4-GPU trays; by default
+            those of a leaf.
+        nodes_per_leaf: Nodes below a leaf switch, a multiple of a domain; by default one leaf.
     """
 
     nodes: int
@@ -64,24 +64,24 @@ class Jobs:
     """Jobs in the order of their submission, as columns in ticks of a millisecond.
 
     Args:
-        submit_J: When submitted [ticks] (J,).
-        run_J: Work: time it would run undisturbed on all its nodes [ticks] (J,).
-        gpus_J: GPUs asked for (J,).
-        nodes_J: Nodes they are spread over, equally; as few as hold them if None (J,).
-        limit_J: Time after which an attempt is killed [ticks] (J,); None without limits.
-        user_J: Index into `users` (J,); all the first if None.
+        submit_J: Submission time [ticks] (J,).
+        run_J: Work: run time without interruptions on all its nodes [ticks] (J,).
+        gpus_J: Requested GPUs (J,).
+        nodes_J: Number of nodes, with equal GPUs on each; by default the fewest possible (J,).
+        limit_J: Time limit of an attempt [ticks] (J,); None for no limits.
+        user_J: Index into `users` (J,); by default the first.
         users: Names of users or accounts.
-        priority_J: Higher is served first (J,); equal if None.
-        requeue_J: Whether it is queued again after a failure or a preemption; all if None (J,).
-        checkpoint_J: Time between checkpoints [ticks], 0 for none; none if None (J,).
-        restart_J: What a restart takes before work goes on [ticks]; nothing if None (J,).
-        fewest_J: Nodes it goes on with where it may shrink; one if None (J,).
+        priority_J: Higher starts first (J,); equal by default.
+        requeue_J: Whether it is requeued after a failure or preemption; by default all (J,).
+        checkpoint_J: Time between checkpoints [ticks], 0 for none, the default (J,).
+        restart_J: Restart time before work resumes [ticks]; 0 by default (J,).
+        fewest_J: Minimum nodes where it may shrink; 1 by default (J,).
         kind_J: Index into `kinds` (J,).
-        kinds: Names of classes by which outcomes are told.
-        row_J: Row it was read from, for messages (J,); counted from 1 if None.
+        kinds: Names of the classes by which results are reported.
+        row_J: Row of the input file, for messages (J,); by default counted from 1.
 
-    Limits: nodes are held whole-gang and equally: 12 GPUs on nodes of 8 take 6 of two nodes. The
-        time to write checkpoints is part of `run_J`.
+    Limits: jobs are gang-scheduled with equal GPUs per node: 12 GPUs on nodes of 8 take 6 on each
+        of two nodes. The time to write checkpoints is part of `run_J`.
     """
 
     submit_J: Ints
@@ -102,22 +102,22 @@ class Jobs:
 
     @property
     def size(self) -> int:
-        """How many jobs there are."""
+        """Number of jobs."""
         return int(np.asarray(self.submit_J).shape[0])
 
     def row(self, j: int) -> int:
-        """Return the row a job was read from.
+        """Return the input row of a job.
 
         Args:
-            j: Its index.
+            j: Index of the job.
         """
         return j + 1 if self.row_J is None else int(self.row_J[j])
 
     def take(self, kept_J: NDArray[np.bool_]) -> Jobs:
-        """Return some of the jobs.
+        """Return a selection of the jobs.
 
         Args:
-            kept_J: Which (J,).
+            kept_J: Jobs to keep (J,).
         """
         columns = {
             item.name: np.asarray(getattr(self, item.name))[kept_J]
@@ -127,7 +127,7 @@ class Jobs:
         return dataclasses.replace(self, **columns)  # type: ignore[arg-type]
 
     def with_limits(self, factor: float, *, least_s: float = 60.0) -> Jobs:
-        """Return the same jobs with limits above what they run, for traces that tell none.
+        """Return the same jobs with limits above their run times, for traces without limits.
 
         Args:
             factor: Limit over run time; 1 is a perfect estimate.
@@ -137,7 +137,9 @@ class Jobs:
             InvalidSpecError: A factor below 1 would kill every job.
         """
         if not factor >= 1.0:
-            raise InvalidSpecError(f"factor = {factor:g}: below 1 every job would be killed")
+            raise InvalidSpecError(
+                f"factor = {factor:g}: expected at least 1, as every job would reach its limit"
+            )
         limit_J = np.ceil(np.asarray(self.run_J) * factor).astype(np.int64)
         if self.restart_J is not None:
             limit_J = limit_J + self.restart_J
@@ -147,14 +149,14 @@ class Jobs:
 
 @dataclass(frozen=True, kw_only=True)
 class Failures:
-    """What befalls nodes, in the order of time.
+    """Node failures and drains, in time order.
 
     Args:
-        time_X: When [ticks] (X,).
+        time_X: Time [ticks] (X,).
         node_X: First node (X,).
         repair_X: Time until it is back [ticks], -1 for never (X,).
-        width_X: Nodes from there that go together: a rack, a power unit; one if None (X,).
-        drain_X: Whether running jobs may end first, and only then the repair begins (X,).
+        width_X: Number of consecutive nodes that fail together, such as a rack; 1 by default (X,).
+        drain_X: Whether the node is drained: running jobs end before the repair starts (X,).
     """
 
     time_X: Ints
@@ -166,18 +168,18 @@ class Failures:
 
 @dataclass(frozen=True, kw_only=True)
 class Response:
-    """What becomes of a job that loses a node; `responses` has those of known launchers.
+    """Response of a job to the loss of a node; `responses` has those of known launchers.
 
     Args:
-        kind: "restart" gives all nodes back and queues again; "shrink" goes on with those left;
-            "elastic" does too, and takes a repaired node in again; "replace" keeps the others
-            until a free node takes the place of the one lost, and restarts if two are.
-        detection_s: From the failure until anything is done about it [s].
-        patience_s: How long a job waits for a node before it is stopped [s]; None for ever.
-        most_restarts: After which a job that fails again has failed for good; None for never. A
-            restart to take a repaired node in does not count.
-        backoff_s: Wait before the first return to the queue, doubled each time [s].
-        most_backoff_s: Longest of those waits [s].
+        kind: "restart" releases all nodes and requeues; "shrink" continues on the remaining nodes;
+            "elastic" also adds a repaired node again; "replace" keeps the others until a free node
+            replaces the lost one, and restarts if two are lost.
+        detection_s: Time from the failure to the response [s].
+        patience_s: How long a job waits for a node before it is stopped [s]; None for no limit.
+        most_restarts: Maximum restarts, after which a job fails permanently; None for no limit. A
+            restart to add a repaired node does not count.
+        backoff_s: Wait before the first requeue, doubled each time [s].
+        most_backoff_s: Maximum wait [s].
     """
 
     kind: Literal["restart", "shrink", "elastic", "replace"] = "restart"
@@ -190,22 +192,23 @@ class Response:
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """Rules of a scheduler.
+    """Scheduling policy.
 
     Args:
-        order: By submission, by priority, or by decayed usage over share.
-        backfill: None, EASY (the head of the queue is promised nodes) or conservative (the first
-            `depth` jobs are).
-        depth: Waiting jobs looked at in a pass behind the head; 500 as Slurm's bf_max_job_test.
-        preemption: What becomes of running jobs of lower priority when the head needs their nodes.
-        placement: First nodes that fit, or those (and the domain) with the least room that do.
-        together: A job wants all its nodes within a domain or a leaf.
-        required: It waits until it gets that; otherwise it takes what there is.
-        half_life_s: Of usage for fair share [s]; 7 days as Slurm's PriorityDecayHalfLife.
-        shares: What users are entitled to, relative to each other; 1 where not told.
-        keeps_place: A job queued again keeps its place by submission; otherwise it starts at the
-            end, as in Slurm, where a requeue resets the submission.
-        response: What becomes of a job that loses a node.
+        order: Queue order: by submission, by priority, or by decayed usage over share (fair share).
+        backfill: None, EASY (a reservation for the head of the queue) or conservative (for the
+            first `depth` jobs).
+        depth: Waiting jobs tested per pass behind the head; 500 as Slurm's bf_max_job_test.
+        preemption: What happens to running jobs of lower priority when the head needs their nodes.
+        placement: First nodes that fit, or the nodes (and domain) with the least free capacity that
+            do.
+        together: Locality: all nodes of a job within a domain or a leaf.
+        required: A job waits for that locality; otherwise it is only preferred.
+        half_life_s: Half-life of usage for fair share [s]; 7 days as Slurm's PriorityDecayHalfLife.
+        shares: Relative shares of users; 1 by default.
+        keeps_place: A requeued job keeps its submission time; otherwise it goes to the end of the
+            queue, as in Slurm.
+        response: Response of a job to the loss of a node.
     """
 
     order: Literal["fifo", "priority", "fair_share"] = "fifo"

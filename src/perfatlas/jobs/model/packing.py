@@ -1,4 +1,4 @@
-"""Jobs and rules, checked and packed for compiled code.
+"""Jobs and policy, checked and packed for compiled code.
 
 Shape legend: as in `state`.
 """
@@ -39,26 +39,26 @@ if TYPE_CHECKING:
     from perfatlas.jobs.model.model import Cluster, Failures, Jobs, Policy
 
 LEVELS: Final = ("anywhere", "domain", "leaf")
-MOST_GPUS: Final = 1_024  # of a node
+MOST_GPUS: Final = 1_024  # GPUs of a node
 MOST_NODES: Final = 1_000_000
-MOST_SPANS: Final = 70_000_000  # of nodes for reservations
+MOST_SPANS: Final = 70_000_000  # bytes of free-time spans for reservations
 BYTES_PER_SPAN: Final = 10
 
 
 def pack(
     jobs: Jobs, cluster: Cluster, policy: Policy, failures: Failures | None, until: int | None
 ) -> World:
-    """Return everything compiled code needs.
+    """Return the records of compiled code.
 
     Args:
         jobs: The jobs.
-        cluster: Where they run.
-        policy: How they are served.
-        failures: What befalls nodes.
-        until: When the schedule is cut off [ticks]; None runs until all jobs have ended.
+        cluster: The cluster.
+        policy: The scheduling policy.
+        failures: Node failures.
+        until: End of the simulation [ticks]; None runs until all jobs have ended.
 
     Raises:
-        InfeasibleError: A job can never run on the cluster, with its row.
+        InfeasibleError: A job can never run on the cluster; names its row.
         InvalidSpecError: A number outside its range, an unknown name, rows out of order.
     """
     domain, leaf = check_cluster(cluster)
@@ -67,14 +67,14 @@ def pack(
     _check_fit(jobs, job_J, plan_1[0])
     if plan_1[0]["backfill"] and jobs.limit_J is None:
         raise InvalidSpecError(
-            f"backfill = {policy.backfill!r} needs limits and the jobs have none: give limit_J or "
-            "use jobs.with_limits(factor)"
+            f"backfill = {policy.backfill!r} needs time limits, which the jobs lack: set limit_J"
+            " or use jobs.with_limits(factor)"
         )
     return _world(plan_1, job_J, _failures(failures, cluster), _shares(jobs, policy))
 
 
 def check_cluster(cluster: Cluster) -> tuple[int, int]:
-    """Return the nodes of a domain and of a leaf.
+    """Return the nodes per domain and per leaf.
 
     Args:
         cluster: The cluster.
@@ -128,9 +128,7 @@ def _plan(
     if not values["half_life"]:
         raise InvalidSpecError("half_life_s = 0: expected a time above zero")
     if policy.preemption != "none" and policy.order != "priority":
-        raise InvalidSpecError(
-            f"preemption goes by priority, the order is {policy.order!r}: use order = 'priority'"
-        )
+        raise InvalidSpecError(f"preemption requires order = 'priority', not {policy.order!r}")
     return plan_1
 
 
@@ -146,7 +144,7 @@ def _jobs(jobs: Jobs, cluster: Cluster) -> NDArray[Any]:
     if later_J.any():
         at = int(np.argmax(later_J)) + 1
         raise InvalidSpecError(
-            f"row {jobs.row(at)}: submitted before the row above it; sort the rows by submission"
+            f"row {jobs.row(at)}: submitted before the previous row; sort the rows by submission"
         )
     job_J["run"] = _column(jobs, "run_J", jobs.run_J, 0, LONGEST)
     job_J["limit"] = _column(jobs, "limit_J", _or(jobs.limit_J, size, NEVER), 1, NEVER)
@@ -169,12 +167,12 @@ def _jobs(jobs: Jobs, cluster: Cluster) -> NDArray[Any]:
 
 
 def never_fit(jobs: Jobs, cluster: Cluster, policy: Policy) -> NDArray[np.bool_]:
-    """Return which jobs an empty cluster cannot run (J,).
+    """Return which jobs do not fit an empty cluster (J,).
 
     Args:
         jobs: The jobs.
-        cluster: Where they would run.
-        policy: Whether they have to be within a domain or a leaf.
+        cluster: The cluster.
+        policy: The policy, for required locality.
 
     Raises:
         InvalidSpecError: A number outside its range.
@@ -188,7 +186,7 @@ def _misfits(
     job_J: NDArray[Any],
     plan: Any,  # noqa: ANN401 - a record
 ) -> tuple[list[NDArray[np.bool_]], list[str]]:
-    """Return which jobs an empty cluster cannot run, by reason, and the reasons."""
+    """Return which jobs do not fit an empty cluster, by reason, and the reasons."""
     nodes = int(plan["nodes"])
     most = (nodes, int(plan["domain"]), int(plan["leaf"]))[int(plan["level"])]
     room = most if plan["required"] else nodes
@@ -199,11 +197,11 @@ def _misfits(
         job_J["fewest"] > job_J["nodes"],
     ]
     node = f"a node has {counted(int(plan['gpus']), 'GPU')}"
-    return bad_J, [f"a {where} has {counted(room, 'node')}", node, "fewest_J is above that"]
+    return bad_J, [f"a {where} has {counted(room, 'node')}", node, "fewest_J is larger"]
 
 
 def _check_fit(jobs: Jobs, job_J: NDArray[Any], plan: Any) -> None:  # noqa: ANN401 - a record
-    """Refuse the first job that an empty cluster cannot run."""
+    """Raise for the first job that does not fit an empty cluster."""
     for bad_J, what in zip(*_misfits(job_J, plan), strict=True):
         if bad_J.any():
             at = int(np.argmax(bad_J))
@@ -212,7 +210,7 @@ def _check_fit(jobs: Jobs, job_J: NDArray[Any], plan: Any) -> None:  # noqa: ANN
                 f"row {jobs.row(at)}: a job of {counted(int(np.asarray(jobs.gpus_J)[at]), 'GPU')}"
                 f" takes {counted(int(it['nodes']), 'node')} with {int(it['gpus'])} each, and"
                 f" {what}.",
-                advice=("Take the row out or enlarge the cluster.",),
+                advice=("Remove the row or enlarge the cluster.",),
             )
 
 
@@ -235,19 +233,23 @@ def _failures(failures: Failures | None, cluster: Cluster) -> NDArray[Any]:
     if beyond_X.any():
         at = int(np.argmax(beyond_X))
         raise InvalidSpecError(
-            f"row {at + 1}: width_X = {failure_X['width'][at]} from node {failure_X['node'][at]} "
-            f"passes the last of {cluster.nodes} nodes"
+            f"row {at + 1}: width_X = {failure_X['width'][at]} from node {failure_X['node'][at]}"
+            f" exceeds the {cluster.nodes} nodes"
         )
     if (np.diff(failure_X["time"]) < 0).any():
         at = int(np.argmax(np.diff(failure_X["time"]) < 0)) + 1
-        raise InvalidSpecError(f"row {at + 1}: fails before the row above it; sort rows by time")
+        raise InvalidSpecError(
+            f"row {at + 1}: fails before the previous row; sort the rows by time"
+        )
     return failure_X
 
 
 def _shares(jobs: Jobs, policy: Policy) -> NDArray[np.float64]:
     for user, share in policy.shares.items():
         if user not in jobs.users:
-            raise InvalidSpecError(f"shares: no job is of {user!r}{did_you_mean(user, jobs.users)}")
+            raise InvalidSpecError(
+                f"shares: no job belongs to {user!r}{did_you_mean(user, jobs.users)}"
+            )
         if not (math.isfinite(share) and share > 0.0):
             raise InvalidSpecError(f"shares: {user} has {share:g}: expected a share above zero")
     return np.array([policy.shares.get(user, 1.0) for user in jobs.users], np.float64)
@@ -266,8 +268,9 @@ def _world(
         spans += gpus + 2 * min(depth, size)  # ends of running jobs, both ends of reservations
         if spans * nodes > MOST_SPANS:
             raise InvalidSpecError(
-                f"conservative backfill of depth {depth} on {nodes} nodes needs more than "
-                f"{MOST_SPANS * BYTES_PER_SPAN:.1g} bytes: use a smaller depth or backfill = 'easy'"
+                f"conservative backfill of depth {depth} on {nodes} nodes exceeds the limit of"
+                f" {MOST_SPANS * BYTES_PER_SPAN:.1g} bytes of memory: use a smaller depth or"
+                " backfill = 'easy'"
             )
     node_N = np.zeros(nodes, NODE)
     node_N["free"] = gpus
@@ -309,14 +312,14 @@ def _column(jobs: Jobs, name: str, values: ArrayLike, least: int, most: int) -> 
 def _checked(
     name: str, values: ArrayLike, bounds: tuple[int, int, int], rows: Sequence[int]
 ) -> NDArray[np.int64]:
-    """Return whole numbers of one column within bounds; the first other one names its row."""
+    """Return a column of whole numbers within bounds; errors name the first bad row."""
     size, least, most = bounds
     array = np.asarray(values)
     if array.shape != (size,):
         raise InvalidSpecError(f"{name} has shape {array.shape}: expected ({size},)")
     if array.dtype.kind not in "iub":
         raise InvalidSpecError(
-            f"{name} holds {array.dtype}: expected whole numbers; ticks() makes them of seconds"
+            f"{name} holds {array.dtype}: expected whole numbers; ticks() converts seconds"
         )
     whole = array.astype(np.int64)
     bad = (whole < least) | (whole > most)
@@ -342,7 +345,7 @@ def _within(name: str, value: int, least: int, most: int) -> int:
 
 def _time(name: str, value_s: float) -> int:
     if not 0.0 <= value_s <= LONGEST / TICKS_PER_SECOND:
-        raise InvalidSpecError(f"{name} = {value_s:g}: expected a time not below zero")
+        raise InvalidSpecError(f"{name} = {value_s:g}: expected zero or more")
     return round(value_s * TICKS_PER_SECOND)
 
 

@@ -1,10 +1,10 @@
-"""What a schedule is made of, as records that compiled code reads and writes.
+"""State of a schedule, as records that compiled code reads and writes.
 
-Times are whole ticks of a millisecond, GPU-time is whole GPU-ticks: every bucket adds up exactly.
-`PLAN` never changes, `STATE` and the rest of a `World` do.
+Times are whole ticks of a millisecond, GPU-time is whole GPU-ticks, so that the buckets add up
+exactly. `PLAN` is constant; `STATE` and the rest of a `World` change.
 
-Shape legend: J jobs, N nodes, E places of GPUs on nodes, Q places of the queue, H heap, F free
-GPUs, R running jobs, X failures, U users, S spans of time with as much free.
+Shape legend: J jobs, N nodes, E GPU slots on nodes, Q queue slots, H heap, F free GPUs, R running
+jobs, X failures, U users, S time spans with constant free GPUs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 TICKS_PER_SECOND: Final = 1_000
 NEVER: Final = 2**62
-LONGEST: Final = 2**40  # ticks of any time that is given: 34 years
+LONGEST: Final = 2**40  # ticks, limit of every input time: 34 years
 
 STATES: Final = (
     "pending",
@@ -35,8 +35,8 @@ STATES: Final = (
 PENDING: Final = 0  # not yet submitted
 QUEUED: Final = 1
 RUNNING: Final = 2
-STALLED: Final = 3  # a node died and nobody noticed yet
-WAITING: Final = 4  # keeps its other nodes until one replaces the dead one
+STALLED: Final = 3  # lost a node, not yet detected
+WAITING: Final = 4  # keeps its other nodes while waiting for a replacement
 HELD: Final = 5  # backs off before it is queued again
 COMPLETED: Final = 6
 TIMEOUT: Final = 7
@@ -44,12 +44,12 @@ NODE_FAIL: Final = 8
 PREEMPTED: Final = 9
 
 BUCKETS: Final = (
-    "productive",  # work kept; `outcome` splits it by what became of the job
+    "productive",  # work kept; `outcome` splits it by the final state of the job
     "lost_work",
     "restart",
     "detection",
     "waiting",
-    "draining",  # free GPUs of nodes that take no new job
+    "draining",  # free GPUs of draining nodes
     "down",
     "idle_jobs_queued",
     "idle_no_jobs",
@@ -87,23 +87,23 @@ PLAN: Final = np.dtype(
         (name, "i8")
         for name in (
             "nodes",
-            "gpus",  # of a node
-            "domain",  # nodes of a rack or NVLink domain
-            "leaf",  # nodes below a leaf switch
+            "gpus",  # GPUs per node
+            "domain",  # nodes per rack or NVLink domain
+            "leaf",  # nodes per leaf switch
             "order",
             "backfill",
             "depth",
             "preemption",
             "best_fit",
             "level",  # 0 anywhere, 1 within a domain, 2 within a leaf
-            "required",  # else preferred
+            "required",  # otherwise preferred
             "response",
             "detection",
             "patience",
             "most_restarts",
             "backoff",
             "most_backoff",
-            "keeps_place",  # a requeued job queues by its submission
+            "keeps_place",  # a requeued job keeps its submission time
             "until",
         )
     ]
@@ -116,30 +116,30 @@ JOB: Final = np.dtype(
         for name in (
             "submit",
             "run",
-            "limit",  # NEVER without one
+            "limit",  # NEVER for none
             "nodes",
             "gpus",  # on each node
             "user",
             "priority",
             "requeue",
-            "interval",  # of checkpoints; 0 without any
-            "overhead",  # of a restart
-            "fewest",  # nodes it goes on with
+            "interval",  # checkpoint interval; 0 for none
+            "overhead",  # restart time
+            "fewest",  # minimum nodes
             "state",
-            "key",  # time it queues by
+            "key",  # time used for the queue order
             "queued_at",
             "work",  # node-ticks left
-            "begun",  # of the attempt
-            "kill",  # end of the attempt by its limit
-            "mark",  # since when the present bucket runs
-            "since",  # work begins
+            "begun",  # start of the attempt
+            "kill",  # end of the attempt by its time limit
+            "mark",  # start of the current bucket
+            "since",  # start of work
             "held",  # nodes
             "lost",  # nodes since the last restart
             "lost_node",
             "first",  # entry of its first node
-            "attempts",  # times it got its nodes out of the queue
-            "restarts",  # times its work began anew: each takes `overhead`
-            "counted",  # failures the launcher holds against `most_restarts`
+            "attempts",  # starts from the queue
+            "restarts",  # restarts of the work, each of which takes `overhead`
+            "counted",  # failures counted against `most_restarts`
             "preempted",  # times
             "started",  # first
             "ended",
@@ -148,8 +148,8 @@ JOB: Final = np.dtype(
             "spread",  # domains of the first attempt
             "lost_work",  # GPU-ticks
             "chosen",  # as a victim
-            "wait_list",  # job at this place of those that wait for a node
-            "victim_list",  # job at this place of those to be preempted
+            "wait_list",  # list of jobs that wait for a node
+            "victim_list",  # list of jobs to be preempted
         )
     ],
     align=True,
@@ -159,10 +159,10 @@ _NODE_FIELDS: Final = (
     "free",
     "until",
     "repair",
-    "chosen",  # node at this place of the last placement
-    "kept",  # GPUs the head of the queue is promised
+    "chosen",  # nodes of the last placement
+    "kept",  # GPUs reserved for the head of the queue
     "group",  # scratch of placements
-    "spans",  # of what it has free from now on
+    "spans",  # first time span of its free GPUs from now on
 )
 NODE: Final = np.dtype([(name, "i8") for name in _NODE_FIELDS], align=True)
 FAILURE: Final = np.dtype(
@@ -179,27 +179,27 @@ STATE: Final = np.dtype(
         for name in (
             "now",
             "submitted",
-            "failed",  # rows of failures behind
+            "failed",  # failures processed
             "left",  # jobs not ended
             "head",
             "tail",
             "runs",  # running jobs
             "waits",  # jobs that wait for a node
             "free",  # GPUs of nodes that are up
-            "partial",  # of them, on nodes partly used
-            "draining",  # free GPUs of nodes that drain
-            "down",  # of nodes under repair
-            "stale",  # GPUs became free since the last promise or reservations
-            "last_head",  # job it was made to
-            "due",  # when
-            "fresh",  # first place of the queue not looked at since, NEVER for none
-            "planned",  # place of the queue up to which jobs have reservations
-            "viewed",  # place up to which jobs were asked whether they can start
-            "split",  # the head would fit by count but not on the nodes
+            "partial",  # idle GPUs on partly used nodes
+            "draining",  # free GPUs of draining nodes
+            "down",  # GPUs of nodes under repair
+            "stale",  # whether GPUs became free since the last reservations
+            "last_head",  # job with the reservation
+            "due",  # time of the reservation
+            "fresh",  # first queue position not yet tested since, NEVER for none
+            "planned",  # queue position up to which jobs have reservations
+            "viewed",  # queue position up to which jobs were tested
+            "split",  # the head would fit by count but not on the nodes (fragmentation)
             "stranded_ticks",
             "split_ticks",
             "backfilled",
-            "unseen",  # failures of nodes that were down
+            "unseen",  # failures of nodes already down
             "usage_time",
             "steps",
             "done",
@@ -211,35 +211,35 @@ STATE: Final = np.dtype(
 
 
 class World(NamedTuple):
-    """All there is to a schedule.
+    """The full state of a schedule.
 
     Args:
-        plan_1: What never changes.
+        plan_1: Constants.
         state_1: Clock, counters, buckets.
         job_J: Jobs in the order of submission (J,).
-        ask_J3: Nodes, GPUs on each and limit once more, close together (J, 3).
+        ask_J3: Nodes, GPUs per node and limit, repeated contiguously for speed (J, 3).
         node_N: Nodes (N,).
-        failure_X: What befalls nodes, in the order of time (X,).
+        failure_X: Node failures, in time order (X,).
         user_U: Decayed GPU-ticks, share, usage over share, and GPUs held (U,).
-        place_E: Job of each place of a node, -1 free, and the next place of that job (E,).
-        lost_E2: Elastic job that lost a place with its node, -1 none, and its attempt (E, 2).
-        free_F: Nodes that are up by free GPUs, and the fewest nodes refused in a pass by GPUs on
-            each, anywhere and beside a promise (F,).
-        open_N: Free GPUs of nodes that are up, -1 of others (N,).
+        place_E: Job of each GPU slot of a node, -1 free, and the next slot of that job (E,).
+        lost_E2: Elastic job that lost a slot with its node, -1 none, and its attempt (E, 2).
+        free_F: Number of nodes that are up by free GPUs, and the fewest nodes that did not fit in a
+            pass by GPUs per node, without and with a reservation (F,).
+        open_N: Free GPUs of nodes that are up, -1 for others (N,).
         queue_Q: Waiting jobs from `head` to `tail` (Q,).
-        run_R: Jobs that hold nodes, by the end of their limit (R,).
-        heap_H: Jobs by their next event; the first place counts them (H,).
-        spot_J: Place in the heap, 0 absent (J,).
+        run_R: Jobs that hold nodes, by the end of their time limit (R,).
+        heap_H: Jobs by their next event; the first entry is their number (H,).
+        spot_J: Position in the heap, 0 absent (J,).
         event_J: Time of the next event (J,).
-        back_H: Nodes by their return; the first place counts them (H,).
-        back_N: Place in that heap (N,).
-        until_N: Time of the return (N,).
+        back_H: Nodes by return time; the first entry is their number (H,).
+        back_N: Position in that heap (N,).
+        until_N: Return time (N,).
         trial_N: Scratch (N,).
-        future_N: Free GPUs when the head is due (N,).
-        soonest_N: Time from which a node can serve a job (N,).
-        least_N: Free GPUs it has while it does (N,).
-        begins_SN: Time a span of a node begins, the next one ends it (S, N).
-        free_SN: Free GPUs during it, jobs with reservations taken off (S, N).
+        future_N: Free GPUs at the reservation of the head (N,).
+        soonest_N: Time from which a node can run a job (N,).
+        least_N: Fewest free GPUs during that time (N,).
+        begins_SN: Start of each time span of a node (S, N).
+        free_SN: Free GPUs in it, less reservations (S, N).
     """
 
     plan_1: NDArray[Any]

@@ -1,4 +1,4 @@
-"""Schedule jobs on a cluster, and the results of it."""
+"""Simulation of jobs on a cluster, and its results."""
 
 from __future__ import annotations
 

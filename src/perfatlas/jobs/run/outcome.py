@@ -1,4 +1,4 @@
-"""What became of jobs and of every GPU-hour.
+"""Results of a schedule: jobs and GPU-hours.
 
 Shape legend: J jobs.
 """
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     Float = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-SHORTEST_S: Final = 10.0  # of a run time in a slowdown
+SHORTEST_S: Final = 10.0  # shortest run time in a slowdown
 
 
 @dataclass(frozen=True)
 class ScheduleOutcome:
-    """A schedule that has been run.
+    """A simulated schedule.
 
     Args:
         jobs: The jobs.
-        cluster: Where they ran.
-        world: What compiled code left.
-        interrupted: Whether Ctrl-C cut it off.
+        cluster: The cluster.
+        world: Final state of the compiled code.
+        interrupted: Whether Ctrl-C ended it early.
     """
 
     jobs: Jobs
@@ -43,10 +43,10 @@ class ScheduleOutcome:
     interrupted: bool = False
 
     def column(self, name: str) -> Ints:
-        """Return a field of all jobs (J,): ticks, counts or codes as `state.JOB` has them.
+        """Return a field of all jobs (J,): ticks, counts or codes as in `state.JOB`.
 
         Args:
-            name: One of the fields.
+            name: Name of the field.
         """
         return np.asarray(self.world.job_J[name], np.int64)
 
@@ -62,7 +62,7 @@ class ScheduleOutcome:
 
     @cached_property
     def states(self) -> dict[str, int]:
-        """How many jobs ended in each state; only those that occur."""
+        """Number of jobs by final state; only states that occur."""
         counts = np.bincount(self.column("state"), minlength=len(STATES)).tolist()
         return {name: n for name, n in zip(STATES, counts, strict=True) if n}
 
@@ -77,8 +77,8 @@ class ScheduleOutcome:
     def waited_s_J(self) -> Float:  # noqa: N802 - shape letters
         """Time from submission to the first start, or until now [s] (J,).
 
-        A job that never started has waited so long so far, and would wait longer: figures of such
-        waits are lower bounds. NaN for jobs that were not submitted yet.
+        The waiting time of a job that never started is a lower bound. NaN for jobs not submitted
+        yet.
         """
         submit_J, ended_J = self.column("submit"), self.column("ended")
         until_J = np.where(ended_J < 0, self.now, ended_J)
@@ -87,7 +87,7 @@ class ScheduleOutcome:
 
     @cached_property
     def never_started_J(self) -> NDArray[np.bool_]:  # noqa: N802 - shape letters
-        """Which jobs were submitted and never started (J,)."""
+        """Which submitted jobs never started (J,)."""
         return np.isnan(self.wait_s_J) & ~np.isnan(self.waited_s_J)
 
     @cached_property
@@ -95,7 +95,7 @@ class ScheduleOutcome:
         """Bounded slowdown of completed jobs (J,), NaN of others.
 
         Source: Feitelson et al., JSSPP 1997: time from submission to end over run time, which
-            counts as 10 s at least; never below 1.
+            counts as at least 10 s; never below 1.
         """
         took_J = (self.column("ended") - self.column("submit")) / TICKS_PER_SECOND
         run_s_J = np.maximum(self.column("run") / TICKS_PER_SECOND, SHORTEST_S)
@@ -104,16 +104,15 @@ class ScheduleOutcome:
 
     @cached_property
     def work_done_J(self) -> Ints:  # noqa: N802 - shape letters
-        """Work of every job that was done and not lost [GPU-ticks] (J,); all of it if completed."""
+        """Completed and not lost work of every job [GPU-ticks] (J,)."""
         left_J, nodes_J = self.column("work"), self.column("nodes")
         return (self.column("run") * nodes_J - left_J) * self.column("gpus")
 
     def gpu_ticks(self) -> dict[str, int]:
-        """Return the GPU-ticks of each bucket; they add up to GPUs times ticks exactly.
+        """Return the GPU-ticks of each bucket; they add up exactly to GPUs times ticks.
 
-        Work that was not lost is `productive` in jobs that completed, `under_way` in those that had
-        not ended, and `unfinished` in those that ended without: failed for good, killed at their
-        limit or cancelled for others.
+        Work that was not lost is `productive` in completed jobs, `under_way` in running ones, and
+        `unfinished` in those that failed permanently, reached their time limit or were cancelled.
         """
         found = dict(zip(BUCKETS, self.world.state_1["bucket"][0].tolist(), strict=True))
         state_J = self.column("state")
@@ -129,18 +128,18 @@ class ScheduleOutcome:
 
     @property
     def utilisation(self) -> float:
-        """Share of all GPU-time that jobs held GPUs."""
+        """Share of all GPU-time allocated to jobs."""
         idle = ("draining", "down", "idle_jobs_queued", "idle_no_jobs")
         return sum(value for name, value in self.shares().items() if name not in idle)
 
     @property
     def stranded(self) -> float:
-        """Share of all GPU-time free on nodes that are partly in use."""
+        """Share of all GPU-time idle on partly used nodes."""
         return self._share("stranded_ticks")
 
     @property
     def fragmented(self) -> float:
-        """Share of all GPU-time free in sufficient number for the first waiting job, in vain."""
+        """Share of all GPU-time lost to fragmentation: idle though enough for the next job."""
         return self._share("split_ticks")
 
     def _share(self, name: str) -> float:
@@ -150,8 +149,8 @@ class ScheduleOutcome:
     def by_kind(self) -> list[dict[str, Any]]:
         """Return one row per class of jobs: counts, waiting, slowdown, lost GPU-hours.
 
-        Restarts are the times work began anew, in place or out of the queue, after a failure, a
-        preemption or a repair; each took the job's restart time.
+        Restarts of the work, in place or from the queue, follow a failure, a preemption or a
+        repair; each takes the job's restart time.
         """
         kind_J = self.jobs.kind_J
         code_J = np.zeros(self.jobs.size, np.int64) if kind_J is None else np.asarray(kind_J)
@@ -175,19 +174,22 @@ class ScheduleOutcome:
         return rows
 
     def remarks(self) -> list[str]:
-        """Return what a reader must know beside the numbers."""
+        """Return the remarks on the results."""
         said = []
         unseen = int(self.world.state_1["unseen"][0])
         if unseen:
-            said.append(f"failures or drains of nodes that were already out: {unseen:,}")
+            said.append(f"failures or drains of nodes that were already down: {unseen:,}")
         never = int(self.never_started_J.sum())
         if never:
             said.append(
-                f"{never:,} of {counted(self.jobs.size, 'job')} never started: mean and percentiles"
-                " of waiting count their waiting so far, and are lower bounds (wait_started_s"
-                " leaves them out)"
+                f"{never:,} of {counted(self.jobs.size, 'job')} never started: mean and"
+                " percentiles of waiting include their waiting so far and are lower bounds"
+                " (wait_started_s excludes them)"
             )
         unended = sum(self.states.get(name, 0) for name in STATES[:6])
         if unended:
-            said.append(f"{unended:,} of {counted(self.jobs.size, 'job')} had not ended at the end")
+            said.append(
+                f"{unended:,} of {counted(self.jobs.size, 'job')} had not ended when the"
+                " simulation stopped"
+            )
         return said

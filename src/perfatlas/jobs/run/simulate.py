@@ -1,4 +1,4 @@
-"""Schedule jobs on a cluster: the face of the room."""
+"""Simulation of jobs on a cluster."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from perfatlas.quantities import InvalidSpecError
 if TYPE_CHECKING:
     from perfatlas.jobs.model import Cluster, Failures, Jobs, Policy
 
-STEPS: Final = 4_096  # of a compiled call; then Ctrl-C is heard
-SLOW_STEPS: Final = 64  # where each makes reservations for many jobs
+STEPS: Final = 4_096  # steps per compiled call; Ctrl-C works between calls
+SLOW_STEPS: Final = 64  # where each step makes many reservations
 
 
 def schedule(
@@ -23,22 +23,22 @@ def schedule(
     failures: Failures | None = None,
     until_s: float | None = None,
 ) -> ScheduleOutcome:
-    """Return what becomes of jobs that share a cluster.
+    """Return the simulated schedule of jobs that share a cluster.
 
     Args:
-        jobs: In the order of their submission.
-        cluster: Where they run.
-        policy: How they are served.
-        failures: What befalls nodes; nothing if None.
-        until_s: When the schedule is cut off [s]; None runs until nothing more can happen. Ctrl-C
-            cuts it off where it is, and the outcome says so.
+        jobs: Jobs in the order of submission.
+        cluster: The cluster.
+        policy: The scheduling policy.
+        failures: Node failures; None for none.
+        until_s: End of the simulation [s]; None runs until no event is left. Ctrl-C ends it early,
+            which the result states.
 
     Raises:
         InfeasibleError: A job can never run on the cluster; names its row.
         InvalidSpecError: A number outside its range, an unknown name, rows out of order.
 
-    Limits: all nodes are equal; GPUs are the only thing that jobs share; a pass over the queue
-        takes no time and happens whenever something changed.
+    Limits: all nodes are identical; GPUs are the only resource; a scheduling pass takes no time and
+        runs after every change.
 
     Example:
         >>> import numpy as np
@@ -64,7 +64,7 @@ def schedule(
     except KeyboardInterrupt:
         state = world.state_1[0]
         if not state["steps"]:
-            raise  # nothing is worth keeping
+            raise  # discard the partial result
         interrupted = True
         world.plan_1["until"] = state["now"]
         while not run_world(held, STEPS):
@@ -72,6 +72,6 @@ def schedule(
     now = int(world.state_1["now"][0])
     if cluster.gpus * now >= 2**63:
         raise InvalidSpecError(
-            f"{cluster.gpus} GPUs for {now} ticks of a millisecond are more than can be counted"
+            f"{cluster.gpus} GPUs for {now} ticks of a millisecond exceed the range of the counters"
         )
     return ScheduleOutcome(jobs, cluster, world, interrupted=interrupted)

@@ -1,4 +1,4 @@
-"""One attempt of a job: it begins, works, is cut short, and every GPU-tick finds its bucket.
+"""Attempts of a job: start, work, end, and the accounting of its GPU-ticks.
 
 Shape legend: as in `state`.
 """
@@ -33,7 +33,7 @@ def begin(world: World, j: int) -> None:
 
     Args:
         world: The schedule.
-        j: A job out of the queue.
+        j: A job removed from the queue.
     """
     job, state = world.job_J[j], world.state_1[0]
     for place in range(job.nodes):
@@ -51,7 +51,7 @@ def begin(world: World, j: int) -> None:
 
 @inlined
 def _enlist(world: World, j: int) -> None:
-    """Put a job among the running ones, which are sorted by the end of their limit."""
+    """Insert a job into the running ones, sorted by the end of their time limit."""
     state, kill = world.state_1[0], world.job_J[j].kill
     low, high = 0, state.runs
     while low < high:
@@ -70,12 +70,12 @@ def _enlist(world: World, j: int) -> None:
 
 @part
 def resume(world: World, j: int, again: bool) -> None:  # noqa: FBT001 - compiled code has no keywords
-    """Let a job work on the nodes it holds.
+    """Start or resume the work of a job on its nodes.
 
     Args:
         world: The schedule.
         j: The job.
-        again: It restarts: that takes time and is counted, whatever made it necessary.
+        again: Whether it restarts, which takes time and is counted.
     """
     job, now = world.job_J[j], world.state_1[0].now
     job.state, job.mark, job.lost = RUNNING, now, 0
@@ -89,12 +89,12 @@ def resume(world: World, j: int, again: bool) -> None:  # noqa: FBT001 - compile
 
 @part
 def settle(world: World, j: int, done: bool) -> None:  # noqa: FBT001
-    """Put what a job held its GPUs for since its last change into buckets.
+    """Account for the GPU-time of a job since its last change.
 
     Args:
         world: The schedule.
-        j: A job that holds nodes, before they are taken away.
-        done: All that was worked is kept; otherwise what no checkpoint holds is lost.
+        j: A job that holds nodes, before they are released.
+        done: Whether all work is kept; otherwise work since the last checkpoint is lost.
     """
     job, state = world.job_J[j], world.state_1[0]
     gpus = job.held * job.gpus
@@ -119,7 +119,7 @@ def settle(world: World, j: int, done: bool) -> None:  # noqa: FBT001
 
 @inlined
 def release(world: World, j: int) -> None:
-    """Take all nodes from a job that is settled.
+    """Release all nodes of a settled job.
 
     Args:
         world: The schedule.
@@ -141,7 +141,7 @@ def release(world: World, j: int) -> None:
 
 @inlined
 def leave_waits(world: World, j: int) -> None:
-    """Take a job out of the list of those that wait for a node.
+    """Remove a job from the list of those that wait for a node.
 
     Args:
         world: The schedule.
@@ -162,7 +162,7 @@ def end(world: World, j: int, how: int) -> None:
     Args:
         world: The schedule.
         j: The job.
-        how: State it ends in.
+        how: Its final state.
     """
     job, state = world.job_J[j], world.state_1[0]
     settle(world, j, how == COMPLETED)
@@ -173,7 +173,7 @@ def end(world: World, j: int, how: int) -> None:
 
 @part
 def fail(world: World, j: int) -> None:
-    """End a job that failed for good.
+    """End a job that failed permanently.
 
     Args:
         world: The schedule.
@@ -184,7 +184,7 @@ def fail(world: World, j: int) -> None:
 
 @part
 def stop(world: World, j: int) -> None:
-    """Take a job off its nodes before it is done.
+    """Remove an unfinished job from its nodes.
 
     Args:
         world: The schedule.
@@ -196,7 +196,7 @@ def stop(world: World, j: int) -> None:
 
 @part
 def regain(world: World, j: int, node: int) -> None:
-    """Give a settled job one node more.
+    """Add a node to a settled job.
 
     Args:
         world: The schedule.
@@ -209,7 +209,7 @@ def regain(world: World, j: int, node: int) -> None:
 
 @part
 def give_up_nodes(world: World, j: int) -> None:
-    """Stop a job that lost a node and queue it again, or end it where that is not allowed.
+    """Stop a job that lost a node and requeue it, or end it where that is not allowed.
 
     Args:
         world: The schedule.
@@ -236,11 +236,11 @@ def give_up_nodes(world: World, j: int) -> None:
 
 @part
 def requeue(world: World, j: int) -> None:
-    """Queue a job again.
+    """Requeue a job.
 
     Args:
         world: The schedule.
-        j: A job that holds nothing.
+        j: A job without nodes.
     """
     job = world.job_J[j]
     job.key = job.submit if world.plan_1[0].keeps_place else world.state_1[0].now

@@ -1,4 +1,4 @@
-"""Jobs that start out of turn without making those before them wait longer.
+"""Backfill: jobs that start early without delaying the jobs before them.
 
 Shape legend: as in `state`.
 """
@@ -14,13 +14,13 @@ from perfatlas.jobs.scheduler.queue import dequeue
 
 @part
 def easy(world: World) -> None:
-    """Start jobs behind the head of the queue that leave it its nodes when it is due.
+    """Start jobs behind the head of the queue that do not delay its reservation.
 
-    The head is promised certain nodes at the earliest time at which, by their limits, enough jobs
-    have ended. Another job may start if its own limit ends it by then, or where it leaves the
-    promised GPUs alone. The promise is made anew when GPUs became free, nodes went or came, or
-    another job leads; in between only jobs are looked at that came in, or came within the depth:
-    what did not fit before fits no more.
+    The head gets a reservation of specific nodes at the earliest time at which, by their time
+    limits, enough jobs have ended. Another job may start if its own limit ends by then, or if it
+    does not use the reserved GPUs. The reservation is renewed when GPUs became free, nodes failed
+    or returned, or the head changed; in between only jobs that are new in the queue or within the
+    depth are tested, as what did not fit before does not fit now.
 
     Args:
         world: The schedule.
@@ -55,7 +55,7 @@ def easy(world: World) -> None:
 
 @inlined
 def _refused(world: World, j: int, beside: int) -> bool:
-    """Tell whether as many nodes were refused before in this pass: less is free since."""
+    """Return whether as many nodes did not fit before in this pass, since when fewer are free."""
     nodes, gpus = world.ask_J3[j, 0], world.ask_J3[j, 1]
     return bool(
         nodes >= world.free_F[gpus].refused[0]
@@ -65,7 +65,7 @@ def _refused(world: World, j: int, beside: int) -> bool:
 
 @part
 def _promise(world: World, head: int) -> int:
-    """Return when the head is due; `kept_N` and `future_N` then say what it is promised."""
+    """Return the time of the head's reservation; `kept_N` and `future_N` then hold it."""
     state, job, gpus = world.state_1[0], world.job_J[head], world.plan_1[0].gpus
     found, place = 0, 0
     for node in range(world.open_N.shape[0]):
@@ -98,7 +98,7 @@ def _promise(world: World, head: int) -> int:
 
 @part
 def _start_beside(world: World, j: int, beside: int) -> bool:
-    """Choose nodes for a job that keep the promise; tell whether there are any."""
+    """Choose nodes for a job that respect the reservation; return whether there are any."""
     if not fits_by_count(world, j):
         world.free_F[world.ask_J3[j, 1]].refused[0] = world.ask_J3[j, 0]
         return False
@@ -117,25 +117,24 @@ def _start_beside(world: World, j: int, beside: int) -> bool:
 
 @part
 def conservative(world: World) -> None:
-    """Give the first jobs of the queue reservations in order; start those whose turn is now.
+    """Make reservations for the first jobs of the queue in order; start those due now.
 
-    Only what decides who starts now is worked out: the last jobs are passed over as long as they
-    could not start even if no more reservations were made. The head of the queue always gets its
-    reservation, which is told as its promise.
+    Only reservations that affect which jobs start now are computed: the last jobs are skipped as
+    long as they could not start even without further reservations. The head of the queue always
+    gets its reservation, which is reported.
 
-    The reservations of the last pass stay where nothing became free, no node went or came, and the
-    queue is the same as far as they reach. Made anew they would be the same. Before a reservation
-    begins, its job did not fit and does not now: no more is free, and a start later within the same
-    span of time reaches at least as far. Where it begins, its nodes are still free: jobs that
-    started meanwhile left them alone. And a choice of the first nodes that fit stays the same when
-    others are taken away. A choice of the fullest nodes or of the roomiest domains does not: then
-    a start makes all reservations anew.
+    The reservations of the last pass are kept where no GPUs became free, no node failed or
+    returned, and the queue is unchanged over their range, as recomputing would give the same.
+    Before its reservation a job did not fit and does not fit now, as no more is free and a later
+    start ends no earlier. At its start its nodes are still free, as jobs started meanwhile avoided
+    them. A first-fit choice is unchanged when other nodes are removed. A choice of the fullest
+    nodes or of the domains with the most room is not: then a start recomputes all reservations.
 
     Args:
         world: The schedule.
 
     Source: conservative backfill of Mualem & Feitelson, IEEE TPDS 12(6), 2001; reservations are
-        made anew at each pass, as Slurm does, for `depth` jobs.
+        recomputed at each pass, as in Slurm, for `depth` jobs.
     """
     state, rules = world.state_1[0], world.plan_1[0]
     place, seen = state.planned, min(state.fresh, state.viewed)
@@ -161,20 +160,20 @@ def conservative(world: World) -> None:
             dequeue(world, place)
             begin(world, j)
             if rules.best_fit or (rules.level and not rules.required):
-                state.stale = 1  # others may be chosen now
+                state.stale = 1  # other nodes may be chosen now
         place += 1
     state.planned, state.fresh = place, NEVER
 
 
 @inlined
 def _starts(world: World, j: int) -> bool:
-    """Tell whether a job could start now, if no more reservations were made."""
+    """Return whether a job could start now without further reservations."""
     return bool(fits_by_count(world, j) and _slot(world, j, world.state_1[0].now) < NEVER)
 
 
 @part
 def _foresee(world: World) -> None:
-    """Write what is free of each node from now on as running jobs reach their limits."""
+    """Write the future free GPUs of each node, assuming that running jobs reach their limits."""
     state, gpus = world.state_1[0], world.plan_1[0].gpus
     for node in range(world.open_N.shape[0]):
         world.begins_SN[0, node] = state.now
@@ -195,7 +194,7 @@ def _foresee(world: World) -> None:
 
 @part
 def _cut(world: World, node: int, time: int) -> int:
-    """Return the span of a node that begins at a time; the one it lies in is cut if need be."""
+    """Return the time span of a node that starts at a time, splitting the one that contains it."""
     begins_S, free_S = world.begins_SN[:, node], world.free_SN[:, node]
     spans = at = world.node_N[node].spans
     while begins_S[at - 1] > time:
@@ -214,9 +213,9 @@ def _cut(world: World, node: int, time: int) -> int:
 
 @part
 def _slot(world: World, j: int, latest: int) -> int:
-    """Return when a job can start, NEVER if later than a time; `chosen_N` holds its nodes.
+    """Return the earliest start of a job, NEVER if later than a time; `chosen_N` holds its nodes.
 
-    Time goes on to where the next node becomes free for long enough: in between none comes in.
+    Time advances to where the next node becomes free for long enough.
     """
     job, time, soonest_N = world.job_J[j], world.state_1[0].now, world.soonest_N
     for node in range(soonest_N.shape[0]):
@@ -243,9 +242,9 @@ def _slot(world: World, j: int, latest: int) -> int:
 
 @inlined
 def _look(world: World, node: int, reach: tuple[int, int], ask: tuple[int, int]) -> None:
-    """Write from when on a node is free for long enough, and the least it then has free.
+    """Write the time from which a node is free for long enough, and its fewest free GPUs then.
 
-    Beyond `reach` it only says that it is later.
+    Beyond `reach` it is only marked as later.
     """
     (time, latest), (gpus, limit) = reach, ask
     at, least = 0, NEVER
@@ -267,7 +266,7 @@ def _look(world: World, node: int, reach: tuple[int, int], ask: tuple[int, int])
 
 @part
 def _book(world: World, j: int, begins: int) -> None:
-    """Take the nodes of `chosen_N` for a job from a time on."""
+    """Reserve the nodes of `chosen_N` for a job from a time on."""
     job, now = world.job_J[j], world.state_1[0].now
     for have in range(job.nodes):
         node = world.node_N[have].chosen

@@ -1,6 +1,6 @@
-"""A heap of items by time, where the time of an item may change; equal times by number.
+"""A heap of items by time, with changeable times; ties are broken by item number.
 
-Shape legend: H heap places (the first counts), I items.
+Shape legend: H heap slots (the first is the size), I items.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Ints = NDArray[np.int64]
 
 @inlined
 def earliest(heap_H: Ints, time_I: Ints) -> int:
-    """Return the time of the next item, NEVER without any.
+    """Return the time of the next item, NEVER for an empty heap.
 
     Args:
         heap_H: The heap (H,).
@@ -27,14 +27,14 @@ def earliest(heap_H: Ints, time_I: Ints) -> int:
 
 @part
 def plan(heap_H: Ints, spot_I: Ints, time_I: Ints, item: int, time: int) -> None:
-    """Give an item a time, whether it had one or not.
+    """Insert an item, or change its time.
 
     Args:
         heap_H: The heap (H,).
-        spot_I: Place of each item in it, 0 absent (I,).
+        spot_I: Position of each item in it, 0 absent (I,).
         time_I: Time of each item (I,).
-        item: Which.
-        time: When [ticks].
+        item: The item.
+        time: Its time [ticks].
     """
     time_I[item] = time
     place = spot_I[item]
@@ -47,13 +47,13 @@ def plan(heap_H: Ints, spot_I: Ints, time_I: Ints, item: int, time: int) -> None
 
 @part
 def cancel(heap_H: Ints, spot_I: Ints, time_I: Ints, item: int) -> None:
-    """Take an item out, if it is in.
+    """Remove an item, if present.
 
     Args:
         heap_H: The heap (H,).
-        spot_I: Place of each item in it, 0 absent (I,).
+        spot_I: Position of each item in it, 0 absent (I,).
         time_I: Time of each item (I,).
-        item: Which.
+        item: The item.
     """
     place = spot_I[item]
     if not place:

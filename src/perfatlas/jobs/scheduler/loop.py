@@ -1,7 +1,7 @@
-"""The event loop: what happens at one time, in which order, and then who starts.
+"""The event loop: order of events at the same time, then a scheduling pass.
 
-At one time: jobs end or give up, nodes return, nodes fail, jobs that learn of it at once react,
-jobs are submitted; then one pass over the queue.
+At the same time: jobs end or give up waiting, nodes return, nodes fail, jobs that detect it at once
+respond, jobs are submitted; then one pass over the queue.
 
 Shape legend: as in `state`.
 """
@@ -29,7 +29,7 @@ from perfatlas.jobs.scheduler.attempts import begin, end, requeue, settle
 from perfatlas.jobs.scheduler.backfill import conservative, easy
 from perfatlas.jobs.scheduler.event_queue import cancel, earliest
 from perfatlas.jobs.scheduler.node_failures import (
-    befall,
+    apply_failure,
     come_back,
     notice,
     replace_nodes,
@@ -46,7 +46,7 @@ def run_world(world: World, most: int) -> bool:
 
     Args:
         world: The schedule.
-        most: Steps.
+        most: Maximum number of steps.
     """
     state, until = world.state_1[0], world.plan_1[0].until
     for _ in range(most):
@@ -80,7 +80,7 @@ def _next_time(world: World) -> int:
 
 @inlined
 def _advance(world: World, now: int) -> None:
-    """Let time pass: GPUs that no job holds stay idle or down."""
+    """Advance time and account for the GPUs that no job holds."""
     state = world.state_1[0]
     passed = now - state.now
     queued = state.tail > state.head
@@ -104,7 +104,7 @@ def _step(world: World) -> None:
         come_back(world, node)
     rows, jobs = world.failure_X.shape[0], world.job_J.shape[0]
     while state.failed < rows and world.failure_X[state.failed].time == state.now:
-        befall(world, state.failed)
+        apply_failure(world, state.failed)
         state.failed += 1
     _job_events(world)
     while state.submitted < jobs and world.job_J[state.submitted].submit == state.now:
@@ -133,7 +133,7 @@ def _job_events(world: World) -> None:
 
 @inlined
 def _pass(world: World) -> None:
-    """Start what can start."""
+    """Start the jobs that can start."""
     state, rules = world.state_1[0], world.plan_1[0]
     state.split = 0
     if rules.response == REPLACE and state.waits:
@@ -169,5 +169,5 @@ def _pass(world: World) -> None:
 
 @part
 def _cut(world: World, j: int) -> None:
-    """Account a job that still runs at the end; its work is not lost."""
+    """Account for a job that still runs at the end; its work is not lost."""
     settle(world, j, True)  # noqa: FBT003

@@ -1,4 +1,4 @@
-"""What a failing node does to the jobs on it, and what follows once somebody notices.
+"""Effect of node failures on jobs, before and after detection.
 
 Shape legend: as in `state`.
 """
@@ -31,12 +31,12 @@ from perfatlas.jobs.scheduler.nodes import detach, repair, set_up
 
 
 @part
-def befall(world: World, row: int) -> None:
-    """Let a failure or a drain happen.
+def apply_failure(world: World, row: int) -> None:
+    """Apply a failure or a drain.
 
     Args:
         world: The schedule.
-        row: Of the failures.
+        row: Row of the failures.
     """
     event = world.failure_X[row]
     for node in range(event.node, event.node + event.width):
@@ -80,7 +80,7 @@ def _drain(world: World, node: int, ticks: int) -> None:
 
 @part
 def _lose(world: World, j: int, node: int) -> None:
-    """Take a dead node from a job; the job stands still until that is noticed."""
+    """Remove a failed node from a job; the job makes no progress until detection."""
     job, rules, now = world.job_J[j], world.plan_1[0], world.state_1[0].now
     settle(world, j, False)  # noqa: FBT003
     detach(world, j, node)
@@ -97,11 +97,11 @@ def _lose(world: World, j: int, node: int) -> None:
 
 @part
 def notice(world: World, j: int) -> None:
-    """Do what the launcher does when it learns of a lost node.
+    """Apply the response of the launcher when it detects a lost node.
 
     Args:
         world: The schedule.
-        j: A job that stands still.
+        j: A job with an undetected failure.
     """
     job, rules = world.job_J[j], world.plan_1[0]
     if rules.response == SHRINK and job.held >= max(job.fewest, 1):
@@ -124,7 +124,7 @@ def notice(world: World, j: int) -> None:
 
 @part
 def _wait(world: World, j: int) -> None:
-    """Keep the other nodes and wait for one more."""
+    """Keep the other nodes and wait for a replacement."""
     job, state, place = world.job_J[j], world.state_1[0], world.state_1[0].waits
     settle(world, j, False)  # noqa: FBT003
     job.state = WAITING
@@ -139,7 +139,7 @@ def _wait(world: World, j: int) -> None:
 
 @part
 def run_out_of_patience(world: World, j: int) -> None:
-    """Stop a job that waited long enough for a node.
+    """Stop a job that has waited for a node too long.
 
     Args:
         world: The schedule.
@@ -153,11 +153,11 @@ def run_out_of_patience(world: World, j: int) -> None:
 
 @part
 def come_back(world: World, node: int) -> None:
-    """Put a repaired node back to work; elastic jobs that lost it take it in again.
+    """Return a repaired node to service; elastic jobs that lost it add it again.
 
     Args:
         world: The schedule.
-        node: Which node.
+        node: The node.
     """
     gpus = world.plan_1[0].gpus
     set_up(world, node, UP)
@@ -172,7 +172,7 @@ def come_back(world: World, node: int) -> None:
 
 @part
 def _take_in(world: World, j: int, node: int) -> None:
-    """Give an elastic job a node that it lost, if it still wants it."""
+    """Add a lost node to an elastic job again, if it still needs it."""
     job = world.job_J[j]
     if job.state not in (RUNNING, STALLED, WAITING):
         return
@@ -187,7 +187,7 @@ def _take_in(world: World, j: int, node: int) -> None:
 
 @part
 def replace_nodes(world: World) -> None:
-    """Give jobs that wait for one node a free one, near the lost one first.
+    """Assign free nodes to jobs that wait for one, near the lost node first.
 
     Args:
         world: The schedule.
@@ -217,7 +217,7 @@ def _holds(world: World, j: int, node: int) -> bool:
 
 @part
 def _replacement(world: World, j: int) -> int:
-    """Return a node for the one that was lost, -1 for none."""
+    """Return a replacement for the lost node, -1 for none."""
     rules, job = world.plan_1[0], world.job_J[j]
     lost, gpus = job.lost_node, job.gpus
     for level in range(rules.level, 4):

@@ -1,4 +1,4 @@
-"""Nodes and their GPUs: who holds which, and which can be had.
+"""Nodes and their GPUs: allocation and availability.
 
 Shape legend: as in `state`.
 """
@@ -12,7 +12,7 @@ from perfatlas.jobs.scheduler.event_queue import cancel, plan
 
 @inlined
 def _count(world: World, free: int, by: int) -> None:
-    """Count a node that is up, by its free GPUs, in or out."""
+    """Add or remove a node that is up in the counts by free GPUs."""
     state = world.state_1[0]
     world.free_F[free].count += by
     state.free += by * free
@@ -22,7 +22,7 @@ def _count(world: World, free: int, by: int) -> None:
 
 @inlined
 def _count_out(world: World, up: int, free: int) -> None:
-    """Count free GPUs of a node that is not up, in or out."""
+    """Add or remove the free GPUs of a node that is not up."""
     if up == DRAINING:
         world.state_1[0].draining += free
     else:
@@ -35,7 +35,7 @@ def set_free(world: World, node: int, free: int) -> None:
 
     Args:
         world: The schedule.
-        node: Which node.
+        node: The node.
         free: Its free GPUs.
     """
     it = world.node_N[node]
@@ -56,7 +56,7 @@ def set_up(world: World, node: int, up: int) -> None:
 
     Args:
         world: The schedule.
-        node: Which node.
+        node: The node.
         up: UP, DRAINING or DOWN.
     """
     it = world.node_N[node]
@@ -75,12 +75,12 @@ def set_up(world: World, node: int, up: int) -> None:
 
 @part
 def repair(world: World, node: int, ticks: int) -> None:
-    """Take a node down for a repair, or longer if it is under repair.
+    """Start the repair of a node, or extend the current one.
 
     Args:
         world: The schedule.
-        node: Which node.
-        ticks: Of the repair, below zero for never.
+        node: The node.
+        ticks: Repair time, below zero for never.
     """
     it = world.node_N[node]
     until = NEVER if ticks < 0 else world.state_1[0].now + ticks
@@ -96,12 +96,12 @@ def repair(world: World, node: int, ticks: int) -> None:
 
 @inlined
 def attach(world: World, j: int, node: int) -> None:
-    """Give a job its GPUs of a node.
+    """Allocate the GPUs of a job on a node.
 
     Args:
         world: The schedule.
         j: The job.
-        node: A node with as many free.
+        node: A node with enough free GPUs.
     """
     job = world.job_J[j]
     place = node * world.plan_1[0].gpus
@@ -116,7 +116,7 @@ def attach(world: World, j: int, node: int) -> None:
 
 @inlined
 def detach(world: World, j: int, node: int) -> None:
-    """Take the GPUs of a node from a job.
+    """Release the GPUs of a job on a node.
 
     Args:
         world: The schedule.

@@ -1,4 +1,4 @@
-"""Which nodes a gang gets: all or none, near each other where that is asked for.
+"""Placement of gangs: all nodes or none, with optional locality.
 
 Shape legend: as in `state`.
 """
@@ -16,7 +16,7 @@ Ints = NDArray[np.int64]
 
 @inlined
 def fits_by_count(world: World, j: int) -> bool:
-    """Tell whether enough nodes have enough free GPUs now, wherever they are.
+    """Return whether enough nodes have enough free GPUs now, in any location.
 
     Args:
         world: The schedule.
@@ -31,16 +31,16 @@ def fits_by_count(world: World, j: int) -> bool:
 
 @part
 def choose(world: World, avail_N: Ints, j: int) -> bool:
-    """Find the nodes of a job; `chosen_N` then holds them. Nothing changes otherwise.
+    """Choose the nodes of a job, without other effects; `chosen_N` then holds them.
 
     Args:
         world: The schedule.
-        avail_N: GPUs it may use of each node, below zero for none (N,).
+        avail_N: GPUs it may use on each node, below zero for none (N,).
         j: The job.
 
     Source: the levels of Kueue's topology-aware scheduling: within one domain, else one level up,
-        else over as few domains as are found by taking the roomiest first. The domain with the
-        least room that suffices is `best_fit`, the first one otherwise.
+        else over few domains, those with the most room first. `best_fit` takes the domain with the
+        least sufficient room, otherwise the first one.
     """
     plan, job = world.plan_1[0], world.job_J[j]
     wanted, gpus = job.nodes, job.gpus
@@ -67,7 +67,7 @@ def _room(avail_N: Ints, ends: tuple[int, int], gpus: int) -> int:
 
 @part
 def _group(world: World, avail_N: Ints, size: int, wanted: int, gpus: int) -> int:
-    """Return the first node of the group that takes a job, -1 for none."""
+    """Return the first node of the group that fits a job, -1 for none."""
     plan = world.plan_1[0]
     best, least = -1, plan.nodes + 1
     for first in range(0, plan.nodes, size):
@@ -83,7 +83,7 @@ def _group(world: World, avail_N: Ints, size: int, wanted: int, gpus: int) -> in
 def _take(
     world: World, avail_N: Ints, ends: tuple[int, int], gpus: int, span: tuple[int, int]
 ) -> int:
-    """Fill `chosen_N` from span[0] up to span[1] with nodes of a range; return where it ended."""
+    """Fill `chosen_N` from span[0] up to span[1] with nodes of a range; return the end."""
     have, wanted = span
     plan = world.plan_1[0]
     if not plan.best_fit or gpus == plan.gpus:
@@ -131,7 +131,7 @@ def _scatter(world: World, avail_N: Ints, gpus: int, wanted: int) -> bool:
 
 @part
 def domains_of(world: World, j: int) -> int:
-    """Return over how many domains a job is spread.
+    """Return the number of domains of a job.
 
     Args:
         world: The schedule.

@@ -1,4 +1,4 @@
-"""Jobs of higher priority take nodes from jobs of lower priority.
+"""Preemption of jobs of lower priority by jobs of higher priority.
 
 Shape legend: as in `state`.
 """
@@ -13,15 +13,14 @@ from perfatlas.jobs.scheduler.placement import choose
 
 @part
 def preempt(world: World, j: int) -> bool:
-    """Stop as few jobs as needed for a job to start; none where that would not help.
+    """Preempt as few jobs as needed for a job to start; none where that would not suffice.
 
-    Victims are taken lowest priority first, of equal ones the latest to begin; then each is spared
-    again without which the job still fits, the last taken first. One that must not be queued again
-    is cancelled.
+    Victims are chosen by lowest priority, then latest start; then unneeded victims are spared, last
+    chosen first. Jobs that must not be requeued are cancelled.
 
     Args:
         world: The schedule.
-        j: The job that wants to start.
+        j: The job to start.
 
     Source: Slurm's PreemptMode REQUEUE and CANCEL with preempt_youngest_first; slurm.conf(5):
         REQUEUE preempts "by requeuing them (if possible) or canceling them".
@@ -54,7 +53,7 @@ def preempt(world: World, j: int) -> bool:
 
 @part
 def _pick(world: World, j: int) -> int:
-    """Choose victims until the job fits; they stand in `victim_R`."""
+    """Choose victims until the job fits, into `victim_R`."""
     state, wanted = world.state_1[0], world.job_J[j].priority
     for node in range(world.open_N.shape[0]):
         world.trial_N[node] = world.open_N[node]
@@ -82,7 +81,7 @@ def _pick(world: World, j: int) -> int:
 
 @part
 def _sooner(world: World, one: int, other: int) -> bool:
-    """Tell whether a job is preempted before another, -1 for none."""
+    """Return whether a job is preempted before another, -1 for none."""
     if other < 0:
         return True
     a, b = world.job_J[one], world.job_J[other]
@@ -95,7 +94,7 @@ def _sooner(world: World, one: int, other: int) -> bool:
 
 @part
 def _lend(world: World, j: int, by: int) -> None:
-    """Add the GPUs of a job to the trial, or take them away."""
+    """Add the GPUs of a job to the trial, or subtract them."""
     gpus, place = world.plan_1[0].gpus, world.job_J[j].first
     while place >= 0:
         node = place // gpus

@@ -1,4 +1,4 @@
-"""The queue of waiting jobs, in the order they are served.
+"""The queue of waiting jobs, in scheduling order.
 
 Shape legend: as in `state`.
 """
@@ -13,12 +13,12 @@ from perfatlas.jobs.model import FAIR_SHARE, FIFO, PRIORITY, QUEUED, World
 
 @inlined
 def before(world: World, one: int, other: int) -> bool:
-    """Tell whether a job is served before another.
+    """Return whether a job precedes another in the queue.
 
     Args:
         world: The schedule.
         one: A job.
-        other: Another.
+        other: Another job.
     """
     a, b = world.job_J[one], world.job_J[other]
     order = world.plan_1[0].order
@@ -33,11 +33,11 @@ def before(world: World, one: int, other: int) -> bool:
 
 @part
 def enqueue(world: World, j: int) -> None:
-    """Put a job into the queue.
+    """Insert a job into the queue.
 
     Args:
         world: The schedule.
-        j: A job that holds nothing.
+        j: A job without nodes.
     """
     state, queue_Q, job = world.state_1[0], world.queue_Q, world.job_J[j]
     job.state = QUEUED
@@ -59,11 +59,11 @@ def enqueue(world: World, j: int) -> None:
 
 @inlined
 def dequeue(world: World, place: int) -> None:
-    """Take a job out of the queue; those before it move up by one place.
+    """Remove a job from the queue; those before it move up by one position.
 
     Args:
         world: The schedule.
-        place: Where it is.
+        place: Its position.
     """
     state, queue_Q = world.state_1[0], world.queue_Q
     job = world.job_J[queue_Q[place]]
@@ -76,7 +76,7 @@ def dequeue(world: World, place: int) -> None:
 
 @part
 def age_usage(world: World) -> None:
-    """Bring the usage of all users up to now.
+    """Update the usage of all users to the current time.
 
     Args:
         world: The schedule.
@@ -99,7 +99,7 @@ def age_usage(world: World) -> None:
 
 @part
 def sort_queue(world: World) -> None:
-    """Bring the queue into order after usage has changed.
+    """Sort the queue after usage has changed.
 
     Args:
         world: The schedule.

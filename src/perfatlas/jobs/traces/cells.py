@@ -1,4 +1,4 @@
-"""Cells of a table as numbers and switches; what is not one is refused with its row.
+"""Typed cells of a table; invalid cells raise an error with their row.
 
 Shape legend: L rows of the table.
 """
@@ -26,10 +26,10 @@ class Cells:
     """A table whose columns are read one by one.
 
     Args:
-        path: The file; its extension says which format.
-        what: What the table is, for messages.
+        path: The file; its extension determines the format.
+        what: Kind of table, for messages.
         required: Columns it must have.
-        optional: Columns it may have; others are not read.
+        optional: Columns it may have; others are ignored.
 
     Raises:
         InvalidSpecError: The file cannot be read, or a column is missing or has no unit.
@@ -54,13 +54,13 @@ class Cells:
         for name in table.columns:
             if name not in (*required, *optional) and f"{name}_s" in optional:
                 raise InvalidSpecError(
-                    f"{what} '{path}', column {name!r} has no unit: name it '{name}_s' if it holds"
-                    " seconds"
+                    f"{what} '{path}', column {name!r} has no unit: rename it '{name}_s' if it is"
+                    " in seconds"
                 )
         self.unread = tuple(n for n in table.columns if n not in (*required, *optional))
 
     def row(self, at: int) -> int:
-        """Return the row of the file, where a CSV's first holds the names.
+        """Return the row number in the file; the header of a CSV is row 1.
 
         Args:
             at: Index of the row.
@@ -68,11 +68,11 @@ class Cells:
         return at + self._first
 
     def wrong(self, at: int, problem: str) -> InvalidSpecError:
-        """Return the error of a row.
+        """Return an error for a row.
 
         Args:
             at: Index of the row.
-            problem: What is wrong.
+            problem: Description of the problem.
         """
         return InvalidSpecError(f"{self.what} '{self.path}', row {self.row(at)}: {problem}")
 
@@ -81,22 +81,22 @@ class Cells:
 
         Args:
             name: The column.
-            field: What a cell may hold.
+            field: Type of the cells.
 
         Raises:
-            InvalidSpecError: A cell is something else, with its row.
+            InvalidSpecError: A cell is not a number; names its row.
         """
         return number_column(self._table.cells(name), field, self._wrong_in(name))
 
     def switches(self, name: str, *, empty: bool) -> NDArray[np.bool_]:
-        """Return a column of true and false (L,).
+        """Return a column of booleans (L,).
 
         Args:
             name: The column.
-            empty: What an empty cell means.
+            empty: Value of an empty cell.
 
         Raises:
-            InvalidSpecError: A cell is neither, with its row.
+            InvalidSpecError: A cell is not a boolean; names its row.
         """
         return flag_column(self._table.cells(name), self._wrong_in(name), empty=empty)
 
@@ -104,23 +104,23 @@ class Cells:
         return lambda at, problem: self.wrong(at, f"{name}{problem}")
 
     def texts(self, name: str) -> list[str]:
-        """Return a column as text, "not told" where empty.
+        """Return a column as text, "not recorded" where empty.
 
         Args:
             name: The column.
         """
-        return ["not told" if cell is None else str(cell) for cell in self._table.cells(name)]
+        return ["not recorded" if cell is None else str(cell) for cell in self._table.cells(name)]
 
 
 def _meant(missing: Sequence[str], columns: Sequence[str], known: Sequence[str]) -> str:
-    """Return what missing columns may be called in the file."""
+    """Return suggestions for missing columns."""
     for name in missing:
         bare = name.removesuffix("_s")
         if bare != name and bare in columns:
-            return f" (column {bare!r} has no unit: name it {name!r} if it holds seconds)"
+            return f" (column {bare!r} has no unit: rename it {name!r} if it is in seconds)"
     for name in missing:
         near = did_you_mean(name, [other for other in columns if other not in known])
         if near:
             other = near.removeprefix("; did you mean ").removesuffix("?")
-            return f" (is column {other} meant for {name}?)"
+            return f" (is column {other} meant as {name}?)"
     return ""

@@ -33,10 +33,10 @@ def read_helios(path: Path) -> Reading:
         path: The file.
 
     Raises:
-        InvalidSpecError: A missing column, or a field that is not what it should be.
+        InvalidSpecError: A missing column, or an invalid field.
 
-    Source: README of S-Lab-System-Group/HeliosData: local times without a zone; states COMPLETED,
-        CANCELLED, FAILED, TIMEOUT, NODE_FAIL.
+    Source: README of S-Lab-System-Group/HeliosData: local times without time zone; states
+        COMPLETED, CANCELLED, FAILED, TIMEOUT, NODE_FAIL.
     """
     return _slurm_like(path)
 
@@ -48,10 +48,10 @@ def read_acme(path: Path) -> Reading:
         path: The file.
 
     Raises:
-        InvalidSpecError: A missing column, or a field that is not what it should be.
+        InvalidSpecError: A missing column, or an invalid field.
 
-    Source: README of InternLM/AcmeTrace: times with a zone; class is the column `type`. `duration`
-        of Kalos counts from submission, so run time is taken from start and end.
+    Source: README of InternLM/AcmeTrace: times with time zone; the class is the column `type`.
+        `duration` of Kalos counts from submission, so run time is taken from start and end.
     """
     return _slurm_like(path, kind="type")
 
@@ -66,7 +66,7 @@ def _slurm_like(path: Path, *, kind: str = "state") -> Reading:
         if gpus < 1:
             reading.ignore(NO_GPU, line)
         elif math.isnan(submit_s):
-            reading.ignore("submission not told", line)
+            reading.ignore("no submission time", line)
         elif math.isnan(start_s):
             reading.ignore(NEVER_RAN, line)
         elif math.isnan(end_s):
@@ -80,20 +80,20 @@ def _slurm_like(path: Path, *, kind: str = "state") -> Reading:
 
 
 def read_alibaba(path: Path) -> Reading:
-    """Return the tasks of `pai_task_table.csv`, each a gang of its own.
+    """Return the tasks of `pai_task_table.csv`, each as a separate gang.
 
     Args:
-        path: The file, with or without a line of column names.
+        path: The file, with or without a header line.
 
     Raises:
-        InvalidSpecError: A missing column, or a field that is not what it should be.
+        InvalidSpecError: A missing column, or an invalid field.
 
     Source: README of alibaba/clusterdata, cluster-trace-gpu-v2020: seconds from an unknown origin;
         `plan_gpu` in percent of a GPU for each of `inst_num` instances.
 
-    Limits: shares of a GPU are rounded up to whole ones, counted per task, since GPUs are not
-        shared here; submission is the launch of the task, so waiting before it is not in the trace.
-        The trace names users by job in another table.
+    Limits: fractional GPUs are rounded up per task, as GPUs are not shared here; submission is the
+        launch of the task, as the trace does not include earlier waiting. Users are in another
+        table of the trace.
     """
     reading = Reading(path)
     for line, fields in _table(reading, TASK_COLUMNS, TASK_COLUMNS):
@@ -117,7 +117,7 @@ def read_alibaba(path: Path) -> Reading:
 def _table(
     reading: Reading, wanted: Sequence[str], default: Sequence[str]
 ) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """Yield data rows, numbered as in the file; `default` names columns where no line does."""
+    """Yield data rows, numbered as in the file; `default` names the columns without a header."""
     with open_text(reading.path, "trace", most_bytes=None) as file:
         rows = _rows(reading, file)
         _, names = next(rows, (0, None))
@@ -140,7 +140,7 @@ def _table(
 
 
 def _rows(reading: Reading, file: TextIO) -> Iterator[tuple[int, list[str]]]:
-    """Yield rows with their lines; what is no CSV is refused with its line."""
+    """Yield rows with their lines; invalid CSV raises an error with its line."""
     rows = csv.reader(_lines(reading, file))
     try:
         for row in rows:
@@ -150,12 +150,14 @@ def _rows(reading: Reading, file: TextIO) -> Iterator[tuple[int, list[str]]]:
 
 
 def _lines(reading: Reading, file: TextIO) -> Iterator[str]:
-    """Yield lines with their ends, none of them endless."""
+    """Yield lines with their line ends, of limited length."""
     at = 0
     while line := file.readline(LONGEST_LINE):
         at += 1
         if len(line) == LONGEST_LINE:
-            raise reading.wrong(at, f"a line of over {LONGEST_LINE:,} characters; is this a table?")
+            raise reading.wrong(
+                at, f"the line exceeds {LONGEST_LINE:,} characters; is the file a table?"
+            )
         yield line
 
 
@@ -163,7 +165,9 @@ def _fields(
     reading: Reading, line: int, names: Sequence[str], row: Sequence[str]
 ) -> Mapping[str, str]:
     if len(row) != len(names):
-        raise reading.wrong(line, f"{len(row)} fields where {len(names)} are expected; cut off?")
+        raise reading.wrong(
+            line, f"{len(row)} fields, expected {len(names)}; is the file truncated?"
+        )
     return dict(zip(names, row, strict=True))
 
 
@@ -176,7 +180,7 @@ def _number(reading: Reading, line: int, fields: Mapping[str, str], name: str) -
     except ValueError:
         raise reading.wrong(line, f"{name} = {shown(text)} is not a number") from None
     if not math.isfinite(value) or value < 0.0:
-        raise reading.wrong(line, f"{name} = {shown(text)}: expected a number not below zero")
+        raise reading.wrong(line, f"{name} = {shown(text)}: expected zero or more")
     return value
 
 

@@ -1,4 +1,4 @@
-"""Failures of one's own: a table of when which nodes failed and for how long.
+"""A user's table of node failures: time, node and repair time.
 
 Shape legend: X failures, L rows of the table.
 """
@@ -27,10 +27,10 @@ class FailureList(NamedTuple):
     """Failures of a table.
 
     Args:
-        failures: Those from the first submission on, in the order of time; nodes that are out then
-            fail at 0, for what is left of their repair.
-        before: How many were over before it and are left out.
-        out: How many were before it and are not over.
+        failures: Failures from the first submission on, in time order; nodes that are down then
+            fail at 0, for the rest of their repair.
+        before: Number of failures that ended before it and are excluded.
+        out: Number of failures before it that have not ended.
     """
 
     failures: Failures
@@ -41,18 +41,18 @@ class FailureList(NamedTuple):
 def read_failures(path: str | Path, *, nodes: int, start_s: float = 0.0) -> FailureList:
     """Return the failures of a table.
 
-    Columns: time_s [s, in the clock of the jobs], node (from 0), repair_s [s] until it is back,
-    empty for never; and where told width (nodes from there that go together), drain (whether
-    running jobs may end first).
+    Columns: time_s [s, in the clock of the jobs], node (from 0), repair_s [s], empty for never; and
+        optionally width (consecutive nodes that fail together), drain (whether running jobs may end
+        first).
 
     Args:
-        path: The file; its extension says which format.
+        path: The file; its extension determines the format.
         nodes: Nodes of the cluster.
         start_s: Time of the first submission in the clock of the table [s].
 
     Raises:
-        InvalidSpecError: The file cannot be read, a column is missing, or a cell is not what it
-            should be, with its row.
+        InvalidSpecError: The file cannot be read, a column is missing, or a cell is invalid; names
+            its row.
     """
     cells = Cells(path, "failure list", REQUIRED, OPTIONAL)
     time_L = cells.numbers("time_s", Number(unit="s", least=0.0, most=LATEST_S)) - start_s
@@ -70,8 +70,8 @@ def read_failures(path: str | Path, *, nodes: int, start_s: float = 0.0) -> Fail
         if np.isnan(value_L).any():
             raise cells.wrong(int(np.argmax(np.isnan(value_L))), f"{name} is empty")
     for bad_L, problem in (
-        (node_L + width_L > nodes, f"width passes the last of {counted(nodes, 'node')}"),
-        (time_L > LONGEST_S, f"over {LONGEST_S:g} s after the first job"),
+        (node_L + width_L > nodes, f"width exceeds the {counted(nodes, 'node')}"),
+        (time_L > LONGEST_S, f"more than {LONGEST_S:g} s after the first job"),
     ):
         if bad_L.any():
             raise cells.wrong(int(np.argmax(bad_L)), problem)

@@ -1,4 +1,4 @@
-"""Job traces as columns: which rows became jobs, and why the others did not.
+"""Job traces as columns, with the number of rows ignored by reason.
 
 Shape legend: J jobs.
 """
@@ -27,47 +27,47 @@ if TYPE_CHECKING:
 
 
 class RunColumns(Protocol):
-    """What `runs_as_jobs` needs of the runs that an accounting reader returns (R,)."""
+    """Columns of an accounting reader that `runs_as_jobs` uses (R,)."""
 
     @property
     def submit_s_R(self) -> NDArray[np.float64]:  # noqa: N802
-        """When submitted or requeued [s]."""
+        """Time of submission or requeue [s]."""
 
     @property
     def start_s_R(self) -> NDArray[np.float64]:  # noqa: N802
-        """When started [s], NaN for never."""
+        """Start time [s], NaN for never."""
 
     @property
     def end_s_R(self) -> NDArray[np.float64]:  # noqa: N802
-        """When ended [s], NaN where it had not."""
+        """End time [s], NaN where it had not ended."""
 
     @property
     def gpus_R(self) -> NDArray[np.int64]:  # noqa: N802
-        """GPUs allocated, 0 where none are told."""
+        """Allocated GPUs, 0 where not recorded."""
 
     @property
     def host_count_R(self) -> NDArray[np.int64]:  # noqa: N802
-        """Nodes, 0 where not told."""
+        """Nodes, 0 where not recorded."""
 
 
-def read_jobs(path: str | Path, format: str) -> Trace:  # noqa: A002 - the word of the CLI
+def read_jobs(path: str | Path, format: str) -> Trace:  # noqa: A002 - name of the CLI flag
     """Return the jobs of a file.
 
     Args:
-        path: The file, as its publisher packs it out, or gzip-compressed.
-        format: perfatlas (a table of one's own, see `job_table`), philly, helios, acme or
+        path: The file, as published, or gzip-compressed.
+        format: perfatlas (a user's table, see `job_table`), philly, helios, acme or
             alibaba_gpu_v2020 (the task table).
 
     Raises:
-        InvalidSpecError: An unknown format, a file that cannot be read or is cut off, a missing
-            column, a field that is not what it should be, with its row.
+        InvalidSpecError: An unknown format, an unreadable or truncated file, a missing column, or
+            an invalid field, with its row.
 
     Source: the READMEs of msr-fiddle/philly-traces, S-Lab-System-Group/HeliosData,
-        InternLM/AcmeTrace and alibaba/clusterdata (cluster-trace-gpu-v2020). Read from them and
-        tested on rows written by hand: none of these files was at hand.
+        InternLM/AcmeTrace and alibaba/clusterdata (cluster-trace-gpu-v2020). Implemented from them
+        and tested on hand-written rows: the files themselves were not available.
 
-    Limits: these traces tell no time limits: see `Jobs.with_limits`. Accounting of Slurm is read by
-        `telemetry` and turned into jobs by `runs_as_jobs`.
+    Limits: these traces have no time limits: see `Jobs.with_limits`. Slurm accounting is read by
+        `telemetry` and converted by `runs_as_jobs`.
     """
     readers: dict[str, Callable[[Path], Reading]] = {
         "philly": read_philly,
@@ -85,7 +85,7 @@ def read_jobs(path: str | Path, format: str) -> Trace:  # noqa: A002 - the word 
     try:
         reading = readers[format](Path(path))
     except OSError as error:
-        raise InvalidSpecError(f"trace '{path}' cannot be read: {error.strerror}") from error
+        raise InvalidSpecError(f"cannot read trace '{path}': {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise InvalidSpecError(f"trace '{path}' is not UTF-8: {error.reason}") from error
     return close(reading)
@@ -99,14 +99,14 @@ def runs_as_jobs(
     path: str | Path = "runs",
     lines: Sequence[int] | None = None,
 ) -> Trace:
-    """Return the runs of Slurm accounting as jobs; a requeued job is as many jobs as it had runs.
+    """Return the runs of Slurm accounting as jobs; each run of a requeued job is one job.
 
     Args:
-        runs: Columns as `telemetry.job_runs.JobRuns` has them; submission is that of each run.
-        users: User of each run, or one text where not told.
+        runs: Columns as `telemetry.job_runs.JobRuns` has them; with the submission of each run.
+        users: User of each run, or one text for all.
         states: State of each run.
-        path: Where they were read, for messages.
-        lines: Line of each run there; counted from 1 if None.
+        path: The file, for messages.
+        lines: Line of each run; by default counted from 1.
     """
     reading = Reading(Path(path))
     line_R = range(1, len(states) + 1) if lines is None else lines
@@ -123,20 +123,20 @@ def runs_as_jobs(
         elif gpus < 1:
             reading.ignore(NO_GPU, line)
         elif math.isnan(submit_s):
-            reading.ignore("submission not told", line)
+            reading.ignore("no submission time", line)
         else:
             reading.add(Row(line, submit_s, end_s - start_s, gpus, nodes, user, state, state))
     return close(reading)
 
 
 def close(reading: Reading) -> Trace:
-    """Return a trace that has been read, sorted by submission.
+    """Return the trace of all rows read, sorted by submission.
 
     Args:
-        reading: All its rows.
+        reading: The rows.
 
     Raises:
-        InvalidSpecError: A negative time, or no job at all.
+        InvalidSpecError: A negative time, or no jobs.
     """
     rows = reading.rows
     for row in rows:
@@ -144,7 +144,7 @@ def close(reading: Reading) -> Trace:
             raise reading.wrong(row.line, f"runs for {row.run_s:g} s: it ends before it starts")
     if not rows:
         reasons = ", ".join(f"{n} {why}" for why, n in reading.ignored.items()) or "it has no rows"
-        raise InvalidSpecError(f"trace '{reading.path}' has no job to schedule: {reasons}")
+        raise InvalidSpecError(f"trace '{reading.path}' has no jobs to schedule: {reasons}")
     gpu_s = sum(row.run_s * row.gpus for row in rows)
     done_s = sum(row.run_s * row.gpus for row in rows if row.state.lower() in DONE)
     ordered = sorted(rows, key=lambda row: row.submit_s)

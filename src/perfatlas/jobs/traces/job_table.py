@@ -1,4 +1,4 @@
-"""Jobs of one's own: a table in CSV, Parquet or JSON Lines, a row per job.
+"""A user's table of jobs in CSV, Parquet or JSON Lines, one row per job.
 
 Shape legend: J jobs, L rows of the table.
 """
@@ -29,25 +29,24 @@ OPTIONAL: Final = (
     "requeue", "user", "kind",
 )  # fmt: skip
 LONGEST_S: Final = LONGEST / TICKS_PER_SECOND
-LATEST_S: Final = 1e12  # of a submission, as seconds from wherever
+LATEST_S: Final = 1e12  # limit of submission times, as seconds from any origin
 LARGEST: Final = 10**9
 _RUN: Final = Number(unit="s", least=0.0, most=LONGEST_S)
 
 
 def read_job_table(path: str | Path) -> Trace:
-    """Return the jobs of a table of one's own.
+    """Return the jobs of a user's table.
 
-    Columns: submit_s and run_s [s], gpus; and where told nodes, fewest_nodes, limit_s,
-    checkpoint_interval_s, restart_s [s], priority (higher is served first), requeue (whether it is
-    queued again after a failure), user, kind. A row without a run time or without GPUs is no job
-    and is counted.
+    Columns: submit_s and run_s [s], gpus; and optionally nodes, fewest_nodes, limit_s,
+    checkpoint_interval_s, restart_s [s], priority (higher starts first), requeue (whether it is
+    requeued after a failure), user, kind. Rows without run time or GPUs are ignored and counted.
 
     Args:
-        path: The file; its extension says which format.
+        path: The file; its extension determines the format.
 
     Raises:
         InvalidSpecError: The file cannot be read, a column is missing or has no unit in its name,
-            or a cell is not what it should be, with its row as the file counts them.
+            or a cell is invalid; names its row in the file.
     """
     cells = Cells(path, "job table", REQUIRED, OPTIONAL)
     gpus_L = cells.numbers("gpus", Number(least=0, most=LARGEST, whole=True))
@@ -63,7 +62,7 @@ def read_job_table(path: str | Path) -> Trace:
             first[reason] = cells.row(int(np.argmax(out_L)))
     if not at_J.size:
         reasons = ", ".join(f"{n} {why}" for why, n in ignored.items()) or "it has no rows"
-        raise InvalidSpecError(f"job table '{path}' has no job to schedule: {reasons}")
+        raise InvalidSpecError(f"job table '{path}' has no jobs to schedule: {reasons}")
     _refuse_empty(cells, "submit_s", submit_L, at_J)
     moved = int((np.diff(submit_L[at_J]) < 0).sum())
     at_J = at_J[np.argsort(submit_L[at_J], kind="stable")]
@@ -80,14 +79,14 @@ def read_job_table(path: str | Path) -> Trace:
 def _jobs(cells: Cells, at_J: Ints, read: dict[str, Float]) -> Jobs:
     submit_J = read["submit"][at_J] - read["submit"][at_J[0]]
     if submit_J[-1] > LONGEST_S:
-        late = f"submitted {submit_J[-1]:g} s after the first job: {LONGEST_S:g} s at most"
+        late = f"submitted {submit_J[-1]:g} s after the first job: expected at most {LONGEST_S:g} s"
         raise cells.wrong(int(at_J[-1]), late)
     gpus_J = read["gpus"][at_J].astype(np.int64)
     nodes_J = _counts(cells, "nodes", at_J)
     if nodes_J is not None and (nodes_J > gpus_J).any():
         at = int(np.argmax(nodes_J > gpus_J))
         asked = f"{counted(nodes_J[at], 'node')} for {counted(gpus_J[at], 'GPU')}"
-        raise cells.wrong(int(at_J[at]), f"{asked}: at most a node for each")
+        raise cells.wrong(int(at_J[at]), f"{asked}: expected at most one node per GPU")
     user_J, users = _names(cells, "user", at_J)
     kind_J, kinds = _names(cells, "kind", at_J)
     return Jobs(
@@ -127,14 +126,14 @@ def _counts(cells: Cells, name: str, at_J: Ints) -> Ints | None:
 
 
 def _times(cells: Cells, name: str, at_J: Ints) -> Ints | None:
-    """Return times in ticks, nothing where empty; None where the table has none."""
+    """Return times in ticks, 0 where empty; None where the table has none."""
     if name not in cells.columns:
         return None
     return ticks(np.nan_to_num(cells.numbers(name, _RUN)[at_J]))
 
 
 def _limits(cells: Cells, at_J: Ints) -> Ints | None:
-    """Return limits in ticks, never where empty; None where the table has none."""
+    """Return limits in ticks, NEVER where empty; None where the table has none."""
     if "limit_s" not in cells.columns:
         return None
     least_s = 1.0 / TICKS_PER_SECOND
@@ -150,7 +149,7 @@ def _priorities(cells: Cells, at_J: Ints) -> Ints | None:
 
 
 def _names(cells: Cells, name: str, at_J: Ints) -> tuple[Ints | None, tuple[str, ...]]:
-    """Return codes and names; all the same where the table has none."""
+    """Return codes and names; a single name where the table has none."""
     if name not in cells.columns:
         return None, ("all",)
     told = cells.texts(name)

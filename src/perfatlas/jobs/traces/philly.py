@@ -20,18 +20,18 @@ KEYS: Final = ("status", "vc", "jobid", "attempts", "submitted_time", "user")
 def read_philly(path: Path) -> Reading:
     """Return the jobs of `cluster_job_log`; run time is the sum of all attempts.
 
-    A job whose attempts were retried is one job here: what made it retry is for failures to say.
+    A job with retried attempts is one job here: failures are modelled separately.
 
     Args:
         path: The file.
 
     Raises:
-        InvalidSpecError: Not JSON, a missing key, or a field that is not what it should be.
+        InvalidSpecError: Not JSON, a missing key, or an invalid field.
 
     Source: README of msr-fiddle/philly-traces: attempts may lack a start or an end (a logging
         error), a last attempt without an end was still running; status Pass, Killed, Failed.
 
-    Limits: local times without a zone. Nodes and GPUs are those of the last attempt.
+    Limits: local times without time zone. Nodes and GPUs are those of the last attempt.
     """
     reading = Reading(path)
     for line, item in stream_items(LogFile(path), "jobs"):
@@ -39,7 +39,7 @@ def read_philly(path: Path) -> Reading:
             raise reading.wrong(line, f"{shown(item)} is not a job")
         missing = [key for key in KEYS if key not in item]
         if missing:
-            raise reading.wrong(line, f"lacks {', '.join(missing)}")
+            raise reading.wrong(line, f"missing keys: {', '.join(missing)}")
         _read(reading, line, item)
     return reading
 
@@ -70,7 +70,7 @@ def _read(reading: Reading, line: int, item: Mapping[str, Any]) -> None:
     if gpus < 1:
         reading.ignore(NO_GPU, line)
     elif math.isnan(submit_s):
-        reading.ignore("submission not told", line)
+        reading.ignore("no submission time", line)
     else:
         user, status = str(item["user"]), str(item["status"])
         reading.add(Row(line, submit_s, run_s, gpus, len(hosts), user, status, status))

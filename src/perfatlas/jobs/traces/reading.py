@@ -1,4 +1,4 @@
-"""Rows of a trace while it is read, and what became of them."""
+"""Rows of a trace while it is read, with counts of ignored rows."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
     from perfatlas.jobs.model import Jobs
 
-NO_GPU: Final = "asked for no GPU"
+NO_GPU: Final = "no GPUs requested"
 NEVER_RAN: Final = "never ran"
-NO_END: Final = "still ran, or its end was not recorded"
+NO_END: Final = "still running, or without a recorded end"
 DONE: Final = ("completed", "pass", "terminated")  # Slurm, Philly, Alibaba
-MOST_JOBS: Final = 5_000_000  # some 500 bytes each while they are read
-MOST_ENDS: Final = 4  # that are told in a sentence
+MOST_JOBS: Final = 5_000_000  # about 500 bytes each while they are read
+MOST_ENDS: Final = 4  # number of states named in a sentence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,14 +27,14 @@ class Trace:
     """Jobs of a trace.
 
     Args:
-        jobs: In the order of submission, the first at time 0.
-        total: Rows the trace has.
-        ignored: Reason to how many rows were left out.
-        first: Reason to the first such row.
-        moved: Jobs that stood in the trace before one submitted earlier.
-        start_s: Time of the first submission, as the trace counts [s].
-        ends: How jobs ended, as recorded, to how many; empty where not told.
-        cut_short: Share of the GPU time of jobs that are not recorded as completed.
+        jobs: Jobs in the order of submission, the first at time 0.
+        total: Rows of the trace.
+        ignored: Number of ignored rows by reason.
+        first: First ignored row by reason.
+        moved: Jobs that precede one submitted earlier in the trace.
+        start_s: Time of the first submission in the clock of the trace [s].
+        ends: Number of jobs by recorded final state; empty where not recorded.
+        cut_short: Share of the GPU time of jobs not recorded as completed.
     """
 
     jobs: Jobs
@@ -47,7 +47,7 @@ class Trace:
     cut_short: float = 0.0
 
     def ends_text(self) -> str:
-        """Return how jobs that were recorded as not completed are taken, "" where none were."""
+        """Return a note on jobs recorded as not completed, "" where there are none."""
         others = {state: n for state, n in self.ends.items() if state.lower() not in DONE}
         if not others:
             return ""
@@ -56,13 +56,13 @@ class Trace:
         rest = sum(others[state] for state in ordered[MOST_ENDS:])
         told += [f"{rest:,} otherwise"] if rest else []
         return (
-            f"recorded as not completed: {', '.join(told)}, {100.0 * self.cut_short:.3g} % of the"
-            " GPU time; a job runs as long as its record tells, whatever ended it then, and counts"
-            " as completed here, its work as useful"
+            f"recorded as not completed: {', '.join(told)}, {100.0 * self.cut_short:.3g}% of the"
+            " GPU time; each job runs as long as recorded and counts as completed here, with"
+            " useful work"
         )
 
     def text(self) -> str:
-        """Return one sentence for people."""
+        """Return a summary sentence."""
         reasons = [f"{n:,} {why}, first at {self.first[why]}" for why, n in self.ignored.items()]
         told = f" ({'; '.join(reasons)})" if reasons else ""
         ignored = sum(self.ignored.values())
@@ -72,17 +72,17 @@ class Trace:
 
 
 class Row(NamedTuple):
-    """A job as a trace tells it.
+    """A job of a trace.
 
     Args:
-        line: Line or record it was read from, from 1.
-        submit_s: When submitted [s].
-        run_s: How long it ran [s].
+        line: Line or record number, from 1.
+        submit_s: Submission time [s].
+        run_s: Run time [s].
         gpus: GPUs.
-        nodes: Nodes, 0 where not told.
-        user: Who.
-        kind: Class it is counted in, mostly how it ended.
-        state: How it ended, as recorded.
+        nodes: Nodes, 0 where not recorded.
+        user: User.
+        kind: Class in the results, usually its final state.
+        state: Recorded final state.
     """
 
     line: int
@@ -101,7 +101,7 @@ class Reading:
 
     Args:
         path: The file.
-        most: Jobs it may have.
+        most: Maximum number of jobs.
     """
 
     path: Path
@@ -111,34 +111,34 @@ class Reading:
     first: dict[str, int] = field(default_factory=dict)
 
     def add(self, row: Row) -> None:
-        """Take a row as a job.
+        """Add a row as a job.
 
         Args:
-            row: It.
+            row: The row.
 
         Raises:
-            InvalidSpecError: There are more jobs than memory should hold.
+            InvalidSpecError: There are too many jobs for memory.
         """
         if len(self.rows) == self.most:
             most = counted(self.most, "job")
-            raise self.wrong(row.line, f"over {most}: schedule a part of it, such as a month")
+            raise self.wrong(row.line, f"more than {most}: schedule a part of it, such as a month")
         self.rows.append(row)
 
     def ignore(self, reason: str, line: int) -> None:
-        """Count a row that is left out.
+        """Count an ignored row.
 
         Args:
-            reason: Why.
-            line: Where it is.
+            reason: Reason.
+            line: Its line.
         """
         self.ignored[reason] += 1
         self.first.setdefault(reason, line)
 
     def wrong(self, line: int, problem: str) -> InvalidSpecError:
-        """Return the error of a place.
+        """Return an error for a line.
 
         Args:
-            line: Where.
-            problem: What is wrong.
+            line: Its line.
+            problem: Description of the problem.
         """
         return InvalidSpecError(f"trace '{self.path}', row {line}: {problem}")

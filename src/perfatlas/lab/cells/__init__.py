@@ -1,4 +1,4 @@
-"""Calibration cells: measured rows, the physics that explains them, a module per operator."""
+"""Calibration cells: measured rows, their physics model, one module per operator."""
 
 from __future__ import annotations
 

@@ -67,8 +67,8 @@ PREFILL_RANGES: Final = {
     "longest_last": Range(start=1.0, low=0.0, high=1.0),
 }
 QUERY_TILES: Final = ((64.0, 64.0), (64.0, 128.0), (128.0, 64.0), (128.0, 128.0), (256.0, 128.0))
-# Most queries of a call whose heads a kernel packs: FlashAttention-3 and FlashInfer always do,
-# FlashAttention-2 for single queries; the others do not.
+# Largest number of queries per call for which a kernel packs heads: FlashAttention-3 and FlashInfer
+# always do, FlashAttention-2 for single queries; the others do not.
 PACKED_QUERIES: Final[Mapping[str, float]] = {
     "vllm_flash_attn_fa3": NO_LIMIT,
     "fa3": NO_LIMIT,
@@ -77,7 +77,7 @@ PACKED_QUERIES: Final[Mapping[str, float]] = {
     "vllm_flash_attn": 1.0,
     "vllm_flash_attn_fa2": 1.0,
 }
-# Kernels that cut the keys of long tiles into shares for idle SMs: FlashAttention-3 (its own
+# Kernels that split the keys of long tiles over idle SMs: FlashAttention-3 (its own
 # heuristic) and FlashInfer (its planner).
 SPLIT_PREFILL: Final = (
     "vllm_flash_attn_fa3",
@@ -85,7 +85,7 @@ SPLIT_PREFILL: Final = (
     "flashinfer",
     "vllm_flashinfer_fiprefill",
 )
-# The longest tiles start first, so that SMs end together; elsewhere a long tile may start last.
+# Longest tiles first, so that SMs finish together; otherwise a long tile may start last.
 LONGEST_FIRST: Final = ("vllm_flash_attn_fa3", "fa3")
 APPEND_THREADS: Final = 512.0  # vLLM appends with a block per token of min(512, KV heads x width)
 
@@ -116,7 +116,7 @@ DECODE_RANGES: Final = {
 
 
 class KernelRule(NamedTuple):
-    """When a decode kernel runs unpacked: what its source says or its measured steps show."""
+    """Conditions under which a decode kernel runs unpacked, from its source or measurements."""
 
     unpacked_group_max: float = 0.0
     packed_group_max: float = NO_LIMIT
@@ -131,18 +131,18 @@ class KernelRule(NamedTuple):
 
 ALWAYS_PACKED: Final = KernelRule()
 # FlashAttention-2 packs a group (and only then splits the keys) if there is one and no window. It
-# copies queries and outputs of several sequences and key-value heads to lay groups together.
+# copies queries and outputs of several sequences and KV heads to make groups contiguous.
 FLASH_ATTENTION_2: Final = KernelRule(
     unpacked_group_max=1.0, unpacked_window=1.0, regroup_copies=1.0
 )
-# FlashInfer gives groups below four to a kernel on ordinary cores.
+# FlashInfer uses a kernel without tensor cores for groups below four.
 FLASH_INFER: Final = KernelRule(unpacked_group_max=3.0, unpacked_split=1.0, unpacked_shared=1.0)
-# TensorRT-LLM: a masked kernel with a block per query head takes groups above 32 and, where
-# the generated Blackwell kernels do not exist, single heads.
+# TensorRT-LLM uses a masked kernel with a block per query head for groups above 32 and, without
+# generated Blackwell kernels, for single heads.
 MASKED_ABOVE_32: Final = KernelRule(packed_group_max=32.0, unpacked_split=1.0)
 MASKED_AND_SINGLE: Final = MASKED_ABOVE_32._replace(unpacked_group_max=1.0)
 # Its packed kernel (XQA) splits the keys by the root of the length; calls with fewer blocks of 128
-# keys than a quarter of the SMs go to the masked kernel, except where a Hopper kernel takes them.
+# keys than a quarter of the SMs use the masked kernel, except where a Hopper kernel exists.
 PACKED_ROOT: Final = MASKED_AND_SINGLE._replace(grown_splits=1.0)
 PACKED_ROOT_IF_MANY: Final = PACKED_ROOT._replace(least_blocks_per_sm=0.25)
 # With an fp8 cache the packed kernel of Ada and workstation Blackwell does not split the keys.
@@ -156,7 +156,7 @@ KERNEL_RULES: Final[Mapping[str, tuple[KernelRule, ...]]] = {
 # At most ten parameters are fitted: a kernel either has an unpacked path or a width power.
 ONE_PATH: Final = {"unpacked_unit_cycles": 3000.0, "unpacked_feed_bytes_per_cycle": 20.0}
 TWO_PATHS: Final = {"unit_width_power": 0.0}
-ROOT_TARGET: Final = (8.0, 128.0)  # blocks per SM and keys of a split, both of the kernel's rule
+ROOT_TARGET: Final = (8.0, 128.0)  # blocks per SM and keys per split of the kernel's rule
 
 
 def attention_cells(device: str) -> tuple[Cell, ...]:
@@ -181,7 +181,7 @@ def product_silicon(device: str, format_name: str) -> FloatArray:
 
 
 def prefill_grid(kernel: str) -> tuple[Mapping[str, float], ...]:
-    """Return the alternatives of a prefill kernel's chosen parameters."""
+    """Return the alternatives of the discrete parameters of a prefill kernel."""
     appends = kernel.startswith("vllm_")
     rules = {
         "packed_query_max": PACKED_QUERIES.get(kernel, 0.0),
@@ -189,7 +189,7 @@ def prefill_grid(kernel: str) -> tuple[Mapping[str, float], ...]:
         "append_threads": APPEND_THREADS if appends else 0.0,
         "longest_last": float(kernel not in LONGEST_FIRST),
     }
-    # At most ten parameters are fitted: vLLM's append shows, elsewhere the mask of a window does.
+    # At most ten parameters are fitted: vLLM's append, for others the mask of a window.
     rules |= {"window_cost": 0.0} if appends else {"append_block_cycles": 2000.0}
     return tuple(
         {
@@ -207,11 +207,11 @@ def prefill_grid(kernel: str) -> tuple[Mapping[str, float], ...]:
 
 
 def decode_grid(device: str, kernel: str) -> tuple[Mapping[str, float], ...]:
-    """Return the alternatives of a decode kernel's chosen parameters."""
+    """Return the alternatives of the discrete parameters of a decode kernel."""
     targets = tuple(product((1.0, 2.0, 4.0), (128.0, 256.0, 512.0)))
     rules = KERNEL_RULES.get(kernel, (ALWAYS_PACKED,))
     choices = list(product(targets, rules))
-    if kernel == "torch_flow":  # the name of whatever TensorRT-LLM picks on the device
+    if kernel == "torch_flow":  # name for TensorRT-LLM's choice on the device
         generated = hardware.resolve_system(device).device.architecture == "blackwell"
         choices = list(product(targets, (MASKED_ABOVE_32 if generated else MASKED_UNSPLIT,)))
         if not generated:

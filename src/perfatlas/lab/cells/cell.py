@@ -1,4 +1,4 @@
-"""What one calibration cell is: measured rows, the physics that explains them, its parameters.
+"""Calibration cells: measured rows, physics model and parameters.
 
 Shape legend: U measured rows, D shape dimensions, S silicon fields, P parameters.
 """
@@ -31,8 +31,8 @@ MEASURED_DEVICES = (
     "l40s",
     "rtx_pro_6000_server",
 )
-# Kernel families with measured tables, named after the engine whose kernels ran. An engine profile
-# names the one it runs as `kernel_family`; a new engine without tables of its own adds none here.
+# Kernel families with measured tables, named after the measured engine. An engine profile selects
+# its family with `kernel_family`; an engine without measured tables adds none here.
 FAMILIES = ("vllm", "sglang", "trtllm")
 
 BoundArray = NDArray[np.int8]
@@ -45,10 +45,10 @@ class Rows(NamedTuple):
     Args:
         shape_UD: Shapes as the physics function reads them (U, D).
         measured_s: Measured times (U,) [s].
-        roofline_s: Least times of the protocol, max(FLOP/peak, bytes/bandwidth) (U,) [s].
-        version: Version of the engine whose kernels ran.
-        data_hash: Hash of the file the rows come from.
-        excluded: Reason -> rows left out of fit and score.
+        roofline_s: Roofline times of the protocol, max(FLOP/peak, bytes/bandwidth) (U,) [s].
+        version: Version of the measured engine.
+        data_hash: Hash of the source file.
+        excluded: Reason -> rows excluded from fit and score.
     """
 
     shape_UD: FloatArray
@@ -61,7 +61,7 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Range:
-    """Where one parameter may lie and where its search starts."""
+    """Bounds and start value of a parameter."""
 
     start: float
     low: float
@@ -76,14 +76,14 @@ class Cell:
         device: Catalog name of the device.
         operator: gemm, moe, prefill_attention, decode_attention, mla_prefill, mla_decode,
             scan_prefill, scan_decode, conv_prefill, conv_decode, streaming, or a collective op.
-        family: Engine whose kernels were measured.
+        family: Engine of the measured kernels.
         format: Format, with "+<kv_format>_kv" where the cache differs.
-        load: Reads the rows; called once, when the cell is fitted or validated.
+        load: Reads the rows; called once, for a fit or validation.
         physics: (shape_UD, silicon_US, parameters_UP) -> (time_s (U,), bound codes (U,)).
         silicon: Silicon columns of the device for this format (S,).
         ranges: Parameter name -> range, in the column order of `physics`.
-        grid: Alternatives of parameters that are chosen, not fitted; each is tried.
-        protocol: How the rows were measured.
+        grid: Alternatives of discrete parameters, each of which is tried.
+        protocol: Measurement protocol.
     """
 
     device: str
@@ -99,11 +99,11 @@ class Cell:
 
     @property
     def id(self) -> str:
-        """Identity of the calibration this cell becomes."""
+        """Id of the calibration of this cell."""
         return f"{self.device}/{self.operator}/{self.family}/{self.format}"
 
     def predict(self, shape_UD: FloatArray, parameters: Mapping[str, float]) -> FloatArray:
-        """Return predicted times (U,) [s] with one parameter set for all rows."""
+        """Return predicted times (U,) [s] with the same parameters for all rows."""
         rows = shape_UD.shape[0]
         values = np.array([parameters[name] for name in self.ranges], dtype=np.float64)
         silicon_US = np.ascontiguousarray(np.broadcast_to(self.silicon, (rows, self.silicon.size)))
@@ -113,7 +113,7 @@ class Cell:
 
 
 def silicon_columns(device_name: str, format_name: str) -> FloatArray:
-    """Return the silicon columns (S,) of the card behind measured tables, at its sustained clock.
+    """Return the silicon columns (S,) of the measured card, at its sustained clock.
 
     Args:
         device_name: Catalog name.
@@ -124,14 +124,14 @@ def silicon_columns(device_name: str, format_name: str) -> FloatArray:
 
 @cache
 def exclusions() -> tuple[Mapping[str, str], ...]:
-    """Return the cells that are not fitted, each with device, operator, family, format, reason."""
+    """Return the excluded cells, each with device, operator, family, format and reason."""
     text = resources.files("perfatlas").joinpath("data/calibrations/exclusions.toml")
     listed = tomllib.loads(text.read_text("utf-8"))["exclusion"]
     return tuple(listed)
 
 
 def is_excluded(device: str, operator: str, family: str, format_name: str) -> bool:
-    """Return whether a cell is listed as not fit for calibration."""
+    """Return whether a cell is excluded from calibration."""
     cell = {"device": device, "operator": operator, "family": family, "format": format_name}
     return any(all(rule[key] in ("any", cell[key]) for key in cell) for rule in exclusions())
 

@@ -64,7 +64,7 @@ CUSTOM_RANGES: Final = {
 SWITCH_EXPONENTS: Final = (13.5, 14.5, 15.5, 16.5, 17.5, 18.5, 19.5, 20.5, 21.5)
 CUSTOM_SWITCH_EXPONENTS: Final = (18.5, 19.5, 20.5, 21.5, 22.5, 23.5, 24.5, 25.5, 26.5)
 MIB: Final = 2.0**20
-EDGE: Final = 1e-4  # to the side of a limit where its own size belongs: six digits are stored
+EDGE: Final = 1e-4  # margin below a limit, as six digits are stored
 NVLINK: Final = "nvlink"
 
 
@@ -98,7 +98,7 @@ def library_cell(device: str, op: str, format_name: str) -> Cell:
     load = partial(_load, device, op, LIBRARY, format_name)
     rows = load()
     most = float(np.max(rows.shape_UD[:, 1]))
-    # The grid keeps ten fitted parameters: either the overlap or the switch's efficiency.
+    # The grid keeps the fitted parameters at ten: either the overlap or the switch efficiency.
     path = {"efficiency_in_network": 0.0}
     if _beats_a_ring(rows):
         path = {"overlap_power": 1.0}
@@ -119,7 +119,7 @@ def library_cell(device: str, op: str, format_name: str) -> Cell:
 
 
 def _beats_a_ring(rows: Rows) -> bool:
-    """Return whether the largest message moves faster than a ring can: the switch reduces."""
+    """Return whether the largest message exceeds ring speed, by in-switch reduction."""
     columns = dict(zip(COLLECTIVE_SHAPE, rows.shape_UD.T, strict=True))
     largest = np.argmax(columns["bytes"] * columns["ranks"])
     ring_share = (columns["wire_bytes"] / columns["bandwidth"] / rows.measured_s)[largest]
@@ -130,8 +130,8 @@ def _beats_a_ring(rows: Rows) -> bool:
 def hand_over_sizes(device: str, family: str, version: str) -> tuple[float, ...]:
     """Return the sizes up to which an engine's all-reduce may run its own kernels [bytes].
 
-    Those of the engine's source; where it names none for these links, powers of two between the
-    sizes measured.
+    Sizes from the engine's source; where it has none for these links, powers of two between the
+    measured sizes.
 
     Args:
         device: Catalog name.
@@ -139,7 +139,7 @@ def hand_over_sizes(device: str, family: str, version: str) -> tuple[float, ...]
         version: Its version.
 
     Source:
-        data/collectives/hand_over.toml, each size with the file it is from.
+        data/collectives/hand_over.toml, each size with its source file.
 
     Example:
         >>> from perfatlas.lab.cells.collectives import hand_over_sizes
@@ -158,7 +158,7 @@ def hand_over_sizes(device: str, family: str, version: str) -> tuple[float, ...]
 
 @cache
 def _hand_overs() -> tuple[dict[str, Any], ...]:
-    """Return where engines leave their own all-reduce, as data."""
+    """Return the limits of the engines' own all-reduce, as data."""
     text = resources.files("perfatlas").joinpath("data/collectives/hand_over.toml")
     return tuple(tomllib.loads(text.read_text("utf-8"))["hand_over"])
 
@@ -203,7 +203,7 @@ def _load(device: str, operator: str, family: str, format_name: str) -> Rows:
 
 
 def _roofline_s(shape_UD: FloatArray) -> FloatArray:
-    """Return the least wire bytes over the link (U,) [s]."""
+    """Return the minimum wire bytes over the link bandwidth (U,) [s]."""
     columns = dict(zip(COLLECTIVE_SHAPE, shape_UD.T, strict=True))
     switch = np.where(columns["in_network_bytes"] > 0.0, columns["in_network_bytes"], np.inf)
     least: FloatArray = np.minimum(columns["wire_bytes"], switch) / columns["bandwidth"]

@@ -45,7 +45,7 @@ LIBRARY_RANGES: Final = {
     "efficiency_in_network": Range(start=0.7, low=0.45, high=1.0),
     "ranks_measured": Range(start=8.0, low=2.0, high=1024.0),
 }
-# As the library, with a wider latency: kernels of an engine synchronise all ranks of the group.
+# As for the library, with a wider latency range: engine kernels synchronise all ranks.
 EXCHANGE_RANGES: Final = {
     **LIBRARY_RANGES,
     "overhead_s": Range(start=3e-5, low=1e-6, high=3e-4),
@@ -58,7 +58,7 @@ FABRIC_RANGES: Final = {
     "overhead_doubling_s": Range(start=3e-6, low=1e-8, high=1e-4),
     "efficiency_fabric": Range(start=0.9, low=0.2, high=1.0),
 }
-# The package ships the same multi-node rows for h200_sxm: they count once.
+# The package has the same multi-node rows for h200_sxm: they count once.
 FABRIC_DEVICE: Final = "h100_sxm"
 FABRIC_PROTOCOL: Final = (
     "DeepEP low-latency kernels, 1 to 8 nodes of 8 GPUs; the time of one node and one token, mean"
@@ -116,7 +116,7 @@ def _exchange_cell(device: str, phase: str, family: str) -> Cell:
     load = partial(_load, device, phase, family)
     ranks = load().shape_UD[:, 1]
     known = {"ranks_measured": float(np.max(ranks)), "efficiency_in_network": 0.0}
-    if np.min(ranks) == np.max(ranks):  # one size of group cannot tell what a rank costs
+    if np.min(ranks) == np.max(ranks):  # a single group size does not determine the cost per rank
         known |= {"overhead_rank_s": 0.0, "overhead_bulk_rank_s": 0.0}
     switches = [{"switch_bytes_per_rank": 2.0**exponent} for exponent in SWITCH_EXPONENTS]
     ties = [{**known, **switch} for switch in switches]
@@ -176,7 +176,7 @@ def _load_fabric(device: str) -> Rows:
         phase: table.columns[f"{phase}_avg_t_us"].astype(np.float64) * MICROSECOND
         for phase in PHASE_BYTES
     }
-    # What stays inside a node differs by phase there, and not once the kernel crosses nodes.
+    # The intra-node part differs by phase, but not for inter-node kernels.
     alone_s = float(np.mean([np.min(time_s[nodes == 1]) for time_s in measured.values()]))
     rows = table.columns["num_token"] * table.columns["num_topk"] * table.columns["hidden_size"]
     blocks, times = [], []

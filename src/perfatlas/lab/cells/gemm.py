@@ -47,15 +47,15 @@ RANGES: Final = {
     "tile_policy": Range(start=1.0, low=1.0, high=float(len(TILE_POLICIES))),
 }
 
-# Launch and quantization cannot be told apart where both are inside the measured time: the launch
-# of a quantized product is held to what unquantized products of the same engines show.
+# Launch and quantization cannot be separated where both are measured together: the launch of a
+# quantized product is fixed to that of unquantized products of the same engines.
 QUANTIZED_RANGES: Final = {
     **RANGES,
     "overhead_launch_s": Range(start=2.2e-6, low=1.5e-6, high=3.0e-6),
     "overhead_quantize_s": Range(start=4e-6, low=0.1e-6, high=30e-6),
 }
-# What is chosen, not fitted. The cache of the benchmark loop matters little for the small weights
-# of quantized formats: its share is held, so that at most ten parameters are fitted.
+# Discrete parameters. The cache of the benchmark loop matters little for the small weights of
+# quantized formats: its share is fixed, so that at most ten parameters are fitted.
 UNQUANTIZED: Final = {"overhead_quantize_s": 0.0, "quantize_passes": 0.0, "tile_policy": 0.0}
 QUANTIZED_GRID: Final = tuple(
     {"tile_policy": float(policy), "l2_fraction": 0.5} for policy in range(len(TILE_POLICIES) + 1)
@@ -118,7 +118,7 @@ def _load(device: str, family: str, format_name: str) -> Rows:
 
 
 def _roofline_s(device: str, format_name: str, shape_UD: FloatArray) -> FloatArray:
-    """Return max(FLOP/peak, cold bytes/bandwidth) with everything the measured time includes."""
+    """Return max(FLOP/peak, cold bytes/bandwidth) of all measured work."""
     silicon = silicon_columns(device, format_name)
     m, n, k = shape_UD[:, 0], shape_UD[:, 1], shape_UD[:, 2]
     flop = 2.0 * m * n * k

@@ -57,7 +57,7 @@ PREFILL_GRID: Final = tuple(
     for (tile, block), last, fixed in product(QUERY_TILES, (1.0, 0.0), (0.0, 1.0))
 )
 
-NO_SPLIT: Final = 1e9  # keys: kernels of GPUs without generated ones do not split
+NO_SPLIT: Final = 1e9  # keys: without generated kernels there is no split
 
 DECODE_RANGES: Final = {
     "efficiency_compute": Range(start=0.5, low=0.02, high=1.0),
@@ -77,8 +77,8 @@ DECODE_RANGES: Final = {
     "fp8_products": Range(start=0.0, low=0.0, high=1.0),
 }
 ONE_TILE: Final = {"reread_share": 0.0, "narrow_tile": 0.0, "shared_keys": 0.0}
-# Generated kernels give fewer than 64 heads tiles of 16 that read the cache each by itself, more
-# of them tiles of 64 of which two read it together.
+# Generated kernels use tiles of 16 for fewer than 64 heads, each of which reads the cache, and
+# otherwise tiles of 64, two of which share a read.
 TWO_TILES: Final = {"tile_heads": 64.0, "narrow_tile": 16.0, "shared_keys": 1.0}
 DECODE_GRID: Final = tuple(
     {"units_per_sm": units, "split_tokens": tokens, **tile}
@@ -106,9 +106,9 @@ def latent_attention_cells(device: str) -> tuple[Cell, ...]:
 
 
 def _decode_grid(device: str, format_name: str) -> tuple[Mapping[str, float], ...]:
-    """Return the alternatives of a decode kernel's chosen parameters.
+    """Return the alternatives of the discrete parameters of a decode kernel.
 
-    Products of an 8-bit cache may run in fp8 where the device multiplies in it.
+    Products with an 8-bit cache may run in fp8 where the device supports it.
     """
     peaks = hardware.resolve_system(device).device.peak_flop_per_s
     fp8 = format_name.endswith("+fp8_kv") and get_format("fp8_static").tensor_peak in peaks

@@ -50,8 +50,8 @@ POLICIES: Final = (64.0, 128.0, TRITON_DEFAULTS, FIXED_TILES)
 GRID: Final = tuple({"tile_policy": policy} for policy in POLICIES)
 PROTOCOL: Final = (
     "CUDA graph; the same weights every run; one rank's share of the experts; routing, both"
-    " products and the combination inside, the exchange between ranks outside; the busiest rank of"
-    " a drawn load; clocks not locked"
+    " products and the combination inside, the exchange between ranks outside; the busiest rank"
+    " of a drawn load; clocks not locked"
 )
 
 

@@ -50,11 +50,11 @@ SCAN_PREFILL_RANGES: Final = {
     "l2_fraction": Range(start=0.3, low=0.01, high=3.0),
     "heads_per_sm": Range(start=1.0, low=0.25, high=1.0),
 }
-# A head on one SM, or its value columns on four where little shared memory holds its state.
+# A head per SM, or its value columns on four SMs where shared memory is too small for its state.
 SCAN_GRID: Final = tuple({"heads_per_sm": heads} for heads in (0.25, 1.0))
 
-# Few rows of these tables leave the cache: the bounds keep what then stays unseen plausible. What
-# is read and written counts twice in the share of the cache.
+# Few rows of these tables exceed the cache: the bounds keep the unmeasured range plausible. Bytes
+# read and written count twice in the share of the cache.
 UPDATE_RANGES: Final = {
     "overhead_launch_s": Range(start=3e-6, low=0.2e-6, high=60e-6),
     "efficiency_bandwidth": Range(start=0.8, low=0.3, high=1.0),
@@ -69,14 +69,14 @@ CONV_PREFILL_RANGES: Final = {
     "tile_tokens": Range(start=8.0, low=8.0, high=2048.0),
     "tile_channels": Range(start=256.0, low=1.0, high=256.0),
 }
-# Two ways to cut a convolution: small tiles of tokens and channels, or one channel of a sequence
-# at a time.
+# Two tilings of a convolution: small tiles of tokens and channels, or one channel of a sequence at
+# a time.
 CONV_GRID: Final = (
     {"tile_tokens": 8.0, "tile_channels": 256.0},
     {"tile_tokens": 1024.0, "tile_channels": 1.0},
     {"tile_tokens": 2048.0, "tile_channels": 1.0},
 )
-# Short: nearly all of it is the launch, so the search starts from traffic and a launch alone.
+# Short kernels are mostly launch, so the search starts from traffic and launch only.
 CONV_DECODE_RANGES: Final = {
     **UPDATE_RANGES,
     "overhead_unit_cycles": Range(start=5.0, low=1.0, high=30000.0),
@@ -156,7 +156,7 @@ def _roofline_s(
 
 
 def _operator(columns: Mapping[str, FloatArray], operator: str) -> Operator:
-    """Return measured calls as the operator they are."""
+    """Return measured calls as operators."""
     batch = columns["batch"]
     tokens = batch * columns["q_len"]
     if operator.startswith("conv"):

@@ -1,4 +1,4 @@
-"""All calibration cells of a device, whichever file makes them; the files are listed."""
+"""All calibration cells of a device; modules beside this one that make cells are listed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def device_cells(device: str, operators: Sequence[str] = ()) -> tuple[Cell, ...]
 
     Args:
         device: Catalog name.
-        operators: Operators wanted; all by default.
+        operators: Operators; all by default.
 
     Raises:
         MissingDependencyError: The measured tables are not installed.
@@ -58,7 +58,7 @@ def cells_by_key(
 
     Args:
         devices: Catalog names.
-        operators: Operators wanted; all by default.
+        operators: Operators; all by default.
 
     Raises:
         MissingDependencyError: The measured tables are not installed.

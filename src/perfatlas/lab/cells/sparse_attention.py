@@ -41,9 +41,9 @@ SCORE_RANGES: Final = {
     "overlap_power": Range(start=2.0, low=1.0, high=8.0),
     "l2_fraction": Range(start=0.3, low=0.01, high=3.0),
 }
-# The decode loop finds its keys in cache: what is left of memory there, the scores written, does
-# not tell the rate at which keys come from it, nor how well products hide it. Both are held to
-# what a pipeline of several loads in flight reaches.
+# The decode loop has its keys in cache: the remaining memory traffic, the scores written, does not
+# determine the read bandwidth of keys or its overlap. Both are fixed to the values of a pipeline
+# with several loads in flight.
 DECODE_SCORE_RANGES: Final = SCORE_RANGES | {
     "efficiency_bandwidth": Range(start=0.9, low=0.8, high=1.0),
     "overlap_power": Range(start=3.0, low=2.0, high=8.0),
@@ -74,7 +74,7 @@ RANGES: Final[Mapping[str, Mapping[str, Range]]] = {
     "key_scores_decode": DECODE_SCORE_RANGES,
     "key_selection": SELECTION_RANGES,
 }
-# Heads the kernel takes a multiple of. Source: sgl-project/sglang, dsa_backend.py,
+# Heads are padded to a multiple of this. Source: sgl-project/sglang, dsa_backend.py,
 # _forward_flashmla_sparse: 128 from compute capability 10 on, else 64.
 PADDED_HEADS: Final[Mapping[str, float]] = {"blackwell": 128.0}
 FEWEST_HEADS: Final = 64.0
@@ -145,7 +145,7 @@ def _load(device: str, operator: str, family: str) -> Rows:
 def _least_work(
     operator: str, columns: Mapping[str, FloatArray]
 ) -> tuple[FloatArray | float, FloatArray]:
-    """Return FLOP and bytes of the measured calls, what they share counted once (U,)."""
+    """Return FLOP and bytes of the measured calls, shared data counted once (U,)."""
     queries, q_len, kv_len = (columns[name] for name in ("queries", "q_len", "kv_len"))
     sequences = queries / q_len
     none = np.zeros_like(q_len)

@@ -26,10 +26,10 @@ from perfatlas.measurements.tables import has_table, read_table
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
-# The pass with a known scale; finding a scale first is priced with the product it feeds.
+# The pass with a known scale; computing a scale is priced with the product that follows.
 TABLE: Final = "scale_matrix_perf"
-READ_BYTES: Final = 2.0  # a bf16 activation in
-WRITTEN_BYTES: Final = 1.0  # an fp8 activation out
+READ_BYTES: Final = 2.0  # bf16 activation read
+WRITTEN_BYTES: Final = 1.0  # fp8 activation written
 
 RANGES: Final = {
     "overhead_launch_s": Range(start=2e-6, low=0.2e-6, high=40e-6),

@@ -1,4 +1,4 @@
-"""Fitting of calibrations to measured tables and to few rows of a user."""
+"""Fitting of calibrations to measured tables and to a few user rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fitting of all cells of a device, and the calibration file that keeps the result."""
+"""Fitting of all cells of a device, and its calibration file."""
 
 from __future__ import annotations
 
@@ -60,23 +60,23 @@ def calibrate(
     folder: Path | None = None,
     progress: Callable[[Calibration], None] | None = None,
 ) -> tuple[Calibration, ...]:
-    """Return freshly fitted calibrations of a device and write them to its calibration file.
+    """Return newly fitted calibrations of a device and write them to its calibration file.
 
-    Cells that are not asked for keep their old fit.
+    Other cells keep their fit.
 
     Args:
         device: Catalog name of a device with measured tables.
         operators: Operators to fit; all by default.
         families: Engines to fit; all by default.
-        folder: Where `<device>.toml` is written; by default the folder of the user's own
-            calibrations, which are read before the shipped ones.
+        folder: Folder of `<device>.toml`; by default the folder of user calibrations, which take
+            precedence over the shipped ones.
         progress: Called after each fit.
 
     Raises:
         MissingDependencyError: The measured tables are not installed.
-        InvalidSpecError: The device is not in the catalog, the folder is none, or the user's file
-            of the device holds calibrations of other silicon.
-        UnsupportedError: The device has no measured tables for what is asked.
+        InvalidSpecError: The device is not in the catalog, the folder does not exist, or the user's
+            file has calibrations for another spec of the device.
+        UnsupportedError: There are no measured tables for the selection.
     """
     device = resolve_system(device).name
     path = calibration_target(device, folder)
@@ -94,7 +94,7 @@ def calibrate(
     fitted: list[Calibration] = []
     for cell in cells:
         fitted.append(calibrate_cell(cell))
-        # Written at once: an interrupted run keeps what it has.
+        # Written after each fit, so that an interrupted run keeps its results.
         kept = read_calibrations(path) if path.is_file() else {}
         write_calibrations(path, {**kept, cell.id: fitted[-1]})
         if progress is not None:
@@ -103,26 +103,26 @@ def calibrate(
 
 
 def calibration_target(device: str, folder: Path | None) -> Path:
-    """Return the file to write, before anything is fitted in vain.
+    """Return the file to write, checked before fitting.
 
     Args:
         device: Catalog name.
-        folder: As asked, None for the user's own.
+        folder: Folder, None for the user's.
 
     Raises:
         InvalidSpecError: As in `calibrate`.
     """
     if folder is not None:
         if not folder.is_dir():
-            raise InvalidSpecError(f"--folder '{folder}' is not a folder; create it first")
+            raise InvalidSpecError(f"--folder '{folder}' is not a directory; create it first")
         return folder / f"{device}.toml"
     own = user_calibration_folder()
     own.mkdir(parents=True, exist_ok=True)
     path = own / f"{device}.toml"
     if path.is_file() and read_user_file(path).changed:
         raise InvalidSpecError(
-            f"'{path}' holds your calibrations of a device with another spec than the catalog's"
-            f" {device}; move it, or give --folder"
+            f"'{path}' has calibrations for a device whose spec differs from {device} in the"
+            " catalog; move it, or set --folder"
         )
     return path
 
@@ -160,12 +160,12 @@ def calibrate_cell(cell: Cell) -> Calibration:
 
 
 def residual_quantiles(cell: Cell, rows: Rows, parameters: Mapping[str, float]) -> dict[str, float]:
-    """Return quantiles of ln(measured/predicted) to expect of shapes nobody measured.
+    """Return the expected quantiles of ln(measured/predicted) of unmeasured shapes.
 
     Args:
-        cell: What is calibrated.
-        rows: Its rows.
-        parameters: Fitted to them.
+        cell: The cell.
+        rows: Its measured rows.
+        parameters: Fitted parameters.
     """
     fit = partial(fit_cell, evaluations=HELD_OUT_EVALUATIONS)
     return _rounded(five_quantiles(expected_residuals(cell, rows, parameters, fit)), 4)
@@ -175,16 +175,16 @@ def fit_cell(cell: Cell, rows: Rows, *, evaluations: int = EVALUATIONS) -> dict[
     """Return the fitted parameters of a cell, from a seeded sample of its rows.
 
     Args:
-        cell: What to fit.
+        cell: The cell.
         rows: Its measured rows.
-        evaluations: Model evaluations at most, for each alternative of the grid.
+        evaluations: Maximum model evaluations per alternative of the grid.
     """
     sample = seeded_subset(rows.measured_s.size, FIT_ROWS, SEED)
     shape_UD, measured_s = rows.shape_UD[sample], rows.measured_s[sample]
     fit = partial(_fit_with, cell, shape_UD, measured_s)
     grid = list(cell.grid)
     if len(grid) > FINALISTS:
-        # A short fit ranks the alternatives; only the best are fitted in full.
+        # A short fit ranks the alternatives; only the best get a full fit.
         screened = [fit(fixed, evaluations // 5)[0] for fixed in grid]
         grid = [grid[index] for index in np.argsort(screened)[:FINALISTS]]
     _, best = min((fit(fixed, evaluations) for fixed in grid), key=lambda answer: answer[0])
@@ -198,7 +198,7 @@ def _fit_with(
     fixed: Mapping[str, float],
     evaluations: int,
 ) -> tuple[float, dict[str, float]]:
-    """Return the loss and all parameters of the best fit with some parameters held."""
+    """Return the loss and all parameters of the best fit with some parameters fixed."""
     names = [name for name in cell.ranges if name not in fixed]
     ranges = [cell.ranges[name] for name in names]
 
@@ -216,13 +216,13 @@ def _fit_with(
 def fit_from_many(
     predict: Predict, measured_s: FloatArray, ranges: Sequence[Range], evaluations: int
 ) -> FloatArray:
-    """Return the best fit of several starts: the given one and the best of a seeded draw.
+    """Return the best fit of several starts: the given one and the best of seeded random ones.
 
     Args:
         predict: Times (U,) [s] for parameters (P,).
         measured_s: Measured times (U,) [s].
         ranges: Start and bounds of each parameter.
-        evaluations: Model evaluations of the final fit; the trials take about as many.
+        evaluations: Model evaluations of the final fit; the trials use about as many.
     """
     bounds = {
         "low": np.array([part.low for part in ranges]),
@@ -244,7 +244,7 @@ def fit_from_many(
 
 
 def baselines(rows: Rows) -> dict[str, float]:
-    """Return the errors of the roofline and of roofline / efficiency + fixed time, fitted."""
+    """Return the errors of the roofline and of a fitted roofline / efficiency + fixed time."""
     sample = seeded_subset(rows.measured_s.size, FIT_ROWS, SEED)
     roofline_s, measured_s = rows.roofline_s[sample], rows.measured_s[sample]
     found = fit_parameters(
@@ -263,13 +263,13 @@ def baselines(rows: Rows) -> dict[str, float]:
 
 
 def transfer_quantiles(cell: Cell) -> dict[str, float]:
-    """Return quantiles of ln(measured/predicted) expected of a cell had nobody measured its device.
+    """Return expected quantiles of ln(measured/predicted) of a cell on an unmeasured device.
 
-    Read from the stored transfers between the other devices (`perfatlas.lab.transfers`); empty
-    where too few of them have the operator, family and format.
+    From the stored transfers between other devices (`perfatlas.lab.transfers`); empty where too few
+    of them have the operator, family and format.
 
     Args:
-        cell: Any cell; neither its rows nor its parameters are read.
+        cell: A cell; its rows and parameters are not used.
     """
     links = cell.operator not in KERNELS
     stored = load_transfers(cell.operator).get((cell.family, cell.format))
@@ -280,7 +280,7 @@ def transfer_quantiles(cell: Cell) -> dict[str, float]:
 
 
 def refresh_residuals(device: str, operators: Sequence[str] = ()) -> None:
-    """Rewrite the residual quantiles of a device's calibrations, their fits unchanged.
+    """Update the residual quantiles of a device's calibrations, without refitting.
 
     Args:
         device: Catalog name of a calibrated device.
@@ -296,7 +296,7 @@ def refresh_residuals(device: str, operators: Sequence[str] = ()) -> None:
 
 
 def refresh_limits(device: str) -> None:
-    """Rewrite the shapes each calibration of a device has seen, from its rows.
+    """Update the shape ranges of a device's calibrations from their rows.
 
     Args:
         device: Catalog name of a calibrated device.

@@ -1,6 +1,6 @@
-"""Calibration from a few rows a user measured, on top of what other devices showed.
+"""Few-shot calibration: user measurements with priors from other devices.
 
-Shape legend: N rows, G groups of rows, P parameters that are fitted.
+Shape legend: N rows, G groups of rows, P fitted parameters.
 """
 
 from __future__ import annotations
@@ -37,26 +37,28 @@ if TYPE_CHECKING:
     from perfatlas.measurements.tables import MeasuredRows
     from perfatlas.operators import FloatArray, IntArray
 
-STEP: Final = 0.25  # of the first simplex, in ln(parameter)
+STEP: Final = 0.25  # size of the first simplex, in ln(parameter)
 LEAST_ROWS: Final = 10
-MOST_ROWS: Final = 2000  # fitted and scored, of each cell
+MOST_ROWS: Final = 2000  # rows fitted and scored per cell
 SEED: Final = 20251
-# Typical |ln(measured/predicted)| of a fitted cell: how much a row weighs against the prior.
+# Typical |ln(measured/predicted)| of a fitted cell: the weight of a row relative to the prior.
 ROW_SCATTER: Final = 0.1
-# Spread of ln(parameter) between devices, where it cannot be told or would freeze or free it.
+# Spread of ln(parameter) between devices, where unknown or outside plausible bounds.
 SPREAD: Final = 0.5
 LEAST_SPREAD: Final = 0.1
 MOST_SPREAD: Final = 1.0
-LARGEST_MISS: Final = 2.0  # median factor by which rows held out may be missed
-IMPOSSIBLE: Final = 0.25  # share of rows faster than light beyond which no other is believed
-MOVED: Final = 0.02  # relative change of a parameter that is worth a line
-UNCHANGED: Final = "as it was"
+LARGEST_MISS: Final = 2.0  # largest median error factor of held-out rows
+IMPOSSIBLE: Final = (
+    0.25  # share of rows below the speed-of-light time beyond which all are rejected
+)
+MOVED: Final = 0.02  # smallest reported relative change of a parameter
+UNCHANGED: Final = "unchanged"
 BORROWED: Final = "parameters of another device"
-# What is fitted -> model evaluations; the simplest that serves is kept.
+# Fitted parameters -> model evaluations; the simplest sufficient one is kept.
 FEW: Final = "launch and efficiencies"
 REFITS: Final[Mapping[str, int]] = {FEW: 120, "all parameters": 600}
-VARIANTS: Final = 6  # starts with another choice of the kernel, the best of all
-FINALISTS: Final = 2  # refits of few parameters that go on to all
+VARIANTS: Final = 6  # starts with another discrete choice
+FINALISTS: Final = 2  # refits of few parameters that continue with all
 SIMPLE: Final = (
     "overhead_launch_s",
     "efficiency_compute",
@@ -66,10 +68,10 @@ SIMPLE: Final = (
 
 
 class Prior(NamedTuple):
-    """Parameters to start from and to stay near.
+    """Start values and prior of the parameters.
 
     Args:
-        name: Where they come from.
+        name: Origin.
         parameters: Name -> value.
     """
 
@@ -79,23 +81,23 @@ class Prior(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class CellChange:
-    """What a user's rows did to one cell.
+    """Effect of a user's rows on one cell.
 
     Args:
-        operator, family, format: Of the cell.
+        operator, family, format: Key of the cell.
         rows: Rows used.
-        left_out: Reason -> rows that were not.
-        groups: Groups of rows; each is predicted without having been seen.
-        held_out_by: Shape columns that make the groups.
-        prior: Calibration used until now, "" where there was none.
+        left_out: Reason -> excluded rows.
+        groups: Groups of rows; each is held out once.
+        held_out_by: Shape columns that define the groups.
+        prior: Previous calibration, "" for none.
         prior_parameters: Its parameters.
-        kept: UNCHANGED, BORROWED or a name of REFITS; "" where nothing could be judged.
-        parameters: What perfatlas uses from now on.
+        kept: UNCHANGED, BORROWED or a name of REFITS; "" where no comparison was possible.
+        parameters: New parameters.
         before: Errors of the prior.
-        after: Errors of what is kept, each row held out with its group.
-        quantiles: Of ln(measured/predicted) of rows held out.
-        moved: Parameter -> (before, after) where it changed.
-        reason: Why nothing was written, "" where it was.
+        after: Errors of the kept alternative on held-out groups.
+        quantiles: Quantiles of ln(measured/predicted) of held-out rows.
+        moved: Changed parameters -> (before, after).
+        reason: Why nothing was written, "" otherwise.
     """
 
     operator: str
@@ -119,49 +121,49 @@ class CellChange:
 def refit_rows(
     rows: MeasuredRows, device: Device, *, without: Sequence[str] = ()
 ) -> tuple[CellChange, ...]:
-    """Return what measured rows change, cell by cell; nothing is written.
+    """Return the changes due to measured rows, cell by cell, without writing them.
 
-    Each cell starts from its prior: the calibration perfatlas uses without these rows. Another
-    device's parameters may replace it, then few or all parameters are refitted, held to the
-    prior by the spread between devices. Of these the one that predicts unseen groups of rows
-    best is kept, if it beats the prior by more than the standard error of the gain.
+    Each cell starts from its prior, the calibration used without these rows. Alternatives are
+    another device's parameters and refits of few or all parameters, regularised by the spread
+    between devices. The one that best predicts held-out groups is kept, if it beats the prior by
+    more than the standard error of the gain.
 
     Args:
-        rows: Checked rows, all of the device.
-        device: Where they ran.
-        without: Devices whose calibrations are not looked at: for validation.
+        rows: Checked rows of the device.
+        device: The measured device.
+        without: Devices whose calibrations are ignored, for validation.
 
     Raises:
-        UnsupportedError: The device does not multiply in a format of the rows.
-        InvalidSpecError: Over a quarter of the rows of a cell are faster than the device can be.
+        UnsupportedError: The device does not support a format of the rows.
+        InvalidSpecError: Over a quarter of the rows of a cell are below the speed-of-light time.
 
     Source:
         Maximum a posteriori with Laplace residuals and a normal prior on ln(parameter); selection
         by leave-group-out cross-validation.
 
     Limits:
-        Errors of the kept alternative are those of the best of four, and so a little too good.
+        Errors of the kept alternative are the best of four, and so slightly optimistic.
     """
     return tuple(refit_cell(cell, device, without) for cell in row_cells(rows, device))
 
 
 def refit_cell(cell: RowCell, device: Device, without: Sequence[str] = ()) -> CellChange:
-    """Return what the rows of one cell change.
+    """Return the changes due to the rows of one cell.
 
     Args:
         cell: The rows.
-        device: Where they ran.
-        without: Devices whose calibrations are not looked at.
+        device: The measured device.
+        without: Devices whose calibrations are ignored.
 
     Raises:
-        InvalidSpecError: Over a quarter of the rows are faster than the device can be.
+        InvalidSpecError: Over a quarter of the rows are below the speed-of-light time.
     """
     eager = int(np.sum(~cell.graph_N))
     kept = cell.take(np.flatnonzero(cell.graph_N))
     left_out = {"not launched from a CUDA graph": eager} if eager else {}
     kept = _possible(kept, device, left_out)
     if kept.rows > MOST_ROWS:
-        left_out["more rows than are looked at"] = kept.rows - MOST_ROWS
+        left_out["rows beyond the maximum used"] = kept.rows - MOST_ROWS
         kept = kept.take(seeded_subset(kept.rows, MOST_ROWS, SEED))
     groups = int(np.unique(kept.group_N).size)
     known = known_calibrations(cell, without)
@@ -169,7 +171,7 @@ def refit_cell(cell: RowCell, device: Device, without: Sequence[str] = ()) -> Ce
     if kept.rows < LEAST_ROWS:
         reason = f"fewer than {LEAST_ROWS} rows"
     elif groups < LEAST_GROUPS:
-        reason = f"fewer than {LEAST_GROUPS} kinds of shapes: nothing can be held out"
+        reason = f"fewer than {LEAST_GROUPS} distinct shapes: no held-out validation possible"
     elif prior is None:
         reason = "no device has a calibration to start from"
     else:
@@ -188,10 +190,10 @@ def refit_cell(cell: RowCell, device: Device, without: Sequence[str] = ()) -> Ce
 
 
 def _possible(cell: RowCell, device: Device, left_out: dict[str, int]) -> RowCell:
-    """Return the rows that are no faster than light, the others counted.
+    """Return the rows not below the speed-of-light time, and count the others.
 
     Raises:
-        InvalidSpecError: Those are over a quarter of the rows.
+        InvalidSpecError: These are over a quarter of the rows.
     """
     faster_N = cell.measured_s < cell.least_s
     faster = int(np.sum(faster_N))
@@ -202,12 +204,12 @@ def _possible(cell: RowCell, device: Device, left_out: dict[str, int]) -> RowCel
         )
         raise InvalidSpecError(
             f"measured rows {cell.operator}/{cell.family}/{cell.format}: {faster:,} of"
-            f" {cell.rows:,} are faster than {device.name} can move their bytes or multiply, one"
-            f" took {took} and needs {least} at least; check the unit of the times (time_s or"
-            " time_us), the shapes, hot and copies, and the device"
+            f" {cell.rows:,} are faster than the memory bandwidth or peak FLOP/s of {device.name}"
+            f" allow: one took {took} and needs at least {least}; check the unit of the times"
+            " (time_s or time_us), the shapes, hot and copies, and the device"
         )
     if faster:
-        left_out["faster than the device can move their bytes or multiply"] = faster
+        left_out["faster than the device's memory bandwidth or peak FLOP/s allow"] = faster
     return cell.take(np.flatnonzero(~faster_N))
 
 
@@ -215,8 +217,8 @@ def known_calibrations(cell: RowCell, without: Sequence[str] = ()) -> tuple[Cali
     """Return the shipped calibrations of a cell's operator and format, of one kernel family.
 
     Args:
-        cell: Its family is preferred, then those that lend their kernels.
-        without: Devices to leave out.
+        cell: The cell; its own family is preferred, then substitutes.
+        without: Devices to exclude.
     """
     found = [
         one
@@ -234,7 +236,7 @@ def known_calibrations(cell: RowCell, without: Sequence[str] = ()) -> tuple[Cali
 def _prior(
     cell: RowCell, device: Device, known: Sequence[Calibration], without: Sequence[str]
 ) -> Prior | None:
-    """Return what prices the cell without the rows, None where nobody measured one."""
+    """Return the calibration of the cell without the rows, None for none."""
     if not without:
         match = find_shipped_calibration(device, cell.operator, cell.family, cell.format)
         if match and cell.has_parameters(match.calibration.parameters):
@@ -243,7 +245,7 @@ def _prior(
 
 
 def _donor(cell: RowCell, device: Device, known: Sequence[Calibration]) -> Prior | None:
-    """Return the parameters that pricing would borrow of the known devices."""
+    """Return the parameters that pricing would borrow from the known devices."""
     if not known:
         return None
     links = cell.operator not in KERNELS
@@ -255,7 +257,7 @@ def _donor(cell: RowCell, device: Device, known: Sequence[Calibration]) -> Prior
 
 
 class _Problem(NamedTuple):
-    """What every fit of a cell shares."""
+    """Inputs shared by the fits of a cell."""
 
     prior: Prior
     others: tuple[Prior, ...]
@@ -295,12 +297,12 @@ def _refit(
             for name, value in parameters.items()
             if usable and abs(value - prior.parameters[name]) > MOVED * abs(prior.parameters[name])
         },
-        reason="" if usable else f"best fit misses rows by a factor of {miss:.3g} (median)",
+        reason="" if usable else f"the best fit has a median error factor of {miss:.3g}",
     )
 
 
 def _held_out_s(cell: RowCell, problem: _Problem, fold_N: IntArray) -> dict[str, FloatArray]:
-    """Return alternative -> time of every row, by parameters that did not see its group (N,)."""
+    """Return alternative -> times of held-out rows (N,)."""
     held_out = {name: np.empty(cell.rows) for name in (UNCHANGED, BORROWED, *REFITS)}
     for fold in np.unique(fold_N):
         unseen = cell.take(fold_N == fold)
@@ -311,7 +313,7 @@ def _held_out_s(cell: RowCell, problem: _Problem, fold_N: IntArray) -> dict[str,
 
 
 def _choose(cell: RowCell, held_out: Mapping[str, FloatArray]) -> str:
-    """Return the alternative that predicts unseen groups best, if the gain can be told."""
+    """Return the alternative that best predicts held-out groups, if the gain is significant."""
     _, group_N = np.unique(cell.group_N, return_inverse=True)
     count_G = np.bincount(group_N)
     loss_G = {
@@ -328,7 +330,7 @@ def fit_alternatives(cell: RowCell, problem: _Problem) -> dict[str, dict[str, fl
     """Return alternative -> parameters fitted to all rows of a cell.
 
     Args:
-        cell: The rows to see.
+        cell: The rows.
         problem: Priors and spreads.
     """
     starts = [dict(one.parameters) for one in (problem.prior, *problem.others)]
@@ -355,11 +357,11 @@ def _most_likely(
     spreads: Mapping[str, float],
     evaluations: int,
 ) -> tuple[float, dict[str, float]]:
-    """Return the objective and parameters that explain the rows best without going far."""
+    """Return the objective and maximum a posteriori parameters."""
     held = CHOSEN[cell.operator]
     names = [n for n in wanted if n in cell.ranges and n not in held and start.get(n, 0.0) > 0.0]
     ranges = [cell.ranges[name] for name in names]
-    # a range that starts at 0 has no lower end in the logarithm: a parameter may fade away
+    # a range from 0 has no lower bound in the logarithm: a parameter may vanish
     with np.errstate(divide="ignore"):
         low = np.log([min(one.low, start[n]) for one, n in zip(ranges, names, strict=True)])
     high = np.log([max(one.high, start[n]) for one, n in zip(ranges, names, strict=True)])

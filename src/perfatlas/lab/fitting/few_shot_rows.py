@@ -1,4 +1,4 @@
-"""Measured rows of a user as cells: the shapes, silicon and groups that a fit needs.
+"""User measurements as cells, with shapes, silicon and groups for a fit.
 
 Shape legend: N rows, D shape columns, S silicon fields, P parameters.
 """
@@ -66,7 +66,7 @@ RANGES: Final[Mapping[str, Mapping[str, Range]]] = {
     **SPARSE_RANGES,
     **RECURRENT_RANGES,
 }
-# Rules and whole-numbered choices: a few rows do not move them, another device's may replace them.
+# Discrete parameters: a few rows do not change them, but another device's may replace them.
 CHOSEN: Final[Mapping[str, frozenset[str]]] = {
     "gemm": frozenset({"tile_policy"}),
     "moe": frozenset({"tile_policy"}),
@@ -79,8 +79,8 @@ CHOSEN: Final[Mapping[str, frozenset[str]]] = {
     "sparse_mla_prefill": frozenset({"padded_heads"}),
     **{name: frozenset(grid[0]) for name, grid in RECURRENT_GRIDS.items()},
 }
-# Rows that agree in these shape columns are one group: it is held out whole. The first columns
-# that give LEAST_GROUPS groups are taken; a user may measure one model only.
+# Rows equal in these shape columns form a group, which is held out as a whole. The first columns
+# that give LEAST_GROUPS groups are used, as a user may measure a single model.
 LEAST_GROUPS: Final = 3
 _HEADS: Final = ("num_heads", "num_kv_heads", "head_dim", "window")
 _LENGTHS: Final = ("batch", "q_len", "kv_len")
@@ -100,19 +100,19 @@ GROUPED_BY: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class RowCell:
-    """Rows of one operator, kernel family and format, ready to be predicted.
+    """Rows of one operator, kernel family and format, ready for prediction.
 
     Args:
         operator: As in `Calibration`.
-        family: Kernel family the rows name.
+        family: Kernel family of the rows.
         format: Calibration format.
         shape_ND: Shapes as the physics function reads them, protocol included (N, D).
-        silicon_NS: Silicon of the device at the clock of each row (N, S).
+        silicon_NS: Silicon columns of the device at the clock of each row (N, S).
         measured_s: Measured times (N,) [s].
-        group_N: Which rows are held out together (N,).
-        held_out_by: Shape columns that make the groups.
+        group_N: Group of each row, held out together (N,).
+        held_out_by: Shape columns that define the groups.
         graph_N: Whether a row was launched from a CUDA graph (N,).
-        least_s: Speed of light of each row under its protocol (N,) [s].
+        least_s: Speed-of-light time of each row under its protocol (N,) [s].
     """
 
     operator: str
@@ -139,13 +139,13 @@ class RowCell:
 
     @property
     def variants(self) -> tuple[Mapping[str, float], ...]:
-        """Choices that a few rows can tell: how the library of a quantized product picks tiles."""
+        """Discrete choices identifiable from few rows: tiles of quantized products."""
         if self.operator != "gemm" or self.format not in QUANTIZED_INSIDE:
             return ()
         return tuple({"tile_policy": one["tile_policy"]} for one in QUANTIZED_GRID)
 
     def take(self, chosen: np.ndarray[Any, Any]) -> RowCell:
-        """Return some of the rows.
+        """Return a selection of the rows.
 
         Args:
             chosen: Mask (N,) or positions.
@@ -164,18 +164,18 @@ class RowCell:
         )
 
     def has_parameters(self, parameters: Mapping[str, float]) -> bool:
-        """Return whether a parameter set is one of this cell's physics.
+        """Return whether parameters belong to this cell's physics model.
 
         Args:
-            parameters: Of some calibration.
+            parameters: Parameters of a calibration.
         """
         return set(physics_model(self.operator).parameter_names) <= set(parameters)
 
     def predict(self, parameters: Mapping[str, float]) -> FloatArray:
-        """Return predicted times (N,) [s] with one parameter set for all rows.
+        """Return predicted times (N,) [s] with the same parameters for all rows.
 
         Args:
-            parameters: Name -> value, those of the physics model at least.
+            parameters: Name -> value, at least those of the physics model.
         """
         model = physics_model(self.operator)
         values = np.array([parameters[name] for name in model.parameter_names], dtype=np.float64)
@@ -185,14 +185,14 @@ class RowCell:
 
 
 def row_cells(rows: MeasuredRows, device: Device) -> tuple[RowCell, ...]:
-    """Return the cells of measured rows, whatever device their column names.
+    """Return the cells of measured rows, ignoring their device column.
 
     Args:
         rows: Checked rows.
-        device: Silicon they ran on.
+        device: The measured device.
 
     Raises:
-        UnsupportedError: The device does not multiply in a format of the rows.
+        UnsupportedError: The device does not support a format of the rows.
     """
     blocks: dict[tuple[str, str, str], list[_Block]] = {}
     for keys in _kinds(rows):
@@ -214,7 +214,7 @@ def row_cells(rows: MeasuredRows, device: Device) -> tuple[RowCell, ...]:
 
 
 class _Block(NamedTuple):
-    """Rows of one kind: shapes (N, D), silicon (N, S), least times (N,) [s], place in the file."""
+    """Rows of one kind: shapes (N, D), silicon (N, S), least times (N,) [s], row in the file."""
 
     shape_ND: FloatArray
     silicon_NS: FloatArray
@@ -223,10 +223,10 @@ class _Block(NamedTuple):
 
 
 def _least_s(rows: MeasuredRows, operator: Operator, device: Device) -> FloatArray:
-    """Return the least time of rows of one kind (N,) [s], below which a measurement is a mistake.
+    """Return the speed-of-light time of rows of one kind (N,) [s], a bound on measurements.
 
-    Arithmetic at the clock of the row, the highest where it states none, and bytes from memory. A
-    loop that finds tensors in cache finds no more than the cache holds.
+    Arithmetic at the clock of the row, by default the maximum, and bytes from memory. A loop with
+    cached tensors reads at most the cache size from cache.
     """
     work, clock = operator.work(), rows.numbers["clock_hz"]
     warm_N = (rows.numbers["hot"] > 0.0) | (rows.numbers["copies"] > 0.0)
@@ -362,7 +362,7 @@ def _shapes(rows: MeasuredRows, operator: Operator) -> FloatArray:
 
 
 def _groups(rows: MeasuredRows, operator: str) -> tuple[IntArray, tuple[str, ...]]:
-    """Return a number for each row, equal where rows are held out together, and by what (N,)."""
+    """Return the group of each row (N,) and the columns that define groups."""
     columns = dict(rows.numbers)
     columns["row_bytes"] = columns["bytes"] / columns["tokens"]
     names: tuple[str, ...] = ()

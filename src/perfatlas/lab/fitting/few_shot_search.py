@@ -1,6 +1,6 @@
-"""What a fit to few rows needs beside physics: folds, quantiles of a small sample.
+"""Cross-validation folds and small-sample quantiles for few-shot fits.
 
-Shape legend: N rows, G groups of rows, P parameters that are fitted.
+Shape legend: N rows, G groups of rows, P fitted parameters.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SEED: Final = 20251
 
 
 def folds(group_N: IntArray) -> IntArray:
-    """Return the fold each row is held out with; rows of one group share it (N,).
+    """Return the fold of each row; rows of a group share it (N,).
 
     Args:
         group_N: Group of each row.
@@ -33,10 +33,10 @@ def folds(group_N: IntArray) -> IntArray:
 
 
 def small_sample_quantiles(residual: FloatArray) -> dict[str, float]:
-    """Return five quantiles of residuals, the outer ones as wide as a small sample asks.
+    """Return five quantiles of residuals, with outer ones widened for a small sample.
 
     Args:
-        residual: ln(measured/predicted) of rows held out (N,).
+        residual: ln(measured/predicted) of held-out rows (N,).
 
     Returns:
         q05 ... q95; the outer two are order statistics (n + 1) 0.05 and (n + 1) 0.95, or the

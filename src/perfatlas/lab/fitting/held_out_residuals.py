@@ -1,4 +1,4 @@
-"""Residuals a calibration may expect: of rows its fit did not see, where rows are few.
+"""Expected residuals of a calibration, cross-validated where rows are few.
 
 Shape legend: U measured rows.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Fit = Callable[[Cell, Rows], Mapping[str, float]]
 
-SMALL_CELL: Final = 2000  # up to which a fit's own residuals flatter it
+SMALL_CELL: Final = 2000  # rows up to which in-sample residuals are optimistic
 FOLDS: Final = 3
 SEED: Final = 20254
 
@@ -27,16 +27,16 @@ SEED: Final = 20254
 def expected_residuals(
     cell: Cell, rows: Rows, parameters: Mapping[str, float], fit: Fit
 ) -> FloatArray:
-    """Return ln(measured/predicted) to expect of shapes nobody measured (U,).
+    """Return the expected ln(measured/predicted) of unmeasured shapes (U,).
 
-    With many rows and ten parameters the residuals of the fit say it. With few, whole groups of
-    rows are held out in turn and predicted by a fit of the others (cross-conformal).
+    With many rows and ten parameters these are the residuals of the fit. With few rows, groups are
+    held out in turn and predicted by a fit to the others (cross-conformal).
 
     Args:
-        cell: What is calibrated.
-        rows: Its rows.
-        parameters: Fitted to all of them.
-        fit: Fits parameters to some of them.
+        cell: The cell.
+        rows: Its measured rows.
+        parameters: Parameters fitted to all rows.
+        fit: Function that fits parameters to a subset.
     """
     known: FloatArray = np.log(rows.measured_s / cell.predict(rows.shape_UD, parameters))
     group = row_groups(cell.operator, rows)

@@ -1,4 +1,4 @@
-"""Fitting of few positive parameters to measured times, and the statistics of what is left."""
+"""Fitting of few positive parameters to measured times, and error statistics."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from perfatlas.sampling import five_quantiles
 
 Predict = Callable[[FloatArray], FloatArray]
 
-STEP = 0.35  # of the first simplex, in ln(parameter)
+STEP = 0.35  # size of the first simplex, in ln(parameter)
 PENALTY = 10.0  # loss per squared e-fold outside the bounds: soft, so that the simplex can turn
 
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorStatistics:
-    """How far predictions are from measurements.
+    """Errors of predictions relative to measurements.
 
     Args:
         rows: Rows compared.
@@ -74,20 +74,20 @@ def fit_parameters(
     high: FloatArray,
     evaluations: int = 600,
 ) -> FloatArray:
-    """Return the positive parameters with the least mean |ln(predicted/measured)|.
+    """Return the positive parameters that minimise the mean |ln(predicted/measured)|.
 
-    `simplex_search` in the logarithms of the parameters, with a soft wall at the bounds.
+    `simplex_search` in the logarithms of the parameters, with a soft penalty at the bounds.
 
     Args:
         predict: Times (U,) [s] for parameters (P,).
         measured_s: Measured times (U,) [s].
-        start: First guess (P,), inside the bounds.
+        start: Start values (P,), inside the bounds.
         low: Lower bounds (P,), above 0.
         high: Upper bounds (P,).
-        evaluations: Calls of `predict` at most.
+        evaluations: Maximum calls of `predict`.
 
     Returns:
-        Parameters (P,), clipped into the bounds.
+        Parameters (P,), clipped to the bounds.
     """
     log_low, log_high = np.log(low), np.log(high)
     log_measured = np.log(measured_s)
@@ -112,16 +112,16 @@ def simplex_search(
     step: float,
     evaluations: int,
 ) -> FloatArray:
-    """Return the least point of Nelder-Mead, started again once from its own answer.
+    """Return the minimum by Nelder-Mead, restarted once from its result.
 
-    A collapsed simplex gets a second chance.
+    The restart recovers from a collapsed simplex.
 
     Args:
-        objective: What is minimised, of ln(parameter) (P,).
-        first: Where the search starts (P,).
+        objective: Objective as a function of ln(parameter) (P,).
+        first: Start of the search (P,).
         high: Upper bounds (P,); the first steps stay below them.
         step: Size of the first simplex, in ln(parameter).
-        evaluations: Calls of the objective at most.
+        evaluations: Maximum calls of the objective.
 
     Source:
         Nelder and Mead, A simplex method for function minimization, 1965.

@@ -1,4 +1,4 @@
-"""Rows of one shape kept together, so that no neighbour of a scored row is ever fitted.
+"""Grouped splits of rows, so that no neighbour of a scored row is fitted.
 
 Shape legend: U measured rows, D shape dimensions.
 """
@@ -30,10 +30,10 @@ GROUPED_BY: Final[Mapping[str, str]] = {
 
 
 def row_groups(operator: str, rows: Rows) -> NDArray[np.int64]:
-    """Return the group of every row (U,): rows that must not be divided by a split.
+    """Return the group of every row (U,), which a split must not divide.
 
     Args:
-        operator: What was measured.
+        operator: The operator.
         rows: Its measured rows.
     """
     kernel = kernel_shapes().get(operator)
@@ -54,9 +54,9 @@ def row_groups(operator: str, rows: Rows) -> NDArray[np.int64]:
 
 
 def held_out(group: NDArray[np.int64], seed: int = SPLIT_SEED) -> NDArray[np.bool_] | None:
-    """Return which rows are scored and not fitted (U,): whole groups, about a fifth of them.
+    """Return which rows are held out (U,): whole groups, about a fifth of them.
 
-    None where there are too few groups to hold any out.
+    None where there are too few groups.
 
     Args:
         group: Group of every row (U,).
@@ -78,11 +78,11 @@ def held_out(group: NDArray[np.int64], seed: int = SPLIT_SEED) -> NDArray[np.boo
 
 
 def taken(rows: Rows, index: NDArray[np.bool_] | NDArray[np.int64]) -> Rows:
-    """Return some of the rows.
+    """Return a selection of the rows.
 
     Args:
         rows: Measured rows.
-        index: Which: a mask (U,) or row numbers.
+        index: A mask (U,) or row numbers.
     """
     return rows._replace(
         shape_UD=np.ascontiguousarray(rows.shape_UD[index]),

@@ -1,4 +1,4 @@
-"""A user's measured rows in, a calibration file that perfatlas uses out, and what it changed."""
+"""Calibration from a user's measured rows: the file written and the changes."""
 
 from __future__ import annotations
 
@@ -28,25 +28,24 @@ if TYPE_CHECKING:
 
 HEADER: Final = (
     "# Kernel calibrations of your own measurements, written by `perfatlas calibrate"
-    " --measurements`.\n# docs/calibrate.md tells how they were fitted. Removing this file undoes"
-    " them.\n\n"
+    " --measurements`.\n# docs/calibrate.md describes the fit. Delete this file to undo it.\n\n"
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeasurementReport:
-    """What a file of measured rows changed.
+    """Changes due to a file of measured rows.
 
     Args:
-        device: Device the rows ran on.
+        device: Measured device.
         origin: File of the rows.
         data_hash: Hash of that file.
-        rows: Rows of the device.
-        changes: One per cell.
-        written: Ids of the cells that were written.
-        file: Where they were written, "" where nothing was.
-        used: Whether perfatlas finds that file.
-        warnings: What the user should know.
+        rows: Number of rows of the device.
+        changes: Change of each cell.
+        written: Ids of the written cells.
+        file: Calibration file, "" if none was written.
+        used: Whether perfatlas uses that file by default.
+        warnings: Warnings for the user.
     """
 
     device: str
@@ -63,16 +62,17 @@ class MeasurementReport:
 def calibrate_measurements(
     path: str | Path, device_text: str, output: str | Path | None = None
 ) -> MeasurementReport:
-    """Return what measured rows changed, having written the calibrations they gave.
+    """Write the calibrations fitted to measured rows and return the changes.
 
     Args:
         path: CSV, Parquet or JSON Lines file of measured rows; docs/calibrate.md has the schema.
         device_text: Catalog name, or the TOML spec of the user's own device.
-        output: Calibration file to write; by default the one perfatlas reads for the device.
+        output: Calibration file; by default the one that perfatlas reads for the device.
 
     Raises:
-        InvalidSpecError: A row or the device's spec is wrong, no row is of the device, over a
-            quarter of a cell's rows is faster than it can be, or the file cannot be written.
+        InvalidSpecError: A row or the device's spec is invalid, there are no rows of the device,
+            over a quarter of a cell's rows are below the speed-of-light time, or the file cannot be
+            written.
         UnsupportedError: The device does not multiply in a format of the rows.
     """
     device = _device(device_text)
@@ -81,7 +81,7 @@ def calibrate_measurements(
     if not rows.rows:
         named = sorted(set(every.texts["device"].tolist()))
         raise InvalidSpecError(
-            f"measured rows '{path}': no row is of device {device.name!r}; its rows are of"
+            f"measured rows '{path}': no rows of device {device.name!r}; the file has rows of"
             f" {', '.join(named[:8])}{did_you_mean(device.name, named)}"
         )
     changes = refit_rows(rows, device)
@@ -108,14 +108,14 @@ def calibrate_measurements(
 def _device(text: str) -> Device:
     if "{" in text:
         raise InvalidSpecError(
-            f"device {shown(text)}: rows are measured on a real device; name it, or write its"
-            " spec into a TOML file"
+            f"device {shown(text)}: expected the measured device: a catalog name, or a TOML file"
+            " with its spec"
         )
     device = hardware.resolve_system(text).device
     if not DEVICE_NAME.fullmatch(device.name):
         raise InvalidSpecError(
-            f"device {shown(device.name)}: the name becomes a file name; use letters, digits,"
-            " '_', '-' and '.', 64 at most"
+            f"device {shown(device.name)}: the name is used as a file name; use at most 64"
+            " letters, digits, '_', '-' and '.'"
         )
     return device
 
@@ -128,7 +128,7 @@ def _write(
     *,
     used: bool,
 ) -> tuple[str, ...]:
-    """Write the cells that changed, beside those of earlier rows; return their ids."""
+    """Write the changed cells, keeping those of earlier rows; return their ids."""
     cells = dict(user_calibrations(device.name)) if used else {}
     earlier = set(cells)
     written = []
@@ -182,8 +182,8 @@ def _calibration(name: str, device: Device, rows: MeasuredRows, change: CellChan
         residual_quantiles=dict(change.quantiles),
         baselines={"prior_mape": round(before.mape, 4)},
         excluded=dict(change.left_out),
-        protocol=f"your own rows; errors on rows held out by ({held_out}); kept: {change.kept},"
-        f" from {change.prior}",
+        protocol=f"user measurements; errors on rows held out by ({held_out}); kept:"
+        f" {change.kept}, from {change.prior}",
         data_hash=rows.data_hash,
         data_version=f"{file} ({', '.join(stacks)[:80]})" if stacks else file,
         fitted=dt.datetime.now(tz=dt.UTC).date().isoformat(),
@@ -192,9 +192,9 @@ def _calibration(name: str, device: Device, rows: MeasuredRows, change: CellChan
 
 
 def _left_out(changes: Sequence[CellChange]) -> tuple[str, ...]:
-    """Return a sentence for every reason for which rows of a cell were left out."""
+    """Return a sentence per reason for excluded rows of a cell."""
     return tuple(
-        f"{change.operator}/{change.family}/{change.format}: {count:,} rows left out: {why}"
+        f"{change.operator}/{change.family}/{change.format}: {count:,} rows excluded: {why}"
         for change in changes
         for why, count in change.left_out.items()
     )
@@ -204,9 +204,9 @@ def _warnings(every: MeasuredRows, device: Device, elsewhere: Path | None) -> tu
     found = []
     others = int((every.texts["device"] != device.name).sum())
     if others:
-        found.append(f"{others} rows of other devices than {device.name} left out")
+        found.append(f"{others} rows of devices other than {device.name} ignored")
     if every.ignored_columns:
-        found.append(f"columns not in the schema: {', '.join(every.ignored_columns[:20])}")
+        found.append(f"columns not in the schema, ignored: {', '.join(every.ignored_columns[:20])}")
     if elsewhere:
-        found.append(f"perfatlas uses these calibrations when they lie at {elsewhere}")
+        found.append(f"perfatlas uses these calibrations only from {elsewhere}")
     return tuple(found)

@@ -1,6 +1,6 @@
 """Reader of AIPerf's and GenAI-Perf's exports: metric objects {unit, avg, p50, ...}.
 
-Source: the writers of the files, read as evidence of their schemas; nothing is copied.
+Source: the code that writes the files, read for its schemas; nothing is copied.
 - aiperf 0.13.0 (PyPI) aiperf/common/models/export_models.py (`JsonExportData`, schema 1.4),
   aiperf/metrics/types/inter_token_latency_metric.py, aiperf/config/phases.py. Its earlier versions
   state the load under `input_config.loadgen`, the model under `input_config.endpoint`.
@@ -31,13 +31,13 @@ TIME_UNITS_S: Final[Mapping[str, float]] = {
 def read_aiperf(fields: Fields) -> BenchmarkRun:
     """Return a run of AIPerf or of its predecessor GenAI-Perf.
 
-    What they call inter-token latency is (latency - TTFT)/(output tokens - 1) of a request: TPOT.
+    Their inter-token latency is (latency - TTFT)/(output tokens - 1) of a request: TPOT.
 
     Args:
         fields: The export.
 
     Raises:
-        InvalidSpecError: A member is missing or wrong.
+        InvalidSpecError: A member is missing or invalid.
     """
     fields.require("input_sequence_length", "output_sequence_length")
     latency_s, _ = _timed(fields, "request_latency")
@@ -47,7 +47,7 @@ def read_aiperf(fields: Fields) -> BenchmarkRun:
     model, slots, request_rate = _load(fields.part("input_config"))
     completed = fields.part("request_count").number("avg")
     if completed == 0:
-        raise InvalidSpecError("request_count.avg = 0: no request was answered")
+        raise InvalidSpecError("request_count.avg = 0: no request was completed")
     return BenchmarkRun(
         tool="aiperf" if "aiperf_version" in fields.members else "aiperf or genai-perf",
         model=model,

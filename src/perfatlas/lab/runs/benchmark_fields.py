@@ -1,4 +1,4 @@
-"""Typed reading of JSON that somebody else wrote: every refusal names the key and its value."""
+"""Typed reading of external JSON; errors name the key and its value."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SECONDS_PER_MILLISECOND: Final = 1e-3
-LARGEST: Final = 1e15  # no count, time or rate of a benchmark is larger; far from overflow
-SMALLEST: Final = 1e-9  # nor smaller, where it is not 0
+LARGEST: Final = 1e15  # largest plausible count, time or rate of a benchmark
+SMALLEST: Final = 1e-9  # smallest nonzero value
 
 
 @dataclass(frozen=True)
@@ -22,33 +22,33 @@ class Fields:
 
     Args:
         members: The object.
-        path: Where it is inside the file, "" for the outermost one.
+        path: Position in the file, "" for the outermost one.
     """
 
     members: Mapping[str, Any]
     path: str = ""
 
     def require(self, *names: str) -> None:
-        """Refuse an object that leaves out members.
+        """Raise for an object with missing members.
 
         Args:
-            names: What must be there and not null.
+            names: Required members, not null.
 
         Raises:
-            InvalidSpecError: Some are missing; all are named.
+            InvalidSpecError: Members are missing; the message names all.
         """
         missing = [self._name(name) for name in names if self.members.get(name) is None]
         if missing:
             raise InvalidSpecError(f"{', '.join(missing)} missing")
 
     def number(self, name: str) -> float | None:
-        """Return a number from 0 upwards, None where there is none.
+        """Return a number of at least 0, None where missing.
 
         Args:
-            name: Its key.
+            name: Key.
 
         Raises:
-            InvalidSpecError: It is of another type, not finite, negative, or beyond all measure.
+            InvalidSpecError: It is of another type, not finite, negative, or out of range.
 
         Example:
             >>> from perfatlas.lab.runs.benchmark_fields import Fields
@@ -61,13 +61,13 @@ class Fields:
         return as_number(value, self._name(name))
 
     def positive(self, name: str) -> float | None:
-        """Return a number, None where it is 0: benchmarks write 0 for what they did not measure.
+        """Return a number, None where it is 0, as benchmarks write 0 for unmeasured values.
 
         Args:
-            name: Its key.
+            name: Key.
 
         Raises:
-            InvalidSpecError: As `number`.
+            InvalidSpecError: As for `number`.
         """
         return self.number(name) or None
 
@@ -75,10 +75,10 @@ class Fields:
         """Return a time written in milliseconds [s], None where it is missing or 0.
 
         Args:
-            name: Its key.
+            name: Key.
 
         Raises:
-            InvalidSpecError: As `number`.
+            InvalidSpecError: As for `number`.
         """
         value = self.positive(name)
         return None if value is None else value * SECONDS_PER_MILLISECOND
@@ -88,26 +88,26 @@ class Fields:
 
         Args:
             name: Key of the tokens of all requests.
-            requests: How many they are.
+            requests: Number of requests.
 
         Raises:
-            InvalidSpecError: There are none, or as `number`.
+            InvalidSpecError: There are no tokens, or as for `number`.
         """
         tokens = self.positive(name)
         if tokens is None:
             raise InvalidSpecError(
-                f"{self._name(name)} = 0 or missing: the lengths of the requests are not known"
+                f"{self._name(name)} = 0 or missing: the request lengths are unknown"
             )
         return tokens / requests
 
     def total(self, name: str) -> float | None:
-        """Return the sum of a list of numbers, None where there is no list.
+        """Return the sum of a list of numbers, None where missing.
 
         Args:
-            name: Its key.
+            name: Key.
 
         Raises:
-            InvalidSpecError: It is no list of numbers.
+            InvalidSpecError: It is not a list of numbers.
         """
         values = self.members.get(name)
         if values is None:
@@ -117,10 +117,10 @@ class Fields:
         return math.fsum(as_number(value, self._name(name)) for value in values)
 
     def text(self, name: str) -> str:
-        """Return a text, "" where there is none.
+        """Return a text, "" where missing.
 
         Args:
-            name: Its key.
+            name: Key.
 
         Raises:
             InvalidSpecError: It is not text.
@@ -133,10 +133,10 @@ class Fields:
         return value
 
     def part(self, name: str) -> Fields:
-        """Return an inner object, an empty one where there is none.
+        """Return an inner object, empty where missing.
 
         Args:
-            name: Its key.
+            name: Key.
 
         Raises:
             InvalidSpecError: It is not an object.
@@ -153,14 +153,14 @@ class Fields:
 
 
 def as_number(value: object, name: str) -> float:
-    """Return a JSON number from 0 upwards.
+    """Return a JSON number of at least 0.
 
     Args:
         value: Any JSON value.
-        name: What to call it.
+        name: Name for messages.
 
     Raises:
-        InvalidSpecError: It is of another type, not finite, negative, or beyond all measure.
+        InvalidSpecError: It is of another type, not finite, negative, or out of range.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InvalidSpecError(f"{name} = {shown(value)}: expected a number")

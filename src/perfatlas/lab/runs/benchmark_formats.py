@@ -1,6 +1,6 @@
 """Readers of the result files of serving benchmarks: one function per tool, from JSON to SI units.
 
-Source: the writers of the files, read as evidence of their schemas; nothing is copied.
+Source: the code that writes the files, read for its schemas; nothing is copied.
 - vLLM: github.com/vllm-project/vllm vllm/benchmarks/serve.py at 009e6d4 (`main_async`, `benchmark`,
   `calculate_metrics`).
 - SGLang: sglang 0.5.23 (PyPI) sglang/benchmark/serving.py (`benchmark`, `calculate_metrics`);
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Reader = Callable[[Fields], BenchmarkRun]
 
-# what the tools call the engine under test -> the engine; other names (openai, ...) state none
+# names of the engine in the tools -> the engine; other names (openai, ...) are unknown
 ENGINES: Final[Mapping[str, str]] = {
     "vllm": "vllm",
     "vllm-chat": "vllm",
@@ -37,18 +37,19 @@ ENGINES: Final[Mapping[str, str]] = {
     "trt": "trtllm",
 }
 NO_LATENCY: Final = (
-    "mean latency is taken as mean TTFT + mean TPOT x (mean output - 1): the file has none"
+    "the file has no mean latency: computed as mean TTFT + mean TPOT x (mean output - 1)"
 )
 
 
 def reader_of(members: Mapping[str, Any]) -> Reader:
-    """Return the reader of a result, chosen by the keys it holds.
+    """Return the reader of a result, chosen by its keys.
 
     Args:
         members: A JSON object.
 
     Raises:
-        InvalidSpecError: It is no result of the tools that are read; what it seems to be is named.
+        InvalidSpecError: It is not a result of a supported tool; the message names what it appears
+            to be.
 
     Example:
         >>> from perfatlas.lab.runs.benchmark_formats import reader_of
@@ -63,9 +64,9 @@ def reader_of(members: Mapping[str, Any]) -> Reader:
         if len(keys & telling) >= least:
             return reader
     raise InvalidSpecError(
-        "not a benchmark result that is read: vllm bench serve --save-result, sglang bench_serving"
-        " --output-file, trtllm-bench --report_json, and AIPerf's profile_export_aiperf.json are;"
-        f" it holds {_listed(keys)}"
+        "unknown benchmark result; supported are vllm bench serve --save-result, sglang"
+        " bench_serving --output-file, trtllm-bench --report_json, and AIPerf's"
+        f" profile_export_aiperf.json; the file has the keys {_listed(keys)}"
     )
 
 
@@ -76,7 +77,7 @@ def read_vllm(fields: Fields) -> BenchmarkRun:
         fields: The result.
 
     Raises:
-        InvalidSpecError: A member is missing or wrong.
+        InvalidSpecError: A member is missing or invalid.
     """
     fields.require("completed", "total_input_tokens", "total_output_tokens")
     completed = _completed(fields)
@@ -110,7 +111,7 @@ def read_sglang(fields: Fields) -> BenchmarkRun:
         fields: The result: one line of the file.
 
     Raises:
-        InvalidSpecError: A member is missing or wrong.
+        InvalidSpecError: A member is missing or invalid.
     """
     fields.require("completed", "total_input_tokens", "total_output_tokens")
     completed = _completed(fields)
@@ -128,7 +129,7 @@ def read_sglang(fields: Fields) -> BenchmarkRun:
     if fields.part("cache_report").positive("total_cached_tokens"):
         warnings.append(CACHED)
     if fields.positive("total_input_vision_tokens"):
-        warnings.append("inputs held images: the estimate counts their tokens and no encoder")
+        warnings.append("inputs contain images: the estimate includes their tokens but no encoder")
     return _flat_run(
         fields,
         latency_s,
@@ -145,14 +146,14 @@ def read_sglang(fields: Fields) -> BenchmarkRun:
 def read_trtllm(fields: Fields) -> BenchmarkRun:
     """Return a run of `trtllm-bench throughput` or `latency`.
 
-    Without `--streaming` the report holds neither TTFT nor TPOT. All requests are submitted as
-    fast as the client allows, and those that wait count as in flight.
+    Without `--streaming` the report has neither TTFT nor TPOT. All requests are submitted as fast
+    as the client allows, and waiting ones count as in flight.
 
     Args:
         fields: The report.
 
     Raises:
-        InvalidSpecError: A member is missing or wrong.
+        InvalidSpecError: A member is missing or invalid.
     """
     requests, done = fields.part("request_info"), fields.part("performance")
     requests.require("num_requests", "avg_input_length", "avg_output_length")
@@ -164,7 +165,7 @@ def read_trtllm(fields: Fields) -> BenchmarkRun:
     latency_s = done.milliseconds("avg_request_latency_ms")
     completed = requests.positive("num_requests")
     if completed is None:
-        raise InvalidSpecError("request_info.num_requests = 0: no request was answered")
+        raise InvalidSpecError("request_info.num_requests = 0: no request was completed")
     if in_flight is None and duration_s and latency_s:
         in_flight = completed * latency_s / duration_s
     return BenchmarkRun(
@@ -234,25 +235,25 @@ READERS: Final[tuple[tuple[Reader, frozenset[str], int], ...]] = (
         2,
     ),
 )
-# files of the same tools that are something else
+# other files of the same tools
 HINTS: Final[tuple[tuple[str, frozenset[str], int], ...]] = (
     (
-        "one request of AIPerf's profile_export.jsonl: give profile_export_aiperf.json of the run",
+        "a request of AIPerf's profile_export.jsonl: use profile_export_aiperf.json of the run",
         frozenset(("metadata", "metrics", "error")),
         3,
     ),
     (
-        "raw requests of GenAI-Perf: give the file of the run that ends in _genai_perf.json",
+        "raw requests of GenAI-Perf: use the file of the run that ends in _genai_perf.json",
         frozenset(("experiments", "service_kind", "endpoint")),
         2,
     ),
     (
-        "a result of vllm bench throughput, without latencies: give one of vllm bench serve",
+        "a result of vllm bench throughput, without latencies: use one of vllm bench serve",
         frozenset(("elapsed_time", "total_num_tokens", "requests_per_second")),
         3,
     ),
     (
-        "a result of vllm bench latency, one static batch: give one of vllm bench serve",
+        "a result of vllm bench latency, one static batch: use one of vllm bench serve",
         frozenset(("avg_latency", "latencies", "percentiles")),
         3,
     ),
@@ -262,7 +263,7 @@ HINTS: Final[tuple[tuple[str, frozenset[str], int], ...]] = (
 def _flat_run(
     fields: Fields,
     latency_s: float | None,
-    **stated: Any,  # noqa: ANN401 - of BenchmarkRun
+    **stated: Any,  # noqa: ANN401 - fields of BenchmarkRun
 ) -> BenchmarkRun:
     """Return a run of the flat layout that vLLM and SGLang share."""
     completed = _completed(fields)
@@ -299,7 +300,7 @@ def _flat_run(
 def _completed(fields: Fields) -> float:
     completed = fields.positive("completed")
     if completed is None:
-        raise InvalidSpecError("completed = 0: no request was answered")
+        raise InvalidSpecError("completed = 0: no request was completed")
     return completed
 
 
@@ -321,7 +322,7 @@ def _latency(fields: Fields, name: str) -> Latency:
 
 
 def _sizes(fields: Fields, **names: str) -> dict[str, int]:
-    """Return whole numbers above 0 under the names of the vocabulary."""
+    """Return whole numbers above 0, by vocabulary name."""
     found = {ours: fields.positive(theirs) for ours, theirs in names.items()}
     return {name: int(value) for name, value in found.items() if value is not None}
 
@@ -332,7 +333,7 @@ def _texts(fields: Fields, **names: str) -> dict[str, str]:
 
 
 def _sglang_plan(server: Fields) -> dict[str, int]:
-    """Return the plan a server states; none with data parallelism, whose meaning has changed."""
+    """Return the plan stated by a server; none with data parallelism, whose meaning has changed."""
     wide = [server.positive(name) for name in ("dp_size", "attn_dp_size")]
     if server.members.get("enable_dp_attention") or any(size and size > 1 for size in wide):
         return {}
@@ -340,6 +341,6 @@ def _sglang_plan(server: Fields) -> dict[str, int]:
 
 
 def _listed(keys: set[str]) -> str:
-    """Return a few names of an object, for an error."""
+    """Return a few keys of an object, for a message."""
     names = sorted(map(str, keys))[:6]
     return ", ".join(shown(name) for name in names) + (" ..." if len(keys) > 6 else "") or "nothing"

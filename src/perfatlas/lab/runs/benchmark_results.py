@@ -1,4 +1,4 @@
-"""Result files of serving benchmarks: from a file to its runs, whatever tool wrote it."""
+"""Result files of serving benchmarks of all supported tools."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
     from perfatlas.lab.runs.benchmark_run import BenchmarkRun
 
-MAX_BYTES: Final = 1_000_000_000  # per-request lists and generated texts make files large
+MAX_BYTES: Final = 1_000_000_000  # files with per-request lists and generated texts are large
 MAX_RUNS: Final = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadRun:
-    """A place in a file and what was found there.
+    """A run read from a file, or the reason why it is invalid.
 
     Args:
-        name: The file, and the line or item where there are several.
-        run: The run, None where it cannot be read.
-        error: Why it cannot be read, "" where it can.
+        name: The file, and the line or item of several.
+        run: The run, None where invalid.
+        error: Why it is invalid, "" otherwise.
     """
 
     name: str
@@ -36,16 +36,17 @@ class ReadRun:
 
 
 def read_results(path: Path, name: str = "") -> list[ReadRun]:
-    """Return the runs of a result file, in its order.
+    """Return the runs of a result file, in order.
 
-    The file holds one JSON object, a list of them, or one per line; the tool is known by the keys.
+    The file has one JSON object, a list of them, or one per line; the tool is identified by the
+    keys.
 
     Args:
         path: The file.
-        name: What to call it, its own name by default.
+        name: Name for messages, by default the file name.
 
     Raises:
-        InvalidSpecError: It cannot be read, is too large, or holds no JSON.
+        InvalidSpecError: It cannot be read, is too large, or is not JSON.
 
     Example:
         >>> import tempfile
@@ -60,7 +61,7 @@ def read_results(path: Path, name: str = "") -> list[ReadRun]:
     name = name or path.name
     found = list(_parsed(_text_of(path, name), name))
     if len(found) > MAX_RUNS:
-        raise InvalidSpecError(f"{name} holds {len(found):,} runs: at most {MAX_RUNS:,}")
+        raise InvalidSpecError(f"{name} has {len(found):,} runs: expected at most {MAX_RUNS:,}")
     return [_read(place, value) for place, value in found]
 
 
@@ -74,19 +75,19 @@ def _text_of(path: Path, name: str) -> str:
         raise InvalidSpecError(f"cannot read results '{path}': {problem}") from problem
     if len(content) > MAX_BYTES:
         raise InvalidSpecError(
-            f"{name} has more than {MAX_BYTES:,} bytes: save the run without its requests"
+            f"{name} exceeds {MAX_BYTES:,} bytes: save the run without its requests"
         )
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
-        raise InvalidSpecError(f"{name} is not text in UTF-8: {problem}") from problem
+        raise InvalidSpecError(f"{name} is not UTF-8 text: {problem}") from problem
     if not text.strip():
         raise InvalidSpecError(f"{name} is empty: the benchmark wrote no result")
     return text
 
 
 def _parsed(text: str, name: str) -> Iterator[tuple[str, Any]]:
-    """Yield (name, JSON value or the error it has) of every run of a file."""
+    """Yield (name, JSON value or error) of every run of a file."""
     try:
         whole = json.loads(text)
     except (ValueError, RecursionError) as problem:
@@ -96,13 +97,13 @@ def _parsed(text: str, name: str) -> Iterator[tuple[str, Any]]:
         yield name, whole
         return
     if not whole:
-        raise InvalidSpecError(f"{name} holds an empty list: the benchmark wrote no result")
+        raise InvalidSpecError(f"{name} has an empty list: the benchmark wrote no result")
     for number, item in enumerate(whole, start=1):
         yield f"{name}:{number}", item
 
 
 def _lines(text: str, name: str, problem: Exception) -> Iterator[tuple[str, Any]]:
-    """Yield the lines of JSON Lines; a file whose first line is no JSON object is refused."""
+    """Yield the lines of JSON Lines; raise if the first line is not a JSON object."""
     lines = [(n, line) for n, line in enumerate(text.split("\n"), start=1) if line.strip()]
     for position, (number, line) in enumerate(lines):
         try:
@@ -115,7 +116,7 @@ def _lines(text: str, name: str, problem: Exception) -> Iterator[tuple[str, Any]
 
 
 def _read(name: str, value: object) -> ReadRun:
-    """Return a run, or why it is none."""
+    """Return a run, or why it is invalid."""
     if isinstance(value, Exception):
         return ReadRun(name=name, run=None, error=f"not JSON: {value}")
     if not isinstance(value, dict):

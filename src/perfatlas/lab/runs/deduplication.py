@@ -1,4 +1,4 @@
-"""Which measured serving runs are scored: one per measurement, whose load and plan are told."""
+"""Selection of the scored serving runs: one per measurement, with known load and plan."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from perfatlas.lab.runs.run_selection import Ask, ServingRules
     from perfatlas.lab.runs.serving_rows import ServingRun
 
-KINDS: Final = ("dump", "copy", "other")  # the one that says most about a measurement first
+KINDS: Final = ("dump", "copy", "other")  # the most informative kind first
 DENSE: Final = ("meta-llama/Llama", "nvidia/Llama", "Qwen/Qwen3-32B", "nvidia/Qwen3-32B")
-TPOT_DIGITS: Final = 5  # of seconds: as the roundest copies state them
+TPOT_DIGITS: Final = 5  # digits of seconds in the most rounded copies
 TTFT_DIGITS: Final = 4
 LARGEST_NVLINK_GROUP: Final = 8  # ranks of one tensor-parallel group of the benchmark's recipes
 
 
 @dataclass(frozen=True, kw_only=True)
 class LeftOutRun:
-    """A run that is not scored, and the name of the reason."""
+    """An excluded run and the name of the reason."""
 
     run: ServingRun
     reason: str
@@ -32,18 +32,18 @@ class LeftOutRun:
 
 
 def is_dense(run: ServingRun) -> bool:
-    """Return whether a run is of a model without experts."""
+    """Return whether the model of a run is dense."""
     return run.model.startswith(DENSE)
 
 
 def select_runs(
     runs: Sequence[ServingRun], rules: ServingRules
 ) -> tuple[tuple[ServingRun, ...], tuple[LeftOutRun, ...]]:
-    """Return the runs that are scored, their plan as it ran, and all others with the reason.
+    """Return the scored runs with their actual plan, and all others with the reason.
 
     Args:
-        runs: Runs of the file, in its order.
-        rules: The committed rules.
+        runs: Runs of the file, in order.
+        rules: The rules.
     """
     first = representatives(runs, rules)
     kept: list[ServingRun] = []
@@ -59,14 +59,14 @@ def select_runs(
 
 
 def representatives(runs: Sequence[ServingRun], rules: ServingRules) -> set[str]:
-    """Return one row per measurement: the one of the most telling kind, then the first.
+    """Return one row per measurement: the most informative kind, then the first.
 
-    Some copies are rounded: runs of one network, format and load whose times agree to the digits of
-    the roundest copies are one measurement.
+    Some copies are rounded: runs of a network, format and load with equal times at the precision of
+    the most rounded copies are one measurement.
 
     Args:
-        runs: Runs of the file, in its order.
-        rules: The committed rules.
+        runs: Runs of the file, in order.
+        rules: The rules.
     """
     best: dict[tuple[object, ...], ServingRun] = {}
     for run in runs:
@@ -80,7 +80,7 @@ def representatives(runs: Sequence[ServingRun], rules: ServingRules) -> set[str]
 
 
 def _reason(run: ServingRun, rules: ServingRules) -> str:
-    """Return why a run is not scored, "" if it is."""
+    """Return why a run is excluded, "" if it is scored."""
     for rule in rules.left_out:
         if rule.match.fits(run):
             return rule.reason
@@ -97,7 +97,7 @@ def _reason(run: ServingRun, rules: ServingRules) -> str:
 
 
 def _as_it_ran(run: ServingRun, ask: Ask) -> ServingRun:
-    """Return a run with the plan its recipe ran, where the label is known to say another.
+    """Return a run with the plan of its recipe, where the label is known to differ.
 
     Rows of the public benchmark state tp x ep as the width: (tp, moe_tp, moe_ep) = (16, 4, 4) is
     tp 4 with ep 4, and so is tp 4 x attention_dp 4 with moe_ep 16.

@@ -1,8 +1,8 @@
-"""What constant host and launch times per engine would explain of the error of serving runs.
+"""Share of the error of serving runs explained by constant host times per engine.
 
-The scored predictions know none of this. Two constants per engine, time per layer of a step and
-doubling of the ranks that wait for each other, and time per layer of a prompt, are fitted to the
-runs of half of the networks and applied to the other half, and the other way round.
+The scored predictions do not use this. Two constants per engine, the time per layer of a step and
+doubling of synchronising ranks, and the time per layer of a prompt, are fitted to half of the
+networks and applied to the other half, and vice versa.
 
 Shape legend: N runs, P constants.
 """
@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 START_S: Final = 20e-6  # per layer
-BOUNDS: Final = (np.log(1e-9), np.log(1e-3))  # ln of nothing, and of more than host time
-FEWEST: Final = 20  # runs of a half below which nothing is fitted
+BOUNDS: Final = (
+    np.log(1e-9),
+    np.log(1e-3),
+)  # bounds of the logarithm: none, and more than host time
+FEWEST: Final = 20  # fewest runs of a half for a fit
 EVALUATIONS: Final = 400
 
 
@@ -49,10 +52,10 @@ class HalfFit(NamedTuple):
 
 
 def cross_fitted(rows: Sequence[Row]) -> tuple[dict[str, float], list[HalfFit]]:
-    """Return the TPOT of every run with the constants of the half its network is not in, and those.
+    """Return the TPOT of every run with the constants fitted to the other half, and the constants.
 
     Args:
-        rows: From `predict_runs`; runs of an engine with too few in the other half are left out.
+        rows: From `predict_runs`; runs of an engine with too few in the other half are excluded.
 
     Returns:
         Run -> TPOT [s], and the constants of every half.
@@ -78,7 +81,7 @@ def fit_constants(rows: Sequence[Row]) -> FloatArray:
     """Return the best time per layer and doubling of ranks, and per layer of a prompt (P,) [s].
 
     Args:
-        rows: From `predict_runs`, all answered.
+        rows: From `predict_runs`, without errors.
     """
     measured_N = np.array([row["tpot_measured_s"] for row in rows])
 
@@ -105,9 +108,9 @@ def _predicted(rows: Sequence[Row], constants_P: FloatArray) -> FloatArray:
 
 
 def fit_note(fitted: Mapping[str, float]) -> str:
-    """Return what the line with fitted host time is."""
+    """Return the note on the row with fitted host time."""
     return (
-        f"{len(fitted)} runs again, with two constants per engine (time per layer and doubling of"
-        " ranks, and time per layer of a prompt) fitted on every other network by name and applied"
-        " to the others, and the other way round"
+        f"{len(fitted)} runs with two constants per engine (time per layer and doubling of ranks,"
+        " and time per layer of a prompt) fitted on every other network by name and applied to"
+        " the others, and vice versa"
     )

@@ -1,4 +1,4 @@
-"""Simulated against measured: points of operation of one public experiment."""
+"""Simulated and measured operating points of a public experiment."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ SIZES: Final = ("tp", "ep", "dp", "isl", "osl", "concurrency", "num_requests")
 
 
 def compare_points(rules: ServingRules) -> tuple[list[Row], list[str]]:
-    """Return measured medians of every point beside simulated ones, and what could not be read.
+    """Return measured and simulated medians of every point, and missing files.
 
     Args:
-        rules: Whose points.
+        rules: The rules with the points.
 
     Returns:
         One row per point: plan, lengths, load, `_measured_s`, `_s` and `_error` of TTFT, TPOT,
@@ -59,7 +59,7 @@ def compare_points(rules: ServingRules) -> tuple[list[Row], list[str]]:
     try:
         points = _points(mine)
     except (KeyError, ValueError) as error:
-        raise InvalidSpecError(f"{path} is not a table of points of operation: {error}") from None
+        raise InvalidSpecError(f"{path} is not a table of operating points: {error}") from None
     known: Priced = {}
     return [_compared(sizes, found, asked, known) for sizes, found in sorted(points.items())], []
 
@@ -81,7 +81,7 @@ def _compared(
     known: Priced,
 ) -> Row:
     row: Row = dict(zip(SIZES, sizes, strict=True))
-    # data-parallel ranks of attention whose experts are shared
+    # attention data-parallel ranks with shared experts
     plan = {"tp": row["tp"], "ep": row["ep"], "attention_dp": row["dp"]}
     load = {name: row[name] for name in ("isl", "osl", "concurrency", "num_requests")}
     named = {"model": asked["model"], "system": asked["system"], "engine": "vllm"}
@@ -101,7 +101,7 @@ def _compared(
 
 
 def summarize_points(rows: Sequence[Row]) -> list[Row]:
-    """Return error statistics of the points of every plan, and of all.
+    """Return error statistics of the points by plan, and over all.
 
     Args:
         rows: From `compare_points`.
@@ -125,12 +125,12 @@ def _statistics(rows: Sequence[Row]) -> Row:
 def contradicted(
     points: Sequence[Row], rows: Sequence[Row], runs: Sequence[ServingRun]
 ) -> list[Row]:
-    """Return points beside dated production runs of the same model, plan, prompts and load.
+    """Return points with dated production runs of the same model, plan, prompts and load.
 
     Args:
         points: From `compare_points`.
         rows: From `simulate_runs`.
-        runs: The production runs they are of.
+        runs: The production runs of these rows.
     """
     dates = {run.id: run.date for run in runs}
     found = []

@@ -1,4 +1,4 @@
-"""Limits that the engines of two pools were started with: committed rules, resolved per run."""
+"""Launch limits of the engines of two pools: rules, resolved per run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 TOKENS: Final = "max_num_batched_tokens"
 SEQUENCES: Final = "max_num_seqs"
-OF_WORKER: Final = "_of_worker"  # a limit that attention-DP ranks share evenly
+OF_WORKER: Final = "_of_worker"  # a limit divided evenly over attention-DP ranks
 SWITCHES: Final = ("async_scheduling", "scheduler_recv_interval", "reserved_decode_tokens")
 LIMITS: Final = (TOKENS, f"{TOKENS}{OF_WORKER}", SEQUENCES, f"{SEQUENCES}{OF_WORKER}", *SWITCHES)
 BATCH_KEYS: Final = ("system", "precision", "isl", "osl", "dp", "attention_dp", "concurrency")
@@ -23,27 +23,27 @@ BATCH_KEYS: Final = ("system", "precision", "isl", "osl", "dp", "attention_dp", 
 
 @dataclass(frozen=True, kw_only=True)
 class PoolRun:
-    """One measured run of two pools: the same run with the plan of each, `dp` its workers."""
+    """A measured run of two pools: one run per pool plan, with `dp` as its workers."""
 
     prefill: ServingRun
     decode: ServingRun
 
     @property
     def id(self) -> str:
-        """Name of its row."""
+        """Id of its row."""
         return self.decode.id
 
 
 @dataclass(frozen=True, kw_only=True)
 class PoolLaunch:
-    """Limits that both pools were started with.
+    """Launch limits of both pools.
 
     Args:
-        name: Which runs they are of.
-        match: Which runs they are of, by the decode pool.
-        limits: By pool, by names of `LIMITS`; the rest is left to the engine.
-        unsimulated: What else the recipe passes, "" where the simulation does all of it.
-        source: Where this is documented.
+        name: Name of the rule.
+        match: Matching runs, by the decode pool.
+        limits: By pool and name of `LIMITS`; others are engine defaults.
+        unsimulated: Options of the recipe that are not simulated, "" for none.
+        source: Documentation.
     """
 
     name: str
@@ -53,21 +53,21 @@ class PoolLaunch:
     source: str
 
     def fields(self, run: PoolRun) -> dict[str, int]:
-        """Return the tokens of a step of the prefill pool by name of the vocabulary.
+        """Return the token limit per step of the prefill pool, by vocabulary name.
 
         Args:
-            run: One that the rule is about.
+            run: A matching run.
         """
         tokens = _limit(self.limits["prefill"], TOKENS, run.prefill)
         return {} if tokens is None else {TOKENS: tokens}
 
     def changes(self, role: str, worker: ServingRun, most: int) -> dict[str, Any]:
-        """Return the limits of a scheduler for which the vocabulary has no name.
+        """Return the scheduler limits without a vocabulary name.
 
         Args:
             role: "prefill" or "decode".
-            worker: The run with the plan of that pool.
-            most: Sequences of a scheduler without them.
+            worker: The run with the plan of the pool.
+            most: Default sequences of a scheduler.
         """
         given = self.limits[role]
         found = {name: given[name] for name in SWITCHES if name in given}
@@ -83,11 +83,11 @@ def _limit(given: Mapping[str, Any], name: str, worker: ServingRun) -> int | Non
 
 
 def pool_launch_of(rest: dict[str, Any], match: Match) -> PoolLaunch:
-    """Return a launch from what is left of its entry.
+    """Return a launch from the rest of its entry.
 
     Args:
-        rest: Name, source, limits by pool, and what is not simulated.
-        match: Which runs it is of.
+        rest: Name, source, limits by pool, and unsimulated options.
+        match: Matching runs.
 
     Raises:
         InvalidSpecError: A pool or a limit is unknown.
@@ -105,13 +105,13 @@ def pool_launch_of(rest: dict[str, Any], match: Match) -> PoolLaunch:
 
 @dataclass(frozen=True, kw_only=True)
 class PoolPlan:
-    """How the ranks of runs were used where their rows say otherwise.
+    """Actual use of the ranks of runs, where their rows differ.
 
     Args:
-        match: Which runs, by the decode pool as its row states it.
-        plans: By pool: "tp", one tensor-parallel group without attention-DP ranks; "ep", attention
-            ranks as stated and experts divided by rank; "" as stated.
-        source: Where this is documented.
+        match: Matching runs, by the decode pool as stated.
+        plans: By pool: "tp", one tensor-parallel group without attention DP; "ep", attention ranks
+            as stated with expert parallelism; "" as stated.
+        source: Documentation.
     """
 
     match: Match
@@ -120,11 +120,11 @@ class PoolPlan:
 
 
 def pool_plan_of(rest: dict[str, Any], match: Match) -> PoolPlan:
-    """Return a plan from what is left of its entry.
+    """Return a plan from the rest of its entry.
 
     Args:
         rest: Source and plan by pool.
-        match: Which runs it is of.
+        match: Matching runs.
 
     Raises:
         InvalidSpecError: A field or a plan is unknown.
@@ -135,17 +135,17 @@ def pool_plan_of(rest: dict[str, Any], match: Match) -> PoolPlan:
     wrong = [*rest, *(plan for plan in plans.values() if plan not in ("", "tp", "ep"))]
     if wrong:
         raise InvalidSpecError(
-            f"serving_runs.toml: {wrong[0]!r} of pool_plans is unknown; prefill and decode are tp"
-            " or ep"
+            f"serving_runs.toml: unknown {wrong[0]!r} in pool_plans; expected prefill and decode"
+            " with tp or ep"
         )
     return PoolPlan(match=match, plans=plans, source=source)
 
 
 def planned(worker: ServingRun, plan: str) -> ServingRun:
-    """Return a run with the ranks of a pool used as a recipe does.
+    """Return a run with the ranks of a pool used as in its recipe.
 
     Args:
-        worker: The run with the plan of that pool.
+        worker: The run with the plan of the pool.
         plan: As in `PoolPlan`.
     """
     width = worker.tp * worker.attention_dp
@@ -156,10 +156,10 @@ def planned(worker: ServingRun, plan: str) -> ServingRun:
 
 
 def batch_of(rows: Sequence[Sequence[Any]], worker: ServingRun) -> int | None:
-    """Return the sequences of a scheduler that the recipe of a run states, None where it is none.
+    """Return the scheduler sequences stated in the recipe of a run, None for none.
 
     Args:
-        rows: By `BATCH_KEYS`, the last a list, and then the sequences.
+        rows: Sequences by `BATCH_KEYS`, the last of which is a list.
         worker: The run with the plan of its decode pool.
     """
     for *key, in_flight, batch in rows:

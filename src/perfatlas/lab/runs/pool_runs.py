@@ -27,7 +27,7 @@ POOLS: Final = ("prefill", "decode")
 
 
 def read_pool_runs(path: Path) -> tuple[PoolRun, ...]:
-    """Return the disaggregated runs of a file whose workers are counted, in its order.
+    """Return the disaggregated runs of a file with known workers, in order.
 
     Args:
         path: CSV file with the columns of the silicon package's sample.
@@ -48,7 +48,7 @@ def read_pool_runs(path: Path) -> tuple[PoolRun, ...]:
 
 
 def uncounted_rows(path: Path) -> int:
-    """Return how many disaggregated rows of a file do not tell their workers.
+    """Return the number of disaggregated rows of a file without worker counts.
 
     Args:
         path: CSV file with the columns of the silicon package's sample.
@@ -72,11 +72,11 @@ def _worker(row: Mapping[str, Any], role: str) -> ServingRun:
 def select_pool_runs(
     runs: Sequence[PoolRun], rules: ServingRules
 ) -> tuple[tuple[PoolRun, ...], tuple[LeftOutRun, ...]]:
-    """Return the runs that are scored, their plans as they ran, and all others with the reason.
+    """Return the scored runs with their actual plans, and all others with the reason.
 
     Args:
-        runs: Runs of the file, in its order.
-        rules: The committed rules.
+        runs: Runs of the file, in order.
+        rules: The rules.
     """
     first = representatives([run.decode for run in runs], rules)
     kept: list[PoolRun] = []
@@ -92,7 +92,7 @@ def select_pool_runs(
 
 
 def _as_it_ran(run: PoolRun, rules: ServingRules) -> PoolRun:
-    """Return a run with the plans its recipe ran, where its row is known to say another."""
+    """Return a run with the plans of its recipe, where its row is known to differ."""
     plan = rules.pool_plan(run)
     if plan is None:
         return run
@@ -103,7 +103,7 @@ def _as_it_ran(run: PoolRun, rules: ServingRules) -> PoolRun:
 
 
 def _reason(run: PoolRun, rules: ServingRules) -> str:
-    """Return why a run is not scored, "" if it is."""
+    """Return why a run is excluded, "" if it is scored."""
     for rule in rules.left_out:
         if rule.match.fits(run.decode):
             return rule.reason

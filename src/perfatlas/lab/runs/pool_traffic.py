@@ -1,4 +1,4 @@
-"""Measured runs of two pools, simulated as their benchmark ran: closed loop, limits of pools."""
+"""Simulation of measured runs of two pools, as in their benchmark: closed loop, pool limits."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from perfatlas.scenario.deployments import Priced, Service
 
 Row = dict[str, Any]
-ROUNDS: Final = 10  # requests per one in flight: num_prompts of the benchmark's scripts
+ROUNDS: Final = 10  # requests per request in flight: num_prompts of the benchmark's scripts
 OF_A_WORKER: Final = ("system", "tp", "attention_dp", "ep")
 
 
 def simulate_pool_runs(runs: Sequence[PoolRun], rules: ServingRules) -> list[Row]:
-    """Return simulated latencies of runs of two pools beside their measurements.
+    """Return simulated and measured latencies of runs of two pools.
 
-    A client keeps `concurrency` requests in flight, all of the first at once, and sends ten times
-    as many; their lengths are drawn as its source draws them.
+    A client keeps `concurrency` requests in flight, starting all at once, and sends ten times as
+    many; lengths are drawn as in the client's source.
 
     Args:
-        runs: The runs, with the plans they ran.
-        rules: How to ask, and how the engines were started.
+        runs: The runs, with their actual plans.
+        rules: Scenario rules and engine launches.
 
     Returns:
-        One row per run, in their order, with the columns of `simulate_runs` and the workers.
+        One row per run, in order, with the columns of `simulate_runs` and the workers.
     """
     known: Priced = {}
     order = sorted(range(len(runs)), key=lambda place: _deployed(runs[place]))
@@ -48,7 +48,7 @@ def simulate_pool_runs(runs: Sequence[PoolRun], rules: ServingRules) -> list[Row
     for place in order:
         run = runs[place]
         if _deployed(run) != deployed:
-            known, deployed = {}, _deployed(run)  # tables of one deployment at a time
+            known, deployed = {}, _deployed(run)  # price tables of one deployment at a time
         rows[place] = _simulated_row(run, rules, known)
     return [rows[place] for place in range(len(runs))]
 
@@ -102,11 +102,11 @@ def _words(run: PoolRun, role: str) -> str:
 
 
 def asked_pools(run: PoolRun, rules: ServingRules) -> Row:
-    """Return what `perfatlas.simulate` is asked for a run, by names of the vocabulary.
+    """Return the arguments of `perfatlas.simulate` for a run, by vocabulary name.
 
     Args:
-        run: The run, with the plans it ran.
-        rules: How to ask.
+        run: The run, with its actual plans.
+        rules: Scenario rules.
     """
     question = run_question(run.decode, rules, {})
     fields = {name: value for name, value in question.items() if value is not None}
@@ -136,18 +136,18 @@ def _statistics(
     found = request_latencies(came.requests, outcome, ready.seen)
     if found.place_N.size < came.requests.isl_N.size:
         missing = came.requests.isl_N.size - found.place_N.size
-        raise InfeasibleError(f"{missing:,} requests fit no scheduler")
+        raise InfeasibleError(f"{missing:,} requests exceed the capacity of every scheduler")
     names = (*METRICS, "kv_transfer")
     return {name: statistics(getattr(found, f"{name}_s")) for name in names}
 
 
 def launched_pools(ready: Service, run: PoolRun, rules: ServingRules) -> Service:
-    """Return a service with the limits its engines were started with.
+    """Return a service with the launch limits of its engines.
 
     Args:
-        ready: With the limits of the engine.
+        ready: The service with default limits.
         run: The run.
-        rules: How the engines were started.
+        rules: Engine launches.
     """
     launch, batch = rules.pool_launch(run), rules.decode_batch(run)
     pools = []

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 METRICS: Final = ("tpot", "ttft", "request_latency")
 FIGURES: Final = ("mape", "median_error", "p90_error", "bias", "inside_90")
-OF_EXPERTS: Final = ("moe_format", "expert_distribution")  # no questions of a dense model
+OF_EXPERTS: Final = (
+    "moe_format",
+    "expert_distribution",
+)  # fields that do not apply to a dense model
 
 
 def predict_runs(
@@ -34,9 +37,9 @@ def predict_runs(
     """Return measured and predicted latencies of runs.
 
     Args:
-        runs: The runs, with the plan they ran.
-        rules: How to ask.
-        changes: What a setting asks otherwise, by names of the vocabulary.
+        runs: The runs, with their actual plan.
+        rules: Scenario rules.
+        changes: Fields that a setting overrides, by vocabulary name.
     """
     questions = [run_question(run, rules, changes or {}) for run in runs]
     answers = ask_rows(questions)
@@ -51,10 +54,10 @@ def predict_runs(
 
 
 def ask_rows(questions: Sequence[Row]) -> list[Row]:
-    """Return the answer of every question, through the public function.
+    """Return the result of every scenario, through the public function.
 
     Args:
-        questions: Scenarios with the same names.
+        questions: Scenarios with the same fields.
     """
     columns = estimate_table({name: [q[name] for q in questions] for name in questions[0]}).columns
     return [
@@ -63,12 +66,12 @@ def ask_rows(questions: Sequence[Row]) -> list[Row]:
 
 
 def run_question(run: ServingRun, rules: ServingRules, changes: Mapping[str, Any]) -> Row:
-    """Return a row of the scenario table; None leaves a choice to the checkpoint.
+    """Return a row of the scenario table; None uses the checkpoint's format.
 
     Args:
-        run: The run, with the plan it ran.
-        rules: How to ask.
-        changes: What a setting asks otherwise, by names of the vocabulary.
+        run: The run, with its actual plan.
+        rules: Scenario rules.
+        changes: Fields that a setting overrides, by vocabulary name.
     """
     ask = rules.ask(run)
     ratio = changes.get("length_ratio", rules.length_ratio[run.kind])
@@ -97,13 +100,13 @@ def run_question(run: ServingRun, rules: ServingRules, changes: Mapping[str, Any
 
 
 def _stream_interval(run: ServingRun, rules: ServingRules) -> int:
-    """Return how many tokens the front end of a run sent at a time."""
+    """Return the streaming interval of the front end of a run [tokens]."""
     launch = rules.launch(run)
     return 1 if launch is None else int(launch.limits.get("stream_interval", 1))
 
 
 def _row(run: ServingRun, question: Row, answer: Row, rules: ServingRules) -> Row:
-    """Return one prediction beside its measurement; times and errors are None if refused."""
+    """Return a prediction with its measurement; times and errors are None on error."""
     row: Row = {
         "id": run.id,
         "model": run.model,
@@ -138,7 +141,7 @@ def _row(run: ServingRun, question: Row, answer: Row, rules: ServingRules) -> Ro
 
 
 def answered(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows that have a prediction.
+    """Return the rows with a prediction.
 
     Args:
         rows: From `predict_runs`.
@@ -147,13 +150,14 @@ def answered(rows: Sequence[Row]) -> list[Row]:
 
 
 def below_bound(row: Row) -> bool:
-    """Return whether a whole request is said to be faster than the speed of light for its load.
+    """Return whether the measured request is faster than the roofline for its load.
 
-    The request, not its TPOT: where an engine takes waiting prompts first and all requests start
-    together, half of the prompts that the formula puts between output tokens come before the first.
+    The comparison uses the whole request instead of TPOT: where an engine prefills waiting prompts
+    first and all requests start together, half of the prefills that the formula places between
+    output tokens precede the first one.
 
     Args:
-        row: From `predict_runs`, answered.
+        row: From `predict_runs`, with a prediction.
     """
     return bool(row["request_latency_measured_s"] < row["request_latency_bound_s"])
 
@@ -163,7 +167,7 @@ def _column(rows: Sequence[Row], name: str) -> FloatArray:
 
 
 def summarize_runs(rows: Sequence[Row]) -> Row:
-    """Return counts and error statistics of rows; figures are None where no row is answered.
+    """Return counts and error statistics of rows; None where no row has a prediction.
 
     Args:
         rows: From `predict_runs`.
@@ -188,11 +192,11 @@ def summarize_runs(rows: Sequence[Row]) -> Row:
 
 
 def grouped(rows: Sequence[Row], key: Callable[[Row], Any]) -> dict[Any, list[Row]]:
-    """Return rows by key, keys in order.
+    """Return rows grouped by key, keys sorted.
 
     Args:
         rows: From `predict_runs`.
-        key: What they are grouped by.
+        key: Function that returns the key.
     """
     groups: dict[Any, list[Row]] = defaultdict(list)
     for row in rows:
@@ -201,12 +205,12 @@ def grouped(rows: Sequence[Row], key: Callable[[Row], Any]) -> dict[Any, list[Ro
 
 
 def share_inside(low_s: FloatArray, measured_s: FloatArray, high_s: FloatArray) -> float | None:
-    """Return the share of rows inside their interval, None where the predictions have no end.
+    """Return the share of rows inside their interval, None for unbounded predictions.
 
     Args:
         low_s: Low ends (N,) [s].
         measured_s: Measurements (N,) [s].
-        high_s: High ends (N,) [s], NaN where there is none.
+        high_s: High ends (N,) [s], NaN for none.
     """
     known = np.isfinite(high_s)
     if not known.any():

@@ -1,4 +1,4 @@
-"""Simulated against recorded: engine runs whose every request was timed.
+"""Simulated and recorded engine runs with per-request times.
 
 Shape legend: N requests.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 FOLDER: Final = "serving_requests"
 COLUMNS: Final = ("arrival_s", "input_tokens", "output_tokens", "first_token_s", "last_token_s")
-LEARNT: Final = 3  # a factor comes from the first of so many parts of a run
+LEARNT: Final = 3  # a scale factor is fitted to the first of this number of parts of a run
 FIGURES: Final = ("ttft_mean", "ttft_p99", "tpot_mean", "latency_mean", "makespan")
 
 
@@ -47,10 +47,10 @@ class Timed:
         return (self.last_s - self.first_s) / np.maximum(self.osl_N - 1.0, 1.0)
 
     def figures(self, first: int) -> dict[str, float]:
-        """Return what is compared, of the requests from one on [s].
+        """Return the compared figures of the requests from an index on [s].
 
         Args:
-            first: Place of the first request that counts; the makespan is that of the whole run.
+            first: Index of the first request included; the makespan is that of the whole run.
         """
         ttft_s = (self.first_s - self.arrival_s)[first:]
         return {
@@ -63,17 +63,17 @@ class Timed:
 
 
 def compare_recorded(rules: ServingRules) -> tuple[list[Row], list[str]]:
-    """Return recorded figures beside simulated ones, and what could not be read.
+    """Return recorded and simulated figures, and missing files.
 
-    Nothing is fitted in the first line. In the second all step times are multiplied by one factor,
+    The first row is without fitting. In the second all step times are multiplied by one factor, the
     measured over simulated mean TPOT of the first third of the requests, and the rest is scored.
 
     Args:
-        rules: Which runs, and the goals.
+        rules: The rules, with runs and goals.
 
     Returns:
         One row per run and figure: `measured_s`, `predicted_s`, `error`, `goal_error`, `goal_met`,
-        and the same of the second line with `scaled_` before; sentences of missing files.
+        and the same of the second row with prefix `scaled_`; sentences of missing files.
     """
     rows: list[Row] = []
     missing: list[str] = []
@@ -129,7 +129,7 @@ def _columns(path: Path) -> dict[str, FloatArray]:
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidSpecError(f"{path} is not a table of timed requests: {error}") from None
     if not table or (np.diff(found["arrival_s"]) < 0.0).any():
-        raise InvalidSpecError(f"{path}: requests are not in order of their arrival")
+        raise InvalidSpecError(f"{path}: requests are not in order of arrival")
     return found
 
 

@@ -1,4 +1,4 @@
-"""What is asked for measured serving runs, and which are left out: the committed rules."""
+"""Rules for measured serving runs: scenarios and exclusions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OVERRIDES: Final = (*FORMATS[2:], "length_ratio", "expert_distribution")
 
 @dataclass(frozen=True, kw_only=True)
 class LeftOut:
-    """Runs that are not scored, for a reason that is named elsewhere in the file."""
+    """Excluded runs, with the name of a reason defined in the file."""
 
     match: Match
     reason: str
@@ -41,15 +41,16 @@ class LeftOut:
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """How perfatlas is asked for some runs.
+    """Scenario fields for a set of runs.
 
     Args:
-        name: What they are.
-        match: Which they are.
-        model: Model whose config states the formats.
-        formats: Formats the recipe passes, by names of the vocabulary.
-        experts: How experts are divided: as the row says, or all by ranks ("ep") or inside ("tp").
-        source: Where this is documented.
+        name: Name of the rule.
+        match: Matching runs.
+        model: Model with the config of the formats.
+        formats: Formats of the recipe, by vocabulary name.
+        experts: Expert sharding: as stated, all expert-parallel ("ep") or all tensor-parallel
+            ("tp").
+        source: Documentation.
     """
 
     name: str
@@ -62,7 +63,7 @@ class Ask:
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """Another way to ask for all runs: what it changes, by names of `OVERRIDES`."""
+    """A variant of the scenarios of all runs, by names of `OVERRIDES`."""
 
     name: str
     note: str
@@ -71,7 +72,7 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedRun:
-    """A run whose every request was timed: its name, file without suffix, model and system."""
+    """A run with per-request times: its name, file without suffix, model and system."""
 
     name: str
     file: str
@@ -82,29 +83,29 @@ class RecordedRun:
 
 @dataclass(frozen=True, kw_only=True)
 class ServingRules:
-    """The committed rules.
+    """Rules of `serving_runs.toml`.
 
     Args:
-        title: What the runs are.
-        sha256: Digest of the file they are about.
-        reasons: Why a run is left out, by name.
-        left_out: Runs that are left out by name of the reason.
-        asks: How to ask; the first that fits is used.
+        title: Title of the runs.
+        sha256: Digest of the file of runs.
+        reasons: Reasons of exclusions, by name.
+        left_out: Excluded runs by name of the reason.
+        asks: Scenario rules; the first match applies.
         length_ratio: Mean over nominal length by kind of run.
-        prompt_text: What prompts are made of, by kind of run.
-        networks: Model -> the name its network goes by where it has several.
-        settings: Other ways to ask.
+        prompt_text: Content of prompts, by kind of run.
+        networks: Model -> canonical name of its network, where it has several.
+        settings: Variants of the scenarios.
         goal, budget: Figure -> largest value, for "dense" and "all" models.
-        launches: Limits the engines were started with; the first that fits is used.
-        pool_launches: The same of two pools.
-        pool_batches: Sequences of a decode scheduler, by what `batch_of` reads.
-        pool_plans: How ranks were used where rows say otherwise; the first that fits.
-        pool_goal, pool_budget: Like goal and budget, of runs of two pools.
-        ttft_statistic: Statistic of TTFT that rows state, by kind of run.
-        traffic_goal, traffic_budget: Like goal and budget, of simulated traffic.
-        recorded: Runs whose every request was timed.
-        recorded_goal, recorded_scaled_goal: Figure -> largest error, of both lines.
-        points: Whose points of operation are compared: model, system, gpu, ref.
+        launches: Launch limits of the engines; the first match applies.
+        pool_launches: The same for two pools.
+        pool_batches: Sequences of a decode scheduler, by the keys of `batch_of`.
+        pool_plans: Actual use of ranks where rows differ; the first match applies.
+        pool_goal, pool_budget: Like goal and budget, for runs of two pools.
+        ttft_statistic: Statistic of the TTFT in rows, by kind of run.
+        traffic_goal, traffic_budget: Like goal and budget, for simulated traffic.
+        recorded: Runs with per-request times.
+        recorded_goal, recorded_scaled_goal: Figure -> largest error, of both rows.
+        points: Compared operating points: model, system, gpu, ref.
         points_goal: Figure -> largest value.
     """
 
@@ -135,19 +136,19 @@ class ServingRules:
     points_goal: Mapping[str, float]
 
     def launch(self, run: ServingRun) -> Launch | None:
-        """Return the limits the engine of a run was started with, None for its defaults."""
+        """Return the launch limits of the engine of a run, None for its defaults."""
         return next((launch for launch in self.launches if launch.match.fits(run)), None)
 
     def pool_launch(self, run: PoolRun) -> PoolLaunch | None:
-        """Return the limits both pools of a run were started with, None for those of the engine."""
+        """Return the launch limits of both pools of a run, None for engine defaults."""
         return next((one for one in self.pool_launches if one.match.fits(run.decode)), None)
 
     def pool_plan(self, run: PoolRun) -> PoolPlan | None:
-        """Return how the ranks of a run were used, None for as its row says."""
+        """Return the actual use of the ranks of a run, None for as stated."""
         return next((one for one in self.pool_plans if one.match.fits(run.decode)), None)
 
     def decode_batch(self, run: PoolRun) -> int | None:
-        """Return the sequences of a decode scheduler that a recipe states, None for no limit."""
+        """Return the decode scheduler sequences stated in a recipe, None for no limit."""
         if not self.pool_batches.get("rows") or run.decode.kind != "dump":
             return None
         rest = dict(self.pool_batches)
@@ -159,16 +160,16 @@ class ServingRules:
         return self.networks.get(run.model, run.model)
 
     def ask(self, run: ServingRun) -> Ask:
-        """Return how to ask for a run.
+        """Return the scenario rule of a run.
 
         Raises:
-            InvalidSpecError: The rules do not say.
+            InvalidSpecError: No rule matches.
         """
         for ask in self.asks:
             if ask.match.fits(run):
                 return ask
         raise InvalidSpecError(
-            f"serving_runs.toml does not say how to ask for {run.model} {run.precision} on"
+            f"serving_runs.toml has no scenario rule for {run.model} {run.precision} on"
             f" {run.backend}, {run.system} (run {run.id!r})"
         )
 
@@ -193,14 +194,14 @@ def parse_serving_rules(text: str) -> ServingRules:
         text: The file.
 
     Raises:
-        InvalidSpecError: Not TOML, a field is missing or unknown, or a reason is not named.
+        InvalidSpecError: Not TOML, a field is missing or unknown, or a reason is undefined.
     """
     try:
         return _rules(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         raise InvalidSpecError(f"serving_runs.toml is not TOML: {error}") from None
     except KeyError as error:
-        raise InvalidSpecError(f"serving_runs.toml lacks {error}") from None
+        raise InvalidSpecError(f"serving_runs.toml: missing {error}") from None
 
 
 def _rules(data: dict[str, Any]) -> ServingRules:

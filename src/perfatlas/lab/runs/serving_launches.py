@@ -1,4 +1,4 @@
-"""Limits that engines of measured runs were started with: committed rules, resolved per run."""
+"""Launch limits of the engines of measured runs: rules, resolved per run."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ if TYPE_CHECKING:
     from perfatlas.lab.runs.serving_rows import ServingRun
     from perfatlas.serving.config import Limits
 
-ROUNDS: Final = 10  # requests per one in flight: num-prompts of the benchmark's scripts
+ROUNDS: Final = 10  # requests per request in flight: num-prompts of the benchmark's scripts
 PASSED: Final = ("gpu_memory_utilization", "block_size", "chunked_prefill", "stream_interval")
 COUNTS: Final = ("max_num_seqs", "max_num_batched_tokens")
 SWITCHES: Final = ("mixed_chunk", "async_scheduling", "batch_wait_timeout_iters")
 RECV_INTERVAL: Final = "scheduler_recv_interval"
 BATCH_WAIT_RATIO: Final = "batch_wait_max_tokens_ratio"
 LIMITS: Final = (*COUNTS, *PASSED, *SWITCHES, RECV_INTERVAL, BATCH_WAIT_RATIO)
-MANY: Final = 16  # requests in flight from which on scripts pass the second of two values
+MANY: Final = 16  # requests in flight from which scripts pass the second of two values
 TERMS: Final = ("isl", "osl", "on_rank", "concurrency")
 SHAPES: Final = ("more", "multiple", "least", "most")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """Limits an engine was started with.
+    """Launch limits of an engine.
 
     Args:
-        name: Which runs they are of.
-        match: Which runs they are of.
-        limits: By names of `LIMITS`; the rest is left to the engine.
-        rounds: Requests the client sends per one in flight.
-        unsimulated: What else the script passes, "" where the simulation does all of it.
-        source: Where this is documented.
+        name: Name of the rule.
+        match: Matching runs.
+        limits: By name of `LIMITS`; others are engine defaults.
+        rounds: Requests sent per request in flight.
+        unsimulated: Options of the script that are not simulated, "" for none.
+        source: Documentation.
     """
 
     name: str
@@ -48,20 +48,20 @@ class Launch:
     source: str
 
     def fields(self, run: ServingRun) -> dict[str, Any]:
-        """Return the limits of a run by names of the vocabulary of `simulate`.
+        """Return the limits of a run by vocabulary name of `simulate`.
 
         Args:
-            run: One that the rule is about.
+            run: A matching run.
         """
         counts = {name: _count(self.limits[name], run) for name in COUNTS if name in self.limits}
         return counts | {name: self.limits[name] for name in PASSED if name in self.limits}
 
     def changes(self, run: ServingRun, limits: Limits) -> dict[str, Any]:
-        """Return the limits of a scheduler for which the vocabulary has no name.
+        """Return the scheduler limits without a vocabulary name.
 
         Args:
-            run: One that the rule is about.
-            limits: Those without them.
+            run: A matching run.
+            limits: Default limits.
         """
         found = {name: self.limits[name] for name in SWITCHES if name in self.limits}
         if RECV_INTERVAL in self.limits:
@@ -75,13 +75,13 @@ class Launch:
 
 
 def launch_of(rest: dict[str, Any], match: Match, name: str, source: str) -> Launch:
-    """Return a launch from what is left of its entry.
+    """Return a launch from the rest of its entry.
 
     Args:
-        rest: Limits, rounds and what is not simulated.
-        match: Which runs it is of.
-        name: Its name.
-        source: Where it is documented.
+        rest: Limits, rounds and unsimulated options.
+        match: Matching runs.
+        name: Name of the rule.
+        source: Documentation.
 
     Raises:
         InvalidSpecError: A limit or a term of a sum is unknown.

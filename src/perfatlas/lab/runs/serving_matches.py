@@ -1,4 +1,4 @@
-"""Which measured runs a committed rule is about."""
+"""Matching of measured runs by rules."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ SIZES: Final = ("tp", "attention_dp", "dp", "isl", "osl", "concurrency")
 
 @dataclass(frozen=True, kw_only=True)
 class Match:
-    """Which runs a rule is about.
+    """The runs that a rule applies to.
 
     Args:
-        fields: Field of `ServingRun` -> values it may have: texts of `FIELDS`, numbers of `SIZES`.
-        since: First day, "" for any; a run without a date fits only a rule without days.
+        fields: Field of `ServingRun` -> allowed values: texts of `FIELDS`, numbers of `SIZES`.
+        since: First day, "" for any; a run without date matches only a rule without days.
         until: First day after, "" for any.
     """
 
@@ -29,7 +29,7 @@ class Match:
     until: str
 
     def fits(self, run: ServingRun) -> bool:
-        """Return whether a run is meant."""
+        """Return whether a run matches."""
         if (self.since or self.until) and not run.date:
             return False
         inside = self.since <= run.date and (not self.until or run.date < self.until)
@@ -37,10 +37,10 @@ class Match:
 
 
 def take_match(rest: dict[str, Any]) -> Match:
-    """Return which runs an entry is about, its fields taken out of it.
+    """Return the match of an entry, removing its fields from the entry.
 
     Args:
-        rest: The entry; what is left afterwards says what the rule is.
+        rest: The entry; afterwards it has only the fields of the rule.
     """
     since, until = rest.pop("since", ""), rest.pop("until", "")
     given = {name: rest.pop(name) for name in (*FIELDS, *SIZES) if name in rest}

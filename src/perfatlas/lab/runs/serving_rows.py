@@ -27,24 +27,24 @@ Kind = Literal["dump", "copy", "other"]
 
 @dataclass(frozen=True, kw_only=True)
 class ServingRun:
-    """One measured serving run, as its row states it.
+    """One measured serving run, as stated in its row.
 
     Args:
-        id: Name of the row.
+        id: Id of the row.
         model: Model.
         system: Catalog name.
         backend: Engine.
-        version: Version of the engine, "" where the row has none.
-        precision: "fp8", "fp4", "int4", "bf16", "" without a label.
+        version: Version of the engine, "" where missing.
+        precision: "fp8", "fp4", "int4", "bf16", "" where missing.
         kind: "dump" of the database of a public benchmark, dated "copy" of its results, or "other".
-        date: Day of the measurement, "" where the row has none.
-        image: Container, "" where the row has none.
+        date: Day of the measurement, "" where missing.
+        image: Container, "" where missing.
         tp: Tensor-parallel size.
         attention_dp: Attention data-parallel ranks.
         moe_tp: Tensor-parallel size inside an expert.
         ep: Expert-parallel size.
-        dp: Replicas; of a pool, its workers.
-        on_rank: Requests in flight on one attention-DP rank.
+        dp: Replicas, or workers of a pool.
+        on_rank: Requests in flight per attention-DP rank.
         concurrency: Requests in flight over the deployment.
         isl: Input tokens.
         osl: Output tokens.
@@ -84,26 +84,26 @@ def sample_path() -> Path:
 
 
 def check_sample(path: Path, sha256: str) -> None:
-    """Refuse a file other than the one the rules were written for.
+    """Raise for a file other than that of the rules.
 
     Args:
         path: The installed file.
         sha256: Hex digest of that file.
 
     Raises:
-        UnsupportedError: Another file.
+        UnsupportedError: The hash differs.
     """
     found = file_hash(path)
     if found != f"sha256:{sha256}":
         raise UnsupportedError(
-            f"{path.name} of the installed silicon package is {found[:23]}, not the file that"
-            f" serving_runs.toml is about (sha256:{sha256[:16]}); pip install 'perfatlas[silicon]'"
-            " gives that"
+            f"{path.name} of the installed silicon package is {found[:23]}, not the file of"
+            f" serving_runs.toml (sha256:{sha256[:16]}); install it with pip install"
+            " 'perfatlas[silicon]'"
         )
 
 
 def read_runs(path: Path) -> tuple[ServingRun, ...]:
-    """Return the aggregated runs of a file, in its order.
+    """Return the aggregated runs of a file, in order.
 
     Args:
         path: CSV file with the columns of the silicon package's sample.
@@ -123,9 +123,8 @@ def read_run(row: Mapping[str, str], in_flight: int | None) -> ServingRun:
     """Return the run of a row.
 
     Args:
-        row: With the columns of the sample.
-        in_flight: Requests in flight where the row does not state them, None for those of its
-            ranks.
+        row: A row of the sample.
+        in_flight: Requests in flight where not stated in the row, None for the sum over its ranks.
 
     Raises:
         KeyError: A column is missing.

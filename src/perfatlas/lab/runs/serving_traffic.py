@@ -1,4 +1,4 @@
-"""Measured serving runs, simulated as their benchmark ran: requests, closed loop, engine limits."""
+"""Simulation of measured serving runs, as in their benchmark: closed loop, engine limits."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 METRICS: Final = ("ttft", "tpot")
-DEFAULTS: Final = "defaults of the engine"
+DEFAULTS: Final = "engine defaults"
 
 
 def simulate_runs(runs: Sequence[ServingRun], rules: ServingRules) -> list[Row]:
-    """Return simulated latencies of runs beside their measurements.
+    """Return simulated and measured latencies of runs.
 
-    A client keeps `concurrency` requests in flight, all of the first at once, and sends ten times
-    as many, or what its launch says; their lengths are drawn as its source draws them.
+    A client keeps `concurrency` requests in flight, starting all at once, and sends ten times as
+    many, or as its launch states; lengths are drawn as in the client's source.
 
     Args:
-        runs: The runs, with the plan they ran.
-        rules: How to ask, and how the engines were started.
+        runs: The runs, with their actual plan.
+        rules: Scenario rules and engine launches.
 
     Returns:
-        One row per run, in their order: what it is, `ttft_s` and `tpot_s` beside `_measured_s` and
-        `_error`, None with the reason in `error` where it is not simulated.
+        One row per run, in order: its fields, `ttft_s` and `tpot_s` with `_measured_s` and
+        `_error`, None with the reason in `error` where not simulated.
     """
     known: Priced = {}
     order = sorted(range(len(runs)), key=lambda place: _deployed(runs[place]))
@@ -47,7 +47,7 @@ def simulate_runs(runs: Sequence[ServingRun], rules: ServingRules) -> list[Row]:
     for place in order:
         run = runs[place]
         if _deployed(run) != deployed:
-            known, deployed = {}, _deployed(run)  # tables of one deployment at a time
+            known, deployed = {}, _deployed(run)  # price tables of one deployment at a time
         rows[place] = _simulated_row(run, rules, known)
     return [rows[place] for place in range(len(runs))]
 
@@ -97,11 +97,11 @@ def _simulated_row(run: ServingRun, rules: ServingRules, known: Priced) -> Row:
 
 
 def asked_fields(run: ServingRun, rules: ServingRules) -> Row:
-    """Return what `perfatlas.simulate` is asked for a run, by names of the vocabulary.
+    """Return the arguments of `perfatlas.simulate` for a run, by vocabulary name.
 
     Args:
-        run: The run, with the plan it ran.
-        rules: How to ask, and how the engines were started.
+        run: The run, with its actual plan.
+        rules: Scenario rules and engine launches.
     """
     question = run_question(run, rules, {})
     fields = {name: value for name, value in question.items() if value is not None}
@@ -115,7 +115,7 @@ def asked_fields(run: ServingRun, rules: ServingRules) -> Row:
 
 
 def drawn_lengths(ratio: float) -> Row:
-    """Return how lengths are drawn, by names of the vocabulary: evenly up to the nominal one.
+    """Return the length distribution, by vocabulary name: uniform up to the nominal length.
 
     Args:
         ratio: Mean over nominal length.
@@ -141,11 +141,11 @@ def _statistics(
 
 
 def as_launched(ready: Deployment, changes: Mapping[str, Any]) -> Deployment:
-    """Return a deployment with the limits of a launch that the vocabulary has no name for.
+    """Return a deployment with the launch limits that have no vocabulary name.
 
     Args:
         ready: The deployment.
-        changes: How its engine was started.
+        changes: Changed limits.
     """
     ready = replace(ready, limits=ready.limits._replace(**changes))
     if changes.get("async_scheduling", True):

@@ -1,4 +1,4 @@
-"""Public measurements that are kept beside the checkout, too large or too mixed to ship."""
+"""Public measurements outside of the repository, too large or too mixed to ship."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ DEFAULT: Final = "../shared/data"
 
 
 def shared_folder() -> Path:
-    """Return the folder of shared data, which need not exist."""
+    """Return the folder of shared data, which may not exist."""
     return Path(os.environ.get(VARIABLE) or DEFAULT)
 
 
 def missing_data(path: Path) -> str:
-    """Return a sentence for a file of shared data that is not there.
+    """Return a sentence about a missing file of shared data.
 
     Args:
         path: The file.
@@ -29,16 +29,16 @@ def missing_data(path: Path) -> str:
         >>> from pathlib import Path
         >>> from perfatlas.lab.runs.shared_data import missing_data
         >>> missing_data(Path("data/runs.csv")).split(";")[0]
-        'data/runs.csv is not there'
+        'data/runs.csv does not exist'
     """
-    return f"{path} is not there; set {VARIABLE} to the folder of shared data (default {DEFAULT})"
+    return f"{path} does not exist; set {VARIABLE} to the folder of shared data (default {DEFAULT})"
 
 
 def read_table(path: Path) -> list[dict[str, str]]:
     """Return the rows of a CSV file of shared data.
 
     Args:
-        path: The file, which exists.
+        path: An existing file.
     """
     with path.open(encoding="utf-8", newline="") as stream:
         return list(csv.DictReader(stream))
@@ -48,7 +48,7 @@ def read_settings(path: Path) -> dict[str, Any]:
     """Return a TOML file of shared data.
 
     Args:
-        path: The file, which exists.
+        path: An existing file.
 
     Raises:
         InvalidSpecError: Not TOML.

@@ -1,4 +1,4 @@
-"""What serving runs say about intervals of steps: quantiles per engine, models held out in turn.
+"""Step-time error quantiles per engine from serving runs, with held-out models.
 
 Shape legend: N runs.
 """
@@ -32,10 +32,10 @@ HEADER: Final = (
 
 
 def residuals(rows: Sequence[Row]) -> FloatArray:
-    """Return ln(measured / predicted) of answered runs (N,).
+    """Return ln(measured / predicted) of predicted runs (N,).
 
     Args:
-        rows: From `predict_runs`, all answered.
+        rows: From `predict_runs`, without errors.
     """
     measured = np.array([row["tpot_measured_s"] for row in rows], np.float64)
     found: FloatArray = np.log(measured / np.array([row["tpot_s"] for row in rows], np.float64))
@@ -43,7 +43,7 @@ def residuals(rows: Sequence[Row]) -> FloatArray:
 
 
 def possible(rows: Sequence[Row]) -> list[Row]:
-    """Return the answered runs that are not faster than the bound for the load they state.
+    """Return the predicted runs that are not faster than the bound for their stated load.
 
     Args:
         rows: From `predict_runs`.
@@ -52,10 +52,10 @@ def possible(rows: Sequence[Row]) -> list[Row]:
 
 
 def error_tails(rows: Sequence[Row]) -> tuple[float, float]:
-    """Return the 5 % and 95 % quantiles of the residuals of possible runs.
+    """Return the 5% and 95% quantiles of the residuals of plausible runs.
 
     Args:
-        rows: From `predict_runs`, at least one possible.
+        rows: From `predict_runs`, at least one plausible.
 
     Example:
         >>> from perfatlas.lab.runs.step_errors import error_tails
@@ -69,10 +69,10 @@ def error_tails(rows: Sequence[Row]) -> tuple[float, float]:
 
 
 def unseen_networks(rows: Sequence[Row]) -> list[Row]:
-    """Return, per engine and network, how many runs lie inside an interval that knows neither.
+    """Return, per engine and network, the number of runs inside an interval fitted without them.
 
-    For every network the tails come from the engine's other networks. Where the printed interval is
-    wider than the shipped tails, kernel errors set it and it stays.
+    For every network the tails come from the engine's other networks. Where the predicted interval
+    is wider than the shipped tails, it is due to kernel errors and unchanged.
 
     Args:
         rows: From `predict_runs`.
@@ -102,7 +102,7 @@ def unseen_networks(rows: Sequence[Row]) -> list[Row]:
 
 
 def share_held(networks: Sequence[Row]) -> float | None:
-    """Return the share of runs held over several networks, None without any.
+    """Return the share of runs inside over several networks, None for none.
 
     Args:
         networks: From `unseen_networks`.
@@ -124,11 +124,11 @@ def _holds(row: Row, low: float, high: float) -> bool:
 
 
 def step_error_rows(rows: Sequence[Row], sha256: str) -> dict[str, Mapping[str, Any]]:
-    """Return what the shipped file holds, by engine.
+    """Return the content of the shipped file, by engine.
 
     Args:
         rows: `predictions` of `validate_steps`.
-        sha256: Digest of the file the runs are of.
+        sha256: Digest of the file of runs.
     """
     found: dict[str, Mapping[str, Any]] = {}
     for engine in sorted({row["backend"] for row in rows}):
@@ -148,12 +148,12 @@ def step_error_rows(rows: Sequence[Row], sha256: str) -> dict[str, Mapping[str, 
 
 
 def write_step_errors(rows: Sequence[Row], sha256: str, path: Path | None = None) -> Path:
-    """Write the tails of every engine to the data of the package, and return where.
+    """Write the tails of every engine to the package data, and return the path.
 
     Args:
         rows: `predictions` of `validate_steps`.
-        sha256: Digest of the file the runs are of.
-        path: Another file.
+        sha256: Digest of the file of runs.
+        path: File, by default the shipped one.
     """
     found = step_error_rows(rows, sha256)
     target = path or Path(str(resources.files("perfatlas").joinpath(STEP_ERRORS)))

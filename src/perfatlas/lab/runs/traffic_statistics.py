@@ -1,4 +1,4 @@
-"""Statistics of simulated beside measured traffic, their goals, and why runs are left out."""
+"""Statistics of simulated and measured traffic, goals, and reasons of exclusions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIGURES: Final = ("median_error", "mape", "p90_error", "bias")
 
 
 def summarize_traffic(rows: Sequence[Row]) -> Row:
-    """Return counts and error statistics of rows; figures are None where no row is simulated.
+    """Return counts and error statistics of rows; None where no row is simulated.
 
     Args:
         rows: From `simulate_runs`.
@@ -41,7 +41,7 @@ def summarize_traffic(rows: Sequence[Row]) -> Row:
 
 
 def traffic_totals(rows: Sequence[Row]) -> list[Row]:
-    """Return the statistics of all rows, of dense models and of those with experts.
+    """Return the statistics of all rows, of dense and of MoE models.
 
     Args:
         rows: From `simulate_runs`.
@@ -55,7 +55,7 @@ def traffic_totals(rows: Sequence[Row]) -> list[Row]:
 
 
 def group_traffic(rows: Sequence[Row], names: tuple[str, ...]) -> list[Row]:
-    """Return the statistics of rows that agree in some columns, in order of their first.
+    """Return the statistics of rows grouped by columns, in order of first occurrence.
 
     Args:
         rows: From `simulate_runs`.
@@ -69,7 +69,7 @@ def group_traffic(rows: Sequence[Row], names: tuple[str, ...]) -> list[Row]:
 
 
 def compare_goals(totals: Sequence[Row], goals: Mapping[str, Mapping[str, float]]) -> list[Row]:
-    """Return what totals reach of their goals.
+    """Return the comparison of totals with their goals.
 
     Args:
         totals: From `traffic_totals`.
@@ -83,12 +83,12 @@ def compare_goals(totals: Sequence[Row], goals: Mapping[str, Mapping[str, float]
 
 
 def compare_goal(models: str, figure: str, reached: float | None, goal: float) -> Row:
-    """Return what a figure reaches of its goal.
+    """Return the comparison of a figure with its goal.
 
     Args:
-        models: What it is of.
-        figure: Its name.
-        reached: Its value, None where nothing is known.
+        models: Set of models.
+        figure: Name of the figure.
+        reached: Its value, None where unknown.
         goal: Largest value.
     """
     met = "-" if reached is None else "yes" if reached <= goal else "no"
@@ -102,11 +102,11 @@ def compare_goal(models: str, figure: str, reached: float | None, goal: float) -
 
 
 def count_reasons(left: Sequence[LeftOutRun], rules: ServingRules) -> list[Row]:
-    """Return how many runs are left out for which reason.
+    """Return the number of excluded runs by reason.
 
     Args:
-        left: The runs.
-        rules: That name the reasons.
+        left: The excluded runs.
+        rules: The rules with the reasons.
     """
     counts = Counter(run.reason for run in left)
     return [

@@ -1,4 +1,4 @@
-"""Scores of predictions under protocols that say what they may have seen."""
+"""Scores of predictions under validation protocols."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Budgets of the shipped calibrations: the error each cell may have, and why."""
+"""Error budgets of the shipped calibrations, with reasons."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from perfatlas.quantities import InvalidSpecError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-HEADROOM: Final = 1.02  # a refit of the same rows may end elsewhere
+HEADROOM: Final = 1.02  # a refit of the same rows may give another optimum
 STEPS: Final = 1000  # a budget is a whole number of tenths of a percent
 BUDGET_HEADER: Final = (
     "# Largest MAPE each shipped calibration may have on its own rows. A test fails where the\n"
-    "# `mape` stored in data/calibrations is above it. A budget that is raised says why: `reason`\n"
-    '# opens with the budget it is for ("11.3 %: ..."), so neither moves without the other.\n'
+    "# `mape` stored in data/calibrations is above it. A raised budget is explained: its `reason`\n"
+    '# starts with its budget ("11.3%: ..."), so neither moves without the other.\n'
     "# perfatlas.lab.scoring.budgets.write_budgets() adds new cells, drops those that are gone\n"
     "# and lowers what has improved; it never raises.\n\n"
 )
@@ -30,11 +30,11 @@ BUDGET_HEADER: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What one cell may be off.
+    """The error budget of a cell.
 
     Args:
         mape: Largest mean absolute percentage error, as a fraction.
-        reason: The budget in per cent, a colon, and why it is what it is.
+        reason: The budget in percent, a colon, and an explanation.
     """
 
     mape: float
@@ -42,8 +42,8 @@ class Budget:
 
     @property
     def label(self) -> str:
-        """What the reason has to open with."""
-        return f"{100 * self.mape:.1f} %: "
+        """Required start of the reason."""
+        return f"{100 * self.mape:.1f}%: "
 
 
 def budget_path() -> Path:
@@ -58,15 +58,15 @@ def read_budgets(path: Path | None = None) -> dict[str, Budget]:
         path: The file; the shipped one by default.
 
     Raises:
-        InvalidSpecError: An entry whose reason is not for its budget.
+        InvalidSpecError: A reason does not match its budget.
     """
     document = tomllib.loads((path or budget_path()).read_text("utf-8"))
     budgets = {name: Budget(**entry) for name, entry in document.items()}
     for name, budget in budgets.items():
         if not budget.reason.startswith(budget.label) or budget.reason == budget.label.strip():
             raise InvalidSpecError(
-                f"budget of {name!r} is {budget.mape:.4f} but its reason is {budget.reason!r};"
-                f" a reason opens with {budget.label!r} and says why"
+                f"budget of {name!r} is {budget.mape:.4f} but its reason is {budget.reason!r}; a"
+                f" reason must start with {budget.label!r} and explain it"
             )
     return budgets
 
@@ -81,7 +81,7 @@ def shipped_errors() -> dict[str, float]:
 
 
 def budget_for(mape: float) -> float:
-    """Return the budget of a freshly fitted cell: its error and 2 % of it, in tenths of a percent.
+    """Return the budget of a newly fitted cell: its error and 2% of it, in tenths of a percent.
 
     Args:
         mape: Stored error.
@@ -95,7 +95,7 @@ def budget_for(mape: float) -> float:
 
 
 def drifted(budgets: Mapping[str, Budget], errors: Mapping[str, float]) -> list[str]:
-    """Return a sentence for every cell above its budget, without one, or gone.
+    """Return a sentence for every cell above its budget, without a budget, or removed.
 
     Args:
         budgets: By id.
@@ -103,24 +103,26 @@ def drifted(budgets: Mapping[str, Budget], errors: Mapping[str, float]) -> list[
     """
     renew = "run perfatlas.lab.scoring.budgets.write_budgets()"
     found = [
-        f"{name}: MAPE {100 * mape:.2f} % is above its budget {100 * budgets[name].mape:.1f} %"
+        f"{name}: MAPE {100 * mape:.2f}% is above its budget {100 * budgets[name].mape:.1f}%"
         for name, mape in sorted(errors.items())
         if name in budgets and mape > budgets[name].mape
     ]
     found += [f"{name}: no budget; {renew}" for name in sorted(set(errors) - set(budgets))]
-    found += [f"{name}: budget of no cell; {renew}" for name in sorted(set(budgets) - set(errors))]
+    found += [
+        f"{name}: budget without a cell; {renew}" for name in sorted(set(budgets) - set(errors))
+    ]
     return found
 
 
 def renewed_budgets(
     budgets: Mapping[str, Budget], errors: Mapping[str, float], reason: str
 ) -> dict[str, Budget]:
-    """Return budgets with new cells added, gone cells dropped and improved cells lowered.
+    """Return budgets with new cells added, removed cells dropped and improved cells lowered.
 
     Args:
         budgets: By id.
         errors: MAPE by id.
-        reason: Why the new and the lowered ones are what they are.
+        reason: Explanation of new and lowered budgets.
     """
     renewed: dict[str, Budget] = {}
     for name, error in sorted(errors.items()):
@@ -139,7 +141,7 @@ def write_budgets(path: Path | None = None, reason: str = "as fitted") -> None:
 
     Args:
         path: The file; the shipped one by default.
-        reason: For new and lowered budgets.
+        reason: Explanation of new and lowered budgets.
     """
     path = path or budget_path()
     known = read_budgets(path) if path.is_file() else {}

@@ -1,4 +1,4 @@
-"""Shipped calibrations against timings of our own, which no calibration was fitted to."""
+"""Shipped calibrations against independent measurements, not used in any fit."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from perfatlas.measurements.tables import read_measured_rows
 if TYPE_CHECKING:
     from pathlib import Path
 
-NOT_MEASURED: Final = "Not measured: the repository holds no rows of such a run."
+NOT_MEASURED: Final = "Not measured: the repository has no rows of such a run."
 HEADINGS: Final = ("rows of", "cell", "rows", "calibration", "MAPE", "median", "bias")
 
 
 def independent_check(folder: Path) -> str:
-    """Return the errors of the calibrations in use on our own measured rows, or that none are kept.
+    """Return the errors of the calibrations on our own measurements, or a note without any.
 
     Args:
         folder: `measurements/` of the repository: <device>/<date>_<suite>/rows.csv.
 
     Raises:
-        InvalidSpecError: A row is wrong.
+        InvalidSpecError: A row is invalid.
     """
     lines: list[list[str]] = []
     for path in sorted(folder.glob("*/*/rows.csv")):
@@ -38,7 +38,7 @@ def independent_check(folder: Path) -> str:
                     f"{change.operator}/{change.family}/{change.format}",
                     str(change.rows),
                     change.prior or change.reason,
-                    *(f"{100 * value:.1f} %" for value in figures),
+                    *(f"{100 * value:.1f}%" for value in figures),
                     *[""] * (3 - len(figures)),
                 ]
             )

@@ -1,4 +1,4 @@
-"""What rows left out for the times they took would do to the errors, and how many they are."""
+"""Effect on the errors of rows excluded for their measured times."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ SAID_FROM: Final = 0.05  # share of a cell's rows
 
 @dataclass(frozen=True, kw_only=True)
 class LeftOut:
-    """Rows of one cell that are left out for one reason; errors are fractions.
+    """Rows of a cell excluded for one reason; errors are fractions.
 
     Args:
-        about: Operator, family and format, as the page names a cell.
+        about: Operator, family and format, as on the page.
         system: Device.
-        reason: Why.
-        rows: How many.
-        share: Of the cell's rows, with all that are left out for their times.
-        mape: Of the rows that are scored.
-        left_mape: Of these, with the same parameters.
-        with_mape: Of both together.
+        reason: Reason.
+        rows: Number of rows.
+        share: Share of the cell's rows, including those excluded for their times.
+        mape: Error of the scored rows.
+        left_mape: Error of these rows, with the same parameters.
+        with_mape: Error of both together.
     """
 
     about: str
@@ -47,7 +47,7 @@ class LeftOut:
 
 
 def left_out_errors(cells: Sequence[Row]) -> list[LeftOut]:
-    """Return the errors of what is left out of expert networks, by cell and reason.
+    """Return the errors of excluded rows of expert networks, by cell and reason.
 
     Args:
         cells: Cells scored with their own calibration.
@@ -87,9 +87,9 @@ def left_out_errors(cells: Sequence[Row]) -> list[LeftOut]:
 
 
 def slow_medians(cells: Sequence[Row], left: Sequence[LeftOut]) -> dict[str, float]:
-    """Return what a cell is about -> median MAPE over GPUs with its slow rows scored as well.
+    """Return cell name -> median MAPE over GPUs including its slow rows.
 
-    Cells that leave no slow rows out are not among them.
+    Only cells with excluded slow rows.
 
     Args:
         cells: Cells scored with their own calibration.
@@ -106,7 +106,7 @@ def slow_medians(cells: Sequence[Row], left: Sequence[LeftOut]) -> dict[str, flo
 
 
 def left_out_table(left: Sequence[LeftOut]) -> str:
-    """Return the cells that leave out more than a twentieth of their rows, as Markdown.
+    """Return the cells with more than 5% excluded rows, as Markdown.
 
     Args:
         left: From `left_out_errors`.
@@ -120,7 +120,7 @@ def left_out_table(left: Sequence[LeftOut]) -> str:
         [
             SHORT_NAMES[one.system],
             one.about,
-            f"{percent(one.share)} % ({one.rows:,})",
+            f"{percent(one.share)}% ({one.rows:,})",
             one.reason,
             *(percent(value) for value in (one.mape, one.left_mape, one.with_mape)),
         ]

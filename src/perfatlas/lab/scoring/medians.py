@@ -1,4 +1,4 @@
-"""Medians over GPUs of cell scores, beside the goals and the figures of earlier work."""
+"""Medians over GPUs of cell scores, with goals and the targets of earlier work."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def median_row(key: Key, found: Mapping[str, CellScore], protocol: str) -> dict[
     Args:
         key: Operator, family and format.
         found: Device -> score, at least one.
-        protocol: What the predictions knew.
+        protocol: Validation protocol.
     """
     operator, family, format_name = key
     scores = list(found.values())
@@ -71,7 +71,7 @@ def kernel_goals() -> dict[str, Any]:
 
 @cache
 def best_covered(operator: str, format_name: str) -> str:
-    """Return the family with the most measured rows of an operator and format, "" without any.
+    """Return the family with the most measured rows of an operator and format, "" for none.
 
     Args:
         operator: Operator.
@@ -86,7 +86,7 @@ def best_covered(operator: str, format_name: str) -> str:
 
 
 def goal_of(key: Key) -> dict[str, Any] | None:
-    """Return the goal of an operator and format, None where there is none.
+    """Return the goal of an operator and format, None for none.
 
     Args:
         key: Operator, family and format.
@@ -100,7 +100,7 @@ def goal_of(key: Key) -> dict[str, Any] | None:
 
 
 def _against_goal(key: Key, found: Mapping[str, CellScore], protocol: str) -> dict[str, Any]:
-    """Return the goal, the devices and the median it is for, and whether it is met."""
+    """Return the goal, its devices and median, and whether it is met."""
     row: dict[str, Any] = {"goal_mape": None, "goal_gpus": 0, "goal_median_mape": None}
     row["goal_met"] = "-"
     goal = goal_of(key)
@@ -125,7 +125,7 @@ def _link(device: str) -> str:
 
 
 def _against_target(key: Key, found: Mapping[str, CellScore]) -> dict[str, Any]:
-    """Return the target of earlier work for the same GPUs, and whether it is reached."""
+    """Return the target of earlier work for the same GPUs, and whether it is met."""
     target, devices = _target(key, tuple(found))
     compared = [score.mape for device, score in found.items() if device in devices]
     reached = "-"
@@ -140,7 +140,7 @@ def _against_target(key: Key, found: Mapping[str, CellScore]) -> dict[str, Any]:
 
 
 def _target(key: Key, devices: Sequence[str]) -> tuple[float | None, tuple[str, ...]]:
-    """Return the median target over the devices scored, and the devices it holds for."""
+    """Return the median target over the scored devices, and its devices."""
     for row in published_figures()["target"]:
         if (row["operator"], row["family"], row["format"]) != key:
             continue
@@ -153,14 +153,13 @@ def _target(key: Key, devices: Sequence[str]) -> tuple[float | None, tuple[str, 
 
 
 def target_failure(row: Mapping[str, Any]) -> str:
-    """Return a sentence about a median above the target of earlier work.
+    """Return a sentence for a median above the target of earlier work.
 
     Args:
         row: From `median_row`.
     """
     return (
-        f"{row['operator']} {row['family']} {row['format']}: median MAPE over"
-        f" {row['target_gpus']} GPU{'s' if row['target_gpus'] > 1 else ''}"
-        f" {100 * row['compared_mape']:.1f} %, target"
-        f" {100 * row['target_mape']:.1f} %"
+        f"{row['operator']} {row['family']} {row['format']}: median MAPE over {row['target_gpus']}"
+        f" GPU{'s' if row['target_gpus'] > 1 else ''} {100 * row['compared_mape']:.1f}%, target"
+        f" {100 * row['target_mape']:.1f}%"
     )

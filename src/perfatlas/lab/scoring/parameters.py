@@ -1,4 +1,4 @@
-"""How many parameters of a cell are fitted, chosen on its rows, or set before any row is read."""
+"""Number of fitted, selected and fixed parameters of a cell."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 class Counted(NamedTuple):
-    """Where the parameters of one cell come from.
+    """Origin of the parameters of a cell.
 
     Args:
-        fitted: Parameters a fit moves.
-        chosen: Names of those that differ between the alternatives tried.
-        held: Parameters that every alternative has alike: from a source, the table or zero.
-        alternatives: Fits, of which the rows choose one.
+        fitted: Number of fitted parameters.
+        chosen: Names of parameters that differ between alternatives.
+        held: Number of parameters equal in all alternatives: from a source, the table or zero.
+        alternatives: Number of alternatives, of which the rows select one.
     """
 
     fitted: int
@@ -31,7 +31,7 @@ class Counted(NamedTuple):
 
 
 def counted(cell: Cell) -> Counted:
-    """Return where the parameters of a cell come from.
+    """Return the origin of the parameters of a cell.
 
     Args:
         cell: Any cell.
@@ -77,6 +77,6 @@ def _row(key: tuple[str, str], found: Sequence[Counted]) -> list[str]:
 
 
 def _span(values: Iterable[int]) -> str:
-    """Return "least to most", or the one value there is."""
+    """Return "min to max", or the single value."""
     known = sorted(set(values))
     return str(known[0]) if len(known) == 1 else f"{known[0]} to {known[-1]}"

@@ -1,4 +1,4 @@
-"""What a prediction may know of the rows it is scored on: five protocols, one form of answer.
+"""Five validation protocols, which define the rows that a prediction may use.
 
 Shape legend: U scored rows.
 """
@@ -49,20 +49,19 @@ FEW_ROWS: Final = 50
 LEAST_FEW: Final = 10
 FEW_EVALUATIONS: Final = 600
 FEW_SEED: Final = 11
-SAMPLE_ROWS: Final = 2000  # of another device, for how far transfers went astray
+SAMPLE_ROWS: Final = 2000  # rows of another device, for transfer errors
 
 
 class Scored(NamedTuple):
-    """Predictions of one cell beside its measurements.
+    """Predictions and measurements of one cell.
 
     Args:
-        rows: The rows that are scored.
+        rows: The scored rows.
         predicted_s: Predicted times (U,) [s].
-        simple_s: Times of roofline / efficiency + fixed time, knowing as much (U,) [s].
-        interval: 5 % and 95 % quantiles of ln(measured/predicted) said beforehand; None where
-            nothing tells.
-        known_rows: Rows of this device that were fitted.
-        sources: Devices the parameters come from.
+        simple_s: Times of roofline / efficiency + fixed time, fitted to the same rows (U,) [s].
+        interval: 5% and 95% quantiles of ln(measured/predicted), predicted; None where unknown.
+        known_rows: Rows of this device used in the fit.
+        sources: Source devices of the parameters.
     """
 
     rows: Rows
@@ -79,8 +78,8 @@ class Kin:
 
     Args:
         cells: Device -> cell.
-        loaded: Device -> its rows, filled as they are asked for.
-        paired: (whose rows, whose parameters) -> how far off, filled as they are asked for.
+        loaded: Device -> its rows, loaded lazily.
+        paired: (device of rows, device of parameters) -> errors, computed lazily.
     """
 
     cells: Mapping[str, Cell]
@@ -98,7 +97,7 @@ class Kin:
         return self.loaded[device]
 
     def calibration(self, device: str) -> Calibration | None:
-        """Return a device's shipped calibration; None where it has none for this physics.
+        """Return a device's shipped calibration; None where it has none for this physics model.
 
         Args:
             device: Catalog name.
@@ -108,7 +107,7 @@ class Kin:
         return match if match and set(match.parameters) == set(cell.ranges) else None
 
     def silicon(self, *devices: str) -> tuple[Silicon, ...]:
-        """Return what decides whose parameters devices borrow and lend.
+        """Return the silicon columns used to choose donors.
 
         Args:
             devices: Catalog names.
@@ -117,7 +116,7 @@ class Kin:
         return catalog_silicon(devices, links=operator not in KERNELS)
 
     def pairs(self, devices: Sequence[str]) -> Pairs:
-        """Return calibrated devices priced with each other's parameters, from a sample of rows.
+        """Return the errors of devices with each other's parameters, from a sample of rows.
 
         Args:
             devices: Catalog names.
@@ -139,22 +138,22 @@ class Kin:
         return Pair(round(float(np.mean(np.abs(residual))), DIGITS), tuple(quantiles))
 
     def donor(self, device: str, others: Sequence[str]) -> Calibration | None:
-        """Return the calibration a device borrows, None where nobody lends.
+        """Return the calibration that a device borrows, None for none.
 
         Args:
             device: Catalog name.
-            others: Calibrated devices that may lend.
+            others: Calibrated devices that may be donors.
         """
         target, *known = self.silicon(device, *others)
         name = donor_of(target, known, self.pairs(others))
         return self.calibration(name) if name else None
 
     def others(self, device: str, *, family: bool) -> tuple[str, ...]:
-        """Return the calibrated devices that are not this one, or not of its architecture.
+        """Return the other calibrated devices, optionally of other architectures only.
 
         Args:
             device: Catalog name.
-            family: Leave the whole architecture out.
+            family: Whether to exclude the whole architecture.
         """
         hidden = _architecture(device) if family else ""
         return tuple(
@@ -171,41 +170,41 @@ def _architecture(device: str) -> str:
 
 
 def few_rows(protocol: str, rows: int | None) -> int:
-    """Return how many rows few-shot fits.
+    """Return the number of rows of a few-shot fit.
 
     Args:
         protocol: One of `PROTOCOLS`.
-        rows: As asked, None where it was not.
+        rows: Requested rows, None for the default.
 
     Raises:
-        UsageError: Rows are given and the protocol is not few-shot, or there are too few to fit.
+        UsageError: Rows are set with another protocol, or are too few to fit.
     """
     if rows is None:
         return FEW_ROWS
     if protocol != "few-shot":
-        raise UsageError(f"{rows} rows are of protocol few-shot, not of {protocol!r}")
+        raise UsageError(f"rows applies only to protocol few-shot, not {protocol!r}")
     if rows < LEAST_FEW:
         raise UsageError(
-            f"{rows} rows are too few to fit: a kernel has up to ten parameters;"
-            f" ask for {LEAST_FEW} or more"
+            f"{rows} rows are too few to fit: a kernel has up to ten parameters; use {LEAST_FEW}"
+            " or more"
         )
     return rows
 
 
 def score_rows(kin: Kin, device: str, protocol: str, count: int = FEW_ROWS) -> Scored | str:
-    """Return the predictions of a device's rows under a protocol, or why there are none.
+    """Return the predictions of a device's rows under a protocol, or the reason for none.
 
     - own: the shipped calibration, on all rows.
     - unseen-shapes: fitted on four fifths of the shapes of this device, scored on the others.
-    - unseen-device: parameters of a donor among the other devices, chosen without the rows.
-    - unseen-family: the same among the devices of other architectures.
-    - few-shot: started there (unseen-device) and refitted on `count` rows, scored on the others.
+    - unseen-device: parameters of a donor device, chosen without the rows.
+    - unseen-family: the same with donors of other architectures.
+    - few-shot: unseen-device refitted on `count` rows, scored on the others.
 
     Args:
         kin: The cell on all devices.
         device: The device to score.
         protocol: One of `PROTOCOLS`.
-        count: Rows of few-shot.
+        count: Rows of a few-shot fit.
     """
     if protocol == "own":
         return _own(kin, device)
@@ -223,7 +222,7 @@ def _own(kin: Kin, device: str) -> Scored | str:
     if match is None or not match.own:
         return "not calibrated"
     if set(match.calibration.parameters) != set(cell.ranges):
-        return "the calibration is of another physics: fit it again"
+        return "the calibration belongs to another physics model: fit it again"
     rows = kin.rows(device)
     return Scored(
         rows=rows,
@@ -239,7 +238,7 @@ def _unseen_shapes(kin: Kin, device: str) -> Scored | str:
     cell, rows = kin.cells[device], kin.rows(device)
     held = held_out(row_groups(cell.operator, rows))
     if held is None:
-        return "too few shapes to hold any out"
+        return "too few shapes to hold out any"
     seen = taken(rows, ~held)
     seen = taken(seen, seeded_subset(seen.measured_s.size, FIT_ROWS, SEED))
     parameters = fit_cell(cell, seen)
@@ -274,7 +273,7 @@ def _fitted(
 ) -> Scored:
     """Return predictions with parameters fitted to `seen`.
 
-    The interval is what was told, else the residuals of the fit.
+    The interval is the given one, by default the residuals of the fit.
     """
     if told is None:
         known = np.log(seen.measured_s / cell.predict(seen.shape_UD, parameters))
@@ -310,13 +309,13 @@ def _unseen_device(kin: Kin, device: str, *, family: bool) -> Scored | str:
 def refit(
     cell: Cell, seen: Rows, start: Mapping[str, float], evaluations: int = FEW_EVALUATIONS
 ) -> dict[str, float]:
-    """Return parameters fitted to few rows from a start elsewhere; chosen ones stay as they are.
+    """Return parameters fitted to few rows from given start values; discrete ones are unchanged.
 
     Args:
-        cell: What to fit.
+        cell: The cell.
         seen: The rows.
-        start: All parameters to begin with.
-        evaluations: Model evaluations at most.
+        start: Start values of all parameters.
+        evaluations: Maximum model evaluations.
     """
     chosen = {name for fixed in cell.grid for name in fixed}
     names = [name for name in cell.ranges if name not in chosen]

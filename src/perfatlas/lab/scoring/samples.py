@@ -1,7 +1,7 @@
-"""A quick second opinion on the shipped calibrations: few rows of every cell, scored again.
+"""A quick check of the shipped calibrations on few rows of every cell.
 
-The errors stored beside the parameters are of all rows and take minutes. These are of a seeded
-sample, so that a test can tell within seconds whether the physics still gives what it gave.
+Errors over all rows take minutes. These use a seeded sample, so that a test can check within
+seconds that the physics model is unchanged.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 ROWS: Final = 200
 SEED: Final = 20257
-ROUNDING: Final = 1e-4  # of a stored error
-HEADROOM: Final = 1.01  # another processor may round otherwise
+ROUNDING: Final = 1e-4  # relative to a stored error
+HEADROOM: Final = 1.01  # tolerance for rounding on another processor
 DIGITS: Final = 4
 RENEW: Final = "run perfatlas.lab.scoring.samples.write_samples()"
 SAMPLES_HEADER: Final = (
@@ -42,7 +42,7 @@ SAMPLES_HEADER: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """The error of a few rows of one cell.
+    """The error of a sample of rows of a cell.
 
     Args:
         mape: Mean absolute percentage error, as a fraction.
@@ -72,8 +72,8 @@ def score_sample(cell: Cell, parameters: Mapping[str, float]) -> Sample:
     """Return the error of a cell's sample with given parameters.
 
     Args:
-        cell: Whose rows and physics.
-        parameters: In any order.
+        cell: The cell.
+        parameters: Parameters, in any order.
     """
     rows = cell.load()
     index = seeded_subset(rows.measured_s.size, ROWS, SEED)
@@ -84,7 +84,7 @@ def score_sample(cell: Cell, parameters: Mapping[str, float]) -> Sample:
 
 
 def device_samples(device: str) -> dict[str, Sample]:
-    """Return freshly scored samples of a device's shipped calibrations by id.
+    """Return newly scored samples of a device's shipped calibrations by id.
 
     Args:
         device: Catalog name of a calibrated device.
@@ -101,11 +101,11 @@ def device_samples(device: str) -> dict[str, Sample]:
 
 
 def moved(stored: Mapping[str, Sample], found: Mapping[str, Sample]) -> list[str]:
-    """Return a sentence for every cell whose sample is not what was stored, or not stored.
+    """Return a sentence for every cell with a changed or missing sample.
 
     Args:
         stored: By id.
-        found: Scored now.
+        found: New samples.
     """
     lines = []
     for name, now in sorted(found.items()):
@@ -113,27 +113,26 @@ def moved(stored: Mapping[str, Sample], found: Mapping[str, Sample]) -> list[str
         if before is None:
             lines.append(f"{name}: no sample is stored; {RENEW}")
         elif before.fit != now.fit:
-            lines.append(f"{name}: the sample is of other parameters; {RENEW}")
+            lines.append(f"{name}: the sample was scored with other parameters; {RENEW}")
         elif now.mape > HEADROOM * before.mape + ROUNDING:
             lines.append(
-                f"{name}: MAPE of {ROWS} rows {100 * now.mape:.2f} %, was"
-                f" {100 * before.mape:.2f} %: the physics got worse with the same parameters;"
-                " mend it or fit the cell again"
+                f"{name}: MAPE of {ROWS} rows {100 * now.mape:.2f}%, was {100 * before.mape:.2f}%:"
+                " the physics got worse with the same parameters; fix it or fit the cell again"
             )
         elif HEADROOM * now.mape + ROUNDING < before.mape:
             lines.append(
-                f"{name}: MAPE of {ROWS} rows {100 * now.mape:.2f} %, was"
-                f" {100 * before.mape:.2f} %: better with the same parameters; {RENEW}"
+                f"{name}: MAPE of {ROWS} rows {100 * now.mape:.2f}%, was {100 * before.mape:.2f}%:"
+                f" better with the same parameters; {RENEW}"
             )
     return lines
 
 
 def renewed_samples(stored: Mapping[str, Sample], found: Mapping[str, Sample]) -> dict[str, Sample]:
-    """Return what to store: fresh samples, but of old parameters the lower one of both.
+    """Return the samples to store: new ones, but for unchanged parameters the lower of both.
 
     Args:
         stored: By id.
-        found: Scored now, of all cells.
+        found: New samples of all cells.
     """
     kept: dict[str, Sample] = {}
     for name, now in sorted(found.items()):

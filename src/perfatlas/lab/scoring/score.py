@@ -1,4 +1,4 @@
-"""The score of one cell under one protocol: errors, intervals, and what simpler models reach."""
+"""The score of a cell under a protocol: errors, intervals and simpler models."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from perfatlas.lab.scoring.protocols import Scored
     from perfatlas.operators import FloatArray
 
-MISS_RATE: Final = 0.1  # of a 90 % interval
+MISS_RATE: Final = 0.1  # of a 90% interval
 DIGITS: Final = 4
 
 
@@ -32,18 +32,18 @@ class CellScore:
     Args:
         cell: "<device>/<operator>/<family>/<format>".
         system: The device.
-        operator, family, format: As in the cell; the family is the engine whose kernels ran.
+        operator, family, format: As in the cell; the family is the measured engine.
         version: Version of that engine.
-        measured_as: How the rows were measured, the kernel's name where it is known.
-        protocol: What the prediction may know; see `perfatlas.lab.scoring.protocols.score_rows`.
-        known_rows: Rows of this device that were fitted.
-        sources: Devices the parameters come from.
-        rows: Rows compared.
-        mape, median_error, p90_error, bias: Of the compact physics.
-        roofline_mape: Of max(FLOP/peak, bytes/bandwidth).
-        two_parameter_mape: Of roofline / efficiency + fixed time, knowing as much.
-        noise: Disagreement of two measurements of one kernel, None where unknown.
-        inside_90: Share of rows inside the 90 % interval said beforehand; None without one.
+        measured_as: Measurement protocol, with the kernel name where known.
+        protocol: Validation protocol; see `perfatlas.lab.scoring.protocols.score_rows`.
+        known_rows: Rows of this device used in the fit.
+        sources: Source devices of the parameters.
+        rows: Number of rows.
+        mape, median_error, p90_error, bias: Errors of the physics model.
+        roofline_mape: Error of max(FLOP/peak, bytes/bandwidth).
+        two_parameter_mape: Error of roofline / efficiency + fixed time, fitted to the same rows.
+        noise: Difference of two measurements of a kernel, None where unknown.
+        inside_90: Share of rows inside the predicted 90% interval; None without one.
         interval_score: Mean Winkler score of that interval in ln(time): its width plus 20 times
             the distance of each miss.
         half_width: Half of the interval's width as a fraction of the prediction.
@@ -77,13 +77,13 @@ class CellScore:
 def score_cell(
     kin: Kin, device: str, protocol: str = "own", count: int = FEW_ROWS
 ) -> CellScore | str:
-    """Return the score of one device's cell, or why there is none.
+    """Return the score of a device's cell, or the reason for none.
 
     Args:
         kin: The cell on all devices.
         device: The device to score.
-        protocol: What the prediction may know.
-        count: Rows of few-shot.
+        protocol: Validation protocol.
+        count: Rows of a few-shot fit.
     """
     scored = score_rows(kin, device, protocol, count)
     if isinstance(scored, str):
@@ -115,7 +115,7 @@ def score_cell(
 
 
 def _interval_figures(scored: Scored) -> dict[str, Any]:
-    """Return coverage, score and half-width of the interval; None where there is none."""
+    """Return coverage, score and half-width of the interval; None for none."""
     if scored.interval is None:
         return dict.fromkeys(("inside_90", "interval_score", "half_width"))
     low, high = scored.interval
@@ -128,12 +128,12 @@ def _interval_figures(scored: Scored) -> dict[str, Any]:
 
 
 def winkler_score(values: FloatArray, low: float, high: float) -> float:
-    """Return the mean Winkler score of a 90 % interval; smaller is better.
+    """Return the mean Winkler score of a 90% interval; smaller is better.
 
     The width of the interval, plus 2/0.1 times the distance of a value outside it.
 
     Args:
-        values: What happened (U,).
+        values: Observed values (U,).
         low: Lower end.
         high: Upper end.
 
@@ -157,10 +157,10 @@ def published_figures() -> dict[str, list[dict[str, Any]]]:
 
 
 def noise_floor(cell: Cell) -> float | None:
-    """Return the noise floor of a cell, None where nobody measured it twice.
+    """Return the noise floor of a cell, None where it was not measured twice.
 
     Args:
-        cell: Whose measurements.
+        cell: The cell.
     """
     return next(_noises(cell), None)
 

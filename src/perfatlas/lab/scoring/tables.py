@@ -1,4 +1,4 @@
-"""Tables of the validation page as Markdown: every figure comes from scored cells."""
+"""Tables of the validation page as Markdown, from scored cells."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ SHORT_NAMES: Final = {
     "l40s": "L40S",
     "rtx_pro_6000_server": "RTX PRO",
 }
-SEEN: Final = (0.86, 0.94)  # coverage aimed at on held-out rows of a device with its own fit
-UNSEEN: Final = 0.80  # and at least this on a device that is left out
+SEEN: Final = (0.86, 0.94)  # target coverage on held-out rows of a device with its own fit
+UNSEEN: Final = 0.80  # minimum coverage on a held-out device
 WIDTH: Final = 1.2  # times the p90 error
 HEADINGS: Final = {
     "own": "own",
@@ -58,7 +58,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def percent(value: float | None) -> str:
-    """Return a fraction in per cent with one decimal, "-" for None.
+    """Return a fraction in percent with one decimal, "-" for None.
 
     Args:
         value: A fraction.
@@ -67,7 +67,7 @@ def percent(value: float | None) -> str:
 
 
 def about(row: Row) -> str:
-    """Return what a scored cell is about, without its GPU.
+    """Return the name of a cell without its GPU.
 
     Args:
         row: A scored cell or a median.
@@ -76,7 +76,7 @@ def about(row: Row) -> str:
 
 
 def _by_about(medians: Results) -> dict[str, dict[str, Row]]:
-    """Return what a row is about -> protocol -> median row, in order."""
+    """Return cell name -> protocol -> median row, sorted."""
     found: dict[str, dict[str, Row]] = defaultdict(dict)
     for protocol, rows in medians.items():
         for row in rows:
@@ -85,12 +85,12 @@ def _by_about(medians: Results) -> dict[str, dict[str, Row]]:
 
 
 def goal_table(medians: Results, slow: Mapping[str, float] | None = None) -> str:
-    """Return the medians over GPUs beside their goals, what is missed in bold with the distance.
+    """Return the medians over GPUs with their goals; missed ones in bold with the excess.
 
     Args:
         medians: Protocol -> median rows.
-        slow: What a cell is about -> own median with its slow rows scored; a goal that is met
-            without them alone is marked.
+        slow: Cell name -> own median including its slow rows; a goal met only without them is
+            marked.
     """
     protocols = [name for name in HEADINGS if name in medians and name != "few-shot"]
     rows = []
@@ -116,11 +116,11 @@ def _goal_cell(row: Row | None) -> str:
 
 
 def needs_left_out(row: Row | None, slow: Mapping[str, float]) -> bool:
-    """Return whether a goal is met because slow rows are left out.
+    """Return whether a goal is met only because slow rows are excluded.
 
     Args:
         row: A median of own calibrations.
-        slow: What a cell is about -> its median with slow rows scored.
+        slow: Cell name -> its median including slow rows.
     """
     if row is None or row["goal_mape"] is None or row["goal_met"] != "yes":
         return False
@@ -129,7 +129,7 @@ def needs_left_out(row: Row | None, slow: Mapping[str, float]) -> bool:
 
 
 def tally_table(medians: Results, slow: Mapping[str, float] | None = None) -> str:
-    """Return how many cells meet their goal, per goal and protocol.
+    """Return the number of cells that meet their goal, per goal and protocol.
 
     Args:
         medians: Protocol -> median rows.
@@ -174,7 +174,7 @@ def device_table(cells: Sequence[Row]) -> str:
 
 
 def beside_table(rows: Sequence[Row]) -> str:
-    """Return errors beside simpler models and the noise floor under one protocol [%].
+    """Return errors with those of simpler models and the noise floor under one protocol [%].
 
     Args:
         rows: Median rows.
@@ -182,7 +182,7 @@ def beside_table(rows: Sequence[Row]) -> str:
     headings = ["cell", "GPUs", "rows", "MAPE", "median", "p90", "bias", "noise", "2-parameter"]
     names = ("mape", "median_error", "p90_error", "bias", "noise", "two_parameter_mape")
     return table(
-        [*headings, "roofline", "inside 90 %", "interval score"],
+        [*headings, "roofline", "inside 90%", "interval score"],
         (
             [
                 about(row),
@@ -197,7 +197,7 @@ def beside_table(rows: Sequence[Row]) -> str:
 
 
 def interval_table(cells: Results) -> str:
-    """Return how often the 90 % intervals hold, per operator and protocol.
+    """Return the coverage of the 90% intervals, per operator and protocol.
 
     Args:
         cells: Protocol -> scored cells.
@@ -239,11 +239,11 @@ def _interval_cells(found: Sequence[Row], protocol: str) -> list[str]:
 
 
 def missed_cells(cells: Sequence[Row], protocol: str) -> list[str]:
-    """Return a line per goal: the GPUs whose cells are furthest above it, worst first.
+    """Return a line per goal: the cells furthest above it, worst first.
 
     Args:
         cells: Scored cells of one protocol.
-        protocol: Which.
+        protocol: The protocol.
     """
     lines = []
     for goal in kernel_goals()["goal"]:
@@ -264,11 +264,11 @@ def missed_cells(cells: Sequence[Row], protocol: str) -> list[str]:
 
 
 def beaten_cells(cells: Sequence[Row], own: Sequence[Row]) -> list[str]:
-    """Return a line per cell whose physics is no better than the two-parameter model.
+    """Return a line per cell in which physics is not better than the two-parameter model.
 
     Args:
         cells: Scored cells of one protocol.
-        own: The cells as they ship, on all their rows; their figures are told beside others'.
+        own: The shipped cells on all rows, for comparison.
     """
     shipped = {row["cell"]: row for row in own}
     lines = []
@@ -284,14 +284,14 @@ def beaten_cells(cells: Sequence[Row], own: Sequence[Row]) -> list[str]:
 
 
 def _against(row: Row) -> str:
-    return f"{percent(row['mape'])} % against {percent(row['two_parameter_mape'])} %"
+    return f"{percent(row['mape'])}% against {percent(row['two_parameter_mape'])}%"
 
 
 def excluded_rows(excluded: Mapping[str, int]) -> str:
     """Return reason -> rows as a table.
 
     Args:
-        excluded: Rows left out, by reason.
+        excluded: Excluded rows, by reason.
     """
     rows = sorted(excluded.items(), key=lambda item: -item[1])
     return table(["rows left out", "why"], ([f"{count:,}", why] for why, count in rows if count))

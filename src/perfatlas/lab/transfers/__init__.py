@@ -1,3 +1,3 @@
-"""How calibrations carry over between devices, engines, sizes and ranks."""
+"""Transfer errors of calibrations between devices, engines, sizes and ranks."""
 
 from __future__ import annotations

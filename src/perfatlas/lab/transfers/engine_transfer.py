@@ -1,4 +1,4 @@
-"""How far the kernels of one engine are from those of another on the same device, as shipped data.
+"""Transfer errors between engines on the same device, as shipped data.
 
 Shape legend: U measured rows.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from perfatlas.lab.cells import Cell
     from perfatlas.operators import FloatArray
 
-SAMPLE: Final = 300  # rows of every pair of engines, which all count alike
+SAMPLE: Final = 300  # rows per pair of engines, with equal weights
 SEED: Final = 20255
 DIGITS: Final = 4
 HEADER: Final = (
@@ -42,10 +42,10 @@ HEADER: Final = (
 
 
 def write_engine_transfers(path: Path | None = None) -> Path:
-    """Write the quantiles of every operator to the data of the package, and return where.
+    """Write the quantiles of every operator to the package data, and return the path.
 
     Args:
-        path: Another file.
+        path: File, by default the shipped one.
     """
     missed: dict[str, list[FloatArray]] = {}
     for operator, residual_U in _pairs():
@@ -66,7 +66,7 @@ def write_engine_transfers(path: Path | None = None) -> Path:
 
 
 def _pairs() -> Iterator[tuple[str, FloatArray]]:
-    """Yield operator and residuals (U,) of every cell priced with kernels that would stand in."""
+    """Yield operator and residuals (U,) of every cell priced with substitute kernels."""
     for name in MEASURED_DEVICES:
         calibrated = load_calibrations(name)
         device = resolve_system(name).device

@@ -1,4 +1,4 @@
-"""How far calibrations are off outside the shapes they have seen, as shipped data."""
+"""Extrapolation errors of calibrations outside their shape range, as shipped data."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ if TYPE_CHECKING:
 Limits = tuple[dict[str, float], dict[str, float]]
 DEVICES: Final = ("h200_sxm", "b200_sxm")
 HIDDEN_OCTAVES: Final = 2.0
-LEAST_SPAN: Final = 4.5  # octaves of a dimension below which nothing is hidden
+LEAST_SPAN: Final = 4.5  # fewest octaves of a dimension for hiding rows
 LEAST_SEEN: Final = 200
 LEAST_HIDDEN: Final = 50
 SAMPLE: Final = 6000
 SEED: Final = 20253
 EVALUATIONS: Final = 250
-NEAR: Final = 0.25  # octaves: closer rows say little about distance
+NEAR: Final = 0.25  # octaves: closer rows carry little information
 HEADER: Final = (
-    "# By how much 90 % intervals widen per octave outside the shapes a calibration has seen, in\n"
-    "# e-folds on each side: with it they hold 90 % of the rows of outer octaves that fits did\n"
+    "# By how much 90% intervals widen per octave outside the shapes a calibration has seen, in\n"
+    "# e-folds on each side: with it they hold 90% of the rows of outer octaves that fits did\n"
     "# not see. Written by perfatlas.lab.transfers.write_range_extrapolation from the\n"
     "# tables of aiconfigurator-core 0.12.0 (ai-dynamo/aiconfigurator, Apache-2.0).\n\n"
 )
 
 
 def range_extrapolation(operator: str) -> dict[str, float | int | str] | None:
-    """Return the widening per octave an operator needs, None where no dimension can be hidden.
+    """Return the widening per octave of an operator, None where no dimension can be hidden.
 
     For every kernel family and dimension the outer two octaves are hidden, once at each end; the
-    miss of a hidden row is what its residual exceeds the 90 % interval of the seen rows by, per
-    octave outside. The widening covers 90 % of the misses of every dimension and end, on average.
+    miss of a hidden row is the excess of its residual over the 90% interval of the other rows, per
+    octave outside. The widening covers 90% of the misses of every dimension and end, on average.
 
     Args:
         operator: Calibration operator.
@@ -72,7 +72,7 @@ def _one_format(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def _misses(cell: Cell) -> Iterator[FloatArray]:
-    """Yield, per hidden end of a dimension, by how much rows miss per octave outside (U,)."""
+    """Yield, per hidden end of a dimension, the misses of rows per octave outside (U,)."""
     rows = cell.load()
     rows = taken(rows, seeded_subset(rows.measured_s.size, SAMPLE, SEED))
     least, most = shape_limits(cell.operator, rows.shape_UD)
@@ -105,11 +105,11 @@ def _hidden(cell: Cell, rows: Rows, limits: Limits) -> FloatArray | None:
 def write_range_extrapolation(
     operators: Sequence[str] = tuple(AXES), path: Path | None = None
 ) -> Path:
-    """Write the widening of operators to the data of the package, and return where.
+    """Write the widening of operators to the package data, and return the path.
 
     Args:
         operators: Calibration operators.
-        path: Another file.
+        path: File, by default the shipped one.
     """
     rows = [row for name in operators if (row := range_extrapolation(name)) is not None]
     target = path or Path(str(resources.files("perfatlas").joinpath(BEYOND_RANGE)))

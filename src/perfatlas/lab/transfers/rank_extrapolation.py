@@ -1,4 +1,4 @@
-"""How far collective fits are off at twice the ranks they have seen, as shipped data."""
+"""Extrapolation errors of collective fits to twice the ranks, as shipped data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXTRAPOLATION_HEADER: Final = (
 
 
 def rank_extrapolation(op: str) -> dict[str, float | int | str]:
-    """Return how far fits on up to half the ranks are from the most ranks measured.
+    """Return the errors at the largest rank count of fits on up to half the ranks.
 
     Pools ln(measured/predicted) of the devices with an NVLink switch and 8 measured ranks: fitted
     on 2 and 4 ranks, predicted at 8.

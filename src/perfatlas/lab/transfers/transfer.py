@@ -1,4 +1,4 @@
-"""What is stored of how calibrations carry over: devices priced with each other's parameters."""
+"""Stored transfer errors: devices priced with each other's parameters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 HEADER: Final = (
     f"# Rows of each device (a sample of at most {SAMPLE_ROWS:,}) priced with the parameters of\n"
     "# every other one: mean |ln(measured/predicted)| and quantiles of ln(measured/predicted).\n"
-    "# They choose the donor of a device nobody measured and tell its interval\n"
+    "# They choose the donor of an unmeasured device and tell its interval\n"
     "# (perfatlas.measurements.calibrations). Written by\n"
     "# perfatlas.lab.transfers.refresh_transfer() from data/calibrations and the tables of\n"
     "# aiconfigurator-core 0.12.0 (Apache-2.0).\n\n"
@@ -31,9 +31,9 @@ HEADER: Final = (
 
 
 def refresh_transfer(operators: Sequence[str] = ()) -> None:
-    """Rewrite the stored transfers from calibrations and tables, then all transfer quantiles.
+    """Update the stored transfers from calibrations and tables, then all transfer quantiles.
 
-    To be run whenever a shipped calibration changes.
+    Run this whenever a shipped calibration changes.
 
     Args:
         operators: Operators to refresh; all by default.
@@ -59,7 +59,7 @@ def refresh_transfer(operators: Sequence[str] = ()) -> None:
 
 
 def transfer_rows(kin: Kin) -> list[dict[str, Any]]:
-    """Return what is stored of one operator, family and format: a row per calibrated device.
+    """Return the stored rows of an operator, family and format: one per calibrated device.
 
     Args:
         kin: The cell on all devices.

@@ -1,6 +1,6 @@
-"""Predicted against measured: a user's own serving benchmarks, row by row.
+"""Predictions compared with a user's serving benchmarks, row by row.
 
-Shape legend: U rows that were answered.
+Shape legend: U rows with predictions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LIMITS: Final = (
 SUBJECT: Final = ("model", "system", "engine", "tier", "silicon_version", "clock_ratio")
 ASKED: Final = (*SUBJECT, *PLAN, "expert_distribution", *FORMATS, "prefix", *LIMITS)
 LOAD: Final = ("concurrency", "isl", "osl")  # of the file
-# what engines call a format -> the format; "" says nothing
+# format names of engines -> the format; "" for unknown
 STATED_FORMATS: Final[Mapping[str, str]] = {
     "auto": "",
     "fp8": "fp8",
@@ -51,38 +51,37 @@ STATED_FORMATS: Final[Mapping[str, str]] = {
 RATE: Final = "output_tokens_per_s_per_gpu"
 COMPARED: Final = ("tpot", RATE, "ttft")
 TTFT_NOTE: Final = (
-    "TTFT is shown and not judged: the formula has no queue, and a benchmark starts with a burst"
+    "TTFT is shown without a goal: the formula has no queueing, and a benchmark starts with a burst"
 )
 
 
 def validate_serving(results: Sequence[str | Path], **scenario: Any) -> dict[str, Any]:  # noqa: ANN401 - fields of the vocabulary
-    """Return how far the public estimate is from a user's own serving benchmarks.
+    """Return the errors of the estimate on a user's serving benchmarks.
 
-    Every run is asked of `estimate_table` (mode aggregated, method formula) with the load the file
-    states; nothing is fitted. Errors are predicted/measured - 1; mape is the mean of their sizes,
-    bias the mean of ln(predicted / measured).
+    Every run is predicted by `estimate_table` (mode aggregated, method formula) with the load in
+    the file; nothing is fitted. Errors are predicted/measured - 1; mape is their mean absolute
+    value, bias the mean of ln(predicted / measured).
 
     Args:
         results: Files of vLLM `bench serve`, SGLang `bench_serving`, `trtllm-bench` or AIPerf.
-        scenario: What the files do not say, by the names of the vocabulary: system, and model,
-            engine, plan, formats, limits and prefix where needed. What is given here wins over
-            what a file states; a plan given here replaces a file's plan as a whole.
+        scenario: Fields missing in the files, by vocabulary name: system, and model, engine, plan,
+            formats, limits and prefix where needed. They override the files; a plan replaces a
+            file's plan as a whole.
 
     Returns:
-        Totals; `runs`: every run that was compared; `below_bound`: runs measured faster than the
-        speed of light, whose load cannot be what the file or the flags say; `refused_runs`: runs
-        that could not be compared and why; `notes`: how runs were read and what makes them hard to
-        compare, each with its runs; `question`: the run missed by most, as asked; `evidence`: of
-        its estimate.
+        Totals; `runs`: every compared run; `below_bound`: runs measured faster than the
+        roofline, whose stated load cannot be right; `refused_runs`: runs that could not be compared
+        and why; `notes`: notes on reading and comparability, each with its runs; `question`:
+        scenario of the run with the largest error; `evidence`: of its estimate.
 
     Raises:
-        InvalidSpecError: A name is none of the vocabulary, belongs to the file, or the system is
-            missing; a file cannot be read.
+        InvalidSpecError: A name is unknown or belongs to the file, the system is missing, or a file
+            cannot be read.
 
     Limits:
-        One steady state of equal requests: bursts, queues for memory and prefix caching
-        beyond `prefix` are not in the estimate, nor speculative decoding unless it is asked
-        for. Output tokens per second of the file count the start and the end of the run.
+        a steady state of equal requests: bursts, memory queueing and prefix caching beyond `prefix`
+        are not in the estimate, nor speculative decoding unless enabled. Output tokens per second
+        in the file include the start and end of the run.
 
     Example:
         >>> import json, tempfile
@@ -101,7 +100,7 @@ def validate_serving(results: Sequence[str | Path], **scenario: Any) -> dict[str
     _check_names(scenario)
     given = {name: value for name, value in scenario.items() if value is not None}
     if not given.get("system"):
-        raise InvalidSpecError("system is required: no benchmark file says which GPUs it ran on")
+        raise InvalidSpecError("system is required: benchmark files do not state the GPUs")
     read = _read(results)
     refused = [_refusal(entry.name, InvalidSpecError(entry.error)) for entry in read if entry.error]
     asked: list[tuple[ReadRun, Row]] = []
@@ -134,14 +133,14 @@ def _check_names(scenario: Mapping[str, Any]) -> None:
             continue
         if name in LOAD or name in FIELD_NAMES:
             raise InvalidSpecError(
-                f"{name} cannot be given: the load is that of the file, and runs are asked as"
+                f"{name} cannot be set: the load is that of the file, and runs are predicted as"
                 " aggregated serving by formula"
             )
         raise InvalidSpecError(f"unknown field {name!r}{did_you_mean(name, ASKED)}")
 
 
 def _read(results: Sequence[str | Path]) -> list[ReadRun]:
-    """Return the runs of all files, each under the shortest name that tells its file apart."""
+    """Return the runs of all files, each with the shortest unique file name."""
     paths = [Path(path) for path in results]
     short = Counter(path.name for path in dict.fromkeys(paths))
     return [
@@ -152,10 +151,10 @@ def _read(results: Sequence[str | Path]) -> list[ReadRun]:
 
 
 def _once(entry: ReadRun, first_of: dict[str, ReadRun]) -> None:
-    """Refuse a run that is in the files twice, so that it does not count twice."""
+    """Raise for a duplicate run, so that it does not count twice."""
     first = first_of.setdefault(repr(entry.run), entry)
     if first is not entry:
-        raise InvalidSpecError(f"the same run as {first.name}, to the last digit: it counts once")
+        raise InvalidSpecError(f"duplicate of {first.name}: it counts once")
 
 
 def _refusal(name: str, problem: PerfatlasError) -> Row:
@@ -163,7 +162,7 @@ def _refusal(name: str, problem: PerfatlasError) -> Row:
 
 
 def _question(run: BenchmarkRun, given: Mapping[str, Any]) -> Row:
-    """Return the scenario of a run: what was given, then what its file states."""
+    """Return the scenario of a run: set fields first, then those of its file."""
     concurrency, _ = run.concurrency()
     stated: Row = {
         "model": given.get("model") or _catalog_model(run.model),
@@ -176,7 +175,7 @@ def _question(run: BenchmarkRun, given: Mapping[str, Any]) -> Row:
         "osl": max(round(run.osl), 1),
     }
     if stated["osl"] < 2:
-        raise InvalidSpecError(f"{run.osl:g} output tokens per request: no TPOT without a second")
+        raise InvalidSpecError(f"{run.osl:g} output tokens per request: TPOT needs at least two")
     if not any(name in given for name in PLAN):
         stated |= run.plan
     if not any(name in given for name in FORMATS):
@@ -185,39 +184,39 @@ def _question(run: BenchmarkRun, given: Mapping[str, Any]) -> Row:
 
 
 def _catalog_model(name: str) -> str:
-    """Return the catalog id of a model as a file names it: an id, or a path that ends in one."""
+    """Return the catalog id of a model named in a file: an id, or a path that ends in one."""
     if not name:
-        raise InvalidSpecError("the file does not name the model: give --model")
+        raise InvalidSpecError("the file does not name the model: set --model")
     known = set(model_names())
     for text in dict.fromkeys((name.strip(), name.strip().rstrip("/").rpartition("/")[2])):
         try:
             found = resolve_model(text).name
         except PerfatlasError:
-            continue  # the refusal below names what the file says
+            continue  # the error below names the model of the file
         if found in known:
             return found
     raise InvalidSpecError(
         f"the model of the file, {shown(name)}, is not in the catalog{did_you_mean(name, known)};"
-        " give --model: a catalog id or the path of a config.json"
+        " set --model to a catalog id or the path of a config.json"
     )
 
 
 def _engine(run: BenchmarkRun) -> str:
     if not run.engine:
         raise InvalidSpecError(
-            "the file does not say which engine served it: give --engine vllm, sglang or trtllm"
+            "the file does not state the engine: set --engine vllm, sglang or trtllm"
         )
     return run.engine
 
 
 def _stated_formats(run: BenchmarkRun) -> dict[str, str]:
-    """Return the formats a file states; one of another name is refused, not skipped."""
+    """Return the formats stated in a file; raise for unknown names."""
     found = {}
     for name, text in run.formats.items():
         known = STATED_FORMATS.get(text.casefold())
         if known is None:
             raise InvalidSpecError(
-                f"the file states the quantization {shown(text)}, which is no format here: give"
+                f"the file states the quantization {shown(text)}, which is not a known format: set"
                 " --format (`perfatlas catalog formats` lists them)"
             )
         found[name] = known
@@ -225,7 +224,7 @@ def _stated_formats(run: BenchmarkRun) -> dict[str, str]:
 
 
 def _compare(asked: Sequence[tuple[ReadRun, Row]]) -> tuple[list[tuple[Row, Row]], list[Row]]:
-    """Return (row, question) of every run that was answered, and the refusals of the others."""
+    """Return (row, scenario) of every predicted run, and the errors of the others."""
     if not asked:
         return [], []
     names = dict.fromkeys(name for _, question in asked for name in question)
@@ -243,7 +242,7 @@ def _compare(asked: Sequence[tuple[ReadRun, Row]]) -> tuple[list[tuple[Row, Row]
 
 
 def _row(name: str, run: BenchmarkRun, question: Row, answer: Row, bound: Row) -> Row:
-    """Return measured beside predicted; what the file does not measure is None."""
+    """Return measured and predicted figures; unmeasured ones are None."""
     tpot_s, tpot_statistic = run.measured_tpot()
     ttft_s, ttft_statistic = run.measured_ttft()
     tokens_per_s = run.output_tokens_per_s
@@ -277,10 +276,10 @@ def _row(name: str, run: BenchmarkRun, question: Row, answer: Row, bound: Row) -
 
 
 def _below_bound(tpot_s: float | None, ttft_s: float | None, osl: float, bound: Row) -> bool | None:
-    """Return whether a run is faster than the speed of light, None where that is not known.
+    """Return whether a run is faster than the roofline, None where unknown.
 
-    The whole request is compared where its first token was measured too: a request that waits for
-    its prompt beside others is delayed by fewer of them later.
+    The whole request is compared where TTFT was measured too, as waiting before the first token
+    reduces prefill interference later.
     """
     if tpot_s is None or bound["error_code"]:
         return None
@@ -290,7 +289,7 @@ def _below_bound(tpot_s: float | None, ttft_s: float | None, osl: float, bound: 
 
 
 def _beside(name: str, unit: str, measured: float | None, answer: Row) -> Row:
-    """Return a measured figure, its prediction, the error and whether the interval holds it."""
+    """Return a measured figure, its prediction, the error and whether it is inside the interval."""
     predicted, low, high = (answer[f"{name}{unit}{end}"] for end in ("", "_low", "_high"))
     bounded = high is not None and low is not None
     return {
@@ -304,7 +303,7 @@ def _beside(name: str, unit: str, measured: float | None, answer: Row) -> Row:
 
 
 def _totals(rows: Sequence[Row]) -> Row:
-    """Return error statistics over the rows that measure a figure; None where none does."""
+    """Return error statistics over the rows with a measured figure; None for none."""
     found: Row = {}
     for name in COMPARED:
         unit = "" if name == RATE else "_s"
@@ -327,7 +326,7 @@ def _totals(rows: Sequence[Row]) -> Row:
 
 
 def _notes(rows: Sequence[Row]) -> list[Row]:
-    """Return every sentence about runs once, with the runs it is about, doubts first."""
+    """Return every note once, with its runs, doubts first."""
     about: dict[tuple[str, str], list[str]] = {}
     for kind in ("doubts", "remarks"):
         for row in rows:
@@ -340,7 +339,7 @@ def _notes(rows: Sequence[Row]) -> list[Row]:
 
 
 def _why(compared: Sequence[tuple[Row, Row]]) -> Row:
-    """Return the question that was missed by most and the evidence of its answer."""
+    """Return the scenario with the largest error and the evidence of its prediction."""
     if not compared:
         return {"question": {}, "evidence": {}}
     worst = max(

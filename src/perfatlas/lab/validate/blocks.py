@@ -1,8 +1,8 @@
-"""Whole measured attention blocks of DeepSeek sparse attention beside the sum of their operators.
+"""Measured attention blocks of DeepSeek sparse attention compared with their summed operators.
 
 A row of the module tables is the attention of one layer of an engine on one rank: projections,
 indexer, selection, attention, output projection, without its all-reduce. No calibration is fitted
-on them: that the priced operators add up to their time is a test of all of them together.
+to them, so that they test the sum of all priced operators.
 
 Source: ai-dynamo/aiconfigurator, collector/sglang/collect_mla_module.py and those of the other
 engines.
@@ -45,16 +45,16 @@ TABLES: Final[dict[Phase, str]] = {
 }
 MODELS: Final = ("deepseek-ai/DeepSeek-V3.2", "zai-org/GLM-5", "zai-org/GLM-5-FP8")
 CACHES: Final = {"bfloat16": "bf16", "fp8": "fp8_static"}
-# Operators of the block, by the beginning of their names.
+# Operators of the block, by name prefix.
 BLOCK: Final = (
     *("qkv_a_projection", "latent_norm", "q_b_projection", "rope", "latent_cache_append"),
     *("indexer_", "latent_q_absorb", "latent_attention", "latent_v_expand", "output_projection"),
 )
 ROWS: Final = 400  # of one kernel, at most
 SEED: Final = 20253
-# Modules of prompts are launched one by one: below this the host sets their time.
+# Prefill modules are launched one by one: below this they are host-bound.
 LEAST_PROMPT_TOKENS: Final = 4096.0
-# SGLang's modules of larger batches take a millisecond longer: they were not captured in a graph.
+# SGLang's modules with larger batches were not captured in a graph and take a millisecond longer.
 LARGEST_GRAPH: Final = 256.0
 
 
@@ -66,11 +66,11 @@ class BlockScore:
         system: Device.
         engine: Engine.
         phase: Prefill or decode.
-        kernel: Attention kernel the engine named.
+        kernel: Attention kernel named by the engine.
         kv_format: Format of the cache.
-        rows: Rows compared.
+        rows: Number of rows.
         mape, median_error, p90_error, bias: As in `Calibration`.
-        inside_90: Share of rows inside the 90 % interval.
+        inside_90: Share of rows inside the 90% interval.
     """
 
     system: str
@@ -107,8 +107,8 @@ def validate_blocks(
         MissingDependencyError: The measured tables are not installed.
         UnsupportedError: A device or engine is unknown.
 
-    Limits: prompts of fewer than 4,096 new tokens, SGLang's decode batches above 256 and its
-    dense path for prompts no longer than the selection are left out and counted.
+    Limits: prompts of fewer than 4,096 new tokens, SGLang's decode batches above 256 and its dense
+        path for prompts no longer than the selection are excluded and counted.
     """
     _require(systems, MEASURED_DEVICES, "device with measured tables")
     _require(engines, FAMILIES, "engine with measured tables")
@@ -131,13 +131,13 @@ def _require(asked: Sequence[str] | None, known: Sequence[str], what: str) -> No
     for name in asked or ():
         if name not in known:
             raise UnsupportedError(
-                f"{shown(name)} is no {what}{did_you_mean(name, known)}; there are"
+                f"{shown(name)} is not a {what}{did_you_mean(name, known)}; expected one of"
                 f" {', '.join(known)}"
             )
 
 
 def _comparable(table: SiliconTable, phase: Phase) -> tuple[NDArray[np.bool_], dict[str, int]]:
-    """Return which rows are compared (R,), and reason -> rows that are not."""
+    """Return which rows are compared (R,), and reason -> excluded rows."""
     column = table.columns
     text = {name: column[name].astype(str) for name in ("model", "op_name", "kernel_source")}
     batch, q_len = (np.asarray(column[name], np.float64) for name in ("batch_size", "isl"))
@@ -214,7 +214,7 @@ def _priced(table: SiliconTable, phase: Phase, rows: NDArray[np.int64], cache: s
 def _question(
     table: SiliconTable, phase: Phase, rows: NDArray[np.int64], about: tuple[str, str, str]
 ) -> tuple[StepContext, StepTokens]:
-    """Return one layer of a model on the ranks that leave it the measured heads, and its tokens."""
+    """Return one layer of a model with the measured heads per rank, and its tokens."""
     model, gemm, cache = about
     batch, q_len, cached, heads = (
         np.asarray(table.columns[name], np.float64)[rows]
@@ -223,7 +223,7 @@ def _question(
     architecture = resolve_model(model).architecture
     layer = replace(architecture.layers[0], count=1)
     if not isinstance(layer.mixer, MlaAttention):
-        raise UnsupportedError(f"{model} has no latent attention to compare: take it out of MODELS")
+        raise UnsupportedError(f"{model} has no latent attention: remove it from MODELS")
     one = np.ones(rows.size)
     ranks = layer.mixer.num_heads / heads
     context = StepContext(

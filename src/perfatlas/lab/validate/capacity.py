@@ -1,4 +1,4 @@
-"""Cache sizes that engines printed at start-up beside those a scenario's memory leaves."""
+"""KV cache sizes printed by engines at start-up compared with derived ones."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class CapacityRun:
-    """A cache size an engine printed.
+    """A cache size printed by an engine.
 
     Args:
         id: Name of the run.
         version: Version of the engine.
-        scenario: What ran.
+        scenario: Scenario of the run.
         tokens: Tokens of one scheduler, NaN where only memory is printed.
         cache_bytes: Memory of one rank's cache, NaN where tokens are printed [bytes].
         weights_bytes: Memory of one rank's weights, NaN where not printed [bytes].
-        changes: Fields of the engine's memory that this version has otherwise.
-        informed: Its figures settled a memory rule or an assumption.
-        assumed: What is assumed about it, "" for nothing.
-        source: Where it is published.
+        changes: Engine memory fields that differ in this version.
+        informed: Whether its figures determined a memory rule or an assumption.
+        assumed: Assumptions, "" for none.
+        source: Publication.
     """
 
     id: str
@@ -54,9 +54,9 @@ class CapacityRuns:
     """The published cache sizes.
 
     Args:
-        title: What they are.
-        runs: Those compared.
-        left_out: Those not compared, each with `id`, `source` and `reason`.
+        title: Title.
+        runs: Compared runs.
+        left_out: Excluded runs, each with `id`, `source` and `reason`.
         budget: Largest median and p90 error allowed over all runs.
     """
 
@@ -67,15 +67,15 @@ class CapacityRuns:
 
 
 def validate_capacity() -> Row:
-    """Return how far derived cache sizes are from those engines printed at start-up.
+    """Return the errors of derived cache sizes relative to those printed by engines.
 
-    Every run of `data/validation/kv_capacity.toml` is asked of `cache_capacity`, which derives the
-    blocks of `simulate`; no constant is fitted. `error` is predicted / published - 1, of tokens or
-    of the memory left for them; `gap_bytes` what predicted memory of a rank exceeds
-    published; median and p90 are of |error|, bias is the mean of ln(predicted/published).
+    Every run of `data/validation/kv_capacity.toml` is predicted by `cache_capacity`, which derives
+    the blocks of `simulate`; no constant is fitted. `error` is predicted / published - 1, of tokens
+    or of their memory; `gap_bytes` is predicted less published memory of a rank; median and p90 are
+    of |error|, bias is the mean of ln(predicted/published).
 
     Returns:
-        `totals` over all runs, by engine and over runs that did not inform the rules; `runs`;
+        `totals` over all runs, by engine and over runs that did not determine the rules; `runs`;
         `left_out` with their reasons; `failures`: the budgets that are exceeded.
     """
     published = capacity_runs()
@@ -107,7 +107,7 @@ def parse_capacity_runs(text: str) -> CapacityRuns:
 
     Raises:
         InvalidSpecError: A run states neither or both of tokens and cache, repeats an id or names
-            an accounting that is not defined.
+            an undefined accounting.
     """
     raw = tomllib.loads(text)
     accounting = {name: each["change"] for name, each in raw.get("accounting", {}).items()}
@@ -115,7 +115,7 @@ def parse_capacity_runs(text: str) -> CapacityRuns:
     names = [run.id for run in runs]
     for name in names:
         if names.count(name) > 1:
-            raise InvalidSpecError(f"run {name!r} is given twice; give every run its own id")
+            raise InvalidSpecError(f"run {name!r} is defined twice; expected unique ids")
     return CapacityRuns(
         title=raw["title"],
         runs=runs,
@@ -132,8 +132,8 @@ def gate(total: Mapping[str, Any], budget: Mapping[str, float]) -> list[str]:
         budget: {name of a statistic: largest value}.
     """
     return [
-        f"{name} of {total['group']} is {100 * total[name]:.1f} %, above its budget of"
-        f" {100 * limit:.1f} %"
+        f"{name} of {total['group']} is {100 * total[name]:.1f}%, above its budget of"
+        f" {100 * limit:.1f}%"
         for name, limit in budget.items()
         if total[name] > limit
     ]
@@ -141,12 +141,12 @@ def gate(total: Mapping[str, Any], budget: Mapping[str, float]) -> list[str]:
 
 def _parsed(raw: Mapping[str, Any], accounting: Mapping[str, Mapping[str, Any]]) -> CapacityRun:
     if ("tokens" in raw) == ("cache" in raw):
-        raise InvalidSpecError(f"run {raw['id']!r}: state one of tokens and cache")
+        raise InvalidSpecError(f"run {raw['id']!r}: expected exactly one of tokens and cache")
     changes: dict[str, Any] = {}
     for name in raw.get("accounting", ()):
         if name not in accounting:
             raise InvalidSpecError(
-                f"run {raw['id']!r}: accounting {name!r} is not defined; there are"
+                f"run {raw['id']!r}: accounting {name!r} is not defined; expected one of"
                 f" {', '.join(accounting)}"
             )
         changes |= accounting[name]
@@ -173,7 +173,7 @@ def _scored(run: CapacityRun) -> Row:
     of_tokens = np.isnan(run.cache_bytes)
     published = run.tokens if of_tokens else run.cache_bytes
     predicted = float(found.tokens) if of_tokens else found.cache_bytes
-    # What one token takes follows from both, so that runs of tokens have a gap of memory too.
+    # Both give the bytes per token, so that runs with tokens have a memory gap too.
     gap_bytes = found.cache_bytes * (1.0 - published / predicted)
     return {
         "id": run.id,

@@ -75,7 +75,7 @@ STEP_HEADINGS: Final = {
     "request_latency_mape": "latency",
     "tpot_measured_s": "measured",
     "tpot_s": "predicted",
-    "tpot_bound_s": "at bound",
+    "tpot_bound_s": "roofline",
     "missing_1_s": "1 GPU",
     "missing_2_s": "2",
     "missing_4_s": "4",
@@ -85,7 +85,7 @@ STEP_HEADINGS: Final = {
     "tpot_error": "error",
     "request_latency_measured_s": "measured",
     "request_latency_s": "predicted",
-    "request_latency_bound_s": "at bound",
+    "request_latency_bound_s": "roofline",
     "request_latency_error": "error",
 }
 WHERE: Final = ("system", "engine", "phase", "kv_format")

@@ -81,7 +81,7 @@ def _print_agreement(console: Console, results: Mapping[str, Any]) -> None:
             "points": row["points"],
             "largest": f"{row['largest_z']:.1f} errors",
             "expected": f"{row['expected_z']:.1f}",
-            "half_width": f"± {100 * row['half_width']:.2f} %",
+            "half_width": f"± {100 * row['half_width']:.2f}%",
         }
         for row in results["groups"]
     ]
@@ -151,7 +151,7 @@ def _print_figures(console: Console, results: Mapping[str, Any]) -> None:
             if figure["status"] == status:
                 off = "" if figure["off"] is None else f", {figure['off']:+.1%}"
                 end = "" if figure["ours_max"] is None else f" to {figure['ours_max']:.4g}"
-                ours = f"{figure['published']}, ours {figure['ours']:.4g}{end}{off}"
+                ours = f"{figure['published']}, predicted {figure['ours']:.4g}{end}{off}"
                 console.print(f"  {figure['source']}: {figure['metric']}")
                 print_facts(console, {"  published": ours, "  by": figure["why"]})
         console.print()
@@ -230,8 +230,8 @@ def _print_llama3(console: Console, settings: Sequence[Mapping[str, Any]]) -> No
     none = {
         name: [f"{s / scale:g}" for s in sorted({row[key] for row in settings}) if s not in reached]
         for name, key, scale, reached in (
-            ("s of writing", "write_s", 1.0, {row["write_s"] for row in good}),
-            ("min of restart", "restart_s", 60.0, set(restarts_s)),
+            ("s writes", "write_s", 1.0, {row["write_s"] for row in good}),
+            ("min restarts", "restart_s", 60.0, set(restarts_s)),
         )
     }
     left = "; ".join(f"{', '.join(values)} {name}" for name, values in none.items() if values)

@@ -1,4 +1,4 @@
-"""The validation page: every protocol, every cell, generated from the scores."""
+"""The validation page of kernels: all protocols and cells, generated from the scores."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def page_text(results: Mapping[str, Mapping[str, Any]], independent: str) -> str
 
     Args:
         results: Protocol -> result of `validate_kernels`, collectives joined; `own` at least.
-        independent: What `independent_check` found.
+        independent: Result of `independent_check`.
     """
     medians: Results = {name: list(found["medians"]) for name, found in results.items()}
     cells: Results = {name: list(found["cells"]) for name, found in results.items()}
@@ -120,7 +120,7 @@ def _section(protocol: str, medians: Results, cells: Results) -> str:
     return "\n\n".join(
         (
             f"## {TITLES[protocol]}: every cell",
-            "Medians over GPUs; errors, bias and coverage in per cent.",
+            "Medians over GPUs; errors, bias and coverage in percent.",
             beside_table(medians[protocol]),
             "MAPE per GPU [%]:",
             device_table(cells[protocol]),
@@ -129,13 +129,13 @@ def _section(protocol: str, medians: Results, cells: Results) -> str:
 
 
 def _hard() -> str:
-    """Return what was tried and why it is hard, per goal."""
+    """Return the reasons for missed goals, per goal."""
     known = [goal for goal in kernel_goals()["goal"] if goal.get("hard")]
     return "\n".join(f"- **{goal['name']}.** {goal['hard']}" for goal in known)
 
 
 def _beaten(cells: Results) -> str:
-    """Return the cells a fit of this device's rows leaves behind the two-parameter model."""
+    """Return the cells whose fit is not better than the two-parameter model."""
     parts = [
         f"{TITLES[name]}:\n\n" + ("\n".join(beaten_cells(cells[name], cells["own"])) or "None.")
         for name in ("own", "unseen-shapes")
@@ -162,7 +162,7 @@ def _skipped(results: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _exclusions() -> str:
-    """Return the cells that are not calibrated and the rows left out of the others."""
+    """Return the cells that are not calibrated and the excluded rows of the others."""
     lines = [
         "- "
         + " ".join(rule[key] for key in ("device", "operator", "family", "format"))

@@ -1,6 +1,6 @@
-"""Tier measured on shapes its residuals have not seen, beside the physics it corrects.
+"""Errors of tier measured on held-out shapes, compared with uncorrected physics.
 
-Shape legend: U measured rows, G columns that name a group.
+Shape legend: U measured rows, G columns that define a group.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from perfatlas.lab.cells import Cell
     from perfatlas.operators import FloatArray
 
-# What is held out whole, never a neighbouring batch: as tier measured judges itself, and models.
+# Groups held out as a whole, including neighbouring batches: as in tier measured, and models.
 UNSEEN: Final[Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]]] = {
     name: (("layout", columns), ("model", MOE_MODEL)) if name == "moe" else (("shape", columns),)
     for name, columns in GROUPS.items()
@@ -40,15 +40,15 @@ def validate_measured(
     operators: Sequence[str] = (),
     progress: Callable[[UnseenScore], None] | None = None,
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return the errors of tier measured on a fifth of the groups, held out of its residuals.
+    """Return the errors of tier measured on a held-out fifth of the groups.
 
     Groups are (n, k) of matrix products, heads and window of attention, heads of MLA and of
     recurrent scans, channels of convolutions, model and layout (or the model) of MoE, and octaves
-    of the size of collectives: a neighbouring batch of a held-out row is held out with it.
+    of the size of collectives: neighbouring batches of a held-out row are held out too.
 
     Args:
         systems: Devices with measured tables; all of them by default.
-        operators: Operators to score; all that tier measured corrects by default.
+        operators: Operators to score; by default all that tier measured corrects.
         progress: Called after each score.
 
     Returns:
@@ -71,12 +71,12 @@ def validate_measured(
 
 
 def check_names(what: str, names: Sequence[str], known: Sequence[str]) -> None:
-    """Refuse a name that is not known.
+    """Raise for an unknown name.
 
     Args:
-        what: What the names are of.
-        names: Names given.
-        known: Names there are.
+        what: Kind of the names.
+        names: The names.
+        known: Known names.
 
     Raises:
         InvalidSpecError: With the nearest known name.
@@ -84,13 +84,13 @@ def check_names(what: str, names: Sequence[str], known: Sequence[str]) -> None:
     for name in names:
         if name not in known:
             raise InvalidSpecError(
-                f"{what} = {shown(name)}: no measured rows correct it"
-                f"{did_you_mean(name, known) or ';'} there are {', '.join(known)}"
+                f"{what} = {shown(name)}: there are no measured"
+                f" rows{did_you_mean(name, known) or ';'} expected one of {', '.join(known)}"
             )
 
 
 def _scores(cell: Cell) -> Iterator[UnseenScore]:
-    """Yield the scores of a cell, none for an operator that tier measured leaves in physics."""
+    """Yield the scores of a cell, none for an operator without correction."""
     if cell.operator in AXES:
         yield from score_unseen(cell)
     elif cell.operator in COLLECTIVES:
@@ -98,10 +98,10 @@ def _scores(cell: Cell) -> Iterator[UnseenScore]:
 
 
 def score_unseen_sizes(cell: Cell) -> Iterator[UnseenScore]:
-    """Yield the score of a collective on octaves of the size held out; none where too few.
+    """Yield the score of a collective on held-out size octaves; none for too few.
 
     Args:
-        cell: What to score.
+        cell: The cell.
     """
     device = hardware.resolve_system(cell.device).device
     match = find_shipped_calibration(device, cell.operator, cell.family, cell.format)
@@ -127,11 +127,11 @@ def score_of(
     """Return the errors on held-out rows, before and after their correction.
 
     Args:
-        cell: What was measured.
-        unseen: What is new about the rows.
+        cell: The cell.
+        unseen: Held-out property.
         physics_s: Physics (U,) [s].
         measured_s: Measured times (U,) [s].
-        correction: Of the physics (U,).
+        correction: Correction of the physics (U,).
     """
     left: FloatArray = np.log(measured_s / physics_s) - np.log(correction.factor_U)
     inside = (left >= correction.low_U) & (left <= correction.high_U)
@@ -152,7 +152,7 @@ def score_unseen(cell: Cell) -> Iterator[UnseenScore]:
     """Yield the scores of a cell; none where it is not calibrated or has too few groups.
 
     Args:
-        cell: What to score.
+        cell: The cell.
     """
     device = hardware.resolve_system(cell.device).device
     match = find_shipped_calibration(device, cell.operator, cell.family, cell.format)

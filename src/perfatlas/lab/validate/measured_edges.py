@@ -1,4 +1,4 @@
-"""Tier measured beyond the sizes its residuals have seen, beside the physics it corrects.
+"""Errors of tier measured beyond the measured sizes, compared with uncorrected physics.
 
 Shape legend: U measured rows, D shape columns, F coordinates.
 """
@@ -38,21 +38,21 @@ if TYPE_CHECKING:
     from perfatlas.lab.validate.measured_medians import UnseenScore
     from perfatlas.operators import FloatArray
 
-HIDDEN_OCTAVES: Final = 2.0  # at each end of a size
-LEAST_SPAN: Final = 4.5  # octaves of a size below which nothing is hidden
+HIDDEN_OCTAVES: Final = 2.0  # octaves held out at each end of a size
+LEAST_SPAN: Final = 4.5  # fewest octaves of a size for holding rows out
 LEAST_SEEN: Final = 200
 LEAST_HIDDEN: Final = 30
-SAMPLE: Final = 400  # hidden rows scored at an end
+SAMPLE: Final = 400  # held-out rows scored at an end
 SEED: Final = 20254
 
 
 def validate_edges(
     systems: Sequence[str] = (), progress: Callable[[UnseenScore], None] | None = None
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return the errors of tier measured on rows beyond the sizes of the rows it knows.
+    """Return the errors of tier measured on rows beyond the other measured sizes.
 
-    The outer two octaves of each size are hidden, at one end of one size at a time, in the best
-    covered engine's cells of every operator.
+    The outer two octaves of each size are held out, at one end of one size at a time, in the cells
+    of the engine with the most rows.
 
     Args:
         systems: Devices with measured tables; all of them by default.
@@ -78,10 +78,10 @@ def validate_edges(
 
 
 def score_edges(cell: Cell) -> UnseenScore | None:
-    """Return the score of a cell, None where it is not the best covered or no size spans enough.
+    """Return the score of a cell, None for engines with fewer rows or too small size ranges.
 
     Args:
-        cell: What to score.
+        cell: The cell.
     """
     device = hardware.resolve_system(cell.device).device
     match = find_shipped_calibration(device, cell.operator, cell.family, cell.format)

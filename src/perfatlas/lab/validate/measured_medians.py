@@ -1,4 +1,4 @@
-"""Medians over GPUs of tier measured on unseen shapes, beside their goals."""
+"""Medians over GPUs of tier measured on held-out shapes, with goals."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from perfatlas.lab.scoring import ROUNDING, best_covered, goal_of, kernel_goals
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Distances, neighbours and their weights were chosen by the error on shapes left out of these.
+# Distances, neighbours and their weights were tuned on held-out shapes of these GPUs.
 TUNED: Final = ("a100_sxm", "h200_sxm", "b200_sxm", "l40s")
 DIGITS: Final = 4
-# what is unseen -> the goal it is held to
+# held-out property -> its goal
 GOALS: Final = {
     "shape": "unseen-shapes",
     "size": "unseen-shapes",
@@ -26,18 +26,18 @@ GOALS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class UnseenScore:
-    """Errors of one cell on rows held out; errors are fractions.
+    """Errors of one cell on held-out rows; errors are fractions.
 
     Args:
         cell: "<device>/<operator>/<family>/<format>".
-        unseen: What is new about the held-out rows: their shape, size or layout, the whole model,
-            or that they lie beyond the sizes seen.
-        rows: Rows compared.
-        physics_mape: Of the shipped calibration, which was fitted on a sample that may hold them.
-        measured_mape: Of the same corrected by the residuals of the other rows.
+        unseen: Held-out property: shape, size or layout, the whole model, or sizes beyond the
+            others.
+        rows: Number of rows.
+        physics_mape: Error of the shipped calibration, whose fit may include these rows.
+        measured_mape: The same, corrected with the residuals of the other rows.
         inside_90: Share of rows inside the interval of tier measured.
         half_width: Median half-width of that interval, in e-folds.
-        near: Share of rows near enough to be corrected.
+        near: Share of rows close enough for a correction.
     """
 
     cell: str
@@ -56,13 +56,13 @@ class UnseenScore:
 
 
 def median_rows(scores: Sequence[UnseenScore]) -> list[dict[str, Any]]:
-    """Return one row per operator, family, format and what is unseen: medians over GPUs.
+    """Return one row per operator, family, format and held-out property: medians over GPUs.
 
-    `tuned_mape` is of the devices that distances were chosen on, `others_mape` of the others; a
-    goal is met where neither the median over all GPUs nor that over the others is above it.
+    `tuned_mape` is for the devices used in tuning, `others_mape` for the others; a goal is met
+    where neither the median over all GPUs nor that over the others exceeds it.
 
     Args:
-        scores: Of every cell.
+        scores: Scores of all cells.
     """
     groups: dict[tuple[str, str], list[UnseenScore]] = {}
     for score in scores:
@@ -73,20 +73,20 @@ def median_rows(scores: Sequence[UnseenScore]) -> list[dict[str, Any]]:
 def _median_row(key: str, unseen: str, found: Sequence[UnseenScore]) -> dict[str, Any]:
     operator, family, format_name = key.split("/")
     limit, kind = _goal(operator, family, format_name, unseen)
-    judged = [score for score in found if kind in (None, _link(score.device))]
+    scored = [score for score in found if kind in (None, _link(score.device))]
     row: dict[str, Any] = {
         "operator": operator,
         "family": family,
         "format": format_name,
         "unseen": unseen,
-        "gpus": len(judged),
-        "rows": sum(score.rows for score in judged),
+        "gpus": len(scored),
+        "rows": sum(score.rows for score in scored),
         "goal_mape": limit,
     }
     for name in ("physics_mape", "measured_mape", "inside_90", "half_width"):
-        row[name] = _median([getattr(score, name) for score in judged])
+        row[name] = _median([getattr(score, name) for score in scored])
     for name, inside in (("tuned", True), ("others", False)):
-        some = [s.measured_mape for s in judged if (s.device in TUNED) == inside]
+        some = [s.measured_mape for s in scored if (s.device in TUNED) == inside]
         row |= {f"{name}_gpus": len(some), f"{name}_mape": _median(some)}
     reached = [row[name] for name in ("measured_mape", "others_mape") if row[name] is not None]
     row["goal_met"] = "-"
@@ -98,7 +98,7 @@ def _median_row(key: str, unseen: str, found: Sequence[UnseenScore]) -> dict[str
 def _goal(
     operator: str, family: str, format_name: str, unseen: str
 ) -> tuple[float | None, str | None]:
-    """Return the error aimed at, None for none, and the kind of link it is for."""
+    """Return the goal, None for none, and the kind of link it applies to."""
     goal = goal_of((operator, family, format_name))
     if goal is None or GOALS.get(unseen) not in goal["mape"]:
         return None, None

@@ -1,4 +1,4 @@
-"""The generated part of the page of tier measured: every figure comes from scored cells."""
+"""The generated part of the page of tier measured, from scored cells."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ REASONS: Final = "data/validation/measured_misses.toml"
 def write_measured_page(
     path: Path, progress: Callable[[UnseenScore], None] | None = None
 ) -> dict[str, list[Row]]:
-    """Score every cell, write the figures between the marks of a page, and return the medians.
+    """Score every cell, write the figures between the markers of a page, and return the medians.
 
     Args:
         path: A Markdown file with the lines `FIRST` and `LAST`.
         progress: Called after each score.
 
     Returns:
-        {"medians": on unseen shapes, "edges": beyond the sizes seen}.
+        {"medians": on held-out shapes, "edges": beyond the measured sizes}.
 
     Raises:
         MissingDependencyError: The measured tables are not installed.
-        InvalidSpecError: The file cannot be read or written, or has no marks.
+        InvalidSpecError: The file cannot be read or written, or has no markers.
     """
     check_writable(path)
     try:
@@ -52,8 +52,8 @@ def write_measured_page(
     _, last, after = rest.partition(LAST)
     if not first or not last:
         raise InvalidSpecError(
-            f"{path} has no place for the figures: write {FIRST.strip()} and {LAST.strip()} around"
-            " it, each on a line of its own"
+            f"{path} has no markers: add {FIRST.strip()} and {LAST.strip()}, each on a separate"
+            " line"
         )
     medians = validate_measured(progress=progress)["medians"]
     edges = validate_edges(progress=progress)["medians"]
@@ -66,7 +66,7 @@ def measured_page(medians: Sequence[Row], edges: Sequence[Row]) -> str:
 
     Args:
         medians: On unseen shapes, of `validate_measured`.
-        edges: Beyond the sizes seen, of `validate_edges`.
+        edges: Beyond the measured sizes, of `validate_edges`.
     """
     text = resources.files("perfatlas").joinpath(TEMPLATE).read_text("utf-8")
     return text.format(
@@ -80,7 +80,7 @@ def measured_page(medians: Sequence[Row], edges: Sequence[Row]) -> str:
 
 
 def _tally(medians: Sequence[Row]) -> str:
-    """Return how many cells meet their goal, per goal."""
+    """Return the number of cells that meet their goal, per goal."""
     rows = []
     for goal in kernel_goals()["goal"]:
         met = [row["goal_met"] for row in medians if _goal_name(row) == goal["name"]]
@@ -97,7 +97,7 @@ def _goal_name(row: Row) -> str:
 
 def _unseen(medians: Sequence[Row]) -> str:
     headings = ["operator", "engine", "format", "unseen", "GPUs", "rows", "goal", "physics"]
-    headings += ["measured", "tuned", "others", "inside 90 %", "half-width"]
+    headings += ["measured", "tuned", "others", "inside 90%", "half-width"]
     return table(
         headings,
         (
@@ -120,19 +120,19 @@ def _unseen(medians: Sequence[Row]) -> str:
 
 
 def _against(row: Row, name: str) -> str:
-    """Return an error, in bold where it is above the goal as published."""
+    """Return an error, in bold where it is above the goal."""
     text, limit = percent(row[name]), row["goal_mape"]
     above = limit is not None and row[name] is not None and _distance(row, name) > 0.0
     return f"**{text}**" if above else text
 
 
 def _distance(row: Row, name: str) -> float:
-    """Return by how much an error is above the goal, both with one decimal of a per cent."""
+    """Return the excess of an error over the goal, both rounded to 0.1%."""
     return round(round(100.0 * float(row[name]), 1) - round(100.0 * float(row["goal_mape"]), 1), 1)
 
 
 def _missed(medians: Sequence[Row]) -> str:
-    """Return a line per cell above its goal, the farthest first: by how much and why."""
+    """Return a line per cell above its goal, largest excess first, with the reason."""
     missed = [row for row in medians if row["goal_met"] == "no"]
     missed.sort(key=lambda row: -_worst(row))
     lines = [
@@ -154,11 +154,11 @@ def _why(row: Row) -> str:
     for reason in miss_reasons():
         if all(reason[name] == row[name] for name in names):
             return str(reason["why"])
-    return "Not looked into."
+    return "Not investigated."
 
 
 def miss_reasons() -> list[Mapping[str, str]]:
-    """Return what is known of why cells miss their goal."""
+    """Return the known reasons for missed goals."""
     text = resources.files("perfatlas").joinpath(REASONS).read_text("utf-8")
     return list(tomllib.loads(text).get("miss", []))
 
@@ -167,7 +167,7 @@ def _edges(edges: Sequence[Row]) -> str:
     names = ("physics_mape", "measured_mape", "others_mape", "inside_90", "half_width")
     headings = ["operator", "engine", "format", "GPUs", "rows", "physics", "measured", "others"]
     return table(
-        [*headings, "inside 90 %", "half-width"],
+        [*headings, "inside 90%", "half-width"],
         (
             [
                 *(row[name] for name in ("operator", "family", "format")),

@@ -1,4 +1,4 @@
-"""Predictions of operators against measured rows, beside simpler models and the noise floor."""
+"""Predictions of operators compared with measured rows, simpler models and the noise floor."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ COLLECTIVES: Final = (
     "combine",
     "fabric_exchange",
 )
-ALONE: Final = ("own", "unseen-shapes")  # protocols that read no other device
+ALONE: Final = ("own", "unseen-shapes")  # protocols that use no other device
 
 
 def validate_kernels(
@@ -52,21 +52,21 @@ def validate_kernels(
 ) -> dict[str, Any]:
     """Return the errors of operator predictions, their medians over GPUs, and failures.
 
-    Every prediction is computed anew from the calibrations and tables of this installation.
+    Every prediction is computed from the calibrations and tables of this installation.
 
     Args:
         systems: Devices to score; all with measured tables by default.
         operators: Operators to score; all but collectives by default.
-        protocol: What a prediction may know: own, unseen-shapes, unseen-device, unseen-family or
+        protocol: Validation protocol: own, unseen-shapes, unseen-device, unseen-family or
             few-shot; see `perfatlas.lab.scoring.protocols.score_rows`.
-        rows: Rows of few-shot; 50 by default.
+        rows: Rows of a few-shot fit; 50 by default.
         progress: Called after each cell.
 
     Returns:
         {"protocol", "calibrations": their hash, "medians": rows per operator, family and format,
-        "cells": rows per cell, "skipped": cells without a score and why, "failures": texts}. With
-        the shipped calibrations (own), a median above its target and a cell above its budget are
-        failures. A missed goal is not: it is in `goal_met`.
+        "cells": rows per cell, "skipped": cells without a score and the reason, "failures": texts}.
+        With the shipped calibrations (own), medians above their target and cells above their budget
+        are failures. Missed goals are not, but in `goal_met`.
 
     Raises:
         MissingDependencyError: The measured tables are not installed.
@@ -87,14 +87,14 @@ def validate_collectives(
 ) -> dict[str, Any]:
     """Return the errors of collective predictions; as `validate_kernels`.
 
-    With nothing left out, the shipped calibrations (own) are also compared with published runs:
+    Without filters, the shipped calibrations (own) are also compared with published runs:
     "published" and "published_totals" of `perfatlas.lab.validate.published_collectives`.
 
     Args:
         systems: Devices to score; all with measured tables by default.
         operators: Collectives to score; all by default.
-        protocol: What a prediction may know.
-        rows: Rows of few-shot; 50 by default.
+        protocol: Validation protocol.
+        rows: Rows of a few-shot fit; 50 by default.
         progress: Called after each cell.
 
     Raises:
@@ -109,7 +109,7 @@ def validate_collectives(
 
 
 def calibration_hash() -> str:
-    """Return one hash of all shipped calibrations: results with another one are out of date."""
+    """Return the hash of all shipped calibrations: results with another hash are outdated."""
     folder = calibration_folder()
     texts = [(folder / f"{name}.toml").read_text("utf-8") for name in MEASURED_DEVICES]
     return content_hash("".join(texts))[:23]
@@ -121,7 +121,7 @@ def _checked(
     known: Sequence[str],
     protocol: str,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the devices and operators that are asked for."""
+    """Return the selected devices and operators."""
     systems = [resolve_system(name).name for name in systems or ()]
     for name in systems:
         if name not in MEASURED_DEVICES:

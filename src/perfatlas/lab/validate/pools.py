@@ -1,4 +1,4 @@
-"""Simulated against measured runs of a prefill and a decode pool, of the published benchmarks."""
+"""Simulated and measured runs of prefill and decode pools of published benchmarks."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ SHOWN: Final = (
 
 
 def validate_pools(path: Path, rules: ServingRules) -> dict[str, Any]:
-    """Return how far simulated traffic through two pools is from published runs.
+    """Return the errors of simulated traffic through two pools relative to published runs.
 
-    Nothing is fitted to them.
+    Nothing is fitted to these runs.
 
     Args:
         path: File of the runs.
-        rules: Which are scored, how to ask, and how the engines were started.
+        rules: Selection, scenario rules and engine launches.
 
     Returns:
-        As `pool_views`.
+        As for `pool_views`.
     """
     kept, left = select_pool_runs(read_pool_runs(path), rules)
     return pool_views(simulate_pool_runs(kept, rules), left, rules)
@@ -57,13 +57,13 @@ def pool_views(rows: Sequence[Row], left: Sequence[LeftOutRun], rules: ServingRu
 
     Args:
         rows: From `simulate_pool_runs`.
-        left: Runs that are not scored.
+        left: Excluded runs.
         rules: Goals, budgets and launches.
 
     Returns:
         `totals`, `goals`, statistics by part (`by_engine`, `by_model`, `by_system`, `by_lengths`,
-        `cells`), the rows whose TTFT is missed by most (`worst`), `reasons` and `left_out`,
-        `not_simulated`, `failures`: budgets that are exceeded, and every prediction.
+        `cells`), the rows with the largest TTFT errors (`worst`), `reasons` and `left_out`,
+        `not_simulated`, `failures`: exceeded budgets, and every prediction.
     """
     totals = traffic_totals(rows)
     known = [row for row in rows if not row["error"]]

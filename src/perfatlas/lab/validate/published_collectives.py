@@ -1,4 +1,4 @@
-"""Published runs of collectives, most of them beyond the measured ranks, beside predictions."""
+"""Published runs of collectives, mostly beyond the measured ranks, and predictions."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 def validate_published() -> dict[str, Any]:
-    """Return what tier physics predicts for published runs that it was not fitted to.
+    """Return the predictions of tier physics for published runs not used in fits.
 
     Returns:
         {"published": a row per run with published and predicted time and bus bandwidth, error
-        = predicted/published time - 1, and whether the run is inside the 90 % interval;
-        "published_totals": mean and median of |error|, mean error and share inside, per
-        operation and over all}.
+        = predicted/published time - 1, and whether the run is inside the 90% interval;
+        "published_totals": mean and median of |error|, mean error and share inside, per operation
+        and over all}.
     """
     rows = [_scored(run) for run in published_runs()]
     groups = {

@@ -64,7 +64,7 @@ TTFT_HEADINGS: Final = {
 BOUND_HEADINGS: Final = {
     "run": "",
     "tpot_measured_s": "measured",
-    "tpot_bound_s": "at bound",
+    "tpot_bound_s": "roofline",
     "tpot_s": "predicted",
 }
 
@@ -151,7 +151,7 @@ def _print_found(found: Mapping[str, Any]) -> None:
     totals = [_total(name, title, found) for name, title in COMPARED.items()] if runs else []
     print_facts(console, {name: found[name] for name in ("rows", "refused")})
     console.print()
-    print_rows(console, totals, columns=TOTAL_HEADINGS, title="predicted against measured")
+    print_rows(console, totals, columns=TOTAL_HEADINGS, title="predicted and measured")
     statistics = dict.fromkeys(run["tpot_statistic"] for run in runs if run["tpot_statistic"])
     title = f"TPOT (measured: {', '.join(statistics) or 'nothing'})"
     shown = dict(TPOT_HEADINGS)
@@ -170,7 +170,7 @@ def _print_found(found: Mapping[str, Any]) -> None:
     print_rows(console, found["refused_runs"], columns=refused, title="not compared")
     notes = [note | {"told": _told(note["runs"])} for note in found["notes"]]
     notes += [{"told": "TTFT", "note": found["ttft_note"]}] if runs else []
-    print_rows(console, notes, columns={"told": "", "note": "note"}, title="how to read them")
+    print_rows(console, notes, columns={"told": "", "note": "note"}, title="notes")
     if found["question"]:
         line = reproduce_line("estimate", found["question"])
         console.print("bottlenecks of the run with the largest TPOT error:")

@@ -1,4 +1,4 @@
-"""Predicted against measured serving: TPOT of published runs, through the public function."""
+"""Predicted and measured serving: TPOT of published runs, through the public function."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 WORST: Final = 10
-SMALL_LOAD: Final = 16  # requests on a rank up to which fixed costs show
+SMALL_LOAD: Final = 16  # requests per rank up to which fixed costs dominate
 BELOW: Final = (
     "id",
     "request_latency_measured_s",
@@ -42,35 +42,35 @@ BELOW: Final = (
 )
 SHORT: Final = ("id", "tpot_measured_s", "tpot_s", "tpot_bound_s", "tpot_error")
 TTFT_NOTE: Final = (
-    "TTFT is shown beside TPOT and is not a goal: the formula leaves out queueing, and the runs"
-    " start with all requests at once"
+    "TTFT is shown without a goal: the formula does not include queueing, and the runs start with"
+    " all requests at once"
 )
 
 
 def validate_steps() -> dict[str, Any]:
-    """Return how far predicted TPOT is from that of published serving runs.
+    """Return the errors of predicted TPOT on published serving runs.
 
-    Every aggregated run of the file that the committed rules keep is asked of `estimate_table`
+    Every aggregated run of the file selected by the rules is predicted by `estimate_table`
     (mode aggregated, method formula); nothing is fitted. Errors are |predicted - measured| /
     measured; bias is the mean of ln(predicted / measured).
 
     Returns:
-        `totals`, also of the dense models and of those with experts; `goals` beside what is
-        reached; `cells` (model, format, system, engine); `settings`: the same rows asked otherwise,
-        and with the rows that queue; errors by size; `missing`: what measured steps take more, per
-        layer; `host_time`: the same predictions with constants fitted on half of the networks and
-        scored on the others; `unseen`: how often the interval holds for a network it knows nothing
-        of; runs said to be faster than the speed of light (`below_bound`: their load cannot be what
-        the row states; they stay in the totals); the worst rows; `left_out`: every row that is not
-        scored with its reason; every prediction; and `failures`: the budgets that are exceeded.
+        `totals`, also for dense and MoE models; `goals` with achieved values; `cells` (model,
+        format, system, engine); `settings`: the same rows in other variants, and with queued rows;
+        errors by size; `missing`: excess of measured steps per layer; `host_time`: the same
+        predictions with constants fitted on half of the networks and scored on the others;
+        `unseen`: coverage of intervals for held-out networks; runs faster than the roofline
+            (`below_bound`: their stated load cannot be right; they are included in the totals); the
+            worst rows; `left_out`: every excluded row with its reason; every prediction; and
+            `failures`: exceeded budgets.
 
     Raises:
         MissingDependencyError: The measured runs are not installed.
-        UnsupportedError: They are not the file the rules were written for.
+        UnsupportedError: They are not the file of the rules.
 
     Limits:
-        Most rows do not state how they were served; the rules say what is assumed and where it is
-        published.
+        most rows do not state how they were served; the rules have the assumptions and their
+        sources.
     """
     rules = serving_rules()
     kept, left = _selected(rules)
@@ -109,11 +109,11 @@ def validate_steps() -> dict[str, Any]:
 
 
 def left_out_runs() -> list[dict[str, str]]:
-    """Return the id of every aggregated run that is not scored, and the reason.
+    """Return the id of every excluded aggregated run, and the reason.
 
     Raises:
         MissingDependencyError: The measured runs are not installed.
-        UnsupportedError: They are not the file the rules were written for.
+        UnsupportedError: They are not the file of the rules.
     """
     _, left = _selected(serving_rules())
     return [{"id": run.id, "reason": run.reason} for run in left]
@@ -139,7 +139,7 @@ def _totals(rows: Sequence[Row], unseen: Sequence[Row]) -> list[Row]:
 
 
 def _goals(totals: Sequence[Row], rules: ServingRules) -> list[Row]:
-    """Return what is aimed at beside what is reached."""
+    """Return goals and achieved values."""
     return [
         {
             "models": row["models"],
@@ -163,7 +163,7 @@ def _reasons(left: Sequence[LeftOutRun], rules: ServingRules) -> list[Row]:
 
 
 def _views(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Return the statistics of parts of the runs, and the rows that stand out."""
+    """Return the statistics of groups of runs, and outliers."""
     known = answered(rows)
     worst = sorted(known, key=lambda row: abs(row["tpot_error"]), reverse=True)[:WORST]
     below = [row for row in known if below_bound(row)]
@@ -180,14 +180,14 @@ def _views(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def missing_per_layer(rows: Sequence[Row]) -> list[Row]:
-    """Return what measured steps take more than predicted, per layer, at small loads [s].
+    """Return the excess of measured over predicted steps, per layer, at small loads [s].
 
     Args:
         rows: From `predict_runs`.
 
     Returns:
         One row per network, format and engine: the median over runs of up to `SMALL_LOAD` requests
-        on a rank, for each number of GPUs that share a step.
+        per rank, for each number of GPUs per step.
     """
     small = [row for row in answered(rows) if row["on_rank"] <= SMALL_LOAD]
     found = []
@@ -204,7 +204,7 @@ def missing_per_layer(rows: Sequence[Row]) -> list[Row]:
 
 
 def _short(row: Row) -> Row:
-    """Return what names a row and how its TPOT came out."""
+    """Return the key and TPOT error of a row."""
     return {name: row[name] for name in SHORT}
 
 
@@ -229,22 +229,22 @@ def _setting_row(runs: Sequence[ServingRun], rules: ServingRules, place: int) ->
 
 
 def _with_queued(rows: Sequence[Row], left: Sequence[LeftOutRun], rules: ServingRules) -> Row:
-    """Return the totals with the rows that are left out because they queue."""
+    """Return the totals including the rows excluded as queued."""
     queued = [one.run for one in left if one.reason == "queued"]
     totals = summarize_runs([*rows, *predict_runs(queued, rules)] if queued else rows)
-    note = "the rows left out as queued are scored as well"
+    note = "including the rows excluded as queued"
     return {"setting": "with_queued", "note": note} | totals
 
 
 def _without_impossible(rows: Sequence[Row]) -> Row:
-    """Return the totals without the runs that are faster than the speed of light."""
+    """Return the totals without runs faster than the roofline."""
     kept = [row for row in rows if row["tpot_s"] is None or not below_bound(row)]
     note = "without the runs below the bound for the load they state"
     return {"setting": "without_impossible", "note": note} | summarize_runs(kept)
 
 
 def _host_rows(rows: Sequence[Row], fitted: Mapping[str, float]) -> list[Row]:
-    """Return totals with the fitted host time of the half a row is not part of."""
+    """Return totals with the host time fitted to the other half."""
     moved = [
         row | {"tpot_s": fitted[row["id"]], "tpot_s_low": np.nan, "tpot_s_high": np.nan}
         for row in rows
@@ -260,10 +260,10 @@ def _half_row(half: HalfFit) -> Row:
 
 
 def gate(models: str, totals: Mapping[str, Any], budget: Mapping[str, float]) -> list[str]:
-    """Return a sentence for every budget that is exceeded.
+    """Return a sentence for every exceeded budget.
 
     Args:
-        models: Which models the totals are of.
+        models: Set of models of the totals.
         totals: Figures by name.
         budget: Largest value allowed, by name.
 
@@ -275,7 +275,7 @@ def gate(models: str, totals: Mapping[str, Any], budget: Mapping[str, float]) ->
     failures = []
     for name, allowed in budget.items():
         if totals[name] is None:
-            failures.append(f"{models}: {name} has no value: no run was answered")
+            failures.append(f"{models}: {name} has no value: no run was predicted")
         elif totals[name] > allowed:
             failures.append(
                 f"{models}: {name} is {totals[name]:.4f}, more than its budget {allowed:.4f}"

@@ -1,4 +1,4 @@
-"""Simulated against measured traffic: recorded runs, one experiment, published benchmarks."""
+"""Simulated and measured traffic: recorded runs, an experiment, published benchmarks."""
 
 from __future__ import annotations
 
@@ -38,33 +38,32 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 WORST: Final = 10
-LOADS: Final = (4, 8, 16, 32, 64, 128)  # requests in flight up to which runs stand together
+LOADS: Final = (4, 8, 16, 32, 64, 128)  # bounds of requests in flight for groups of runs
 CELL: Final = ("network", "precision", "backend", "system")
 NO_SILICON: Final = (
-    "the published benchmarks are not compared: pip install 'perfatlas[silicon]' gives them"
+    "the published benchmarks are not compared: install them with pip install 'perfatlas[silicon]'"
 )
 
 
 def validate_traffic() -> dict[str, Any]:
-    """Return how far simulated traffic is from engine runs.
+    """Return the errors of simulated traffic relative to engine runs.
 
-    Three parts: runs whose every request was recorded; points of operation of one experiment; the
-    aggregated runs of the published benchmarks, and those of two pools whose workers are counted,
-    each simulated as its client ran it. Nothing is
-    fitted to them but the one factor of the second line of the recorded runs, which says so. Errors
-    are |predicted - measured| / measured; bias is the mean of ln(predicted / measured).
+    Three parts: runs with recorded requests; operating points of an experiment; and aggregated and
+    two-pool runs of published benchmarks, each simulated as in its client. Nothing is fitted except
+    the factor in the second row of the recorded runs. Errors are |predicted - measured| / measured;
+    bias is the mean of ln(predicted / measured).
 
     Returns:
         `recorded`, `points` and their `point_totals`, `contradicted`: points beside production runs
         of the same model, plan and load; `totals`, `goals`, `by_engine`, `by_model`, `by_system`,
         `by_launch`, `cells`, `worst`, `reasons`, `left_out`, `not_simulated` and every prediction
         of the benchmarks; `pools`, the same of their disaggregated runs;
-        `missing`: what is not here and how to get it; `failures`: budgets that
-        are exceeded; `run_time_s`, of one process.
+        `missing`: missing data and how to get it; `failures`: exceeded budgets; `run_time_s`, of
+            one process.
 
     Raises:
-        MissingDependencyError: None of the measurements is here.
-        UnsupportedError: The benchmarks are not the file the rules were written for.
+        MissingDependencyError: No measurements are available.
+        UnsupportedError: The benchmarks are not the file of the rules.
     """
     start_s = time.process_time()
     rules = serving_rules()
@@ -75,7 +74,7 @@ def validate_traffic() -> dict[str, Any]:
     if not found:
         missing.append(NO_SILICON)
     if not (found or recorded or points):
-        raise MissingDependencyError("no measured traffic is here: " + "; ".join(missing))
+        raise MissingDependencyError("no measured traffic is available: " + "; ".join(missing))
     return {
         "run_time_s": time.process_time() - start_s,
         "missing": missing,
@@ -100,7 +99,7 @@ def _benchmarks(rules: ServingRules, points: Sequence[Row]) -> dict[str, Any]:
         "sha256": rules.sha256,
         "simulated": sum(not row["error"] for row in rows),
         "left_out_rows": len(left),
-        "disaggregated": f"{uncounted_rows(path):,} rows do not tell the number of workers",
+        "disaggregated": f"{uncounted_rows(path):,} rows without the number of workers",
         "pools": pools,
         "contradicted": contradicted(points, rows, kept),
         "totals": totals,
@@ -120,7 +119,7 @@ def _benchmarks(rules: ServingRules, points: Sequence[Row]) -> dict[str, Any]:
 
 
 def traffic_views(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Return the statistics of parts of the runs, and the rows whose TTFT is missed by most.
+    """Return the statistics of groups of runs, and the rows with the largest TTFT errors.
 
     Args:
         rows: From `simulate_runs`.
@@ -161,6 +160,6 @@ def _point_goals(points: Sequence[Row], rules: ServingRules) -> list[Row]:
     if not points:
         return []
     return [
-        compare_goal("points of the experiment", figure, totals[0][figure], goal)
+        compare_goal("operating points of the experiment", figure, totals[0][figure], goal)
         for figure, goal in rules.points_goal.items()
     ]

@@ -133,13 +133,13 @@ def _print_found(found: Mapping[str, Any]) -> None:
         console.print(sentence, markup=False, highlight=False)
     title = "recorded runs; one factor: fitted to the first third, scored on the rest"
     print_rows(console, found["recorded"], columns=RECORDED, title=title)
-    print_rows(console, found["points"], columns=POINTS, title="points of an experiment")
+    print_rows(console, found["points"], columns=POINTS, title="operating points of an experiment")
     print_rows(console, found["point_totals"], columns=POINT_TOTALS, title="points: totals")
     print_rows(
         console,
         found.get("contradicted", []),
         columns=CONTRADICTED,
-        title="points beside dated runs of the same model, plan, prompts and load",
+        title="points and dated runs of the same model, plan, prompts and load",
     )
     pools = found.get("pools", {})
     goals = [*found.get("goals", []), *pools.get("goals", []), *found["point_goals"]]
@@ -148,12 +148,12 @@ def _print_found(found: Mapping[str, Any]) -> None:
     _print_parts(console, pools, POOL_PARTS, "two pools, ")
     print_rows(console, found.get("worst", []), columns=WORST, title="worst")
     left = {"reason": "reason", "rows": "rows", "note": ""}
-    print_rows(console, found.get("reasons", []), columns=left, title="left out")
+    print_rows(console, found.get("reasons", []), columns=left, title="excluded")
     print_rows(
         console,
         pools.get("left_out", []),
         columns={"id": "run", "reason": "reason"},
-        title="two pools, left out",
+        title="two pools, excluded",
     )
     refused = {"id": "run", "error": "why"}
     rows = [*found.get("not_simulated", []), *pools.get("not_simulated", [])]

@@ -1,4 +1,4 @@
-"""The page of simulated against measured traffic, generated from the comparison."""
+"""The page of simulated and measured traffic, generated from the comparison."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def write_traffic_page(path: Path) -> dict[str, Any]:
         path: The Markdown file.
 
     Raises:
-        MissingDependencyError: A part of the measurements is not here: the page has all of them.
+        MissingDependencyError: Some measurements are missing; the page needs all.
         InvalidSpecError: The file cannot be written.
     """
     check_writable(path)
     found = validate_traffic()
     if found["missing"]:
         raise MissingDependencyError(
-            "the page covers all measurements: " + "; ".join(found["missing"])
+            "the page needs all measurements: " + "; ".join(found["missing"])
         )
     write_atomic(path, page_text(found))
     return found
@@ -55,7 +55,7 @@ def page_text(found: Mapping[str, Any]) -> str:
     """Return the page.
 
     Args:
-        found: From `validate_traffic`, with nothing missing.
+        found: From `validate_traffic`, complete.
     """
     text = resources.files("perfatlas").joinpath("data/validation/traffic_page.md")
     rules = serving_rules()
@@ -91,7 +91,7 @@ def page_text(found: Mapping[str, Any]) -> str:
 
 
 def _pools(found: Mapping[str, Any]) -> dict[str, str]:
-    """Return what the page says of runs of two pools, by name in its text."""
+    """Return the texts on two-pool runs, by placeholder."""
     parts = ("totals", "by_engine", "by_model", "by_system", "by_lengths", "cells")
     about = {"totals": ("models",)} | ABOUT
     told = {f"pool_{name}": _statistics(found[name], about[name]) for name in parts}
@@ -122,12 +122,12 @@ def _pool_worst(rows: Sequence[Row]) -> str:
 
 
 def _figure(name: str, value: float | None) -> str:
-    """Return an error in per cent; a bias, a mean of logarithms, as the factor less one."""
+    """Return an error in percent; a bias, a mean of logarithms, as the factor less one."""
     return _percent(math.expm1(value) if name == "bias" and value is not None else value)
 
 
 def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.1f} %"
+    return "-" if value is None else f"{100 * value:.1f}%"
 
 
 def _statistics(rows: Sequence[Row], about: tuple[str, ...]) -> str:
@@ -255,4 +255,4 @@ def _worst(rows: Sequence[Row]) -> str:
 
 def _unsimulated(rows: Sequence[Row]) -> str:
     lines = [f"- {row['launch']}: {row['unsimulated']}" for row in rows if row["unsimulated"]]
-    return "\n".join(lines) or "Nothing that a script passes."
+    return "\n".join(lines) or "None."

@@ -52,7 +52,7 @@ def format_of(name: str) -> Format:
     """Return a number format; fp8 means fp8_static.
 
     Args:
-        name: Requested name.
+        name: Format name.
 
     Raises:
         UnsupportedError: There is no such format.
@@ -64,7 +64,7 @@ def kernel_engine(name: str | None) -> EngineProfile:
     """Return the engine that provides the kernels; by default the ideal engine.
 
     Args:
-        name: Requested name.
+        name: Engine name, None for the ideal one.
 
     Raises:
         InvalidSpecError: There is no such engine.

@@ -1,7 +1,7 @@
-"""Errors that follow an error of another kind on the same device: one failure, told several times.
+"""Secondary errors: errors that follow an error of another kind on the same device.
 
 A GPU that falls off the bus takes its NVLinks down; a double-bit error is followed by a contained
-error and a failed remapping. Counted each by itself, they make one failure several.
+error and a failed remapping. Counted separately, one failure would count several times.
 
 Shape legend: E events.
 """
@@ -24,22 +24,24 @@ CASCADE_S: Final = 60.0
 
 
 def without_cascades(history: History, window_s: float = CASCADE_S) -> tuple[History, int]:
-    """Return the history with the failures that follow another one marked as effects, and how many.
+    """Return the history with secondary failures marked as effects, and their number.
 
     Args:
         history: The history.
-        window_s: A failure within so long of the first one on its device, of another cause, is its
-            effect [s]. By assumption a minute: drivers log what follows an error at once. 0 keeps
-            every failure.
+        window_s: A failure of another cause within this time after the first one on its device is
+            its effect [s]. Assumption: a minute, as drivers log consequences at once. 0 keeps every
+            failure.
 
     Raises:
-        InvalidSpecError: The window is negative or endless.
+        InvalidSpecError: The window is negative or not finite.
 
-    Limits: The first line written is taken for the cause, which need not be so within a second.
-        Events without a node stay as they are; two devices of a node are two devices.
+    Limits: The first line is taken as the cause, which may be wrong within a second. Events without
+        a node are unchanged; devices of the same node are separate.
     """
     if not 0.0 <= window_s < math.inf:
-        raise InvalidSpecError(f"cascade_s = {shown(window_s)}; finite, at least 0 s")
+        raise InvalidSpecError(
+            f"cascade_s = {shown(window_s)}: expected a finite time, 0 s or more"
+        )
     first: dict[str, tuple[float, int]] = {}
     follows_E = np.zeros(history.size, bool)
     cause_E = history.cause.code_E

@@ -1,4 +1,4 @@
-"""Causes of failures, ranked: how often, in which share, for how long, how sure the order is."""
+"""Ranking of failure causes: counts, shares, downtime, and confidence in the order."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class CauseRow(NamedTuple):
     """One cause.
 
     Args:
-        component: What failed.
-        cause: Why.
-        events: How often.
-        units: How many different units.
-        share: Its share of all events.
+        component: Failed component.
+        cause: Cause.
+        events: Number of events.
+        units: Number of distinct units.
+        share: Share of all events.
         share_low: Lower end of the interval of the share.
         share_high: Upper end.
-        rate: Its rate per unit of the exposure.
-        down_s: Time from events to their recovery, summed [s], of those whose recovery is told.
-        recoveries: Events whose recovery is told.
-        above_next: Probability that its rate is over that of the next row; NaN in the last.
+        rate: Events per unit of exposure.
+        down_s: Total time from events to recovery [s], over events with a recorded recovery.
+        recoveries: Events with a recorded recovery.
+        above_next: Probability that its rate exceeds that of the next row; NaN in the last.
     """
 
     component: str
@@ -59,25 +59,24 @@ def rank_causes(
 
     Args:
         history: The history.
-        exposure_s: Units times the time they were watched [s], the same for all causes.
-        kinds: Kinds of events that count. What counts as a failure changes a rate several times
-            over: say it with the figure.
-        level: Probability of the intervals.
+        exposure_s: Unit-time of observation [s], the same for all causes.
+        kinds: Kinds of events that count as failures. The choice changes rates severalfold: state
+            it with the result.
+        level: Confidence level of the intervals.
 
     Raises:
-        InvalidSpecError: No event is of these kinds.
+        InvalidSpecError: There is no event of these kinds.
 
     Source: shares and rates with Jeffreys' priors, Beta(1/2 + n, 1/2 + rest), Gamma(1/2 + n, T);
-        of two Gamma rates with one exposure the share of the first is Beta distributed.
+        for two Gamma rates with equal exposure the share of the first is Beta distributed.
     """
     counted_E = history.kind.is_any(kinds)
     total = int(np.count_nonzero(counted_E))
     if not total:
         found = ", ".join(sorted(set(history.kind.text()))) or "the history is empty"
         raise InvalidSpecError(
-            f"no event of kind {', '.join(kinds)} among"
-            f" {counted(history.size, 'event')}: {found}; kinds (--kinds) says which count as"
-            " failures"
+            f"no event of kind {', '.join(kinds)} among {counted(history.size, 'event')}: {found};"
+            " kinds (--kinds) selects which count as failures"
         )
     groups: dict[tuple[str, str], list[int]] = {}
     component, cause, units = history.component.text(), history.cause.text(), history.units()
@@ -111,7 +110,7 @@ def rank_causes(
 
 
 def _above(events: int, others: int | None) -> float:
-    """Return the probability that one rate is over another of the same exposure."""
+    """Return the probability that one rate exceeds another with the same exposure."""
     if others is None:
         return float("nan")
     prior = JEFFREYS[0]

@@ -1,13 +1,13 @@
-"""Families of lifetimes as log-likelihoods of censored, left-truncated data, and their maxima.
+"""Lifetime distribution families: maximum likelihood for censored, left-truncated data.
 
 log L = sum over failures of log h(t) - sum over all of (H(t) - H(entry)), h the hazard, H its
-integral: a unit first seen at an age tells nothing of the time before.
+integral: a unit first observed at an age carries no information on earlier time.
 
-A unit of mixed age, seen first at a time that has nothing to do with its failures, fails after t
-with the density S(t) / mean, S the share that lives longer.
+A unit of unknown age, first observed at a time independent of its failures, fails after t with
+density S(t) / mean, with S the survival function.
 Source: Cox, Renewal Theory, 1962, sec. 5.2, recurrence time of an equilibrium process.
 
-Parameters inside are logarithms where they are positive: (log rate), (log shape, log scale),
+Internal parameters are logarithms of positive ones: (log rate), (log shape, log scale),
 (mu, log sigma).
 
 Shape legend: L lifetimes.
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
     Float = NDArray[np.float64]
 
 _HALF_LOG_2PI: Final = 0.5 * np.log(2.0 * np.pi)
-_SHAPES: Final = (1e-3, 1e3)  # of a Weibull law; beyond, its ages are all alike or all 0 in floats
+_SHAPES: Final = (1e-3, 1e3)  # of a Weibull distribution; beyond, all ages are equal or 0 in floats
 _GRID: Final = 61
 
 
 class Family(NamedTuple):
-    """A family of laws.
+    """A distribution family.
 
     Args:
         name: exponential, weibull or lognormal.
-        parameters: Names of its parameters.
-        outside: Turns the parameters inside (P,) into those named (P,).
-        log_hazard: Log hazard at ages (L,) for parameters inside (P,).
+        parameters: Names of the parameters.
+        outside: Converts internal parameters (P,) to named ones (P,).
+        log_hazard: Log hazard at ages (L,) for internal parameters (P,).
         hazard_integral: Integral of the hazard up to ages (L,).
-        fit: Parameters inside of the greatest likelihood (P,).
-        mean: Mean lifetime for parameters inside.
-        log_rest: Log probability that a unit of mixed age lives longer than times (L,).
+        fit: Maximum-likelihood internal parameters (P,).
+        mean: Mean lifetime for internal parameters.
+        log_rest: Log probability that a unit of unknown age survives longer than times (L,).
     """
 
     name: str
@@ -67,11 +67,11 @@ def log_likelihood(family: Family, inside_P: Float, seen: Lifetimes) -> float:
 
     Args:
         family: The family.
-        inside_P: Parameters inside (P,).
+        inside_P: Internal parameters (P,).
         seen: The lifetimes.
     """
     failed_L = seen.failed_L
-    # products summed, not @: threads of BLAS cost more than they save on a column
+    # sum of products instead of @: BLAS threads cost more than they save on a column
     hazard_L = seen.weight_L[failed_L] * family.log_hazard(seen.exit_L[failed_L], inside_P)
     exposed_L = family.hazard_integral(seen.exit_L, inside_P)
     late_L = seen.entry_L > 0.0
@@ -81,7 +81,7 @@ def log_likelihood(family: Family, inside_P: Float, seen: Lifetimes) -> float:
 
 
 def _of_mixed(family: Family, inside_P: Float, mixed: Lifetimes) -> float:
-    """Return the log-likelihood of units of mixed ages, over the times they were watched."""
+    """Return the log-likelihood of units of unknown age over their observation times."""
     failed_L = mixed.failed_L
     density_L = -family.hazard_integral(mixed.exit_L[failed_L], inside_P)
     density_L -= np.log(family.mean(inside_P))
@@ -90,18 +90,18 @@ def _of_mixed(family: Family, inside_P: Float, mixed: Lifetimes) -> float:
 
 
 def greatest(family: Family, seen: Lifetimes) -> Float:
-    """Return the parameters inside of the greatest likelihood (P,).
+    """Return the maximum-likelihood internal parameters (P,).
 
     Args:
         family: The family.
-        seen: The lifetimes; without units of mixed age the family's own method is exact.
+        seen: The lifetimes; without units of unknown age the family's own method is exact.
 
     Raises:
-        InfeasibleError: There is none.
+        InfeasibleError: The likelihood has no maximum.
     """
     if seen.mixed is None or len(family.parameters) == 1:
         return family.fit(seen)
-    # from the rate of all with a spread of one e-fold, and from the law of the known ages
+    # start from the overall rate with a spread of one e-fold, and from the fit to known ages
     log_mean = -float(_fit_exponential(seen)[0])
     starts = [np.array([0.0, log_mean] if family.name == "weibull" else [log_mean - 0.5, 0.0])]
     with suppress(InfeasibleError):
@@ -129,7 +129,7 @@ def _fit_exponential(seen: Lifetimes) -> Float:
 
 
 def _weibull_log_scale(shape: float, seen: Lifetimes) -> float:
-    """Return the log scale of the greatest likelihood for a shape, in closed form."""
+    """Return the maximum-likelihood log scale for a shape, in closed form."""
     top = float(seen.exit_L.max())
     exposed = seen.weight_L @ ((seen.exit_L / top) ** shape - (seen.entry_L / top) ** shape)
     return float(np.log(top) + np.log(exposed / seen.failures) / shape)
@@ -156,8 +156,8 @@ def _fit_weibull(seen: Lifetimes) -> Float:
     falls_G = (score_G[:-1] > 0.0) & (score_G[1:] <= 0.0)
     if not falls_G.any():
         raise InfeasibleError(
-            f"no Weibull law fits best to {counted(seen.failures, 'failure')} of {seen.units}"
-            " units: the likelihood rises without end; failures at more than one age are needed"
+            f"no Weibull fit for {counted(seen.failures, 'failure')} of {seen.units} units: the"
+            " likelihood is unbounded; failures at more than one age are needed"
         )
     roots = [brentq(_weibull_score, grid[g], grid[g + 1], (seen,)) for g in np.flatnonzero(falls_G)]
     fits = [np.array([root, _weibull_log_scale(float(np.exp(root)), seen)]) for root in roots]
@@ -228,10 +228,10 @@ def _lognormal_gradient(inside_P: Float, seen: Lifetimes) -> Float:
 def _fit_lognormal(seen: Lifetimes) -> Float:
     if np.ptp(seen.exit_L[seen.failed_L]) == 0.0:
         raise InfeasibleError(
-            f"no lognormal law fits best to {counted(seen.failures, 'failure')} at one age;"
-            " failures at more than one age are needed"
+            f"no lognormal fit for {counted(seen.failures, 'failure')} at one age; failures at"
+            " more than one age are needed"
         )
-    # Start at the median of the exponential law with a spread of one e-fold.
+    # Start at the median of the exponential distribution with a spread of one e-fold.
     median = np.log(2.0) * seen.exposure / seen.failures
     start_P = np.array([np.log(median), 0.0])
     found = minimize(
@@ -244,7 +244,7 @@ def _fit_lognormal(seen: Lifetimes) -> Float:
     slope_P = np.abs(_lognormal_gradient(found.x, seen)) / seen.failures
     if not (np.isfinite(found.fun) and slope_P.max() < 1e-4):
         raise InfeasibleError(
-            f"no lognormal law found that fits best to {counted(seen.failures, 'failure')} of"
+            f"no lognormal fit for {counted(seen.failures, 'failure')} of"
             f" {counted(seen.units, 'unit')}: the likelihood has no clear maximum"
         )
     inside_P: Float = found.x
@@ -252,7 +252,7 @@ def _fit_lognormal(seen: Lifetimes) -> Float:
 
 
 def _exp(value: float) -> float:
-    """Return e to a power, inf where that is too large."""
+    """Return e to a power, inf on overflow."""
     with np.errstate(over="ignore"):
         return float(np.exp(value))
 

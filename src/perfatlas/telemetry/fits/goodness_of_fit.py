@@ -1,8 +1,8 @@
-"""Whether a fitted law fits: failures found and expected between ages, as one chi-square number.
+"""Goodness of fit: a chi-square test of observed and expected failures by age.
 
-Source: Hjort, Annals of Statistics 18 (1990), goodness of fit by cumulative hazards: the numbers of
-failures between ages less those expected of the units at risk are jointly normal; their covariance
-is what counting gives, less what was used up by fitting the parameters.
+Source: Hjort, Annals of Statistics 18 (1990), goodness of fit by cumulative hazards: observed minus
+    expected failures of age cells are jointly normal; their covariance is that of the counts less
+    the part due to fitting the parameters.
 
 Shape legend: J cells of age, P parameters, L lifetimes.
 """
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
     Float = NDArray[np.float64]
 
 _CELLS: Final = 8
-_FEWEST_FAILURES: Final = 5.0  # expected in a cell, the usual rule for chi-square numbers
+_FEWEST_FAILURES: Final = 5.0  # expected in a cell, the usual rule for chi-square tests
 _STEP: Final = 1e-4
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fitness:
-    """How a law fits.
+    """Result of a goodness-of-fit test.
 
     Args:
         family: The family.
-        edges_J: Ages between cells, the first 0 (J+1,) [unit of the lifetimes].
-        found_J: Failures in each (J,).
-        expected_J: Failures the law expects of the units at risk (J,).
-        statistic: Chi-square number.
+        edges_J: Cell boundaries, the first 0 (J+1,) [unit of the lifetimes].
+        found_J: Observed failures (J,).
+        expected_J: Expected failures of the units at risk (J,).
+        statistic: Chi-square statistic.
         degrees: Its degrees of freedom.
-        p_value: Probability of a number as large or larger, were the law right.
+        p_value: Probability of a statistic at least as large if the distribution is right.
     """
 
     family: str
@@ -56,7 +56,7 @@ class Fitness:
     p_value: float
 
     def text(self) -> str:
-        """Return one sentence for people."""
+        """Return a summary sentence."""
         worst = int(np.argmax(np.abs(self.found_J - self.expected_J) / np.sqrt(self.expected_J)))
         low, high = self.edges_J[worst], self.edges_J[worst + 1]
         cell = (
@@ -64,25 +64,26 @@ class Fitness:
         )
         verdict = "fits" if self.p_value >= 0.05 else "does not fit"
         return (
-            f"{self.family} {verdict}: chi-square {self.statistic:.1f} of"
-            f" {counted(self.degrees, 'degree')}, p = {self.p_value:.2g}; worst between"
-            f" {low:.3g} and {high:.3g}: {cell}"
+            f"{self.family} {verdict}: chi-square {self.statistic:.1f} with"
+            f" {counted(self.degrees, 'degree')}, p = {self.p_value:.2g}; worst between {low:.3g}"
+            f" and {high:.3g}: {cell}"
         )
 
 
 def fitness(fit: Fit, seen: Lifetimes, cells: int = _CELLS) -> Fitness:
-    """Return how a fitted law fits the lifetimes it was fitted to.
+    """Return the goodness of fit of a distribution to its lifetimes.
 
     Args:
-        fit: The law.
+        fit: The distribution.
         seen: The lifetimes.
-        cells: Cells of age, with as many failures each; fewer where failures are few.
+        cells: Number of age cells with equal failures; fewer where failures are few.
 
     Raises:
-        InfeasibleError: Failures are too few, or at too few ages, to tell.
+        InfeasibleError: There are too few failures or distinct ages.
 
-    Limits: Asymptotic; five failures expected per cell is where it begins to hold. With many
-        thousand failures every simple law is rejected: look at the cells for how far it is off.
+    Limits: Asymptotic; valid from about five expected failures per cell. With many thousand
+        failures every simple distribution is rejected: inspect the cells for the size of the
+        deviation.
     """
     family = next(f for f in FAMILIES if f.name == fit.family)
     inside_P = _inside(family, fit)
@@ -90,9 +91,9 @@ def fitness(fit: Fit, seen: Lifetimes, cells: int = _CELLS) -> Fitness:
     count = edges_J.size - 1
     if count <= inside_P.size:
         raise InfeasibleError(
-            f"{counted(seen.failures, 'failure')}: too few to test a law of {inside_P.size}"
-            f" parameters; about {int(_FEWEST_FAILURES) * (inside_P.size + 1)} at different ages"
-            " are needed"
+            f"{counted(seen.failures, 'failure')}: too few to test a distribution with"
+            f" {inside_P.size} parameters; about {int(_FEWEST_FAILURES) * (inside_P.size + 1)} at"
+            " different ages are needed"
         )
     failed_L = seen.failed_L
     place_L = np.searchsorted(edges_J, seen.exit_L[failed_L], side="left") - 1
@@ -126,7 +127,7 @@ def _inside(family: Family, fit: Fit) -> Float:
 
 
 def _edges(seen: Lifetimes, cells: int) -> Float:
-    """Return edges of cells with about as many failures each (J+1,); equal ages stay together."""
+    """Return the boundaries of cells with about equal failures (J+1,); ties stay together."""
     failed_L = seen.failed_L
     order_L = np.argsort(seen.exit_L[failed_L])
     age_L, weight_L = seen.exit_L[failed_L][order_L], seen.weight_L[failed_L][order_L]
@@ -155,7 +156,7 @@ def _expected(family: Family, inside_P: Float, seen: Lifetimes, edges_J: Float) 
 def _covariance(
     family: Family, inside_P: Float, seen: Lifetimes, edges_J: Float, expected_J: Float
 ) -> Float:
-    """Return the covariance of found less expected (J, J): diagonal less what fitting took."""
+    """Return the covariance of observed minus expected (J, J), corrected for fitting."""
     count = inside_P.size
     step_PP = _STEP * np.eye(count)
     slope_PJ = np.array(

@@ -1,11 +1,10 @@
-"""Lemon nodes: which nodes fail at a rate of their own, beside the fleet's mixture of rates.
+"""Lemon nodes: nodes with a significantly higher failure rate than the fleet.
 
-Three mixtures are compared by AIC: one rate for all; a Gamma law of rates (the counts are negative
-binomial); two rates, a common one and a high one. Each gives every node a probability that its rate
-is over `ratio` times the fleet's median rate; they are averaged by their Akaike weights, so that no
-single shape of the fleet decides where the data do not. The nodes flagged are as many of the most
-suspect ones as keep the mean probability of being fine, which is the expected share of false
-discoveries, at `false_discovery`.
+Three mixtures are compared by AIC: one rate for all; Gamma-distributed rates (negative binomial
+counts); two rates, common and high. Each gives every node a probability that its rate exceeds
+`ratio` times the fleet's median rate; these are averaged with Akaike weights, so that no single
+model decides where the data do not. Nodes are flagged in order of suspicion while the expected
+false discovery rate stays below `false_discovery`.
 
 Source: empirical Bayes for Poisson counts, Robbins 1956; control of the posterior expected false
 discovery rate, Newton et al., Biostatistics 5 (2004).
@@ -42,7 +41,7 @@ _NONE: Final = 1e-300
 
 
 class _Counts(NamedTuple):
-    """Units with as many failures in as long a watch, told once."""
+    """Units grouped by equal failures and observation time."""
 
     events_G: Int
     exposure_s_G: Float
@@ -54,7 +53,7 @@ class _Counts(NamedTuple):
 
 
 class _Mixture(NamedTuple):
-    """A mixture fitted to the counts: its AIC, what it says of the fleet and of each group."""
+    """A mixture fitted to the counts, with its AIC and posterior of each group."""
 
     name: str
     aic: float
@@ -67,22 +66,22 @@ class _Mixture(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Lemons:
-    """The nodes that fail at a rate of their own.
+    """Lemon nodes of a fleet.
 
     Args:
         mixture: The best mixture: one_rate, gamma_rates or two_rates.
-        aic: Mixture to its AIC.
-        units: Units judged, the most suspect first.
-        events_U: Failures of each (U,).
-        exposure_s_U: Time each was watched [s] (U,).
-        probability_U: Probability that its rate is over `ratio` times the fleet's median (U,).
-        rate_per_s_U: Mean of its posterior rate [1/s] (U,).
-        flagged: How many of the first units are flagged.
-        expected_false: Expected share of false ones among them, 0 where none is.
-        others_per_s: Mean rate of those that are no lemons under the mixture [1/s].
-        lemon_per_s: Mean rate of lemons under the mixture [1/s], NaN where it has none.
+        aic: AIC by mixture.
+        units: Tested units, most suspect first.
+        events_U: Failures per unit (U,).
+        exposure_s_U: Observation time per unit [s] (U,).
+        probability_U: Probability that the rate exceeds `ratio` times the fleet's median (U,).
+        rate_per_s_U: Posterior mean rate [1/s] (U,).
+        flagged: Number of flagged units, from the first.
+        expected_false: Expected false discovery rate, 0 where none is flagged.
+        others_per_s: Mean rate of normal nodes under the mixture [1/s].
+        lemon_per_s: Mean rate of lemons under the mixture [1/s], NaN for none.
         lemon_share: Share of lemons in the fleet under the mixture.
-        ratio: What makes a lemon.
+        ratio: Rate over the median rate that defines a lemon.
     """
 
     mixture: str
@@ -101,12 +100,12 @@ class Lemons:
 
     @property
     def are_apart(self) -> bool:
-        """Tell whether nodes are flagged and have a rate of their own."""
+        """Whether nodes are flagged and the mixture has a separate lemon rate."""
         return self.flagged > 0 and math.isfinite(self.lemon_per_s)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the units flagged."""
+        """The flagged units."""
         return self.units[: self.flagged]
 
 
@@ -118,21 +117,21 @@ def find_lemons(
     ratio: float = RATIO,
     false_discovery: float = FALSE_DISCOVERY,
 ) -> Lemons:
-    """Return the units that fail at a rate of their own.
+    """Return the units with a significantly higher failure rate.
 
     Args:
-        units: Their names; those without a failure too, or all look bad.
-        events_U: Failures of each (U,).
-        exposure_s_U: Time each was watched [s] (U,).
-        ratio: A lemon fails at over so many times the fleet's median rate.
-        false_discovery: Expected share of fine units among those flagged.
+        units: Unit names, including units without failures.
+        events_U: Failures per unit (U,).
+        exposure_s_U: Observation time per unit [s] (U,).
+        ratio: A lemon fails at more than this multiple of the fleet's median rate.
+        false_discovery: Allowed false discovery rate among flagged units.
 
     Raises:
         InvalidSpecError: The columns differ in length, there is no failure, or a number is out of
-            its range.
+            range.
 
-    Limits: Failures of a unit come independently: a burst of one cause, not taken together, makes
-        a lemon of a fine node.
+    Limits: Failures of a unit are assumed independent: an unmerged burst of one cause makes a
+        normal node look like a lemon.
     """
     _check(units, events_U, exposure_s_U, ratio, false_discovery)
     counts, group_U = _grouped(events_U, exposure_s_U)
@@ -168,20 +167,21 @@ def _check(
 ) -> None:
     if not (len(units) == events_U.size == exposure_s_U.size and len(units) > 1):
         raise InvalidSpecError(
-            f"lemons: {len(units)} units, {events_U.size} counts, {exposure_s_U.size} exposures; "
-            "one each of at least two units"
+            f"lemons: {len(units)} units, {events_U.size} counts, {exposure_s_U.size} exposures;"
+            " expected equal lengths of at least 2"
         )
     if not ((exposure_s_U > 0.0) & np.isfinite(exposure_s_U) & (events_U >= 0)).all():
         row = int(np.argmin((exposure_s_U > 0.0) & np.isfinite(exposure_s_U) & (events_U >= 0)))
         raise InvalidSpecError(
-            f"lemons: unit {shown(units[row])} has {counted(int(events_U[row]), 'failure')} in "
-            f"{exposure_s_U[row]:g} s; counts are at least 0, exposures over 0"
+            f"lemons: unit {shown(units[row])} has {counted(int(events_U[row]), 'failure')} in"
+            f" {exposure_s_U[row]:g} s; expected counts of at least 0 and exposures above 0"
         )
     if not events_U.any():
-        raise InvalidSpecError("lemons: no unit failed")
+        raise InvalidSpecError("lemons: there are no failures")
     if not (ratio > 1.0 and 0.0 < false_share < 1.0):
         raise InvalidSpecError(
-            f"lemons: ratio = {ratio:g}, over 1; false_discovery = {false_share:g}, in 0 ... 1"
+            f"lemons: ratio = {ratio:g}: expected above 1; false_discovery = {false_share:g}:"
+            " expected 0 to 1"
         )
 
 
@@ -247,7 +247,7 @@ def _gamma_rates(counts: _Counts, ratio: float) -> _Mixture:
 
 
 def _two_rates(counts: _Counts, ratio: float) -> _Mixture:
-    """Return two rates by expectation and maximization, from several starts."""
+    """Return two rates by expectation maximization, from several starting points."""
     rate = counts.rate
     guesses = [(high, share) for high in (3.0, 10.0, 50.0) for share in (0.02, 0.2)]
     starts = [(0.5 * rate, high * rate, share) for high, share in guesses]

@@ -1,4 +1,4 @@
-"""Lifetimes from a table of units, one row each, as an inventory or a published study has them."""
+"""Lifetimes from a table with one row per unit, such as an inventory or published study."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _TYPED: Final = (".parquet", ".jsonl")
 
 
 class LifetimeColumns(NamedTuple):
-    """Which columns of a table hold what.
+    """Column names of a lifetime table.
 
     Args:
-        age: Age when the unit failed or was last seen, in any one unit of time.
-        failed: Whether it failed then: true or false, yes or no, 1 or 0; empty is false.
-        entry: Age when it was first seen; "" where all were watched from new.
+        age: Age at failure or at the last observation, in any unit of time.
+        failed: Whether it failed at that age: true or false, yes or no, 1 or 0; empty is false.
+        entry: Age at the first observation; "" where all were observed from new.
     """
 
     age: str
@@ -39,19 +39,19 @@ class LifetimeColumns(NamedTuple):
 def read_lifetimes(
     path: str | Path, columns: LifetimeColumns, *, where: Mapping[str, str] | None = None
 ) -> tuple[Lifetimes, FileCounts]:
-    """Return the lifetimes of the rows of a table and what became of them.
+    """Return the lifetimes in a table and its row counts.
 
     Args:
-        path: A CSV table, plain or gzip, whose first line names the columns; or Parquet or JSON
-            Lines, by its extension.
-        columns: Which hold what.
-        where: Column to the value that a row must have in it, as text.
+        path: A CSV table, plain or gzip, with a header line; or Parquet or JSON Lines, by its
+            extension.
+        columns: Column names.
+        where: Filter: required value by column, as text.
 
     Raises:
-        InvalidSpecError: The table cannot be read, lacks a column, or a row has more or fewer cells
-            or a wrong one; the message names file, line or row, and column.
+        InvalidSpecError: The table cannot be read, lacks a column, or a row has a wrong number of
+            cells or an invalid one; the message names file, row and column.
 
-    Limits: A quoted cell holds no line break. Rows with no age at all are refused, not dropped.
+    Limits: Quoted cells cannot contain line breaks. Rows without an age raise an error.
     """
     wanted = dict(where or {})
     needed = [name for name in (*columns, *wanted) if name]
@@ -74,7 +74,9 @@ def read_lifetimes(
         entry_L.append(_age(place, columns.entry, row) if columns.entry else 0.0)
         if exit_L[-1] <= entry_L[-1]:
             first = f", first seen at {entry_L[-1]:g}" if columns.entry else ""
-            raise place.wrong(f"last seen at {exit_L[-1]:g}{first}: for no time", columns.age)
+            raise place.wrong(
+                f"last seen at {exit_L[-1]:g}{first}: observed for no time", columns.age
+            )
     total = number if unit == "row" else file.count
     if not exit_L:
         picked = ", ".join(f"{name} = {value}" for name, value in wanted.items())
@@ -84,7 +86,7 @@ def read_lifetimes(
 
 
 class _Place(NamedTuple):
-    """Where a row is."""
+    """Position of a row."""
 
     path: str | Path
     number: int
@@ -116,7 +118,7 @@ def _text_rows(
         try:
             cells = next(csv.reader([line.text], strict=True))
         except csv.Error as problem:
-            raise refuse(file.path, line.number, f"not a line of CSV: {problem}") from problem
+            raise refuse(file.path, line.number, f"not valid CSV: {problem}") from problem
         if names:
             yield line.number, _row(file.path, line.number, names, cells, ended=line.ended)
             continue
@@ -136,9 +138,9 @@ def _row(
     path: str | Path, number: int, names: Sequence[str], cells: Sequence[str], *, ended: bool
 ) -> dict[str, str]:
     if len(cells) != len(names):
-        why = "" if ended else "; the file was cut off"
+        why = "" if ended else "; the file is truncated"
         problem = (
-            f"{counted(len(cells), 'cell')} where the header names"
+            f"{counted(len(cells), 'cell')} where the header has"
             f" {counted(len(names), 'column')}{why}"
         )
         raise refuse(path, number, problem)
@@ -149,9 +151,9 @@ def _age(place: _Place, name: str, row: Mapping[str, str]) -> float:
     try:
         age = float(row[name])
     except ValueError as problem:
-        raise place.wrong(f"{shown(row[name])} is no age", name) from problem
+        raise place.wrong(f"{shown(row[name])} is not an age", name) from problem
     if not (math.isfinite(age) and age >= 0.0):
-        raise place.wrong(f"{shown(row[name])} is no age of at least 0", name)
+        raise place.wrong(f"{shown(row[name])}: expected an age of at least 0", name)
     return age
 
 

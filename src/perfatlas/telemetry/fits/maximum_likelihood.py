@@ -1,7 +1,7 @@
 """Laws fitted to censored lifetimes by maximum likelihood, with profile-likelihood intervals.
 
-Source: Cox and Oakes, Analysis of Survival Data, 1984, ch. 3; the interval of a parameter holds the
-values whose profile log-likelihood is within half a chi-square quantile of the maximum.
+Source: Cox and Oakes, Analysis of Survival Data, 1984, ch. 3; the interval of a parameter contains
+    the values with a profile log-likelihood within half a chi-square quantile of the maximum.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ if TYPE_CHECKING:
     Float = NDArray[np.float64]
 
 _HOPELESS: Final = 1e300  # loss where the likelihood is 0
-_ABSURD: Final = 300.0  # e-folds of a parameter from 1
-_FURTHEST: Final = 60.0  # steps of a parameter inside, each e-fold where it is a logarithm
+_ABSURD: Final = 300.0  # bound of a parameter, in e-folds from 1
+_FURTHEST: Final = 60.0  # steps of an internal parameter, in e-folds for logarithms
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """A law of the greatest likelihood.
+    """A maximum-likelihood fit.
 
     Args:
         family: exponential, weibull or lognormal.
-        parameters: Name to value; times in the unit of the lifetimes.
-        low: Name to the lower end of its interval, 0 or -inf where the data set none.
-        high: Name to the upper end, inf where the data set none.
-        level: Probability of the intervals.
-        mean: Mean lifetime of the law [unit of the lifetimes]; where most units are censored it is
-            an extrapolation.
+        parameters: Values by name; times in the unit of the lifetimes.
+        low: Lower interval ends by name, 0 or -inf where unbounded.
+        high: Upper interval ends by name, inf where unbounded.
+        level: Confidence level of the intervals.
+        mean: Mean lifetime of the distribution [unit of the lifetimes]; where most units are
+            censored it is an extrapolation.
         log_likelihood: At the maximum; depends on the unit of time.
         aic: Akaike's criterion, 2 parameters - 2 log-likelihood.
-        failures: Failures it was fitted to.
-        units: Units it was fitted to.
-        exposure: Time watched [unit of the lifetimes].
+        failures: Number of failures.
+        units: Number of units.
+        exposure: Total observation time [unit of the lifetimes].
     """
 
     family: str
@@ -66,13 +66,13 @@ class Fit:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """The families beside each other.
+    """Comparison of the families.
 
     Args:
-        fits: Fits that exist, the smallest AIC first.
-        declined: Family to the reason why it has no fit.
-        shape_p_value: Probability of a likelihood ratio of Weibull over exponential as large or
-            larger, were the hazard constant; NaN where there is no Weibull fit.
+        fits: Fits, smallest AIC first.
+        declined: Reasons of families without a fit.
+        shape_p_value: p-value of the likelihood-ratio test of Weibull against exponential (constant
+            hazard); NaN without a Weibull fit.
     """
 
     fits: tuple[Fit, ...]
@@ -83,28 +83,28 @@ class Comparison:
         """Return the fit of a family.
 
         Args:
-            family: Its name.
+            family: Name of the family.
 
         Raises:
-            InfeasibleError: It has none.
+            InfeasibleError: It has no fit.
         """
         for fit in self.fits:
             if fit.family == family:
                 return fit
-        raise InfeasibleError(self.declined.get(family, f"no family {family!r}"))
+        raise InfeasibleError(self.declined.get(family, f"unknown family {family!r}"))
 
 
 def compare_families(seen: Lifetimes, level: float = 0.95) -> Comparison:
-    """Return the fits of all families by AIC, and what the shape of a Weibull law says.
+    """Return the fits of all families by AIC, and a test for constant hazard.
 
     Args:
         seen: The lifetimes.
-        level: Probability of the intervals.
+        level: Confidence level of the intervals.
 
     Raises:
         InfeasibleError: There is no failure.
 
-    Limits: AIC ranks what is compared; it does not say that the best of them fits. See `fitness`.
+    Limits: AIC only ranks the families; the best may still fit badly. See `fitness`.
     """
     fits, declined = [], {}
     for family in FAMILIES:
@@ -124,18 +124,17 @@ def compare_families(seen: Lifetimes, level: float = 0.95) -> Comparison:
 
 
 def fit_family(family: Family, seen: Lifetimes, level: float = 0.95) -> Fit:
-    """Return the law of a family with the greatest likelihood.
+    """Return the maximum-likelihood fit of a family.
 
     Args:
         family: The family.
         seen: The lifetimes.
-        level: Probability of the intervals.
+        level: Confidence level of the intervals.
 
     Raises:
         InfeasibleError: There is no failure, or the likelihood has no maximum.
 
-    Limits: Profile intervals cover at their level for many failures; below about five they are a
-        guide.
+    Limits: profile intervals are asymptotic; below about five failures they are approximate.
 
     Example:
         >>> from perfatlas.telemetry.fits.distributions import EXPONENTIAL
@@ -148,8 +147,8 @@ def fit_family(family: Family, seen: Lifetimes, level: float = 0.95) -> Fit:
     check_level(level)
     if not seen.failures:
         raise InfeasibleError(
-            f"none of {counted(seen.units, 'unit')} failed in {seen.exposure:g} of exposure: no law"
-            " can be fitted; a rate posterior gives the upper bound"
+            f"none of {counted(seen.units, 'unit')} failed in {seen.exposure:g} of exposure: no"
+            " distribution can be fitted; use the upper bound of the rate"
         )
     inside_P = greatest(family, seen)
     best = log_likelihood(family, inside_P, seen)
@@ -157,9 +156,9 @@ def fit_family(family: Family, seen: Lifetimes, level: float = 0.95) -> Fit:
     absurd = np.abs(inside_P).max() > _ABSURD
     if absurd or not (math.isfinite(mean) and math.isfinite(best)):
         raise InfeasibleError(
-            f"no {family.name} law is told by {counted(seen.failures, 'failure')} of"
-            f" {counted(seen.units, 'unit')}: the one of the greatest likelihood has no finite"
-            " mean, or a parameter beyond all numbers"
+            f"no {family.name} fit for {counted(seen.failures, 'failure')} of"
+            f" {counted(seen.units, 'unit')}: the maximum-likelihood fit has no finite mean or an"
+            " unbounded parameter"
         )
     drop = 0.5 * float(chi2.ppf(level, 1))
     ends = [_interval(family, inside_P, seen, which, best - drop) for which in range(len(inside_P))]
@@ -182,11 +181,11 @@ def fit_family(family: Family, seen: Lifetimes, level: float = 0.95) -> Fit:
 
 
 def with_mean(fit: Fit, mean: float) -> Fit:
-    """Return a law of the same shape and another mean; intervals of its scale move along.
+    """Return a distribution with the same shape and another mean; scale intervals are scaled too.
 
     Args:
-        fit: The law.
-        mean: Mean lifetime it shall have [unit of the lifetimes].
+        fit: The distribution.
+        mean: New mean lifetime [unit of the lifetimes].
 
     Example:
         >>> from perfatlas.telemetry.fits.distributions import EXPONENTIAL
@@ -223,7 +222,7 @@ def _named(family: Family, value_P: Float) -> dict[str, float]:
 def _interval(
     family: Family, inside_P: Float, seen: Lifetimes, which: int, least: float
 ) -> tuple[float, float]:
-    """Return both ends of the interval of a parameter inside."""
+    """Return both ends of the interval of an internal parameter."""
 
     def above(value: float) -> float:
         return _profile(family, inside_P, seen, which, value) - least
@@ -233,7 +232,7 @@ def _interval(
 
 
 def _end(above: Callable[[float], float], center: float, side: float) -> float:
-    """Return where a falling function crosses 0 on one side, an infinity where it does not."""
+    """Return the zero of a decreasing function on one side, infinity where there is none."""
     near, step = center, 0.01
     while step < _FURTHEST:
         far = center + side * step
@@ -244,7 +243,7 @@ def _end(above: Callable[[float], float], center: float, side: float) -> float:
 
 
 def _profile(family: Family, inside_P: Float, seen: Lifetimes, which: int, value: float) -> float:
-    """Return the greatest log-likelihood with one parameter inside held."""
+    """Return the profile log-likelihood with one internal parameter fixed."""
     held_P = inside_P.copy()
     held_P[which] = value
     if len(inside_P) == 1:

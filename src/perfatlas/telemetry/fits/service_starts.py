@@ -1,4 +1,4 @@
-"""When units began their service, from a table: what tells the ages of units that logs do not."""
+"""Service start times of units, from a table, as logs do not contain ages."""
 
 from __future__ import annotations
 
@@ -12,28 +12,33 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from perfatlas.telemetry.history import Watch
+    from perfatlas.telemetry.history import ObservationWindow
 
 _REQUIRED: Final = ("component", "node", "start")
 
 
-def with_service_starts(watches: Mapping[str, Watch], path: str | Path) -> dict[str, Watch]:
-    """Return watches of units whose age is known, as a table tells it.
+def with_service_starts(
+    watches: Mapping[str, ObservationWindow], path: str | Path
+) -> dict[str, ObservationWindow]:
+    """Return the observation windows with the service starts of a table.
 
     Args:
-        watches: Component to when its units were watched.
+        watches: Observation windows by component.
         path: A table with the columns component, node and start, and device where a node holds
-            several: a row per unit, named as in the history. A start is seconds since 1970-01-01
-            UTC, or ISO 8601 text with a zone. Rows of components that never failed change nothing.
+            several: one row per unit, named as in the history. Starts are seconds since 1970-01-01
+                UTC, or ISO 8601 text with time zone. Rows of components without failures have no
+                effect.
 
     Raises:
-        InvalidSpecError: The table cannot be read, lacks a column, tells a unit twice or none of a
-            component watched, or a cell is wrong; the message names the row.
+        InvalidSpecError: The table cannot be read, lacks a column, repeats a unit, has no observed
+            component, or a cell is invalid; the message names the row.
     """
     starts = _starts(path)
     if not starts.keys() & watches.keys():
         told = ", ".join(starts) or "none"
-        problem = f"none of its components ({told}) is watched: {', '.join(watches)}"
+        problem = (
+            f"none of its components ({told}) is among the observed ones: {', '.join(watches)}"
+        )
         raise refuse(path, 0, problem)
     return {
         component: watch._replace(new_s={**watch.new_s, **starts.get(component, {})})
@@ -42,7 +47,7 @@ def with_service_starts(watches: Mapping[str, Watch], path: str | Path) -> dict[
 
 
 def _starts(path: str | Path) -> dict[str, dict[str, float]]:
-    """Return component to unit to the begin of its service [s since 1970-01-01 UTC]."""
+    """Return the service start by component and unit [s since 1970-01-01 UTC]."""
     table = read_table(path)
     for name in _REQUIRED:
         if name not in table.columns:
@@ -59,7 +64,7 @@ def _starts(path: str | Path) -> dict[str, dict[str, float]]:
         unit = f"{node}/{devices[row]}" if devices[row] not in (None, "") else str(node)
         of_component = starts.setdefault(str(component), {})
         if unit in of_component:
-            problem = f"{component} {unit} is told twice: its begin of service once"
+            problem = f"{component} {unit} has two rows: expected one service start per unit"
             raise refuse(path, row + 1, problem, unit="row")
         try:
             of_component[unit] = epoch_seconds(start, None)

@@ -1,9 +1,9 @@
-"""The survival curve that no law is behind: Kaplan-Meier with Greenwood's variance.
+"""Nonparametric survival curve: Kaplan-Meier with Greenwood's variance.
 
 Source: Kaplan and Meier, JASA 53 (1958); intervals on the scale of log(-log S), Kalbfleisch and
 Prentice, The Statistical Analysis of Failure Time Data, 2002, sec. 1.4: they stay in 0 ... 1.
 
-Shape legend: T ages at which units failed, Q ages asked for.
+Shape legend: T ages at which units failed, Q requested ages.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SurvivalCurve:
-    """A curve that steps down at each age at which units failed.
+    """A survival curve with a step at each age at which units failed.
 
     Args:
-        time_T: Those ages, rising (T,) [unit of the lifetimes].
-        at_risk_T: Units watched just before (T,).
-        failed_T: Units that failed there (T,).
-        survival_T: Share that lives longer (T,).
-        std_error_T: Its standard error (T,); NaN where none is left.
+        time_T: Ages of failures, rising (T,) [unit of the lifetimes].
+        at_risk_T: Units at risk just before (T,).
+        failed_T: Failures at that age (T,).
+        survival_T: Survival probability (T,).
+        std_error_T: Its standard error (T,); NaN where no unit is left.
         low_T: Lower end of its interval (T,); NaN where the share is 0.
         high_T: Upper end (T,); NaN where the share is 0.
-        level: Probability of the interval at each age by itself.
-        last: Greatest age watched; nothing is known beyond.
+        level: Pointwise confidence level.
+        last: Largest observed age.
     """
 
     time_T: Float
@@ -51,19 +51,19 @@ class SurvivalCurve:
     last: float
 
     def at(self, ages_Q: Any) -> Float:  # noqa: ANN401
-        """Return the share that lives longer than some ages (Q,).
+        """Return the survival probability at ages (Q,).
 
         Args:
             ages_Q: The ages (Q,) [unit of the lifetimes].
 
         Raises:
-            InvalidSpecError: An age lies beyond what was watched.
+            InvalidSpecError: An age exceeds the observed range.
         """
         ages = np.atleast_1d(np.asarray(ages_Q, np.float64))
         if not (ages <= self.last).all():
             raise InvalidSpecError(
-                f"survival at {ages.max():g}: units were watched up to {self.last:g}; beyond, a "
-                "fitted law extrapolates"
+                f"survival at {ages.max():g}: expected at most the largest observed age,"
+                f" {self.last:g}; a fitted distribution can extrapolate"
             )
         steps = np.concatenate([[1.0], self.survival_T])
         survival_Q: Float = steps[np.searchsorted(self.time_T, ages, side="right")]
@@ -71,17 +71,17 @@ class SurvivalCurve:
 
 
 def kaplan_meier(seen: Lifetimes, level: float = 0.95) -> SurvivalCurve:
-    """Return the survival curve of lifetimes, censored and left-truncated.
+    """Return the survival curve of censored and left-truncated lifetimes.
 
     Args:
         seen: The lifetimes.
-        level: Probability of the interval at each age.
+        level: Pointwise confidence level.
 
     Raises:
-        InvalidSpecError: The level is none.
+        InvalidSpecError: The level is outside 0 to 1.
 
-    Limits: Censoring must say nothing of the age at failure. With left truncation few are at risk
-        at small ages; where the curve falls to 0 there, it stays 0: compare `at_risk_T`.
+    Limits: censoring must be independent of the age at failure. With left truncation few units are
+        at risk at small ages; where the curve falls to 0 there, it stays 0: see `at_risk_T`.
 
     Example:
         >>> from perfatlas.telemetry.fits import kaplan_meier

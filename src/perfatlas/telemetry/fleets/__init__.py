@@ -1,4 +1,4 @@
-"""Fitted fleets: their laws, their file and the evidence beside it."""
+"""Fitted fleets: their distributions, their TOML file and their evidence file."""
 
 from __future__ import annotations
 

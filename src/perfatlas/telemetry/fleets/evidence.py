@@ -1,4 +1,4 @@
-"""What a fitted fleet rests on: windows, counts, intervals, logs with their hashes, lemon nodes."""
+"""Evidence of a fitted fleet: windows, counts, intervals, hashed logs, lemon nodes."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from perfatlas.telemetry.history import Lifetimes
     from perfatlas.telemetry.reading import FileCounts
 
-CURVE_POINTS: Final = 9  # of a survival curve, spread over the ages at which parts failed
+CURVE_POINTS: Final = 9  # points of a survival curve, spread over the ages at which parts failed
 
 
 def evidence_document(fit: FleetFit) -> dict[str, Any]:
     """Return the evidence of a fitted fleet as a document for TOML.
 
     Args:
-        fit: What a history says of the fleet.
+        fit: The fitted fleet.
     """
     level = fit.options.level
     return {
@@ -47,7 +47,7 @@ def evidence_document(fit: FleetFit) -> dict[str, Any]:
 
 
 def _with_places(fit: FleetFit) -> list[tuple[CauseFit, dict[str, Any]]]:
-    """Return each cause with its place in the ranking and in the fleet."""
+    """Return each cause with its position in the ranking and in the fleet."""
     places, repairs = [], repairs_taken(fit)
     for cause, row in zip(fit.causes, fit.ranking, strict=True):
         ends = [short(row.share_low), short(row.share_high)]
@@ -69,21 +69,21 @@ def _survival(seen: Lifetimes | None, level: float) -> dict[str, Any] | None:
         return None
     curve = kaplan_meier(seen, level)
     rows = np.unique(np.linspace(0, curve.time_T.size - 1, CURVE_POINTS).round().astype(int))
-    rows = rows[curve.survival_T[rows] > 0.0]  # where none is left there is no interval
+    rows = rows[curve.survival_T[rows] > 0.0]  # no interval where no unit is left
     columns = {"share": curve.survival_T, "low": curve.low_T, "high": curve.high_T}
     told = {name: [short(value) for value in of_T[rows]] for name, of_T in columns.items()}
     return {"age": [time_text(age) for age in curve.time_T[rows].tolist()], **told}
 
 
 def _evidence(cause: CauseFit, place: dict[str, Any], level: float) -> dict[str, Any]:
-    spells, rate = cause.spells, cause.rate
+    intervals, rate = cause.intervals, cause.rate
     repair = cause.repair
-    not_told = repair.not_told if repair else spells.failures
+    not_told = repair.not_told if repair else intervals.failures
     fits = cause.comparison.fits if cause.comparison else ()
     return {
         "name": cause.name,
-        "events": spells.failures,
-        "exposure": time_text(spells.exposure_s),
+        "events": intervals.failures,
+        "exposure": time_text(intervals.exposure_s),
         "mean_time_between": time_text(1.0 / rate.observed_per_s),
         "mean_time_between_interval": ends_text(1.0 / rate.high_per_s, 1.0 / rate.low_per_s),
         "mean_time_between_without_lemons": time_text(1.0 / cause.without_lemons_per_s)
@@ -91,7 +91,7 @@ def _evidence(cause: CauseFit, place: dict[str, Any], level: float) -> dict[str,
         else None,
         "lemon_factor": short(cause.lemon_factor) if cause.lemons_apart else None,
         **place,
-        "survival": _survival(spells.seen, level),
+        "survival": _survival(intervals.seen, level),
         "law_interval": law_interval(cause.law) if cause.law else None,
         "aic": {fit.family: short(fit.aic) for fit in fits} or None,
         "repairs": repair.seen.failures if repair else 0,
@@ -103,12 +103,12 @@ def _evidence(cause: CauseFit, place: dict[str, Any], level: float) -> dict[str,
 
 
 def _repair_remarks(taken: str, not_told: int) -> list[str]:
-    """Return what the fleet takes for recoveries that no log tells."""
+    """Return remarks on the repair times assumed for events without a recorded recovery."""
     if not not_told or taken == "none":
         return []
     whose = "all causes" if taken == ANY_REPAIR else "the others of this cause"
     told = counted(not_told, "failure")
-    return [f"{told} without a time of repair: in the fleet, as long as those of {whose}"]
+    return [f"{told} without a recorded repair time: the fleet assumes those of {whose}"]
 
 
 def _lemon_rows(lemons: Lemons | None) -> list[dict[str, Any]] | None:
@@ -132,10 +132,10 @@ def _watch(fit: FleetFit, component: str) -> dict[str, Any]:
 
 
 def file_row(file: FileCounts) -> dict[str, Any]:
-    """Return what became of the lines of a file, with its hash.
+    """Return the line counts of a file, with its hash.
 
     Args:
-        file: Its counts.
+        file: Counts of the file.
     """
     return {
         "path": file.path,

@@ -1,8 +1,8 @@
-"""A fitted fleet as a TOML file that the simulator runs, and its evidence in a file beside it.
+"""A fitted fleet as a TOML file for the simulator, with a separate evidence file.
 
-The fleet holds `units`, `gpus_per_unit`, `[[cause]]` and `[[repair]]`, as the simulator reads them:
-a law is a table with `law` and its parameters, times are text with a unit. The evidence holds
-intervals, counts, files with their hashes, windows, lemon nodes and remarks.
+The fleet file has `units`, `gpus_per_unit`, `[[cause]]` and `[[repair]]`, as the simulator reads
+them: a distribution is a table with `law` and its parameters, times are text with a unit. The
+evidence file has intervals, counts, files with their hashes, windows, lemon nodes and remarks.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _HEADER: Final = """\
 # {evidence}
 """
 _NO_REPAIRS: Final = """\
-# No log tells when a failure was over: repairs take no time until they are given here.
+# The logs contain no recoveries: repair times are zero until set here.
 """
 
 
 def write_fleet(path: str | Path, fit: FleetFit) -> Path:
-    """Write a fitted fleet and, beside it, its evidence; return where the evidence is.
+    """Write a fitted fleet and its evidence file; return the path of the evidence.
 
     Args:
         path: The file; the evidence goes to the same name with .evidence.toml.
@@ -55,13 +55,13 @@ def write_fleet(path: str | Path, fit: FleetFit) -> Path:
 def write_documents(
     path: str | Path, header: str, fleet: Mapping[str, Any], evidence: Mapping[str, Any]
 ) -> Path:
-    """Write a fleet and, beside it, its evidence; return where the evidence is.
+    """Write a fleet and its evidence file; return the path of the evidence.
 
     Args:
         path: The file; the evidence goes to the same name with .evidence.toml.
-        header: Comment lines at its head; {evidence} stands for the name of the evidence.
-        fleet: Its tables.
-        evidence: What they rest on.
+        header: Comment lines at the top; {evidence} is replaced by the name of the evidence file.
+        fleet: Tables of the fleet.
+        evidence: Tables of the evidence.
 
     Raises:
         InvalidSpecError: A file cannot be written.
@@ -96,14 +96,14 @@ def fleet_document(fit: FleetFit) -> dict[str, Any]:
 
 
 def _cause(cause: CauseFit, fit: FleetFit, named: set[str]) -> dict[str, Any]:
-    """Return the fields of a cause; those that are the simulator's defaults are left out."""
+    """Return the fields of a cause, without the simulator's defaults."""
     table: dict[str, Any] = {"name": cause.name}
     parts = fit.watches[cause.component].units / fit.nodes
     if cause.law is None:
         mean = time_text(1.0 / cause.without_lemons_per_s)
         table |= {"lifetime": {"law": "exponential", "mean": mean}}
         if lemons := cause.lemons_apart:
-            # told by node: the parts of a node share its rate
+            # per node: the parts of a node share its rate
             share = short(lemons.lemon_share)
             table["lemons"] = {"share": share, "factor": short(cause.lemon_factor)}
     else:
@@ -117,11 +117,11 @@ def _cause(cause: CauseFit, fit: FleetFit, named: set[str]) -> dict[str, Any]:
 
 
 def place_of(component: str, parts: float) -> dict[str, Any]:
-    """Return whether units hold parts of a component, or the job has one: that takes nothing.
+    """Return the fields that place a component: parts per unit, or one per job that takes no unit.
 
     Args:
-        component: What fails; "job" is of the whole job.
-        parts: Of a unit.
+        component: Failed component; "job" for the whole job.
+        parts: Parts per unit.
     """
     if component == JOB:
         return {"shared": 1.0, "takes": "nothing", "loses": "process"}
@@ -129,7 +129,7 @@ def place_of(component: str, parts: float) -> dict[str, Any]:
 
 
 def _age(cause: CauseFit, fit: FleetFit) -> dict[str, Any]:
-    """Return how old parts are at the start of a simulation, where their law depends on it."""
+    """Return the initial age of parts, where their distribution depends on it."""
     if fit.options.repair == "as_new":
         return {"ages": "mixed"}
     watch = fit.watches[cause.component]
@@ -138,7 +138,7 @@ def _age(cause: CauseFit, fit: FleetFit) -> dict[str, Any]:
 
 
 def _others(causes: tuple[CauseFit, ...], fit: FleetFit) -> list[dict[str, Any]]:
-    """Return the rarest causes, those of a component as one without memory."""
+    """Return the rarest causes of each component combined into one memoryless cause."""
     rates: dict[str, float] = {}
     for cause in causes:
         rates[cause.component] = rates.get(cause.component, 0.0) + cause.rate.observed_per_s

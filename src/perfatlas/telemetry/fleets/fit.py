@@ -1,9 +1,9 @@
-"""All that a history says of a fleet: a law of failures and of repairs for each cause, and lemons.
+"""Fit of a fleet to a history: failure and repair distributions per cause, and lemons.
 
-Which law a cause gets: from ten failures of known age on, the family of the smallest AIC, of the
-mean that the rate of the log tells; with fewer, or without ages, the exponential one, whose rate
-needs no ages. Where lemon nodes are found the law is the exponential one of the other nodes, and
-the lemons are told apart: mixing them would look like infant mortality.
+Distribution of a cause: with at least ten failures of known age, the family of the smallest AIC,
+scaled to the mean given by the failure rate; otherwise the exponential distribution, whose rate
+needs no ages. With lemon nodes it is the exponential distribution of the other nodes, with separate
+lemons, as their mixture would look like infant mortality.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from perfatlas.telemetry.fits import (
 from perfatlas.telemetry.history import (
     FAILURE,
     JOB,
+    ObservationWindow,
     Repair,
-    Spells,
-    Watch,
-    failure_spells,
+    SurvivalIntervals,
+    failure_intervals,
     lifetimes,
     repair_times,
 )
@@ -51,25 +51,24 @@ if TYPE_CHECKING:
 
 DAY_S: Final = 86400.0
 FEWEST: Final = 10  # failures or repairs below which no shape is fitted
-_BEST_AIC: Final = 2.0  # by which a law of two parameters must beat the exponential one
+_BEST_AIC: Final = 2.0  # AIC margin by which two parameters must beat the exponential distribution
 
 
 @dataclass(frozen=True, kw_only=True)
 class FleetOptions:
-    """What the logs do not say.
+    """Assumptions that the logs do not contain.
 
     Args:
         kinds: Kinds of events that count as failures.
-        repair: Whether a failure makes the unit new for its cause.
-        open_is_down: Whether an event without a recovery was still down at the end of the watch.
-        cascade_s: Failures of other causes within so long after one on the same device are its
+        repair: Whether a repaired unit is as good as new for its cause.
+        open_is_down: Whether an event without a recovery was still down at the end of the window.
+        cascade_s: Failures of other causes within this time after one on the same device are its
             effects [s].
         level: Probability of the intervals.
-        lemon_ratio: A lemon fails at over so many times the median rate.
-        false_discovery: Expected share of fine nodes among those flagged.
-        node_exposure_s: Node to how long it was exposed [s], such as the time it ran jobs
-            (`JobRuns.node_seconds`), by which lemons are judged; the whole watch where it is not
-            given.
+        lemon_ratio: A lemon fails at more than this multiple of the median rate.
+        false_discovery: Allowed false discovery rate among flagged nodes.
+        node_exposure_s: Exposure of each node [s], such as the time it ran jobs
+            (`JobRuns.node_seconds`), used to find lemons; by default the whole window.
     """
 
     kinds: Sequence[str] = (FAILURE,)
@@ -84,12 +83,12 @@ class FleetOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Durations:
-    """A law of durations.
+    """A distribution of durations.
 
     Args:
-        best: Fit of the smallest AIC, None where there are too few for a shape.
+        best: Fit with the smallest AIC, None where there are too few durations.
         seen: The durations [s].
-        not_told: Events that tell none.
+        not_told: Events without a recorded duration.
     """
 
     best: Fit | None
@@ -99,24 +98,24 @@ class Durations:
 
 @dataclass(frozen=True, kw_only=True)
 class CauseFit:
-    """What is known of one cause.
+    """Fit of one cause.
 
     Args:
-        component: What fails.
-        cause: Why.
-        spells: The spells it was fitted to.
-        rate: Rate of one unit, over all nodes, lemons among them.
-        comparison: Families fitted to spells of known age, None where they are too few.
-        law: The fit that stands for the cause, None where it is the exponential law of `rate`.
-        lemons: Lemon nodes of this cause, None where nodes cannot be judged.
-        repair: Time from failure to recovery, None where no log tells any.
-        detection: Time from failure to detection, None where no log tells any over 0.
-        remarks: Sentences on how far to trust it.
+        component: Failed component.
+        cause: Cause.
+        intervals: Survival intervals it was fitted to.
+        rate: Rate per unit over all nodes, including lemons.
+        comparison: Families fitted to intervals of known age, None where there are too few.
+        law: Distribution of the cause, None for the exponential distribution of `rate`.
+        lemons: Lemon nodes of this cause, None where they cannot be determined.
+        repair: Time from failure to recovery, None where not recorded.
+        detection: Time from failure to detection, None where none above 0 is recorded.
+        remarks: Remarks on its reliability.
     """
 
     component: str
     cause: str
-    spells: Spells
+    intervals: SurvivalIntervals
     rate: RatePosterior
     comparison: Comparison | None
     law: Fit | None
@@ -127,26 +126,26 @@ class CauseFit:
 
     @property
     def name(self) -> str:
-        """Return component and cause as one name."""
+        """Component and cause as one name."""
         return f"{self.component}_{self.cause}"
 
     @property
     def lemons_apart(self) -> Lemons | None:
-        """Return lemon nodes whose rate the law leaves out; a job, which is one, has none."""
+        """Lemon nodes excluded from the distribution; None for causes of the job."""
         known = self.lemons is not None and self.lemons.are_apart and self.component != JOB
         return self.lemons if known else None
 
     @property
     def lemon_factor(self) -> float:
-        """Return how many times as often as the others lemons fail; 1 where there are none."""
+        """Failure rate of lemons relative to the other nodes; 1 for none."""
         lemons = self.lemons_apart
         return 1.0 if lemons is None else lemons.lemon_per_s / lemons.others_per_s
 
     @property
     def without_lemons_per_s(self) -> float:
-        """Return the rate of one unit of the other nodes [1/s].
+        """Rate per unit of the other nodes [1/s].
 
-        With the share and factor of the lemons it adds up to `rate`, which is of all nodes.
+        Together with the share and factor of the lemons it gives `rate` over all nodes.
         """
         share = self.lemons_apart.lemon_share if self.lemons_apart else 0.0
         return self.rate.observed_per_s / (1.0 + share * (self.lemon_factor - 1.0))
@@ -154,22 +153,22 @@ class CauseFit:
 
 @dataclass(frozen=True, kw_only=True)
 class FleetFit:
-    """What a history says of a fleet.
+    """A fleet fitted to a history.
 
     Args:
         nodes: Nodes of the fleet.
         watches: Component to when its units were watched.
         causes: One fit per component and cause, the most frequent first.
-        repair: Time from failure to recovery of all causes but those of jobs, None where no log
-            tells any.
-        ranking: The causes beside each other, their rates per node.
-        options: What the logs did not say.
-        history: The history, effects of other failures marked as such.
-        cascades: Failures that were taken for effects of another one.
+        repair: Time from failure to recovery of all causes except those of jobs, None where not
+            recorded.
+        ranking: Ranking of the causes by rate per node.
+        options: Assumptions that the logs do not contain.
+        history: The history, with secondary failures marked as effects.
+        cascades: Number of failures marked as effects.
     """
 
     nodes: int
-    watches: Mapping[str, Watch]
+    watches: Mapping[str, ObservationWindow]
     causes: tuple[CauseFit, ...]
     repair: Durations | None
     ranking: tuple[CauseRow, ...]
@@ -180,28 +179,28 @@ class FleetFit:
 
 def fit_fleet(
     history: History,
-    watches: Mapping[str, Watch],
+    watches: Mapping[str, ObservationWindow],
     nodes: int,
     options: FleetOptions = FleetOptions(),
 ) -> FleetFit:
-    """Return a law for every cause of a history.
+    """Return the fleet fitted to a history.
 
     Args:
         history: The history.
-        watches: Component to when how many units of it were watched; `job` of one unit for causes
-            that stop the job as a whole.
+        watches: Observation window and number of units by component; `job` has one unit, for causes
+            that stop the whole job.
         nodes: Nodes of the fleet.
-        options: What the logs do not say.
+        options: Assumptions that the logs do not contain.
 
     Raises:
-        InvalidSpecError: A component has no watch, an event lies outside it, nothing failed, or the
-            logs name more nodes than there are.
+        InvalidSpecError: A component has no observation window, an event lies outside it, there are
+            no failures, or the logs name more nodes than `nodes`.
 
-    Limits: Logs that tell the same failures twice (kernel lines and exporter metrics) must not be
-        joined: every failure would count double.
+    Limits: logs of the same failures (kernel lines and exporter metrics) must not be joined, as
+        every failure would count twice.
     """
     if nodes < 1:
-        raise InvalidSpecError(f"nodes = {nodes}; at least 1")
+        raise InvalidSpecError(f"nodes = {nodes}: expected 1 or more")
     _check_nodes(history, nodes, options)
     history, cascades = without_cascades(history, options.cascade_s)
     counted_E = history.kind.is_any(options.kinds)
@@ -211,8 +210,8 @@ def fit_fleet(
     for row in ranking:
         if row.component not in watches:
             raise InvalidSpecError(
-                f"{counted(row.events, 'failure')} of component {row.component!r}, and no watch of"
-                " it; say how many there are and when they were watched, of:"
+                f"{counted(row.events, 'failure')} of component {row.component!r}, which has no"
+                " observation window; expected one of:"
                 f" {', '.join(watches) or 'none'}{did_you_mean(row.component, watches)}"
             )
         rows_E = history.component.is_any([row.component]) & history.cause.is_any([row.cause])
@@ -232,14 +231,13 @@ def fit_fleet(
 
 
 def _check_nodes(history: History, nodes: int, options: FleetOptions) -> None:
-    """Refuse fewer nodes than there must be: rates would be too high, lemons not to be found."""
+    """Raise for fewer nodes than named in the logs: rates would be too high."""
     named = {*history.node.text(), *options.node_exposure_s} - {""}
     if len(named) > nodes:
         first = ", ".join(sorted(named)[:3])
         raise InvalidSpecError(
-            f"nodes = {nodes}: the logs name {counted(len(named), 'node')} ({first}, ...); say how"
-            f" many were watched, {len(named)} or more, or leave events of other machines out of"
-            " the history"
+            f"nodes = {nodes}: the logs name {counted(len(named), 'node')} ({first}, ...); set it"
+            f" to {len(named)} or more, or remove events of other machines from the history"
         )
 
 
@@ -247,17 +245,17 @@ def _fit_cause(
     history: History,
     events_E: Bool,
     row: CauseRow,
-    watch: Watch,
+    watch: ObservationWindow,
     nodes: int,
     options: FleetOptions,
 ) -> CauseFit:
-    spells = failure_spells(
+    intervals = failure_intervals(
         history, events_E, watch, repair=options.repair, open_is_down=options.open_is_down
     )
-    rate = rate_posterior(spells.failures, spells.exposure_s, level=options.level)
+    rate = rate_posterior(intervals.failures, intervals.exposure_s, level=options.level)
     lemons = _lemons(history, events_E, watch, nodes, options)
-    comparison = _compared(spells.seen, options.level)
-    law, remarks = _chosen(spells, comparison, None if row.component == JOB else lemons)
+    comparison = _compared(intervals.seen, options.level)
+    law, remarks = _chosen(intervals, comparison, None if row.component == JOB else lemons)
     if law is not None:
         is_long_in_use = options.repair == "as_new" and not watch.new_s
         law, told = _of_the_rate(law, rate, is_long_in_use=is_long_in_use)
@@ -266,7 +264,7 @@ def _fit_cause(
     return CauseFit(
         component=row.component,
         cause=row.cause,
-        spells=spells,
+        intervals=intervals,
         rate=rate,
         comparison=comparison,
         law=law,
@@ -284,18 +282,18 @@ def _compared(seen: Lifetimes | None, level: float) -> Comparison | None:
 
 
 def _chosen(
-    spells: Spells, comparison: Comparison | None, lemons: Lemons | None
+    intervals: SurvivalIntervals, comparison: Comparison | None, lemons: Lemons | None
 ) -> tuple[Fit | None, list[str]]:
-    """Return the fit that stands for a cause, None for its rate, and why."""
-    remarks = _remarks(spells)
+    """Return the distribution of a cause, None for its rate alone, and the reason."""
+    remarks = _remarks(intervals)
     if lemons is not None and lemons.are_apart:
         remarks.append(
-            f"{counted(lemons.flagged, 'lemon node')}: the law is that of the other nodes,"
-            " memoryless"
+            f"{counted(lemons.flagged, 'lemon node')}: the distribution is that of the other"
+            " nodes, memoryless"
         )
         return None, remarks
-    if comparison is None or spells.seen is None:
-        known = 0 if spells.seen is None else spells.seen.failures
+    if comparison is None or intervals.seen is None:
+        known = 0 if intervals.seen is None else intervals.seen.failures
         remarks.append(
             f"{counted(known, 'failure')} of known age, under {FEWEST}: memoryless by assumption"
         )
@@ -303,51 +301,56 @@ def _chosen(
     best = comparison.fits[0]
     constant = comparison.fit("exponential")
     if best.family != "exponential" and constant.aic - best.aic < _BEST_AIC:
-        remarks.append(f"{best.family} is no better than exponential by AIC")
+        remarks.append(f"{best.family} is not better than exponential by AIC")
         return None, remarks
     try:
-        remarks.append(fitness(best, spells.seen).text())
+        remarks.append(fitness(best, intervals.seen).text())
     except InfeasibleError as problem:
         remarks.append(f"not tested: {problem}")
     return (None if best.family == "exponential" else best), remarks
 
 
 def _of_the_rate(law: Fit, rate: RatePosterior, *, is_long_in_use: bool) -> tuple[Fit, list[str]]:
-    """Return a law that fails as often as the log told, and how far its own mean was off.
+    """Return a distribution scaled to the observed rate, and a remark on its fitted mean.
 
-    A fleet long in use fails at one over the mean of its law, whatever the shape; the mean of a law
-    fitted to a watch shorter than lifetimes is an extrapolation, its rate was seen. Units whose age
-    was told fail at the rate of their ages, and keep their law.
+    In steady state the failure rate is one over the mean lifetime for any shape; the mean of a fit
+    to a window shorter than lifetimes is an extrapolation, while the rate was observed. Units of
+    known age keep their fitted distribution.
     """
     seen_s = 1.0 / rate.observed_per_s
-    told = f"{law.family} by itself has a mean of {law.mean / DAY_S:.4g} d"
+    told = f"the {law.family} fit has a mean of {law.mean / DAY_S:.4g} d"
     if is_long_in_use:
-        return with_mean(law, seen_s), [f"{told}, brought to {seen_s / DAY_S:.4g} d of the rate"]
-    return law, [f"{told}; the units watched, of their ages, had one in {seen_s / DAY_S:.4g} d"]
+        return with_mean(law, seen_s), [f"{told}, scaled to the observed {seen_s / DAY_S:.4g} d"]
+    return law, [
+        f"{told}; the observed units, at their ages, had one failure in {seen_s / DAY_S:.4g} d"
+    ]
 
 
-def _remarks(spells: Spells) -> list[str]:
+def _remarks(intervals: SurvivalIntervals) -> list[str]:
     remarks = []
-    if spells.ageless:
-        is_mixed = spells.seen is not None and spells.seen.mixed is not None
-        use = "taken as of mixed ages" if is_mixed else "for the rate alone"
-        remarks.append(f"{counted(spells.ageless, 'spell')} of unknown age, {use}")
-    if spells.unplaced:
+    if intervals.ageless:
+        is_mixed = intervals.seen is not None and intervals.seen.mixed is not None
+        use = "assumed in steady state" if is_mixed else "used for the rate only"
+        remarks.append(f"{counted(intervals.ageless, 'survival interval')} of unknown age, {use}")
+    if intervals.unplaced:
         remarks.append(
-            f"{counted(spells.unplaced, 'failure')} of a unit not told, for the rate alone"
+            f"{counted(intervals.unplaced, 'failure')} without a recorded unit, used for the rate"
+            " only"
         )
-    if spells.during_repair:
-        remarks.append(f"{counted(spells.during_repair, 'failure')} of units already down left out")
-    if spells.recovery_not_told:
-        told = counted(spells.recovery_not_told, "failure")
-        remarks.append(f"{told} without a recovery: for the rate, up again at once")
+    if intervals.during_repair:
+        remarks.append(
+            f"{counted(intervals.during_repair, 'failure')} of units already down excluded"
+        )
+    if intervals.recovery_not_told:
+        told = counted(intervals.recovery_not_told, "failure")
+        remarks.append(f"{told} without a recovery: assumed up again at once")
     return remarks
 
 
 def _lemons(
-    history: History, events_E: Bool, watch: Watch, nodes: int, options: FleetOptions
+    history: History, events_E: Bool, watch: ObservationWindow, nodes: int, options: FleetOptions
 ) -> Lemons | None:
-    """Return the lemons among nodes; those that never failed need no name."""
+    """Return the lemon nodes; nodes without failures need no name."""
     counts = dict.fromkeys((n for n, s in options.node_exposure_s.items() if s > 0.0), 0)
     for code in history.node.code_E[events_E].tolist():
         name = history.node.names[code]
@@ -376,9 +379,12 @@ def _durations(seen: Lifetimes | None, not_told: int, level: float) -> Durations
 
 
 def _any_repair(
-    history: History, counted_E: Bool, watches: Mapping[str, Watch], options: FleetOptions
+    history: History,
+    counted_E: Bool,
+    watches: Mapping[str, ObservationWindow],
+    options: FleetOptions,
 ) -> Durations | None:
-    """Return the repairs of all causes but those of jobs, whose recovery is a restart."""
+    """Return the repairs of all causes except those of jobs, whose recovery is a restart."""
     events_E = counted_E & ~history.component.is_any([JOB])
     end_s = max(watch.end_s for watch in watches.values())
     repairs = repair_times(history, events_E, end_s, open_is_down=options.open_is_down)

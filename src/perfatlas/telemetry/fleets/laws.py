@@ -1,4 +1,4 @@
-"""Fitted laws in the terms of the simulator: names of parameters, times as text with a unit."""
+"""Fitted distributions in the format of the simulator."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from perfatlas.telemetry.fits import Fit
     from perfatlas.telemetry.fleets.fit import Durations, FleetFit
 
-# A simulator holds a few dozen laws: the rarest causes of a component are taken together.
+# The simulator supports a few dozen distributions: the rarest causes of a component are merged.
 MOST_CAUSES: Final = 16
 MOST_REPAIRS: Final = 10
-ANY_REPAIR: Final = "observed"  # of all causes together, of which no cause is told apart
+ANY_REPAIR: Final = "observed"  # of all causes combined
 
 
 def repairs_taken(fit: FleetFit) -> dict[str, str]:
-    """Return the repair that each cause has in the fleet: its own, that of all causes, or "".
+    """Return the repair of each cause in the fleet: its own, that of all causes, or "".
 
-    A failure of the job takes no machine, so there is nothing to repair.
+    A failure of the job needs no repair.
 
     Args:
         fit: What a history says of the fleet.
@@ -38,7 +38,7 @@ def time_text(value: float, unit: str = "s") -> str:
 
     Args:
         value: The time [unit].
-        unit: Of time.
+        unit: Unit of time.
     """
     return f"{value:.8g} {unit}"
 
@@ -49,13 +49,13 @@ def ends_text(low: float, high: float, unit: str = "s") -> list[str]:
     Args:
         low: Lower end [unit].
         high: Upper end [unit].
-        unit: Of time.
+        unit: Unit of time.
     """
     return [time_text(low, unit), time_text(high, unit)]
 
 
 def short(value: float) -> float:
-    """Return a number to eight digits, as many as are worth reading.
+    """Return a number rounded to eight digits.
 
     Args:
         value: The number.
@@ -64,11 +64,11 @@ def short(value: float) -> float:
 
 
 def fit_law(fit: Fit, unit: str = "s") -> dict[str, Any]:
-    """Return a law of durations as the simulator names its parameters.
+    """Return a distribution with the parameter names of the simulator.
 
     Args:
-        fit: Fitted to times in `unit`.
-        unit: Of time.
+        fit: Fit to times in `unit`.
+        unit: Unit of time.
 
     Example:
         >>> from perfatlas.telemetry.fits.distributions import EXPONENTIAL
@@ -92,11 +92,11 @@ def fit_law(fit: Fit, unit: str = "s") -> dict[str, Any]:
 
 
 def law_interval(fit: Fit, unit: str = "s") -> dict[str, Any]:
-    """Return the intervals of a law of durations, by the names of `fit_law`.
+    """Return the parameter intervals of a distribution, by the names of `fit_law`.
 
     Args:
-        fit: Fitted to times in `unit`.
-        unit: Of time.
+        fit: Fit to times in `unit`.
+        unit: Unit of time.
     """
     low, high = fit.low, fit.high
     if fit.family == "exponential":
@@ -110,13 +110,13 @@ def law_interval(fit: Fit, unit: str = "s") -> dict[str, Any]:
 
 
 def duration_law(durations: Durations) -> dict[str, Any]:
-    """Return a fitted law, or what was observed where that is too little for one.
+    """Return a fitted distribution, or one of the few observed durations.
 
     Args:
         durations: The durations [s].
 
-    Limits: Equal durations are a constant. Few durations of which some were not over become an
-        exponential law of their mean.
+    Limits: Equal durations give a constant. Few, partly censored durations give an exponential
+        distribution with their mean.
     """
     seen = durations.seen
     if seen.failed_L.all() and seen.exit_L.min() == seen.exit_L.max():

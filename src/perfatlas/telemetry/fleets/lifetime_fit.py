@@ -1,6 +1,6 @@
-"""What a table of lifetimes tells: laws beside each other, the curve without a law, how they fit.
+"""Analysis of a lifetime table: fitted distributions, survival curve, goodness of fit.
 
-Shape legend: T ages at which units failed, Q ages asked for.
+Shape legend: T ages at which units failed, Q requested ages.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from perfatlas.telemetry.fits import Fit, SurvivalCurve
     from perfatlas.telemetry.history import Lifetimes
 
-SURVIVAL_POINTS: Final = 9  # of a curve whose ages nobody asked for
+SURVIVAL_POINTS: Final = 9  # default number of points of a survival curve
 
 
 def fit_lifetimes(
@@ -31,27 +31,26 @@ def fit_lifetimes(
     level: float = 0.95,
     law: str | None = None,
 ) -> dict[str, Any]:
-    """Return what lifetimes tell.
+    """Return the analysis of lifetimes.
 
     Args:
         seen: The lifetimes.
-        unit: Of their ages, as the simulator writes units of time.
-        ages: Ages at which the share that lives longer is asked for [unit]; by default nine at
-            which units failed.
+        unit: Unit of their ages, as in fleet files.
+        ages: Ages of the survival curve [unit]; by default nine at which units failed.
         level: Probability of the intervals.
-        law: Family to take; by default that of the smallest AIC.
+        law: Distribution family; by default the one with the smallest AIC.
 
     Returns:
-        units, failures, exposure, time_unit, level; laws, the smallest AIC first, each with its
+        units, failures, exposure, time_unit, level; laws, smallest AIC first, each with its
         parameters (value, low, high; times in `unit`), mean, log_likelihood and aic; declined, the
-        families without a fit and why; constant_hazard_p, of a likelihood ratio of Weibull over
-        exponential as large were the hazard constant; survival, the Kaplan-Meier curve; taken, the
-        family taken; fitness, how it fits; lifetime, its law as a fleet file has it, and
+        families without a fit and why; constant_hazard_p, p-value of the likelihood-ratio test of
+        Weibull against exponential; survival, the Kaplan-Meier curve; taken, the chosen family;
+        fitness, its goodness of fit; lifetime, its distribution as in fleet files, and
         lifetime_interval, its intervals by the same names.
 
     Raises:
-        InfeasibleError: There is no failure, so no law, or none of the family asked for.
-        InvalidSpecError: An age lies beyond what was watched.
+        InfeasibleError: There are no failures, or the chosen family has no fit.
+        InvalidSpecError: An age exceeds the observed range.
 
     Example:
         >>> from perfatlas.telemetry.fleets import fit_lifetimes
@@ -84,7 +83,7 @@ def fit_lifetimes(
 
 
 def _law(fit: Fit) -> dict[str, Any]:
-    """Return a law with the parameters people quote: the exponential one by its mean."""
+    """Return a distribution with its usual parameters: the exponential one by its mean."""
     if fit.family == "exponential":
         ends = 1.0 / fit.high["rate"], 1.0 / fit.low["rate"] if fit.low["rate"] else math.inf
         parameters = {"mean": _known(1.0 / fit.parameters["rate"], *ends)}
@@ -107,9 +106,9 @@ def _known(value: float, low: float, high: float) -> dict[str, float]:
 
 
 def _survival(curve: SurvivalCurve, ages: Sequence[float]) -> list[dict[str, float]]:
-    """Return the curve at ages (Q,): its last step before each of them."""
+    """Return the curve at ages (Q,): its last step before each."""
     if wrong := [age for age in ages if not age >= 0.0]:
-        raise InvalidSpecError(f"survival_at = {wrong[0]:g}: an age is not below zero")
+        raise InvalidSpecError(f"survival_at = {wrong[0]:g}: expected an age of zero or more")
     asked = [float(age) for age in ages]
     if not asked:
         rows = np.linspace(0, curve.time_T.size - 1, SURVIVAL_POINTS).round().astype(int)

@@ -1,7 +1,7 @@
-"""A fleet of parts whose lifetimes a table told: the law taken as a cause, its evidence beside it.
+"""A fleet whose parts have fitted lifetimes from a table, with its evidence.
 
-The table tells how long parts live; how many of them a node holds, how many nodes there are and how
-long a repair takes it cannot tell, and is asked for.
+The table gives lifetimes only; the parts per node, the number of nodes and the repair time are
+inputs.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ REPAIR: Final = "given"
 
 @dataclass(frozen=True, kw_only=True)
 class PartsOfFleet:
-    """What a table of lifetimes does not tell.
+    """Inputs that a lifetime table does not contain.
 
     Args:
-        component: What its rows are: gpu, nic, host, ...
+        component: Component of the rows: gpu, nic, host, ...
         nodes: Nodes of the fleet.
-        gpus_per_node: GPUs of a node.
-        units: Component to how many there are, where they are neither of a GPU nor of a node.
-        repair_s: From a failure until its node is back [s]; 0 for at once.
-        ages: Whether parts are new when a job begins, or of the ages of a fleet long in use.
+        gpus_per_node: GPUs per node.
+        units: Number by component, where it is not one per GPU or per node.
+        repair_s: Time from a failure until its node returns [s]; 0 for none.
+        ages: Whether parts are new at the start of a job, or of mixed ages (steady state).
     """
 
     component: str
@@ -49,18 +49,20 @@ class PartsOfFleet:
 
 
 def lifetime_fleet(found: Facts, parts: PartsOfFleet) -> dict[str, Any]:
-    """Return the tables of a fleet whose parts live as a table told.
+    """Return the tables of a fleet with fitted lifetimes.
 
     Args:
-        found: As `fit_lifetimes` tells it.
-        parts: What the table does not tell.
+        found: Result of `fit_lifetimes`.
+        parts: Inputs that the table does not contain.
 
     Raises:
-        InvalidSpecError: A count is below 1, a repair takes less than no time, or how many parts
-            there are is not said.
+        InvalidSpecError: A count is below 1, a repair time is negative, or the number of parts is
+            unknown.
     """
     if not parts.component.strip():
-        raise InvalidSpecError("component is empty: expected what the rows are, such as gpu")
+        raise InvalidSpecError(
+            "component is empty: expected the component of the rows, such as gpu"
+        )
     held = parts_per_node(
         parts.component, nodes=parts.nodes, gpus_per_node=parts.gpus_per_node, units=parts.units
     )
@@ -83,34 +85,34 @@ def lifetime_fleet(found: Facts, parts: PartsOfFleet) -> dict[str, Any]:
 def write_lifetime_fleet(
     path: str | Path, found: Facts, file: FileCounts, parts: PartsOfFleet
 ) -> Path:
-    """Write such a fleet and, beside it, its evidence; return where the evidence is.
+    """Write the fleet and its evidence file; return the path of the evidence.
 
     Args:
         path: The file.
-        found: As `fit_lifetimes` tells it.
-        file: What became of the rows of the table.
-        parts: What the table does not tell.
+        found: Result of `fit_lifetimes`.
+        file: Row counts of the table.
+        parts: Inputs that the table does not contain.
 
     Raises:
-        InvalidSpecError: As of `lifetime_fleet`, or a file cannot be written.
+        InvalidSpecError: As for `lifetime_fleet`, or a file cannot be written.
     """
     fleet = lifetime_fleet(found, parts)
     return write_documents(path, _header(found, file), fleet, _evidence(found, file, parts))
 
 
 def _header(found: Facts, file: FileCounts) -> str:
-    """Return where the law comes from, as comment lines."""
+    """Return the origin of the distribution, as comment lines."""
     ends = [f"{name} {_range(of)}" for name, of in found["lifetime_interval"].items()]
     units, unit = counted(found["units"], "unit"), found["time_unit"]
     considered = ", ".join(law["law"] for law in found["laws"])
     lines = [
         f"Fitted by perfatlas to the lifetimes of {file.path}, {file.data_hash}:",
-        f"{units}, {found['failures']:,} failed in {found['exposure']:,.7g} {unit} watched.",
-        f"{found['taken']}, in {100.0 * found['level']:g} %: {'; '.join(ends)}.",
-        f"By AIC, the best first: {considered}.",
+        f"{units}, {found['failures']:,} failed in {found['exposure']:,.7g} {unit} of observation.",
+        f"{found['taken']}, {100.0 * found['level']:g}% intervals: {'; '.join(ends)}.",
+        f"By AIC, best first: {considered}.",
         f"{found['fitness']}.",
-        "Numbers of nodes and parts and the time of a repair were given, not fitted.",
-        "More in {evidence}.",
+        "The numbers of nodes and parts and the repair time are inputs, not fitted.",
+        "See {evidence}.",
     ]
     return "".join(f"# {' '.join(line.split())}\n" for line in lines)
 
@@ -120,7 +122,7 @@ def _range(ends: list[Any]) -> str:
 
 
 def _evidence(found: Facts, file: FileCounts, parts: PartsOfFleet) -> dict[str, Any]:
-    """Return what the law rests on, by the names of the evidence of logs."""
+    """Return the evidence of the distribution, with the keys of log evidence."""
     unit = found["time_unit"]
     rate = rate_posterior(found["failures"], found["exposure"], level=found["level"])
     curve = found["survival"]
@@ -140,7 +142,7 @@ def _evidence(found: Facts, file: FileCounts, parts: PartsOfFleet) -> dict[str, 
         "remarks": [found["fitness"]],
     }
     return {
-        "rate_kind": "failures of a table of lifetimes",
+        "rate_kind": "failures in a lifetime table",
         "level": found["level"],
         "cause": [cause],
         "file": [file_row(file)],

@@ -1,4 +1,4 @@
-"""Readers of log formats, a module each."""
+"""Readers of log formats, one module each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every format of logs by name: one way in, whatever wrote the log."""
+"""All log formats by name, behind a single function."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ImportOptions:
-    """What logs leave out; each format reads what it needs.
+    """Information that logs omit; each format uses what it needs.
 
     Args:
-        clock: Zone, year, time of boot and host of lines that do not tell them.
-        coalesce_s: Repeats of one Xid on one GPU within so long are one event [s].
-        tolerance_s: Times in a job's log may run back so far [s].
-        scraped: Path to the time of a scrape of dcgm-exporter.
+        clock: Time zone, year, boot time and host for lines without them.
+        coalesce_s: Repeats of an Xid on a GPU within this time are one event [s].
+        tolerance_s: Allowed backward steps of times in a job's log [s].
+        scraped: Time of each dcgm-exporter scrape, by path.
         rules: Configurations of node-problem-detector.
     """
 
@@ -45,11 +45,11 @@ class ImportOptions:
 
 
 class Imported(NamedTuple):
-    """What logs told.
+    """Imported logs.
 
     Args:
         history: The events.
-        runs: The runs of jobs, where the format tells them.
+        runs: The runs of jobs, where the format has them.
     """
 
     history: History
@@ -78,8 +78,8 @@ def _dcgm(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
 def _problems(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
     if not options.rules:
         raise InvalidSpecError(
-            "node-problem-detector: give its configuration (rules, --rules kernel-monitor.json): "
-            "it says which events are the detector's"
+            "node-problem-detector needs its configuration (rules, --rules kernel-monitor.json):"
+            " to identify its events"
         )
     return Imported(read_problems(paths, [read_rules(path) for path in options.rules]), None)
 
@@ -105,7 +105,7 @@ def _table(paths: Sequence[str | Path], _: ImportOptions) -> Imported:
 
 
 def _refuse_shared_events(paths: Sequence[str | Path], histories: Sequence[History]) -> None:
-    """Refuse histories that hold the same events of the same log: each would count twice."""
+    """Raise for histories that contain the same events of the same log."""
     seen: dict[tuple[object, ...], int] = {}
     for number, history in enumerate(histories):
         shared = 0
@@ -116,13 +116,13 @@ def _refuse_shared_events(paths: Sequence[str | Path], histories: Sequence[Histo
                 shared, first = shared + 1, min(first, other)
         if shared:
             raise InvalidSpecError(
-                f"'{paths[number]}' and '{paths[first]}' hold {counted(shared, 'event')} of the"
-                " same lines of the same logs, which would count twice: give each log once"
+                f"'{paths[number]}' and '{paths[first]}' hold {counted(shared, 'event')} from the"
+                " same lines of the same logs, which would count twice: pass each log once"
             )
 
 
 def _events(history: History) -> Iterator[tuple[object, ...]]:
-    """Yield what tells an event from all others: its log by content, line, time and names."""
+    """Yield the identity of each event: hash of its log, line, time and names."""
     names = [getattr(history, name).text() for name in ("component", "cause", "node", "device")]
     hashes = [history.files[index].data_hash for index in history.file_E.tolist()]
     rows = zip(hashes, history.line_E.tolist(), history.start_s_E.tolist(), *names, strict=True)
@@ -130,14 +130,14 @@ def _events(history: History) -> Iterator[tuple[object, ...]]:
 
 
 def _refuse_same_log(name: str, files: Sequence[FileCounts]) -> None:
-    """Refuse a log that is given twice; scrapes of one exporter may well be equal."""
+    """Raise for a log that is passed twice; scrapes of an exporter may be equal."""
     known: dict[tuple[str, ...], str] = {}
     for file in files:
         key = (file.data_hash, file.path) if name == "dcgm" else (file.data_hash,)
         if file.total and file.data_hash and key in known:
             raise InvalidSpecError(
-                f"'{file.path}' is the same log as '{known[key]}', byte by byte: its events would"
-                " count twice; give each log once"
+                f"'{file.path}' is the same log as '{known[key]}', byte for byte: its events would"
+                " count twice; pass each log once"
             )
         known[key] = file.path
 
@@ -161,15 +161,15 @@ def import_logs(
     paths: Sequence[str | Path],
     options: ImportOptions = ImportOptions(),
 ) -> Imported:
-    """Return what logs of one format tell.
+    """Return the history in logs of one format.
 
     Args:
         name: One of `FORMATS`.
-        paths: The logs, in the order of time.
-        options: What the logs leave out.
+        paths: The logs, in time order.
+        options: Information that the logs omit.
 
     Raises:
-        InvalidSpecError: There is no such format or no log, the reader refuses one, or one is given
+        InvalidSpecError: The format is unknown, there is no log, a log is invalid, or one is passed
             twice.
     """
     if name not in _READERS:
@@ -177,8 +177,8 @@ def import_logs(
         hint = did_you_mean(name, FORMATS)
         raise InvalidSpecError(f"format = {shown(name)} is not one of {listed}{hint}")
     if not paths:
-        raise InvalidSpecError(f"no log of format {name!r} is given")
+        raise InvalidSpecError(f"no log file of format {name!r} was specified")
     found = _READERS[name](paths, options)
-    if name != "table":  # several tables may hold different events of one log
+    if name != "table":  # several tables may contain different events of one log
         _refuse_same_log(name, found.history.files)
     return found

@@ -1,12 +1,12 @@
-"""Scrapes of NVIDIA's dcgm-exporter as a history: what changed between two of them.
+"""Scrapes of NVIDIA's dcgm-exporter as a history of changes between scrapes.
 
 Source: NVIDIA/dcgm-exporter, etc/default-counters.csv, and the Prometheus text format 0.0.4. The
-gauge DCGM_FI_DEV_XID_ERRORS holds the code of the LAST error: it stays until another code comes or
-the driver is loaded again, so a repeat of one code between scrapes, or a code that came and was
-followed by another, cannot be seen. Counters see them: DCGM_EXP_XID_ERRORS_TOTAL, where it is on.
-Either may begin with its first error: one that a node did not show in a scrape before is new.
-Limits: tested on scrapes written by hand after the exporter's documentation. An event is dated at
-the scrape that shows it; it happened after the scrape before.
+gauge DCGM_FI_DEV_XID_ERRORS holds the code of the LAST error: it remains until another code occurs
+or the driver is reloaded, so that repeats of a code between scrapes, and codes followed by another,
+are not visible. The counter DCGM_EXP_XID_ERRORS_TOTAL, where enabled, shows them. Either series may
+appear with its first error: one absent from the node's previous scrape is new.
+Limits: tested on hand-written scrapes based on the exporter's documentation. An event has the time
+    of the scrape that shows it; it happened after the previous scrape.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _SAMPLE: Final = re.compile(
     r"(?P<name>[a-zA-Z_:][\w:]*)\s*(?:\{(?P<labels>.*)\})?\s+(?P<value>[-+.\w]+)"
     r"(?:\s+(?P<time>-?\d+(?:\.\d+)?))?\s*"
 )
-_BLANK: Final = 1e15  # DCGM marks what it cannot read with values near 2^63
-_UNCHANGED: Final = "unchanged since the scrape before"
+_BLANK: Final = 1e15  # DCGM marks unreadable values with numbers near 2^63
+_UNCHANGED: Final = "unchanged since the previous scrape"
 _LABEL: Final = re.compile(r'\s*([a-zA-Z_]\w*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(?:,|$)')
 _CODE: Final = re.compile(r"[0-9]{1,15}")
 _ESCAPES: Final = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
@@ -55,16 +55,16 @@ class _Sample(NamedTuple):
 def read_dcgm(
     paths: Sequence[str | Path], *, scraped: Mapping[str, float | str] | None = None
 ) -> History:
-    """Return what scrapes of dcgm-exporter show to have happened between them.
+    """Return the events between scrapes of dcgm-exporter.
 
     Args:
-        paths: Scrapes in the order of time; one file may hold many where its samples have times.
-        scraped: Path to the time of a scrape whose samples have none [s since 1970-01-01 UTC, or
-            ISO 8601 with a zone].
+        paths: Scrapes in time order; a file may contain several where its samples have times.
+        scraped: Time by path of scrapes whose samples have none [s since 1970-01-01 UTC, or ISO
+            8601 with time zone].
 
     Raises:
-        InvalidSpecError: A file is not in the Prometheus format or is cut off, a sample has no time
-            and none is given, or times run back; the message names file and line.
+        InvalidSpecError: A file is not in the Prometheus format or truncated, a sample has no time
+            and `scraped` none either, or times decrease; the message names file and line.
     """
     times = {str(path): epoch_seconds(value, None) for path, value in (scraped or {}).items()}
     scrapes = _Scrapes()
@@ -79,7 +79,7 @@ class _Scrapes:
 
     events: HistoryBuilder = field(default_factory=HistoryBuilder)
     last: dict[tuple[str, str, str, str], tuple[float, float]] = field(default_factory=dict)
-    first_s: dict[str, float] = field(default_factory=dict)  # scrape of each node
+    first_s: dict[str, float] = field(default_factory=dict)  # last scrape of each node
     told: dict[tuple[str, str, str], float] = field(default_factory=dict)
 
     def read(self, path: str | Path, scraped_s: float | None) -> None:
@@ -94,15 +94,17 @@ class _Scrapes:
             if time_s is not None:
                 self.first_s.setdefault(_node_of(sample), time_s)
             if sample.name not in (_GAUGE, _TOTAL, *_ROWS):
-                tally.ignore("metric that tells no failure", line.number)
+                tally.ignore("metric unrelated to failures", line.number)
                 continue
             if time_s is None:
                 problem = (
-                    "the sample has no time; give that of the scrape (scraped, --scraped TIME)"
+                    "the sample has no time; set the time of the scrape (scraped, --scraped TIME)"
                 )
                 raise refuse(path, line.number, problem)
             if not line.ended and sample.time_ms is None:
-                raise refuse(path, line.number, "the last line has no line break: cut off?")
+                raise refuse(
+                    path, line.number, "the last line has no line break; is the file truncated?"
+                )
             self._add(path, sample, time_s, line.number, tally)
         self.events.end_file(tally.close(total=file.count, data_hash=file.data_hash))
 
@@ -117,15 +119,15 @@ class _Scrapes:
         if labels.get("GPU_I_ID"):
             device = f"{device}/{labels['GPU_I_ID']}"
         if not 0.0 <= sample.value < _BLANK:
-            tally.ignore("no value: NaN, negative or a blank of DCGM", number)
+            tally.ignore("no value: NaN, negative or blank in DCGM", number)
             return
         series = (sample.name, node, device, labels.get("xid", ""))
         before_s, before = self.last.get(series, (time_s, -1.0))
         if time_s < before_s:
-            raise refuse(path, number, f"{before_s - time_s:.3f} s before the sample above")
+            raise refuse(path, number, f"{before_s - time_s:.3f} s before the previous sample")
         self.last[series] = (time_s, sample.value)
-        # Codes go when the driver is loaded, so one that was not told before is new. Rows stay
-        # remapped for the life of a GPU, so those of one that is seen first may be old.
+        # Codes are cleared when the driver is loaded, so a code absent before is new. Rows stay
+        # remapped for the life of a GPU, so those in its first scrape may be old.
         clears = sample.name in (_GAUGE, _TOTAL)
         if before < 0.0 < sample.value and clears and time_s > self.first_s[node]:
             before = 0.0
@@ -136,7 +138,7 @@ class _Scrapes:
             tally.ignore(reason, number)
         else:
             if sample.value < before and sample.name != _GAUGE:
-                tally.repair("counter that started again from 0", number)
+                tally.repair("counter reset to 0", number)
                 before = 0.0
             self._event(sample, node, device, (time_s, before), number, tally)
 
@@ -171,12 +173,12 @@ def _node_of(sample: _Sample) -> str:
 
 
 def _no_event(sample: _Sample, before: float) -> str:
-    """Return why a sample is no event, "" where it is one."""
+    """Return why a sample is not an event, "" where it is one."""
     if before < 0.0:
         return "error from before the first scrape" if sample.value else "first sample, zero"
     if sample.value == before:
         return _UNCHANGED
-    return "" if sample.value else "back at 0: the driver or the exporter was started again"
+    return "" if sample.value else "back at 0: the driver or exporter was restarted"
 
 
 def _meaning(sample: _Sample) -> tuple[str, str, str]:
@@ -192,7 +194,7 @@ def _meaning(sample: _Sample) -> tuple[str, str, str]:
 def _sample(path: str | Path, line: Line) -> _Sample:
     match = _SAMPLE.fullmatch(line.text)
     if match is None:
-        why = "not a sample of Prometheus text" if line.ended else "the file was cut off"
+        why = "not a sample in Prometheus text format" if line.ended else "the file is truncated"
         raise refuse(path, line.number, f"{why}: {shown(line.text)}")
     labels: dict[str, str] = {}
     text, place = match["labels"] or "", 0

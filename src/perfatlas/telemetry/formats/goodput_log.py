@@ -1,11 +1,11 @@
-"""Entries of ml-goodput-measurement as a history: restarts, lost steps, and time spent otherwise.
+"""Entries of ml-goodput-measurement as a history: restarts, lost steps and overhead.
 
 Source: AI-Hypercomputer/ml-goodput-measurement, src/goodput.py (the fields of entries) and
 goodput_utils.py (BadputType). Entries are the payloads of Cloud Logging, bare or as jsonPayload.
 Types of badput are mapped by name: their numbers differ between versions.
-Limits: only starts of steps are logged, so how long the last step before a restart ran is not
-known, and a restart is dated at the start of that step. Tested on entries written by hand after the
-source.
+Limits: only starts of steps are logged, so the duration of the last step before a restart is
+    unknown, and a restart has the start time of that step. Tested on hand-written entries based on
+    the source.
 
 Shape legend: S steps of a run.
 """
@@ -41,17 +41,17 @@ _WORDS: Final = re.compile(r"[^a-z0-9]+")
 
 
 def read_goodput_log(paths: Sequence[str | Path]) -> History:
-    """Return restarts (kind unclear) and time spent on other things than steps (kind overhead).
+    """Return restarts (kind unclear) and time outside of steps (kind overhead).
 
     Args:
-        paths: Files in the order of time: one entry per line (.jsonl), or a list of entries.
+        paths: Files in time order: one entry per line (.jsonl), or a list of entries.
 
     Raises:
-        InvalidSpecError: A file is not JSON or is cut off, an entry has no job or a wrong time, or
-            a type of badput is a number; the message names file, record and field.
+        InvalidSpecError: A file is not JSON or is truncated, an entry has no job or an invalid
+            time, or a type of badput is a number; the message names file, record and field.
 
-    Limits: A restart is a start of a job that had not ended, or a step that was reached before. The
-        logger is not told causes: none is known.
+    Limits: A restart is the start of a job that had not ended, or a repeated step. The log contains
+        no causes.
     """
     jobs = _Jobs()
     for path in paths:
@@ -64,7 +64,7 @@ def read_goodput_log(paths: Sequence[str | Path]) -> History:
 
 @dataclass
 class _Job:
-    """Where a job stands."""
+    """Current state of a job."""
 
     is_running: bool = False
     last_s: float = -math.inf
@@ -76,7 +76,7 @@ class _Job:
 
 @dataclass(kw_only=True)
 class _Jobs:
-    """Events so far, and where each job stands."""
+    """Events so far, and the state of each job."""
 
     events: HistoryBuilder = field(default_factory=HistoryBuilder)
     jobs: dict[str, _Job] = field(default_factory=dict)
@@ -115,7 +115,7 @@ class _Jobs:
     def _step(self, item: Item, name: str, job: _Job, tally: Tally) -> None:
         step = item.get("step_count")
         if not isinstance(step, int) or isinstance(step, bool) or step < 0:
-            raise item.wrong("is not a step of at least 0", "step_count")
+            raise item.wrong(": expected a step of at least 0", "step_count")
         time_s = item.time_s("step_start_time", "UTC")
         back = bool(job.steps_S) and step <= job.steps_S[-1]
         if back and job.restart < 0:
@@ -151,20 +151,20 @@ class _Jobs:
                 time_s = item.time_s(f"{prefix}_end_time", "UTC")
                 begun = job.open_spans.pop(cause or _custom(item), None)
                 if begun is None:
-                    tally.ignore("end of what did not begin", item.number)
+                    tally.ignore("end without a start", item.number)
                 else:
-                    tally.merge("end of time spent otherwise", item.number)
+                    tally.merge("end of overhead", item.number)
                     self.events.recover(begun, time_s)
                 return
-        tally.ignore("entry without a field that is read", item.number)
+        tally.ignore("entry without a known field", item.number)
 
 
 def _custom(item: Item) -> str:
     kind = item.get("custom_badput_event_type")
     if not isinstance(kind, str) or not kind or kind.isdigit():
         raise item.wrong(
-            "is no name; versions of ml-goodput number the types of badput differently, so write "
-            "the name",
+            "is not a name; badput type numbers differ between versions of ml-goodput, so write"
+            " the name",
             "custom_badput_event_type",
         )
     return _WORDS.sub("_", kind.lower()).strip("_")

@@ -1,9 +1,9 @@
-"""What a training job logs of itself, as a history: one JSON object per event.
+"""The event log of a training job as a history: one JSON object per event.
 
-The events, in the orders that make sense:
+Events and their valid order:
 start -> (checkpoint_start -> checkpoint_end)* -> interrupt -> detected? -> nodes_ready? -> running
 -> ... -> end; a new start may follow an end, and another interrupt any step of a recovery.
-An interruption begins at `interrupt`, is noticed at `detected` and is over at `running`.
+An interruption starts at `interrupt`, is detected at `detected` and ends at `running`.
 """
 
 from __future__ import annotations
@@ -42,22 +42,21 @@ def read_job_log(
     """Return interruptions and checkpoints of jobs.
 
     Args:
-        paths: Files in the order of time, one object per line with `time`, `event` and `job`; an
-            `interrupt` also with `cause`, and where known `node`, `device`, `component`, `kind`.
-        zone: Zone of times without one.
-        tolerance_s: A time may lie so long before the one above it [s], as the clocks of nodes
-            differ; it is taken as the one above, and counted.
+        paths: Files in time order, one object per line with `time`, `event` and `job`; an
+            `interrupt` also with `cause`, and optionally `node`, `device`, `component`, `kind`.
+        zone: Time zone of times without one.
+        tolerance_s: Allowed decrease between successive times [s], as node clocks differ; the
+            earlier time is replaced by the previous one and counted.
 
     Raises:
-        InvalidSpecError: A file is not JSON Lines or is cut off, a field is wrong, events come in
-            an order that cannot be, or times run back; the message names file and line.
+        InvalidSpecError: A file is not JSON Lines or is truncated, a field is invalid, events are
+            out of order, or times decrease; the message names file and line.
 
-    Limits: checkpoint_end is when the job went on, not when the checkpoint was durable. One that an
-        interruption cut short has no end. An interruption that is still going on when the log ends
-        has no recovery.
+    Limits: checkpoint_end is when the job resumed, not when the checkpoint was durable. An
+        interrupted checkpoint has no end. An interruption at the end of the log has no recovery.
     """
     if not tolerance_s >= 0.0:
-        raise InvalidSpecError(f"tolerance_s = {shown(tolerance_s)}; at least 0 s")
+        raise InvalidSpecError(f"tolerance_s = {shown(tolerance_s)}: expected 0 s or more")
     jobs = _Jobs(tolerance_s=tolerance_s)
     for path in paths:
         log = JsonLog(path, "events")
@@ -80,7 +79,7 @@ class _Job:
 
 @dataclass(kw_only=True)
 class _Jobs:
-    """Events so far, and where each job stands."""
+    """Events so far, and the state of each job."""
 
     tolerance_s: float
     events: HistoryBuilder = field(default_factory=HistoryBuilder)
@@ -96,7 +95,7 @@ class _Jobs:
             raise item.wrong(f"{shown(name)} is not one of {known}{hint}", "event")
         if name not in _AFTER[job.last]:
             allowed = " or ".join(_AFTER[job.last])
-            before = f"'{job.last}' (line {job.last_line})" if job.last else "the begin of the log"
+            before = f"'{job.last}' (line {job.last_line})" if job.last else "the start of the log"
             raise item.wrong(
                 f"{name!r} of job {job_name!r} after {before}; expected {allowed}", "event"
             )
@@ -111,11 +110,11 @@ class _Jobs:
             return time_s
         if back_s > self.tolerance_s:
             raise item.wrong(
-                f"{back_s:.3f} s before line {job.last_line} of the same job; sort the log, or "
-                "allow for clocks that differ with tolerance_s",
+                f"{back_s:.3f} s before line {job.last_line} of the same job; sort the log, or set"
+                " tolerance_s for differing clocks",
                 "time",
             )
-        tally.repair("time a little before the one above, taken as that", item.number)
+        tally.repair("time slightly before the previous one, replaced by it", item.number)
         return job.last_s
 
     def _act(
@@ -142,7 +141,7 @@ class _Jobs:
         else:
             if name == "end":
                 job.interrupts.clear()
-            tally.ignore(f"{name}: no failure by itself", item.number)
+            tally.ignore(f"{name}: not a failure", item.number)
 
 
 def _interruption(item: Item, job_name: str, time_s: float) -> Event:

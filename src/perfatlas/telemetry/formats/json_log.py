@@ -1,7 +1,7 @@
 """A log of JSON objects: one per line (.jsonl, .ndjson), or a list in one document (other names).
 
-Protobuf and MongoDB write the name of one field in several ways (nodeName, node_name, nodename), so
-fields are found by their letters alone.
+Protobuf and MongoDB spell field names in several ways (nodeName, node_name, nodename), so fields
+are matched by their letters only.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _LINES: Final = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 
 
 class JsonLog:
-    """A log of JSON objects that is read once.
+    """A log of JSON objects, read once.
 
     Args:
         path: The file.
-        key: Name of the list, where the log is one document.
+        key: Name of the list, for a log in one document.
     """
 
     def __init__(self, path: str | Path, key: str) -> None:
-        """Remember where to read."""
+        """Store the path."""
         self.file = LogFile(path)
         self.key = key
         self.by_line = Path(path).name.lower().endswith(_LINES)
@@ -49,7 +49,7 @@ class JsonLog:
         """Yield the objects.
 
         Raises:
-            InvalidSpecError: The log is not JSON, or is cut off.
+            InvalidSpecError: The log is not JSON, or is truncated.
         """
         source = json_lines(self.file) if self.by_line else stream_items(self.file, self.key)
         for number, value in source:
@@ -63,18 +63,18 @@ class JsonLog:
             yield Item(self.file.path, number, value, self.unit)
 
     def close(self) -> FileCounts:
-        """Return the counts of the log."""
+        """Return the line counts of the log."""
         return self.tally.close(total=self.total, data_hash=self.file.data_hash)
 
 
 class Item:
-    """One object of a log, whose fields are found whatever their spelling.
+    """One object of a log, with fields matched in any spelling.
 
     Args:
         path: The log.
         number: Its line or record.
-        fields: Its fields.
-        unit: What is numbered: line or record.
+        fields: Fields of the object.
+        unit: Numbered unit: line or record.
     """
 
     def __init__(
@@ -90,24 +90,24 @@ class Item:
         """Return a field, None where it is missing.
 
         Args:
-            name: Its name.
+            name: Name of the field.
         """
         return self.fields.get(_letters(name))
 
     def inner(self, name: str) -> Item | None:
-        """Return a field that is an object, None where it is not there.
+        """Return a field that is an object, None where it is missing.
 
         Args:
-            name: Its name.
+            name: Name of the field.
         """
         value = self.get(name)
         return self.part(value) if isinstance(value, Mapping) else None
 
     def part(self, fields: Mapping[str, Any]) -> Item:
-        """Return an object inside this one, told at the same place.
+        """Return an object inside this one, with the same position.
 
         Args:
-            fields: Its fields.
+            fields: Fields of the object.
         """
         return Item(self.path, self.number, fields, self.unit)
 
@@ -115,11 +115,11 @@ class Item:
         """Return a text, "" where it is missing.
 
         Args:
-            name: Its name.
-            required: Whether it must be there.
+            name: Name of the field.
+            required: Whether it is required.
 
         Raises:
-            InvalidSpecError: It is no text, or missing and required.
+            InvalidSpecError: It is not a string, or missing and required.
         """
         value = self.get(name)
         if value is None and not required:
@@ -129,13 +129,13 @@ class Item:
         raise self.wrong(f"{shown(value)} is not a name" if value is not None else "missing", name)
 
     def flag(self, name: str) -> bool:
-        """Return a truth value; one that is missing is false, as protobuf leaves defaults out.
+        """Return a boolean; false where missing, as protobuf omits defaults.
 
         Args:
-            name: Its name.
+            name: Name of the field.
 
         Raises:
-            InvalidSpecError: It is something else.
+            InvalidSpecError: It is not a boolean.
         """
         value = self.get(name)
         if value is None or isinstance(value, bool):
@@ -146,8 +146,8 @@ class Item:
         """Return a time [s since 1970-01-01 UTC].
 
         Args:
-            name: Its name.
-            zone: Zone of a text without one.
+            name: Name of the field.
+            zone: Time zone of a text without one.
 
         Raises:
             InvalidSpecError: It is missing or not a time.
@@ -161,10 +161,10 @@ class Item:
             raise self.wrong(str(problem), name) from problem
 
     def wrong(self, problem: str, name: str = "") -> InvalidSpecError:
-        """Return the error of a field.
+        """Return an error for a field.
 
         Args:
-            problem: What is wrong.
+            problem: Description of the problem.
             name: The field, "" for the object as a whole.
         """
         return refuse(self.path, self.number, problem, column=name, unit=self.unit)

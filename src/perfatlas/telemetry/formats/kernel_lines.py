@@ -1,8 +1,8 @@
-"""Time, host and message of a kernel log line, in the forms that tools write them.
+"""Time, host and message of kernel log lines in various formats.
 
-`journalctl -o short-iso[-precise]` and rsyslog's RFC 5424 style stamps tell everything; classic
-syslog tells no year and no zone; `dmesg` counts from boot, `dmesg -T` tells local time and no host.
-What a form leaves out has to be given, and its absence is an error, not a guess.
+`journalctl -o short-iso[-precise]` and rsyslog's RFC 5424 timestamps are complete; classic syslog
+has no year and no time zone; `dmesg` counts from boot, `dmesg -T` has local time and no host.
+Missing parts must be specified; they are not guessed.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ _MONTHS: Final = (
 
 
 class Stamp(NamedTuple):
-    """When and where a line was written.
+    """Time and host of a line.
 
     Args:
-        time_s: When [s since 1970-01-01 UTC].
+        time_s: Time [s since 1970-01-01 UTC].
         node: Host.
     """
 
@@ -57,14 +57,14 @@ class Stamp(NamedTuple):
 
 
 class LineClock:
-    """Reads the stamps of the lines of one log, in order: the year turns where months run back.
+    """Parser of the timestamps of a log, in order: the year advances where months decrease.
 
     Args:
-        clock: What the lines leave out.
+        clock: Information that the lines omit.
     """
 
     def __init__(self, clock: Clock) -> None:
-        """Begin before the first line."""
+        """Start before the first line."""
         self._clock = clock
         self._year = clock.year
         self._month = 0
@@ -76,8 +76,8 @@ class LineClock:
             text: The line.
 
         Raises:
-            InvalidSpecError: The line has no time in a form that is known, or the clock lacks what
-                this form leaves out.
+            InvalidSpecError: The line has no time in a known format, or `clock` lacks a part that
+                the format omits.
         """
         if match := _ISO.match(text):
             return self._at(iso_seconds(match["time"], self._clock.zone), match["host"])
@@ -95,26 +95,26 @@ class LineClock:
         node = host or self._clock.node
         if not node:
             raise InvalidSpecError(
-                "the line names no host; give the node it is of (node, --node NAME), or write it "
-                "with journalctl -k -o short-iso"
+                "the line has no host; set the node (node, --node NAME), or write the log with"
+                " journalctl -k -o short-iso"
             )
         return Stamp(checked_s(time_s, time_s), node)
 
     def _boot_s(self) -> float:
         if self._clock.boot_s is None:
             raise InvalidSpecError(
-                "the time counts from boot; give boot_s (--boot), when that was [s since 1970 UTC] "
-                "(the line btime of /proc/stat), or write the log with journalctl -k -o short-iso"
+                "the time counts from boot; set boot_s (--boot), the boot time [s since 1970 UTC]"
+                " (the line btime of /proc/stat), or write the log with journalctl -k -o short-iso"
             )
         return self._clock.boot_s
 
     def _syslog(self, match: re.Match[str]) -> float:
         if self._year is None:
             raise InvalidSpecError(
-                "the time tells no year; give that of the first line (year, --year 2026)"
+                "the time has no year; set the year of the first line (year, --year 2026)"
             )
         month = _MONTHS.index(match["month"]) + 1
-        # A line that was late by a day does not turn the year, December before January does.
+        # A line late by a day does not advance the year, December before January does.
         if self._month == 12 and month == 1:
             self._year += 1
         elif self._month == 1 and month == 12:
@@ -125,7 +125,7 @@ class LineClock:
 
     def _ctime(self, text: str) -> float:
         if self._clock.zone is None:
-            raise InvalidSpecError(f"{shown(text)} has no time zone; give zone (--zone UTC)")
+            raise InvalidSpecError(f"{shown(text)} has no time zone; set zone (--zone UTC)")
         try:
             moment = dt.datetime.strptime(text, "%b %d %H:%M:%S %Y")  # noqa: DTZ007
         except ValueError as problem:

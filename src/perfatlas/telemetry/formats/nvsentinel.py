@@ -1,10 +1,10 @@
-"""NVSentinel health events as a history: a fault, and the healthy event that clears it.
+"""NVSentinel health events as a history: faults, and the healthy events that clear them.
 
 Source: NVIDIA/NVSentinel, data-models/protobufs/health_event.proto and docs/DATA_FLOW.md. Read as
 protobuf JSON, as the documents of its database (healthevent inside) or as change-stream records
-(fullDocument). Protobuf leaves defaults out of JSON: an event without isHealthy is not healthy, one
+(fullDocument). Protobuf omits defaults in JSON: an event without isHealthy is not healthy, one
 without isFatal is not fatal.
-Limits: tested on events written by hand after the documented ones; no export was at hand.
+Limits: tested on hand-written events based on the documentation, as no export was available.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ _STORE_ONLY: Final = ("STORE_ONLY", 2)  # name and number of the strategy
 _XID: Final = re.compile(r"(?:XID[-_ ]?)?(\d{1,3})", re.IGNORECASE)
 _WORDS: Final = re.compile(r"[^a-z0-9]+")
 _NODE: Final = ("node", "host", "")
-_BEST_NAMES: Final = ("gpu_uuid", "pci", "gpu")  # one GPU has a name of each
+_BEST_NAMES: Final = ("gpu_uuid", "pci", "gpu")  # a GPU may have one name of each
 _WHOLE_NODE: Final = ("",)
 
 
 def read_nvsentinel(paths: Sequence[str | Path], *, zone: str | None = None) -> History:
-    """Return the faults of NVSentinel health events; each is over when a healthy event clears it.
+    """Return the faults of NVSentinel health events; each ends when a healthy event clears it.
 
     Args:
-        paths: Files in the order of time: an event per line (.jsonl), or a list, or {"events": []}.
-        zone: Zone of times without one; protobuf writes UTC.
+        paths: Files in time order: one event per line (.jsonl), or a list, or {"events": []}.
+        zone: Time zone of times without one; protobuf writes UTC.
 
     Raises:
-        InvalidSpecError: A file is not JSON or is cut off, or an event lacks its node, check or
+        InvalidSpecError: A file is not JSON or is truncated, or an event lacks its node, check or
             time; the message names file, record and field.
 
-    Limits: An event of processing strategy STORE_ONLY is a notice, never a failure: the cluster did
-        not act on it. A fatal event is a failure, another one a notice.
+    Limits: An event with processing strategy STORE_ONLY is a notice, as the cluster did not act on
+        it. Other fatal events are failures, non-fatal ones notices.
     """
     faults = _Faults()
     for path in paths:
@@ -56,14 +56,14 @@ def read_nvsentinel(paths: Sequence[str | Path], *, zone: str | None = None) -> 
 
 
 def _event_of(item: Item) -> Item:
-    """Return the event inside the document of the database, or inside a change-stream record."""
+    """Return the event inside a database document or change-stream record."""
     inner = item.inner("fullDocument") or item
     return inner.inner("healthevent") or inner
 
 
 @dataclass(kw_only=True)
 class _Faults:
-    """Events so far, and those that no healthy event has cleared."""
+    """Events so far, and the faults not yet cleared."""
 
     events: HistoryBuilder = field(default_factory=HistoryBuilder)
     # node and check, then device, then cause
@@ -81,11 +81,11 @@ class _Faults:
         cause, component, more = _cause(item, check)
         fresh = [device for device in devices if cause not in by_device.get(device, {})]
         if not fresh:
-            tally.merge("repeat of a fault that is not cleared", item.number)
+            tally.merge("repeat of an uncleared fault", item.number)
             return
         tally.parsed += 1
         if more:
-            tally.repair("several error codes in one event, named by the first", item.number)
+            tally.repair("several error codes in one event, named after the first", item.number)
         stored = item.get("processingStrategy") in _STORE_ONLY
         event = self.events.add(
             Event(
@@ -110,7 +110,7 @@ class _Faults:
         number: int,
         tally: Tally,
     ) -> None:
-        """Close the faults of devices, of all devices where none is named."""
+        """Close the faults of devices, by default of all devices."""
         wanted = list(by_device) if devices == _WHOLE_NODE else devices
         cleared = [by_device.pop(device, {}) for device in wanted]
         events = {event for known in cleared for event in known.values()}
@@ -123,7 +123,7 @@ class _Faults:
 
 
 def _devices(item: Item) -> tuple[str, ...]:
-    """Return the devices an event is about, by one of the names it gives them; "" for the node."""
+    """Return the devices of an event, by one of their names; "" for the node."""
     entities = item.get("entitiesImpacted")
     if entities is None:
         return _WHOLE_NODE
@@ -132,7 +132,7 @@ def _devices(item: Item) -> tuple[str, ...]:
     by_type: dict[str, list[str]] = {}
     for entity in entities:
         if not isinstance(entity, Mapping):
-            raise item.wrong("holds something else than {entityType, entityValue}", "entities")
+            raise item.wrong("has an item other than {entityType, entityValue}", "entities")
         one = item.part(entity)
         by_type.setdefault(one.text("entityType").lower(), []).append(one.text("entityValue"))
     best = next((kind for kind in _BEST_NAMES if kind in by_type), None)
@@ -141,7 +141,7 @@ def _devices(item: Item) -> tuple[str, ...]:
 
 
 def _cause(item: Item, check: str) -> tuple[str, str, bool]:
-    """Return cause and component, of an Xid where the check is of them; whether codes follow."""
+    """Return cause and component, for Xid checks from the code; and whether more codes follow."""
     codes = item.get("errorCode")
     listed = codes if isinstance(codes, list) else [codes] if codes else []
     first = str(listed[0]) if listed else ""

@@ -2,10 +2,10 @@
 
 Source: kubernetes/node-problem-detector, docs and config/kernel-monitor.json: a temporary problem
 is an Event, a permanent one a condition of the Node whose status True means a problem. Read from
-`kubectl get events -A -o json` and `kubectl get nodes -o json`, joined or apart.
-Limits: Kubernetes keeps events for an hour by default, so only a log that was collected tells a
-history; a condition tells its last change alone. The stock rules know no NVIDIA Xid. Tested on
-objects written by hand; the rules on the published file.
+`kubectl get events -A -o json` and `kubectl get nodes -o json`, joined or separate.
+Limits: Kubernetes keeps events for an hour by default, so that a history needs collected logs; a
+    condition has only its last change. The default rules have no NVIDIA Xid. Tested on hand-written
+    objects, and on the published rules.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from perfatlas.telemetry.formats.json_log import Item
     from perfatlas.telemetry.reading import Tally
 
-_FINE: Final = "Ready"  # the one condition of Kubernetes that is true of a node without a problem
+_FINE: Final = "Ready"  # the only Kubernetes condition that is true for a healthy node
 _WORD_START: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DetectorRules:
-    """What a node-problem-detector reports.
+    """The rules of a node-problem-detector.
 
     Args:
-        source: Name it reports under.
+        source: Source name of its reports.
         reasons: Reasons of its events and problems.
         conditions: Types of its conditions.
     """
@@ -52,7 +52,7 @@ def read_rules(path: str | Path) -> DetectorRules:
         path: Its configuration, such as config/kernel-monitor.json.
 
     Raises:
-        InvalidSpecError: The file cannot be read or is no such configuration.
+        InvalidSpecError: The file cannot be read or is not such a configuration.
     """
     try:
         config = json.loads(Path(path).read_text("utf-8"))
@@ -63,27 +63,27 @@ def read_rules(path: str | Path) -> DetectorRules:
             conditions=frozenset(str(one["type"]) for one in config.get("conditions", [])),
         )
     except OSError as problem:
-        raise InvalidSpecError(f"rules '{path}' cannot be read: {problem.strerror}") from problem
+        raise InvalidSpecError(f"cannot read rules '{path}': {problem.strerror}") from problem
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
         raise InvalidSpecError(
-            f"rules '{path}' are no configuration of node-problem-detector ({problem!r}); it has "
-            "source, conditions and rules with reasons"
+            f"rules '{path}' are not a node-problem-detector configuration ({problem!r}): expected"
+            " source, conditions and rules with reasons"
         ) from problem
 
 
 def read_problems(paths: Sequence[str | Path], rules: Sequence[DetectorRules]) -> History:
-    """Return the problems that node-problem-detector reported.
+    """Return the problems reported by node-problem-detector.
 
     Args:
-        paths: Objects of Kubernetes: a List ({"items": [...]}), or one per line (.jsonl).
-        rules: What the detector reports; events of others are counted and left out.
+        paths: Kubernetes objects: a List ({"items": [...]}), or one per line (.jsonl).
+        rules: Rules of the detector; events of others are ignored and counted.
 
     Raises:
-        InvalidSpecError: A file is not JSON or is cut off, or an object lacks its name or time; the
-            message names file, record and field.
+        InvalidSpecError: A file is not JSON or is truncated, or an object lacks its name or time;
+            the message names file, record and field.
 
-    Limits: A temporary problem is a notice, a permanent one a failure: that is the detector's own
-        division. An event that Kubernetes counted several times is one event at its first time.
+    Limits: temporary problems are notices and permanent ones failures, as the detector defines
+        them. An event that Kubernetes counted several times is one event at its first time.
     """
     builder = HistoryBuilder()
     seen: set[tuple[str, str, float]] = set()
@@ -108,7 +108,7 @@ def read_problems(paths: Sequence[str | Path], rules: Sequence[DetectorRules]) -
             if new:
                 log.tally.parsed += 1
             elif events:
-                log.tally.merge("problem that was told before", item.number)
+                log.tally.merge("problem already reported", item.number)
         builder.end_file(log.close())
     return builder.close()
 
@@ -120,19 +120,19 @@ def _event(item: Item, rules: Sequence[DetectorRules], tally: Tally) -> Event | 
     reason = item.text("reason")
     known = next((rule for rule in rules if rule.source == name), None)
     if known is None:
-        tally.ignore(f"event of {name or 'nobody'}", item.number)
+        tally.ignore(f"event of {name or 'an unknown source'}", item.number)
         return None
     if reason not in known.reasons:
-        tally.ignore(f"reason {reason or 'none'} is in no rule", item.number)
+        tally.ignore(f"reason {reason or 'none'} is not in the rules", item.number)
         return None
     target = item.inner("involvedObject")
     if target is None or target.text("kind") != "Node":
-        tally.ignore("event of an object that is no node", item.number)
+        tally.ignore("event of an object other than a node", item.number)
         return None
     first = next((n for n in ("firstTimestamp", "eventTime") if item.get(n)), "firstTimestamp")
     count = item.get("count")
     if isinstance(count, int) and count > 1:
-        tally.repair("several times counted in one event", item.number)
+        tally.repair("event counted several times", item.number)
     start_s = item.time_s(first, None)
     return Event(
         start_s=start_s,
@@ -152,12 +152,12 @@ def _conditions(item: Item, rules: Sequence[DetectorRules], tally: Tally) -> lis
     node = metadata.text("name", required=True)
     listed = status.get("conditions") if status else None
     if not isinstance(listed, list):
-        raise item.wrong("missing or no list", "status.conditions")
+        raise item.wrong("missing or not a list", "status.conditions")
     known = frozenset[str]().union(*(rule.conditions for rule in rules))
     events, others = [], []
     for one in listed:
         if not isinstance(one, dict):
-            raise item.wrong("holds something else than a condition", "status.conditions")
+            raise item.wrong("has an item that is not a condition", "status.conditions")
         condition = item.part(one)
         kind = condition.text("type")
         if condition.text("status") != "True" or kind == _FINE:
@@ -170,9 +170,9 @@ def _conditions(item: Item, rules: Sequence[DetectorRules], tally: Tally) -> lis
         event = Event(start_s, "host", cause, FAILURE, item.number, node=node, detected_s=start_s)
         events.append(event)
     if others and events:
-        tally.repair(f"condition {others[0]}, in no rule, left out", item.number)
+        tally.repair(f"condition {others[0]}, not in the rules, ignored", item.number)
     elif not events:
-        why = f"condition {others[0]} is in no rule" if others else "node without a problem"
+        why = f"condition {others[0]} is not in the rules" if others else "node without a problem"
         tally.ignore(why, item.number)
     return events
 

@@ -1,8 +1,8 @@
-"""What the ends of job runs say of failures.
+"""Failures from the final states of job runs.
 
-Accounting is a weak witness. NODE_FAIL is Slurm's own finding and misses most GPU faults; FAILED
-mixes users' errors with infrastructure's; TIMEOUT and CANCELLED may be hangs that somebody waited
-for. So only what Slurm itself found is a failure here, and the rest is marked as unclear.
+Accounting is weak evidence. NODE_FAIL is Slurm's own finding and misses most GPU faults; FAILED
+mixes errors of users and infrastructure; TIMEOUT and CANCELLED may be hangs. So only Slurm's own
+findings count as failures here; other states are marked unclear.
 
 Source: sacct(1), JOB STATE CODES; JobRequeue in slurm.conf(5).
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from perfatlas.telemetry.history import JobRuns
     from perfatlas.telemetry.reading import FileCounts
 
-# State to component and kind; the cause is the state in small letters. Others are no event.
+# Component and kind by state; the cause is the state in lower case. Other states are no events.
 _MEANING: Final = {
     "NODE_FAIL": ("host", FAILURE),
     "BOOT_FAIL": ("host", FAILURE),
@@ -51,19 +51,17 @@ _MEANING: Final = {
 
 
 def run_failures(runs: JobRuns) -> History:
-    """Return one event for each run that did not complete.
+    """Return one event per run that did not complete.
 
-    A failure of the job is over when the job runs again. That of a node has no end: accounting
-    tells when the job got nodes again, after its time in the queue and maybe elsewhere, not when
-    the node came back.
+    A failure of the job ends when the job runs again. A node failure has no end: accounting has the
+    restart of the job, after queueing and possibly on other nodes, not the return of the node.
 
     Args:
         runs: The runs.
 
-    Limits: The node is known where Slurm names it or the job had only one. Recovery of a job is
-        the next run of the same job id, so it holds the time in the queue; a job submitted anew is
-        not seen. A run whose end accounting lost is no event. Runs that are none are counted as
-        ignored.
+    Limits: the node is known where Slurm names it or the job had only one. Recovery of a job is the
+        next run with the same job id, including queueing; resubmitted jobs are not matched. Runs
+        without a recorded end are no events. Other runs are counted as ignored.
     """
     builder = HistoryBuilder()
     state, job = runs.state.text(), runs.job.text()
@@ -99,18 +97,18 @@ def run_failures(runs: JobRuns) -> History:
 
 
 def _no_event(state: str, end_s: float) -> str:
-    """Return why a run is no event, "" where it is one."""
+    """Return why a run is not an event, "" where it is one."""
     if state == "COMPLETED":
         return "run that completed"
     if state in UNFINISHED:
         return "run that had not ended"
     if state not in _MEANING:
         return f"run in state {state}"
-    return "run whose end is not told" if math.isnan(end_s) else ""
+    return "run without a recorded end" if math.isnan(end_s) else ""
 
 
 def _counts(counts: FileCounts, without: Mapping[str, list[int]]) -> FileCounts:
-    """Return the counts of a file, its runs that are no event among what is ignored."""
+    """Return the counts of a file, with runs that are no events as ignored."""
     ignored, first = dict(counts.ignored), dict(counts.first)
     for reason, lines in without.items():
         ignored[reason], first[reason] = len(lines), min(lines)
@@ -119,7 +117,7 @@ def _counts(counts: FileCounts, without: Mapping[str, list[int]]) -> FileCounts:
 
 
 def _next_starts(runs: JobRuns) -> list[float]:
-    """Return when the next run of the same job started [s], NaN where there was none."""
+    """Return the start of the next run of the same job [s], NaN for none."""
     following = [NOT_TOLD] * runs.size
     latest: dict[int, int] = {}
     for row, code in enumerate(runs.job.code_E.tolist()):

@@ -1,7 +1,7 @@
 """Slurm accounting as job runs, from the text of `sacct -P`.
 
 Source: sacct(1) of Slurm 25.11; tested on outputs of a production cluster (facebookresearch/gcm,
-gcm/tests/data, MIT) and on rows written by hand.
+gcm/tests/data, MIT) and on hand-written rows.
 """
 
 from __future__ import annotations
@@ -42,28 +42,28 @@ if TYPE_CHECKING:
 REQUIRED: Final = ("JobID", "State", "Start", "End")
 _Value = TypeVar("_Value")
 _ZONE_ASKED: Final = (
-    "sacct writes local times without a zone; say which it was: zone, --zone UTC, or a name "
-    "such as 'Europe/Berlin'"
+    "sacct writes local times without time zone; set zone, --zone UTC, or a name such as"
+    " 'Europe/Berlin'"
 )
-_TWICE: Final = "local time that occurs twice, settled by the elapsed time"
-_TWICE_ORDER: Final = "local time that occurs twice, settled by the end being after the start"
-_TWICE_OPEN: Final = "local time that occurs twice, taken as the first"
-_MISSING_HOUR: Final = "local time that does not exist, taken as an hour later"
+_TWICE: Final = "ambiguous local time, resolved by the elapsed time"
+_TWICE_ORDER: Final = "ambiguous local time, resolved by the end being after the start"
+_TWICE_OPEN: Final = "ambiguous local time, taken as the first"
+_MISSING_HOUR: Final = "nonexistent local time, taken as an hour later"
 
 
 def read_sacct(paths: Sequence[str | Path], *, zone: str | None) -> JobRuns:
-    """Return the runs in the text of `sacct -a -D -X -P`; of all files, each run once.
+    """Return the runs in the text of `sacct -a -D -X -P`; each run once over all files.
 
     Args:
         paths: Files of one cluster; they may overlap.
-        zone: Time zone sacct ran in.
+        zone: Time zone of the times.
 
     Raises:
         InvalidSpecError: A file cannot be read, lacks a column, ends inside a record, or a field is
-            not what it should be; the message names file, line and column. No zone is given.
+            invalid; the message names file, line and column. Or no time zone is set.
 
-    Limits: Without -D, runs that were requeued are not in the output, and nothing tells. A row with
-        an end before its start is refused: accounting lost it.
+    Limits: without -D the output silently lacks requeued runs. A row with an end before its start
+        raises an error.
     """
     if zone is None:
         raise InvalidSpecError(_ZONE_ASKED)
@@ -81,7 +81,7 @@ def read_sacct(paths: Sequence[str | Path], *, zone: str | None) -> JobRuns:
 
 
 def _run_of(path: str | Path, record: Record, zone: str, tally: Tally) -> Run | None:
-    """Return the run of a record, or None where it is none, counted with its reason."""
+    """Return the run of a record, or None and count the reason."""
     field = _Fields(path, record)
     name = field.read("JobID", job_name)
     state = state_name(record.fields["State"])
@@ -120,18 +120,18 @@ def _run_of(path: str | Path, record: Record, zone: str, tally: Tally) -> Run | 
 
 
 class _Fields:
-    """The fields of a record; what cannot be read is refused with its place."""
+    """The fields of a record; invalid fields raise an error with their position."""
 
     def __init__(self, path: str | Path, record: Record) -> None:
         self.path = path
         self.record = record
 
     def has(self, name: str) -> bool:
-        """Tell whether the output has a column."""
+        """Return whether the output has a column."""
         return name in self.record.fields
 
     def read(self, name: str, parse: Callable[[str], _Value]) -> _Value:
-        """Return a field; one that the output lacks reads as the empty text."""
+        """Return a field, empty where the column is missing."""
         try:
             return parse(self.record.fields.get(name, ""))
         except InvalidSpecError as problem:
@@ -139,7 +139,7 @@ class _Fields:
 
 
 class _Time(NamedTuple):
-    """A local time: the one or two moments it may be [s since 1970-01-01 UTC]."""
+    """A local time: the one or two possible times [s since 1970-01-01 UTC]."""
 
     readings: tuple[float, ...]
     exists: bool
@@ -147,7 +147,7 @@ class _Time(NamedTuple):
 
 @lru_cache(maxsize=1 << 14)
 def _local(text: str, zone: str) -> _Time | None:
-    """Return a time of sacct in its zone, None where accounting has none."""
+    """Return a time of sacct in its time zone, None where not recorded."""
     plain = text.strip()
     if plain.lower() in UNKNOWN_TIMES:
         return None
@@ -167,7 +167,7 @@ def _local(text: str, zone: str) -> _Time | None:
 def _settled(
     start: _Time, end: _Time | None, elapsed_s: float, tally: Tally, line: int
 ) -> tuple[float, float]:
-    """Return start and end [s since 1970-01-01 UTC], NaN for no end; local times made unique."""
+    """Return unambiguous start and end [s since 1970-01-01 UTC], NaN for no end."""
     for moment in (start, end):
         if moment is not None and not moment.exists:
             tally.repair(_MISSING_HOUR, line)

@@ -1,8 +1,7 @@
 """Slurm accounting as job runs, from `sacct --json`.
 
-Source: the data_parser plugins v0.0.37 to v0.0.42 of Slurm, which gave states, numbers that may be
-unset, and resources different shapes; tested on records written by hand, as no file of a cluster
-was at hand.
+Source: the data_parser plugins v0.0.37 to v0.0.42 of Slurm, which differ in states, optional
+    numbers and resources; tested on hand-written records, as no cluster output was available.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-MOST: Final = 2**53  # of anything Slurm counts
+MOST: Final = 2**53  # limit of Slurm's counters
 _Value = TypeVar("_Value")
 
 
 def read_sacct_json(paths: Sequence[str | Path]) -> JobRuns:
-    """Return the runs in the output of `sacct -a -D --json`; of all files, each run once.
+    """Return the runs in the output of `sacct -a -D --json`; each run once over all files.
 
     Args:
         paths: Files of one cluster; they may overlap.
 
     Raises:
-        InvalidSpecError: A file cannot be read, is no such output or is cut off, or a field is not
-            what it should be; the message names file, record and field.
+        InvalidSpecError: A file cannot be read, is not such output or is truncated, or a field is
+            invalid; the message names file, record and field.
     """
     runs = RunsBuilder()
     for path in paths:
@@ -90,7 +89,7 @@ def _json_run(path: str | Path, number: int, item: Any, tally: Tally) -> Run | N
 
 
 class _JsonFields:
-    """The fields of a job in JSON, in the shapes that versions of data_parser gave them."""
+    """The fields of a job in JSON, in the shapes of all data_parser versions."""
 
     def __init__(self, path: str | Path, number: int, item: Mapping[str, Any]) -> None:
         self.path = path
@@ -98,14 +97,14 @@ class _JsonFields:
         self.item = item
 
     def get(self, *names: str) -> Any:  # noqa: ANN401
-        """Return a nested value, None where a part of the way is missing."""
+        """Return a nested value, None where a level is missing."""
         value: Any = self.item
         for name in names:
             value = value.get(name) if isinstance(value, Mapping) else None
         return value
 
     def text(self, *names: str) -> str:
-        """Return a text; lists of one or more texts (states since v0.0.40) give the first."""
+        """Return a text, of lists (states since v0.0.40) the first."""
         value = self.get(*names)
         if isinstance(value, list) and value:
             value = value[0]
@@ -119,7 +118,7 @@ class _JsonFields:
         if not isinstance(value, int) or isinstance(value, bool):
             return 0
         if abs(value) > MOST:
-            raise self.wrong(".".join(names), f"{shown(value)} is larger than Slurm can count")
+            raise self.wrong(".".join(names), f"{shown(value)} exceeds Slurm's counters")
         return value
 
     def time(self, name: str) -> float:
@@ -135,10 +134,10 @@ class _JsonFields:
             raise self.wrong(f"time.{name}", str(problem)) from problem
 
     def job(self) -> str:
-        """Return the job id with array task or part."""
+        """Return the job id with array task or component."""
         number = self.number("job_id")
         if number <= 0:
-            raise self.wrong("job_id", "is missing or no number")
+            raise self.wrong("job_id", "is missing or not a number")
         array_job, task = self.number("array", "job_id"), self.get("array", "task_id")
         told = task.get("set", True) if isinstance(task, Mapping) else task is not None
         if array_job and told:
@@ -147,18 +146,18 @@ class _JsonFields:
         return f"{part}+{self.number('het', 'job_offset')}" if part else str(number)
 
     def read(self, name: str, parse: Callable[[str], _Value]) -> _Value:
-        """Return a text of the job, read."""
+        """Return a parsed text of the job."""
         return self.parsed(name, self.text(name), parse)
 
     def parsed(self, name: str, text: str, parse: Callable[[str], _Value]) -> _Value:
-        """Return a text, read; one that cannot be is refused with its place."""
+        """Return a parsed text; errors name its position."""
         try:
             return parse(text)
         except InvalidSpecError as problem:
             raise self.wrong(name, str(problem)) from problem
 
     def gpus(self) -> int:
-        """Return the GPUs allocated."""
+        """Return the allocated GPUs."""
         allocated = self.get("tres", "allocated")
         if isinstance(allocated, list):
             items = [item for item in allocated if isinstance(item, Mapping)]
@@ -168,5 +167,5 @@ class _JsonFields:
         return self.parsed("tres.allocated", text, gpus_of)
 
     def wrong(self, name: str, problem: str) -> InvalidSpecError:
-        """Return the error of a field."""
+        """Return an error for a field."""
         return refuse(self.path, self.record, problem, column=name, unit="record")

@@ -1,8 +1,8 @@
-"""Records of `sacct -P` or `-p` text: lines put together until the fields of the header are there.
+"""Records of `sacct -P` or `-p` text: lines joined until all fields of the header are present.
 
 sacct escapes nothing. A line break or the delimiter inside SubmitLine, Comment or JobName splits a
-record, so lines are joined until the count of fields fits, and what is too many goes back into a
-free-text field: where that can be done in one way only that makes sense of all other fields.
+record, so lines are joined until the number of fields matches, and extra delimiters are returned to
+a free-text field where only one way is consistent with all other fields.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from perfatlas.telemetry.reading import Line, LogFile, Tally
 
-MOST_LINES: Final = 2_000  # of one record
+MOST_LINES: Final = 2_000  # lines of one record
 _HEADER: Final = re.compile(r"\ufeff?(?P<first>[A-Za-z]\w*)(?P<bar>[^\w\s]+|\t)(?=[A-Za-z])")
-# Written by users, or by their programs: anything may be in them.
+# Free text of users or programs.
 FREE_TEXT: Final = (
     "SubmitLine",
     "Comment",
@@ -41,10 +41,10 @@ FREE_TEXT: Final = (
 )
 _STAMP: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?|\d{9,12}", re.ASCII)
 _STATE: Final = re.compile(r"[A-Z][A-Z_]+\+?( by \S+)?")
-_NO_RECORD: Final = "text that fits no record"
+_NO_RECORD: Final = "text that belongs to no record"
 _NO_DELIMITER: Final = (
-    "the first line names no columns with a delimiter between them; write the log with "
-    "'sacct -P' (or -p) and without -n"
+    "the first line has no delimited column names; write the log with 'sacct -P' (or -p) and"
+    " without -n"
 )
 
 
@@ -53,7 +53,7 @@ class Record(NamedTuple):
 
     Args:
         line: Number of its first line.
-        fields: Name to text; of a name given twice, the first.
+        fields: Text by name; of duplicate names, the first.
     """
 
     line: int
@@ -61,11 +61,11 @@ class Record(NamedTuple):
 
 
 class Header(NamedTuple):
-    """The first line of the output.
+    """The header line of the output.
 
     Args:
-        names: Columns in their order; one may be there twice.
-        bar: Text between two fields.
+        names: Columns in order, possibly duplicated.
+        bar: Delimiter.
         closed: Whether a delimiter ends each row, as with -p.
     """
 
@@ -75,11 +75,11 @@ class Header(NamedTuple):
 
 
 def sacct_records(file: LogFile, required: Sequence[str], tally: Tally) -> Iterator[Record]:
-    """Yield the records of a file; lines that belong to none are counted.
+    """Yield the records of a file; other lines are counted.
 
     Args:
         file: The log.
-        required: Columns that must be there.
+        required: Required columns.
         tally: Counts of the file.
 
     Raises:
@@ -108,15 +108,15 @@ def _header(file: LogFile, line: Line, required: Sequence[str], tally: Tally) ->
         raise refuse(
             file.path,
             1,
-            f"no column {', '.join(lacking)} among {len(names)}; ask sacct for at least "
-            f"--format={ask}",
+            f"no column {', '.join(lacking)} among {len(names)}; run sacct with at least"
+            f" --format={ask}",
         )
     tally.ignore("header", 1)
     return Header(names, bar, closed)
 
 
 class _Assembler:
-    """Puts the lines of a record together."""
+    """Joins the lines of a record."""
 
     def __init__(self, file: LogFile, header: Header, tally: Tally) -> None:
         self.file = file
@@ -128,7 +128,7 @@ class _Assembler:
         self.free = [i for i, name in enumerate(header.names) if name in FREE_TEXT]
 
     def add(self, line: Line) -> Iterator[Record]:
-        """Yield the record that a line ends, if it does."""
+        """Yield the record completed by a line, if any."""
         if not self.pending and not line.text.strip():
             self.tally.ignore("blank", line.number)
             return
@@ -151,7 +151,7 @@ class _Assembler:
             self.bars.pop(0)
 
     def _starts(self, wanted: int) -> Iterator[int]:
-        """Yield where a record may begin: at the first line, or where none before belongs to it."""
+        """Yield possible starts of a record: the first line, or lines after unrelated ones."""
         left = sum(self.bars)
         for start, bars in enumerate(self.bars):
             if left < wanted:
@@ -160,7 +160,7 @@ class _Assembler:
             left -= bars
 
     def end(self) -> None:
-        """Refuse what is left at the end of the file."""
+        """Raise for an incomplete record at the end of the file."""
         if not self.pending:
             return
         found = self._count(self.pending)
@@ -172,16 +172,16 @@ class _Assembler:
         elif found > wanted:
             problem = "more fields than columns"
         else:
-            problem = "the file was cut off, or ends in text of no record"
+            problem = "the file is truncated, or ends in text of no record"
         raise refuse(
             self.file.path,
             first.number,
-            f"a record of {found} fields up to line {last.number} where the header names {wanted}: "
-            f"{problem}; write the log again, or delete these lines",
+            f"a record of {found} fields up to line {last.number} where the header has {wanted}:"
+            f" {problem}; write the log again, or delete these lines",
         )
 
     def _misfit(self) -> str:
-        """Return the first field that a line with as many fields as columns has wrong, or ""."""
+        """Return the first invalid field of a line with the right number of fields, or ""."""
         for line in self.pending:
             cells = self._split([line])
             if len(cells) != len(self.header.names):
@@ -197,7 +197,7 @@ class _Assembler:
         self.tally.ignore(_NO_RECORD, self.pending[0].number, skipped)
         line = self.pending[skipped].number
         joined = len(self.pending) - skipped - 1
-        self.tally.merge("line of the record above", line + 1, joined)
+        self.tally.merge("continuation of the previous record", line + 1, joined)
         self.pending.clear()
         self.bars.clear()
         fields: dict[str, str] = {}
@@ -219,7 +219,7 @@ class _Assembler:
         return cells if len(cells) == len(self.header.names) and self._fits(cells) else None
 
     def _mended(self, lines: Sequence[Line]) -> list[str] | None:
-        """Return the fields with delimiters put back into free text, where only one way fits."""
+        """Return the fields with delimiters restored in free text, if unambiguous."""
         cells = self._split(lines)
         extra = len(cells) - len(self.header.names)
         if extra <= 0:

@@ -34,7 +34,7 @@ STATES: Final = (
     "TIMEOUT",
 )
 UNKNOWN_TIMES: Final = ("", "unknown", "none", "n/a", "invalid", "(null)")
-MOST_GPUS: Final = 10**9  # of a job
+MOST_GPUS: Final = 10**9  # limit of the GPUs of a job
 _DURATION: Final = re.compile(
     r"(?:(?P<d>\d{1,9})-(?=\d+:\d+:))?(?:(?P<h>\d{1,9}):)?(?P<m>\d{1,9}):(?P<s>\d+(?:\.\d+)?)",
     re.ASCII,
@@ -53,9 +53,9 @@ class JobName(NamedTuple):
     """The parts of a job id.
 
     Args:
-        job: Job, with its array task or part of a heterogeneous job: 12, 12_3, 12+1.
-        step: Step of it, "" for the job as a whole.
-        waiting: Whether it stands for array tasks that have not started: 12_[3-7%2].
+        job: Job, with array task or component of a heterogeneous job: 12, 12_3, 12+1.
+        step: Step, "" for the whole job.
+        waiting: Whether it represents pending array tasks: 12_[3-7%2].
     """
 
     job: str
@@ -87,7 +87,7 @@ def job_name(text: str) -> JobName:
 
 @lru_cache(maxsize=1024)
 def duration_s(text: str) -> float:
-    """Return a duration of accounting [s]; NaN where none is told.
+    """Return a duration of accounting [s]; NaN where not recorded.
 
     Args:
         text: [[D-]HH:]MM:SS[.fraction], as in "8371-10:29:20" or "00:00.275", or whole seconds.
@@ -107,7 +107,9 @@ def duration_s(text: str) -> float:
         return float(plain)
     match = _DURATION.fullmatch(plain)
     if match is None:
-        raise InvalidSpecError(f"{shown(text)} is not a duration; expected as 1-02:03:04")
+        raise InvalidSpecError(
+            f"{shown(text)} is not a duration; expected a form such as 1-02:03:04"
+        )
     hours, minutes, seconds = int(match["h"] or 0), int(match["m"]), float(match["s"])
     too_large = seconds >= 60 or (match["h"] and minutes >= 60) or (match["d"] and hours >= 24)
     if too_large:
@@ -116,7 +118,7 @@ def duration_s(text: str) -> float:
 
 
 def state_name(text: str) -> str:
-    """Return a job state without what sacct adds to it; "" where there is no such state.
+    """Return a job state without additions of sacct; "" where it is unknown.
 
     Args:
         text: Such as "CANCELLED by 1234" or, cut at a column's width, "CANCELLED+".
@@ -137,29 +139,29 @@ def state_name(text: str) -> str:
 
 
 def exit_code(text: str) -> tuple[int, int]:
-    """Return exit status and signal, (0, 0) where none is told.
+    """Return exit status and signal, (0, 0) where not recorded.
 
     Args:
         text: Such as "1:0" or "0:9".
 
     Raises:
-        InvalidSpecError: It is not two numbers with a colon.
+        InvalidSpecError: It is not two numbers separated by a colon.
     """
     if not text.strip():
         return 0, 0
     match = _EXIT.fullmatch(text.strip())
     if match is None:
-        raise InvalidSpecError(f"{shown(text)} is not an exit code; expected as 1:0")
+        raise InvalidSpecError(f"{shown(text)} is not an exit code; expected a form such as 1:0")
     return int(match[1]), int(match[2])
 
 
 @lru_cache(maxsize=1024)
 def gpus_of(tres: str) -> int:
-    """Return the GPUs in a list of trackable resources, 0 where it names none.
+    """Return the GPUs in a list of trackable resources, 0 for none.
 
     Args:
         tres: Such as "cpu=96,gres/gpu=8,gres/gpu:h100=8,mem=62500G,node=1". The untyped count is
-            the sum of the typed ones, so that both are not added.
+            the sum of the typed ones, so only one of them is used.
 
     Raises:
         InvalidSpecError: A count is not a number, or there are more than a billion GPUs.
@@ -184,11 +186,11 @@ def gpus_of(tres: str) -> int:
 
 
 def tres_amount(value: str, tres: str) -> float:
-    """Return an amount of a trackable resource: a count, or bytes where a size has a suffix.
+    """Return an amount of a trackable resource: a count, or bytes where it has a suffix.
 
     Args:
         value: Such as "8", "62500G", "1.5T".
-        tres: The list it stands in, for the message.
+        tres: The list that contains it, for the message.
 
     Raises:
         InvalidSpecError: It is neither.

@@ -1,9 +1,9 @@
-"""NVIDIA Xid errors in kernel logs as events, repeats of one code on one GPU taken together.
+"""NVIDIA Xid errors in kernel logs as events, with repeats of a code on a GPU merged.
 
-Source: docs.nvidia.com/deploy/xid-errors; forms of lines as in its examples, with and without
-"PCI:", with domains of four or eight digits, with MIG instances, with pid='<unknown>', and those of
-NVLink 5 (144 to 150), which begin with a name and say Fatal or Nonfatal.
-Limits: tested on lines written by hand after published ones; no log of a cluster was at hand.
+Source: docs.nvidia.com/deploy/xid-errors; line formats as in its examples, with and without
+"PCI:", with domains of four or eight digits, with MIG instances, with pid='<unknown>', and NVLink 5
+codes (144 to 150), which start with a name and Fatal or Nonfatal.
+Limits: tested on hand-written lines based on published ones, as no cluster log was available.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _XID: Final = re.compile(
 )
 _NVLINK5: Final = range(144, 151)
 _NONFATAL: Final = re.compile(r"\bNon-?fatal\b", re.IGNORECASE)
-_REPEAT: Final = "repeat of one code on one GPU"
+_REPEAT: Final = "repeat of a code on the same GPU"
 
 
 def read_xid_log(
@@ -50,23 +50,25 @@ def read_xid_log(
     clock: Clock | Mapping[str, Clock] = NO_HELP,
     coalesce_s: float = COALESCE_S,
 ) -> History:
-    """Return the Xid errors of kernel logs; the order of files and lines makes no difference.
+    """Return the Xid errors of kernel logs, independent of the order of files and lines.
 
     Args:
-        paths: Kernel logs; of one host rotated, or of many.
-        clock: What the stamps of the lines leave out, one for all or by path.
-        coalesce_s: A code that comes again on its GPU within so long of its last line is the same
-            event [s]; 0 keeps each line. By assumption: one fault writes its lines within seconds.
+        paths: Kernel logs, rotated logs of one host or of many hosts.
+        clock: Information that timestamps omit, for all or by path.
+        coalesce_s: A code repeated on its GPU within this time of its last line is the same event
+            [s]; 0 keeps each line. Assumption: a fault writes its lines within seconds.
 
     Raises:
-        InvalidSpecError: A file cannot be read or ends inside an Xid line, or a stamp lacks what
-            `clock` does not give; the message names file and line.
+        InvalidSpecError: A file cannot be read or ends inside an Xid line, or a timestamp lacks a
+            part that `clock` does not set; the message names file and line.
 
-    Limits: A steady stream of one code with gaps below `coalesce_s` is one event however long it
-        lasts. Stamps without a year tell one from the lines before: these need their order.
+    Limits: a steady stream of a code with gaps below `coalesce_s` is one event of any length.
+        Timestamps without a year depend on the previous lines, which must be in order.
     """
     if not 0.0 <= coalesce_s < math.inf:
-        raise InvalidSpecError(f"coalesce_s = {shown(coalesce_s)}; finite, at least 0 s")
+        raise InvalidSpecError(
+            f"coalesce_s = {shown(coalesce_s)}: expected a finite time, 0 s or more"
+        )
     log = _XidLog()
     for path in paths:
         one = clock.get(str(path), NO_HELP) if isinstance(clock, Mapping) else clock
@@ -75,7 +77,7 @@ def read_xid_log(
 
 
 class _Fault(NamedTuple):
-    """What a line says, but for its time."""
+    """The content of a line, without its time."""
 
     node: str
     device: str
@@ -85,7 +87,7 @@ class _Fault(NamedTuple):
 
 @dataclass(kw_only=True)
 class _XidLog:
-    """The Xid lines so far, 24 bytes each, and what each distinct one says.
+    """The Xid lines so far, 24 bytes each, and each distinct content.
 
     Shape legend: L lines with an Xid, of all files.
     """
@@ -113,7 +115,7 @@ class _XidLog:
                 self._unread(path, line, tally)
                 continue
             if not line.ended and match["rest"] is None:
-                problem = "the last line has no line break, so its code may be cut off; add one"
+                problem = "the last line has no line break, so its code may be truncated; add one"
                 raise refuse(path, line.number, problem)
             try:
                 stamp = line_clock.stamp(line.text)
@@ -122,7 +124,7 @@ class _XidLog:
             self._keep(match, stamp, line.number)
 
     def close(self, coalesce_s: float) -> History:
-        """Return the events: the first line of each, the others merged."""
+        """Return the events, each with its first line; other lines are merged."""
         time_s_L = np.array(self.time_s, np.float64)
         is_first_L = self._first_lines(time_s_L, coalesce_s)
         faults = tuple(self.faults)
@@ -138,9 +140,9 @@ class _XidLog:
         return events.close()
 
     def _first_lines(self, time_s_L: NDArray[np.float64], coalesce_s: float) -> NDArray[np.bool_]:
-        """Return which lines begin an event: those with none of their code and GPU shortly before.
+        """Return the first lines of events: no line with the same code and GPU shortly before.
 
-        Lines are compared in the order of their time, for logs may be rotated, joined or shuffled.
+        Lines are compared in time order, as logs may be rotated, joined or shuffled.
         """
         code_L = self._codes()
         order_L = np.lexsort((time_s_L, code_L))
@@ -151,15 +153,15 @@ class _XidLog:
         return begins_L
 
     def _codes(self) -> NDArray[np.int64]:
-        """Return a number for node, device and code of each line, however fatal it is."""
+        """Return an index for node, device and code of each line, whatever its severity."""
         known: dict[tuple[str, str, int], int] = {}
         of_fault = [known.setdefault(fault[:3], len(known)) for fault in self.faults]
         return np.array(of_fault, np.int64)[np.array(self.fault, np.int64)]
 
     def _unread(self, path: str | Path, line: Line, tally: Tally) -> None:
         if not line.ended:
-            raise refuse(path, line.number, f"the file was cut off inside {shown(line.text)}")
-        tally.ignore("Xid line of an unknown form", line.number)
+            raise refuse(path, line.number, f"the file is truncated inside {shown(line.text)}")
+        tally.ignore("Xid line in an unknown format", line.number)
 
     def _keep(self, match: re.Match[str], stamp: Stamp, number: int) -> None:
         xid = int(match["code"])
@@ -172,7 +174,7 @@ class _XidLog:
     def _add(self, events: HistoryBuilder, row: int, fault: _Fault, tally: Tally) -> None:
         code = xid_code(fault.xid)
         if not code.title:
-            told = f"Xid {code.xid} is not in the table, taken as unclear"
+            told = f"Xid {code.xid} is not in the table, marked unclear"
             tally.repair(told, self.number[row])
         tally.parsed += 1
         events.add(
@@ -190,7 +192,7 @@ class _XidLog:
 
 
 def _device_of(match: re.Match[str]) -> str:
-    """Return the PCI address of a line, its domain in four digits or as many as it needs."""
+    """Return the PCI address of a line, with a domain of at least four digits."""
     domain = f"{int(match['domain'], 16):04x}"
     address = f"{domain}:{match['bus'].lower()}:{match['slot'].lower()}"
     return f"{address}/{match['instance']}" if match["instance"] else address

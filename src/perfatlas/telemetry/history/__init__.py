@@ -1,4 +1,4 @@
-"""Histories of failures and repairs: one columnar form for all logs."""
+"""Histories of failures and repairs: a common columnar form of all logs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 from .exposure import (
     JOB as JOB,
+    observation_windows as observation_windows,
     parts_per_node as parts_per_node,
     utc as utc,
-    watches_of as watches_of,
 )
 from .facts import (
     history_facts as history_facts,
@@ -43,10 +43,10 @@ from .lifetime_columns import (
     lifetimes as lifetimes,
 )
 from .survival_intervals import (
+    ObservationWindow as ObservationWindow,
     Repair as Repair,
-    Spells as Spells,
-    Watch as Watch,
-    failure_spells as failure_spells,
+    SurvivalIntervals as SurvivalIntervals,
+    failure_intervals as failure_intervals,
     repair_times as repair_times,
 )
 from .xid_codes import (

@@ -1,4 +1,4 @@
-"""How many of each component were watched, and when: from nodes and a window to watches."""
+"""Number and observation window of each component, from nodes and a window."""
 
 from __future__ import annotations
 
@@ -6,73 +6,77 @@ import datetime as dt
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.telemetry.history.survival_intervals import Watch
+from perfatlas.telemetry.history.survival_intervals import ObservationWindow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.telemetry.history.history import History
 
-OF_GPUS: Final = ("gpu", "hbm", "nvlink")  # told of a GPU: as many as there are GPUs
+OF_GPUS: Final = ("gpu", "hbm", "nvlink")  # components that exist once per GPU
 OF_NODES: Final = ("host", "node")
 JOB: Final = "job"
 
 
-def watches_of(
+def observation_windows(
     history: History,
     *,
     nodes: int,
     gpus_per_node: int,
     window_s: tuple[float, float],
     units: Mapping[str, int],
-) -> dict[str, Watch]:
-    """Return a watch for every component of a history.
+) -> dict[str, ObservationWindow]:
+    """Return the observation window of every component of a history.
 
     Args:
         history: The history.
         nodes: Nodes of the fleet.
-        gpus_per_node: GPUs of a node.
-        window_s: Begin and end of the watch [s since 1970-01-01 UTC].
-        units: Component to how many there are, where they are neither of a GPU nor of a node.
+        gpus_per_node: GPUs per node.
+        window_s: Start and end of the window [s since 1970-01-01 UTC].
+        units: Number by component, where it is not one per GPU or per node.
 
     Raises:
-        InvalidSpecError: A count is below 1, the window is empty, or a component has no count.
+        InvalidSpecError: A count is below 1, the window is empty, or the number of a component is
+            unknown.
     """
     counts = _counts(nodes, gpus_per_node, units)
     if not window_s[1] > window_s[0]:
         raise InvalidSpecError(
-            f"the watch ends at {utc(window_s[1])}, not after its start at {utc(window_s[0])}"
+            f"the observation window ends at {utc(window_s[1])}, not after its start at"
+            f" {utc(window_s[0])}"
         )
     found = {}
     for component in sorted(set(history.component.text()) | {"gpu"}):
         if component not in counts:
             raise InvalidSpecError(
-                f"the history has events of component {component!r}: say how many of it there are,"
-                f" --units {component}=NUMBER"
+                f"the history has events of component {component!r}: set their number with --units"
+                f" {component}=NUMBER"
             )
-        found[component] = Watch(start_s=window_s[0], end_s=window_s[1], units=counts[component])
+        found[component] = ObservationWindow(
+            start_s=window_s[0], end_s=window_s[1], units=counts[component]
+        )
     return found
 
 
 def parts_per_node(
     component: str, *, nodes: int, gpus_per_node: int, units: Mapping[str, int]
 ) -> float:
-    """Return how many parts of a component a node holds, on average.
+    """Return the mean number of parts of a component per node.
 
     Args:
-        component: Its name.
+        component: Name of the component.
         nodes: Nodes of the fleet.
-        gpus_per_node: GPUs of a node.
-        units: Component to how many there are, where they are neither of a GPU nor of a node.
+        gpus_per_node: GPUs per node.
+        units: Number by component, where it is not one per GPU or per node.
 
     Raises:
-        InvalidSpecError: A count is below 1, or the component has none.
+        InvalidSpecError: A count is below 1, or the number of the component is unknown.
     """
     counts = _counts(nodes, gpus_per_node, units)
     if component not in counts:
         raise InvalidSpecError(
-            f"component {component!r}: say how many of it the fleet has, --units"
-            f" {component}=NUMBER; known without it: {', '.join(counts)}"
+            f"component {component!r}: set the number in the fleet with --units"
+            f" {component}=NUMBER; known by default: {', '.join(counts)}"
         )
     return counts[component] / nodes
 

@@ -1,4 +1,4 @@
-"""What a history tells before anything is fitted: counts, causes, machines, days.
+"""Facts about a history without fitting: counts, causes, machines, days.
 
 Shape legend: E events.
 """
@@ -23,7 +23,7 @@ MOST_DAYS: Final = 4000
 
 
 def history_facts(history: History) -> dict[str, Any]:
-    """Return what a history tells, as plain data.
+    """Return the facts about a history, as plain data.
 
     Args:
         history: The history.
@@ -69,7 +69,7 @@ def history_facts(history: History) -> dict[str, Any]:
 
 
 def _by_day(history: History, failed_E: np.ndarray[Any, Any]) -> dict[str, list[Any]]:
-    """Return failures per day of UTC, days without one too."""
+    """Return failures per UTC day, including days without failures."""
     day_E = (history.start_s_E[failed_E] // DAY_S).astype(np.int64)
     if not day_E.size or day_E[-1] - day_E[0] > MOST_DAYS:
         return {"days": [], "failures_per_day": []}

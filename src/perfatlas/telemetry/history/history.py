@@ -1,7 +1,7 @@
-"""One vocabulary for what went wrong: a columnar history that every reader writes to.
+"""Histories of events: a columnar form that every reader produces.
 
-An event is one thing that happened to one component: it started, perhaps was detected, perhaps was
-over. What a log does not tell stays empty (an empty name, NaN), and is never guessed.
+An event happened to one component: it started, and may have been detected and recovered. Values
+that a log does not record stay empty (an empty name, NaN) and are never guessed.
 
 Shape legend: E events.
 """
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     Bool = NDArray[np.bool_]
 
 NOT_TOLD: Final = float("nan")
-# What an event is, the strongest claim first.
+# Kinds of events, the strongest claim first.
 FAILURE: Final = "failure"  # a component failed
-UNCLEAR: Final = "unclear"  # infrastructure or the user's own program: the log does not tell
-EFFECT: Final = "effect"  # mostly the consequence, in an application, of something else
+UNCLEAR: Final = "unclear"  # infrastructure or the user's program: unknown from the log
+EFFECT: Final = "effect"  # usually an application error caused by something else
 NOTICE: Final = "notice"  # recorded; nothing stopped
-PLANNED: Final = "planned"  # wanted by somebody: maintenance, preemption
-OVERHEAD: Final = "overhead"  # time a job spent on something else than work, without a failure
+PLANNED: Final = "planned"  # planned: maintenance, preemption
+OVERHEAD: Final = "overhead"  # time of a job outside of work, without a failure
 KINDS: Final = (FAILURE, UNCLEAR, EFFECT, NOTICE, PLANNED, OVERHEAD)
 
 
@@ -39,16 +39,16 @@ class Event(NamedTuple):
     """One event.
 
     Args:
-        start_s: When it happened, as the log tells it [s since 1970-01-01 UTC].
-        component: What it happened to: gpu, hbm, nvlink, nic, host, job, ...
-        cause: What happened, in one word: xid_79, node_fail, ...
+        start_s: Time of the event as recorded [s since 1970-01-01 UTC].
+        component: Affected component: gpu, hbm, nvlink, nic, host, job, ...
+        cause: Cause as an identifier: xid_79, node_fail, ...
         kind: One of `KINDS`.
-        line: Line or record it was read from.
-        node: Host it happened on, "" where not told.
-        device: Which one of the host (PCI address, UUID), "" where not told.
-        job: Job it is told of, "" where none.
-        detected_s: When somebody noticed [s], NaN where not told.
-        recovered_s: When it was over [s], NaN where not told or not over.
+        line: Line or record in the log.
+        node: Host, "" where not recorded.
+        device: Device of the host (PCI address, UUID), "" where not recorded.
+        job: Job, "" for none.
+        detected_s: Detection time [s], NaN where not recorded.
+        recovered_s: Recovery time [s], NaN where not recorded or not recovered.
     """
 
     start_s: float
@@ -68,7 +68,7 @@ class Labels(NamedTuple):
 
     Args:
         code_E: Index into `names` of each row (E,).
-        names: The names, each once, in the order they were first met.
+        names: The distinct names, in order of first occurrence.
     """
 
     code_E: NDArray[np.int32]
@@ -82,12 +82,12 @@ class Labels(NamedTuple):
         """Return the name of one row.
 
         Args:
-            row: Its index.
+            row: Index of the row.
         """
         return self.names[int(self.code_E[row])]
 
     def is_any(self, names: Sequence[str]) -> Bool:
-        """Tell which rows have one of these names (E,).
+        """Return which rows have one of these names (E,).
 
         Args:
             names: The names.
@@ -98,21 +98,21 @@ class Labels(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class History:
-    """Events in the order of their start, as columns.
+    """Events in order of start time, as columns.
 
     Args:
-        start_s_E: When each happened [s since 1970-01-01 UTC] (E,).
-        detected_s_E: When it was noticed [s] (E,), NaN where not told.
-        recovered_s_E: When it was over [s] (E,), NaN where not told or not over.
+        start_s_E: Time of each event [s since 1970-01-01 UTC] (E,).
+        detected_s_E: Detection time [s] (E,), NaN where not recorded.
+        recovered_s_E: Recovery time [s] (E,), NaN where not recorded or not recovered.
         node: Host (E,).
         device: Device of the host (E,).
         component: Kind of component (E,).
         cause: Cause (E,).
         kind: One of `KINDS` (E,).
         job: Job (E,).
-        file_E: Index of the file it was read from (E,).
-        line_E: Line in it (E,).
-        files: What became of every file.
+        file_E: Index of the file (E,).
+        line_E: Line in the file (E,).
+        files: Line counts of every file.
     """
 
     start_s_E: Float
@@ -130,11 +130,11 @@ class History:
 
     @property
     def size(self) -> int:
-        """Return how many events there are."""
+        """Number of events."""
         return int(self.start_s_E.shape[0])
 
     def unit(self, event: int) -> str:
-        """Return the unit of an event: its node, node/device, or the job where a job failed.
+        """Return the unit of an event: its node, node/device, or job for job failures.
 
         Args:
             event: Index of the event.
@@ -171,7 +171,7 @@ class LabelBuilder:
         """Append one row.
 
         Args:
-            name: Its name.
+            name: The name.
         """
         self.codes.append(self.known.setdefault(name, len(self.known)))
 
@@ -179,16 +179,16 @@ class LabelBuilder:
         """Return the column.
 
         Args:
-            order_E: Row that comes first, second, ... (E,).
+            order_E: Sort order of the rows (E,).
         """
         return Labels(np.array(self.codes, np.int32)[order_E], tuple(self.known))
 
 
 class HistoryBuilder:
-    """A history while it is read: 60 bytes per event and each name once."""
+    """Builder of a history: 60 bytes per event and each name once."""
 
     def __init__(self) -> None:
-        """Begin with no event."""
+        """Start without events."""
         self._start = array("d")
         self._detected = array("d")
         self._recovered = array("d")
@@ -198,7 +198,7 @@ class HistoryBuilder:
         self._files: list[FileCounts] = []
 
     def add(self, event: Event) -> int:
-        """Append an event of the file that is being read, and return its index.
+        """Append an event of the current file, and return its index.
 
         Args:
             event: The event.
@@ -213,33 +213,33 @@ class HistoryBuilder:
         return len(self._start) - 1
 
     def recover(self, event: int, recovered_s: float) -> None:
-        """Say when an event was over.
+        """Set the recovery time of an event.
 
         Args:
-            event: Its index.
-            recovered_s: When [s].
+            event: Index of the event.
+            recovered_s: Recovery time [s].
         """
         self._recovered[event] = recovered_s
 
     def detect(self, event: int, detected_s: float) -> None:
-        """Say when an event was noticed.
+        """Set the detection time of an event.
 
         Args:
-            event: Its index.
-            detected_s: When [s].
+            event: Index of the event.
+            detected_s: Detection time [s].
         """
         self._detected[event] = detected_s
 
     def end_file(self, counts: FileCounts) -> None:
-        """End a file: the next events are of the next one.
+        """End a file: further events belong to the next one.
 
         Args:
-            counts: What became of its lines.
+            counts: Line counts of the file.
         """
         self._files.append(counts)
 
     def close(self) -> History:
-        """Return the history, sorted by start; events of one time stay in the order read."""
+        """Return the history, sorted by start; ties keep the order of reading."""
         start_s_E = np.array(self._start, np.float64)
         order_E = np.argsort(start_s_E, kind="stable")
         named = {name: column.close(order_E) for name, column in self._named.items()}
@@ -258,8 +258,8 @@ def joined(histories: Sequence[History]) -> History:
     """Return one history of several logs, sorted by start.
 
     Args:
-        histories: At least one. The same failure told by two logs stays two events: kernel lines
-            and exporter metrics of the same GPUs are alternatives, not a sum.
+        histories: At least one. A failure in two logs remains two events: do not join kernel lines
+            and exporter metrics of the same GPUs.
     """
     shift = np.cumsum([0, *(len(h.files) for h in histories)])
     start_s_E = np.concatenate([h.start_s_E for h in histories])

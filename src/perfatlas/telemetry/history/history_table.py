@@ -1,4 +1,4 @@
-"""A history as a table in CSV, JSON Lines or Parquet: to look at, edit, join and fit."""
+"""A history as a table in CSV, JSON Lines or Parquet, to inspect, edit, join and fit."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _REQUIRED: Final = ("start_s", "component", "cause", "kind")
 
 
 def write_history(path: str | Path, history: History) -> None:
-    """Write a history as a table: a row per event, with the log and line it came from.
+    """Write a history as a table: one row per event, with its log and line.
 
     Args:
-        path: The table; its extension chooses the format.
+        path: The table; its extension determines the format.
         history: The history.
 
     Raises:
@@ -42,16 +42,16 @@ def write_history(path: str | Path, history: History) -> None:
 
 
 def read_history(path: str | Path) -> History:
-    """Return the history in a table, as `write_history` writes it or as anybody else may.
+    """Return the history in a table, written by `write_history` or by other tools.
 
     Args:
-        path: A table with the columns start_s, component, cause and kind, and where known
+        path: A table with the columns start_s, component, cause and kind, and optionally
             detected_s, recovered_s, node, device, job, source, source_hash and line. Times are in
-            seconds since 1970-01-01 UTC, or ISO 8601 text with a zone.
+            seconds since 1970-01-01 UTC, or ISO 8601 text with time zone.
 
     Raises:
-        InvalidSpecError: The table cannot be read, lacks a column, or a cell is wrong; the message
-            names the row and column.
+        InvalidSpecError: The table cannot be read, lacks a column, or a cell is invalid; the
+            message names the row and column.
     """
     table = read_table(path)
     for name in _REQUIRED:

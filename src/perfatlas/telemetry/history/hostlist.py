@@ -1,4 +1,4 @@
-"""Slurm host lists, node[01-03,7],gpu8: how many hosts they have, and the names."""
+"""Slurm host lists, node[01-03,7],gpu8: number of hosts and their names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RANGE: Final = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 
 
 class _Span(NamedTuple):
-    """Numbers of a bracket that follow each other, the first written with so many digits."""
+    """A range of numbers in a bracket, with the digits of the first."""
 
     first: int
     last: int
@@ -35,8 +35,8 @@ class _Host(NamedTuple):
     """A name with its brackets.
 
     Args:
-        parts: Text, or the spans of a bracket, as they follow each other.
-        size: How many hosts it names: brackets multiply.
+        parts: Text, or the ranges of a bracket, in order.
+        size: Number of hosts: brackets multiply.
     """
 
     parts: tuple[str | tuple[_Span, ...], ...]
@@ -45,13 +45,13 @@ class _Host(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def count_hosts(text: str) -> int:
-    """Return how many hosts a list names, without writing them out.
+    """Return the number of hosts of a list, without expanding it.
 
     Args:
-        text: As of `expand_hosts`.
+        text: As for `expand_hosts`.
 
     Raises:
-        InvalidSpecError: As of `expand_hosts`.
+        InvalidSpecError: As for `expand_hosts`.
 
     Example:
         >>> from perfatlas.telemetry.history import count_hosts
@@ -62,13 +62,13 @@ def count_hosts(text: str) -> int:
 
 
 def lone_host(text: str) -> str:
-    """Return the host of a list that names one alone, "" where it names none or several.
+    """Return the host of a list with one host, "" for none or several.
 
     Args:
-        text: As of `expand_hosts`.
+        text: As for `expand_hosts`.
 
     Raises:
-        InvalidSpecError: As of `expand_hosts`.
+        InvalidSpecError: As for `expand_hosts`.
     """
     return expand_hosts(text)[0] if count_hosts(text) == 1 else ""
 
@@ -80,7 +80,7 @@ def expand_hosts(text: str) -> tuple[str, ...]:
         text: Such as "node[0998-1001,1838],login1"; "None assigned" and "" have no hosts.
 
     Raises:
-        InvalidSpecError: The list is not closed, a range is no range or runs downwards, or it names
+        InvalidSpecError: A bracket is not closed, a range is invalid or decreasing, or there are
             more than a million hosts.
 
     Source: Slurm's hostlist(3) notation as sacct prints it; several brackets in one name multiply.
@@ -101,7 +101,7 @@ def expand_hosts(text: str) -> tuple[str, ...]:
 
 
 def _hosts(text: str) -> list[_Host]:
-    """Return the names of a list with their brackets, none of them written out."""
+    """Return the names of a list with unexpanded brackets."""
     plain = text.strip()
     if plain.lower() in _NO_HOSTS:
         return []
@@ -116,17 +116,17 @@ def _names(text: str) -> Iterator[str]:
     place = -1
     while place < len(text):
         start = place + 1
-        place = next(_NAME.finditer(text, start)).end()  # matches at the start, if only nothing
+        place = next(_NAME.finditer(text, start)).end()  # always matches, possibly the empty text
         yield text[start:place]
         if place < len(text) and text[place] != ",":
             raise _bracket(text, place)
 
 
 def _bracket(text: str, place: int) -> InvalidSpecError:
-    """Return the error of a bracket that closes nothing, or is not closed."""
+    """Return the error of an unmatched bracket."""
     again = re.search(r"[\[\]]", text[place + 1 :])
     if text[place] == "[" and again is None:
-        return _wrong(text, "a bracket is not closed; was the list cut off (sacct's %width)?")
+        return _wrong(text, "a bracket is not closed; is the list truncated (sacct's %width)?")
     at = place if text[place] == "]" or again is None else place + 1 + again.start()
     return _wrong(text, f"bracket {text[at]!r} at character {at + 1} does not match")
 
@@ -152,7 +152,7 @@ def _spans(inside: str, text: str) -> tuple[_Span, ...]:
         low, high = match[1], match[2] or match[1]
         span = _Span(int(low), int(high), len(low))
         if span.last < span.first:
-            raise _wrong(text, f"range {shown(part)} runs downwards")
+            raise _wrong(text, f"range {shown(part)} is decreasing")
         spans.append(span)
     return tuple(spans)
 

@@ -1,6 +1,6 @@
-"""Job runs from a scheduler's accounting: who ran where from when to when, and how it ended.
+"""Job runs from scheduler accounting: hosts, times and final states.
 
-A requeued job is several runs with one job id: each is told once, however often files repeat it.
+A requeued job is several runs with one job id: each appears once, even if files repeat it.
 
 Shape legend: R runs.
 """
@@ -34,18 +34,18 @@ class Run(NamedTuple):
     """One run of a job.
 
     Args:
-        job: Job id with array task or part.
-        state: How it ended, or is.
-        submit_s: When it was submitted or requeued [s since 1970-01-01 UTC], NaN where not told.
-        start_s: When it started [s].
-        end_s: When it ended [s], NaN while it runs or where accounting lost the end.
+        job: Job id with array task or component.
+        state: Slurm state.
+        submit_s: Time of submission or requeue [s since 1970-01-01 UTC], NaN where not recorded.
+        start_s: Start time [s].
+        end_s: End time [s], NaN while it runs or where not recorded.
         hosts: Host list.
-        host_count: Nodes of the list.
-        gpus: GPUs allocated, 0 where none are told.
+        host_count: Nodes in the list.
+        gpus: Allocated GPUs, 0 where not recorded.
         status: Exit status.
         signal: Signal that ended it, 0 for none.
-        failed_node: Node Slurm blames, "" for none.
-        reason: Reason Slurm gives, "" for none.
+        failed_node: Failed node named by Slurm, "" for none.
+        reason: Reason given by Slurm, "" for none.
         run: Identifier of this run where the accounting has one (SLUID, or restart count).
     """
 
@@ -66,23 +66,24 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class JobRuns:
-    """Runs in the order of their start, as columns.
+    """Runs in order of start time, as columns.
 
     Args:
         job: Job id (R,).
         state: Slurm state (R,).
-        submit_s_R: When submitted or requeued [s since 1970-01-01 UTC] (R,), NaN where not told.
-        start_s_R: When started [s] (R,).
-        end_s_R: When ended [s] (R,), NaN where it had not, or accounting lost it.
+        submit_s_R: Time of submission or requeue [s since 1970-01-01 UTC] (R,), NaN where not
+            recorded.
+        start_s_R: Start time [s] (R,).
+        end_s_R: End time [s] (R,), NaN while it runs or where not recorded.
         hosts: Host list, as written (R,).
-        host_count_R: Nodes of the list (R,).
-        gpus_R: GPUs allocated (R,), 0 where none are told.
+        host_count_R: Nodes in the list (R,).
+        gpus_R: Allocated GPUs (R,), 0 where not recorded.
         status_R: Exit status (R,).
         signal_R: Signal (R,), 0 for none.
-        failed_node: Node Slurm blames (R,).
+        failed_node: Failed node named by Slurm (R,).
         file_E: Index of the file (R,).
         line_E: First line of the record (R,).
-        files: What became of every file.
+        files: Line counts of every file.
     """
 
     job: Labels
@@ -102,22 +103,22 @@ class JobRuns:
 
     @property
     def size(self) -> int:
-        """Return how many runs there are."""
+        """Number of runs."""
         return int(self.start_s_R.shape[0])
 
     @property
     def last_s(self) -> float:
-        """Return the last time any run tells of [s]; the log watched at least so long."""
+        """Last time in any run [s], a lower bound of the end of the log."""
         return float(np.nanmax(np.concatenate([self.start_s_R, self.end_s_R])))
 
     def node_seconds(self, until_s: float) -> Mapping[str, float]:
-        """Return how long each node ran jobs [s].
+        """Return the time each node ran jobs [s].
 
         Args:
-            until_s: When runs without an end are taken to be still running [s].
+            until_s: End time of runs without a recorded end [s].
 
-        Limits: Jobs that share a node each count: with shared nodes this is more than wall time.
-            Every node of every list is visited; it is the one place where lists are expanded.
+        Limits: jobs that share a node all count, so that the sum may exceed wall time. All host
+            lists are expanded.
         """
         end_s_R = np.where(np.isnan(self.end_s_R), until_s, self.end_s_R)
         length_s_R = np.maximum(end_s_R - self.start_s_R, 0.0)
@@ -137,10 +138,10 @@ _COUNTS: Final = ("host_count", "gpus", "status", "signal")
 
 
 class RunsBuilder:
-    """Runs while they are read; of several records of a run the one that ends last is kept."""
+    """Builder of runs; of several records of a run the one that ends last is kept."""
 
     def __init__(self) -> None:
-        """Begin with no run."""
+        """Start without runs."""
         self._labels = {name: LabelBuilder() for name in _LABELS}
         self._times = {name: array("d") for name in _TIMES}
         self._counts = {name: array("q") for name in _COUNTS}
@@ -149,7 +150,7 @@ class RunsBuilder:
         self._files: list[FileCounts] = []
 
     def add(self, run: Run, line: int, tally: Tally) -> None:
-        """Add a record, or find that it repeats one.
+        """Add a record, or merge it with an earlier one.
 
         Args:
             run: The run.
@@ -164,18 +165,18 @@ class RunsBuilder:
             self._rows[key] = len(self._line)
             self._append(run, line)
         elif self._same(row, run):
-            tally.merge("identical to a record above", line)
+            tally.merge("identical to an earlier record", line)
         elif self._is_newer(row, run):
-            tally.merge("newer record of a run above", line)
+            tally.merge("newer record of an earlier run", line)
             self._replace(row, run)
         else:
-            tally.merge("older record of a run above", line)
+            tally.merge("older record of an earlier run", line)
 
     def end_file(self, counts: FileCounts) -> None:
-        """End a file: the next runs are of the next one.
+        """End a file: further runs belong to the next one.
 
         Args:
-            counts: What became of its lines.
+            counts: Line counts of the file.
         """
         self._files.append(counts)
 
@@ -212,7 +213,7 @@ class RunsBuilder:
         return same_end and state.codes[row] == state.known.get(run.state, -1)
 
     def _is_newer(self, row: int, run: Run) -> bool:
-        """Tell whether a record was written later: once told, an end only moves on."""
+        """Return whether a record is newer: recorded end times only increase."""
         end_s = self._times["end_s"][row]
         return math.isnan(end_s) or run.end_s > end_s
 
@@ -227,18 +228,18 @@ class RunsBuilder:
 
 
 def why_no_run(step: str, state: str, written: str, *, waiting: bool) -> str:
-    """Return why a record of accounting is no run of a job, "" where it is one.
+    """Return why an accounting record is not a job run, "" where it is one.
 
     Args:
         step: Step of the job, "" for the job itself.
-        state: State, "" where it is not known.
+        state: State, "" where unknown.
         written: State as written.
-        waiting: Whether the record stands for tasks that have not started.
+        waiting: Whether the record represents pending tasks.
     """
     if step:
         return "step of a job"
     if not state:
-        return f"state {(written.split() or ['?'])[0]} is not known"
+        return f"state {(written.split() or ['?'])[0]} is unknown"
     if waiting or state == "PENDING":
         return "job that never started"
     return ""

@@ -1,7 +1,7 @@
-"""Lifetimes of which not all is known.
+"""Censored and left-truncated lifetimes.
 
-Units still alive at the end are censored; units first seen at an age are left-truncated. Units
-whose age is not told, of a fleet long in use, are of mixed ages.
+Units still alive at the end are censored; units first observed at an age are left-truncated. Units
+of unknown age, in a fleet in steady state, are of mixed ages.
 
 Shape legend: L lifetimes.
 """
@@ -24,17 +24,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Lifetimes:
-    """Ages at which units were first seen and last seen, and whether they failed then.
+    """Ages of units at the first and last observation, and whether they failed.
 
-    Any unit of time will do; results are in the same one. Equal rows are held once, with a weight.
+    Any unit of time may be used; results have the same unit. Equal rows are stored once, with a
+    weight.
 
     Args:
-        entry_L: Age when first seen (L,); 0 where watched from new.
-        exit_L: Age when it failed or was last seen (L,).
-        failed_L: Whether it failed at that age (L,); else it is censored.
-        weight_L: How many units the row stands for (L,).
-        mixed: Units of mixed ages: how long each was watched until it failed or was last seen, from
-            0; None where there is none.
+        entry_L: Age at the first observation (L,); 0 where observed from new.
+        exit_L: Age at failure or at the last observation (L,).
+        failed_L: Whether it failed at that age (L,); otherwise it is censored.
+        weight_L: Number of units of the row (L,).
+        mixed: Units of mixed ages: observation time until failure or the last observation, from 0;
+            None for none.
     """
 
     entry_L: Float
@@ -45,17 +46,17 @@ class Lifetimes:
 
     @property
     def units(self) -> int:
-        """Return how many units there are."""
+        """Number of units."""
         return int(self.weight_L.sum())
 
     @property
     def failures(self) -> int:
-        """Return how many of them failed."""
+        """Number of failures."""
         return int(self.weight_L[self.failed_L].sum())
 
     @property
     def exposure(self) -> float:
-        """Return the time watched, summed over units [unit of the ages]."""
+        """Total observation time of all units [unit of the ages]."""
         return float(self.weight_L @ (self.exit_L - self.entry_L))
 
 
@@ -63,13 +64,13 @@ def lifetimes(exit_L: Any, failed_L: Any, entry_L: Any = 0.0) -> Lifetimes:  # n
     """Return lifetimes from columns.
 
     Args:
-        exit_L: Age when it failed or was last seen (L,), any one unit of time.
-        failed_L: Whether it failed then (L,).
-        entry_L: Age when first seen (L,), or one for all.
+        exit_L: Age at failure or at the last observation (L,), in any unit of time.
+        failed_L: Whether it failed at that age (L,).
+        entry_L: Age at the first observation (L,), or a scalar.
 
     Raises:
-        InvalidSpecError: The columns differ in length, an age is negative or not finite, or a unit
-            was last seen no later than first; the message names the row.
+        InvalidSpecError: The columns differ in length, an age is negative or not finite, or a last
+            observation is not after the first; the message names the row.
 
     Example:
         >>> from perfatlas.telemetry.history import lifetimes
@@ -81,13 +82,14 @@ def lifetimes(exit_L: Any, failed_L: Any, entry_L: Any = 0.0) -> Lifetimes:  # n
     failed_N = np.asarray(failed_L)
     if exit_N.ndim != 1 or failed_N.shape != exit_N.shape:
         raise InvalidSpecError(
-            f"lifetimes: {exit_N.shape} ages and {failed_N.shape} marks of failure; one per unit"
+            f"lifetimes: {exit_N.shape} ages and {failed_N.shape} failure flags; expected one per"
+            " unit"
         )
     if failed_N.dtype != np.bool_ and not np.isin(failed_N, (0, 1)).all():
-        raise InvalidSpecError("lifetimes: a mark of failure is neither true nor false")
+        raise InvalidSpecError("lifetimes: a failure flag is neither true nor false")
     entry_N = np.broadcast_to(np.asarray(entry_L, np.float64), exit_N.shape)
     if not exit_N.size:
-        raise InvalidSpecError("lifetimes: there are none")
+        raise InvalidSpecError("lifetimes: no rows")
     _check_ages(exit_N, entry_N)
     rows_N3 = np.stack([entry_N, exit_N, failed_N.astype(np.float64)], axis=1)
     rows_L3, count_L = np.unique(rows_N3, axis=0, return_counts=True)
@@ -101,8 +103,8 @@ def lifetimes(exit_L: Any, failed_L: Any, entry_L: Any = 0.0) -> Lifetimes:  # n
 
 def _check_ages(exit_N: Float, entry_N: Float) -> None:
     wrong_N = ~(np.isfinite(exit_N) & np.isfinite(entry_N) & (entry_N >= 0.0))
-    _refuse_first(wrong_N, exit_N, entry_N, "ages are finite and at least 0")
-    _refuse_first(exit_N <= entry_N, exit_N, entry_N, "it is seen for no time")
+    _refuse_first(wrong_N, exit_N, entry_N, "expected finite ages of at least 0")
+    _refuse_first(exit_N <= entry_N, exit_N, entry_N, "it is observed for no time")
 
 
 def _refuse_first(wrong_N: Bool, exit_N: Float, entry_N: Float, problem: str) -> None:

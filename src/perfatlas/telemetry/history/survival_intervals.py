@@ -1,10 +1,10 @@
-"""From a history to lifetimes: how long units ran until a cause struck, and how long repairs took.
+"""Survival intervals and repair times of a history.
 
-Each cause has its own clock in each unit: a failure of another cause does not make a unit new.
-After a failure the clock of its cause starts at 0 (repaired as new, a part was replaced) or runs on
-(repaired as old, a reset). Where a unit's age at the begin of the watch is not known, its first
-spell has an unknown age. Repaired as new, such units are of mixed ages, as in a fleet long in use,
-and their first spells tell the shape too; repaired as old they count for rates alone.
+Each cause has a separate clock in each unit: a failure of another cause does not reset it. After a
+failure the clock of its cause restarts at 0 (as good as new, a part was replaced) or continues (as
+bad as old, a reset). Where a unit's age at the start of the window is unknown, its first interval
+has an unknown age. With repair as new such units are of mixed ages (steady state), and their first
+intervals also determine the shape; with repair as old they count only for rates.
 
 Shape legend: E events, L lifetimes.
 """
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 Repair = Literal["as_new", "as_old"]
 
 
-class Watch(NamedTuple):
-    """When units were watched, and how many.
+class ObservationWindow(NamedTuple):
+    """Observation window of a number of units.
 
     Args:
-        start_s: Begin [s since 1970-01-01 UTC].
+        start_s: Start [s since 1970-01-01 UTC].
         end_s: End [s].
-        units: Units there are, those that never failed too.
-        new_s: Unit to when it was new [s], of those whose age is known.
+        units: Number of units, including those without failures.
+        new_s: Service start by unit [s], for units of known age.
     """
 
     start_s: float
@@ -49,19 +49,19 @@ class Watch(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spells:
-    """Spells of one cause in the units of a component.
+class SurvivalIntervals:
+    """Survival intervals of one cause in the units of a component.
 
     Args:
-        seen: Spells whose age is known [s], beside them those of units of mixed ages; None where no
-            age is known.
-        failures: Failures, of known age or not.
-        exposure_s: Time units were watched and up, summed [s].
-        ageless: Spells whose age is not known.
-        unplaced: Failures of a unit that is not told; they count for the rate alone.
-        during_repair: Failures left out: the unit was still down from the one before.
-        recovery_not_told: Failures after which the next spell is taken to start at once.
-        events_by_unit: Unit to its failures, of those that failed.
+        seen: Intervals of known age [s], and those of units of mixed ages; None where no age is
+            known.
+        failures: Failures of known or unknown age.
+        exposure_s: Total time units were observed and up [s].
+        ageless: Intervals of unknown age.
+        unplaced: Failures without a recorded unit; they count only for the rate.
+        during_repair: Excluded failures of units still down from the previous one.
+        recovery_not_told: Failures without a recorded recovery; the next interval starts at once.
+        events_by_unit: Number of failures by failed unit.
     """
 
     seen: Lifetimes | None
@@ -74,31 +74,31 @@ class Spells:
     events_by_unit: Mapping[str, int]
 
 
-def failure_spells(
+def failure_intervals(
     history: History,
     events_E: Bool,
-    watch: Watch,
+    watch: ObservationWindow,
     *,
     repair: Repair = "as_new",
     open_is_down: bool = False,
-) -> Spells:
-    """Return the spells that events of one cause cut the watch of its units into.
+) -> SurvivalIntervals:
+    """Return the survival intervals between the failures of one cause in an observation window.
 
     Args:
         history: The history.
         events_E: Which of its events are failures of the cause (E,).
-        watch: When which units were watched.
-        repair: Whether a failure makes the unit new for this cause.
+        watch: The observation window.
+        repair: Whether a repaired unit is as good as new for this cause.
         open_is_down: Whether a unit without a recovery stayed down to the end; otherwise it is
-            taken to be up again at once.
+            assumed up at once.
 
     Raises:
-        InvalidSpecError: The watch is empty, an event lies outside it, a unit is newer than the end
-            of the watch or than its failure, or more units failed than there are.
+        InvalidSpecError: The window is empty, an event lies outside it, a service start is after
+            the window or after a failure, or more units failed than exist.
     """
     if not (watch.end_s > watch.start_s and watch.units > 0):
         raise InvalidSpecError(
-            f"watch of {counted(watch.units, 'unit')} from {watch.start_s:.0f} to"
+            f"the observation window of {counted(watch.units, 'unit')} from {watch.start_s:.0f} to"
             f" {watch.end_s:.0f} s is empty"
         )
     first = history.component.at(int(np.flatnonzero(events_E)[0])) if events_E.any() else ""
@@ -107,8 +107,8 @@ def failure_spells(
     names = set(by_unit) | set(watch.new_s)
     if len(names) > watch.units:
         raise InvalidSpecError(
-            f"{counted(len(names), 'unit')} of component {first!r} are named, and {watch.units}"
-            f" watched: say how many there were, those that never failed too, --units"
+            f"{counted(len(names), 'unit')} of component {first!r} are named, but {watch.units}"
+            " observed: set their number, including units without failures, with --units"
             f" {first}={len(names)} or more"
         )
     cut = _Cut(watch=watch, repair=repair)
@@ -118,7 +118,7 @@ def failure_spells(
     for unit in sorted(names):
         cut.add(unit, watch.new_s.get(unit), by_unit.get(unit, []))
     cut.never(watch.units - len(names))
-    return Spells(
+    return SurvivalIntervals(
         seen=cut.seen(are_mixed=repair == "as_new" and not unplaced and first != "job"),
         failures=cut.failures + unplaced,
         exposure_s=cut.up_s + (watch.units - len(names)) * (watch.end_s - watch.start_s),
@@ -131,15 +131,15 @@ def failure_spells(
 
 
 def _events_by_unit(
-    history: History, events_E: Bool, watch: Watch
+    history: History, events_E: Bool, watch: ObservationWindow
 ) -> dict[str, list[tuple[float, float]]]:
     by_unit: dict[str, list[tuple[float, float]]] = {}
     for event in np.flatnonzero(events_E).tolist():
         start_s = float(history.start_s_E[event])
         if not watch.start_s <= start_s <= watch.end_s:
             raise InvalidSpecError(
-                f"{history.place(event)}: the event at {start_s:.0f} s lies outside the watch from "
-                f"{watch.start_s:.0f} to {watch.end_s:.0f} s"
+                f"{history.place(event)}: the event at {start_s:.0f} s lies outside the"
+                f" observation window from {watch.start_s:.0f} to {watch.end_s:.0f} s"
             )
         recovered_s = float(history.recovered_s_E[event])
         by_unit.setdefault(history.unit(event), []).append((start_s, recovered_s))
@@ -148,9 +148,9 @@ def _events_by_unit(
 
 @dataclass(kw_only=True)
 class _Cut:
-    """Spells while they are cut."""
+    """Builder of survival intervals."""
 
-    watch: Watch
+    watch: ObservationWindow
     repair: Repair
     entry_s: list[float] = field(default_factory=list)
     exit_s: list[float] = field(default_factory=list)
@@ -164,15 +164,16 @@ class _Cut:
     up_s: float = 0.0
 
     def add(self, unit: str, new_s: float | None, events: list[tuple[float, float]]) -> None:
-        """Cut the watch of one unit at its failures."""
+        """Split the observation window of a unit at its failures."""
         if new_s is not None and new_s >= self.watch.end_s:
             raise InvalidSpecError(
-                f"{unit} is new at {new_s:.0f} s, after the watch ends at {self.watch.end_s:.0f} s"
+                f"{unit} starts service at {new_s:.0f} s, after the end of the window at"
+                f" {self.watch.end_s:.0f} s"
             )
         if new_s is not None and events and events[0][0] < new_s:
             raise InvalidSpecError(
-                f"{unit} failed at {events[0][0]:.0f} s, before its service began at {new_s:.0f} s:"
-                " say when the first of its name began, or leave the event out"
+                f"{unit} failed at {events[0][0]:.0f} s, before its service start at {new_s:.0f}"
+                " s: set the start of the first unit of this name, or remove the event"
             )
         up_s = self.watch.start_s if new_s is None else max(self.watch.start_s, new_s)
         zero_s, before = new_s, False
@@ -193,17 +194,17 @@ class _Cut:
             self._spell(zero_s, up_s, self.watch.end_s, failed=False)
 
     def never(self, units: int) -> None:
-        """Add units that never failed and whose age is not known."""
+        """Add units of unknown age without failures."""
         self.ageless += units
         self.mixed_s += [self.watch.end_s - self.watch.start_s] * units
         self.mixed_failed += [False] * units
 
     def seen(self, *, are_mixed: bool) -> Lifetimes | None:
-        """Return the spells of known age, and beside them those of mixed ages.
+        """Return the intervals of known age and those of mixed ages.
 
-        Those of known age stand alone where a unit is not told, so that one that seems never to
-        have failed may have; where units stay as old, and no fleet grows into a mixture of ages;
-        and for jobs, which begin new, somewhere in the watch.
+        Only those of known age are used where a failure has no recorded unit, as units without
+        failures are then uncertain; where repair is as old, as there is no steady state of ages;
+        and for jobs, which start new within the window.
         """
         if not self.exit_s:
             return None
@@ -226,12 +227,12 @@ class _Cut:
 
 
 class Repairs(NamedTuple):
-    """How long events lasted.
+    """Durations of events.
 
     Args:
-        seen: Times from the event to its recovery [s], censored where it was not over; None where
-            no recovery is told.
-        not_told: Events left out: the log does not tell whether they were over.
+        seen: Times from the event to recovery [s], censored where not recovered; None where no
+            recovery is recorded.
+        not_told: Excluded events, of unknown recovery.
     """
 
     seen: Lifetimes | None
@@ -241,16 +242,17 @@ class Repairs(NamedTuple):
 def repair_times(
     history: History, events_E: Bool, end_s: float, *, open_is_down: bool = False
 ) -> Repairs:
-    """Return how long it took until events were over.
+    """Return the durations of events until recovery.
 
     Args:
         history: The history.
-        events_E: Which of its events (E,).
-        end_s: End of the watch [s since 1970-01-01 UTC].
-        open_is_down: Whether an event without a recovery was still down at the end; true of logs
-            that tell every recovery, such as health events with clears.
+        events_E: Selected events (E,).
+        end_s: End of the window [s since 1970-01-01 UTC].
+        open_is_down: Whether an event without a recovery was still down at the end; true for logs
+            with every recovery, such as health events that are cleared.
 
-    Limits: An event that was over at once (0 s) is left out as well: a law of durations has none.
+    Limits: events of zero duration are excluded, as a distribution of durations cannot include
+        them.
     """
     start_E, recovered_E = history.start_s_E[events_E], history.recovered_s_E[events_E]
     told_E = np.isfinite(recovered_E)

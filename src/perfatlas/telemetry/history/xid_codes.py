@@ -1,4 +1,4 @@
-"""What an NVIDIA Xid code means: the component, the kind of event, the set of possible causes."""
+"""NVIDIA Xid codes: component, kind of event and possible causes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class XidCode:
     """One code.
 
     Args:
-        xid: Its number.
-        title: What happened, "" for a code that is not in the table.
-        component: What it happened to.
+        xid: Number.
+        title: Description, "" for a code that is not in the table.
+        component: Affected component.
         kind: Kind of event, one of `history.KINDS`.
-        causes: What may be behind it, as NVIDIA's table has it: hw_error, driver_error,
+        causes: Possible causes in NVIDIA's table: hw_error, driver_error,
             user_app_error, system_memory_corruption, bus_error, thermal_issue, fb_corruption. Most
-            codes have several: a code is a symptom. Empty where none are stated.
+            codes have several, as a code is a symptom. Empty where none are stated.
     """
 
     xid: int
@@ -36,12 +36,12 @@ class XidCode:
 
     @property
     def cause(self) -> str:
-        """Return the name the code has in a history."""
+        """Name of the code in a history."""
         return f"xid_{self.xid}"
 
 
 def xid_code(xid: int) -> XidCode:
-    """Return what is known of a code; one that is not in the table is an unclear event of the GPU.
+    """Return a code of the table; unknown codes are unclear events of the GPU.
 
     Args:
         xid: Number of the code.
@@ -67,7 +67,7 @@ def _codes() -> dict[int, XidCode]:
 
 
 def xid_meaning(cause: str) -> str:
-    """Return what a cause of a history means in words, "" where it is no Xid or has no title.
+    """Return the description of a cause, "" where it is not an Xid or has no title.
 
     Args:
         cause: Such as xid_79, or gpu_xid_79 with its component.

@@ -1,4 +1,4 @@
-"""Lines of logs, their positions, time stamps and tallies."""
+"""Lines of logs, their positions, timestamps and counts."""
 
 from __future__ import annotations
 

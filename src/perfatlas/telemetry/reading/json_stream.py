@@ -1,4 +1,4 @@
-"""The items of one list in a JSON document of any length, or of JSON Lines, one at a time."""
+"""Streaming items of a list in a JSON document of any length, or of JSON Lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from perfatlas.telemetry.reading.lines import LogFile
 
 LONGEST_ITEM: Final = 1 << 26  # characters
-BY_LINE: Final = "one object per line is read where the name ends in .jsonl or .ndjson (also .gz)"
+BY_LINE: Final = "files with one object per line must end in .jsonl or .ndjson (also .gz)"
 _BLANK: Final = " \t\r\n"
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -29,15 +29,15 @@ _DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def stream_items(file: LogFile, key: str) -> Iterator[tuple[int, Any]]:
-    """Yield number and value of the items of a list, which is `key` of the document, or all of it.
+    """Yield number and value of the items of a list, under `key` or the whole document.
 
     Args:
         file: The log: {"...": ..., key: [item, ...], ...} or [item, ...].
         key: Name of the list.
 
     Raises:
-        InvalidSpecError: It is not JSON, is cut off, or has no such list; the message names the
-            record it happened at.
+        InvalidSpecError: It is not JSON, is truncated, or has no such list; the message names the
+            record.
     """
     text = _Text(file)
     if text.peek() == "[":
@@ -51,7 +51,7 @@ def stream_items(file: LogFile, key: str) -> Iterator[tuple[int, Any]]:
         text.take(":")
         if name == key:
             if found or text.peek() != "[":
-                raise refuse(file.path, 0, f"{key!r} is not one list")
+                raise refuse(file.path, 0, f"{key!r} is not a single list")
             found = True
             yield from text.items()
         else:
@@ -66,14 +66,14 @@ def stream_items(file: LogFile, key: str) -> Iterator[tuple[int, Any]]:
 
 
 def json_lines(file: LogFile) -> Iterator[tuple[int, Any]]:
-    """Yield number and value of each line that is not blank; None for a blank one.
+    """Yield number and value of each line; None for a blank line.
 
     Args:
         file: The log, one object per line.
 
     Raises:
-        InvalidSpecError: A line is not a JSON object; the message says whether the file was cut
-            off.
+        InvalidSpecError: A line is not a JSON object; the message states whether the file is
+            truncated.
     """
     for line in file.lines():
         if not line.text.strip():
@@ -83,7 +83,7 @@ def json_lines(file: LogFile) -> Iterator[tuple[int, Any]]:
             item = _DECODER.decode(line.text)
             _check_characters(line.text, item)
         except (ValueError, RecursionError) as problem:
-            why = "not JSON" if line.ended else "the file was cut off inside this line, or not JSON"
+            why = "not JSON" if line.ended else "the file is truncated in this line, or not JSON"
             raise refuse(
                 file.path, line.number, f"{why} ({problem}): {shown(line.text)}"
             ) from problem
@@ -93,17 +93,17 @@ def json_lines(file: LogFile) -> Iterator[tuple[int, Any]]:
 
 
 def _check_characters(text: str, value: Any) -> None:  # noqa: ANN401
-    """Refuse half a surrogate pair, which JSON can escape and no file can hold.
+    """Raise for a lone surrogate, which JSON can escape but UTF-8 cannot encode.
 
     Raises:
-        UnicodeEncodeError: There is one.
+        UnicodeEncodeError: There is a lone surrogate.
     """
     if _SURROGATE.search(text):
         json.dumps(value, ensure_ascii=False).encode()
 
 
 class _Text:
-    """The characters of a document, of which only what is being read is held."""
+    """The characters of a document, with only the current part in memory."""
 
     def __init__(self, file: LogFile) -> None:
         self.file = file
@@ -123,10 +123,10 @@ class _Text:
                 raise self._cut_off()
 
     def take(self, wanted: str) -> None:
-        """Step over a character that must be next."""
+        """Skip an expected character."""
         found = self.peek()
         if found != wanted:
-            raise self._wrong(f"{wanted!r} is expected, not {shown(found)}")
+            raise self._wrong(f"expected {wanted!r}, found {shown(found)}")
         self.place += 1
 
     def value(self) -> Any:  # noqa: ANN401
@@ -137,18 +137,18 @@ class _Text:
                 value, end = _DECODER.raw_decode(self.held, self.place)
                 _check_characters(self.held[self.place : end], value)
             except UnicodeEncodeError as problem:
-                raise self._wrong("half a surrogate pair in a text is not JSON") from problem
+                raise self._wrong("a lone surrogate in a text is not valid") from problem
             except RecursionError as problem:
                 raise self._wrong("nested too deeply") from problem
             except ValueError as problem:
-                # Twice as much text each time: a long value is not decoded too often.
+                # Double the text each time, so that a long value is not decoded too often.
                 if self._more(at_least=len(self.held) - self.place):
                     continue
                 if "is not JSON" in str(problem):
                     raise self._wrong(str(problem)) from problem
                 raise self._cut_off() from problem
             if end == len(self.held) and self._more():
-                continue  # a number may go on in the next block
+                continue  # a number may continue in the next block
             self.place = end
             return value
 
@@ -164,7 +164,7 @@ class _Text:
         self.take("]")
 
     def end(self) -> None:
-        """Refuse anything but blanks after the document."""
+        """Raise for anything but whitespace after the document."""
         while True:
             if self.held[self.place :].strip():
                 raise self._wrong(f"text after the end of the document; {BY_LINE}")
@@ -189,7 +189,7 @@ class _Text:
         return True
 
     def _cut_off(self) -> Exception:
-        return self._wrong("not JSON, or the file was cut off here")
+        return self._wrong("not JSON, or the file is truncated here")
 
     def _wrong(self, problem: str) -> Exception:
         near = shown(self.held[self.place : self.place + 40])

@@ -1,7 +1,7 @@
-"""What became of every line of a log: read, merged into another, or left out, each with a reason.
+"""Counts of the lines of a log: parsed, merged or ignored, each with a reason.
 
-The law every reader keeps: total = parsed + all merged + all ignored. Repairs come on top: a
-repaired line is one of the parsed or merged ones.
+Invariant of every reader: total = parsed + merged + ignored. Repaired lines are also parsed or
+merged.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class FileCounts:
-    """What became of the lines of one file.
+    """Line counts of one file.
 
     Args:
         path: The file.
         data_hash: "sha256:" and the digest of its bytes.
-        unit: What is counted: lines, or records where a record is not a line.
-        total: How many the file has.
-        parsed: How many became part of the result.
-        merged: Reason to how many told what another one tells.
-        ignored: Reason to how many were left out.
-        repaired: What was changed to read one, to how often.
-        first: Reason of any of the three to the number of the first line it was about.
+        unit: Counted unit: lines or records.
+        total: Number in the file.
+        parsed: Number in the result.
+        merged: Number of duplicates by reason.
+        ignored: Number of ignored ones by reason.
+        repaired: Number of repaired ones by repair.
+        first: First line number by reason.
     """
 
     path: str
@@ -45,11 +45,11 @@ class FileCounts:
 
     @property
     def size(self) -> str:
-        """Return how many lines or records the file has, in words."""
+        """Return the number of lines or records, as text."""
         return counted(self.total, self.unit.removesuffix("s"))
 
     def text(self) -> str:
-        """Return one sentence for people.
+        """Return a summary sentence.
 
         Example:
             >>> from perfatlas.telemetry.reading import Tally
@@ -68,11 +68,11 @@ class FileCounts:
 
 
 def reasons(counts: Mapping[str, int], first: Mapping[str, int]) -> str:
-    """Return how many there are, of which reasons, and where first, in words.
+    """Return the number by reason with the first line, as text.
 
     Args:
-        counts: Reason to how many.
-        first: Reason to the number of the first line it was about.
+        counts: Number by reason.
+        first: First line number by reason.
     """
     told = [f"{why} ({n:,}, first at {first[why]:,})" for why, n in counts.items()]
     total = f"{sum(counts.values()):,}"
@@ -81,11 +81,11 @@ def reasons(counts: Mapping[str, int], first: Mapping[str, int]) -> str:
 
 @dataclass(kw_only=True)
 class Tally:
-    """The counts of a file while it is read.
+    """Counts of a file while it is read.
 
     Args:
         path: The file.
-        unit: What is counted.
+        unit: Counted unit.
     """
 
     path: str | Path
@@ -97,32 +97,32 @@ class Tally:
     first: dict[str, int] = field(default_factory=dict)
 
     def merge(self, reason: str, line: int, count: int = 1) -> None:
-        """Count lines that tell what another one tells.
+        """Count duplicate lines.
 
         Args:
-            reason: Why.
-            line: Where the first of them is.
-            count: How many.
+            reason: Reason.
+            line: Number of the first one.
+            count: Number of lines.
         """
         self._add(self.merged, reason, line, count)
 
     def ignore(self, reason: str, line: int, count: int = 1) -> None:
-        """Count lines that are left out.
+        """Count ignored lines.
 
         Args:
-            reason: Why.
-            line: Where the first of them is.
-            count: How many.
+            reason: Reason.
+            line: Number of the first one.
+            count: Number of lines.
         """
         self._add(self.ignored, reason, line, count)
 
     def repair(self, reason: str, line: int, count: int = 1) -> None:
-        """Count lines that had to be changed to be read.
+        """Count repaired lines.
 
         Args:
-            reason: What was changed.
-            line: Where the first of them is.
-            count: How many.
+            reason: Kind of repair.
+            line: Number of the first one.
+            count: Number of lines.
         """
         self._add(self.repaired, reason, line, count)
 
@@ -130,7 +130,7 @@ class Tally:
         """Return the counts of the whole file.
 
         Args:
-            total: Lines or records the file has, counted apart from what became of them.
+            total: Number of lines or records, counted independently.
             data_hash: "sha256:" and the digest of its bytes.
         """
         return FileCounts(

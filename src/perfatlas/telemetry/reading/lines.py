@@ -1,6 +1,6 @@
-"""The lines of a log, plain or gzip-compressed, one at a time: a file of any size, little memory.
+"""Streaming lines of a log, plain or gzip-compressed, of any size in little memory.
 
-Bytes are hashed as they are read, so that the hash names exactly what was read, from a pipe too.
+Bytes are hashed as they are read, so that the hash is exact, also for a pipe.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ LONGEST_LINE_BYTES: Final = 1 << 24
 _BLOCK_BYTES: Final = 1 << 18
 _GZIP: Final = b"\x1f\x8b"
 _START_BYTES: Final = 4096
-# Not control characters; zeros stand where a machine lost power while it wrote.
+# Not control characters; zeros occur where a machine lost power while writing.
 _PRINTED: Final = bytes({0, *b"\t\n\v\f\r\x1b", *range(0x20, 0x7F), *range(0x80, 0x100)})
-_MOST_ODD: Final = 0.04  # of the start of a log that are control characters; random bytes have 10 %
+_MOST_ODD: Final = 0.04  # share of control characters at the start of a log; random bytes have 10%
 _BYTE_ORDER_MARK: Final = "\ufeff"
 _TO_UTF8: Final = "UTF-16 text; convert it to UTF-8 first (iconv -f UTF-16 -t UTF-8)"
 _SIGNATURES: Final = {
@@ -32,7 +32,7 @@ _SIGNATURES: Final = {
     b"\xfd7zXZ": "xz-compressed; decompress it first (xz -d)",
     b"BZh": "bzip2-compressed; decompress it first (bzip2 -d)",
     b"PK\x03\x04": "a zip archive; unpack it first",
-    b"PAR1": "a Parquet file, and a text log is expected",
+    b"PAR1": "a Parquet file; expected a text log",
     b"\xff\xfe": _TO_UTF8,
     b"\xfe\xff": _TO_UTF8,
     b"LPKSHHRH": "a binary journal; write it as text first (journalctl --file ... -o short-iso)",
@@ -44,9 +44,9 @@ class Line(NamedTuple):
 
     Args:
         number: Its number; the first is 1.
-        text: Its characters without the line break; what was not UTF-8 is U+FFFD.
-        valid: Whether all of it was UTF-8.
-        ended: Whether a line break ended it; only the last line of a file may lack one.
+        text: Its text without the line break, with U+FFFD for invalid UTF-8.
+        valid: Whether it is valid UTF-8.
+        ended: Whether it has a line break; only the last line of a file may lack one.
     """
 
     number: int
@@ -56,29 +56,29 @@ class Line(NamedTuple):
 
 
 class LogFile:
-    """A log that is read once, line by line or in blocks of text.
+    """A log, read once by lines or by blocks of text.
 
     Args:
         path: The file, or a pipe.
     """
 
     def __init__(self, path: str | Path) -> None:
-        """Remember where to read."""
+        """Store the path."""
         self.path = path
         self.count = 0
         self._digest = hashlib.sha256()
 
     @property
     def data_hash(self) -> str:
-        """Return "sha256:" and the digest of the bytes read so far, as they lie on disk."""
+        """The text "sha256:" and the digest of the bytes read so far, as on disk."""
         return f"sha256:{self._digest.hexdigest()}"
 
     def lines(self) -> Iterator[Line]:
-        """Yield the lines; `count` is how many there were so far.
+        """Yield the lines; `count` is their number so far.
 
         Raises:
-            InvalidSpecError: The file cannot be read, is empty, compressed in a way that is not
-                read here or cut off inside its compression, or a line is too long.
+            InvalidSpecError: The file cannot be read, is empty, has an unsupported or truncated
+                compression, or a line is too long.
         """
         with self._opened() as stream:
             while raw := stream.readline(LONGEST_LINE_BYTES):
@@ -93,10 +93,10 @@ class LogFile:
                 yield Line(self.count, text.rstrip("\r\n"), valid, ended)
 
     def blocks(self) -> Iterator[str]:
-        """Yield the text in blocks, cut anywhere; invalid UTF-8 as U+FFFD.
+        """Yield the text in arbitrary blocks, with U+FFFD for invalid UTF-8.
 
         Raises:
-            InvalidSpecError: As for `lines`, but for the length of a line.
+            InvalidSpecError: As for `lines`, except for the length of a line.
         """
         with self._opened() as stream:
             text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace")
@@ -113,7 +113,7 @@ class LogFile:
                 self._check_start(stream.peek(_START_BYTES)[:_START_BYTES])
                 yield stream
         except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
-            text = f"cut off or damaged inside its gzip compression ({problem}); copy it again"
+            text = f"truncated or damaged gzip compression ({problem}); copy it again"
             raise refuse(self.path, self.count + 1 if self.count else 0, text) from problem
         except OSError as problem:
             raise refuse(self.path, 0, f"cannot be read: {problem.strerror}") from problem
@@ -129,13 +129,13 @@ class LogFile:
             raise refuse(
                 self.path,
                 0,
-                f"is no text: {odd} of its first {len(start)} bytes are control characters; give"
-                " the log as the program wrote it, plain or gzip-compressed",
+                f"not a text file: {odd} of its first {len(start)} bytes are control characters;"
+                " expected the original log, plain or gzip-compressed",
             )
 
 
 class _Hashed(io.RawIOBase):
-    """A file whose bytes are hashed as they are read."""
+    """A file with a running hash of the bytes read."""
 
     def __init__(self, file: io.RawIOBase | io.FileIO, digest: hashlib._Hash) -> None:
         super().__init__()
@@ -153,7 +153,7 @@ class _Hashed(io.RawIOBase):
 
 
 class _Unzipped(io.RawIOBase):
-    """What a gzip file holds, as much as can be read: it may be cut off, and says so at its end."""
+    """The readable content of a gzip file; truncation is reported at its end."""
 
     def __init__(self, stream: Any) -> None:  # noqa: ANN401
         super().__init__()

@@ -1,4 +1,4 @@
-"""Where in a log something is wrong: every refusal names file, line and column."""
+"""Errors that name a position in a log: file, line and column."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 def refuse(
     path: str | Path, line: int, problem: str, *, column: str = "", unit: str = "line"
 ) -> InvalidSpecError:
-    """Return the error of a place in a log.
+    """Return an error for a position in a log.
 
     Args:
         path: The file.
         line: Number of the line or record, 0 for the whole file.
-        problem: What is wrong, and what to do.
-        column: Field it is about, "" for none.
-        unit: What is numbered: line or record.
+        problem: Description of the problem and the remedy.
+        column: Field, "" for none.
+        unit: Numbered unit: line or record.
 
     Example:
         >>> from perfatlas.telemetry.reading import refuse

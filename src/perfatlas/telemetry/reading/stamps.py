@@ -1,7 +1,7 @@
-"""Times in logs as seconds since 1970-01-01 UTC: with a zone, without one, without even a year.
+"""Times in logs as seconds since 1970-01-01 UTC, with or without time zone or year.
 
-A time without a zone is refused unless the zone is given: the zone of the machine that reads is
-not that of the cluster.
+A time without time zone is an error unless the zone is specified, as the local zone may differ from
+that of the cluster.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from perfatlas.quantities import InvalidSpecError, shown
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_ZONE_HELP: Final = "name it: 'UTC', or a name of the tz database such as 'Europe/Berlin'"
+_ZONE_HELP: Final = "use 'UTC', or a name of the tz database such as 'Europe/Berlin'"
 _FRACTION: Final = re.compile(r"[.,](\d+)")
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _FIRST_S: Final = 0.0
-_LONGEST_MS: Final = 1e18  # beyond any year; larger integers may not even be a float
+_LONGEST_MS: Final = 1e18  # beyond any year; larger integers may not convert to float
 _WHOLE: Final = re.compile(r"-?[0-9]{1,15}")
 _LAST_S: Final = dt.datetime(2200, 1, 1, tzinfo=dt.UTC).timestamp()
 
 
 @lru_cache(maxsize=64)
 def zone_of(name: str) -> dt.tzinfo:
-    """Return the time zone of a name.
+    """Return the time zone with a name.
 
     Args:
         name: "UTC" or a name of the tz database.
 
     Raises:
-        InvalidSpecError: There is no such zone.
+        InvalidSpecError: The time zone is unknown.
     """
     if name.upper() in ("UTC", "Z"):
         return dt.UTC
@@ -49,13 +49,13 @@ def zone_of(name: str) -> dt.tzinfo:
 
 @dataclass(frozen=True, kw_only=True)
 class Clock:
-    """What the times of a log leave out.
+    """Information that the times of a log omit.
 
     Args:
-        zone: Time zone of times that tell none.
-        year: Year of the first line, where times tell none (classic syslog).
-        boot_s: When the machine booted [s since 1970-01-01 UTC], where times count from there.
-        node: Host the log is of, where lines tell none.
+        zone: Time zone of times without one.
+        year: Year of the first line, where times have none (classic syslog).
+        boot_s: Boot time [s since 1970-01-01 UTC], where times count from boot.
+        node: Host of the log, where lines have none.
     """
 
     zone: str | None = None
@@ -69,14 +69,14 @@ def iso_seconds(text: str, zone: str | None) -> float:
     """Return an ISO 8601 time as seconds since 1970-01-01 UTC [s].
 
     Args:
-        text: "2026-01-02T03:04:05.678Z", with an offset, or without: then `zone` holds.
-        zone: Zone of a time without an offset.
+        text: "2026-01-02T03:04:05.678Z", with an offset, or without, where `zone` applies.
+        zone: Time zone of a time without an offset.
 
     Raises:
-        InvalidSpecError: It is not such a time, has no zone and none is given, or lies outside the
-            years 1970 to 2199.
+        InvalidSpecError: It is not such a time, has no time zone and `zone` is None, or lies
+            outside the years 1970 to 2199.
 
-    Limits: A local time that occurs twice (the hour when summer time ends) is taken as the first.
+    Limits: an ambiguous local time (at the end of daylight saving time) is taken as the first.
 
     Example:
         >>> from perfatlas.telemetry.reading import iso_seconds
@@ -87,11 +87,11 @@ def iso_seconds(text: str, zone: str | None) -> float:
 
 
 def checked_s(seconds: float, written: object) -> float:
-    """Return a time [s since 1970-01-01 UTC] that a log of machines can hold.
+    """Return a time within the valid range [s since 1970-01-01 UTC].
 
     Args:
         seconds: The time [s].
-        written: The time as the log has it, for the message.
+        written: The time as written in the log, for the message.
 
     Raises:
         InvalidSpecError: It lies outside the years 1970 to 2199.
@@ -101,12 +101,12 @@ def checked_s(seconds: float, written: object) -> float:
     if isinstance(written, str):
         raise InvalidSpecError(f"{shown(written)} is not between the years 1970 and 2199")
     raise InvalidSpecError(
-        f"{shown(written)} s since 1970 is not between the years 1970 and 2199; in ms or ns?"
+        f"{shown(written)} s since 1970 is not between the years 1970 and 2199; is it in ms or ns?"
     )
 
 
 def moment_of(text: str, zone: str | None) -> dt.datetime:
-    """Return an ISO 8601 time with its zone.
+    """Return an ISO 8601 time with its time zone.
 
     Args:
         text: As for `iso_seconds`.
@@ -120,10 +120,10 @@ def moment_of(text: str, zone: str | None) -> dt.datetime:
         moment = dt.datetime.fromisoformat(plain)
     except ValueError as problem:
         raise InvalidSpecError(
-            f"{shown(text)} is not a time; expected as 2026-01-02T03:04:05"
+            f"{shown(text)} is not a time; expected a form such as 2026-01-02T03:04:05"
         ) from problem
     if len(plain) <= len("2026-01-02"):
-        raise InvalidSpecError(f"{shown(text)} is a day without a time")
+        raise InvalidSpecError(f"{shown(text)} is a date without a time")
     if moment.tzinfo is not None:
         return moment
     if zone is None:
@@ -132,15 +132,15 @@ def moment_of(text: str, zone: str | None) -> dt.datetime:
 
 
 def epoch_seconds(value: object, zone: str | None) -> float:
-    """Return a time in any of the forms JSON logs use as seconds since 1970-01-01 UTC [s].
+    """Return a time in any form used in JSON logs [s since 1970-01-01 UTC].
 
     Args:
         value: A number [s since 1970], ISO 8601 text, {"seconds": ..., "nanos": ...} (protobuf) or
             {"$date": ...} (MongoDB; a number is in ms).
-        zone: Zone of a text without an offset.
+        zone: Time zone of a text without an offset.
 
     Raises:
-        InvalidSpecError: It is none of these, or lies outside the years 1970 to 2199.
+        InvalidSpecError: It is not one of these, or lies outside the years 1970 to 2199.
     """
     if isinstance(value, dict):
         value = _unpacked(value)
@@ -152,7 +152,7 @@ def epoch_seconds(value: object, zone: str | None) -> float:
 
 
 def _unpacked(value: Mapping[str, object]) -> object:
-    """Return the number or text in a time of protobuf or MongoDB; what is neither as it is."""
+    """Return the number or text of a protobuf or MongoDB time; other values unchanged."""
     if "$date" in value:
         inner = value["$date"]
         if isinstance(inner, bool) or not isinstance(inner, int | float):

@@ -1,4 +1,4 @@
-"""Fleets and histories of failures for people: text, charts and a page."""
+"""Commands, text, charts and pages of fleets and failure histories."""
 
 from __future__ import annotations
 

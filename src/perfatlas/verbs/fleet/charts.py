@@ -28,10 +28,10 @@ MOST_BARS: Final = 20
 
 
 def shares_of(causes: Sequence[Facts]) -> list[Section]:
-    """Return the chart of what fails, or nothing where it is one thing alone.
+    """Return the chart of failure causes, None for a single cause.
 
     Args:
-        causes: As `fleet_facts` tells them, the most frequent first.
+        causes: Causes of `fleet_facts`, most frequent first.
     """
     if len(causes) < 2:
         return []
@@ -47,10 +47,10 @@ def shares_of(causes: Sequence[Facts]) -> list[Section]:
 
 
 def lives_of(jobs: Sequence[Facts]) -> list[Section]:
-    """Return the chart of how long jobs run, or nothing where there is no line to draw.
+    """Return the chart of MTTI by job size, None for fewer than two points.
 
     Args:
-        jobs: As `fleet_facts` tells them.
+        jobs: Jobs of `fleet_facts`.
     """
     rows = [row for row in jobs if math.isfinite(row["mtti_s"])]
     if len(rows) < 2:
@@ -69,10 +69,10 @@ def lives_of(jobs: Sequence[Facts]) -> list[Section]:
 
 
 def days_of(facts: Facts) -> list[Section]:
-    """Return the chart of failures per day, or nothing where they came on one day alone.
+    """Return the chart of failures per day, None for a single day.
 
     Args:
-        facts: As `history_facts` tells them.
+        facts: Result of `history_facts`.
     """
     if len(facts["days"]) < 2:
         return []

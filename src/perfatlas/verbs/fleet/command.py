@@ -193,11 +193,11 @@ def fit(
 def _fitted(history: History, flags: FitFlags) -> FleetFit:
     from perfatlas.telemetry.fits import with_service_starts
     from perfatlas.telemetry.fleets import FleetOptions, fit_fleet
-    from perfatlas.telemetry.history import watches_of
+    from perfatlas.telemetry.history import observation_windows
     from perfatlas.telemetry.reading import epoch_seconds
 
     nodes = flags.nodes or 0
-    watches = watches_of(
+    watches = observation_windows(
         history,
         nodes=nodes,
         gpus_per_node=8 if flags.gpus_per_node is None else flags.gpus_per_node,
@@ -222,7 +222,7 @@ def _results(fitted: FleetFit) -> dict[str, Any]:
     evidence, fleet = evidence_document(fitted), fleet_document(fitted)
     laws = {cause["name"]: cause["lifetime"]["law"] for cause in fleet["cause"]}
     rows = [
-        {**row, "law": laws.get(row["name"], "with others of its component")}
+        {**row, "law": laws.get(row["name"], "merged with others of its component")}
         for row in evidence["cause"]
     ]
     kinds = Counter(fitted.history.kind.text())

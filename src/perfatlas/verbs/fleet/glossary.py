@@ -1,4 +1,4 @@
-"""Words for people who are not engineers: spelled times, how often, what a word means."""
+"""Plain-language times, rates and a glossary for fleet pages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from perfatlas.report.text import format_number
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# unit to its seconds, and to how many of it there must be
+# unit to its seconds and the smallest number shown in it
 LENGTHS: Final = {
     "year": (365.25 * 86400.0, 2.0),
     "day": (86400.0, 1.0),
@@ -23,24 +23,24 @@ LENGTHS: Final = {
 PERIODS: Final = (("day", 1.0), ("week", 7.0), ("month", 30.4375), ("year", 365.25))
 ALWAYS: Final = (
     ("GPU", "the chip that does the arithmetic; a machine holds several"),
-    ("job", "one computation that runs on many GPUs at once; when one of them fails, all stop"),
-    ("checkpoint", "a saved state of the job, to which it goes back after a failure"),
+    ("job", "a computation on many GPUs; when one of them fails, all stop"),
+    ("checkpoint", "a saved state of the job, from which it restarts after a failure"),
     ("repair", "the time from a failure until the machine can be used again"),
-    ("on average", "over many times: a single one may be much shorter, or much longer"),
+    ("on average", "the mean; single values may be much shorter or longer"),
 )
 # Source: sacct(1), JOB STATE CODES; NVIDIA/dcgm-exporter, default-counters.csv. As fits name them.
 CAUSES: Final = {
     "host_node_fail": "a machine stopped answering the scheduler",
     "host_boot_fail": "a machine did not start",
     "host_launch_failed": "a machine could not start the job",
-    "host_reconfig_fail": "a machine could not be set up anew for the job",
-    "job_failed": "the job ended with an error, of its own or of what it ran on",
+    "host_reconfig_fail": "a machine could not be reconfigured for the job",
+    "job_failed": "the job ended with an error of its own or of the infrastructure",
     "job_requeued": "the job was put back into the queue",
-    "job_timeout": "the job ran longer than it was allowed to",
-    "job_cancelled": "somebody ended the job",
-    "job_deadline": "the job could not end by the time it was given",
-    "job_out_of_memory": "the job asked for more memory than it was given",
-    "job_preempted": "the job made way for another one",
+    "job_timeout": "the job reached its time limit",
+    "job_cancelled": "the job was cancelled",
+    "job_deadline": "the job could not finish by its deadline",
+    "job_out_of_memory": "the job ran out of memory",
+    "job_preempted": "the job was preempted by another one",
     "job_revoked": "the job ran on another cluster instead",
     "hbm_row_remap_failure": "a bad row of memory could not be replaced by a spare one",
     "hbm_uncorrectable_remapped_row": "a bad row of memory was replaced by a spare one",
@@ -48,24 +48,27 @@ CAUSES: Final = {
 WHERE_MET: Final = {
     "hbm|hbm3": ("HBM", "the memory beside the chip of a GPU"),
     "sram": ("SRAM", "the small, fast memory inside the chip of a GPU"),
-    "ecc": ("ECC", "bits kept beside the data that tell, and mend, wrong ones"),
-    "nic": ("NIC", "the card that connects a machine to the network"),
+    "ecc": ("ECC", "error-correcting code: extra bits that detect and correct memory errors"),
+    "nic": ("NIC", "network interface card, which connects a machine to the network"),
     "nvlink": ("NVLink", "the direct wires between GPUs"),
-    "network|switch": ("switch", "a box that connects machines with one another"),
-    "nccl": ("NCCL", "the program by which GPUs talk; its watchdog stops a job that hangs"),
+    "network|switch": ("switch", "a device that connects machines with one another"),
+    "nccl": (
+        "NCCL",
+        "the library for communication between GPUs; its watchdog stops a job that hangs",
+    ),
     "xid": ("Xid", "the number of an error in the log of NVIDIA's driver"),
-    "sdc|silent": ("silent data corruption", "results are wrong, and nothing says so"),
+    "sdc|silent": ("silent data corruption", "results are wrong without an error message"),
     "off the bus": ("off the bus", "the machine no longer sees its GPU"),
     "ssd": ("SSD", "the disk of a machine"),
 }
 
 
 def in_words(name: str, meaning: str) -> str:
-    """Return what a cause is, for people who do not know its name; "" where nobody said.
+    """Return the plain-language description of a cause, "" for none.
 
     Args:
-        name: Component and cause, as a fit names it.
-        meaning: What its source calls it, "" for nothing.
+        name: Component and cause, as in a fit.
+        meaning: Description in its source, "" for none.
 
     Example:
         >>> from perfatlas.verbs.fleet.glossary import in_words
@@ -80,7 +83,7 @@ def spelled_time(seconds: float, unit: str = "") -> str:
 
     Args:
         seconds: A time [s].
-        unit: Of `LENGTHS`; by default the largest of which there is enough to read it.
+        unit: One of `LENGTHS`; by default the largest suitable one.
 
     Example:
         >>> from perfatlas.verbs.fleet.glossary import spelled_time
@@ -93,7 +96,7 @@ def spelled_time(seconds: float, unit: str = "") -> str:
 
 
 def unit_of(seconds: float) -> str:
-    """Return the largest unit of which a time has enough to be read.
+    """Return the largest suitable unit of a time.
 
     Args:
         seconds: A time [s].
@@ -107,10 +110,10 @@ def unit_of(seconds: float) -> str:
 
 
 def spelled_rate(per_day: float) -> str:
-    """Return how often something happens, per day, week, month or year, whichever is readable.
+    """Return a rate per day, week, month or year, whichever is suitable.
 
     Args:
-        per_day: How often a day.
+        per_day: Rate [1/d].
 
     Example:
         >>> from perfatlas.verbs.fleet.glossary import spelled_rate
@@ -128,7 +131,7 @@ def spelled_rate(per_day: float) -> str:
 
 
 def meanings(texts: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the words of a page and what they mean: some always, others where a text has them.
+    """Return the glossary of a page: some terms always, others where a text contains them.
 
     Args:
         texts: Names and descriptions on the page.
@@ -148,7 +151,7 @@ def meanings(texts: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def glossary(texts: Iterable[str | None]) -> Section:
-    """Return the words of a page and their meanings as a section of it.
+    """Return the glossary section of a page.
 
     Args:
         texts: Names and descriptions on the page, None among them.

@@ -1,4 +1,4 @@
-"""A history of failures as an HTML page, in plain words."""
+"""A failure history as an HTML page, in plain language."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 KINDS: Final = {
     "failure": "failure",
-    "unclear": "hardware or program, the log does not say",
+    "unclear": "hardware or software, unknown from the log",
     "effect": "consequence of another failure",
-    "notice": "recorded, nothing stopped",
+    "notice": "recorded, without interruption",
     "planned": "planned",
-    "overhead": "time spent otherwise",
+    "overhead": "overhead",
 }
 EVENT_COLUMNS: Final = (
     "component",
@@ -32,7 +32,7 @@ EVENT_COLUMNS: Final = (
     "kind",
     "events",
     "machines",
-    "mean time until it was over",
+    "mean time to recovery",
 )
 
 
@@ -40,9 +40,9 @@ def history_page(name: str, facts: Facts, *, reproduce: str, script: Script = "i
     """Return a history of failures as an HTML page.
 
     Args:
-        name: Of the history.
-        facts: As `history_facts` tells them.
-        reproduce: The command line that gives it again.
+        name: Name of the history.
+        facts: Result of `history_facts`.
+        reproduce: The command line that reproduces it.
         script: Where the page gets plotly.js, as for `page_html`.
     """
     told = [
@@ -73,8 +73,8 @@ def _tables(facts: Facts) -> list[Section]:
         rows=[(row["node"], f"{row['failures']:,}") for row in facts["nodes"]],
     )
     chance = (
-        "Some machines are always first by chance; perfatlas fleet fit tells which fail so often"
-        " that chance is no explanation."
+        "Some machines are first by chance; perfatlas fleet fit finds those with significantly"
+        " more failures."
     )
     return [
         Section(title="Events", blocks=[events]),
@@ -84,10 +84,10 @@ def _tables(facts: Facts) -> list[Section]:
 
 def _period(facts: Facts) -> str:
     if not facts["events"]:
-        return "The logs hold no event."
+        return "The logs contain no events."
     first, last = facts["first"][:10], facts["last"][:10]
     when = f"From {first} to {last}" if last > first else f"On {first}"
-    return f"{when} the logs hold {counted(facts['events'], 'event')}."
+    return f"{when} the logs contain {counted(facts['events'], 'event')}."
 
 
 def _event_cells(row: Facts) -> tuple[str, ...]:

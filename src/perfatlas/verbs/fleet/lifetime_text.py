@@ -1,4 +1,4 @@
-"""Laws fitted to lifetimes, for people: parameters, how they compare, the curve without a law."""
+"""Fitted lifetime distributions as text: parameters, comparison, survival curve."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ def print_lifetimes(
     reproduce: str,
     verbose: bool = False,
 ) -> None:
-    """Write what `fleet fit --lifetimes` found.
+    """Write the results of `fleet fit --lifetimes`.
 
     Args:
-        console: From `open_terminal`.
-        results: As `fit_lifetimes` tells them.
-        file: What became of the rows, in a sentence.
-        reproduce: The command line that gives it again.
-        verbose: With what is assumed.
+        console: Console from `open_terminal`.
+        results: Result of `fit_lifetimes`.
+        file: Row counts, as a sentence.
+        reproduce: The command line that reproduces it.
+        verbose: Whether to print the assumptions.
     """
     unit = results["time_unit"]
     print_line(
         console,
         f"lifetimes of {counted(results['units'], 'unit')}: {results['failures']:,} failed in"
-        f" {results['exposure']:,.7g} {unit} watched",
+        f" {results['exposure']:,.7g} {unit} of observation",
         style="bold",
     )
     print_plain(console, file, style="dim")
     console.print()
-    print_rows(console, _law_rows(results), title="laws, the best by AIC first")
-    print_rows(console, _survival_rows(results), title="share that lives longer (Kaplan-Meier)")
+    print_rows(console, _law_rows(results), title="distributions, best AIC first")
+    print_rows(console, _survival_rows(results), title="survival (Kaplan-Meier)")
     print_line(console, "confidence", style="bold")
     print_labelled(console, [*_remarks(results), *(ASSUMED if verbose else ())])
     console.print()
@@ -63,7 +63,7 @@ def print_lifetimes(
 
 
 def _law_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return a row per parameter; what is of the whole law stands in its first row."""
+    """Return a row per parameter; values of the whole distribution are in its first row."""
     rows = []
     unit, best = results["time_unit"], results["laws"][0]["aic"]
     for law in results["laws"]:
@@ -107,8 +107,8 @@ def _remarks(results: Mapping[str, Any]) -> list[tuple[str, str]]:
         often = "more" if shape > 1.0 else "less"
         p = f"p = {chance:.2g}" if chance else "p < 1e-300"
         sign = (
-            f"Weibull shape {shape:.4g}: failures come {often} often with age; as clear a sign by"
-            f" chance, were they as frequent at every age: {p}"
+            f"Weibull shape {shape:.4g}: failures become {often} frequent with age; p-value of a"
+            f" constant hazard: {p}"
         )
         told.append(("ageing", sign))
     return [*told, *((f"no {name}", why) for name, why in results["declined"].items())]

@@ -167,10 +167,7 @@ def _check_rest(flags: LifetimeFlags, rest: FitFlags, files: Sequence[File]) -> 
         _flag(name) for name in (*_OF_FLEET, *_OF_PARTS) if name in needed and name not in SHOWN
     ]
     if idle:
-        raise UsageError(
-            f"without --output no fleet is written: leave {', '.join(idle)} out, or write one:"
-            f" {FLEET_EXAMPLE}"
-        )
+        raise UsageError(f"{', '.join(idle)} requires --output, such as {FLEET_EXAMPLE}")
 
 
 def _flag(name: str) -> str:

@@ -1,4 +1,4 @@
-"""A fleet as an HTML page, in plain words: causes of failures, repairs, what they mean for jobs."""
+"""A fleet as an HTML page, in plain language: causes of failures, repairs, effect on jobs."""
 
 from __future__ import annotations
 
@@ -42,18 +42,20 @@ CAUSE_COLUMNS: Final = (
     "detected after",
     "repair",
 )
-MOST_NAMED: Final = 3  # causes in one sentence
-LEMON_COLUMNS: Final = ("machine", "causes", "failures", "probability that it is bad")
+MOST_NAMED: Final = 3  # causes named in one sentence
+LEMON_COLUMNS: Final = ("machine", "causes", "failures", "probability of a high failure rate")
 FITTED: Final = (
-    "The fleet was fitted to records of failures. The interval holds the true time in 19 of 20 such"
-    " cases; the fewer the failures, the wider it is."
+    "The fleet was fitted to records of failures. The interval contains the true time in 19 of 20"
+    " such cases; it is wider with fewer failures."
 )
 NOT_ALL: Final = (
-    "Not every line that was read tells a failure: others tell what was a consequence, was done on"
-    " purpose, is not clear, or happened while nobody watched."
+    "Not every line is a failure: others are consequences, planned, unclear, or outside the"
+    " observation window."
 )
 CHANGED: Final = "The fleet file was changed after the fit."
-OF_ALL: Final = "The time and its range are of all machines, the bad ones among them."
+OF_ALL: Final = (
+    "The time and its interval are for all machines, including those with high failure rates."
+)
 
 
 def fleet_page(
@@ -67,10 +69,10 @@ def fleet_page(
     """Return a fleet as an HTML page.
 
     Args:
-        name: Of the fleet.
-        facts: As `fleet_facts` tells them.
-        evidence: What the fleet was fitted to, as in the file beside it; None where there is none.
-        reproduce: The command line that gives it again.
+        name: Name of the fleet.
+        facts: Result of `fleet_facts`.
+        evidence: Evidence of a fitted fleet; None for none.
+        reproduce: The command line that reproduces it.
         script: Where the page gets plotly.js, as for `page_html`.
     """
     causes, jobs = facts["causes"], facts["jobs"]
@@ -114,12 +116,14 @@ def _values(facts: Facts) -> list[Value]:
         told.append(("time between failures of machines", spelled_time(DAY_S / of_machines)))
     largest = facts["jobs"][-1]
     if _is_interrupted(largest):
-        told.append(("time to interruption of a job on all", spelled_time(largest["mtti_s"])))
+        told.append(
+            ("time to interruption of a job on the whole fleet", spelled_time(largest["mtti_s"]))
+        )
     return [Value(label=label, value=value) for label, value in told]
 
 
 def _per_day(causes: Sequence[Facts]) -> float:
-    """Return how often a day a machine fails, anywhere."""
+    """Return the failures of machines per day in the fleet."""
     return float(sum(row["per_day"] for row in causes if not row["of_job"]))
 
 
@@ -134,16 +138,16 @@ def _causes(causes: Sequence[Facts], repairs: Sequence[Facts]) -> Section:
 
 
 def _how_often(causes: Sequence[Facts]) -> str:
-    """Return how often machines fail, and how often a job does whatever its machines."""
+    """Return the failure rates of machines and of jobs independent of machines."""
     of_machines = _per_day(causes)
     of_job = sum(row["per_day"] for row in causes if row["of_job"])
     told = []
     if of_machines:
-        told.append(f"Somewhere in it something fails every {_often(of_machines)}.")
+        told.append(f"A machine in the fleet fails every {_often(of_machines)}.")
     if of_job:
         told.append(
-            f"Every job, however many GPUs it uses, is {'also ' if told else ''}hit every"
-            f" {_often(of_job)}, by causes beyond any single machine."
+            f"Every job, however many GPUs it uses, is {'also ' if told else ''}interrupted every"
+            f" {_often(of_job)}, by causes outside of single machines."
         )
     return " ".join(told)
 
@@ -153,11 +157,11 @@ def _often(per_day: float) -> str:
 
 
 def _most_frequent(causes: Sequence[Facts]) -> str:
-    """Return the most frequent cause; all of them where several are as frequent."""
+    """Return the most frequent cause, or all equally frequent ones."""
     share = causes[0]["share"]
     first = [_named(row) for row in causes if math.isclose(row["share"], share, rel_tol=1e-9)]
     whole = any(row["of_job"] for row in causes)
-    whose = "failures that a job on the whole fleet meets" if whole else "failures"
+    whose = "failures of a job on the whole fleet" if whole else "failures"
     if len(first) == 1:
         return f"The most frequent cause: {first[0]}, {share_text(share)} of all {whose}."
     more = [f"{len(first) - MOST_NAMED} more"] if len(first) > MOST_NAMED else []
@@ -175,7 +179,7 @@ def _named(cause: Facts) -> str:
 
 
 def _means(jobs: Sequence[Facts]) -> list[str]:
-    """Return what failures mean for the largest job, in a sentence."""
+    """Return the effect of failures on the largest job, as a sentence."""
     largest = jobs[-1]
     text = (
         f"A job on all {counted(largest['gpus'], 'GPU')} runs"
@@ -186,14 +190,14 @@ def _means(jobs: Sequence[Facts]) -> list[str]:
 
 
 def _next(name: str, units: int) -> Section:
-    """Return how to learn what helps."""
+    """Return the command that ranks improvements."""
     text = (
         "More frequent or faster checkpoints, faster restarts, more spare machines, quicker"
-        " repairs: which of them gains most depends on the job. This command ranks them, given the"
-        " seconds that a checkpoint and a restart take:"
+        " repairs: the largest gain depends on the job. This command ranks them for given"
+        " checkpoint and restart times:"
     )
     command = Command(line=f"{goodput_command(name, units)} --what-if")
-    return Section(title="What would help", blocks=[text, command])
+    return Section(title="Possible improvements", blocks=[text, command])
 
 
 def _cause_cells(cause: Facts, repairs: Sequence[Facts]) -> tuple[str, ...]:
@@ -217,14 +221,14 @@ def _repairs(repairs: Sequence[Facts]) -> Section:
         block: Block = Table(head=("repair", "mean time"), rows=rows)
     else:
         block = (
-            "No repair time is known for this fleet. Until one is given, machines are assumed to"
-            " return at once, and no spares seem to be needed."
+            "No repair time is known for this fleet. Until one is set, machines are assumed to"
+            " return at once, so that no spares are needed."
         )
     return Section(title="Repair times", blocks=[block])
 
 
 def _lemons(causes: Sequence[Facts], evidence: Facts | None) -> list[Section]:
-    """Return the machines to look at first, or what the fleet assumes of them."""
+    """Return the machines to inspect first, or the lemon assumption of the fleet."""
     found: dict[str, list[tuple[int, str, float]]] = {}
     for cause in (evidence or {}).get("cause", []):
         for lemon in cause.get("lemon_nodes", []):
@@ -233,7 +237,7 @@ def _lemons(causes: Sequence[Facts], evidence: Facts | None) -> list[Section]:
     blocks: list[Block] = []
     if found:
         blocks = [
-            "These fail so much more often than the others that chance is no explanation.",
+            "These fail significantly more often than the others.",
             Table(head=LEMON_COLUMNS, rows=_lemon_cells(found), text_columns=(0, 1)),
         ]
     assumed = [cause for cause in causes if cause["lemon_share"]]
@@ -244,10 +248,10 @@ def _lemons(causes: Sequence[Facts], evidence: Facts | None) -> list[Section]:
     ]
     if len(assumed) > 1:
         blocks.append(
-            "These shares are per cause: a machine that fails often for two causes is counted in"
-            " both, so that they do not add up to a number of machines."
+            "These shares are per cause: a machine with two such causes is counted in both, so"
+            " that they do not add up to a number of machines."
         )
-    return [Section(title="Machines to look at first", blocks=blocks)] if blocks else []
+    return [Section(title="Machines to inspect first", blocks=blocks)] if blocks else []
 
 
 def _lemon_cells(found: Mapping[str, Sequence[tuple[int, str, float]]]) -> list[tuple[str, ...]]:
@@ -279,11 +283,11 @@ def _sizes(jobs: Sequence[Facts], causes: Sequence[Facts]) -> Section:
 def _what_size_does(causes: Sequence[Facts]) -> str:
     stopping = [cause for cause in causes if cause["effect"] != "slows"]
     if not stopping:
-        return "Nothing here stops a job."
+        return "No cause stops a job."
     if all(cause["of_job"] for cause in stopping):
         return (
-            "What stops a job here is no fault of a single machine, so that it makes no difference"
-            " how many GPUs the job uses."
+            "The causes that stop a job are not faults of single machines, so that the number of"
+            " GPUs of the job has no effect."
         )
     return "The more GPUs a job uses, the sooner one of them fails and stops all the others."
 
@@ -300,7 +304,7 @@ def _evidence(causes: Sequence[Facts], evidence: Facts | None) -> list[Section]:
         *([OF_ALL] if apart else []),
         *([CHANGED] if evidence["changed"] else []),
         Table(
-            head=[*head, "without the bad machines"] if apart else head,
+            head=[*head, "without lemon machines"] if apart else head,
             rows=[_seen_cells(cause, apart=apart) for cause in told],
         ),
         *_ageing(causes),
@@ -324,11 +328,11 @@ def _seen_cells(cause: Facts, *, apart: bool) -> list[str]:
 
 
 def _ageing(causes: Sequence[Facts]) -> list[str]:
-    """Return what an observed rate does not tell of parts that age."""
+    """Return a note on observed rates of ageing parts."""
     return [
-        f"The failure rate of a part of {cause['name']} changes with its age. Over a whole life,"
-        f" most of which may not have been observed yet, the law of the fleet expects"
-        f" {spelled_time(cause['part_mean_s'])}; the numbers above this section rest on that."
+        f"The failure rate of a part of {cause['name']} changes with its age. Over a whole"
+        " lifetime, most of which may not have been observed, the distribution of the fleet has a"
+        f" mean of {spelled_time(cause['part_mean_s'])}; the numbers above this section use it."
         for cause in causes
         if cause["ages"]
     ]

@@ -1,4 +1,4 @@
-"""A fitted fleet for people: its causes, its lemon machines, how far to trust it."""
+"""Text output of a fitted fleet: causes, lemon nodes, uncertainty."""
 
 from __future__ import annotations
 
@@ -24,19 +24,20 @@ if TYPE_CHECKING:
 MOST_CAUSES: Final = 10  # of a brief answer
 MOST_LEMONS: Final = 3
 NOUNS: Final = ("failure", "effect", "notice")
-SPARE_SHARE: Final = 50  # units for each that stands by: some 2 %, as Lenovo's NVL72 guide says
+SPARE_SHARE: Final = 50  # units per spare: about 2%, as in Lenovo's NVL72 guide
 
 
 def print_fitted(
     console: Console, results: Mapping[str, Any], *, reproduce: str, verbose: bool = False
 ) -> None:
-    """Write what `fleet fit` found.
+    """Write the results of `fleet fit`.
 
     Args:
-        console: From `open_terminal`.
-        results: nodes, effects, left_out, causes (rows of the evidence and law), output, evidence.
-        reproduce: The command line that gives it again.
-        verbose: With all causes and nodes, and why each law was taken.
+        console: Console from `open_terminal`.
+        results: nodes, effects, left_out, causes (rows of the evidence and distribution), output,
+            evidence.
+        reproduce: The command line that reproduces it.
+        verbose: Whether to print all causes and nodes, and the reason for each distribution.
     """
     causes = sorted(results["causes"], key=lambda cause: -cause["events"])
     left = 0 if verbose or len(causes) == MOST_CAUSES + 1 else len(causes) - MOST_CAUSES
@@ -51,8 +52,8 @@ def print_fitted(
         "law": "law",
     }
     title = (
-        f"what fails on {counted(results['nodes'], 'node')}: mean time between failures of the"
-        " whole fleet, and of one part with its interval"
+        f"causes of failure on {counted(results['nodes'], 'node')}: mean time between failures of"
+        " the whole fleet, and of one part with its interval"
     )
     print_line(console, title, style="bold")
     print_rows(console, rows, columns=columns)
@@ -63,13 +64,13 @@ def print_fitted(
     _print_lemons(console, causes, verbose=verbose)
     if results["effects"]:
         print_line(
-            console, f"taken for effects of others: {counted(results['effects'], 'failure')}"
+            console, f"marked as effects of others: {counted(results['effects'], 'failure')}"
         )
     if results["left_out"]:
         told = ", ".join(kind_text(kind, count) for kind, count in results["left_out"].items())
         print_line(console, f"not counted, by --kinds: {told}")
     if verbose:
-        print_line(console, "which law, and why; more in the evidence", style="bold")
+        print_line(console, "distribution and reason; see the evidence file", style="bold")
         print_labelled(
             console, [(cause["name"], cause["remarks"][-1]) for cause in causes if cause["remarks"]]
         )
@@ -95,11 +96,11 @@ def _cause_row(cause: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def kind_text(kind: str, count: int) -> str:
-    """Return how many events of a kind there are, in words.
+    """Return the number of events of a kind, as text.
 
     Args:
         kind: failure, effect, notice, unclear, planned or overhead.
-        count: How many.
+        count: Number of events.
 
     Example:
         >>> from perfatlas.verbs.fleet.text import kind_text
@@ -110,14 +111,16 @@ def kind_text(kind: str, count: int) -> str:
 
 
 def _print_lemons(console: Console, causes: Sequence[Mapping[str, Any]], *, verbose: bool) -> None:
-    """Write which nodes fail far more often, by what, and how often the others do."""
+    """Write the lemon nodes with their causes, and the rate of the other nodes."""
     reasons: dict[str, list[str]] = {}
     for cause in causes:
         for lemon in cause["lemon_nodes"] or []:
             told = f"{lemon['events']:,} x {cause['name']}"
             reasons.setdefault(str(lemon["node"]), []).append(told)
     if reasons:
-        print_line(console, "nodes that fail far more often than the others", style="bold")
+        print_line(
+            console, "lemon nodes: significantly higher failure rate than the others", style="bold"
+        )
         lines = [(node, ", ".join(told)) for node, told in reasons.items()]
         print_labelled(console, lines if verbose else lines[:MOST_LEMONS])
         if len(lines) > MOST_LEMONS and not verbose:
@@ -135,25 +138,25 @@ def _print_lemons(console: Console, causes: Sequence[Mapping[str, Any]], *, verb
 
 
 def print_written(console: Console, path: str, nodes: int) -> None:
-    """Write where a fleet went, and what can be done with it.
+    """Write the path of a fleet, and the next command.
 
     Args:
-        console: From `open_terminal`.
-        path: Of the fleet.
-        nodes: Of the fleet.
+        console: Console from `open_terminal`.
+        path: Path of the fleet.
+        nodes: Nodes of the fleet.
     """
-    print_plain(console, f"fleet written to {path}, evidence beside it", wrap=False)
+    print_plain(console, f"fleet written to {path}, with an evidence file", wrap=False)
     print_plain(console, f"next: {goodput_command(path, nodes)}", wrap=False)
 
 
 def goodput_command(fleet: str, units: int) -> str:
-    """Return a command that asks for the goodput of a fleet, with a fiftieth of it as spares.
+    """Return a goodput command for a fleet, with 2% of it as spares.
 
     A job on every unit would wait for each repair.
 
     Args:
-        fleet: Its file or name.
-        units: Nodes or racks of it.
+        fleet: File or name of the fleet.
+        units: Nodes or racks of the fleet.
 
     Example:
         >>> from perfatlas.verbs.fleet.text import goodput_command
@@ -166,7 +169,7 @@ def goodput_command(fleet: str, units: int) -> str:
 
 
 def seconds(text: str) -> float:
-    """Return the seconds of a time as the evidence writes it.
+    """Return the seconds of a time in the evidence file.
 
     Args:
         text: A number and a unit of time.

@@ -1,4 +1,4 @@
-"""The productive share of the time of a job under failures."""
+"""Goodput: the productive share of the time of a job under failures."""
 
 from __future__ import annotations
 

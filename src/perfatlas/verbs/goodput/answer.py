@@ -19,7 +19,7 @@ from perfatlas.fleet.closed_form import (
     saxena_interval_s,
     young_interval_s,
 )
-from perfatlas.fleet.laws import Judged
+from perfatlas.fleet.laws import Validity
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import complete_scenario, refuse_unused
 from perfatlas.verbs.goodput.interruptions import (
@@ -28,11 +28,11 @@ from perfatlas.verbs.goodput.interruptions import (
     frequency,
     interruptions_of,
     lost_hours,
-    standing,
+    simple_assumptions,
 )
 from perfatlas.verbs.goodput.question import Goodput, SimpleGoodput
 from perfatlas.verbs.goodput.training_step import measured_step
-from perfatlas.verbs.goodput.unused_options import idle_simple
+from perfatlas.verbs.goodput.unused_options import unused_simple_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,19 +40,18 @@ if TYPE_CHECKING:
 
 @signature_of("goodput")
 def goodput(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
-    """Return the productive share of a job's time, and the interval between its checkpoints.
+    """Return the goodput of a job and its checkpoint interval.
 
     Args:
-        **fields: checkpoint_write_s, restart_s, and how often the job is interrupted: mtti_s, or
+        **fields: checkpoint_write_s, restart_s, and the rate of interruptions: mtti_s, or
             node_mtbf_s with gpus, or failure_rate (a published one) with gpus; and
             checkpoint_interval_s (default: the optimum), detection_s, method, duration_s, gpus,
-            failures_seen, failure_shape, spares, repair_s, usd_per_gpu_hour. In place of
+            failures_seen, failure_shape, spares, repair_s, usd_per_gpu_hour. Instead of
             checkpoint_write_s: checkpoint_bytes_per_s with checkpoint_bytes or model. With fleet,
-            the file or name of a fleet, everything else of `fleet_goodput`.
+                the file or name of a fleet, all fields of `fleet_goodput`.
 
     Raises:
-        InvalidSpecError: A name or value breaks a rule, or a closed form is asked for what it
-            does not describe.
+        InvalidSpecError: A name or value is invalid, or a closed form does not apply.
         InfeasibleError: The job is larger than the fleet.
 
     Example:
@@ -82,7 +81,7 @@ def goodput(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
 
 
 def _answered(asked: SimpleGoodput) -> Answer:
-    """Return the answer of the simple form, but for what was asked."""
+    """Return the answer of the simple form, without its scenario."""
     told = interruptions_of(asked)
     beyond = _beyond_closed_forms(asked)
     if asked.method == "simulate" or (asked.method == "auto" and beyond):
@@ -91,16 +90,18 @@ def _answered(asked: SimpleGoodput) -> Answer:
         return simulated_goodput(asked, told, beyond)
     if beyond:
         raise InvalidSpecError(
-            f"method = {asked.method} stops being valid here: {beyond}; use method simulate, or"
-            " auto, which hands over to the simulator by itself"
+            f"method = {asked.method} is not valid here: {beyond}; use method simulate, or auto,"
+            " which switches to the simulator automatically"
         )
     return _closed_form(asked, told)
 
 
 def _beyond_closed_forms(asked: SimpleGoodput) -> str:
-    """Return what no closed form here describes, "" where all is described."""
+    """Return the feature that no closed form covers, "" where all are covered."""
     if asked.failure_shape != 1.0:
-        return f"failure_shape = {asked.failure_shape:g}: nodes age, and failures have memory"
+        return (
+            f"failure_shape = {asked.failure_shape:g}: nodes age, and failures are not memoryless"
+        )
     if asked.spares is not None:
         return f"spares = {asked.spares}: the job may wait for a repair"
     return ""
@@ -112,25 +113,25 @@ class _Form(NamedTuple):
     Args:
         interval: Its optimum from write, MTTI and restart [s].
         value: Its goodput from interval, write, restart, MTTI and detection [s].
-        said: What it is.
+        said: Its description.
     """
 
-    interval: Callable[[float, float, float], Judged]
-    value: Callable[[float, float, float, float, float], Judged]
+    interval: Callable[[float, float, float], Validity]
+    value: Callable[[float, float, float, float, float], Validity]
     said: str
 
 
-def _exact_interval(write_s: float, mtti_s: float, _: float) -> Judged:
+def _exact_interval(write_s: float, mtti_s: float, _: float) -> Validity:
     value = optimal_interval_s(write_s, mtti_s)
-    return Judged(value, np.ones(value.shape, np.bool_), np.zeros(value.shape, "U1"))
+    return Validity(value, np.ones(value.shape, np.bool_), np.zeros(value.shape, "U1"))
 
 
 _FORMS: Final[dict[str, _Form]] = {
     "exact": _Form(
         _exact_interval,
         renewal_efficiency,
-        "exact renewal efficiency (Daly 2006): memoryless failures that also strike in a restart,"
-        " constant times, spares never missing, long run",
+        "exact renewal efficiency (Daly 2006): exponential failures, also during restart,"
+        " constant times, unlimited spares, steady state",
     ),
     "young": _Form(
         lambda write_s, mtti_s, _: young_interval_s(write_s, mtti_s),
@@ -165,13 +166,13 @@ def _closed_form(asked: SimpleGoodput, told: Interruptions) -> Answer:
     if interval_s is None:
         if best is None:
             raise InvalidSpecError(
-                "checkpoint_write_s = 0: free checkpoints have no optimal interval; give"
+                "checkpoint_write_s = 0: free checkpoints have no optimal interval; set"
                 " checkpoint_interval_s"
             )
         interval_s = float(best.value_C)
         warnings.append(f"the interval of {method} {best.reason_C}" if str(best.reason_C) else "")
 
-    def value(mtti_s: float | None) -> Judged | None:
+    def value(mtti_s: float | None) -> Validity | None:
         if mtti_s is None:
             return None
         return form.value(interval_s, write_s, restart_s, mtti_s, asked.detection_s)
@@ -179,7 +180,7 @@ def _closed_form(asked: SimpleGoodput, told: Interruptions) -> Answer:
     middle = form.value(interval_s, write_s, restart_s, told.mtti_s, asked.detection_s)
     low, high = value(told.low_s), value(told.high_s)
     warnings += [str(middle.reason_C), *_instead(method, middle, asked, told, interval_s)]
-    warnings += idle_simple(asked)
+    warnings += unused_simple_options(asked)
     results = {
         "goodput": float(middle.value_C),
         "goodput_low": None if low is None else float(low.value_C),
@@ -194,28 +195,28 @@ def _closed_form(asked: SimpleGoodput, told: Interruptions) -> Answer:
         scenario={},
         results=results | lost_hours(asked, results["goodput"]),
         breakdown=_buckets(asked, told, interval_s) if method in ("exact", "daly") else [],
-        evidence=Evidence(tier=method, assumptions=(form.said, *standing(asked, told))),
+        evidence=Evidence(tier=method, assumptions=(form.said, *simple_assumptions(asked, told))),
         warnings=tuple(text for text in dict.fromkeys(warnings) if text),
     )
 
 
 def _instead(
-    method: str, found: Judged, asked: SimpleGoodput, told: Interruptions, interval_s: float
+    method: str, found: Validity, asked: SimpleGoodput, told: Interruptions, interval_s: float
 ) -> list[str]:
-    """Return what the exact form answers where an estimate is not valid."""
+    """Return the result of the exact form where an estimate is not valid."""
     if bool(found.valid_C):
         return []
     exact = renewal_efficiency(
         interval_s, asked.checkpoint_write_s, asked.restart_s, told.mtti_s, asked.detection_s
     )
-    return [f"method {method} is not valid here; method exact answers {float(exact.value_C):.3g}"]
+    return [f"method {method} is not valid here; method exact gives {float(exact.value_C):.3g}"]
 
 
 def _cut_short_s(asked: SimpleGoodput, mtti_s: float, interval_s: float) -> float:
-    """Return the mean time in the write that a failure cuts short, per failure [s].
+    """Return the mean time in an interrupted write, per failure [s].
 
-    Source: after a restart that lasts (e^(-R/M)) the time into a segment at the failure is an
-        exponential one cut off at its length; what of it exceeds the work is the write.
+    Source: after a successful restart (e^(-R/M)) the time into a segment at the failure is a
+        truncated exponential; its part beyond the work is the write.
     """
     write = asked.checkpoint_write_s / mtti_s
     segment = (interval_s + asked.checkpoint_write_s) / mtti_s
@@ -225,11 +226,11 @@ def _cut_short_s(asked: SimpleGoodput, mtti_s: float, interval_s: float) -> floa
 
 
 def _buckets(asked: SimpleGoodput, told: Interruptions, interval_s: float) -> list[dict[str, Any]]:
-    """Return where the time goes, exact in the long run.
+    """Return the time by category, exact in steady state.
 
     Source: failures come once per MTTI and detection; each is followed by one attempt to restart,
-        of mean M (1 - e^(-R/M)); a write per interval that lasts, and the part of a write that a
-        failure cuts short; what is left was lost.
+        of mean M (1 - e^(-R/M)); one write per completed interval, and interrupted writes; the rest
+        is lost.
     """
     mtti_s, cycle_s = told.mtti_s, told.mtti_s + asked.detection_s
     productive = float(

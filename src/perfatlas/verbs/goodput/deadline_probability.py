@@ -1,4 +1,4 @@
-"""How likely a job is later than a date: by splitting, which reaches what replicas seldom see."""
+"""Probability of missing a deadline, by splitting, which also estimates rare outcomes."""
 
 from __future__ import annotations
 
@@ -12,38 +12,37 @@ if TYPE_CHECKING:
     from perfatlas.verbs.goodput.fleet_job import FleetJob
     from perfatlas.verbs.goodput.question import FleetGoodput
 
-REPLICAS: Final = 500  # of each level and run; some seconds
+REPLICAS: Final = 500  # replicas per level and run; some seconds
 
 
 def check_date(asked: FleetGoodput, ready: FleetJob) -> None:
-    """Refuse a deadline that is no question.
+    """Raise for an impossible deadline.
 
     Args:
         asked: The fields.
         ready: The job.
 
     Raises:
-        InvalidSpecError: The deadline is before the work could be done or after the job is given
-            up.
+        InvalidSpecError: The deadline is before the work can be done or after the job is abandoned.
     """
     if asked.finish_by_s is None or asked.work_s is None:
         return
     if not asked.work_s < asked.finish_by_s < ready.job.horizon_s:
         raise InvalidSpecError(
-            f"finish_by_s = {asked.finish_by_s:g}: expected more than work_s = {asked.work_s:g},"
-            f" less than {ready.job.horizon_s:g}, when the job is given up"
+            f"finish_by_s = {asked.finish_by_s:g}: expected more than work_s = {asked.work_s:g}"
+            f" and less than {ready.job.horizon_s:g}, the horizon of the simulation"
         )
 
 
-def lateness(asked: FleetGoodput, ready: FleetJob) -> dict[str, Any]:
-    """Return the probability that the work is not done by a date, where one is given.
+def deadline_probability(asked: FleetGoodput, ready: FleetJob) -> dict[str, Any]:
+    """Return the probability of missing the deadline, where one is set.
 
     Args:
         asked: The fields.
         ready: The job.
 
     Returns:
-        late_probability with its 90 % interval; nothing without finish_by_s.
+        late_probability with its 90% interval; nothing without finish_by_s.
     """
     if asked.finish_by_s is None or asked.work_s is None:
         return {}
@@ -63,14 +62,12 @@ def lateness(asked: FleetGoodput, ready: FleetJob) -> dict[str, Any]:
     }
 
 
-def late_remarks(results: dict[str, Any]) -> list[str]:
-    """Return what a reader must know of a probability to be late.
+def deadline_remarks(results: dict[str, Any]) -> list[str]:
+    """Return remarks on the probability of missing the deadline.
 
     Args:
-        results: Of the answer.
+        results: Results of the answer.
     """
     if results.get("late_probability", 1.0) > 0.0:
         return []
-    return [
-        "no copy of any replica was as late as finish_by_s: so late is rarer than splitting finds"
-    ]
+    return ["no copy of any replica missed finish_by_s: the event is too rare for the simulation"]

@@ -1,6 +1,6 @@
-"""`goodput domains`: what dead GPUs leave of domains that need all of their GPUs, or some.
+"""`goodput domains`: usable share of domains that need all or some of their GPUs.
 
-Shape legend: K numbers of GPUs that a domain needs, from all of them down.
+Shape legend: K numbers of GPUs that a domain needs, in descending order.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from perfatlas.quantities import InvalidSpecError, counted
 from perfatlas.scenario.fields import complete_scenario, refuse_unused
 from perfatlas.verbs.goodput.question import Domains
 
-NEAREST: Final = 5  # GPUs fewer than all that are shown beside the best
-OFTEN: Final = 0.9  # of the time; a job with all its domains less often mostly waits
+NEAREST: Final = 5  # alternatives shown besides the best
+OFTEN: Final = 0.9  # share of time; below it a job mostly waits
 
 
 @signature_of("goodput domains")
 def goodput_domains(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
-    """Return the share of GPUs that can work in domains of which some GPUs are out.
+    """Return the usable share of GPUs in domains with failed GPUs.
 
     Args:
-        **fields: domain_size (GPUs of a domain), needed (of them for the domain to be of use,
-            default: all) and how often a GPU is out: unavailability, or gpu_mtbf_s and repair_s.
-            With gpus, those of a job that do work, and spares, domains beside them, how often the
-            job has all its domains.
+        **fields: domain_size (GPUs of a domain), needed (GPUs needed for a usable domain, default:
+            all) and the availability of a GPU: unavailability, or gpu_mtbf_s and repair_s. With
+            gpus, the working GPUs of a job, and spares, its spare domains, also the share of time
+            with all domains available.
 
     Raises:
-        InvalidSpecError: A name or value breaks a rule.
+        InvalidSpecError: A name or value is invalid.
 
     Source: k of n (`at_least`), (k / n) P(at least k) (`usable_share`), (1 - u)^d
-        (`blast_usable`); GPUs fail and are repaired one by one, whether they are in use or not.
+        (`blast_usable`); GPUs fail and are repaired independently, whether in use or not.
 
     Example:
         >>> from perfatlas.verbs.goodput import goodput_domains
@@ -47,7 +47,7 @@ def goodput_domains(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schem
     size, needed = asked.domain_size, asked.needed or asked.domain_size
     if needed > size:
         raise InvalidSpecError(
-            f"needed = {needed:,} of a domain of {counted(size, 'GPU')}: expected all at most"
+            f"needed = {needed:,}: expected at most domain_size, {counted(size, 'GPU')}"
         )
     down = _unavailability(asked)
     needed_K = np.arange(size, 0, -1)
@@ -82,29 +82,29 @@ def goodput_domains(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schem
 
 
 def _unavailability(asked: Domains) -> float:
-    """Return how likely one GPU is out: its repair over the time from repair to repair."""
+    """Return the unavailability of a GPU: repair time over the mean time between repairs."""
     given = (asked.gpu_mtbf_s, asked.repair_s)
     if (asked.unavailability is None) == (given == (None, None)):
         raise InvalidSpecError(
-            "how often is a GPU out? give either unavailability, a share of time such as 0.001, or"
-            " gpu_mtbf_s and repair_s, from which it follows"
+            "the unavailability of a GPU is missing: set unavailability, a share of time such as"
+            " 0.001, or gpu_mtbf_s and repair_s"
         )
     if asked.unavailability is not None:
         return asked.unavailability
     if asked.gpu_mtbf_s is None or asked.repair_s is None:
-        raise InvalidSpecError("gpu_mtbf_s and repair_s belong together: give both")
+        raise InvalidSpecError("gpu_mtbf_s and repair_s must be set together")
     return asked.repair_s / (asked.gpu_mtbf_s + asked.repair_s)
 
 
 def _job(asked: Domains, needed: int, available: float) -> dict[str, Any]:
-    """Return how often a job has all its domains: k of n again, a domain being a part."""
+    """Return the share of time with all domains of a job: k of n domains."""
     if asked.gpus is None:
         return {}
     domains, rest = divmod(asked.gpus, needed)
     if rest:
         raise InvalidSpecError(
-            f"gpus = {asked.gpus} do not fill domains of which {counted(needed, 'GPU')} do work:"
-            f" use {max(domains, 1) * needed}"
+            f"gpus = {asked.gpus} is not a multiple of the {counted(needed, 'GPU')} in use per"
+            f" domain: use {max(domains, 1) * needed}"
         )
     held = domains + (asked.spares or 0)
     return {
@@ -119,17 +119,17 @@ def _job(asked: Domains, needed: int, available: float) -> dict[str, Any]:
 def _said(asked: Domains, needed: int) -> tuple[str, ...]:
     derived = "unavailability: repair_s / (gpu_mtbf_s + repair_s)"
     alone = (
-        "binomial: GPUs fail and are repaired one by one and independently, in use or not; exact"
-        " for any laws of lives and repairs with these means, in the long run"
+        "binomial: GPUs fail and are repaired independently, in use or not; exact in steady state"
+        " for any lifetime and repair distributions with these means"
     )
     ends = (
-        "not valid where one failure takes several GPUs (a switch tray, power, a common fault) or"
+        "not valid where a failure affects several GPUs (switch tray, power, common cause) or"
         " repairs wait for a crew"
     )
     beyond = (
-        "the time to stop, restart and redo work is not in it: goodput with a fleet whose units"
-        f" are domains of parts_per_unit = {asked.domain_size} and parts_needed = {needed}"
-        " simulates that too, with --gpus counting all of them"
+        "restarts and lost work are not included: goodput with a fleet whose units are domains of"
+        f" parts_per_unit = {asked.domain_size} and parts_needed = {needed} simulates them, with"
+        " --gpus including all GPUs"
     )
     return (*([derived] if asked.unavailability is None else []), alone, ends, beyond)
 
@@ -139,8 +139,8 @@ def _warnings(results: dict[str, Any]) -> tuple[str, ...]:
     if often >= OFTEN:
         return ()
     lacking = (
-        f"the job lacks a domain {100.0 * (1.0 - often):.3g} % of the time, and this form knows"
-        " nothing of how it waits: more spares, a smaller needed, or going on with fewer domains,"
-        " which goodput with fleet and fewest_gpus simulates"
+        f"a domain is missing {100.0 * (1.0 - often):.3g}% of the time, and this closed form does"
+        " not model waiting: use more spares, a smaller needed, or goodput with fleet and"
+        " fewest_gpus to simulate operation with fewer domains"
     )
     return (lacking,)

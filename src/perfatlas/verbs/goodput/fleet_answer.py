@@ -1,4 +1,4 @@
-"""`goodput` of a job on a fleet: replicas until the answer is sure, buckets, factors, cost."""
+"""`goodput` of a job on a fleet, by simulation: interval, time by category, factors, cost."""
 
 from __future__ import annotations
 
@@ -11,38 +11,42 @@ from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.declarations import verb_fields
 from perfatlas.fleet.closed_form import Expected, expected_goodput, known_mtti_s, restart_remark
 from perfatlas.fleet.laws import BUCKETS, IDLE, TICKS_PER_SECOND
-from perfatlas.fleet.model import ages_said
+from perfatlas.fleet.model import initial_ages_text
 from perfatlas.fleet.simulator import Outcome, exact_sum, simulate, simulate_until
 from perfatlas.quantities import InvalidSpecError, counted
 from perfatlas.scenario.fields import complete_scenario
-from perfatlas.verbs.goodput.deadline_probability import check_date, late_remarks, lateness
+from perfatlas.verbs.goodput.deadline_probability import (
+    check_date,
+    deadline_probability,
+    deadline_remarks,
+)
 from perfatlas.verbs.goodput.fleet_job import FleetJob, fleet_job
 from perfatlas.verbs.goodput.interruptions import bucket_rows
 from perfatlas.verbs.goodput.question import DAY_S, HOUR_S, FleetGoodput
-from perfatlas.verbs.goodput.rate_interval import NARROWER, more_often, rate_interval
+from perfatlas.verbs.goodput.rate_interval import NARROWER, rate_interval, scaled_rates
 from perfatlas.verbs.goodput.remarks import fleet_remarks
 from perfatlas.verbs.goodput.training_step import measured_step
-from perfatlas.verbs.goodput.what_if import not_tried, single_changes
+from perfatlas.verbs.goodput.what_if import single_changes, unevaluated_changes
 from perfatlas.vocabulary.metrics import METRICS, gpu_hours, statistics
 
 if TYPE_CHECKING:
     from perfatlas.fleet.model import Strategy
     from perfatlas.verbs.goodput.training_step import StepFacts
 
-MOST_FAILURES: Final = 100_000_000  # of all replicas; well under a minute
+MOST_FAILURES: Final = 100_000_000  # total of all replicas; well under a minute
 MOST_REPLICAS: Final = 100_000
-APART: Final = 2.0  # half-widths of a 95 % interval; further apart is no chance
-MOSTLY: Final = 0.99  # of the time; less is told
+APART: Final = 2.0  # half-widths of a 95% interval; larger deviations are significant
+MOSTLY: Final = 0.99  # share of exposed time below which a remark is added
 WITH_P5: Final = METRICS["cost_usd"].statistics
 
 
 @dataclass(frozen=True, kw_only=True)
 class FleetRun(AnsweredRun):
-    """An answer and the replicas behind it.
+    """An answer and its replicas.
 
     Args:
         answer: The envelope.
-        outcome: What became of every replica.
+        outcome: Results of every replica.
     """
 
     outcome: Outcome
@@ -56,21 +60,20 @@ class FleetRun(AnsweredRun):
 
 
 def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schema
-    """Return what becomes of a job on a fleet.
+    """Return the simulated goodput of a job on a fleet.
 
     Args:
         **fields: fleet (a file, llama3 or rsc1), and strategy (one of that file, or of
             strategy_file; the first by default) or checkpoint_write_s and restart_s; gpus and
-            spares (default: the whole fleet, or the rest of it), fleet_units (in place of the
-            file's), checkpoint_interval_s, checkpoint_lag_s (until one is durable), detection_s
-            (in place of the fleet's), spare_kind, spare_start_s, fewest_gpus and replica_gpus (go
-            on with fewer), duration_s or work_s (until so much work is done) with finish_by_s (how
-            likely it is later), mfu or the step it follows from (`measured_step`), scheduling
-            (share of the time the job is scheduled), usd_per_gpu_hour, what_if, more_spares,
-            half_width, seed.
+            spares (default: the whole fleet, or the rest of it), fleet_units (overrides the file),
+            checkpoint_interval_s, checkpoint_lag_s (time until durable), detection_s (overrides the
+            fleet), spare_kind, spare_start_s, fewest_gpus and replica_gpus (elastic operation),
+            duration_s or work_s (work to complete) with finish_by_s (deadline), mfu or a measured
+            step (`measured_step`), scheduling (share of the time the job is scheduled),
+            usd_per_gpu_hour, what_if, more_spares, half_width, seed.
 
     Raises:
-        InvalidSpecError: A name or value breaks a rule.
+        InvalidSpecError: A name or value is invalid.
         InfeasibleError: The job is larger than the fleet.
     """
     asked = whole = FleetGoodput.read(fields)
@@ -78,7 +81,7 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
     if facts.write_s is not None:
         asked = asked.model_copy(update={"checkpoint_write_s": facts.write_s})
     if asked.what_if and asked.work_s is not None:
-        raise InvalidSpecError("what_if compares jobs over duration_s: leave work_s out")
+        raise InvalidSpecError("what_if requires duration_s and cannot be combined with work_s")
     ready = fleet_job(asked, facts.checkpoint_bytes)
     check_date(asked, ready)
     if (mfu := facts.mfu(ready.gpus)) is not None:
@@ -97,13 +100,13 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
 
 
 def _answer(asked: FleetGoodput, ready: FleetJob, outcome: Outcome, facts: StepFacts) -> Answer:
-    """Return the envelope of an answer, but for what was asked."""
+    """Return the envelope of an answer, without the scenario."""
     rates = rate_interval(ready.job.fleet, ready.job.units, asked.fleet)
     expected = expected_goodput(ready.job.fleet, ready.job.units, ready.strategy)
     results = _results(asked, ready, outcome) | _ends(asked, ready, outcome, rates.share)
     results["closed_form_goodput"] = expected.goodput
     results["checkpoint_bytes"] = facts.checkpoint_bytes
-    results |= lateness(asked, ready)
+    results |= deadline_probability(asked, ready)
     if asked.what_if:
         results["changes"] = single_changes(asked, ready, outcome)
     held_s = ready.gpus * exact_sum(outcome.ended_R) / outcome.ticks_RF.shape[0] / TICKS_PER_SECOND
@@ -125,7 +128,7 @@ def _answer(asked: FleetGoodput, ready: FleetJob, outcome: Outcome, facts: StepF
             *outcome.remarks(),
             *filter(None, [restart_remark(ready.strategy, results["mtti_s"], outcome.goodput)]),
             *fleet_remarks(asked, ready),
-            *late_remarks(results),
+            *deadline_remarks(results),
         ),
     )
 
@@ -138,7 +141,7 @@ def _most_replicas(ready: FleetJob) -> int:
 
 
 def ended_shares(outcome: Outcome) -> dict[str, float]:
-    """Return the share of each bucket in the time until replicas ended; they sum to 1.
+    """Return the share of each category in the time until replicas ended; they sum to 1.
 
     Args:
         outcome: The replicas.
@@ -182,16 +185,16 @@ def _results(asked: FleetGoodput, ready: FleetJob, outcome: Outcome) -> dict[str
 
 
 def _ends(asked: FleetGoodput, ready: FleetJob, outcome: Outcome, share: float) -> dict[str, float]:
-    """Return both ends of goodput: failures more and less often, and the error of the mean."""
+    """Return the interval of goodput, from the failure rates and the error of the mean."""
     found = {}
     for end, sign in (("low", 1.0), ("high", -1.0)):
         moved = outcome
         if share:
-            job = replace(ready.job, fleet=more_often(ready.job.fleet, 1.0 + sign * share))
+            job = replace(ready.job, fleet=scaled_rates(ready.job.fleet, 1.0 + sign * share))
             count = outcome.ticks_RF.shape[0]
             moved = simulate(job, ready.strategy, replicas=count, seed=asked.seed)
         value = moved.goodput - sign * NARROWER * moved.half_width
-        value -= moved.unsaved if sign > 0.0 else 0.0  # it may be lost yet
+        value -= moved.unsaved if sign > 0.0 else 0.0  # it may still be lost
         found[f"goodput_{end}"] = min(max(value, 0.0), 1.0)
     return found
 
@@ -199,7 +202,7 @@ def _ends(asked: FleetGoodput, ready: FleetJob, outcome: Outcome, share: float) 
 def _costs(
     asked: FleetGoodput, ready: FleetJob, outcome: Outcome, results: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return what job and spares cost [USD], where a price is given."""
+    """Return the cost of job and spares [USD], where a price is set."""
     if asked.usd_per_gpu_hour is None:
         return {}
     cost_R = gpu_hours(_held(ready) * outcome.ended_R / TICKS_PER_SECOND) * asked.usd_per_gpu_hour
@@ -212,16 +215,16 @@ def _costs(
 
 
 def _held(ready: FleetJob) -> int:
-    """Return the GPUs of the job and of what stands by."""
+    """Return the GPUs of the job and its spares."""
     return ready.gpus + (ready.strategy.spares.count or 0) * ready.job.fleet.gpus_per_unit
 
 
 def factors(asked: FleetGoodput, shares: dict[str, float]) -> dict[str, float]:
-    """Return what of the peak is left, factor by factor, and their product.
+    """Return the goodput factors and their product.
 
     Args:
         asked: The fields.
-        shares: Share of each bucket, summing to 1.
+        shares: Share of each category, summing to 1.
 
     Source: an identity: with w waiting and maintenance, d running slower and p productive,
         p = (1 - w) ((p + d) / (1 - w)) (1 - d / (p + d)).
@@ -240,24 +243,24 @@ def factors(asked: FleetGoodput, shares: dict[str, float]) -> dict[str, float]:
 
 
 def _beside(expected: Expected, outcome: Outcome) -> str:
-    """Return what a closed form says of the same job, in words."""
+    """Return the closed-form result for the same job, as text."""
     if expected.goodput is None:
         return expected.form
-    said = f"closed form beside it: {100.0 * expected.goodput:.3g} %, {expected.form}"
+    said = f"closed form: {100.0 * expected.goodput:.3g}%, {expected.form}"
     if not expected.leaves_out:
         if abs(outcome.goodput - expected.goodput) <= APART * outcome.half_width:
-            return f"{said}, which a long run agrees with"
+            return f"{said}, consistent with the simulation"
         days = float(outcome.ended_R.mean()) / TICKS_PER_SECOND / DAY_S
         errors = (outcome.goodput - expected.goodput) / outcome.standard_error
         return (
-            f"{said}, of the long run; the {days:.3g} d simulated are {abs(errors):.2g} standard"
+            f"{said}, in steady state; the {days:.3g} d simulated are {abs(errors):.2g} standard"
             f" errors {'above' if errors > 0.0 else 'below'} it"
         )
-    return f"{said}; it leaves out {', '.join(expected.leaves_out)}"
+    return f"{said}; it does not model {', '.join(expected.leaves_out)}"
 
 
 def _told(strategy: Strategy) -> str:
-    """Return a strategy in words."""
+    """Return the description of a strategy."""
     levels = [
         f"{level.name}" + (f" every {level.every}" if level.every > 1 else "")
         for level in strategy.levels
@@ -269,7 +272,7 @@ def _told(strategy: Strategy) -> str:
     if strategy.spares.kind != "cold":
         told.append(f"{strategy.spares.kind} spares")
     if strategy.shrink is not None:
-        told.append(f"goes on with as few as {counted(strategy.shrink.fewest, 'unit')}")
+        told.append(f"elastic down to {counted(strategy.shrink.fewest, 'unit')}")
     if strategy.maintenance is not None:
         every_d = strategy.maintenance.every_s / DAY_S
         told.append(
@@ -286,23 +289,23 @@ def _said(asked: FleetGoodput, ready: FleetJob, outcome: Outcome) -> list[str]:
         f" {counted(fleet.units, 'unit')} of {counted(fleet.gpus_per_unit, 'GPU')}, seed"
         f" {asked.seed}"
     )
-    said = [ran, f"what fails: {', '.join(cause.name for cause in fleet.causes)}"]
-    said += ages_said(fleet)
+    said = [ran, f"causes of failure: {', '.join(cause.name for cause in fleet.causes)}"]
+    said += initial_ages_text(fleet)
     if ready.strategy.name != "synchronous":
         said.append(f"strategy {ready.strategy.name!r}: {_told(ready.strategy)}")
     if not ready.interval_is_given:
         said.append(f"work between checkpoints: {ready.interval_said}")
     if asked.scheduling is None:
-        said.append("the job is always scheduled; scheduling says which share of the time it is")
+        said.append("the job is assumed scheduled all the time; set scheduling to a smaller share")
     if asked.mfu is None:
-        said.append("no MFU is given, so the product is of time, not of the peak")
+        said.append("no MFU is set: the product is a share of time, not of peak FLOP/s")
     exposed = exact_sum(outcome.column("exposed")) / exact_sum(outcome.ended_R)
     if exposed < MOSTLY:
         said.append(
-            f"failures can strike in {exposed:.1%} of the time, which the mean time to interruption"
-            " counts; interruptions a day are of all the time"
+            f"the mean time to interruption counts exposed time, {exposed:.1%} of the total;"
+            " interruptions per day refer to the total time"
         )
-    said += not_tried(ready) if asked.what_if else []
+    said += unevaluated_changes(ready) if asked.what_if else []
     if asked.work_s is not None:
-        said.append(f"a job not done after {ready.job.horizon_s / DAY_S:.4g} d is given up")
+        said.append(f"a job not finished after {ready.job.horizon_s / DAY_S:.4g} d is abandoned")
     return said

@@ -1,4 +1,4 @@
-"""A job on a fleet, from named fields to what the simulator runs."""
+"""A job on a fleet, from named fields to the input of the simulator."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
     from perfatlas.fleet.model import StrategyTable
     from perfatlas.verbs.goodput.question import FleetGoodput
 
-GIVEN_UP: Final = 20.0  # times the work, after which a job that is not done is given up
+GIVEN_UP: Final = 20.0  # multiple of the work after which an unfinished job is abandoned
 
 
 @dataclass(frozen=True, kw_only=True)
 class FleetJob:
-    """A job, how it lives with failures, and what follows for its interval.
+    """A job, its fault-tolerance strategy and its checkpoint interval.
 
     Args:
         job: The job.
-        strategy: How it lives with failures.
-        optimal_interval_s: Work between checkpoints that is best by a closed form, or found where
-            parts age [s]; None where writing takes no time or nothing tells.
-        interval_said: For what it is the best, or why there is none.
-        interval_is_given: Whether the interval was given.
-        others: Further strategies of the file that said this one.
+        strategy: Its fault-tolerance strategy.
+        optimal_interval_s: Optimal work between checkpoints by a closed form, or by simulation
+            where parts age [s]; None where writes take no time or there is none.
+        interval_said: Basis of the optimum, or why there is none.
+        interval_is_given: Whether the interval was set.
+        others: Other strategies of the same file.
     """
 
     job: Job
@@ -67,10 +67,10 @@ def fleet_job(asked: FleetGoodput, state_bytes: float | None = None) -> FleetJob
 
     Args:
         asked: The fields.
-        state_bytes: Of a checkpoint, for strategies that tell bandwidths [bytes].
+        state_bytes: Size of a checkpoint, for strategies with bandwidths [bytes].
 
     Raises:
-        InvalidSpecError: There is no such fleet or strategy, or a number breaks a rule.
+        InvalidSpecError: The fleet or strategy is unknown, or a number is invalid.
         InfeasibleError: The job is larger than the fleet.
     """
     fleet = resolve_fleet(asked.fleet)
@@ -108,12 +108,12 @@ def fleet_job(asked: FleetGoodput, state_bytes: float | None = None) -> FleetJob
 def _facts(
     fleet: Fleet, told: dict[str, Any], *, reads_bytes: bool
 ) -> dict[str, Callable[[], Missing | None]]:
-    """Return what the conditions of fields ask of a fleet and a strategy: None where it holds.
+    """Return the conditions of fields on a fleet and a strategy: None where met.
 
     Args:
         fleet: The fleet.
-        told: What a file tells of the strategy.
-        reads_bytes: A strategy has bandwidths, so that the size of a checkpoint matters.
+        told: Fields of the strategy in a file.
+        reads_bytes: Whether a strategy has bandwidths, so that the checkpoint size matters.
     """
     name = shown(told.get("name", ""))
     corrupts = any(cause.effect == "corrupts" for cause in fleet.causes)
@@ -122,12 +122,12 @@ def _facts(
             None if reads_bytes else Missing("no bandwidth is set", "set one in the strategy")
         ),
         "strategy without shrink": lambda: (
-            Missing(f"strategy {name} has a shrink of its own", "set fewest_gpus in its place")
+            Missing(f"strategy {name} defines shrink", "set fewest_gpus instead")
             if told.get("shrink")
             else None
         ),
         "strategy without verification": lambda: (
-            Missing(f"strategy {name} verifies in {told['verify_s']:g} s", "")
+            Missing(f"strategy {name} has verify {told['verify_s']:g} s", "")
             if told.get("verify_s")
             else None
         ),
@@ -144,13 +144,13 @@ def _job(asked: FleetGoodput, fleet: Fleet, units: int) -> Job:
 
 
 def _tables(asked: FleetGoodput) -> tuple[StrategyTable | None, list[StrategyTable]]:
-    """Return the strategy of a file that is asked for, if any, and the others there."""
+    """Return the selected strategy of a file, if any, and the others."""
     origin = asked.strategy_file or asked.fleet
     found = resolve_strategies(origin)
     if not found and asked.strategy is None and asked.strategy_file is None:
         return None, []
     if not found:
-        raise InvalidSpecError(f"{origin} has no [[strategy]] table: docs/fleet.md shows one")
+        raise InvalidSpecError(f"{origin} has no [[strategy]] table; see docs/fleet.md")
     chosen = choose(found, asked.strategy, origin)
     return chosen, [table for table in found if table is not chosen]
 
@@ -158,9 +158,9 @@ def _tables(asked: FleetGoodput) -> tuple[StrategyTable | None, list[StrategyTab
 def _strategy(
     asked: FleetGoodput, fleet: Fleet, sizes: tuple[int, int], told: dict[str, Any]
 ) -> tuple[Strategy, float | None, str]:
-    """Return a strategy, its optimal interval [s] and what that is the optimum of.
+    """Return a strategy, its optimal interval [s] and the basis of the optimum.
 
-    What a file tells of checkpoints and restarts is not told by fields too; other fields win.
+    Checkpoints and restarts of a file cannot be set by fields too; other fields override it.
     """
     units, spares = sizes
     given = dict(told)
@@ -188,40 +188,40 @@ def _strategy(
     if interval_s is None and best_s is None:
         interval_s, why = likely_interval_s(fleet, units, draft)
         if interval_s is None:
-            raise InvalidSpecError(f"{said}; give checkpoint_interval_s")
-        said = f"{said}; taken as if there were nothing else: {why}"
+            raise InvalidSpecError(f"{said}; set checkpoint_interval_s")
+        said = f"{said}; approximated by {why}"
     return replace(draft, interval_s=interval_s or best_s or 1.0), best_s, said
 
 
 def _needed(value: float | None, name: str) -> float:
     if value is None:
         raise InvalidSpecError(
-            f"{name} is missing: give it, or a [[strategy]] table in the file of the fleet"
+            f"{name} is missing: set it, or add a [[strategy]] table to the fleet file"
         )
     return value
 
 
 def _refuse_twice(asked: FleetGoodput, names: tuple[str, ...], strategy: str) -> None:
-    """Refuse fields that say again what a strategy says."""
+    """Raise for fields that a strategy already defines."""
     fields = type(asked).model_fields
     twice = [name for name in names if getattr(asked, name) != fields[name].default]
     if twice:
-        speed = "; checkpoint_bytes_per_s stands for it" if "checkpoint_write_s" in twice else ""
+        speed = "; checkpoint_bytes_per_s implies it" if "checkpoint_write_s" in twice else ""
         raise InvalidSpecError(
-            f"strategy {strategy!r} says it itself: leave {', '.join(twice)} out, or take it out of"
-            f" the file{speed}"
+            f"strategy {strategy!r} already defines {', '.join(twice)}: remove the option, or"
+            f" remove it from the file{speed}"
         )
 
 
 def _sizes(asked: FleetGoodput, fleet: Fleet, told: Spares | None) -> tuple[int, int]:
-    """Return the units of the job and those that stand by."""
+    """Return the units of the job and the spares."""
     wanted = asked.spares if asked.spares is not None or told is None else told.count
     if asked.gpus is None:
         spares = wanted or 0
         if spares >= fleet.units:
             raise InfeasibleError(
                 f"spares = {spares} of {counted(fleet.units, 'unit')} leave none for the job",
-                advice=(f"keep {fleet.units - 1} at most",),
+                advice=(f"use at most {fleet.units - 1}",),
             )
         return fleet.units - spares, spares
     units = whole_units(asked.gpus, fleet, "gpus")
@@ -229,7 +229,7 @@ def _sizes(asked: FleetGoodput, fleet: Fleet, told: Spares | None) -> tuple[int,
         left = fleet.units - units
         raise InfeasibleError(
             f"the job needs {units:,} of {counted(fleet.units, 'unit')}: spares = {wanted or 0:,}"
-            " is more than the rest of the fleet.",
+            " exceeds the rest of the fleet.",
             advice=(
                 f"spares = {left} is the rest of the fleet.",
                 f"fleet_units = {units + (wanted or 0)} makes the fleet large enough for all.",
@@ -241,7 +241,7 @@ def _sizes(asked: FleetGoodput, fleet: Fleet, told: Spares | None) -> tuple[int,
 
 
 def _too_large(fleet: Fleet, units: int, spares: int) -> InfeasibleError:
-    """Return the refusal of a job that is larger than its fleet, with what makes it fit."""
+    """Return the error for a job larger than its fleet, with a remedy."""
     beside = f" and {counted(spares, 'spare')}" if spares else ""
     room = fleet.units - spares
     advice = [f"fleet_units = {units + spares} makes the fleet large enough."]
@@ -255,20 +255,20 @@ def _too_large(fleet: Fleet, units: int, spares: int) -> InfeasibleError:
 
 
 def whole_units(gpus: int, fleet: Fleet, name: str) -> int:
-    """Return how many units so many GPUs fill.
+    """Return the number of units of a number of GPUs.
 
     Args:
         gpus: GPUs.
         fleet: The fleet.
-        name: Of the field they were given in.
+        name: Name of the field.
 
     Raises:
-        InvalidSpecError: They leave a unit partly empty.
+        InvalidSpecError: They are not a multiple of a unit.
     """
     units, rest = divmod(gpus, fleet.gpus_per_unit)
     if rest or not units:
         raise InvalidSpecError(
-            f"{name} = {gpus} do not fill units of {fleet.gpus_per_unit}: use"
+            f"{name} = {gpus} is not a multiple of the unit of {fleet.gpus_per_unit} GPUs: use"
             f" {max(units, 1) * fleet.gpus_per_unit}"
         )
     return units
@@ -293,17 +293,17 @@ def _shrink(asked: FleetGoodput, fleet: Fleet, units: int) -> Shrink | None:
         works = [str(gpus) for gpus in (above, above - replica) if gpus > 0]
         raise InvalidSpecError(
             f"fewest_gpus = {asked.fewest_gpus}: a job of"
-            f" {counted(units * fleet.gpus_per_unit, 'GPU')} that gives up {replica:,} at a time"
-            f" never works on {fewest * fleet.gpus_per_unit:,}: give fewest_gpus ="
+            f" {counted(units * fleet.gpus_per_unit, 'GPU')} that drops {replica:,} at a time"
+            f" never runs on {fewest * fleet.gpus_per_unit:,}: set fewest_gpus ="
             f" {' or '.join(works)}"
         )
     return Shrink(replica_units=replica_units, fewest=fewest)
 
 
 def _check_replica(gpus: int, fleet: Fleet, units: int) -> None:
-    """Refuse a replica that what_if cannot take from the job."""
+    """Raise for a replica size that does not divide the job."""
     if units % whole_units(gpus, fleet, "replica_gpus") or units * fleet.gpus_per_unit == gpus:
         raise InvalidSpecError(
-            f"replica_gpus = {gpus}: {counted(units * fleet.gpus_per_unit, 'GPU')} are no whole"
-            " number of replicas of that size, two or more"
+            f"replica_gpus = {gpus}: expected the job's"
+            f" {counted(units * fleet.gpus_per_unit, 'GPU')} to be at least two whole replicas"
         )

@@ -1,6 +1,6 @@
-"""How often a job is interrupted, how sure that is, and what follows for its hours.
+"""Interruption rate of a job, its uncertainty and the lost GPU-hours.
 
-Said in one of three ways: for the job, for one of its nodes, or by a published rate.
+Specified in one of three ways: for the job, per node, or by a published rate.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Interruptions:
-    """How often a job is interrupted, and how sure that is.
+    """Interruption rate of a job and its uncertainty.
 
     Args:
         mtti_s: Mean time between interruptions [s].
-        low_s: Lower end of its 90 % interval [s]; None where nothing tells.
+        low_s: Lower end of its 90% interval [s]; None where unknown.
         high_s: Upper end [s].
-        source: Where it comes from.
+        source: Origin.
     """
 
     mtti_s: float
@@ -37,56 +37,55 @@ class Interruptions:
 
 
 def interruptions_of(asked: SimpleGoodput) -> Interruptions:
-    """Return how often the job is interrupted.
+    """Return the interruption rate of the job.
 
     Args:
         asked: The fields.
 
     Raises:
-        InvalidSpecError: None or several of the ways to say it are given, or gpus is missing.
+        InvalidSpecError: None or several of the ways are used, or gpus is missing.
     """
     ways = {name: getattr(asked, name) for name in ("mtti_s", "node_mtbf_s", "failure_rate")}
     told = [name for name, value in ways.items() if value is not None]
     if len(told) != 1:
         found = " and ".join(told) or "none"
         raise InvalidSpecError(
-            f"how often is the job interrupted? {found} given: give one of mtti_s (of the job),"
-            " node_mtbf_s (of one node) or failure_rate (a published one, such as"
-            " llama3_node_unexpected)"
+            "expected exactly one of mtti_s (of the job), node_mtbf_s (per node) or failure_rate"
+            f" (a published one, such as llama3_node_unexpected); {found} set"
         )
     if asked.mtti_s is not None:
-        return _seen(asked.mtti_s, asked, "mtti_s as given")
+        return _seen(asked.mtti_s, asked, "mtti_s as specified")
     if asked.node_mtbf_s is not None:
         nodes = nodes_of(asked)
         return _seen(asked.node_mtbf_s / nodes, asked, f"node_mtbf_s over {counted(nodes, 'node')}")
     rate = find_rate(str(asked.failure_rate))
-    nodes_of(asked)  # whole ones
+    nodes_of(asked)  # whole nodes
     return _published(rate, asked, asked.gpus or 0)
 
 
 def nodes_of(asked: SimpleGoodput) -> int:
-    """Return the nodes of the job, whole ones.
+    """Return the number of whole nodes of the job.
 
     Args:
         asked: The fields.
 
     Raises:
-        InvalidSpecError: gpus is missing or does not fill nodes.
+        InvalidSpecError: gpus is missing or not a multiple of a node.
     """
     if asked.gpus is None:
-        raise InvalidSpecError("gpus is required: how many nodes can fail follows from it")
+        raise InvalidSpecError("gpus is required: it determines the number of nodes that can fail")
     nodes, rest = divmod(asked.gpus, asked.gpus_per_node)
     if rest or not nodes:
         whole = max(nodes, 1) * asked.gpus_per_node
         raise InvalidSpecError(
-            f"gpus = {asked.gpus} do not fill nodes of {asked.gpus_per_node}: use {whole}, or say"
-            " gpus_per_node"
+            f"gpus = {asked.gpus} is not a multiple of {asked.gpus_per_node} per node: use"
+            f" {whole}, or set gpus_per_node"
         )
     return nodes
 
 
 def _seen(mtti_s: float, asked: SimpleGoodput, source: str) -> Interruptions:
-    """Return an MTTI with the interval that a count of failures behind it tells."""
+    """Return an MTTI with its interval from the count of failures."""
     count = asked.failures_seen
     if count is None:
         return Interruptions(mtti_s=mtti_s, low_s=None, high_s=None, source=source)
@@ -95,7 +94,7 @@ def _seen(mtti_s: float, asked: SimpleGoodput, source: str) -> Interruptions:
         mtti_s=mtti_s,
         low_s=1.0 / high,
         high_s=1.0 / low,
-        source=f"{source}; its interval is that of a Poisson count of {count:,}",
+        source=f"{source}; interval of a Poisson count of {count:,}",
     )
 
 
@@ -104,8 +103,8 @@ def _published(rate: PublishedRate, asked: SimpleGoodput, gpus: int) -> Interrup
         number = rate.ones_in(gpus)
     except InvalidSpecError as problem:
         raise InvalidSpecError(
-            f"failure_rate = {shown(rate.name)}: {problem}; give mtti_s, or a fleet file that says"
-            " how many there are"
+            f"failure_rate = {shown(rate.name)}: {problem}; set mtti_s, or use a fleet file with"
+            " the number of parts"
         ) from problem
     mtti_s = rate.mean_s / number
     ends: list[float | None] = [None, None]
@@ -114,21 +113,21 @@ def _published(rate: PublishedRate, asked: SimpleGoodput, gpus: int) -> Interrup
             ends[place] = mtti_s * (rate.per_day / end) ** NARROWER
     scaling = f"; {rate.scaling}" if rate.scaling else ""
     if rate.of == "node" and rate.gpus_per_node != asked.gpus_per_node:
-        scaling += f", not by the nodes of {asked.gpus_per_node} here"
+        scaling += f", not by nodes of {asked.gpus_per_node} GPUs"
     if rate.of == "job":
         scaling += ", an assumption"
-    known = "its 95 % interval narrowed to 90 %" if None not in ends else "published without one"
+    known = "its 95% interval narrowed to 90%" if None not in ends else "not published"
     return Interruptions(
         mtti_s=mtti_s,
         low_s=ends[0],
         high_s=ends[1],
-        source=f"{rate.name}, {rate.rate_kind}, {rate.per_day:.3g} a day per {rate.of}"
+        source=f"{rate.name}, {rate.rate_kind}, {rate.per_day:.3g} per day per {rate.of}"
         f" ({rate.source}; {rate.evidence}); interval: {known}{scaling}",
     )
 
 
 def frequency(asked: SimpleGoodput, cycle_s: float, told: Interruptions) -> dict[str, Any]:
-    """Return how often failures hit the job, in a restart too.
+    """Return the rate of failures of the job, including restarts.
 
     Args:
         asked: The fields.
@@ -146,7 +145,7 @@ def frequency(asked: SimpleGoodput, cycle_s: float, told: Interruptions) -> dict
 
 
 def lost_hours(asked: SimpleGoodput, share: float) -> dict[str, Any]:
-    """Return the GPU-hours that were not productive, and what they cost, where gpus is given.
+    """Return the lost GPU-hours and their cost, where gpus is set.
 
     Args:
         asked: The fields.
@@ -161,8 +160,8 @@ def lost_hours(asked: SimpleGoodput, share: float) -> dict[str, Any]:
     return found
 
 
-def standing(asked: SimpleGoodput, told: Interruptions) -> list[str]:
-    """Return what every answer of the simple form assumes.
+def simple_assumptions(asked: SimpleGoodput, told: Interruptions) -> list[str]:
+    """Return the assumptions of every answer of the simple form.
 
     Args:
         asked: The fields.
@@ -171,19 +170,20 @@ def standing(asked: SimpleGoodput, told: Interruptions) -> list[str]:
     said = [f"interruptions: {told.source}"]
     if told.low_s is None and asked.failure_rate is None:
         said.append(
-            "no interval of the MTTI is known; failures_seen, the count it was read from, gives one"
+            "the interval of the MTTI is unknown; set failures_seen, its number of failures, for"
+            " one"
         )
     if not asked.detection_s:
-        said.append("a failure is noticed at once; detection_s says how long it takes")
+        said.append("failures are detected at once; set detection_s for a detection time")
     return said
 
 
 def bucket_rows(shares: dict[str, float], gpu_s: float | None) -> list[dict[str, Any]]:
-    """Return buckets in which time was spent as rows, the productive one first, then the largest.
+    """Return categories of time as rows, the productive one first, then by size.
 
     Args:
-        shares: Share of the time by bucket.
-        gpu_s: GPU-seconds of the job; None where gpus is not given.
+        shares: Share of the time by category.
+        gpu_s: GPU-seconds of the job; None where gpus is not set.
     """
     spent = [name for name, share in shares.items() if share or name == "productive"]
     ordered = sorted(spent, key=lambda name: (name != "productive", -shares[name]))

@@ -1,4 +1,4 @@
-"""Goodput as an HTML page: where the time goes, how much it varies, what would change it."""
+"""Goodput as an HTML page: time by category, its variation and possible improvements."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def goodput_page(
 
     Args:
         answer: The `--json` object of `goodput`.
-        columns: Replicas behind it: goodput, ended_s; empty for a closed form.
-        reproduce: The command line that gives it again.
+        columns: Replicas: goodput, ended_s; empty for a closed form.
+        reproduce: The command line that reproduces it.
         script: Where the page gets plotly.js, as for `page_html`.
     """
     lines = result_lines(answer["results"])
@@ -98,10 +98,10 @@ def _charts(answer: Answered, columns: Mapping[str, Sequence[float]]) -> list[Se
 
 
 def _spread(results: Answered, columns: Mapping[str, Sequence[float]]) -> Section:
-    """Return how much replicas differ: when they are done, or how much they do.
+    """Return the spread of replicas: of their end times or their goodput.
 
-    Bins are counted here: a page stays small. Replicas bank whole segments of work, so that bins as
-    narrow as a segment would show a comb.
+    Bins are counted here to keep the page small. Replicas save whole segments of work, so that bins
+    as narrow as a segment would show a comb.
     """
     if "finish_s" in results:
         title, axis = "Distribution of the time to finish", Axis("time to finish [days]")
@@ -117,7 +117,7 @@ def _spread(results: Answered, columns: Mapping[str, Sequence[float]]) -> Sectio
 
 
 def _factors(factors: Mapping[str, float]) -> Section:
-    title = "What is left, factor by factor"
+    title = "Goodput decomposition"
     bars = [
         Bar(FACTORS[name], value, share_text(value), PURPLE if name == "product" else BLUE)
         for name, value in factors.items()
@@ -127,7 +127,7 @@ def _factors(factors: Mapping[str, float]) -> Section:
 
 
 def _changes(changes: Sequence[Answered]) -> Section:
-    title = "What single changes would gain"
+    title = "Gain from single changes"
     bars = [
         Bar(
             name=str(row["name"]),
@@ -142,11 +142,11 @@ def _changes(changes: Sequence[Answered]) -> Section:
 
 
 def _assumed(changes: Sequence[Answered]) -> list[str]:
-    """Return what changes take for granted and what more they hold, a sentence for each."""
+    """Return the assumptions and added GPU-hours of changes, one sentence each."""
     told = []
     for row in changes:
         hours = row["added_gpu_hours"]
-        more = f"{hours:,.0f} GPU-hours more are held for it" if hours else ""
+        more = f"{hours:,.0f} additional GPU-hours are reserved" if hours else ""
         if said := "; ".join(text for text in (row["assumes"], more) if text):
             told.append(f"{row['name']}: {said}")
     return told

@@ -31,15 +31,14 @@ class Goodput(InputFields, MeasuredStep, JobOnFleet, JobFailures, ResilientJob):
 
     @classmethod
     def read(cls, fields: Mapping[str, Any], others: Sequence[str] = ()) -> Self:
-        """Return named fields as typed ones; None and empty text count as not given.
+        """Return named fields as typed ones; None and empty text are unset.
 
         Args:
-            fields: As given.
-            others: Further names a misspelt one may have meant.
+            fields: The fields.
+            others: Further names for suggestions.
 
         Raises:
-            InvalidSpecError: A name is unknown, a value breaks its rule, or what this form of
-                goodput requires is missing.
+            InvalidSpecError: A name is unknown, a value is invalid, or a required field is missing.
 
         Example:
             >>> from perfatlas.verbs.goodput.question import Goodput
@@ -54,7 +53,7 @@ class Goodput(InputFields, MeasuredStep, JobOnFleet, JobFailures, ResilientJob):
 
 
 class SimpleGoodput(Goodput):
-    """A job that one memoryless kind of failure interrupts, or nodes that age."""
+    """A job with a single exponential failure rate, or with ageing nodes."""
 
     required = ("checkpoint_write_s", "restart_s", "detection_s")
     if TYPE_CHECKING:
@@ -64,7 +63,7 @@ class SimpleGoodput(Goodput):
 
 
 class FleetGoodput(Goodput):
-    """A job on a fleet of a file or of the catalog, always simulated."""
+    """A job on a fleet of a file or the catalog, always simulated."""
 
     required = ("fleet",)
     if TYPE_CHECKING:

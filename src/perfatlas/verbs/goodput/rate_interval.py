@@ -1,4 +1,4 @@
-"""How sure the failure rate of a fleet is: from the counts behind its causes to one factor."""
+"""Uncertainty of the failure rate of a fleet, from the counts of its causes."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
     from perfatlas.fleet.model import Cause, Fleet
 
-NINETY: Final = 0.9  # of the intervals of every answer
-# standard errors to either side, as `standard_errors` gives; calling it here would load scipy
+NINETY: Final = 0.9  # confidence level of the intervals
+# standard errors to either side, as from `standard_errors`, without loading scipy
 NORMAL_90: Final = 1.6448536269514722
 NORMAL_95: Final = 1.959963984540054
-NARROWER: Final = NORMAL_90 / NORMAL_95  # from a 95 % to a 90 % interval of a normal law
-MOST: Final = 0.9  # of the rate; a wider interval than that is no normal one
+NARROWER: Final = NORMAL_90 / NORMAL_95  # from a 95% to a 90% interval of a normal distribution
+MOST: Final = 0.9  # relative width above which an interval is not normal
 SAME: Final = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
 class RateInterval:
-    """How far the rate of a whole fleet may be off.
+    """Uncertainty of the rate of a whole fleet.
 
     Args:
-        share: Half of the 90 % interval of the rate, relative to it; 0 where nothing is known.
-        unknown: Causes of which nothing is known; they are taken as certain.
-        scaled: How published rates of whole jobs were brought to the size of this one.
+        share: Relative half-width of the 90% interval of the rate; 0 where unknown.
+        unknown: Causes of unknown uncertainty, treated as exact.
+        scaled: How published rates of whole jobs were scaled to this job.
     """
 
     share: float
@@ -40,34 +40,36 @@ class RateInterval:
     scaled: tuple[str, ...] = ()
 
     def said(self) -> str:
-        """Return it in words."""
+        """Return it as text."""
         scaled = "".join(f"; {text}, an assumption" for text in self.scaled)
         if not self.share:
-            unsure = "how sure the rates of the fleet are is not known, and not in the interval"
+            unsure = (
+                "the uncertainty of the fleet's failure rates is unknown and not in the interval"
+            )
             return unsure + scaled
-        rest = f"; taken as certain: {', '.join(self.unknown)}" if self.unknown else ""
+        rest = f"; treated as exact: {', '.join(self.unknown)}" if self.unknown else ""
         return (
-            f"the interval holds the rate of failures, ± {100.0 * self.share:.2g} % by the counts"
-            f" behind it{rest}{scaled}"
+            f"the interval includes the failure rate, ± {100.0 * self.share:.2g}% by its number of"
+            f" failures{rest}{scaled}"
         )
 
 
 def rate_interval(fleet: Fleet, units: int, name: str) -> RateInterval:
-    """Return how far the rate of a fleet may be off.
+    """Return the uncertainty of the rate of a fleet.
 
     Args:
         fleet: The fleet.
         units: Units of the job.
-        name: Name or file of the fleet; the evidence beside a fitted one is read.
+        name: Name or file of the fleet; the evidence of a fitted one is read.
 
     Raises:
-        InvalidSpecError: The evidence beside it cannot be read.
+        InvalidSpecError: Its evidence file cannot be read.
 
-    Source: causes are independent, so variances add: each from a quarter of its 95 % interval (a
+    Source: causes are independent, so variances add: each from a quarter of its 95% interval (a
         published rate's, that of the fit, the Gamma posterior's of a count), to a normal interval
         of the sum.
 
-    Limits: too narrow for a sum of very few failures, whose law is not normal.
+    Limits: too narrow for a sum of very few failures, whose distribution is not normal.
     """
     fitted = {row["name"]: row for row in (read_evidence(name) or {}).get("cause", [])}
     total, variance, unknown = 0.0, 0.0, []
@@ -84,7 +86,7 @@ def rate_interval(fleet: Fleet, units: int, name: str) -> RateInterval:
 
 
 def _scaled(fleet: Fleet) -> tuple[str, ...]:
-    """Return how rates of whole jobs are brought to the job of this fleet."""
+    """Return how rates of whole jobs are scaled to the job of this fleet."""
     rates = [(published_rates().get(cause.name), cause) for cause in fleet.causes]
     return tuple(
         rate.scaling for rate, cause in rates if rate and rate.of == "job" and cause.per_unit
@@ -92,7 +94,7 @@ def _scaled(fleet: Fleet) -> tuple[str, ...]:
 
 
 def _relative_width(cause: Cause, fitted: Mapping[str, Any]) -> float | None:
-    """Return the 95 % interval of a cause's rate, relative to it; None where it is not known."""
+    """Return the 95% interval of a cause's rate, relative to it; None where unknown."""
     mean = mean_s(cause.lifetime)
     published = published_rates().get(cause.name)
     if published is not None and abs(published.mean_s / mean - 1.0) < SAME:
@@ -110,16 +112,16 @@ def _relative_width(cause: Cause, fitted: Mapping[str, Any]) -> float | None:
     return middle / short - middle / long
 
 
-def more_often(fleet: Fleet, factor: float) -> Fleet:
-    """Return a fleet whose causes all come so many times as often, at every age.
+def scaled_rates(fleet: Fleet, factor: float) -> Fleet:
+    """Return a fleet with all failure rates multiplied by a factor, at every age.
 
     Args:
         fleet: The fleet.
         factor: Above zero.
 
-    Source: so many times the parts, each with the life it had. Lives that are shorter by a factor
-        are no substitute where parts age: new parts of Weibull shape 3 with twice the life fail an
-        eighth as often.
+    Source: the number of parts is multiplied, with unchanged lifetimes. Scaling lifetimes differs
+        where parts age: new parts of Weibull shape 3 with twice the lifetime fail an eighth as
+        often.
     """
     causes = tuple(
         replace(cause, per_unit=cause.per_unit * factor, shared=cause.shared * factor)

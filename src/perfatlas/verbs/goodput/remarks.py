@@ -1,46 +1,46 @@
-"""What a reader must know of a job on a fleet beside its numbers."""
+"""Remarks on a job on a fleet."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.fleet.closed_form import late_finds, snapshots_in_flight
+from perfatlas.fleet.closed_form import late_detection_remarks, snapshots_in_flight
 from perfatlas.fleet.model import mean_repair_s
 from perfatlas.quantities import counted
 from perfatlas.verbs.goodput.question import DAY_S
-from perfatlas.verbs.goodput.unused_options import idle_fleet
+from perfatlas.verbs.goodput.unused_options import unused_fleet_options
 
 if TYPE_CHECKING:
     from perfatlas.fleet.model import Strategy
     from perfatlas.verbs.goodput.fleet_job import FleetJob
     from perfatlas.verbs.goodput.question import FleetGoodput
 
-MANY_SPARES: Final = 0.1  # of the units of the job
+MANY_SPARES: Final = 0.1  # share of the units of the job
 
 
 def fleet_remarks(asked: FleetGoodput, ready: FleetJob) -> list[str]:
-    """Return what a reader must know of a job, its fleet and its strategy, in sentences.
+    """Return remarks on a job, its fleet and its strategy, as sentences.
 
     Args:
         asked: The fields.
         ready: The job.
     """
     said = [*_of_repairs(ready), *_overlaps(ready.strategy)]
-    said += late_finds(ready.job, ready.strategy)
-    upkeep = ready.strategy.maintenance
-    if upkeep is not None and upkeep.every_s >= ready.job.horizon_s:
+    said += late_detection_remarks(ready.job, ready.strategy)
+    maintenance = ready.strategy.maintenance
+    if maintenance is not None and maintenance.every_s >= ready.job.horizon_s:
         said.append(
-            f"the first maintenance is due after {upkeep.every_s / DAY_S:g} d, and the job is"
-            f" watched for {ready.job.horizon_s / DAY_S:g} d: duration_s says for how long"
+            f"the first maintenance is due after {maintenance.every_s / DAY_S:g} d, but only"
+            f" {ready.job.horizon_s / DAY_S:g} d are simulated: increase duration_s"
         )
     spares = ready.strategy.spares.count or 0
     all_the_rest = asked.spares is None and ready.job.units + spares == ready.job.fleet.units
     if all_the_rest and spares > MANY_SPARES * ready.job.units:
         said.append(
-            f"the rest of the fleet, {counted(spares, 'unit')}, stands by for this job and is"
-            " counted as held; spares says how many do"
+            f"the rest of the fleet, {counted(spares, 'unit')}, are spares of this job and are"
+            " counted as reserved; set spares to change this"
         )
-    return [*said, *idle_fleet(asked, ready)]
+    return [*said, *unused_fleet_options(asked, ready)]
 
 
 def _all_units(units: int) -> str:
@@ -48,7 +48,7 @@ def _all_units(units: int) -> str:
 
 
 def _of_repairs(ready: FleetJob) -> list[str]:
-    """Return that what fails is back at once, or that the job waits for all that fails."""
+    """Return remarks on zero repair times, or on waiting for all repairs."""
     fleet, strategy, units = ready.job.fleet, ready.strategy, ready.job.units
     times = {repair.name: mean_repair_s(repair) for repair in fleet.repairs}
     out = [c for c in fleet.causes if c.effect == "stops" and c.takes != "nothing"]
@@ -59,25 +59,25 @@ def _of_repairs(ready: FleetJob) -> list[str]:
             return []
         left = fleet.units - units
         why = (
-            f"the job is on {_all_units(units)} of the fleet and waits for every repair; fewer gpus"
-            " leave spares"
+            f"the job is on {_all_units(units)} of the fleet and waits for every repair; use fewer"
+            " gpus to leave spares"
         )
         if left:
             why = (
                 f"the job waits for every repair, and {counted(left, 'unit')} of the fleet are"
-                " idle; spares says how many stand by"
+                " idle; set spares to use them"
             )
-        return [f"no unit stands by: {why}"]
+        return [f"there are no spares: {why}"]
     said = (
-        "REPAIRS TAKE NO TIME in this fleet: a unit that fails is back at once, so the job never"
-        " waits, availability is 100 % and spares change nothing; a [[repair]] table says how long"
-        " units are out (docs/fleet.md)"
+        "REPAIRS TAKE NO TIME in this fleet: a failed unit returns at once, so the job never"
+        " waits, availability is 100% and spares have no effect; add a [[repair]] table with"
+        " repair times (docs/fleet.md)"
     )
     return [said]
 
 
 def _overlaps(strategy: Strategy) -> list[str]:
-    """Return which snapshots are due before the previous one is durable."""
+    """Return remarks on snapshots due before the previous one is durable."""
     said = []
     for level in strategy.levels:
         due_s = level.every * strategy.interval_s
@@ -86,7 +86,7 @@ def _overlaps(strategy: Strategy) -> list[str]:
             said.append(
                 f"snapshots overlap: {level.name} is due after every {due_s:.4g} s of work and"
                 f" durable {level.lag_s:.4g} s later, so up to {count:.0f} are in flight at once;"
-                " the answer takes memory and bandwidth for all of them, a longer"
-                " checkpoint_interval_s needs less"
+                " memory and bandwidth are assumed to suffice; a longer checkpoint_interval_s"
+                " needs less"
             )
     return said

@@ -1,4 +1,4 @@
-"""The simple form of `goodput` where no closed form holds: the same job, simulated."""
+"""The simple form of `goodput` by simulation, where no closed form applies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from perfatlas.verbs.goodput.interruptions import (
     frequency,
     lost_hours,
     nodes_of,
-    standing,
+    simple_assumptions,
 )
 from perfatlas.verbs.goodput.rate_interval import NARROWER
 
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
     from perfatlas.verbs.goodput.interruptions import Interruptions
     from perfatlas.verbs.goodput.question import SimpleGoodput
 
-MOST_FAILURES: Final = 150_000_000  # of all replicas; about a minute
+MOST_FAILURES: Final = 150_000_000  # total of all replicas; about a minute
 MOST_REPLICAS: Final = 100_000
 
 
 def simulated_goodput(asked: SimpleGoodput, told: Interruptions, beyond: str) -> Answer:
-    """Return the goodput of the simple form by replicas of the job.
+    """Return the goodput of the simple form by simulated replicas.
 
     Args:
         asked: The fields.
-        told: How often the job is interrupted.
-        beyond: Why no closed form holds, "" where the simulator was asked for.
+        told: The interruptions.
+        beyond: Why no closed form applies, "" for method simulate.
 
     Raises:
-        InvalidSpecError: Aging or spares without gpus, or more failures than can be simulated.
+        InvalidSpecError: Ageing or spares without gpus, or too many failures to simulate.
     """
     interval_s, best_s = _interval(asked, told)
     middle = run(asked, told.mtti_s, interval_s)
@@ -56,7 +56,7 @@ def simulated_goodput(asked: SimpleGoodput, told: Interruptions, beyond: str) ->
         found = middle if mtti_s is None else run(asked, mtti_s, interval_s)
         sign = -1.0 if end == "low" else 1.0
         value = found.goodput + sign * NARROWER * found.half_width
-        value -= found.unsaved if end == "low" else 0.0  # it may be lost yet
+        value -= found.unsaved if end == "low" else 0.0  # it may still be lost
         ends[end] = min(max(value, 0.0), 1.0)
     ended_s = exact_sum(middle.ended_R) / TICKS_PER_SECOND
     interruptions = int(middle.column("interruptions").sum())
@@ -71,7 +71,7 @@ def simulated_goodput(asked: SimpleGoodput, told: Interruptions, beyond: str) ->
         "replicas": middle.ticks_RF.shape[0],
     }
     gpu_s = None if asked.gpus is None else asked.gpus * asked.duration_s
-    why = f"simulated: {beyond}" if beyond else "simulated, as asked"
+    why = f"simulated: {beyond}" if beyond else "simulated, as requested"
     days = asked.duration_s / 86400.0
     said = f"{why}; {counted(results['replicas'], 'replica')} of {days:g} d, seed {asked.seed}"
     return Answer(
@@ -85,7 +85,7 @@ def simulated_goodput(asked: SimpleGoodput, told: Interruptions, beyond: str) ->
                 said,
                 *_optimum_said(asked, best_s),
                 *_ages_said(asked),
-                *standing(asked, told),
+                *simple_assumptions(asked, told),
             ),
         ),
         warnings=(
@@ -96,7 +96,7 @@ def simulated_goodput(asked: SimpleGoodput, told: Interruptions, beyond: str) ->
 
 
 def _lost_said(asked: SimpleGoodput, told: Interruptions, found: Outcome) -> list[str]:
-    """Return what becomes of a job that is interrupted faster than it restarts."""
+    """Return a remark on an MTTI shorter than a restart."""
     if asked.restart_s <= told.mtti_s:
         return []
     return [f"{FASTER}: {what_is_lost(found.goodput)}"]
@@ -106,29 +106,31 @@ def _ages_said(asked: SimpleGoodput) -> list[str]:
     if asked.failure_shape == 1.0:
         return []
     said = (
-        "nodes are of mixed ages when the job begins, as in a fleet long in use; a fleet file with"
-        ' ages = "new", or an age, tells otherwise'
+        "nodes have mixed ages at the start of the job (steady state); use a fleet file with"
+        ' ages = "new" or an age to change this'
     )
     return [said]
 
 
 def _optimum_said(asked: SimpleGoodput, best_s: float | None) -> list[str]:
-    """Return for what the optimal interval is the best."""
+    """Return the basis of the optimal interval."""
     if not asked.checkpoint_write_s:
         return []
     if asked.failure_shape == 1.0:
         return ["the optimal interval is that of memoryless failures"]
     if best_s is None:
-        return ["work between checkpoints: no best was found, that of memoryless failures is taken"]
+        return [
+            "work between checkpoints: no optimum was found, that of memoryless failures is used"
+        ]
     return ["the optimal interval is the best found by simulating several with the same failures"]
 
 
 def _interval(asked: SimpleGoodput, told: Interruptions) -> tuple[float, float | None]:
-    """Return the interval used, and the optimum [s]."""
+    """Return the interval used and the optimum [s]."""
     if not asked.checkpoint_write_s:
         if asked.checkpoint_interval_s is None:
             raise InvalidSpecError(
-                "checkpoint_write_s = 0: free checkpoints have no optimal interval; give"
+                "checkpoint_write_s = 0: free checkpoints have no optimal interval; set"
                 " checkpoint_interval_s"
             )
         return asked.checkpoint_interval_s, None
@@ -141,7 +143,7 @@ def _interval(asked: SimpleGoodput, told: Interruptions) -> tuple[float, float |
 
 
 def run(asked: SimpleGoodput, mtti_s: float, interval_s: float) -> Outcome:
-    """Return replicas of the job, enough for the half-width asked.
+    """Return enough replicas of the job for the requested half-width.
 
     Args:
         asked: The fields.
@@ -149,13 +151,13 @@ def run(asked: SimpleGoodput, mtti_s: float, interval_s: float) -> Outcome:
         interval_s: Work between checkpoints [s].
 
     Raises:
-        InvalidSpecError: More failures than can be simulated, or aging without gpus.
+        InvalidSpecError: Too many failures to simulate, or ageing without gpus.
     """
     expected = asked.duration_s / mtti_s
     most = int(min(MOST_FAILURES / max(expected, 1.0), MOST_REPLICAS))
     if most < 2:
         raise InvalidSpecError(
-            f"duration_s = {asked.duration_s:g} holds {expected:.1e} failures, one every"
+            f"duration_s = {asked.duration_s:g} has {expected:.1e} failures, one every"
             f" {mtti_s:.3g} s: too many to simulate; shorten duration_s to"
             f" {MOST_FAILURES / 100 * mtti_s:.3g} or use method exact"
         )
@@ -168,7 +170,7 @@ def run(asked: SimpleGoodput, mtti_s: float, interval_s: float) -> Outcome:
 def _posed(asked: SimpleGoodput, mtti_s: float, interval_s: float) -> tuple[Job, Strategy]:
     nodes = nodes_of(asked) if asked.gpus is not None else 1
     if nodes == 1 and asked.gpus is None and (asked.failure_shape != 1.0 or asked.spares):
-        nodes = nodes_of(asked)  # refuses: gpus is missing
+        nodes = nodes_of(asked)  # raises: gpus is missing
     strategy = Strategy(
         interval_s=interval_s,
         levels=(Level(write_s=asked.checkpoint_write_s),),
@@ -194,7 +196,7 @@ def _fleet(asked: SimpleGoodput, mtti_s: float, nodes: int) -> Fleet:
     )
     if asked.spares is not None and asked.repair_s is None:
         raise InvalidSpecError(
-            f"spares = {asked.spares}: give repair_s, how long a failed node is out, such as 86400"
+            f"spares = {asked.spares}: set repair_s, the repair time of a node, such as 86400"
         )
     stage = RepairStage(name="repair", lasts=Exponential(mean_s=asked.repair_s or 1.0))
     return Fleet(

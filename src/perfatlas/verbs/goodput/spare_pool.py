@@ -1,4 +1,4 @@
-"""Nodes of a job that fail and are repaired, as numbers or as a fleet tells them."""
+"""Nodes of a job that fail and are repaired, from numbers or a fleet."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 class Pool(NamedTuple):
-    """Nodes of a job, and how they fail and return.
+    """Nodes of a job with their failures and repairs.
 
     Args:
         nodes: Nodes of the job.
-        per_s: By how many nodes leave together, how often one is the first of them [1/s].
-        repair_s: Mean time until one is back [s].
-        crews: Repairs at once; None for as many as are needed.
-        warm: Spares fail too.
-        said: What was assumed of a fleet.
-        left_out: What no closed form here knows of it.
-        units: Nodes of the fleet; None where no fleet is given.
+        per_s: By number of nodes that fail together, the rate at which one is the first [1/s].
+        repair_s: Mean repair time [s].
+        crews: Maximum concurrent repairs; None for no limit.
+        warm: Whether spares fail too.
+        said: Assumptions about a fleet.
+        left_out: Features of the fleet that no closed form models.
+        units: Nodes of the fleet; None without a fleet.
     """
 
     nodes: int
@@ -38,35 +38,35 @@ class Pool(NamedTuple):
 
     @property
     def rate_per_s(self) -> float:
-        """How often one node leaves [1/s]."""
+        """Failure rate of one node [1/s]."""
         return sum(size * rate for size, rate in self.per_s.items())
 
     @property
     def plain(self) -> bool:
-        """Whether Erlang's formula describes it: one by one, a crew for each, cold spares."""
+        """Whether Erlang's formula applies: single failures, unlimited crews, cold spares."""
         return self.crews is None and not self.warm and set(self.per_s) == {1}
 
     @property
     def repairing(self) -> float:
-        """Nodes under repair, on average, were there crews for all and the job never waited."""
+        """Mean nodes under repair with unlimited crews and a job that never waits."""
         return self.nodes * self.rate_per_s * self.repair_s
 
 
 def pool_of(asked: SpareNodes) -> Pool:
-    """Return the nodes that fields describe.
+    """Return the nodes described by fields.
 
     Args:
         asked: The fields.
 
     Raises:
-        InvalidSpecError: Nodes are told in part, or there is no such fleet.
+        InvalidSpecError: Fields are missing, or the fleet is unknown.
     """
     if asked.fleet is not None:
         return _of_fleet(asked, resolve_fleet(asked.fleet))
     told = {name: getattr(asked, name) for name in ("nodes", "node_mtbf_s", "repair_s")}
     if asked.nodes is None or asked.node_mtbf_s is None or asked.repair_s is None:
         missing = ", ".join(name for name, value in told.items() if value is None)
-        raise InvalidSpecError(f"{missing} missing: give them, or fleet with gpus")
+        raise InvalidSpecError(f"{missing} missing: set them, or fleet with gpus")
     rates = {1: 1.0 / asked.node_mtbf_s}
     return Pool(asked.nodes, rates, asked.repair_s, asked.crews, asked.warm)
 
@@ -74,26 +74,27 @@ def pool_of(asked: SpareNodes) -> Pool:
 def _of_fleet(asked: SpareNodes, fleet: Fleet) -> Pool:
     """Return the nodes of a job on a fleet.
 
-    Source: superposed, causes are one stream whose repair is a mixture, of the mean of their
-        repairs weighed by nodes; Erlang-B holds for any law of it, the chains for a memoryless one.
+    Source: the superposition of causes is one stream with a mixture of repairs, whose mean is
+        weighted by nodes; Erlang-B holds for any repair distribution, the chains for an exponential
+        one.
     """
     if asked.gpus is None:
-        raise InvalidSpecError("gpus of the job is missing: how many nodes can fail follows")
+        raise InvalidSpecError("gpus of the job is missing: it determines the number of nodes")
     nodes, rest = divmod(asked.gpus, fleet.gpus_per_unit)
     if rest or not nodes:
         raise InvalidSpecError(
-            f"gpus = {asked.gpus} do not fill units of {fleet.gpus_per_unit}: use"
+            f"gpus = {asked.gpus} is not a multiple of the unit of {fleet.gpus_per_unit} GPUs: use"
             f" {max(nodes, 1) * fleet.gpus_per_unit}"
         )
     if fleet.parts_per_unit > 1:
         raise InvalidSpecError(
-            f"units of this fleet go on with {fleet.parts_needed} of {fleet.parts_per_unit} parts,"
-            " which no closed form here knows: ask goodput with fleet and spares"
+            f"units of this fleet need {fleet.parts_needed} of {fleet.parts_per_unit} parts, which"
+            " no closed form here covers: use goodput with fleet and spares"
         )
     out = [cause for cause in fleet.causes if cause.effect == "stops" and cause.takes == "unit"]
     rates = [cause_rate_per_s(cause, nodes) * cause.units for cause in out]
     if not sum(rates):
-        raise InvalidSpecError("nothing in this fleet takes a node out: no spare is needed")
+        raise InvalidSpecError("no cause in this fleet removes nodes: no spares are needed")
     repairs = {repair.name: mean_repair_s(repair) for repair in fleet.repairs}
     first = fleet.repairs[0].name
     total = sum(
@@ -101,7 +102,7 @@ def _of_fleet(asked: SpareNodes, fleet: Fleet) -> Pool:
     )
     repair_s = total / sum(rates)
     if not repair_s:
-        raise InvalidSpecError("repairs of this fleet take no time: no spare is needed")
+        raise InvalidSpecError("repairs of this fleet take no time: no spares are needed")
     crews = fleet.crews if asked.crews is None else asked.crews
     per_s: dict[int, float] = {}
     for cause in out:
@@ -109,17 +110,17 @@ def _of_fleet(asked: SpareNodes, fleet: Fleet) -> Pool:
         per_s[cause.units] = per_s.get(cause.units, 0.0) + events
     names = ", ".join(cause.name for cause in out)
     hours = repair_s / 3600.0
-    said = [f"nodes leave by {names}, and are back after {hours:.3g} h on average"]
+    said = [f"nodes fail by {names}, and return after {hours:.3g} h on average"]
     if many := [cause for cause in out if cause.units > 1]:
         named = ", ".join(f"{counted(cause.units, 'node')} by {cause.name}" for cause in many)
-        said.append(f"nodes that leave together: {named}; each is repaired by itself")
+        said.append(f"nodes that fail together: {named}; each is repaired separately")
     pool = Pool(nodes, per_s, repair_s, crews, asked.warm, tuple(said))
     left_out = _left_out(fleet, out, plain=pool.plain)
     return pool._replace(left_out=left_out, units=fleet.units)
 
 
 def _left_out(fleet: Fleet, out: list[Cause], *, plain: bool) -> tuple[str, ...]:
-    """Return what a closed form does not know of what takes nodes out."""
+    """Return the features of node failures that a closed form does not model."""
     used = {cause.repair or fleet.repairs[0].name for cause in out}
     repairs = [repair for repair in fleet.repairs if repair.name in used]
     stages = [stage for repair in repairs for stage in repair.stages]
@@ -127,7 +128,7 @@ def _left_out(fleet: Fleet, out: list[Cause], *, plain: bool) -> tuple[str, ...]
         "the age of parts": any(not isinstance(cause.lifetime, Exponential) for cause in out),
         "lemons": any(cause.lemons for cause in out),
         "false fixes": any(stage.false_fix for stage in stages),
-        "the laws of repairs": not plain
+        "the repair distributions": not plain
         and (len(stages) > 1 or not isinstance(stages[0].lasts, Exponential)),
     }
     return tuple(what for what, is_so in told.items() if is_so)

@@ -1,4 +1,4 @@
-"""`goodput spares`: how often a job waits for a node, or how many spares keep it from waiting."""
+"""`goodput spares`: share of time a job waits for nodes, or spares needed to avoid it."""
 
 from __future__ import annotations
 
@@ -13,31 +13,33 @@ from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted
 from perfatlas.scenario.fields import complete_scenario, refuse_unused
 from perfatlas.verbs.goodput.question import SpareNodes
 from perfatlas.verbs.goodput.spare_pool import Pool, pool_of
-from perfatlas.verbs.goodput.unused_options import idle_spares
+from perfatlas.verbs.goodput.unused_options import unused_spare_options
 
 if TYPE_CHECKING:
     from perfatlas.fleet.laws import FloatArray
 
 MOST_SPARES: Final = 100_000
 ERLANG: Final = (
-    "Erlang-B with spares + 1 servers: exact for any law of repairs of this mean, memoryless"
-    " failures, a crew for every repair, spares that do not fail while they stand by"
+    "Erlang-B with spares + 1 servers: exact for any repair distribution with this mean,"
+    " exponential failures, unlimited repair capacity and spares that do not fail"
 )
-CHAIN: Final = "steady state of the birth-death chain of failed nodes: memoryless failures, repairs"
-SIMPLER: Final = "simpler_fleet"  # the tier where something of a fleet is left out
+CHAIN: Final = (
+    "steady state of the birth-death chain of failed nodes: exponential failures and repairs"
+)
+SIMPLER: Final = "simpler_fleet"  # the tier where features of a fleet are not modelled
 
 
 @signature_of("goodput spares")
 def goodput_spares(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
-    """Return the share of time a job waits for a node, or the spares for a share of time.
+    """Return the share of time a job waits for nodes, or the spares for a target share.
 
     Args:
         **fields: nodes, node_mtbf_s, repair_s, or fleet and gpus of the job; and either spares, or
-            target: the share of time in which the job does not wait, such as 0.999; crews (repairs
-            at once, default: as many as are needed), warm (spares fail like other nodes).
+            target: the share of time in which the job does not wait, such as 0.999; crews
+                (concurrent repairs, default: unlimited), warm (spares fail like other nodes).
 
     Raises:
-        InvalidSpecError: A name or value breaks a rule.
+        InvalidSpecError: A name or value is invalid.
         InfeasibleError: No number of spares reaches the target.
 
     Example:
@@ -51,8 +53,8 @@ def goodput_spares(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
     refuse_unused(dict(asked), verb_fields("goodput spares"))
     if (asked.spares is None) == (asked.target is None):
         raise InvalidSpecError(
-            "give either spares, to ask how often the job waits, or target, the share of time it"
-            " does not, such as 0.999, to ask how many are needed"
+            "set either spares, for the share of time the job waits, or target, the share of time"
+            " it does not wait, such as 0.999, for the number of spares needed"
         )
     pool = pool_of(asked)
     spares = asked.spares
@@ -74,7 +76,7 @@ def goodput_spares(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
             tier=SIMPLER if pool.left_out else "erlang_b" if pool.plain else "birth_death",
             assumptions=(ERLANG if pool.plain else CHAIN, *pool.said),
         ),
-        warnings=(*_warnings(asked, pool, spares), *idle_spares(asked, spares)),
+        warnings=(*_warnings(asked, pool, spares), *unused_spare_options(asked, spares)),
     )
 
 
@@ -91,9 +93,9 @@ def _failed(pool: Pool, spares: int) -> FloatArray:
 
 
 def _means(pool: Pool, spares: int) -> dict[str, float]:
-    """Return the nodes under repair on average, and with few crews those that wait for one too.
+    """Return the mean nodes under repair, including those waiting for a crew.
 
-    Source: means of the chain. With a crew for each they do not depend on the law of repairs.
+    Source: means of the chain. With unlimited crews they do not depend on the repair distribution.
     """
     chance_J = _failed(pool, spares)
     out_J = np.arange(chance_J.size)
@@ -106,12 +108,12 @@ def _means(pool: Pool, spares: int) -> dict[str, float]:
 
 
 def _fewest(pool: Pool, blocked: float) -> int:
-    """Return the fewest spares with which a job waits at most a share of the time.
+    """Return the fewest spares with which a job waits at most a given share of the time.
 
-    Source: blocking falls with every spare, so doubling and halving find the first.
+    Source: blocking decreases with spares, so bisection finds the first.
 
     Raises:
-        InfeasibleError: Even `MOST_SPARES` do not.
+        InfeasibleError: `MOST_SPARES` do not suffice.
     """
     if pool.plain:
         return spares_for(pool.nodes, pool.rate_per_s, pool.repair_s, blocked=blocked)
@@ -137,19 +139,19 @@ def _warnings(asked: SpareNodes, pool: Pool, spares: int) -> tuple[str, ...]:
     short = pool.units is not None and need > pool.units
     if short:
         said.append(
-            f"the job and its {counted(spares, 'spare')} are {need:,} nodes, the fleet has"
-            f" {pool.units:,}: this answer is for a fleet that is large enough"
+            f"the job and its {counted(spares, 'spare')} need {need:,} nodes, the fleet has"
+            f" {pool.units:,}: the result assumes a large enough fleet"
         )
     if pool.left_out:
         more = f", fleet_units = {need}" if short else ""
         said.append(
-            f"this closed form leaves out {', '.join(pool.left_out)}: goodput with fleet ="
+            f"this closed form does not model {', '.join(pool.left_out)}: goodput with fleet ="
             f" {asked.fleet}, gpus = {asked.gpus}, spares = {spares}{more} simulates them"
         )
     if pool.crews is not None and pool.crews < pool.repairing:
         slower = "1 crew repairs" if pool.crews == 1 else f"{pool.crews:,} crews repair"
         said.append(
-            f"{slower} slower than nodes fail: {pool.repairing:.1f} would be busy at any time, so"
-            " the job waits however many spares there are"
+            f"{slower} slower than nodes fail: {pool.repairing:.1f} crews would be needed on"
+            " average, so the job waits with any number of spares"
         )
     return tuple(said)

@@ -1,4 +1,4 @@
-"""`goodput stragglers`: what a synchronous step loses by waiting for the slowest of many GPUs."""
+"""`goodput stragglers`: slowdown of a synchronous step by the slowest of many GPUs."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from perfatlas.fleet.closed_form import largest_normal, slowest_step
 from perfatlas.quantities import InvalidSpecError, counted
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.verbs.goodput.question import Stragglers
-from perfatlas.verbs.goodput.unused_options import idle_stragglers
+from perfatlas.verbs.goodput.unused_options import unused_straggler_options
 
-LARGEST: Final = 2.0  # slowdown at which the fastest GPU of a normal law would take no time
+LARGEST: Final = (
+    2.0  # slowdown at which the fastest GPU of a normal distribution would take no time
+)
 
 
 @signature_of("goodput stragglers")
 def goodput_stragglers(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
-    """Return how much longer a step takes because all wait for the slowest.
+    """Return the slowdown of a step in which all GPUs wait for the slowest.
 
     Args:
-        **fields: gpus (that wait for one another), persistent_cv (standard deviation between GPUs
-            that lasts, over the mean step), transient_cv (of one GPU from step to step, over the
-            mean step), synchronisations (in a step, after each of which all wait; default: 1) and
-            step_time_s (of an average GPU).
+        **fields: gpus (that synchronise), persistent_cv (persistent standard deviation between
+            GPUs, over the mean step), transient_cv (of one GPU between steps, over the mean step),
+            synchronisations (per step; default: 1) and step_time_s (of an average GPU).
 
     Raises:
-        InvalidSpecError: A name or value breaks a rule, or no GPU differs from another.
+        InvalidSpecError: A name or value is invalid, or there is no variation between GPUs.
 
     Source: expected maximum of normals (`slowest_step`).
 
@@ -39,8 +40,8 @@ def goodput_stragglers(**fields: Any) -> Answer:  # noqa: ANN401 - checked by sc
     asked = Stragglers.read(fields)
     if not asked.persistent_cv and not asked.transient_cv:
         raise InvalidSpecError(
-            "no GPU differs from another: give persistent_cv (GPUs that are always slower),"
-            " transient_cv (each is slower at times), or both, such as 0.01"
+            "no variation between GPUs: set persistent_cv (always slower GPUs), transient_cv"
+            " (temporarily slower GPUs), or both, such as 0.01"
         )
     found = slowest_step(
         1.0, asked.persistent_cv, asked.transient_cv, asked.gpus, asked.synchronisations
@@ -64,20 +65,19 @@ def goodput_stragglers(**fields: Any) -> Answer:  # noqa: ANN401 - checked by sc
         results=results,
         breakdown=[{"name": name, "share": share} for name, share in shares.items() if share],
         evidence=Evidence(tier="order_statistics", assumptions=_said(asked)),
-        warnings=(*_warnings(slowdown), *idle_stragglers(asked)),
+        warnings=(*_warnings(slowdown), *unused_straggler_options(asked)),
     )
 
 
 def _said(asked: Stragglers) -> tuple[str, ...]:
-    waits = "once a step" if asked.synchronisations == 1 else f"{asked.synchronisations:,} times"
+    waits = "once per step" if asked.synchronisations == 1 else f"{asked.synchronisations:,} times"
     noise = (
-        f"the slowest of {counted(asked.gpus, 'GPU')} is waited for {waits}, after equal pieces of"
-        " the step; what a GPU takes is normal, independent of the others and from one piece to"
-        " the next"
+        f"{counted(asked.gpus, 'GPU')} synchronise {waits}, after equal parts of the step; times"
+        " are normal and independent between GPUs and between parts"
     )
     beyond = (
-        "not valid where a few GPUs are far slower than a normal law says: a slow spell is a cause"
-        ' with effect = "slows" of a fleet, which goodput simulates'
+        "not valid where a few GPUs are far slower than a normal distribution predicts: model them"
+        ' as a fleet cause with effect = "slows", which goodput simulates'
     )
     return (noise, beyond)
 
@@ -86,7 +86,7 @@ def _warnings(slowdown: float) -> tuple[str, ...]:
     if slowdown < LARGEST:
         return ()
     wide = (
-        "not valid here: with so much spread the fastest GPU of a normal law takes less than no"
-        " time; simulate slow spells as causes of a fleet"
+        "not valid here: with this spread the normal distribution has negative times; simulate"
+        " slowdowns as causes of a fleet"
     )
     return (wide,)

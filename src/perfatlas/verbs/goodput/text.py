@@ -1,4 +1,4 @@
-"""Goodput for people: the share of useful time, where the rest goes, what would change it."""
+"""Text output of goodput: useful time, lost time by category, possible improvements."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 BUCKETS: Final = {
     "productive": "useful work",
     "checkpoint": "writing checkpoints",
-    "lost_work": "work lost and redone",
-    "detection": "noticing failures",
+    "lost_work": "lost (recomputed) work",
+    "detection": "failure detection",
     "restart": "restarting",
     "waiting_for_spares": "waiting for nodes",
     "degraded": "running slower",
     "maintenance": "maintenance",
     "idle": "idle",
-    "persistent": "waiting for GPUs always slow",
-    "transient": "waiting for GPUs slow at times",
+    "persistent": "waiting for persistently slow GPUs",
+    "transient": "waiting for transiently slow GPUs",
 }
 FACTORS: Final = METRICS["factors"].parts
 UNSAID: Final = ("half_width", "seed", "what_if", "more_spares", "verify_s")  # of a headline
@@ -57,7 +57,7 @@ HIDDEN: Final = ("gpus", "duration_s", "finish_by_s", "unfinished")
 
 
 def value_text(name: str, value: Any) -> str:  # noqa: ANN401 - a field or result of any kind
-    """Return a field or a result of goodput as people read it.
+    """Return a field or result of goodput as text.
 
     Args:
         name: Its key.
@@ -85,10 +85,10 @@ def print_goodput(
     """Write an answer of any form of goodput to a console.
 
     Args:
-        console: From `open_terminal`.
+        console: Console from `open_terminal`.
         answer: The `--json` object.
-        reproduce: The command line that gives it again.
-        verbose: With all results, every factor and change, and all evidence.
+        reproduce: The command line that reproduces it.
+        verbose: Whether to print all results, factors and changes, and all evidence.
     """
     print_line(console, goodput_headline(answer), style="bold")
     console.print()
@@ -131,7 +131,7 @@ def _covered(answer: Answered) -> str:
 
 
 def goodput_headline(answer: Answered) -> str:
-    """Return what was asked, in a line.
+    """Return the scenario in one line.
 
     Args:
         answer: The `--json` object.
@@ -154,7 +154,7 @@ def goodput_headline(answer: Answered) -> str:
 
 
 def _said(name: str, value: Any) -> str:  # noqa: ANN401 - a field of any kind
-    """Return a field and its value as people say them."""
+    """Return a field and its value as text."""
     if name == "usd_per_gpu_hour":
         return f"{value_text(name, value)} per GPU-hour"
     words = [SHORT.get(word, word) for word in _unit_left_out(name).split("_")]
@@ -162,12 +162,12 @@ def _said(name: str, value: Any) -> str:  # noqa: ANN401 - a field of any kind
 
 
 def _unit_left_out(name: str) -> str:
-    """Return a field without the unit that its value is shown with."""
+    """Return a field name without its unit suffix."""
     return name.removesuffix("_bytes_per_s" if name.endswith("_bytes_per_s") else "_s")
 
 
 def result_lines(results: Answered, *, brief: bool = False) -> list[tuple[str, str, str]]:
-    """Return (label, value, interval) of every result that is one number.
+    """Return (label, value, interval) of every scalar result.
 
     Args:
         results: The `results` of an answer.
@@ -199,7 +199,7 @@ def result_lines(results: Answered, *, brief: bool = False) -> list[tuple[str, s
 
 
 def _interval(results: Answered, name: str) -> str:
-    """Return the interval of a result, or between which 90% of runs are, "" where none is."""
+    """Return the interval of a result, or the range of 90% of runs, "" for none."""
     value = results[name]
     low, high = (results.get(f"{name}{end}") for end in (LOW, HIGH))
     if isinstance(value, dict) and value["p5"] < value["p95"]:
@@ -210,7 +210,7 @@ def _interval(results: Answered, name: str) -> str:
 
 
 def _ends(low: str, high: str) -> str:
-    """Return both ends, the unit once where they share it."""
+    """Return both ends, with a common unit once."""
     if low.endswith("%") and high.endswith("%"):
         return f"{low[:-1]} - {high}"
     (number, _, unit), (_, _, other) = low.partition(" "), high.partition(" ")
@@ -293,7 +293,7 @@ def _print_changes(console: Console, changes: Sequence[Answered]) -> None:
 def _print_assumed(console: Console, changes: Sequence[Answered]) -> None:
     """Write what the changes assume."""
     console.print()
-    print_line(console, "what they assume", style="bold")
+    print_line(console, "assumptions", style="bold")
     for row in changes:
         if row["assumes"]:
             said = f"{row['name']}: {row['assumes']}"

@@ -1,6 +1,6 @@
-"""What a measured training step tells of a job: its MFU, and the bytes of its checkpoints.
+"""MFU and checkpoint size of a job from a measured training step.
 
-A step is given, not estimated: no estimate of training steps exists here.
+The step time is an input: training steps are not estimated here.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from perfatlas.models import ParameterCounts
     from perfatlas.verbs.goodput.question import Goodput
 
-FLOP_PER_PARAMETER: Final = 6.0  # and token: 2 forward, 4 backward
+FLOP_PER_PARAMETER: Final = 6.0  # per parameter and token: 2 forward, 4 backward
 _OF_A_STEP: Final = ("step_time_s", "tokens_per_step")
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepFacts:
-    """What follows from a step.
+    """Quantities derived from a step.
 
     Args:
-        flop_per_s: Of the model, over all GPUs [FLOP/s]; None where no step is given.
-        peak_flop_per_s: Of one GPU [FLOP/s]; None where no step is given.
-        checkpoint_bytes: Of a checkpoint [bytes]; None where nothing tells.
-        write_s: Write time that follows from bytes and bandwidth [s]; None without a bandwidth.
-        said: What was assumed.
+        flop_per_s: Model FLOP/s over all GPUs [FLOP/s]; None without a step.
+        peak_flop_per_s: Peak of one GPU [FLOP/s]; None without a step.
+        checkpoint_bytes: Size of a checkpoint [bytes]; None where unknown.
+        write_s: Write time from bytes and bandwidth [s]; None without a bandwidth.
+        said: Assumptions.
     """
 
     flop_per_s: float | None = None
@@ -38,39 +38,39 @@ class StepFacts:
     said: tuple[str, ...] = ()
 
     def mfu(self, gpus: int) -> float | None:
-        """Return the share of the peak that a step reaches; None where no step is given.
+        """Return the share of the peak in a step; None without a step.
 
         Args:
-            gpus: Of the job.
+            gpus: GPUs of the job.
 
         Raises:
-            InvalidSpecError: More than the peak.
+            InvalidSpecError: It exceeds the peak.
         """
         if self.flop_per_s is None or self.peak_flop_per_s is None:
             return None
         share = self.flop_per_s / (gpus * self.peak_flop_per_s)
         if share > 1.0:
             raise InvalidSpecError(
-                f"the step does {share:.3g} times the peak of {gpus:,} GPUs: check step_time_s,"
-                " tokens_per_step, system and format"
+                f"the step has {share:.3g} times the peak FLOP/s of {gpus:,} GPUs: check"
+                " step_time_s, tokens_per_step, system and format"
             )
         return share
 
 
 def measured_step(asked: Goodput) -> StepFacts:
-    """Return what follows from a step and from the size of a checkpoint.
+    """Return the quantities derived from a step and from the checkpoint size.
 
     Args:
         asked: The fields.
 
     Raises:
-        InvalidSpecError: The step is told in part or twice.
+        InvalidSpecError: The step is incomplete or overspecified.
 
     Source: 6 FLOP per parameter and token, Kaplan et al. 2020 (arXiv 2001.08361), sec. 2.1: active
         parameters without the input embedding. 14 bytes per parameter: ZeRO (arXiv 1910.02054),
         sec. 3.1, mixed-precision Adam without gradients.
 
-    Limits: attention over the context is left out: MFU is low where contexts are long.
+    Limits: attention over the context is not counted: MFU is underestimated for long contexts.
 
     Example:
         >>> from perfatlas.verbs.goodput.question import Goodput
@@ -87,24 +87,24 @@ def measured_step(asked: Goodput) -> StepFacts:
         each = CHECKPOINT_BYTES_PER_PARAMETER
         state_bytes = each * counts.total
         said.append(
-            f"a checkpoint holds {state_bytes / 1e12:.4g} TB: {each:g} bytes for"
-            f" each of {counts.total / 1e9:.4g} billion parameters (16-bit weights, 32-bit copy and"
-            " two moments of Adam; arXiv 1910.02054)"
+            f"a checkpoint has {state_bytes / 1e12:.4g} TB: {each:g} bytes per parameter of"
+            f" {counts.total / 1e9:.4g} billion (16-bit weights, 32-bit copy and two moments of"
+            " Adam; arXiv 1910.02054)"
         )
     write_s = None
     if asked.checkpoint_bytes_per_s is not None:
         write_s = _write_s(asked, state_bytes, asked.checkpoint_bytes_per_s)
         said.append(
-            f"writing it takes {write_s:.4g} s through"
-            f" {asked.checkpoint_bytes_per_s / 1e9:g} GB/s of the whole job"
+            f"writing it takes {write_s:.4g} s at {asked.checkpoint_bytes_per_s / 1e9:g} GB/s for"
+            " the whole job"
         )
     work, peak = _work(asked, counts)
     if work is not None and counts is not None:
         said.append(
             f"MFU: {FLOP_PER_PARAMETER:g} FLOP per token for each of"
             f" {_multiplied(counts) / 1e9:.4g} billion active parameters (arXiv 2001.08361),"
-            f" without attention over the context; the step of {asked.step_time_s:g} s is given,"
-            f" not estimated; dense {asked.format} peak of {asked.system}"
+            f" without attention over the context; the step time of {asked.step_time_s:g} s is an"
+            f" input, not estimated; dense {asked.format} peak of {asked.system}"
         )
     return StepFacts(
         flop_per_s=work,
@@ -122,26 +122,24 @@ def _counts(model: str) -> ParameterCounts:
 
 
 def _multiplied(counts: ParameterCounts) -> int:
-    """Return the active parameters that are multiplied: an embedding that is no head is read."""
+    """Return the active parameters in products, without an input embedding."""
     return counts.active - (counts.embedding if counts.lm_head else 0)
 
 
 def _write_s(asked: Goodput, state_bytes: float | None, bytes_per_s: float) -> float:
     if asked.checkpoint_write_s is not None:
         raise InvalidSpecError(
-            "checkpoint_write_s and checkpoint_bytes_per_s both say how long a write takes: give"
-            " one of them"
+            "checkpoint_write_s and checkpoint_bytes_per_s are mutually exclusive"
         )
     if state_bytes is None:
         raise InvalidSpecError(
-            "checkpoint_bytes_per_s of how many bytes? give checkpoint_bytes, or model, whose"
-            " parameters tell"
+            "checkpoint_bytes_per_s needs the checkpoint size: set checkpoint_bytes or model"
         )
     return state_bytes / bytes_per_s
 
 
 def _work(asked: Goodput, counts: ParameterCounts | None) -> tuple[float | None, float | None]:
-    """Return the FLOP/s of a step, and the peak of a GPU; None where no step is given."""
+    """Return the FLOP/s of a step, and the peak of a GPU; None without a step."""
     if asked.step_time_s is None and asked.tokens_per_step is None:
         return None, None
     missing = [name for name in ("model", "system", *_OF_A_STEP) if getattr(asked, name) is None]
@@ -151,7 +149,7 @@ def _work(asked: Goodput, counts: ParameterCounts | None) -> tuple[float | None,
             f" {', '.join(missing)} missing"
         )
     if asked.mfu is not None:
-        raise InvalidSpecError("mfu and step_time_s both say how fast a step is: give one of them")
+        raise InvalidSpecError("mfu and step_time_s are mutually exclusive")
     from perfatlas.hardware import resolve_system
 
     peaks = resolve_system(asked.system).device.peak_flop_per_s

@@ -1,4 +1,4 @@
-"""Options of goodput that are legitimate and change nothing in this question: remarks."""
+"""Remarks on valid options of goodput without effect in a scenario."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ if TYPE_CHECKING:
     from perfatlas.verbs.goodput.question import FleetGoodput, SpareNodes, Stragglers
 
 
-def idle_simple(asked: SimpleGoodput) -> list[str]:
-    """Return what is asked of a simulation where a closed form answers, in sentences.
+def unused_simple_options(asked: SimpleGoodput) -> list[str]:
+    """Return remarks on simulation options where a closed form is used, as sentences.
 
     Args:
-        asked: The fields, of a question that a closed form answers.
+        asked: The fields, for a closed form.
     """
     given = {"half_width": asked.half_width, "seed": asked.seed}
     return [
-        f"{name} = {value:g} changes nothing here: it is of a simulation, and a closed form answers"
+        f"{name} = {value:g} has no effect: it applies only to simulation, and a closed form is"
+        " used"
         for name, value in given.items()
         if value != _default(name)
     ]
@@ -30,8 +31,8 @@ def _default(name: str) -> Any:  # noqa: ANN401 - of any field
     return SimpleGoodput.model_fields[name].default
 
 
-def idle_fleet(asked: FleetGoodput, ready: FleetJob) -> list[str]:
-    """Return what is asked, is legitimate and changes nothing for this job, in sentences.
+def unused_fleet_options(asked: FleetGoodput, ready: FleetJob) -> list[str]:
+    """Return remarks on valid options without effect for this job, as sentences.
 
     Args:
         asked: The fields.
@@ -40,41 +41,41 @@ def idle_fleet(asked: FleetGoodput, ready: FleetJob) -> list[str]:
     said = []
     spares = ready.strategy.spares.count or 0
     if not spares and asked.spare_kind != "cold" and not asked.what_if:
-        said.append(f"spare_kind = {asked.spare_kind} changes nothing here: no spare stands by")
+        said.append(f"spare_kind = {asked.spare_kind} has no effect: there are no spares")
     idle = ready.job.fleet.units - ready.job.units - spares
     if asked.fleet_units is not None and idle > 0:
         said.append(
-            f"{counted(idle, 'unit')} of fleet_units = {asked.fleet_units:,} neither work nor stand"
-            " by for this job and change nothing: more gpus or more spares use them"
+            f"{counted(idle, 'unit')} of fleet_units = {asked.fleet_units:,} are neither used nor"
+            " spares of this job and have no effect: use more gpus or spares"
         )
     return said
 
 
-def idle_spares(asked: SpareNodes, spares: int) -> list[str]:
-    """Return what changes nothing for nodes and spares, in sentences.
+def unused_spare_options(asked: SpareNodes, spares: int) -> list[str]:
+    """Return remarks on options without effect for nodes and spares, as sentences.
 
     Args:
         asked: The fields.
-        spares: Given or found.
+        spares: Number of spares, set or found.
     """
     if asked.warm and not spares:
-        return ["warm changes nothing here: no spare stands by that could fail"]
+        return ["warm has no effect: there are no spares"]
     return []
 
 
-def idle_stragglers(asked: Stragglers) -> list[str]:
-    """Return what changes nothing for GPUs that wait for the slowest, in sentences.
+def unused_straggler_options(asked: Stragglers) -> list[str]:
+    """Return remarks on options without effect for stragglers, as sentences.
 
     Args:
         asked: The fields.
     """
     if asked.gpus == 1:
-        return ["1 GPU waits for no other: give gpus, how many wait for one another"]
+        return ["gpus = 1 has no synchronisation: set gpus, the number of GPUs that synchronise"]
     if asked.synchronisations > 1 and not asked.transient_cv:
         idle = (
-            f"synchronisations = {asked.synchronisations:,} changes nothing here: what a GPU that"
-            " is always slow loses does not depend on how often it is waited for; transient_cv"
-            " does"
+            f"synchronisations = {asked.synchronisations:,} has no effect: the slowdown by"
+            " persistently slow GPUs does not depend on the number of synchronisations, only that"
+            " by transient_cv does"
         )
         return [idle]
     return []

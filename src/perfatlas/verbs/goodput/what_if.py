@@ -1,6 +1,6 @@
-"""Single changes to a job and its fleet, ranked by the GPU-hours they gain.
+"""Single changes to a job and its fleet, ranked by gained GPU-hours.
 
-Each changed job meets the same failures as the job itself: the gain is a mean of differences.
+Each changed job has the same failures as the job itself: the gain is a mean of paired differences.
 
 Shape legend: R replicas.
 """
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.fleet.closed_form import kept_for
 from perfatlas.fleet.laws import TICKS_PER_SECOND, mean_s, scaled
-from perfatlas.fleet.model import Fleet, Repair, Restart, Shrink, Spares, Strategy, memories
+from perfatlas.fleet.model import Fleet, Repair, Restart, Shrink, Spares, Strategy, not_memoryless
 from perfatlas.fleet.simulator import chosen_interval_s, simulate
 from perfatlas.verbs.goodput.fleet_job import whole_units
-from perfatlas.verbs.goodput.rate_interval import more_often
+from perfatlas.verbs.goodput.rate_interval import scaled_rates
 from perfatlas.vocabulary.metrics import gpu_hours
 
 if TYPE_CHECKING:
@@ -31,14 +31,14 @@ _SAME_INTERVAL: Final = "the same work between checkpoints"
 
 
 class _Change(NamedTuple):
-    """A change and what it makes of the job.
+    """A change and the changed job.
 
     Args:
-        name: As tables show it.
-        fleet: The fleet with it.
-        strategy: The strategy with it.
-        gpus_added: GPUs held beside those held before.
-        assumes: What it takes for granted beside its name, "" where nothing.
+        name: Name shown in tables.
+        fleet: The changed fleet.
+        strategy: The changed strategy.
+        gpus_added: Additional reserved GPUs.
+        assumes: Further assumptions, "" for none.
     """
 
     name: str
@@ -48,8 +48,8 @@ class _Change(NamedTuple):
     assumes: str = ""
 
 
-def not_tried(ready: FleetJob) -> list[str]:
-    """Return which changes are not among those tried because nothing tells what they save.
+def unevaluated_changes(ready: FleetJob) -> list[str]:
+    """Return the changes that are not evaluated because their saving is unknown.
 
     Args:
         ready: The job.
@@ -58,24 +58,24 @@ def not_tried(ready: FleetJob) -> list[str]:
     if spares.kind == "hot" or mean_s(spares.start):
         return []
     why = (
-        f"spares that stand by hot are not tried: taking in {spares.kind} ones takes no time here;"
-        " spare_start_s says how long it does"
+        f"hot spares are not evaluated: starting {spares.kind} spares takes no time here; set"
+        " spare_start_s"
     )
     return [why]
 
 
 def single_changes(asked: FleetGoodput, ready: FleetJob, before: Outcome) -> list[dict[str, Any]]:
-    """Return what single changes gain, the largest gain first.
+    """Return the gains of single changes, largest first.
 
     Args:
         asked: The fields.
         ready: The job.
-        before: Replicas of the job as it is.
+        before: Replicas of the unchanged job.
 
     Returns:
-        Rows of name, gained_gpu_hours, gained_gpu_hours_half_width (of its 90 % interval),
-        added_gpu_hours (held by spares beside those there were), goodput, assumes (what the change
-        takes for granted, "" where nothing).
+        Rows of name, gained_gpu_hours, gained_gpu_hours_half_width (of its 90% interval),
+        added_gpu_hours (of additional spares), goodput, assumes (assumptions of the change, "" for
+        none).
 
     Raises:
         InvalidSpecError: A changed number is outside its range.
@@ -118,36 +118,36 @@ def _changes(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
     if any(_time(phase) for restart in strategy.restarts for phase in restart.phases.values()):
         restarts = tuple(_quicker(restart) for restart in strategy.restarts)
         quicker = replace(strategy, restarts=restarts)
-        yield _Change("restart in half the time", fleet, quicker, assumes="every phase of it")
+        yield _Change("restart in half the time", fleet, quicker, assumes="every phase")
     if any(mean_s(cause.detection) for cause in fleet.causes):
         causes = tuple(
             replace(cause, detection=scaled(cause.detection, 0.5)) for cause in fleet.causes
         )
         sooner = replace(fleet, causes=causes)
-        yield _Change("detection in half the time", sooner, strategy, assumes="of every cause")
-    assumes = f"half of the parts of every cause can fail; {_SAME_INTERVAL}"
-    yield _Change("half as many failures", more_often(fleet, 0.5), strategy, assumes=assumes)
+        yield _Change("detection in half the time", sooner, strategy, assumes="for every cause")
+    assumes = f"half as many parts of every cause; {_SAME_INTERVAL}"
+    yield _Change("half as many failures", scaled_rates(fleet, 0.5), strategy, assumes=assumes)
     yield from _of_spares(asked, ready)
     for other in ready.others:
         more = (other.spares.count or 0) - (strategy.spares.count or 0)
         units = max(fleet.units, ready.job.units + (other.spares.count or 0))
         room = replace(fleet, units=units)
         added = more * fleet.gpus_per_unit
-        assumes = "its own interval and spares"
+        assumes = "with its interval and spares"
         yield _Change(f"strategy {other.name!r} instead", room, other, added, assumes)
 
 
 def _of_checkpoints(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
     """Yield changes to checkpoints.
 
-    An interval that was the optimum is the new one where they are written faster. Written in the
-    background they have no optimum, as they cost nothing, and the interval stays.
+    An optimal interval is recomputed for faster writes. Background writes have no cost and no
+    optimum, so that the interval is unchanged.
     """
     fleet, strategy = ready.job.fleet, ready.strategy
     if any(level.write_s for level in strategy.levels):
         levels = tuple(replace(level, write_s=level.write_s / 2.0) for level in strategy.levels)
         faster, between = _at_its_best(asked, ready, replace(strategy, levels=levels))
-        assumes = f"of every kind; {between}"
+        assumes = f"at every level; {between}"
         yield _Change("checkpoints written twice as fast", fleet, faster, assumes=assumes)
         if not any(level.lag_s for level in strategy.levels):
             behind = tuple(
@@ -155,36 +155,36 @@ def _of_checkpoints(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
             )
             later = replace(strategy, levels=behind)
             assumes = (
-                "no stall and no slower steps; a checkpoint counts when the write is over, as long"
-                f" as it took before; {_SAME_INTERVAL}"
+                "no stall and no slower steps; a checkpoint is durable after the unchanged write"
+                f" time; {_SAME_INTERVAL}"
             )
             yield _Change("checkpoints written in the background", fleet, later, assumes=assumes)
     if ready.interval_is_given and ready.optimal_interval_s:
         best = replace(strategy, interval_s=ready.optimal_interval_s)
-        name = "best interval found" if memories(fleet, strategy) else "optimal interval"
+        name = "best interval found" if not_memoryless(fleet, strategy) else "optimal interval"
         assumes = f"{best.interval_s:.4g} s of work between"
         yield _Change(f"checkpoints at the {name}", fleet, best, assumes=assumes)
 
 
 def _at_its_best(asked: FleetGoodput, ready: FleetJob, changed: Strategy) -> tuple[Strategy, str]:
-    """Return a changed strategy at the work between checkpoints that is best then, and that.
+    """Return a changed strategy at its optimal interval, and a note on the interval.
 
-    An interval that was given stays, and so does one of which nothing tells what is best.
+    A set interval is unchanged, as is one without a known optimum.
     """
     if ready.interval_is_given:
         return changed, _SAME_INTERVAL
     best_s, _ = chosen_interval_s(ready.job, changed, asked.seed)
     if best_s is None:
         return changed, _SAME_INTERVAL
-    what = "the best found" if memories(ready.job.fleet, changed) else "the optimum"
+    what = "the best found" if not_memoryless(ready.job.fleet, changed) else "the optimum"
     return replace(changed, interval_s=best_s), f"{best_s:.4g} s of work between, {what} then"
 
 
 def _of_silent_errors(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
-    """Yield what helps against silent errors that nothing verifies.
+    """Yield remedies for silent errors without verification.
 
-    How long a verification takes is given, or told by a strategy beside the one in use: without
-    either it is not tried.
+    The verification time is set, or taken from another strategy: without either it is not
+    evaluated.
     """
     fleet, strategy = ready.job.fleet, ready.strategy
     if strategy.verify_s or all(cause.effect != "corrupts" for cause in fleet.causes):
@@ -192,25 +192,25 @@ def _of_silent_errors(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]
     verify_s, whose = asked.verify_s, ""
     for other in ready.others:
         if verify_s is None and other.verify_s:
-            verify_s, whose = other.verify_s, f", as strategy {other.name!r} does it"
+            verify_s, whose = other.verify_s, f", as in strategy {other.name!r}"
     if verify_s is not None:
         verified, between = _at_its_best(asked, ready, replace(strategy, verify_s=verify_s))
         assumes = (
-            f"{verify_s:g} s before each{whose}; all that corrupts is found there, and the job goes"
-            f" back to the checkpoint before; {between}"
+            f"{verify_s:g} s before each{whose}; all silent errors are found there, and the job"
+            f" rolls back to the previous checkpoint; {between}"
         )
         yield _Change("every checkpoint verified", fleet, verified, assumes=assumes)
     if kept := kept_for(ready.job, strategy):
         more = replace(strategy, retained=kept)
         assumes = (
-            f"in place of {strategy.retained:,}, with room for them: a silent error that outlives"
-            f" them all is met by one such job in a hundred; {_SAME_INTERVAL}"
+            f"instead of {strategy.retained:,}, with storage for them: one job in a hundred has a"
+            f" silent error that outlives them all; {_SAME_INTERVAL}"
         )
         yield _Change(f"{kept:,} checkpoints kept", fleet, more, assumes=assumes)
 
 
 def _of_spares(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
-    """Yield changes to spares and repairs, where units can be missing at all."""
+    """Yield changes to spares and repairs, where units can be missing."""
     fleet, strategy = ready.job.fleet, ready.strategy
     count = strategy.spares.count or 0
     more = asked.more_spares
@@ -221,20 +221,20 @@ def _of_spares(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
     assumes = f"{strategy.spares.kind} ones"
     yield _Change(_spares_more(more), room, larger, added, assumes)
     if strategy.spares.kind != "hot" and mean_s(strategy.spares.start):
-        assumes = "no time to take one in; they can fail while they stand by"
+        assumes = "no start time; they can fail while idle"
         hot = replace(strategy, spares=Spares(count=count or more, kind="hot"))
         if count:
-            yield _Change("spares that stand by hot", fleet, hot, assumes=assumes)
+            yield _Change("hot spares", fleet, hot, assumes=assumes)
         else:
             yield _Change(f"{_spares_more(more)}, hot", room, hot, added, assumes)
     if any(mean_s(stage.lasts) for repair in fleet.repairs for stage in repair.stages):
         repairs = tuple(_faster(repair) for repair in fleet.repairs)
         repaired = replace(fleet, repairs=repairs)
-        yield _Change("repairs in half the time", repaired, strategy, assumes="every stage of them")
+        yield _Change("repairs in half the time", repaired, strategy, assumes="every stage")
     if strategy.shrink is None and ready.job.units > 1:
         shrink, assumes = _shrink(asked, ready)
         fewer = replace(strategy, shrink=shrink)
-        yield _Change("going on with fewer nodes", fleet, fewer, assumes=assumes)
+        yield _Change("elastic operation", fleet, fewer, assumes=assumes)
 
 
 def _spares_more(more: int) -> str:
@@ -242,24 +242,24 @@ def _spares_more(more: int) -> str:
 
 
 def _shrink(asked: FleetGoodput, ready: FleetJob) -> tuple[Shrink, str]:
-    """Return how a job goes on with fewer units, and what is assumed of that.
+    """Return the elastic operation of a job, and its assumptions.
 
-    `replica_gpus`, or else the strategies beside the one in use, tell the size of a replica;
-    otherwise single units leave. The job goes on with half of its replicas, rounded up.
+    The size of a replica is `replica_gpus`, or that of another strategy; otherwise single units are
+    dropped. The minimum is half of the replicas, rounded up.
     """
     fleet, units = ready.job.fleet, ready.job.units
     if asked.replica_gpus is None:
         for other in ready.others:
             if other.shrink is not None:
-                return other.shrink, f"as strategy {other.name!r} does it"
-        replica, why = 1, ", as if each unit were a replica (replica_gpus says how large one is)"
+                return other.shrink, f"as in strategy {other.name!r}"
+        replica, why = 1, ", assuming one replica per unit (set replica_gpus for another size)"
     else:
         replica, why = whole_units(asked.replica_gpus, fleet, "replica_gpus"), ", a replica"
     fewest = max((units // replica + 1) // 2, 1) * replica
     return Shrink(replica_units=replica, fewest=fewest), (
-        f"{replica * fleet.gpus_per_unit:,} GPUs leave at a time{why}, down to"
-        f" {fewest * fleet.gpus_per_unit:,}; the others do the work in proportion, units come back"
-        " without a pause"
+        f"{replica * fleet.gpus_per_unit:,} GPUs are dropped at a time{why}, down to"
+        f" {fewest * fleet.gpus_per_unit:,}; throughput is proportional and units rejoin without a"
+        " pause"
     )
 
 
@@ -268,7 +268,7 @@ def _time(phase: float | Law) -> float:
 
 
 def _quicker(restart: Restart) -> Restart:
-    """Return a restart whose phases take half the time."""
+    """Return a restart with phases of half the duration."""
     phases = {
         name: phase / 2.0 if isinstance(phase, float | int) else scaled(phase, 0.5)
         for name, phase in restart.phases.items()

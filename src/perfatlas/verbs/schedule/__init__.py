@@ -1,4 +1,4 @@
-"""Many jobs on one cluster, under one policy or several."""
+"""Scheduling of many jobs on one cluster, under one or several policies."""
 
 from __future__ import annotations
 

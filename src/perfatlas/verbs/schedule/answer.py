@@ -1,4 +1,4 @@
-"""`fleet schedule`: jobs on a cluster under one policy or several, and what became of them.
+"""`fleet schedule`: simulation of jobs on a cluster under one or several policies.
 
 Shape legend: J jobs.
 """
@@ -23,18 +23,18 @@ from perfatlas.jobs.model import (
 from perfatlas.jobs.run import schedule
 from perfatlas.quantities import InfeasibleError
 from perfatlas.scenario.fields import complete_scenario, refuse_unused
-from perfatlas.verbs.schedule.failures import Befalls, befalls, cluster_of, drawn
-from perfatlas.verbs.schedule.jobs import Came, came, completed, offered, without_larger
+from perfatlas.verbs.schedule.failures import NodeFailures, cluster_of, drawn, node_failures
+from perfatlas.verbs.schedule.jobs import JobSource, completed, job_source, offered, without_larger
 from perfatlas.verbs.schedule.question import JOB_NAMES, parse_schedule, variants
 from perfatlas.verbs.schedule.results import (
     assumptions,
     breakdown,
     compared_row,
-    emptying,
-    ends_for_good,
+    drain_remark,
+    failed_jobs_remark,
     results_of,
 )
-from perfatlas.verbs.schedule.unused_options import draws, no_effect_remarks, refuse_told
+from perfatlas.verbs.schedule.unused_options import check_source_columns, draws, no_effect_remarks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,26 +43,26 @@ if TYPE_CHECKING:
     from perfatlas.jobs.run import ScheduleOutcome
     from perfatlas.verbs.schedule.question import Schedule
 
-MOST_DOUBLINGS: Final = 4  # of the time failures are drawn for
+MOST_DOUBLINGS: Final = 4  # factor on the time for which failures are drawn
 SLACK: Final = 1.5
 
 
 @dataclass(frozen=True, kw_only=True)
 class FleetSchedule(AnsweredRun):
-    """An answer and the schedule behind it.
+    """An answer and its schedule.
 
     Args:
         answer: The envelope.
-        outcome: What became of every job.
+        outcome: Results of every job.
     """
 
     outcome: ScheduleOutcome
 
     def per_job(self) -> dict[str, list[Any]]:
-        """Return what became of every job, as columns: times [s] from the first submission.
+        """Return the results of every job, as columns: times [s] from the first submission.
 
-        `attempts` are the times it got its nodes out of the queue, `restarts` those its work began
-        anew, in place too; `work_gpu_hours` is work done and not lost, of useful jobs or others.
+        `attempts` are starts from the queue, `restarts` those of the work, including in place;
+        `work_gpu_hours` is work done and not lost, of useful jobs or others.
         """
         outcome = self.outcome
         jobs, names = outcome.jobs, outcome.state_names
@@ -103,21 +103,21 @@ class FleetSchedule(AnsweredRun):
 
 @dataclass(frozen=True, kw_only=True)
 class _Ready:
-    """All a schedule needs but the failures, which take a horizon."""
+    """The inputs of a schedule except failures, which need a horizon."""
 
     asked: Schedule
     cluster: Cluster
     jobs: Jobs
-    came: Came
-    befalls: Befalls
+    job_source: JobSource
+    node_failures: NodeFailures
     said: tuple[str, ...]
     warnings: tuple[str, ...]
 
     def run(self, horizon_s: float | None) -> ScheduleOutcome:
-        """Return the schedule with failures of a time; None for no failures."""
+        """Return the schedule with failures over a horizon; None for no failures."""
         failures = None
         if horizon_s is not None:
-            failures = drawn(self.asked, self.befalls, self.cluster, horizon_s)
+            failures = drawn(self.asked, self.node_failures, self.cluster, horizon_s)
         try:
             return schedule(
                 self.jobs,
@@ -130,17 +130,17 @@ class _Ready:
             raise self._smaller(problem) from problem
 
     def _smaller(self, problem: InfeasibleError) -> InfeasibleError:
-        """Return the refusal of a job that never fits, with what helps here."""
+        """Return the error for a job that never fits, with a remedy."""
         where = f"{self.asked.jobs}: " if self.asked.jobs else "generated jobs: "
         shortfall = str(problem).removesuffix(" ".join(problem.advice)).strip()
         advice: tuple[str, ...] = (
-            "leave_out_larger leaves out what can never run, and counts it.",
-            "A larger cluster, or without required: any nodes."
+            "Set leave_out_larger to exclude jobs that can never run.",
+            "Use a larger cluster, or omit required."
             if self.asked.required
-            else "A larger cluster.",
+            else "Use a larger cluster.",
         )
         if self.asked.jobs is None:
-            advice = ("max_job_gpus says how large generated jobs are.", *advice)
+            advice = ("Set max_job_gpus to limit generated jobs.", *advice)
         return InfeasibleError(f"{where}{shortfall}", advice=advice)
 
 
@@ -150,21 +150,21 @@ def fleet_schedule(
     compare: Sequence[str] = (),
     **fields: Any,  # noqa: ANN401 - the vocabulary is checked by its schema
 ) -> FleetSchedule:
-    """Return what becomes of jobs that share a cluster.
+    """Return the simulated schedule of jobs that share a cluster.
 
     Args:
-        compare: Fields and their values, as backfill=none,easy: more schedules of the same jobs
-            and failures, a row each.
+        compare: Fields and their values, such as backfill=none,easy: further schedules of the same
+            jobs and failures, one row each.
         **fields: jobs (a file) with job_format and zone, or num_jobs with load or job_rate,
             run_median_s, run_sigma, max_job_gpus; limit_factor, checkpoint_interval_s, restart_s,
-            fewest_share (where the source does not tell), leave_out_larger; nodes, gpus_per_node,
+            fewest_share (where missing in the source), leave_out_larger; nodes, gpus_per_node,
             nodes_per_domain, nodes_per_leaf; order, backfill, depth, preemption, placement,
             together, required,
             keeps_place, half_life_s, shares; response, detection_s, max_restarts, patience_s;
             node_mtbf_s with repair_s, or fleet, or failures (a file); until_s, seed.
 
     Raises:
-        InvalidSpecError: A name or value breaks a rule, or a file is not what it should be.
+        InvalidSpecError: A name or value is invalid, or a file is invalid.
         InfeasibleError: A job is larger than the cluster; names its row.
     """
     fields = {name: value for name, value in fields.items() if value not in (None, "")}
@@ -175,21 +175,23 @@ def fleet_schedule(
     base = _ready(asked, None)
     others = []
     for change, other in zip(changes, compared, strict=False):
-        kept = None if set(change) & set(JOB_NAMES) else base.came
+        kept = None if set(change) & set(JOB_NAMES) else base.job_source
         others.append(_ready(other, kept))
-    told = [(run.asked, run.came.jobs) for run in (base, *others)]
-    refuse_told(told)
+    told = [(run.asked, run.job_source.jobs) for run in (base, *others)]
+    check_source_columns(told)
     base = replace(base, warnings=(*base.warnings, *no_effect_remarks(told)))
     outcomes, horizon_s = _outcomes([base, *others])
     outcome = outcomes[0]
     load = offered(base.jobs, base.cluster, stream=base.asked.jobs is None)
-    results = results_of(outcome, base.came.trace, load)
+    results = results_of(outcome, base.job_source.trace, load)
     if outcomes[1:]:
         results["compared"] = [
             compared_row(change, one) for change, one in zip(changes, outcomes[1:], strict=False)
         ]
         rows = zip((row["name"] for row in results["compared"]), outcomes[1:], strict=True)
-        base = replace(base, warnings=(*base.warnings, *filter(None, [ends_for_good([*rows])])))
+        base = replace(
+            base, warnings=(*base.warnings, *filter(None, [failed_jobs_remark([*rows])]))
+        )
     results["interrupted"] = any(one.interrupted for one in outcomes)
     decided = {"seed": asked.seed} if any(draws(one) for one in (asked, *compared)) else {}
     given = complete_scenario(verb_fields("fleet schedule"), asked, **decided) | _compare(compare)
@@ -203,14 +205,16 @@ def _compare(compare: Sequence[str]) -> dict[str, Any]:
     return {"compare": list(compare)} if compare else {}
 
 
-def _ready(asked: Schedule, known: Came | None) -> _Ready:
+def _ready(asked: Schedule, known: JobSource | None) -> _Ready:
     cluster = cluster_of(asked)
-    source = came(asked, cluster) if known is None else known
+    source = job_source(asked, cluster) if known is None else known
     jobs, said = completed(asked, source.jobs, cluster)
     last_s = int(jobs.submit_J[-1]) / TICKS_PER_SECOND
     if asked.jobs is None and asked.until_s is None and last_s:
         asked = asked.model_copy(update={"until_s": last_s})
-        said.append("cut off at the last submission, as of a stream that goes on; until_s moves it")
+        said.append(
+            "stopped at the last submission, as part of an ongoing stream; set until_s to change it"
+        )
     left_out = ""
     if asked.leave_out_larger:
         jobs, left_out = without_larger(jobs, cluster, policy_of(asked))
@@ -218,20 +222,20 @@ def _ready(asked: Schedule, known: Came | None) -> _Ready:
         asked=asked,
         cluster=cluster,
         jobs=jobs,
-        came=source,
-        befalls=befalls(asked, cluster, source.start_s),
+        job_source=source,
+        node_failures=node_failures(asked, cluster, source.start_s),
         said=tuple(said),
         warnings=(left_out,) if left_out else (),
     )
 
 
 def _outcomes(runs: Sequence[_Ready]) -> tuple[list[ScheduleOutcome], float]:
-    """Return a schedule of each, all with failures of the same time, and that time [s].
+    """Return the schedule of each, with failures over the same horizon, and the horizon [s].
 
-    Failures are drawn for longer than the schedules last. Where failures keep the jobs from ever
-    ending, the time is doubled a few times, and then the schedules are cut off there.
+    Failures are drawn for longer than the schedules last. Where failures prevent jobs from ending,
+    the horizon is doubled a few times, and then the schedules are stopped there.
     """
-    drawing = any(run.befalls.fleet is not None for run in runs)
+    drawing = any(run.node_failures.fleet is not None for run in runs)
     asked_s = [run.asked.until_s for run in runs if run.asked.until_s is not None]
     if not drawing or len(asked_s) == len(runs):
         horizon_s = max(asked_s, default=0.0)
@@ -254,7 +258,7 @@ def _outcomes(runs: Sequence[_Ready]) -> tuple[list[ScheduleOutcome], float]:
 
 
 def _all(runs: Sequence[_Ready], horizon_s: float) -> list[ScheduleOutcome]:
-    """Return a schedule of each; after an interruption no further one is begun."""
+    """Return the schedule of each; after an interruption no further one is started."""
     told: list[ScheduleOutcome] = []
     for run in runs:
         told.append(run.run(horizon_s))
@@ -264,7 +268,7 @@ def _all(runs: Sequence[_Ready], horizon_s: float) -> list[ScheduleOutcome]:
 
 
 def policy_of(asked: Schedule) -> Policy:
-    """Return the rules.
+    """Return the scheduling policy.
 
     Args:
         asked: The fields.
@@ -285,7 +289,7 @@ def policy_of(asked: Schedule) -> Policy:
 
 
 def response_of(asked: Schedule) -> Response:
-    """Return what becomes of a job that loses a node; a drain lets jobs end first.
+    """Return the response of a job to the loss of a node; a drain lets jobs end first.
 
     Args:
         asked: The fields.
@@ -311,29 +315,29 @@ def _answer(
     to: float,
 ) -> Answer:
     ready, asked = runs[0], runs[0].asked
-    said = [*ready.came.said, *ready.said, *ready.befalls.said]
-    sources = list(ready.came.sources)
+    said = [*ready.job_source.said, *ready.said, *ready.node_failures.said]
+    sources = list(ready.job_source.sources)
     for run in runs:
-        failing = run.befalls.fleet is not None or run.befalls.listed is not None
+        failing = run.node_failures.fleet is not None or run.node_failures.listed is not None
         said += assumptions(run.asked, response_of(run.asked), failing=failing)
         sources += (
             [SOURCES[run.asked.response]] if failing and run.asked.response in SOURCES else []
         )
-    if ready.befalls.fleet is not None and to:
+    if ready.node_failures.fleet is not None and to:
         said.append(f"failures drawn for {to / 86400.0:.4g} d, seed {asked.seed}")
     said, sources = list(dict.fromkeys(said)), list(dict.fromkeys(sources))
-    tail = emptying(outcome)
+    tail = drain_remark(outcome)
     warnings = [
         *ready.warnings,
-        *ready.befalls.warnings,
+        *ready.node_failures.warnings,
         *outcome.remarks(),
         *((tail,) if tail else ()),
     ]
     if results["interrupted"]:
-        early = ready.befalls.fleet is not None and not to
+        early = ready.node_failures.fleet is not None and not to
         warnings.append(
-            "interrupted: only what was simulated until then is counted"
-            + (", and no failure was drawn yet" if early else "")
+            "interrupted: results cover only the time simulated so far"
+            + (", without failures" if early else "")
         )
     return Answer(
         command="fleet schedule",

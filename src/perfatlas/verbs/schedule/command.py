@@ -102,7 +102,7 @@ def schedule(
 
 
 def _require(asked: dict[str, Any]) -> None:
-    """Refuse a command line without jobs or without a cluster."""
+    """Raise for a command line without jobs or without a cluster."""
     missing = []
     if "jobs" not in asked and "num_jobs" not in asked:
         missing.append("--jobs or --num-jobs")

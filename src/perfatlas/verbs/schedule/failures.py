@@ -1,4 +1,4 @@
-"""What befalls the nodes of `fleet schedule`: drawn from a fleet or a mean time, or a list."""
+"""Node failures of `fleet schedule`: drawn from a fleet or an MTBF, or from a list."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ GPUS_PER_NODE: Final = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Befalls:
-    """What befalls the nodes.
+class NodeFailures:
+    """Node failures.
 
     Args:
-        fleet: What fails is drawn from; None where nothing is.
-        listed: Failures of a list; None where there is none.
+        fleet: Fleet from which failures are drawn; None for none.
+        listed: Listed failures; None for none.
         said: Assumptions.
-        warnings: What was left out.
+        warnings: Excluded failures.
     """
 
     fleet: Fleet | None = None
@@ -42,10 +42,10 @@ def cluster_of(asked: Schedule) -> Cluster:
     """Return the cluster.
 
     Args:
-        asked: The fields; nodes and GPUs that are not given are those of the fleet.
+        asked: The fields; by default nodes and GPUs are those of the fleet.
 
     Raises:
-        InvalidSpecError: There is no such fleet, or its nodes have another number of GPUs.
+        InvalidSpecError: The fleet is unknown, or its nodes have another number of GPUs.
     """
     nodes, gpus = asked.nodes, asked.gpus_per_node
     if asked.fleet is not None:
@@ -54,7 +54,7 @@ def cluster_of(asked: Schedule) -> Cluster:
         if gpus not in (None, fleet.gpus_per_unit):
             raise InvalidSpecError(
                 f"gpus_per_node = {gpus}: a unit of fleet {asked.fleet!r} has"
-                f" {fleet.gpus_per_unit}; leave gpus_per_node out"
+                f" {fleet.gpus_per_unit}; omit gpus_per_node"
             )
         gpus = fleet.gpus_per_unit
     return Cluster(
@@ -65,8 +65,8 @@ def cluster_of(asked: Schedule) -> Cluster:
     )
 
 
-def befalls(asked: Schedule, cluster: Cluster, start_s: float) -> Befalls:
-    """Return what befalls the nodes.
+def node_failures(asked: Schedule, cluster: Cluster, start_s: float) -> NodeFailures:
+    """Return the node failures.
 
     Args:
         asked: The fields.
@@ -74,8 +74,8 @@ def befalls(asked: Schedule, cluster: Cluster, start_s: float) -> Befalls:
         start_s: Time of the first submission in the clock of the jobs' source [s].
 
     Raises:
-        InvalidSpecError: A file that cannot be read or holds something else.
-        UnsupportedError: Nothing of the fleet can befall a schedule.
+        InvalidSpecError: A file cannot be read or is invalid.
+        UnsupportedError: No cause of the fleet is supported.
     """
     if asked.failures is not None:
         found = read_failures(asked.failures, nodes=cluster.nodes, start_s=start_s)
@@ -83,18 +83,22 @@ def befalls(asked: Schedule, cluster: Cluster, start_s: float) -> Befalls:
         said = [f"{counted(listed.time_X.shape[0], 'failure')} of {asked.failures}"]
         drains_X = found.failures.drain_X
         if asked.response != "drain" and drains_X is not None and drains_X.size and drains_X.all():
-            said.append("all of them are drains: no job loses a node, whatever the response")
+            said.append("all of them are drains: no job loses a node with any response")
         if found.out:
             said.append(
-                f"{found.out:,} of them before the first submission, of nodes that are out then:"
-                " they begin under repair, for what is left of it"
+                f"{found.out:,} of them before the first submission, with nodes still down: these"
+                " nodes start under repair for the remaining time"
             )
-        early = f"left out: {counted(found.before, 'failure')} over before the first submission"
-        return Befalls(listed=listed, said=tuple(said), warnings=(early,) if found.before else ())
+        early = f"excluded: {counted(found.before, 'failure')} repaired before the first submission"
+        return NodeFailures(
+            listed=listed, said=tuple(said), warnings=(early,) if found.before else ()
+        )
     if asked.node_mtbf_s is not None and asked.repair_s is not None:
-        return Befalls(fleet=_memoryless(asked.node_mtbf_s, asked.repair_s, cluster))
+        return NodeFailures(fleet=_memoryless(asked.node_mtbf_s, asked.repair_s, cluster))
     if asked.fleet is None:
-        return Befalls(said=("no node fails; node_mtbf_s, fleet or failures says otherwise",))
+        return NodeFailures(
+            said=("no node failures; set node_mtbf_s, fleet or failures to include them",)
+        )
     return _of_fleet(asked, cluster)
 
 
@@ -109,46 +113,53 @@ def _memoryless(mtbf_s: float, repair_s: float, cluster: Cluster) -> Fleet:
     )
 
 
-def _of_fleet(asked: Schedule, cluster: Cluster) -> Befalls:
+def _of_fleet(asked: Schedule, cluster: Cluster) -> NodeFailures:
     fleet = replace(resolve_fleet(str(asked.fleet)), units=cluster.nodes)
     left_out = {cause.name: no_place(cause) for cause in fleet.causes if no_place(cause)}
     kept = tuple(cause for cause in fleet.causes if cause.name not in left_out)
     if not kept:
         reasons = "; ".join(f"{name}: {why}" for name, why in left_out.items())
         raise UnsupportedError(
-            f"fleet = {asked.fleet!r}: none of its causes can befall a schedule ({reasons}); give"
-            " node_mtbf_s and repair_s"
+            f"fleet = {asked.fleet!r}: none of its causes is supported by fleet schedule"
+            f" ({reasons}); set node_mtbf_s and repair_s"
         )
     per_s = {cause.name: cause_rate_per_s(cause, fleet.units) for cause in fleet.causes}
     total = sum(per_s.values())
     warnings = [
-        f"left out of the fleet: {name}, {why}, {100.0 * per_s[name] / total:.3g} % of its failures"
+        f"not simulated from the fleet: {name}, {why}, {100.0 * per_s[name] / total:.3g}% of its"
+        " failures"
         for name, why in left_out.items()
     ]
     if all(mean_s(stage.lasts) == 0.0 for repair in fleet.repairs for stage in repair.stages):
-        warnings.append("the fleet tells no repair times: nodes are back at once")
-    said = [f"what fails, of {asked.fleet}: {', '.join(cause.name for cause in kept)}"]
+        warnings.append("the fleet has no repair times: nodes return at once")
+    said = [f"causes of failure in {asked.fleet}: {', '.join(cause.name for cause in kept)}"]
     if any(cause.lemons for cause in kept):
         said.append(
-            "lemons are whole nodes, drawn for each cause by itself: all parts of one share its"
-            " rate, until its strikes have retired it"
+            "lemons are whole nodes, drawn separately for each cause: all parts of a lemon share"
+            " its rate until it is retired"
         )
     if any(mean_s(cause.detection) for cause in kept):
-        said.append("a lost node is noticed when the launcher does, not as the fleet says")
-    return Befalls(fleet=replace(fleet, causes=kept), said=tuple(said), warnings=tuple(warnings))
+        said.append(
+            "node failures are detected by the launcher, not with the detection time of the fleet"
+        )
+    return NodeFailures(
+        fleet=replace(fleet, causes=kept), said=tuple(said), warnings=tuple(warnings)
+    )
 
 
-def drawn(asked: Schedule, what: Befalls, cluster: Cluster, horizon_s: float) -> Failures | None:
-    """Return the failures of a time, None where nothing fails.
+def drawn(
+    asked: Schedule, what: NodeFailures, cluster: Cluster, horizon_s: float
+) -> Failures | None:
+    """Return the failures up to a horizon, None for none.
 
     Args:
         asked: The fields.
-        what: What befalls the nodes.
+        what: Node failures.
         cluster: The nodes.
         horizon_s: How long [s].
 
     Raises:
-        InvalidSpecError: Far too many failures.
+        InvalidSpecError: Too many failures.
     """
     if what.fleet is None:
         return what.listed
@@ -157,7 +168,7 @@ def drawn(asked: Schedule, what: Befalls, cluster: Cluster, horizon_s: float) ->
 
 
 def _drained(asked: Schedule, failures: Failures) -> Failures:
-    """Return failures as drains, where they are noticed before they stop jobs."""
+    """Return failures as drains, where response = "drain"."""
     if asked.response != "drain":
         return failures
     return replace(failures, drain_X=np.ones(np.asarray(failures.time_X).shape, bool))

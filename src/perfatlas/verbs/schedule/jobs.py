@@ -1,4 +1,4 @@
-"""The jobs of `fleet schedule`: read or generated, with what their source does not tell."""
+"""The jobs of `fleet schedule`: read or generated, completed with defaults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from perfatlas.jobs.traces import Trace
     from perfatlas.verbs.schedule.question import Schedule
 
-LARGEST_SHARE: Final = 4  # of the cluster, of the largest generated job by default
+LARGEST_SHARE: Final = 4  # share of the cluster of the largest generated job by default
 SOURCES: Final = {
     "philly": "README of msr-fiddle/philly-traces",
     "helios": "README of S-Lab-System-Group/HeliosData",
@@ -28,13 +28,13 @@ SOURCES: Final = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Came:
-    """Jobs and where they come from.
+class JobSource:
+    """Jobs and their source.
 
     Args:
-        jobs: In the order of submission.
+        jobs: Jobs in the order of submission.
         start_s: Time of the first submission in the clock of the source [s].
-        trace: Rows read and left out; empty for generated jobs.
+        trace: Rows read and ignored; empty for generated jobs.
         said: Assumptions.
         sources: Documents.
     """
@@ -46,15 +46,15 @@ class Came:
     sources: tuple[str, ...] = ()
 
 
-def came(asked: Schedule, cluster: Cluster) -> Came:
-    """Return the jobs as their source tells them.
+def job_source(asked: Schedule, cluster: Cluster) -> JobSource:
+    """Return the jobs as in their source.
 
     Args:
         asked: The fields.
-        cluster: Where they run; generated jobs follow its size.
+        cluster: The cluster, which scales generated jobs.
 
     Raises:
-        InvalidSpecError: The file cannot be read or holds something else, with the place.
+        InvalidSpecError: The file cannot be read or is invalid; names the position.
     """
     if asked.jobs is None:
         return _generated(asked, cluster)
@@ -76,7 +76,7 @@ def came(asked: Schedule, cluster: Cluster) -> Came:
     source = SOURCES.get(asked.job_format)
     said = [f"jobs of {asked.jobs} ({asked.job_format}): {trace.text()}"]
     said += [trace.ends_text()] if trace.ends_text() else []
-    return Came(
+    return JobSource(
         jobs=trace.jobs,
         start_s=trace.start_s,
         trace=told,
@@ -86,7 +86,7 @@ def came(asked: Schedule, cluster: Cluster) -> Came:
 
 
 def _accounting(asked: Schedule) -> Trace:
-    """Return runs of Slurm accounting; lines of it that are no runs are counted as left out."""
+    """Return the runs of Slurm accounting; other lines are counted as ignored."""
     from perfatlas.telemetry.formats import read_sacct, read_sacct_json
 
     path = str(asked.jobs)
@@ -106,7 +106,7 @@ def _accounting(asked: Schedule) -> Trace:
     return replace(trace, ignored=ignored, first=first, total=total)
 
 
-def _generated(asked: Schedule, cluster: Cluster) -> Came:
+def _generated(asked: Schedule, cluster: Cluster) -> JobSource:
     largest = asked.max_job_gpus or max(cluster.gpus // LARGEST_SHARE, 1)
     mix = Mix(
         jobs=asked.num_jobs or 0,
@@ -125,16 +125,16 @@ def _generated(asked: Schedule, cluster: Cluster) -> Came:
         f" powers of two up to {sizes}, each half as frequent as the one before; not fitted to a"
         " trace"
     )
-    return Came(jobs=generate_jobs(mix, cluster), start_s=0.0, trace={}, said=(said,))
+    return JobSource(jobs=generate_jobs(mix, cluster), start_s=0.0, trace={}, said=(said,))
 
 
 def completed(asked: Schedule, jobs: Jobs, cluster: Cluster) -> tuple[Jobs, list[str]]:
-    """Return the jobs with what their source does not tell, and what was assumed.
+    """Return the jobs with defaults for missing columns, and the assumptions.
 
     Args:
         asked: The fields.
-        jobs: As their source tells them.
-        cluster: Where they run.
+        jobs: Jobs as in their source.
+        cluster: The cluster.
     """
     said = []
     if asked.checkpoint_interval_s is not None and jobs.checkpoint_J is None:
@@ -151,42 +151,42 @@ def completed(asked: Schedule, jobs: Jobs, cluster: Cluster) -> tuple[Jobs, list
     if asked.backfill != "none" and jobs.limit_J is None:
         jobs = jobs.with_limits(asked.limit_factor)
         said.append(
-            f"no limits are told: {asked.limit_factor:g} x the run time, at least 60 s"
+            f"time limits are assumed: {asked.limit_factor:g} x the run time, at least 60 s"
             " (limit_factor)"
         )
     return jobs, said
 
 
 def offered(jobs: Jobs, cluster: Cluster, *, stream: bool) -> float | None:
-    """Return the GPU-time jobs ask for over what there is until the last is submitted.
+    """Return the requested GPU-time over the capacity until the last submission.
 
     Args:
         jobs: The jobs.
-        cluster: Where they run.
-        stream: They come as a stream, as generated ones do. Others may be a few jobs and a table of
-            their own: None where the last is submitted before the longest could have run.
+        cluster: The cluster.
+        stream: Whether jobs arrive as a stream, as generated ones do. For other jobs the result is
+            None where the last submission precedes the longest run time.
 
     Raises:
-        InvalidSpecError: More than can be counted.
+        InvalidSpecError: It exceeds the counters.
     """
     run_J, gpus_J = np.asarray(jobs.run_J, float), np.asarray(jobs.gpus_J, float)
     asked, span = float((run_J * gpus_J).sum()), float(jobs.submit_J[-1])
     if not np.isfinite(asked):
-        raise InvalidSpecError("the jobs ask for more GPU-time than can be counted")
+        raise InvalidSpecError("the requested GPU-time exceeds the range of the counters")
     told = span > 0.0 and (stream or span >= run_J.max())
     return asked / (cluster.gpus * span) if told else None
 
 
 def without_larger(jobs: Jobs, cluster: Cluster, policy: Policy) -> tuple[Jobs, str]:
-    """Return the jobs that can run, and what was left out, "" for nothing.
+    """Return the jobs that can run, and a note on excluded ones, "" for none.
 
     Args:
         jobs: The jobs.
-        cluster: Where they would run.
-        policy: Whether they have to be within a domain or a leaf.
+        cluster: The cluster.
+        policy: The policy, for required locality.
 
     Raises:
-        InfeasibleError: None of them can.
+        InfeasibleError: No job can run.
     """
     never_J = never_fit(jobs, cluster, policy)
     count = int(never_J.sum())
@@ -198,6 +198,6 @@ def without_larger(jobs: Jobs, cluster: Cluster, policy: Policy) -> tuple[Jobs, 
             f"none of {counted(count, 'job')} can run on {counted(cluster.nodes, 'node')}"
         )
     return jobs.take(~never_J), (
-        f"left out, as they can never run here: {count:,} of {counted(jobs.size, 'job')}, first in"
+        f"excluded, as they can never run here: {count:,} of {counted(jobs.size, 'job')}, first in"
         f" row {row}"
     )

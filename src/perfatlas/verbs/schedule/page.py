@@ -36,15 +36,18 @@ if TYPE_CHECKING:
 
 
 TERMS: Final = (
-    ("p50, p90", "half and nine tenths of the jobs wait, or are slowed down, no more than that"),
-    ("slowdown", "time from submission to end over the run time, which counts as 10 s at least"),
-    ("fragmentation", "GPUs free in a number the next job asks for, but not on nodes it can use"),
-    ("node draining", "GPUs free on nodes that take no new job and wait for a repair"),
-    ("restarts", "times work began anew, in place too; each takes what a restart takes"),
-    ("useful", "GPU time that is work of jobs that completed"),
-    ("under way", "GPU time that is work so far of jobs that had not ended"),
-    ("unfinished", "GPU time that is work of jobs that failed for good, were killed or cancelled"),
-    ("held", "GPU time that jobs had, useful or not"),
+    ("p50, p90", "50% and 90% of jobs have at most this waiting time or slowdown"),
+    ("slowdown", "time from submission to end over the run time, of at least 10 s"),
+    (
+        "fragmentation",
+        "idle GPUs lost to fragmentation: enough for the next job, but not on usable nodes",
+    ),
+    ("node draining", "idle GPUs on draining nodes"),
+    ("restarts", "restarts of the work, including in place; each takes the restart time"),
+    ("useful", "GPU time of work in completed jobs"),
+    ("under way", "GPU time of work in jobs still running"),
+    ("unfinished", "GPU time of work in jobs that failed, timed out or were cancelled"),
+    ("held", "GPU time allocated to jobs, useful or not"),
 )
 
 
@@ -53,7 +56,7 @@ def schedule_page(answer: Answered, *, reproduce: str, script: Script = "inline"
 
     Args:
         answer: The `--json` object of `fleet schedule`.
-        reproduce: The command line that gives it again.
+        reproduce: The command line that reproduces it.
         script: Where the page gets plotly.js, as for `page_html`.
     """
     page = Page(

@@ -33,13 +33,13 @@ JOB_NAMES: Final = (
 
 
 def parse_schedule(fields: Mapping[str, Any]) -> Schedule:
-    """Return named fields as one question; None and empty text count as not given.
+    """Return named fields as a scenario; None and empty text are unset.
 
     Args:
-        fields: As given.
+        fields: The fields.
 
     Raises:
-        InvalidSpecError: A name is unknown, a value breaks its rule, or two contradict each other.
+        InvalidSpecError: A name is unknown, a value is invalid, or two are inconsistent.
 
     Example:
         >>> from perfatlas.verbs.schedule.question import parse_schedule
@@ -49,16 +49,16 @@ def parse_schedule(fields: Mapping[str, Any]) -> Schedule:
     asked = Schedule.read(fields)
     _check_jobs(asked)
     if asked.nodes is None and asked.fleet is None:
-        raise InvalidSpecError("nodes is required: how many nodes the cluster has")
+        raise InvalidSpecError("nodes is required: the number of nodes of the cluster")
     ways = [n for n in ("node_mtbf_s", "fleet", "failures") if getattr(asked, n) is not None]
     if len(ways) > 1:
-        raise InvalidSpecError(f"{' and '.join(ways)} both say what fails: give one")
+        raise InvalidSpecError(f"{' and '.join(ways)} are mutually exclusive")
     if asked.node_mtbf_s is not None and asked.repair_s is None:
-        raise InvalidSpecError("node_mtbf_s is given without repair_s: failures need both")
+        raise InvalidSpecError("node_mtbf_s requires repair_s")
     if asked.together == "domain" and asked.nodes_per_domain is None:
-        raise InvalidSpecError("together = 'domain': give nodes_per_domain, such as 18")
+        raise InvalidSpecError("together = 'domain' requires nodes_per_domain, such as 18")
     if asked.together == "leaf" and asked.nodes_per_leaf is None:
-        raise InvalidSpecError("together = 'leaf': give nodes_per_leaf, such as 32")
+        raise InvalidSpecError("together = 'leaf' requires nodes_per_leaf, such as 32")
     return asked
 
 
@@ -66,20 +66,20 @@ def _check_jobs(asked: Schedule) -> None:
     if (asked.jobs is None) == (asked.num_jobs is None):
         both = "both" if asked.jobs is not None else "neither"
         raise InvalidSpecError(
-            f"which jobs? {both} of jobs (a file) and num_jobs (generated) given: give one"
+            f"expected exactly one of jobs (a file) and num_jobs (generated); {both} set"
         )
     if asked.num_jobs is not None and (asked.job_rate is None) == (asked.load is None):
         raise InvalidSpecError(
-            "num_jobs: give load (GPU-time asked for over what there is, such as 0.8) or job_rate"
-            " (submissions per second), one of the two"
+            "num_jobs requires either load (requested GPU-time over capacity, such as 0.8) or"
+            " job_rate (submissions per second)"
         )
 
 
 def variants(compare: list[str], fields: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what changes in each schedule that is compared.
+    """Return the changed fields of each compared schedule.
 
     Args:
-        compare: Fields and their values, as backfill=none,easy; of several, every combination.
+        compare: Fields and their values, such as backfill=none,easy; all combinations of several.
         fields: The base.
 
     Raises:
@@ -107,13 +107,15 @@ def variants(compare: list[str], fields: Mapping[str, Any]) -> list[dict[str, An
                 f" nodes{did_you_mean(name, names)}"
             )
         if name in choices:
-            raise InvalidSpecError(f"compare: {name} is named twice: put its values together")
+            raise InvalidSpecError(f"compare: {name} is used twice: combine its values")
         choices[name] = found
     rows = [
         dict(zip(choices, values, strict=True)) for values in itertools.product(*choices.values())
     ]
     if len(rows) > MOST_COMPARED:
-        raise InvalidSpecError(f"compare asks for {len(rows)} schedules: at most {MOST_COMPARED}")
+        raise InvalidSpecError(
+            f"compare gives {len(rows)} schedules: expected at most {MOST_COMPARED}"
+        )
     for row in rows:
         parse_schedule({**fields, **row})
     return rows

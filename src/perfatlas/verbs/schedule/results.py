@@ -1,4 +1,4 @@
-"""What became of jobs on a cluster, as the results and the breakdown of an answer."""
+"""Results and breakdown of a schedule."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from perfatlas.jobs.run import ScheduleOutcome
     from perfatlas.verbs.schedule.question import Schedule
 
-TAIL: Final = 0.1  # of the time, after the last submission
-BURST: Final = 0.01  # of the time: all jobs come at once, and nothing else is to be seen
+TAIL: Final = 0.1  # share of time after the last submission for a remark
+BURST: Final = 0.01  # share of time: all jobs arrive at once, so that no remark is useful
 
 
 def results_of(
@@ -26,8 +26,8 @@ def results_of(
 
     Args:
         outcome: The schedule.
-        trace: Rows read and left out; empty for generated jobs.
-        load: GPU-time asked for over what there is.
+        trace: Rows read and ignored; empty for generated jobs.
+        load: Requested GPU-time over capacity.
     """
     results = {
         "jobs": outcome.jobs.size,
@@ -52,13 +52,13 @@ def results_of(
 def figures(outcome: ScheduleOutcome) -> dict[str, Any]:
     """Return the figures by which schedules are compared.
 
-    `restarts` are the times the work of a job began anew, in place or out of the queue, after a
-    failure, a preemption or to take a repaired node in: each pays restart_s, whatever the response.
-    What max_restarts counts is the launcher's affair and no result.
+    `restarts` are restarts of the work of a job, in place or from the queue, after a failure, a
+    preemption or to add a repaired node: each takes restart_s with any response. The count for
+    max_restarts is internal to the launcher.
 
     Of all GPU time, `productive_share` is the work of jobs that completed, `under_way_share` that
-    of jobs that had not ended, `unfinished_share` that of jobs that failed for good, were killed at
-    their limit or cancelled for others; work that was lost is in none of them.
+    of jobs still running, `unfinished_share` that of jobs that failed permanently, reached their
+    time limit or were cancelled; lost work is in none of them.
 
     Args:
         outcome: A schedule.
@@ -86,7 +86,7 @@ def compared_row(change: Mapping[str, Any], outcome: ScheduleOutcome) -> dict[st
     """Return one schedule of a comparison.
 
     Args:
-        change: What it changes.
+        change: Its changed fields.
         outcome: The schedule.
     """
     name = ", ".join(f"{field} {value}" for field, value in change.items())
@@ -94,7 +94,7 @@ def compared_row(change: Mapping[str, Any], outcome: ScheduleOutcome) -> dict[st
 
 
 def breakdown(outcome: ScheduleOutcome) -> list[dict[str, Any]]:
-    """Return where all GPU-time went: rows of name, share, gpu_hours; shares sum to 1.
+    """Return the breakdown of GPU-time: rows of name, share, gpu_hours; shares sum to 1.
 
     Args:
         outcome: A schedule.
@@ -112,62 +112,66 @@ def breakdown(outcome: ScheduleOutcome) -> list[dict[str, Any]]:
 
 
 def assumptions(asked: Schedule, response: Response, *, failing: bool) -> list[str]:
-    """Return what a schedule assumes beside its jobs and failures.
+    """Return the assumptions of a schedule other than on jobs and failures.
 
     Args:
         asked: The fields.
-        response: What becomes of a job that loses a node.
-        failing: Whether anything fails.
+        response: Response of a job to the loss of a node.
+        failing: Whether there are failures.
     """
     said = []
     if failing:
         said.append(_response_text(asked, response))
         if asked.node_mtbf_s is not None:
             said.append(
-                "nodes fail without memory, one by one, and are back after repair_s; none fails"
-                " while it is under repair"
+                "nodes fail independently with exponential lifetimes and return after repair_s;"
+                " none fails under repair"
             )
         elif asked.fleet is not None:
             said.append(
-                "every repair takes its mean, crews never run out, lifetimes stand still while a"
-                " node is under repair"
+                "every repair takes its mean; unlimited repair capacity; components do not age"
+                " during repair"
             )
     said.append(
-        "all nodes are equal, GPUs are all that jobs share, a pass over the queue takes no time"
+        "all nodes are identical, GPUs are the only resource, a scheduling pass takes no time"
     )
     return said
 
 
 def _response_text(asked: Schedule, response: Response) -> str:
     if asked.response == "drain":
-        return "response drain: a failing node takes no new job and is repaired when its jobs end"
-    parts = [f"a lost node is noticed after {response.detection_s:g} s"]
+        return (
+            "response drain: a failing node accepts no new jobs and is repaired when its jobs end"
+        )
+    parts = [f"node failures are detected after {response.detection_s:g} s"]
     if response.most_restarts is not None:
         limit = _limit_text(response.kind, response.most_restarts)
         parts.append(f"{limit} (max_restarts {response.most_restarts})")
     if response.kind == "replace":
         patience = response.patience_s
-        waits = "for ever" if patience is None else f"{patience:g} s"
+        waits = "without limit" if patience is None else f"{patience:g} s"
         once = patience is not None and patience <= 1.0 / TICKS_PER_SECOND
-        parts.append("one look for another node" if once else f"waits {waits} for another node")
+        parts.append(
+            "one attempt to find a replacement" if once else f"waits {waits} for a replacement"
+        )
     if response.kind == "elastic" and response.most_restarts and response.patience_s is not None:
-        parts.append(f"waits {response.patience_s:g} s for its fewest nodes")
+        parts.append(f"waits {response.patience_s:g} s for its minimum nodes")
     return f"response {asked.response}: {', '.join(parts)}"
 
 
 def _limit_text(kind: str, most: int) -> str:
-    """Return what max_restarts allows: each launcher counts something else."""
+    """Return the meaning of max_restarts, which differs by launcher."""
     if not most and kind in ("elastic", "restart"):
-        return "a job ends for good with the first failure of a node"
+        return "a job fails permanently at the first node failure"
     if kind == "elastic":
-        return f"{counted(most, 'failure')} at most, then it has failed for good"
+        return f"at most {counted(most, 'failure')}, then it fails permanently"
     if not most:
-        return "never queued again: where it would be, it has failed for good"
-    return f"queued again {counted(most, 'time')} at most, then it has failed for good"
+        return "never requeued: it fails permanently instead"
+    return f"requeued at most {counted(most, 'time')}, then it fails permanently"
 
 
-def ends_for_good(compared: Sequence[tuple[str, ScheduleOutcome]]) -> str:
-    """Return what a reader must know of compared schedules of which some end jobs, "" for nothing.
+def failed_jobs_remark(compared: Sequence[tuple[str, ScheduleOutcome]]) -> str:
+    """Return a remark on compared schedules in which jobs fail, "" for none.
 
     Args:
         compared: Name and schedule of each.
@@ -177,14 +181,14 @@ def ends_for_good(compared: Sequence[tuple[str, ScheduleOutcome]]) -> str:
         return ""
     worst = max(ended, key=lambda name: ended[name])
     return (
-        f"{worst} ends {counted(ended[worst], 'job')} for good, the mildest"
-        f" {min(ended.values()):,}: nodes of jobs that ended are free for others, so compare"
-        " completed jobs and useful work before waits"
+        f"{worst} has {counted(ended[worst], 'permanently failed job')}, the best"
+        f" {min(ended.values()):,}: failed jobs free their nodes for others, so compare completed"
+        " jobs and useful work before waiting times"
     )
 
 
-def emptying(outcome: ScheduleOutcome) -> str:
-    """Return what a reader must know of the time after the last submission, "" where it is short.
+def drain_remark(outcome: ScheduleOutcome) -> str:
+    """Return a remark on the time after the last submission, "" where it is short.
 
     Args:
         outcome: A schedule.
@@ -194,6 +198,6 @@ def emptying(outcome: ScheduleOutcome) -> str:
     if last <= BURST * outcome.now or after <= TAIL * outcome.now:
         return ""
     return (
-        f"{after / outcome.now:.0%} of the time lies after the last submission, when the cluster"
-        f" empties: until_s = {last / TICKS_PER_SECOND:.0f} leaves it out"
+        f"{after / outcome.now:.0%} of the time is after the last submission, when the cluster"
+        f" drains: set until_s = {last / TICKS_PER_SECOND:.0f} to exclude it"
     )

@@ -1,4 +1,4 @@
-"""A schedule of many jobs for people: where GPU time goes, who waits, what other rules would do."""
+"""Text output of a schedule: GPU time by category, waiting times, compared policies."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 SCHEDULE_BUCKETS: Final = {
     "productive": "useful work",
-    "unfinished": "work never finished",
+    "unfinished": "unfinished work",
     "lost_work": "work lost",
     "restart": "restarting",
-    "detection": "noticing failures",
+    "detection": "failure detection",
     "waiting": "waiting for a node",
     "draining": "idle, node draining",
     "down": "nodes under repair",
     "idle_jobs_queued": "idle, jobs queued",
     "idle_no_jobs": "idle, no job waits",
-    "under_way": "work still under way",
+    "under_way": "work in running jobs",
 }
 ONE_RUN: Final = "one schedule, without an interval: another --seed gives another"
 MOST_CLASSES: Final = 12
@@ -48,8 +48,8 @@ DETAILS: Final = ("load", "stranded_share", "fragmented_share", "backfilled", "r
 FIGURES: Final = (
     *("duration_s", "load", "allocated_share", "fragmented_share", "stranded_share", "backfilled"),
 )
-COUNTS: Final = ("failures", "restarts", "preemptions", "lost_gpu_hours")  # told if not 0
-SHOWN: Final = ("mean", "p50", "p90")  # of statistics
+COUNTS: Final = ("failures", "restarts", "preemptions", "lost_gpu_hours")  # shown if not 0
+SHOWN: Final = ("mean", "p50", "p90")  # columns of statistics
 WAITS: Final = ("wait_s", "slowdown")
 ENDING: Final = {"response", "max_restarts", "patience_s", "detection_s", "preemption"}
 
@@ -60,10 +60,10 @@ def print_schedule(
     """Write an answer of `fleet schedule` to a console.
 
     Args:
-        console: From `open_terminal`.
+        console: Console from `open_terminal`.
         answer: The `--json` object.
-        reproduce: The command line that gives it again.
-        verbose: With all results, classes of jobs and evidence.
+        reproduce: The command line that reproduces it.
+        verbose: Whether to print all results, classes of jobs and evidence.
     """
     results = answer["results"]
     print_line(console, schedule_headline(answer), style="bold")
@@ -97,7 +97,7 @@ def _print_more(console: Console, left: int, *, verbose: bool) -> None:
 
 
 def schedule_headline(answer: Answered) -> str:
-    """Return what was asked, in a line.
+    """Return the scenario in one line.
 
     Args:
         answer: The `--json` object.
@@ -121,7 +121,7 @@ def schedule_headline(answer: Answered) -> str:
 
 
 def _option(name: str) -> str:
-    """Return the name of a field as people say it."""
+    """Return the name of a field as text."""
     return " ".join(SHORT.get(word, word) for word in name.removesuffix("_s").split("_"))
 
 
@@ -138,7 +138,7 @@ def _value(name: str, value: Any) -> str:  # noqa: ANN401 - a field of any kind
 
 
 def schedule_lines(results: Answered, *, brief: bool = False) -> list[tuple[str, str]]:
-    """Return (label, value) of what became of the jobs.
+    """Return (label, value) of the job results.
 
     Args:
         results: The `results` of an answer.
@@ -165,7 +165,7 @@ def schedule_lines(results: Answered, *, brief: bool = False) -> list[tuple[str,
 
 
 def statistics(name: str, told: Answered) -> list[str]:
-    """Return mean, median and 90% quantile of a result as people read them.
+    """Return mean, median and 90% quantile of a result as text.
 
     Args:
         name: Its key.
@@ -198,7 +198,7 @@ def _print_results(console: Console, results: Answered, *, brief: bool) -> None:
 
 
 def class_rows(classes: Sequence[Answered]) -> list[dict[str, str]]:
-    """Return classes of jobs as cells, the largest first; what is beyond a dozen is told as one.
+    """Return classes of jobs as cells, largest first; those beyond a dozen are merged.
 
     Args:
         classes: The `classes` of an answer.
@@ -228,11 +228,11 @@ def class_rows(classes: Sequence[Answered]) -> list[dict[str, str]]:
 
 
 def compared_rows(compared: Sequence[Answered]) -> list[dict[str, str]]:
-    """Return compared schedules as cells: what each changes, and what came of it.
+    """Return compared schedules as cells: changed fields and results.
 
-    Time and completed jobs are told where they differ, completed jobs first where what is compared
-    may end jobs: who ends many lets the others wait less. How many jobs never started, and work of
-    jobs that did not complete, are told where there is any.
+    Time and completed jobs are shown where they differ, completed jobs first where jobs may fail,
+    as failed jobs reduce waiting. Jobs that never started and work of incomplete jobs are shown
+    where present.
 
     Args:
         compared: The `compared` of an answer.

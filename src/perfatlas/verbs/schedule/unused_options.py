@@ -1,4 +1,4 @@
-"""Options of a schedule that its jobs leave without effect: refused, or remarked on."""
+"""Options of a schedule without effect for its jobs: errors and remarks."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ TOLD: Final = (
 )
 
 
-def refuse_told(ones: Sequence[tuple[Schedule, Jobs]]) -> None:
-    """Refuse options for what a source does not tell, where it tells.
+def check_source_columns(ones: Sequence[tuple[Schedule, Jobs]]) -> None:
+    """Raise for defaults of columns that the source has.
 
-    No condition of a field: the jobs of each schedule have to be read first.
+    This is not a field condition, as the jobs must be read first.
 
     Args:
-        ones: Each schedule, and its jobs as their source tells them.
+        ones: Each schedule, and its jobs as in their source.
 
     Raises:
-        InvalidSpecError: All jobs tell what an option says, or no checkpoint is of use.
+        InvalidSpecError: All jobs define the option, or checkpoints have no effect.
     """
     fields = verb_fields("fleet schedule")
     for name, column, told in TOLD:
@@ -47,17 +47,17 @@ def refuse_told(ones: Sequence[tuple[Schedule, Jobs]]) -> None:
         if given and reading and all(getattr(jobs, column) is not None for jobs in reading):
             raise InvalidSpecError(
                 f"{name} = {value_text(getattr(given[0], name))} has no effect here:"
-                f" {given[0].jobs} has a column {told}; leave {name} out"
+                f" {given[0].jobs} has a column {told}; omit {name}"
             )
     if any(_killed(jobs) for _, jobs in ones):
         return
-    asked = [{**dict(one), "jobs": None} for one, _ in ones]  # whose limits kill no job
+    asked = [{**dict(one), "jobs": None} for one, _ in ones]  # if time limits end no job
     checkpoints = {name: fields[name] for name in ("checkpoint_interval_s",)}
     refuse_unused(asked[0], checkpoints, others=asked[1:])
 
 
 def draws(one: Schedule) -> bool:
-    """Return whether anything of a schedule is drawn at random, so that the seed has an effect.
+    """Return whether a schedule has random draws, so that the seed has an effect.
 
     Args:
         one: The schedule.
@@ -82,17 +82,17 @@ def no_effect_remarks(ones: Sequence[tuple[Schedule, Jobs]]) -> list[str]:
         if one.order == "priority" and _one_value(jobs.priority_J):
             also = "" if one.preemption == "none" else f", nor does preemption = {one.preemption}"
             said[
-                f"order = priority changes nothing here{also}: no job has a higher priority than"
-                " another (column priority of a table of one's own)"
+                f"order = priority has no effect{also}: all jobs have the same priority (column"
+                " priority of a job table)"
             ] = None
         if one.order == "fair_share" and _one_value(jobs.user_J):
-            said["order = fair_share changes nothing here: all jobs are of one user"] = None
+            said["order = fair_share has no effect: all jobs belong to the same user"] = None
     if all(one.together == "anywhere" for one, _ in ones):
         for name in ("nodes_per_domain", "nodes_per_leaf"):
             if any(getattr(one, name) is not None for one, _ in ones):
                 said[
-                    f"{name} places no job with together = anywhere: it only counts, job by job,"
-                    " over how many domains each is spread (--per-job, domains)"
+                    f"{name} does not affect placement with together = anywhere: it only"
+                    " determines the number of domains per job in --per-job"
                 ] = None
     return list(said)
 
