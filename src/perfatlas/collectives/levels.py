@@ -1,4 +1,4 @@
-"""The time of a collective on each level it crosses: domain, node, fabric.
+"""The time of a collective on each level of the network: domain, node, fabric.
 
 Shape legend: U unique shapes, S distinct systems, L levels, P parameters, D shape columns.
 """
@@ -64,26 +64,26 @@ MEASURED: Final = LIBRARY_PARAMETERS.index("ranks_measured")
 IN_NETWORK: Final = LIBRARY_PARAMETERS.index("efficiency_in_network")
 CUSTOM_MEASURED: Final = CUSTOM_PARAMETERS.index("ranks_measured")
 CUSTOM_HAND_OVER: Final = CUSTOM_PARAMETERS.index("switch_bytes")
-NODES_MEASURED: Final = 8.0  # of the fabric's calibration
+NODES_MEASURED: Final = 8.0  # largest number of nodes in the fabric's calibration
 
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What is asked of the levels.
+    """A collective to be priced on each level.
 
     Args:
         op: Collective operation.
         bytes_U: Size of the whole operation (U,) [bytes].
         size_LU: Size on each level (L, U) [bytes].
-        group: Placement.
-        links: Links.
+        group: Placement of the ranks.
+        links: Links of each level.
         systems: Distinct systems.
         index_U: Position in `systems` (U,).
-        family: Engine whose all-reduce runs.
-        custom_groups: Ranks of the groups the engine's own all-reduce takes; empty for none.
+        family: Engine whose all-reduce is used.
+        custom_groups: Group sizes supported by the engine's custom all-reduce; empty for none.
         format_name: Number format of the elements.
         version: Version of the engine's tables that correct the physics inside a domain, "" for
-            that of the calibrations; None leaves all in physics.
+            the version of the calibrations; None for uncorrected physics.
     """
 
     op: str
@@ -101,18 +101,18 @@ class Question:
 
 @dataclass(frozen=True, kw_only=True)
 class LevelTimes:
-    """Time and latency per level, with the evidence of the innermost.
+    """Time and latency per level, with the evidence of the innermost level.
 
     Args:
         time_s_LU: Time on each level alone (L, U) [s].
-        latency_s_LU: The part of it an empty message takes (L, U) [s].
-        tails_U2: q05 and q95 of ln(measured/predicted) to expect (U, 2).
-        least_s_U: Time the 5 % quantile does not fall below (U,) [s].
-        algorithm_U: What runs (U,).
-        measured_U: Where measured rows corrected the physics (U,).
-        match_U: Position in `matches`, -1 where the device was never measured (U,).
+        latency_s_LU: Time of an empty message (L, U) [s].
+        tails_U2: Expected q05 and q95 of ln(measured/predicted) (U, 2).
+        least_s_U: Lower limit of the 5% quantile (U,) [s].
+        algorithm_U: Fastest algorithm (U,).
+        measured_U: Whether measured rows corrected the physics (U,).
+        match_U: Position in `matches`, -1 for devices without measurements (U,).
         matches: Calibrations.
-        notes: What was substituted or extrapolated.
+        notes: Substitutions and extrapolations.
     """
 
     time_s_LU: FloatArray
@@ -155,7 +155,7 @@ def _inner_cells(question: Question) -> Cells:
 
 
 def _library_levels(question: Question, cells: Cells) -> LevelTimes:
-    """Return domain and node levels with the library's collectives; the fabric is still empty."""
+    """Return domain and node levels with the library's collectives, without the fabric."""
     parameters_UP = cells.parameters_SP[question.index_U]
     reduces_U = _adds_inside(question)
     shapes = [
@@ -173,8 +173,8 @@ def _library_levels(question: Question, cells: Cells) -> LevelTimes:
     match_U = cells.match_S[question.index_U]
     used_U = match_U >= 0
     unseen_U = (reduces_U > 0.0) & (parameters_UP[:, IN_NETWORK] == 0.0)
-    # One doubling of the ranks was measured; the error of further ones is taken to add up where
-    # they are too fast, and both ways where a switch not seen adding makes them too slow.
+    # The error of one doubling of the ranks was measured. Over further doublings it accumulates on
+    # the slow side, and on both sides where in-network reduction was not observed.
     doublings_U = np.log2(np.maximum(ranks_LU[0] / parameters_UP[:, MEASURED], 2.0))
     fewer_U = np.where(unseen_U, doublings_U, 1.0)
     wide_U2 = np.column_stack((fewer_U, doublings_U)) * one_doubling(question.op)
@@ -202,13 +202,13 @@ def _library_levels(question: Question, cells: Cells) -> LevelTimes:
 def _corrected(
     question: Question, times: LevelTimes, shape_UD: FloatArray, most_U: FloatArray
 ) -> LevelTimes:
-    """Return the levels corrected by measured rows: whole groups in a domain, on ranks measured.
+    """Return the levels corrected by measured rows, for groups in one domain of measured size.
 
     Args:
-        question: What is asked.
-        times: Its levels in physics.
+        question: The collective.
+        times: Its levels according to physics.
         shape_UD: Columns of `COLLECTIVE_SHAPE` on the innermost level (U, D).
-        most_U: Most ranks measured (U,).
+        most_U: Maximum measured ranks (U,).
     """
     if question.version is None:
         return times
@@ -233,7 +233,7 @@ def _corrected(
 
 
 def _level_shape(question: Question, level: int, reduces_U: FloatArray) -> FloatArray:
-    """Return the shape columns of one level (U, D); a send is one pair of an exchange."""
+    """Return the shape columns of one level (U, D); a send counts as one pair of an exchange."""
     size_U, ranks_U = question.size_LU[level], question.group.ranks_LU[level]
     if question.op == "send_recv":
         size_U, ranks_U = 2.0 * size_U, np.minimum(ranks_U, 2.0)
@@ -245,7 +245,7 @@ def _level_shape(question: Question, level: int, reduces_U: FloatArray) -> Float
 def _with_latency(
     physics: Physics, shape_UD: FloatArray, parameters_UP: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the time and the time of an empty message of the same group (U,), (U,) [s]."""
+    """Return the time, and the time of an empty message of the same group (U,), (U,) [s]."""
     if not np.any(shape_UD[:, 1] > 1.0):
         return np.zeros(shape_UD.shape[0]), np.zeros(shape_UD.shape[0])
     nothing_US = np.zeros((shape_UD.shape[0], 0))
@@ -257,7 +257,7 @@ def _with_latency(
 
 
 def _with_custom(question: Question, inner: LevelTimes) -> LevelTimes:
-    """Return the levels with the engine's own all-reduce where the group sits in one domain."""
+    """Return the levels with the engine's custom all-reduce for groups within one domain."""
     cells = gather_cells(
         question.systems, CUSTOM_OPERATOR, question.family, "bf16", CUSTOM_PARAMETERS
     )
@@ -272,10 +272,10 @@ def _with_custom(question: Question, inner: LevelTimes) -> LevelTimes:
             inner, notes=(*inner.notes, refused_groups(question.family, question.custom_groups))
         )
     runs_U &= taken_U & (ranks_LU[0] <= parameters_UP[:, CUSTOM_MEASURED])
-    # The sizes an engine hands over were measured with the switch adding where it can.
+    # Sizes handed over to the library were measured with in-network reduction where available.
     handed_U = shape_UD[:, 0] > parameters_UP[:, CUSTOM_HAND_OVER]
     runs_U &= ~handed_U | (_adds_inside(question) == adds_measured(cells)[question.index_U])
-    # Priced as levels of their own, so that measured rows correct them as they do the library's.
+    # Priced as separate levels, so that measured rows correct them like the library's.
     alone = replace(
         inner,
         time_s_LU=np.stack((time_U, *np.zeros((2, time_U.size)))),
@@ -302,14 +302,14 @@ def _with_custom(question: Question, inner: LevelTimes) -> LevelTimes:
 
 
 def _adds_inside(question: Question) -> FloatArray:
-    """Return 1 where the switch of the domain adds these numbers, else 0 (U,)."""
+    """Return 1 where the switch of the domain reduces this format, else 0 (U,)."""
     adds = cell_format(question.op, question.format_name) == "bf16"
     helped_U: FloatArray = question.links.in_network_U * float(adds)
     return helped_U
 
 
 def _with_fabric(question: Question, inner: LevelTimes) -> LevelTimes:
-    """Return the levels with the one between nodes, where the group crosses nodes."""
+    """Return the levels with the fabric added, for groups that span nodes."""
     nodes_U = question.group.ranks_LU[2]
     crosses_U = nodes_U > 1.0
     if not np.any(crosses_U & (inner.match_U >= 0)):
@@ -327,9 +327,9 @@ def _with_fabric(question: Question, inner: LevelTimes) -> LevelTimes:
     time_U, _ = fabric_time_s(np.column_stack(columns), nothing_US, parameters_UP)
     columns = (talking_U, zero_U, bandwidth_U, zero_U, passes_U)
     latency_U, _ = fabric_time_s(np.column_stack(columns), nothing_US, parameters_UP)
-    # Exchanges were measured between up to 8 nodes, nothing else was: the error of one doubling of
-    # the ranks is taken to add up over the doublings of the nodes beyond, on the slow side only:
-    # what is left out takes time, and more nodes are not faster.
+    # Only exchanges between up to 8 nodes were measured. The error of one doubling of the ranks is
+    # assumed to accumulate over further doublings of the nodes, on the slow side only: neglected
+    # effects take time, and more nodes are not faster.
     seen, fewer = (NODES_MEASURED, 0.0) if _exchanges(question.op) else (1.0, 1.0)
     doublings_U = np.log2(np.maximum(nodes_U / seen, 1.0))
     wide_U2 = np.column_stack((np.full_like(doublings_U, fewer), doublings_U)) * one_doubling(
@@ -338,7 +338,7 @@ def _with_fabric(question: Question, inner: LevelTimes) -> LevelTimes:
     tails_U2 = widened(inner.tails_U2, cells.tails_S2[question.index_U]) + wide_U2
     beyond = np.any(crosses_U & (nodes_U > NODES_MEASURED))
     named_U = np.char.add("hierarchical_", inner.algorithm_U.astype(np.str_))
-    # Reductions and gathers do inside a node what they do on one node alone: never faster.
+    # Inside a node, reductions and gathers are never faster than on that node alone.
     inside_s_U = inner.time_s_LU[0] * np.exp(inner.tails_U2[:, 0])
     hierarchical_U = crosses_U & (question.op not in EXCHANGES)
     alone_U = crosses_U & (question.group.inside_LU[1] == 1.0)
@@ -355,19 +355,19 @@ def _with_fabric(question: Question, inner: LevelTimes) -> LevelTimes:
 
 
 def _exchanges(op: str) -> bool:
-    """Return whether ranks send to each other directly."""
+    """Return whether ranks send to all other ranks directly."""
     return op in EXCHANGES or op == "send_recv"
 
 
 def _fabric_bytes(question: Question) -> FloatArray:
-    """Return the bytes one rank's share of the NICs carries (U,): its part of what a node sends."""
+    """Return the bytes through one rank's share of its node's NICs (U,)."""
     group, bytes_U = question.group, question.bytes_U
     if _exchanges(question.op):
         return ring_wire_bytes(question.op, question.size_LU[2], group.ranks_LU[2])
     nodes_U = group.ranks_LU[2]
     adds_U = _adds_inside(question) * (group.ranks_LU[0] > 1.0)
     node_U = between_nodes_wire_bytes(question.op, bytes_U, group.ranks_U, nodes_U, adds_U)
-    if question.op == "all_reduce":  # a switch that adds takes S from every node and returns S
+    if question.op == "all_reduce":  # in-network reduction: each node sends S and receives S
         once_U = np.where(nodes_U > 1.0, bytes_U, 0.0)
         node_U = np.where(question.links.fabric_adds_U > 0.0, np.minimum(node_U, once_U), node_U)
     shared_U: FloatArray = node_U / group.inside_LU[1]
@@ -375,10 +375,10 @@ def _fabric_bytes(question: Question) -> FloatArray:
 
 
 def _slowdown(question: Question) -> FloatArray:
-    """Return by how much oversubscribed uplinks slow a node's traffic down, 1 below a leaf (U,).
+    """Return the slowdown of a node's traffic by oversubscribed uplinks, 1 within a leaf (U,).
 
-    Exchanges send the share for nodes of other leaves through uplinks that all nodes of a leaf
-    fill at once. A ring or tree whose ranks follow the leaves crosses an uplink once per leaf.
+    In exchanges, all nodes of a leaf send their share for other leaves through its uplinks at the
+    same time. A ring or tree ordered by leaf crosses an uplink once per leaf.
     """
     links, nodes_U = question.links, question.group.ranks_LU[2]
     leaf_U = np.minimum(links.leaf_nodes_U, nodes_U)

@@ -1,4 +1,4 @@
-"""What the loop refuses of failing, starting and stopping replicas before it starts."""
+"""Validation of outages and autoscalers before a simulation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from perfatlas.serving.config.availability import Outage, Scaler
     from perfatlas.serving.config.engines import Fleet
 
-MOST_LOOKS: Final = 1_000_000  # of an autoscaler that are remembered
+MOST_LOOKS: Final = 1_000_000  # size of an autoscaler's history
 
 
 def _said(ticks: int) -> str:
@@ -20,15 +20,15 @@ def _said(ticks: int) -> str:
 
 
 def check_upkeep(fleet: Fleet, last: int) -> None:
-    """Refuse outages of replicas there are not, ends before starts, and what is not simulated.
+    """Validate outages and autoscaler of a fleet.
 
     Args:
-        fleet: Engines and what changes them.
-        last: Last time of the clock [ps].
+        fleet: Engines with their outages and autoscaler.
+        last: Maximum time of the clock [ps].
 
     Raises:
-        InvalidSpecError: A replica, a time or a number contradicts the fleet.
-        UnsupportedError: Replicas of two pools fail, start or stop, or an autoscaler's do fail.
+        InvalidSpecError: A replica, a time or a number is invalid for the fleet.
+        UnsupportedError: Outages or autoscaling with two pools, or both together.
     """
     upkeep = fleet.upkeep
     number = sum(kind.number for kind in fleet.kinds)
@@ -39,16 +39,16 @@ def check_upkeep(fleet: Fleet, last: int) -> None:
         )
     if not 0 <= upkeep.retry_after <= last:
         raise InvalidSpecError(
-            f"retry_after is {_said(upkeep.retry_after)}; it is 0 s to {_said(last)}"
+            f"retry_after is {_said(upkeep.retry_after)}; it must be 0 s to {_said(last)}"
         )
     if upkeep.varies and any(kind.role != "both" for kind in fleet.kinds):
         raise UnsupportedError(
-            "replicas of two pools that fail, start or stop are not simulated; leave one of both"
+            "outages and autoscaling are not supported with two pools; remove one of them"
         )
     if upkeep.outages and upkeep.scaler is not None:
         raise UnsupportedError(
-            "outages name a replica, and which replicas there are is up to the autoscaler: both"
-            " together are not simulated; leave one of both"
+            "outages refer to fixed replicas and cannot be combined with an autoscaler; remove one"
+            " of them"
         )
     _check_outages(upkeep.outages, number, last)
     if upkeep.scaler is not None:
@@ -61,23 +61,27 @@ def _check_outages(outages: tuple[Outage, ...], number: int, last: int) -> None:
         name = f"replica {outage.replica}"
         if not 0 <= outage.replica < number:
             raise InvalidSpecError(
-                f"an outage of {name}: there are {number}, counted from 0 to {number - 1}"
+                f"outage of {name}: there are {number} replicas, numbered from 0 to {number - 1}"
             )
         if not 0 <= outage.start <= last:
             raise InvalidSpecError(
-                f"{name} fails at {_said(outage.start)}; it is 0 s to {_said(last)}"
+                f"{name} fails at {_said(outage.start)}; it must be 0 s to {_said(last)}"
             )
         if outage.end != FOREVER and not outage.start < outage.end <= last:
             raise InvalidSpecError(
-                f"{name} fails at {_said(outage.start)} and is back at {_said(outage.end)}; it"
-                f" is back later than it fails, by {_said(last)}"
+                f"{name} fails at {_said(outage.start)} and recovers at {_said(outage.end)}; it"
+                f" must recover later than it fails, by {_said(last)}"
             )
         earlier = before.get(outage.replica)
         if earlier is not None and (earlier.end == FOREVER or earlier.end > outage.start):
-            back = "never back" if earlier.end == FOREVER else f"back at {_said(earlier.end)}"
+            back = (
+                "without recovery"
+                if earlier.end == FOREVER
+                else f"recovering at {_said(earlier.end)}"
+            )
             raise InvalidSpecError(
-                f"{name} fails at {_said(outage.start)}, when it has failed already: at"
-                f" {_said(earlier.start)}, {back}; outages of a replica follow each other"
+                f"{name} fails at {_said(outage.start)} during an outage that starts at"
+                f" {_said(earlier.start)}, {back}; outages of a replica must not overlap"
             )
         before[outage.replica] = outage
 
@@ -85,23 +89,23 @@ def _check_outages(outages: tuple[Outage, ...], number: int, last: int) -> None:
 def _check_scaler(scaler: Scaler, number: int, last: int) -> None:
     if not 1 <= scaler.low <= scaler.initial <= number:
         raise InvalidSpecError(
-            f"an autoscaler of at least {scaler.low}, at first {scaler.initial} and at most"
-            f" {number} replicas; these rise, from 1 on"
+            f"autoscaler with minimum {scaler.low}, initial {scaler.initial} and maximum"
+            f" {number} replicas; 1 <= minimum <= initial <= maximum is required"
         )
     if not 0.0 < scaler.target <= last:
         raise InvalidSpecError(
-            f"target is {scaler.target} requests of a replica; it is above 0 and finite"
+            f"target is {scaler.target} requests per replica; it must be positive and finite"
         )
     if not 0.0 <= scaler.tolerance < 1.0:
-        raise InvalidSpecError(f"tolerance is {scaler.tolerance}; it is 0 or more and below 1")
+        raise InvalidSpecError(f"tolerance is {scaler.tolerance}; it must be in [0, 1)")
     for name, least in (("period", 1), ("stable", 0), ("start_up", 0)):
         value = getattr(scaler, name)
         if not least <= value <= last:
             raise InvalidSpecError(
-                f"{name} is {_said(value)}; it is {_said(least)} to {_said(last)}"
+                f"{name} is {_said(value)}; it must be {_said(least)} to {_said(last)}"
             )
     if scaler.stable // scaler.period > MOST_LOOKS:
         raise InvalidSpecError(
-            f"stable {_said(scaler.stable)} is more than {MOST_LOOKS:,} periods of"
-            f" {_said(scaler.period)}; look less often or keep less long"
+            f"the stabilization window {_said(scaler.stable)} exceeds {MOST_LOOKS:,} sync periods"
+            f" of {_said(scaler.period)}; use a longer period or a shorter window"
         )

@@ -1,6 +1,6 @@
-"""What comes next: requests that arrive by their times, and those that others cause.
+"""The next arrival: requests with arrival times, and requests caused by others.
 
-Shape legend: N requests, C requests yet to come.
+Shape legend: N requests, C scheduled arrivals.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @part
 def _skip_turns(world: World) -> None:
-    """Move to the next request whose arrival no other causes."""
+    """Skip to the next request with an arrival time of its own."""
     clock = world.clock_1[0]
     while clock.next < world.request_N.shape[0] and world.think_N[clock.next] >= 0:
         clock.next += 1
@@ -25,7 +25,7 @@ def _skip_turns(world: World) -> None:
 
 @part
 def next_arrival(world: World) -> int:
-    """Return when the next request arrives [ps], NEVER if none is known.
+    """Return the time of the next arrival [ps], NEVER if none is known.
 
     Args:
         world: The simulation.
@@ -41,7 +41,7 @@ def next_arrival(world: World) -> int:
 
 @part
 def take_arrival(world: World) -> int:
-    """Return the next request to arrive, the lowest of those of one instant.
+    """Return the next request to arrive, by lowest index at equal times.
 
     Args:
         world: The simulation.
@@ -64,7 +64,7 @@ def take_arrival(world: World) -> int:
 
 @part
 def follow(world: World, i: int, now: int) -> None:
-    """Let come what the end of a request causes to come: finished, rejected or lost.
+    """Schedule the arrivals caused by a request that finished, was rejected or was lost.
 
     Args:
         world: The simulation.

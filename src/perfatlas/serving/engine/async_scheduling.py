@@ -1,22 +1,21 @@
-"""Steps scheduled ahead: when a step begins, the one after it is decided.
+"""Asynchronous scheduling: when a step starts, the next one is scheduled.
 
-What the decision sees is the past: requests that have arrived, tokens of the steps that have ended.
-Of the step that begins it knows how many tokens it gives, not more. A sequence whose last token
-that step gives is left out of the next one, but keeps its slot and its blocks until the step has
-ended, so that others get them one step later still. It may even be thrown out for its blocks
-meanwhile; it ends all the same. A sequence that is thrown out keeps the token of the step that
-runs.
+Scheduling sees requests that have arrived and tokens of finished steps. Of the starting step it
+knows only the number of tokens. A sequence that gets its last token in that step is excluded from
+the next one, but keeps its slot and blocks until the step ends, so that others get them one step
+later. It may even be preempted for its blocks meanwhile, and still finishes. A preempted sequence
+keeps the token of the running step.
 
-Where nothing runs, nothing is known to come, and the next step is decided and begins at once. A
-decision that finds nothing to run takes no time.
+If no step is running, the next step is scheduled and starts at once. Scheduling that finds nothing
+to run takes no time.
 
 Source: vllm-project/vllm, vllm/v1/engine/core.py, step_with_batch_queue() with a queue of two
 batches, which fills the queue before it waits for a result; vllm/v1/core/sched/async_scheduler.py,
 _update_after_schedule(); vllm/v1/core/sched/scheduler.py, schedule() on output placeholders and
 update_from_output() on requests that stop while preempted.
 
-Limits: ranks that step together are all decided at the same instant. An engine whose ranks have
-nothing to run but unfinished requests runs no empty step.
+Limits: Ranks that step together are scheduled at the same instant. An engine whose ranks have
+unfinished requests but nothing to run does not run an empty step.
 
 Shape legend: S schedulers, R replicas.
 """
@@ -38,11 +37,11 @@ if TYPE_CHECKING:
 
 @part
 def foresee(world: World, r: int, end: int) -> None:
-    """Let the steps that run have happened, all but what finishes at their end.
+    """Apply the running steps ahead of their end, except for finishing requests.
 
     Args:
         world: The simulation.
-        r: The replica, whose last step begins.
+        r: The replica, whose last step starts.
         end: End of that step [ps].
     """
     steps = world.replica_R[r].steps
@@ -62,7 +61,7 @@ def foresee(world: World, r: int, end: int) -> None:
 
 @part
 def note_done(world: World, r: int) -> None:
-    """Count the steps that end, and the time they took.
+    """Count the finished steps and their time.
 
     Args:
         world: The simulation.
@@ -76,7 +75,7 @@ def note_done(world: World, r: int) -> None:
 
 @part
 def end_overlapped(world: World, r: int) -> bool:
-    """Return whether the stretch of a replica has ended, and not only begun its last step.
+    """Return whether a replica's batch of steps has ended, rather than its last step started.
 
     Args:
         world: The simulation.
@@ -93,7 +92,7 @@ def end_overlapped(world: World, r: int) -> bool:
 
 @part
 def cut_overlapped(world: World, r: int, now: int) -> None:
-    """Let the first border of steps from now on see what has arrived.
+    """Truncate the batch so that the next step boundary sees arrivals.
 
     Args:
         world: The simulation.

@@ -1,23 +1,23 @@
-"""Replicas start and stop by the load, as a horizontal pod autoscaler has them.
+"""Autoscaling of replicas, as by the Kubernetes horizontal pod autoscaler.
 
-Every period the requests at the replicas that serve are counted, or those of them that wait. Where
-they differ from the target of the replicas there are, those that start included, by more than a
-tolerance, as many replicas are wanted as the target needs, rounded up. More are started at once, at
-most 4 or as many again, whichever is more. Fewer are kept only when over some minutes never more
-were wanted. A replica that starts takes its time; one that stops takes nothing new and is gone when
-it has ended what it has. Those that start are stopped first, then the last ones.
+Every sync period, the requests (or only the waiting requests) of serving replicas are counted. If
+they deviate by more than a tolerance from the target of the current replicas, including starting
+ones, the desired number of replicas is the load over the target, rounded up. Scaling up is
+immediate, by at most 4 replicas or 100%, whichever is more. Scaling down uses the maximum desired
+number over the stabilization window. A replica takes a start-up time; a stopping replica accepts no
+requests and is removed when its requests are finished. Starting replicas are stopped first, then
+those with the highest index.
 
 Source: kubernetes/kubernetes, pkg/controller/podautoscaler/replica_calculator.go,
 GetExternalPerPodMetricReplicas(), and horizontal.go,
 stabilizeRecommendationWithBehaviors() and convertDesiredReplicasWithBehaviorRate(); defaults of
 kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale: sync period 15 s, tolerance 0.1,
-downscale stabilization 300 s, scaling up by 100 % or 4 pods in 15 s.
+downscale stabilization 300 s, scaling up by 100% or 4 pods in 15 s.
 
-Limits: the count is never stale. Four or as many again are started per look, whatever its period. A
-replica that drains ends its requests however long they take, and another can start in its place
-only then.
+Limits: Metrics are never stale. The scale-up limit is per sync, for any period. A draining replica
+finishes its requests however long they take, and only then can another start in its place.
 
-Shape legend: F replicas of all kinds, A looks that are remembered.
+Shape legend: F replicas of all types, A history of desired replicas.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from perfatlas.serving.state import DRAINING, OFF, STARTING, UP
 if TYPE_CHECKING:
     from perfatlas.serving.state import World
 
-STEP_UP: Final = 4  # replicas started at once, or as many as there are
+STEP_UP: Final = 4  # replicas per scale-up, or 100%
 
 
 @part
 def next_look(world: World) -> int:
-    """Return when the autoscaler looks next, or a replica has started [ps].
+    """Return the time of the next sync or of the next replica start [ps].
 
     Args:
         world: The simulation, with an autoscaler.
@@ -53,10 +53,10 @@ def next_look(world: World) -> int:
 
 @part
 def scale(kinds: tuple[World, ...], now: int) -> None:
-    """Let replicas have started and stopped, and look at the load where that is due.
+    """Complete starts and stops of replicas, and sync the autoscaler when due.
 
     Args:
-        kinds: The simulation, by kind of engine.
+        kinds: The simulation, by engine type.
         now: Time [ps].
     """
     world = kinds[0]
@@ -80,7 +80,7 @@ def scale(kinds: tuple[World, ...], now: int) -> None:
 
 @part
 def _end_changes(kinds: tuple[World, ...], now: int) -> None:
-    """Let replicas serve that have started, and be gone that have drained."""
+    """Put started replicas into service, and remove drained ones."""
     world = kinds[0]
     for place in range(world.replica_F.shape[0]):
         replica = world.replica_F[place]
@@ -95,7 +95,7 @@ def _end_changes(kinds: tuple[World, ...], now: int) -> None:
 
 @part
 def _wanted(kinds: tuple[World, ...], current: int) -> int:
-    """Return the replicas that the load of this instant asks for."""
+    """Return the desired number of replicas for the current load."""
     world = kinds[0]
     scaler = world.scaler_1[0]
     requests = 0
@@ -116,7 +116,7 @@ def _wanted(kinds: tuple[World, ...], current: int) -> int:
 
 @part
 def _stable(world: World, current: int, wanted: int, now: int) -> int:
-    """Return what is wanted, or what was wanted lately where that was more; remember it."""
+    """Return the stabilized number of desired replicas, after recording the current one."""
     scaler = world.scaler_1[0]
     places = world.advice_AV.shape[0]
     if scaler.heard == 0:
@@ -131,7 +131,7 @@ def _stable(world: World, current: int, wanted: int, now: int) -> int:
 
 @part
 def _hear(world: World, now: int, wanted: int) -> None:
-    """Remember what was wanted."""
+    """Record the desired number of replicas."""
     scaler = world.scaler_1[0]
     a = scaler.heard % world.advice_AV.shape[0]
     world.advice_AV[a, 0] = now
@@ -141,7 +141,7 @@ def _hear(world: World, now: int, wanted: int) -> None:
 
 @part
 def _start(world: World, more: int, now: int) -> None:
-    """Start replicas, the first ones that are off; fewer where no more are."""
+    """Start stopped replicas in order of index, as far as available."""
     for place in range(world.replica_F.shape[0]):
         replica = world.replica_F[place]
         if more > 0 and replica.status == OFF:
@@ -154,7 +154,7 @@ def _start(world: World, more: int, now: int) -> None:
 
 @part
 def _stop(world: World, fewer: int) -> None:
-    """Stop replicas, those that start first, then the last ones."""
+    """Stop replicas: starting ones first, then those with the highest index."""
     for status in (STARTING, UP):
         for place in range(world.replica_F.shape[0] - 1, -1, -1):
             replica = world.replica_F[place]

@@ -1,6 +1,6 @@
-"""Steps end, and requests with them.
+"""Ends of steps and completions of requests.
 
-Shape legend: S schedulers, R replicas of a kind, F of all kinds.
+Shape legend: S schedulers, R replicas of a type, F of all types.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 @part
 def end_steps(kinds: tuple[World, ...], now: int) -> None:
-    """End every step that ends at this instant.
+    """End all steps due at this time.
 
     Args:
-        kinds: The simulation, by kind of engine.
+        kinds: The simulation, by engine type.
         now: Time [ps].
     """
     world = kinds[0]
@@ -45,7 +45,7 @@ def end_steps(kinds: tuple[World, ...], now: int) -> None:
 
 @part
 def end_step(world: World, r: int, now: int) -> None:
-    """End the step of a replica that ends at this instant.
+    """End the step of a replica.
 
     Args:
         world: The simulation.
@@ -68,7 +68,7 @@ def end_step(world: World, r: int, now: int) -> None:
 
 @part
 def _finish(world: World, s: int, now: int) -> None:
-    """Finish the requests of a scheduler whose last token the step now ending gave."""
+    """Finish the requests of a scheduler that got their last token in the ending step."""
     while True:
         i = take_finishing(world, s)
         if i == NOBODY:
@@ -79,12 +79,12 @@ def _finish(world: World, s: int, now: int) -> None:
 
 @part
 def _let_leave(world: World, s: int, now: int) -> None:
-    """Finish the requests of a scheduler whose end was foreseen when their last step began."""
+    """Finish the requests of a scheduler whose end was planned when their last step started."""
     lane = world.lane_S[s]
     left = lane.leaving + lane.learning + lane.ended
     for place in range(lane.leaving):
         i = world.leaving_SH[s, place]
-        if world.request_N[i].computed == 0:  # thrown out meanwhile
+        if world.request_N[i].computed == 0:  # preempted meanwhile
             leave_queue(world, i)
         _end_request(world, i, now)
     if lane.waiting + lane.arrived + lane.ready + lane.retracted > 0 and left > 0:
@@ -95,7 +95,7 @@ def _let_leave(world: World, s: int, now: int) -> None:
 
 @part
 def _end_request(world: World, i: int, now: int) -> None:
-    """Finish a request that decodes no more."""
+    """Finish a request that does not decode any more."""
     if goes_on(world, i):
         hand_over(world, i, now)
         return

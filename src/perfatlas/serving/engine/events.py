@@ -1,12 +1,12 @@
-"""The order of things: steps end, requests arrive, steps begin.
+"""The event loop: steps end, requests arrive, steps start.
 
-At one instant, first every step that ends there ends, by index of replica, and in it requests
-finish by rank and order of admission; then replicas fail, start and stop; then requests arrive, by
-index; then every replica that waits begins a step. A request that another's last token causes to
-arrive at once is therefore in the queue of the next step.
+Order at equal times: first, steps end, by index of replica, and their requests finish by rank and
+order of admission; then replicas fail, start and stop; then requests arrive, by index; then idle
+replicas start a step. A request that arrives immediately after the end of another is therefore in
+the queue for the next step.
 
-Shape legend: N requests, S schedulers, R replicas of a kind, F of all kinds, C requests yet to
-come, W rows of the series and V its columns.
+Shape legend: N requests, S schedulers, R replicas of a type, F of all types, C scheduled arrivals,
+W rows of the series and V its columns.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from perfatlas.serving.state import HANDED, LOCAL, NEVER, NOBODY, REJECTED, UP, 
 
 @entry
 def advance(kinds: tuple[World, ...], instants: int, last: int) -> int:
-    """Go on for some instants; return how many were left when nothing more was to come.
+    """Process events at up to `instants` times; return how many were left at the end.
 
     Args:
-        kinds: The simulation, by kind of engine.
-        instants: Most instants of this call.
-        last: Time beyond which the clock does not reach [ps].
+        kinds: The simulation, by engine type.
+        instants: Maximum times of this call.
+        last: Maximum time of the clock [ps].
     """
     world = kinds[0]
     clock = world.clock_1[0]
@@ -66,7 +66,7 @@ def advance(kinds: tuple[World, ...], instants: int, last: int) -> int:
 
 @part
 def _next_instant(world: World) -> int:
-    """Return when something happens next [ps], NEVER if nothing does."""
+    """Return the time of the next event [ps], NEVER if there is none."""
     now = next_arrival(world)
     for r in range(world.end_F.shape[0]):
         now = min(now, world.end_F[r])
@@ -77,7 +77,7 @@ def _next_instant(world: World) -> int:
 
 @part
 def _arrive(kinds: tuple[World, ...], i: int, now: int) -> None:
-    """Send a request to a scheduler's queue, or reject it."""
+    """Queue an arriving request at a scheduler, or reject it."""
     world = kinds[0]
     request = world.request_N[i]
     if world.read_token > 0 and not is_read(world, i, now):
@@ -103,7 +103,7 @@ def _arrive(kinds: tuple[World, ...], i: int, now: int) -> None:
 
 @part
 def _go_on(kinds: tuple[World, ...], i: int, now: int) -> None:
-    """Let a request between two pools take its next step."""
+    """Advance a request between two pools."""
     world = kinds[0]
     travel = world.travel_N[i]
     if travel.stage == HANDED:
@@ -120,7 +120,7 @@ def _go_on(kinds: tuple[World, ...], i: int, now: int) -> None:
 
 @part
 def _can_ever_run(world: World, i: int) -> bool:
-    """Return whether an engine with nothing else to do could finish a request."""
+    """Return whether an otherwise idle engine could finish a request."""
     request = world.request_N[i]
     output = world.osl_N[i]
     if world.role == PREFILL:
@@ -133,7 +133,7 @@ def _can_ever_run(world: World, i: int) -> bool:
 
 @part
 def _sample(kinds: tuple[World, ...], now: int) -> None:
-    """Write a row of the series."""
+    """Append a row to the time series."""
     world = kinds[0]
     clock = world.clock_1[0]
     if clock.rows == world.series_WV.shape[0]:
@@ -161,7 +161,7 @@ def _sample(kinds: tuple[World, ...], now: int) -> None:
 
 @part
 def _thin(world: World) -> None:
-    """Keep every second row of a full series and double its pause."""
+    """Drop every second row of a full time series and double its interval."""
     clock = world.clock_1[0]
     clock.rows //= 2
     clock.pause *= 2

@@ -1,14 +1,14 @@
-"""The way of a request from its prefill engine to its decode engine, between their steps.
+"""Transfer of a request from its prefill engine to its decode engine.
 
-The decode engine is chosen when the prompt has ended. A transfer keeps both links busy, that of
-either engine, for as long as the slower one needs; transfers of a link follow each other in order
-of their requests for it. What one takes is a matter of its own length. A latency later the cache
-is there, and the prefill engine gives its blocks back.
+The decode engine is selected when the prompt ends. A transfer occupies the links of both engines
+for the time of the slower one; transfers over a link are served in order of request. The duration
+depends only on the size of the KV cache. After a latency the KV cache arrives, and the prefill
+engine frees its blocks.
 
-Limits: SGLang chooses both engines, and takes the blocks at the decode engine, before the prompt
-runs.
+Limits: SGLang selects both engines, and allocates the blocks at the decode engine, before the
+prompt runs.
 
-Shape legend: N requests, S schedulers, R replicas of a kind, F of all kinds, M pieces of a line.
+Shape legend: N requests, S schedulers, R replicas of a type, F of all types, M pieces of a link.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from perfatlas.serving.state import World
 
 
-BEYOND: Final = 8_000_000_000_000_000_000  # ps: after the end of the clock, before that of 64 bits
+BEYOND: Final = 8_000_000_000_000_000_000  # ps: beyond the end of the clock, within 64 bits
 
 
 @part
 def look_again(world: World, r: int, now: int) -> None:
-    """Let a replica see at the next border of steps what has come to it or been given back.
+    """Let a replica reschedule at its next step boundary, after arrivals or freed blocks.
 
     Args:
         world: The simulation.
@@ -49,7 +49,7 @@ def look_again(world: World, r: int, now: int) -> None:
 
 @part
 def make_ready(world: World, r: int) -> None:
-    """Let a replica begin a step at this instant.
+    """Mark a replica as ready to start a step at this time.
 
     Args:
         world: The simulation.
@@ -64,11 +64,11 @@ def make_ready(world: World, r: int) -> None:
 
 @part
 def send(kinds: tuple[World, ...], i: int, now: int) -> None:
-    """Let a cache take its way as soon as both links are free.
+    """Start a KV cache transfer as soon as both links are free.
 
     Args:
-        kinds: The simulation, by kind of engine.
-        i: The request, with its blocks at both engines.
+        kinds: The simulation, by engine type.
+        i: The request, with blocks allocated at both engines.
         now: Time [ps].
     """
     travel = kinds[0].travel_N[i]
@@ -85,7 +85,7 @@ def send(kinds: tuple[World, ...], i: int, now: int) -> None:
 
 @part
 def _link_time(world: World, tokens: int) -> int:
-    """Return what a cache takes over a link of an engine, whatever the other side [ps]."""
+    """Return the transfer time of a KV cache over one engine's link [ps]."""
     piece = 0
     while piece + 1 < world.link_M3.shape[0] and world.link_M3[piece + 1, 0] <= tokens:
         piece += 1
@@ -95,10 +95,10 @@ def _link_time(world: World, tokens: int) -> int:
 
 @part
 def land(kinds: tuple[World, ...], i: int, now: int) -> bool:
-    """Let a cache have arrived; return whether its request ends with it.
+    """Complete a KV cache transfer; return whether its request is finished.
 
     Args:
-        kinds: The simulation, by kind of engine.
+        kinds: The simulation, by engine type.
         i: The request.
         now: Time [ps].
     """
@@ -137,7 +137,7 @@ def land(kinds: tuple[World, ...], i: int, now: int) -> bool:
 
 @part
 def is_fetched(world: World, i: int) -> bool:
-    """Return whether a request waits for its links.
+    """Return whether a request waits for its KV cache transfer.
 
     Args:
         world: The simulation.

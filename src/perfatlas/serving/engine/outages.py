@@ -1,20 +1,20 @@
-"""Replicas fail, drain and come back; what becomes of their requests.
+"""Failing, draining and recovering replicas, and the handling of their requests.
 
-A failure takes effect when the steps that run end: a client still gets their tokens. Then the
-replica has lost its requests and its caches. Each request is sent again, or lost, as asked. One
-that is sent again starts over, whatever its client had got before: a router sends a request again
-only as long as nothing has been streamed, and a client whose stream has broken asks anew. What is
-told of it (first token, time in the queue) is of its last try, from its first arrival. A replica
-that drains takes nothing new and goes on with what it has; what is left when it comes back is lost
-like that of a failure, since a new process starts then.
+A failure takes effect at the end of the running steps, whose tokens still reach the clients. Then
+the replica loses its requests and caches. Each request is retried or lost, as configured. A retried
+request starts over, even if tokens had been streamed: a router retries a request only before its
+stream starts, and a client whose stream breaks sends it again. Reported times (first token,
+queueing) are those of the last try, counted from the first arrival. A draining replica accepts no
+requests and continues those it has; requests left when it recovers are lost like in a failure,
+since a new process starts then.
 
-Source: sglang-router 0.3.2, src/routers/http/router.rs, route_typed_request(): the status of an
-answer is looked at before its stream is forwarded.
+Source: sglang-router 0.3.2, src/routers/http/router.rs, route_typed_request(): checks the status
+of a response before forwarding its stream.
 
-Limits: a router learns of a failure at once. No engine goes on from the tokens that another gave.
-Replicas of two pools do not fail.
+Limits: A router detects failures immediately. No engine continues from tokens of another. Replicas
+of two pools do not fail.
 
-Shape legend: N requests, S schedulers, R replicas of a kind, E failures and returns.
+Shape legend: N requests, S schedulers, R replicas of a type, E failures and recoveries.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from perfatlas.serving.state import World
 
 _foresee = part(foresee)
-RETURN, CRASH, DRAIN = range(3)  # at one instant in this order
+RETURN, CRASH, DRAIN = range(3)  # order at equal times
 
 
 @part
 def strike(world: World, place: int, what: int, now: int) -> None:
-    """Let a replica fail, drain or come back.
+    """Apply a failure, the start of draining, or a recovery to a replica.
 
     Args:
-        world: That of the replica.
-        place: The replica's, among all.
+        world: The simulation of the replica's type.
+        place: Index of the replica among all.
         what: RETURN, CRASH or DRAIN.
         now: Time [ps].
     """
@@ -65,7 +65,7 @@ def strike(world: World, place: int, what: int, now: int) -> None:
 
 @part
 def _halt(world: World, r: int, now: int) -> None:
-    """Let the first border of steps from now on be the last one of a replica."""
+    """Let a replica stop at its next step boundary."""
     replica = world.replica_R[r]
     if not world.async_scheduling:
         cut(world, r, now)
@@ -80,7 +80,7 @@ def _halt(world: World, r: int, now: int) -> None:
 
 @part
 def take_down(world: World, r: int, now: int) -> None:
-    """Let a doomed replica lose what it has, unless a step of it runs.
+    """Take down a failing replica with its requests and caches, unless a step is running.
 
     Args:
         world: The simulation.
@@ -100,7 +100,7 @@ def take_down(world: World, r: int, now: int) -> None:
 
 @part
 def _lose_all(world: World, s: int, now: int) -> None:
-    """Take all requests from a scheduler."""
+    """Remove all requests of a scheduler."""
     lane = world.lane_S[s]
     if world.draft_tokens == 0:
         for place in range(lane.heap):
@@ -125,7 +125,7 @@ def _lose_all(world: World, s: int, now: int) -> None:
 
 @part
 def _lose(world: World, i: int, now: int) -> None:
-    """Let a request be as if it had never run, to be sent again, or be lost."""
+    """Reset a request for a retry, or mark it as lost."""
     request = world.request_N[i]
     fault = world.fault_N[i]
     world.clock_1[0].wasted += request.generated
@@ -153,11 +153,11 @@ def _lose(world: World, i: int, now: int) -> None:
 
 @part
 def clear(world: World, r: int) -> None:
-    """Let a replica be as at its start, its caches empty.
+    """Reset a replica to its initial state with empty caches.
 
     Args:
         world: The simulation.
-        r: The replica, without requests that are not told elsewhere.
+        r: The replica, whose requests were already removed.
     """
     replica = world.replica_R[r]
     replica.steps = 0
@@ -177,7 +177,7 @@ def clear(world: World, r: int) -> None:
 
 @part
 def _empty_cache(world: World, s: int) -> None:
-    """Let a scheduler's named blocks be free and unknown, where it has any."""
+    """Empty the prefix cache of a scheduler, if it has one."""
     blocks = world.block_SK.shape[1]
     for k in range(blocks):
         row = world.block_SK[s, k]

@@ -1,8 +1,8 @@
-"""What happens to replicas at an instant, and who waits while none of them serves.
+"""Changes of replicas, and requests that wait at the router while none of them serves.
 
-Requests that find no replica wait at the router and arrive again as soon as one serves.
+Requests without a serving replica wait at the router and arrive again as soon as one serves.
 
-Shape legend: N requests, F replicas of all kinds, E failures and returns.
+Shape legend: N requests, F replicas of all types, E failures and recoveries.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 @part
 def next_change(world: World, time: int) -> int:
-    """Return when something happens next: a request, or a replica as long as requests are left.
+    """Return the time of the next event, including replica changes while requests remain.
 
     Args:
         world: The simulation.
-        time: When the next request arrives or step ends [ps].
+        time: Time of the next arrival or end of a step [ps].
     """
     clock = world.clock_1[0]
     if clock.left == 0:
@@ -39,12 +39,12 @@ def next_change(world: World, time: int) -> int:
 
 @part
 def change(kinds: tuple[World, ...], now: int) -> bool:
-    """Let replicas fail, return, start and stop; return whether a step was cut to end now.
+    """Apply replica changes due now; return whether a batch of steps was truncated to end now.
 
-    Then that step ends first, and what it leaves behind goes with it, before requests arrive.
+    If so, its steps end first and its requests are handled before new requests arrive.
 
     Args:
-        kinds: The simulation, by kind of engine.
+        kinds: The simulation, by engine type.
         now: Time [ps].
     """
     cut_now = False
@@ -74,7 +74,7 @@ def change(kinds: tuple[World, ...], now: int) -> bool:
 
 @part
 def serves(world: World) -> bool:
-    """Return whether any replica takes requests.
+    """Return whether any replica accepts requests.
 
     Args:
         world: The simulation.
@@ -87,11 +87,11 @@ def serves(world: World) -> bool:
 
 @part
 def wait_outside(world: World, i: int) -> None:
-    """Let a request wait at the router.
+    """Queue a request at the router.
 
     Args:
         world: The simulation.
-        i: The request, for which no replica serves.
+        i: The request.
     """
     clock = world.clock_1[0]
     world.replica_N[i] = NOBODY
@@ -105,7 +105,7 @@ def wait_outside(world: World, i: int) -> None:
 
 @part
 def _let_in(world: World, now: int) -> None:
-    """Let those that wait at the router arrive again."""
+    """Let the requests that wait at the router arrive again."""
     clock = world.clock_1[0]
     i = clock.door_head
     while clock.door > 0:

@@ -1,6 +1,6 @@
-"""Which replica takes a request, and which of its schedulers.
+"""Routing of requests to replicas, and to the schedulers of a replica.
 
-Shape legend: N requests, S schedulers, R replicas of a kind, F of all kinds.
+Shape legend: N requests, S schedulers, R replicas of a type, F of all types.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ MIX = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # splitmix64
 
 @inlined
 def route(world: World, i: int, pool: tuple[int, int], turn: int) -> tuple[int, int]:
-    """Return the replica of a request, its place among all, and whose turn is next in the pool.
+    """Return the index of the replica for a request, and the next turn in the pool.
 
     Args:
-        world: The simulation; a replica of the pool serves.
+        world: The simulation; at least one replica of the pool serves.
         i: The request.
-        pool: Places of its first replica and after its last.
-        turn: Whose it is, of round robin and of equal loads.
+        pool: Index of its first replica, and after its last.
+        turn: Current turn of round robin and of ties.
     """
     first, end = pool
     count = end - first
@@ -52,7 +52,7 @@ def route(world: World, i: int, pool: tuple[int, int], turn: int) -> tuple[int, 
 
 @part
 def _drawn(world: World, i: int, pool: tuple[int, int]) -> int:
-    """Return one of the replicas of a pool that serve, drawn for a request."""
+    """Return a random serving replica of a pool."""
     first, end = pool
     if not world.varies:
         return first + int(np.int64(_mixed(world.seed, i) >> np.uint64(1)) % (end - first))
@@ -72,7 +72,7 @@ def _drawn(world: World, i: int, pool: tuple[int, int]) -> int:
 
 @part
 def _mixed(seed: int, i: int) -> np.uint64:
-    """Return a number of 64 bits that looks random; splitmix64 of Steele, Lea and Flood 2014."""
+    """Return 64 pseudo-random bits; splitmix64 of Steele, Lea and Flood 2014."""
     z = np.uint64(seed) + np.uint64(i + 1) * np.uint64(MIX[0])
     z = (z ^ (z >> np.uint64(30))) * np.uint64(MIX[1])
     z = (z ^ (z >> np.uint64(27))) * np.uint64(MIX[2])
@@ -81,12 +81,12 @@ def _mixed(seed: int, i: int) -> np.uint64:
 
 @inlined
 def queue_at(world: World, i: int, place: int, now: int) -> None:
-    """Put a request into the queue of a replica.
+    """Queue a request at a replica.
 
     Args:
-        world: That of the replica.
+        world: The simulation of the replica's type.
         i: The request.
-        place: The replica's, among all.
+        place: Index of the replica among all.
         now: Time [ps].
     """
     request = world.request_N[i]
@@ -105,7 +105,7 @@ def queue_at(world: World, i: int, place: int, now: int) -> None:
 
 @part
 def _rank(world: World, r: int) -> int:
-    """Return the scheduler of a replica for a request: least 4 waiting + running."""
+    """Return the scheduler of a replica for a request: lowest 4 x waiting + running."""
     best = r * world.ranks
     least = _queued(world, best)
     for s in range(best + 1, (r + 1) * world.ranks):
@@ -118,7 +118,7 @@ def _rank(world: World, r: int) -> int:
 
 @part
 def _queued(world: World, s: int) -> int:
-    """Return 4 waiting + running of a scheduler; what is not yet read or not yet there waits."""
+    """Return 4 x waiting + running of a scheduler, counting requests not yet read as waiting."""
     lane = world.lane_S[s]
     waiting = lane.waiting + lane.unread + lane.away + lane.retracted
     return int(4 * waiting + lane.running)

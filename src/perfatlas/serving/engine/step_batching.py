@@ -1,9 +1,9 @@
-"""Steps of one replica: how many happen alike, how long they take, what they leave behind.
+"""Batches of equal steps of a replica: their number, their time and their effects.
 
-A stretch of decode steps is taken at once. It ends before a sequence finishes, a block is missing,
-the mean context leaves its cell of the price table or another rank's line becomes the longest; an
-arrival that may be admitted cuts it at the next border of steps. Nothing else can change a step:
-free blocks only shrink in it, so that a queue whose head does not fit stays where it is.
+Successive decode steps are simulated as one batch. It ends before a sequence finishes, before
+blocks run out, before the mean context leaves its cell of the price table, or before another rank
+becomes the slowest; an arrival that may be admitted truncates it at the next step boundary. Nothing
+else changes a step: free blocks only decrease, so a queue whose head does not fit stays blocked.
 
 Shape legend: N requests, S schedulers, R replicas.
 """
@@ -34,15 +34,15 @@ from perfatlas.serving.state import NEVER
 if TYPE_CHECKING:
     from perfatlas.serving.state import World
 
-LONGEST_STRETCH: Final = 1e18  # ps: far from the end of 64 bits
+LONGEST_STRETCH: Final = 1e18  # ps: well within 64 bits
 
 
 @part
 def begin(world: World, r: int, now: int) -> None:
-    """Let the next stretch of a replica begin, or leave it idle.
+    """Start the next batch of steps of a replica, or leave it idle.
 
-    Where steps are scheduled ahead, what was scheduled begins; once its last step has begun, what
-    follows is scheduled.
+    With asynchronous scheduling, the scheduled steps start; when the last one has started, the next
+    ones are scheduled.
 
     Args:
         world: The simulation.
@@ -77,7 +77,7 @@ def begin(world: World, r: int, now: int) -> None:
 
 @part
 def _plan(world: World, r: int, start: int) -> None:
-    """Schedule the next stretch of a replica, none where nothing can run."""
+    """Schedule the next batch of steps of a replica, if anything can run."""
     replica = world.replica_R[r]
     first = r * world.ranks
     busy = 0
@@ -96,7 +96,7 @@ def _plan(world: World, r: int, start: int) -> None:
 
 @part
 def _schedule_ranks(world: World, first: int, start: int) -> int:
-    """Schedule all ranks of a replica; return how many sequences and chunks run."""
+    """Schedule all ranks of a replica; return the number of running sequences and chunks."""
     busy = 0
     for s in range(first, first + world.ranks):
         clear_step(world, s, start)
@@ -110,7 +110,7 @@ def _schedule_ranks(world: World, first: int, start: int) -> int:
 
 @part
 def _run_planned(world: World, r: int, now: int) -> None:
-    """Let what is scheduled run."""
+    """Start the scheduled steps."""
     replica = world.replica_R[r]
     replica.stale = 0
     replica.start = now
@@ -123,7 +123,7 @@ def _run_planned(world: World, r: int, now: int) -> None:
 
 @part
 def _replica_line(world: World, first: int) -> Line:
-    """Return the time of the replica's next steps."""
+    """Return the times of the replica's next steps."""
     most = 0
     tokens = 0
     chunks = 0
@@ -144,7 +144,7 @@ def _replica_line(world: World, first: int) -> Line:
 
 @part
 def _beyond_decoding(world: World, first: int, time: int) -> int:
-    """Return what a step takes beyond the time it would take without its prompts [ps]."""
+    """Return the time that prompts add to a step [ps]."""
     decodes = 0
     chunks = 0
     for s in range(first, first + world.ranks):
@@ -160,7 +160,7 @@ def _beyond_decoding(world: World, first: int, time: int) -> int:
 
 @part
 def _alike(world: World, first: int, line: Line) -> int:
-    """Return how many of the next steps differ from the one scheduled in nothing but contexts."""
+    """Return the number of next steps that differ only in contexts."""
     if not world.coalesce or world.draft_tokens > 0:
         return 1
     steps = line.steps
@@ -169,7 +169,7 @@ def _alike(world: World, first: int, line: Line) -> int:
         if lane.chunks > 0 or lane.preempted > 0:
             return 1
         steps = min(steps, steady_steps(world, s))
-        if lane.decodes > 0:  # one that has ended already decodes once more
+        if lane.decodes > 0:  # a finished sequence decodes once more
             steps = min(steps, max(1, world.finishing_SH[s, 0].key - lane.step))
     last = float(line.base) + float(line.rise) * steps + 1.0
     steps = min(steps, max(1, int(LONGEST_STRETCH / last)))
@@ -180,12 +180,12 @@ def _alike(world: World, first: int, line: Line) -> int:
 
 @part
 def end(world: World, r: int, now: int) -> None:
-    """Let the stretch of a replica have happened, all but what finishes at its end.
+    """Apply a finished batch of steps, except for finishing requests.
 
     Args:
         world: The simulation.
         r: The replica.
-        now: End of the stretch [ps].
+        now: End of the last step [ps].
     """
     replica = world.replica_R[r]
     note_done(world, r)
@@ -199,11 +199,11 @@ def end(world: World, r: int, now: int) -> None:
 
 @part
 def cut(world: World, r: int, now: int) -> None:
-    """End the stretch of a replica at the first border of steps from now on.
+    """Truncate the batch of steps of a replica at the next step boundary.
 
     Args:
         world: The simulation.
-        r: The replica, running.
+        r: The running replica.
         now: Time [ps].
     """
     replica = world.replica_R[r]

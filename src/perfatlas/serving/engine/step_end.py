@@ -1,10 +1,10 @@
-"""What a scheduler's steps leave behind when they have happened.
+"""Effects of finished steps on a scheduler and its requests.
 
-Kept of every request that decodes: what its steps took beyond decoding alone, because prompts ran
-in them or instead of them. It is the difference of two readings of its scheduler's sum. Kept of all
-requests together: how many gaps between their tokens lie between which borders.
+Recorded per decoding request: the time that prompts added to its steps or took instead of them, as
+the difference of two readings of its scheduler's total. Recorded over all requests: a histogram of
+the gaps between tokens.
 
-Shape legend: N requests, S schedulers, G borders of gaps.
+Shape legend: N requests, S schedulers, G edges of the histogram.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 @part
 def finish_step(world: World, s: int, steps: int, now: int) -> None:
-    """Let the steps of a stretch have happened: contexts grow, ended prompts start to decode.
+    """Apply a batch of steps: contexts grow, finished prompts start to decode.
 
     Args:
         world: The simulation.
         s: The scheduler.
-        steps: Steps taken; 1 where prompts ran.
-        now: Their end [ps].
+        steps: Number of steps; 1 with prompts.
+        now: End of the last step [ps].
     """
     lane = world.lane_S[s]
     lane.beat += 1
@@ -60,7 +60,7 @@ def finish_step(world: World, s: int, steps: int, now: int) -> None:
 
 @part
 def _end_loss(world: World, i: int, now: int) -> None:
-    """Let a request that was thrown out be back where it was."""
+    """Record that a preempted request has recovered its position."""
     loss = world.loss_N[i]
     if loss.gone > 0:
         world.lost_N[i] += now - (loss.gone - 1)
@@ -69,7 +69,7 @@ def _end_loss(world: World, i: int, now: int) -> None:
 
 @part
 def _note_steps(world: World, s: int, steps: int, now: int) -> None:
-    """Note the gaps that steps now ending make, and what they take beyond decoding alone."""
+    """Record the token gaps of the ending steps, and the time added by prompts."""
     lane = world.lane_S[s]
     replica = world.replica_R[s // world.ranks]
     if lane.decodes > 0:
@@ -93,7 +93,7 @@ def _note_steps(world: World, s: int, steps: int, now: int) -> None:
 
 @part
 def _end_pause(world: World, s: int, now: int) -> None:
-    """Note the gaps of sequences whose first token after prompts ran without them is there."""
+    """Record the gaps of sequences that were paused while prompts ran."""
     lane = world.lane_S[s]
     lane.paused = 0
     fresh = lane.fresh
@@ -110,7 +110,7 @@ def _end_pause(world: World, s: int, now: int) -> None:
 
 @part
 def _greet(world: World, s: int, now: int) -> None:
-    """Note the first tokens of sequences that have joined from another engine."""
+    """Record the first tokens of sequences transferred from another engine."""
     lane = world.lane_S[s]
     fresh = lane.fresh
     left = lane.joiners
@@ -122,7 +122,7 @@ def _greet(world: World, s: int, now: int) -> None:
             fresh -= 1
         else:
             left -= 1
-            if world.loss_N[i].gone > 0:  # it was thrown out before
+            if world.loss_N[i].gone > 0:  # it was preempted before
                 _return(world, i, now)
                 if world.first_token_N[i] == NOBODY:
                     _give_first(world, i, now)
@@ -135,13 +135,13 @@ def _greet(world: World, s: int, now: int) -> None:
 
 @part
 def _count_gaps(world: World, line: tuple[int, int], steps: int, sequences: int) -> None:
-    """Count the gaps of sequences in steps that take base + rise j each."""
+    """Add the gaps of sequences in steps of time base + rise j to the histogram."""
     base, rise = line
     clock = world.clock_1[0]
     last = world.gaps_G.shape[0] - 1
     j = 0
     while j < steps:
-        g = clock.gap  # mostly as the last one
+        g = clock.gap  # usually the same bin
         gap = base + rise * j
         if gap < world.edges_G[g] or gap >= world.edges_G[min(g + 1, last)]:
             g = cell(world.edges_G, gap)
@@ -150,7 +150,7 @@ def _count_gaps(world: World, line: tuple[int, int], steps: int, sequences: int)
         final = base + rise * (steps - 1)
         if g < last and final >= world.edges_G[g + 1]:
             end = (world.edges_G[g + 1] - base + rise - 1) // rise
-        elif final < world.edges_G[g]:  # steps may fall from key to key
+        elif final < world.edges_G[g]:  # steps may get shorter with more keys
             end = (base - world.edges_G[g]) // -rise + 1
         world.gaps_G[g] += (end - j) * sequences
         j = end
@@ -158,7 +158,7 @@ def _count_gaps(world: World, line: tuple[int, int], steps: int, sequences: int)
 
 @part
 def learn_late(world: World, s: int) -> None:
-    """Let others find what the prompts that the step now ending computed have in the cache.
+    """Register prompt blocks computed by the ending step in the prefix cache.
 
     Args:
         world: The simulation.
@@ -171,7 +171,7 @@ def learn_late(world: World, s: int) -> None:
 
 @part
 def _return(world: World, i: int, now: int) -> None:
-    """Note that a request that was thrown out decodes again."""
+    """Record that a preempted request decodes again."""
     loss = world.loss_N[i]
     if world.request_N[i].generated > 0:
         _count_gaps(world, (now - loss.since, 0), 1, 1)
@@ -181,7 +181,7 @@ def _return(world: World, i: int, now: int) -> None:
 
 @part
 def _give_first(world: World, i: int, now: int) -> None:
-    """Note the first token of a request, and when its client has it."""
+    """Record the first token of a request, and when its client receives it."""
     world.first_token_N[i] = now
     if world.stream_token > 0:
         world.late_first_N[i] = world.replica_R[world.request_N[i].lane // world.ranks].late
@@ -189,7 +189,7 @@ def _give_first(world: World, i: int, now: int) -> None:
 
 @part
 def _start_fresh(world: World, s: int, now: int) -> None:
-    """Let the prompts that ended start to decode, in order of admission: the last running ones."""
+    """Start decoding the finished prompts, the last running ones, in order of admission."""
     lane = world.lane_S[s]
     i = lane.running_tail
     back = lane.fresh - 1

@@ -1,4 +1,4 @@
-"""What most schedulers do alike: parts of the protocol that a policy may leave as they are.
+"""Default implementations of the policy protocol.
 
 Shape legend: N requests, S schedulers.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @part
 def put_in_queue(world: World, i: int) -> bool:
-    """Put a request at the end of the queue; return whether it may start with the next step.
+    """Append a request to the queue; return whether it may start in the next step.
 
     Args:
         world: The simulation.
@@ -29,10 +29,10 @@ def put_in_queue(world: World, i: int) -> bool:
 
 
 @part
-def keeps_waiting(world: World, s: int) -> int:  # noqa: ARG001 - of the protocol
-    """Return that a request at the head of the queue that does not fit now will not fit later.
+def keeps_waiting(world: World, s: int) -> int:  # noqa: ARG001 - part of the protocol
+    """Return MANY: the head of the queue, if it does not fit now, will not fit later.
 
-    While sequences only decode, free blocks shrink and nobody leaves.
+    While sequences only decode, free blocks decrease and no sequence leaves.
 
     Args:
         world: The simulation.
@@ -43,21 +43,21 @@ def keeps_waiting(world: World, s: int) -> int:  # noqa: ARG001 - of the protoco
 
 @part
 def ignore(world: World, place: int) -> None:
-    """Let something happen without consequence.
+    """Do nothing.
 
     Args:
         world: The simulation.
-        place: Of the request or the scheduler.
+        place: Index of the request or the scheduler.
     """
 
 
 @part
-def fits_in_cache(world: World, i: int, tokens: int) -> bool:  # noqa: ARG001 - of the protocol
-    """Return whether the cache has blocks for every token of a request.
+def fits_in_cache(world: World, i: int, tokens: int) -> bool:  # noqa: ARG001 - part of the protocol
+    """Return whether the KV cache has blocks for all tokens of a request.
 
     Args:
         world: The simulation.
         i: The request.
-        tokens: Of its prompt and its output.
+        tokens: Tokens of its prompt and output.
     """
     return bool(blocks.count(world, tokens) <= world.kv_blocks)

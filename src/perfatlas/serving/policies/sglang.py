@@ -1,32 +1,32 @@
-"""One step of one scheduler by the rules of SGLang: prompts first, apart from those that decode.
+"""The SGLang scheduling policy: prefills first, separate from decodes.
 
-Whenever requests wait and the batch is not full, the next step runs prompts, and those that decode
-pause, or decode along where `mixed_chunk` asks for it. A request starts where its prompt, its
-longest output and a block fit into what is free less what those that decode are expected to take:
-`new_token_ratio` of what they may still give. The first that does not fit makes the batch full,
-until a sequence leaves it; one that has ended leaves when the next step decodes. The ratio starts
-at a value of the engine, falls with every step that decodes, and is estimated anew when blocks run
-out. Then the sequences with the least output, of equals the longest prompt, are retracted: they
-start over from the end of the queue, what they have in the cache given up. A prefill engine runs
-prompts alone and looks at its queue anew in every step; decode engines have rules of their own
-(`sglang_decode`).
+Whenever requests wait and the batch is not full, the next step runs prompts, and decodes are
+paused, or included with `mixed_chunk`. A request starts if its prompt, its maximum output and one
+block fit into the free blocks less what running sequences are expected to need: `new_token_ratio`
+of their remaining maximum output. The first request that does not fit makes the batch full until a
+sequence leaves it; a finished sequence leaves at the next decode step. The ratio starts at a
+configured value, decreases with every decode step, and is re-estimated when blocks run out. Then
+the sequences with the least output (ties: the longest prompt) are retracted: they restart from the
+end of the queue and their KV cache is freed. A prefill engine runs prompts only and checks its
+queue in every step; decode engines have their own policy (`sglang_decode`).
 
-Requests that have arrived are read once every so many steps that only decode
-(`scheduler_recv_interval`), and at once after a step with prompts or where nothing runs.
+New requests are received once every `scheduler_recv_interval` decode-only steps, and immediately
+after a prefill step or when idle.
 
-While one step runs and the next is decided, nobody knows who has ended: a sequence decodes once
-more after its last token. One that is retracted loses the token of the step that runs.
+With overlap scheduling, finished sequences are not known when the next step is scheduled, so a
+sequence decodes once more after its last token. A retracted one loses the token of the running
+step.
 
 Source: sgl-project/sglang, python/sglang/srt/managers/scheduler.py, get_next_batch_to_run(),
 get_new_batch_prefill(), update_running_batch(), event_loop_overlap(); schedule_policy.py,
 PrefillAdder; schedule_batch.py, retract_decode(); new_token_ratio_tracker.py;
 scheduler_recv_skipper.py.
 
-Limits: requests are taken in order of arrival (schedule policy fcfs). The prefix cache shares
-pages of `block_size` tokens, not single tokens, and gives up the least recently freed, not leaves
-of a tree. A longest prompt of a step beyond `max_num_batched_tokens` (chunked_prefill_size) is not
-asked for (max_prefill_tokens). A chunk of a prompt gets no more than the free blocks, and the last
-sequence that decodes is retracted, where the engine would stop or abort.
+Limits: Requests are served in order of arrival (schedule policy fcfs). The prefix cache shares
+pages of `block_size` tokens, not single tokens, and evicts the least recently freed page, not
+leaves of a tree. max_prefill_tokens beyond `max_num_batched_tokens` (chunked_prefill_size) is not
+simulated. A prompt chunk is limited to the free blocks, and the last decoding sequence is
+retracted, where the engine would stop or abort.
 
 Shape legend: N requests, S schedulers.
 """
@@ -59,22 +59,22 @@ if TYPE_CHECKING:
 LEAST_OF_RATIO: Final = 0.14
 DECAY_STEPS: Final = 600
 RETRACT_STEPS: Final = 20
-MOST_EXPECTED: Final = 4096  # tokens of output
+MOST_EXPECTED: Final = 4096  # output tokens
 
 
 @part
 def schedule_sglang(world: World, s: int, now: int) -> None:
-    """Decide what a scheduler runs in its next step.
+    """Schedule the next step.
 
     Args:
         world: The simulation.
         s: The scheduler.
-        now: When the step begins [ps].
+        now: Start of the step [ps].
     """
     lane = world.lane_S[s]
     if world.scheduler_recv_interval > 1:
         _receive(world, s)
-    if world.role == PREFILL:  # nobody decodes whose leaving would say that there is room
+    if world.role == PREFILL:  # no decoding sequence whose end would free the batch
         lane.full = 0
     if lane.prefilled and lane.partial != NOBODY:
         lane.full = 0
@@ -99,7 +99,7 @@ def schedule_sglang(world: World, s: int, now: int) -> None:
 
 @part
 def _receive(world: World, s: int) -> None:
-    """Read what has arrived, where enough steps have only decoded since it was read last."""
+    """Receive new requests, if enough decode-only steps have passed since the last time."""
     lane = world.lane_S[s]
     idle = lane.decoding == 0 and lane.ended == 0
     if idle or lane.prefilled or lane.ran == 0:
@@ -107,14 +107,14 @@ def _receive(world: World, s: int) -> None:
     since = lane.step - lane.read
     if (
         since % world.scheduler_recv_interval == 0
-    ):  # looks between at which nothing had come are passed over
+    ):  # checks in between without new requests are skipped
         lane.read = lane.step
         read_all(world, s)
 
 
 @part
 def forget_ratio(world: World, s: int) -> None:
-    """Let an idle scheduler expect what it expects at its start.
+    """Reset the new-token ratio of an idle scheduler.
 
     Args:
         world: The simulation.
@@ -127,7 +127,7 @@ def forget_ratio(world: World, s: int) -> None:
 
 @part
 def _ratio(world: World, s: int) -> float:
-    """Return the share of their longest outputs that sequences are expected to give."""
+    """Return the fraction of their maximum output that sequences are expected to generate."""
     lane = world.lane_S[s]
     if lane.decays == 0:
         return float(lane.ratio)
@@ -138,7 +138,7 @@ def _ratio(world: World, s: int) -> float:
 
 @part
 def decode_batch(world: World, s: int) -> None:
-    """Let the batch decode, retracting sequences while a block is missing.
+    """Decode the batch, retracting sequences while blocks are missing.
 
     Args:
         world: The simulation.
@@ -163,11 +163,11 @@ def decode_batch(world: World, s: int) -> None:
 
 @part
 def output_of(world: World, i: int) -> int:
-    """Return how many tokens a sequence is known to have given.
+    """Return the known number of output tokens of a sequence.
 
     Args:
         world: The simulation.
-        i: The request, decoding.
+        i: The decoding request.
     """
     request = world.request_N[i]
     lane = world.lane_S[request.lane]
@@ -176,7 +176,7 @@ def output_of(world: World, i: int) -> int:
 
 @part
 def _retract(world: World, s: int) -> None:
-    """Throw out the sequence with the least output; it starts over from the end of the queue."""
+    """Retract the sequence with the least output; it restarts from the end of the queue."""
     lane = world.lane_S[s]
     victim = NOBODY
     least = 0
@@ -209,7 +209,7 @@ def _retract(world: World, s: int) -> None:
 
 @part
 def _estimate(world: World, s: int) -> None:
-    """Set the ratio to what is left has given, and some steps more, of what it may give."""
+    """Set the ratio to (output so far + some steps) over the maximum output of the batch."""
     lane = world.lane_S[s]
     given = RETRACT_STEPS * lane.decoding
     most = 1
@@ -225,7 +225,7 @@ def _estimate(world: World, s: int) -> None:
 
 @part
 def _expected(world: World, s: int) -> float:
-    """Return the tokens that those that decode are expected to add."""
+    """Return the tokens that decoding sequences are expected to add."""
     lane = world.lane_S[s]
     tokens = 0
     i = lane.running_tail
@@ -238,7 +238,7 @@ def _expected(world: World, s: int) -> float:
 
 @part
 def _prefill(world: World, s: int, now: int) -> None:
-    """Put prompts into the step: the one that is partly computed, then from the queue."""
+    """Add prompts to the step: first the partially computed one, then from the queue."""
     lane = world.lane_S[s]
     size = world.block_size
     batch = lane.decoding + lane.ended
@@ -282,7 +282,7 @@ def _prefill(world: World, s: int, now: int) -> None:
 
 @part
 def _next_chunk(world: World, i: int, budget: int, room: float) -> int:
-    """Return the tokens of the next chunk of the prompt that is partly computed."""
+    """Return the tokens of the next chunk of the partially computed prompt."""
     request = world.request_N[i]
     most = min(budget, int(room))
     if most <= 0:
@@ -296,10 +296,10 @@ def _next_chunk(world: World, i: int, budget: int, room: float) -> int:
 def _try_one(
     world: World, i: int, found: tuple[int, int], left: tuple[int, float], now: int
 ) -> int:
-    """Start the head of the queue if it fits; return the tokens it takes and may give.
+    """Start the head of the queue if it fits; return its chunk and maximum output in tokens.
 
     Returns:
-        0 where the step has no tokens left for it, -1 where the cache has no room.
+        0 if the token budget is exhausted, -1 if the KV cache has no space.
     """
     request = world.request_N[i]
     size = world.block_size
@@ -321,7 +321,7 @@ def _try_one(
 
 @part
 def _enqueue(world: World, i: int) -> bool:
-    """Let a request wait to be read, or in the queue where every step reads what has arrived."""
+    """Add a request to the socket, or to the queue if requests are received in every step."""
     lane = world.lane_S[world.request_N[i].lane]
     if world.scheduler_recv_interval > 1:
         opens = lane.unread == 0
@@ -334,7 +334,7 @@ def _enqueue(world: World, i: int) -> bool:
 
 @part
 def _steady_steps(world: World, s: int) -> int:
-    """Return how many steps may follow before the queue is looked at or read again."""
+    """Return how many steps may follow before requests are received or the queue is checked."""
     lane = world.lane_S[s]
     if lane.partial != NOBODY or (lane.waiting > 0 and not lane.full):
         return 1
@@ -348,7 +348,7 @@ def _steady_steps(world: World, s: int) -> int:
 
 @part
 def keep_in_batch(world: World, i: int) -> None:
-    """Leave a sequence that has its last token in the batch until the next step decodes.
+    """Keep a finished sequence in the batch until the next decode step.
 
     Args:
         world: The simulation.
@@ -356,7 +356,7 @@ def keep_in_batch(world: World, i: int) -> None:
     """
     request = world.request_N[i]
     lane = world.lane_S[request.lane]
-    if world.async_scheduling:  # decodes once more in the next step, where that decodes
+    if world.async_scheduling:  # decodes once more if the next step is a decode step
         request.placed += 1 if lane.decodes > 0 else 0
     if world.async_scheduling or world.role == DECODE or request.joined != lane.beat:
         lane.ended += 1
@@ -365,13 +365,13 @@ def keep_in_batch(world: World, i: int) -> None:
 
 
 @part
-def starts_alone(world: World, i: int, tokens: int) -> bool:  # noqa: ARG001 - of the protocol
-    """Return whether an empty cache holds a request and the block that must be free beside it.
+def starts_alone(world: World, i: int, tokens: int) -> bool:  # noqa: ARG001 - part of the protocol
+    """Return whether an empty KV cache holds a request and the extra block it requires.
 
     Args:
         world: The simulation.
         i: The request.
-        tokens: Of its prompt and its output.
+        tokens: Tokens of its prompt and output.
     """
     return bool(tokens + world.block_size < world.kv_blocks * world.block_size)
 
@@ -380,15 +380,15 @@ SGLANG: Final = Policy(
     name="sglang",
     title="SGLang",
     description=(
-        "requests wait in the queues of SGLang schedulers: prompts run before decodes and apart"
-        " from them, one starts where what is expected of the others leaves room, the shortest"
-        " outputs retracted when none is left"
+        "requests are scheduled as in SGLang: prefills run before and separate from decodes; a"
+        " request starts if the expected output of the others leaves space; sequences with the"
+        " shortest outputs are retracted when blocks run out"
     ),
     roles=("both", "prefill"),
     reads=frozenset(("mixed_chunk", "new_token_ratio", "scheduler_recv_interval")),
     requires_chunks=True,
     foresees_ends=False,
-    idle_passes=2,  # a batch found empty has let those leave that had ended
+    idle_passes=2,  # in the first pass, finished sequences leave the batch
     schedule=schedule_sglang,
     enqueue=_enqueue,
     steady_steps=_steady_steps,

@@ -1,24 +1,24 @@
-"""One step of one SGLang scheduler that decodes what prefill engines hand over.
+"""The SGLang scheduling policy of decode engines in disaggregated serving.
 
-First come the sequences that were retracted, in that order: their caches wait in host memory, and
-each comes back where it fits with what is reserved. While one of them waits no other cache is
-taken. Then caches that have arrived become ready, and handed requests are given blocks, in order of
-their coming, and their caches are fetched: where the prompt with `reserved_decode_tokens` more,
-and the whole request less what retracting all others would free, fit into what is free less as
-many reserved tokens for every sequence that runs or is to run, and less what the longest of those
-that run may still need. What is ready joins the batch as soon as it has a slot, and all decode;
-where a block is missing, sequences are retracted as elsewhere.
+Retracted sequences come first, in order: their KV caches are in host memory, and each resumes if it
+fits in addition to the reserved tokens. While any of them waits, no other KV cache is accepted.
+Then arrived KV caches become ready, and prefilled requests are allocated blocks in order of arrival
+and their KV caches are transferred, if the prompt plus `reserved_decode_tokens`, and the whole
+request less what retracting all others would free, fit into the free blocks less the reserved
+tokens of all running or pending sequences and less the remaining need of the longest running one.
+Ready requests join the batch as soon as there is a slot, and all sequences decode; if blocks are
+missing, sequences are retracted as usual.
 
 Source: sgl-project/sglang 0.5.23, python/sglang/srt/disaggregation/decode.py,
 process_decode_queue(), resume_retracted_reqs(), pop_preallocated(), _allocatable_token_budgets(),
 get_next_disagg_decode_batch_to_run(); arg_groups/pd_disaggregation_hook.py for the slots.
 
-Limits: blocks are taken when the prompt has ended (disaggregation_decode_allocation_policy
-prefill_complete); by default an engine takes them before it begins, so that a full cache holds up
-prompts instead of prefilled requests. Copies to the host and back take no time. Sequences that have
-ended and not left the batch count as active ones and not among what may be retracted. Where nothing
-runs, arrived caches become ready though one that was retracted waits: the engine would stand still.
-Nothing is found in the cache (no radix cache on decode engines, the default).
+Limits: Blocks are allocated at the end of the prompt (disaggregation_decode_allocation_policy
+prefill_complete); by default SGLang allocates them before its start, so that a full KV cache delays
+prompts instead of prefilled requests. Copies to and from the host take no time. Finished sequences
+that are still in the batch count as active but not as retractable. If nothing runs, arrived KV
+caches become ready even if a retracted sequence waits, as the engine would otherwise deadlock.
+There is no prefix cache (no radix cache on decode engines, the default).
 
 Shape legend: N requests, S schedulers.
 """
@@ -51,18 +51,18 @@ from perfatlas.serving.state import NOBODY
 if TYPE_CHECKING:
     from perfatlas.serving.state import World
 
-SMALL_BATCH: Final = 32  # sequences, up to which there are slots for caches besides
-EXTRA_SLOTS: Final = 2  # of those, for every sequence
+SMALL_BATCH: Final = 32  # sequences, up to which there are extra slots for KV caches
+EXTRA_SLOTS: Final = 2  # extra slots per sequence
 
 
 @part
 def schedule_sglang_decode(world: World, s: int, now: int) -> None:
-    """Decide what a scheduler runs in its next step.
+    """Schedule the next step.
 
     Args:
         world: The simulation.
-        s: The scheduler, of a decode engine.
-        now: When the step begins [ps].
+        s: The scheduler of a decode engine.
+        now: Start of the step [ps].
     """
     lane = world.lane_S[s]
     _resume(world, s)
@@ -84,7 +84,7 @@ def schedule_sglang_decode(world: World, s: int, now: int) -> None:
 
 @part
 def _slots(world: World, s: int) -> int:
-    """Return how many more requests may hold blocks."""
+    """Return how many more requests may be allocated blocks."""
     lane = world.lane_S[s]
     most = world.max_num_seqs
     if most <= SMALL_BATCH:
@@ -94,14 +94,14 @@ def _slots(world: World, s: int) -> int:
 
 @part
 def _reserved(world: World, s: int) -> int:
-    """Return the tokens that stay free for sequences that run or are to run."""
+    """Return the tokens reserved for running and pending sequences."""
     lane = world.lane_S[s]
     return int(world.reserved_decode_tokens * (lane.decoding + lane.ended + lane.away))
 
 
 @part
 def _put_ready(world: World, s: int, i: int) -> None:
-    """Let a request wait for a slot alone."""
+    """Mark a request as ready for a slot."""
     lane = world.lane_S[s]
     if lane.ready == 0:
         lane.ready_head = i
@@ -114,7 +114,7 @@ def _put_ready(world: World, s: int, i: int) -> None:
 
 @part
 def _resume(world: World, s: int) -> None:
-    """Give sequences that were retracted their blocks back, the first ones first."""
+    """Resume retracted sequences in order."""
     lane = world.lane_S[s]
     size = world.block_size
     while lane.retracted > 0 and _slots(world, s) > 0:
@@ -133,7 +133,7 @@ def _resume(world: World, s: int) -> None:
 
 @part
 def _make_ready(world: World, s: int) -> None:
-    """Let the requests whose caches have arrived wait for slots."""
+    """Mark requests with arrived KV caches as ready for slots."""
     lane = world.lane_S[s]
     while lane.arrived > 0:
         i = lane.arrived_head
@@ -144,7 +144,7 @@ def _make_ready(world: World, s: int) -> None:
 
 @part
 def _take(world: World, s: int, now: int) -> None:
-    """Give handed requests blocks for their caches until one does not fit."""
+    """Allocate blocks to prefilled requests until one does not fit."""
     lane = world.lane_S[s]
     size = world.block_size
     freed = 0
@@ -163,13 +163,13 @@ def _take(world: World, s: int, now: int) -> None:
         need = max(need, request.isl + min(request.osl, MOST_EXPECTED) - freed)
         if need > lane.free * size - max(_reserved(world, s), longest - freed):
             break
-        # blocks for what it decodes are taken when it does
+        # blocks for its output are allocated as it decodes
         fetch(world, i, (0, 0), prompt, now)
 
 
 @part
 def _enqueue(world: World, i: int) -> bool:
-    """Put a request at the end of the queue; return whether its cache may be fetched next."""
+    """Append a request to the queue; return whether its KV cache may be transferred next."""
     opens = world.lane_S[world.request_N[i].lane].waiting == 0
     queue_last(world, i)
     return bool(opens)
@@ -177,14 +177,14 @@ def _enqueue(world: World, i: int) -> bool:
 
 @part
 def _steady_steps(world: World, s: int) -> int:
-    """Return 1 where requests wait: what may be retracted for them grows with every step."""
+    """Return 1 if requests wait, as retractable tokens change in every step."""
     lane = world.lane_S[s]
     return 1 if lane.waiting + lane.arrived + lane.ready + lane.retracted > 0 else MANY
 
 
 @part
 def _can_hold(world: World, i: int, tokens: int) -> bool:
-    """Return whether a request fits, and comes back when it is retracted at its end."""
+    """Return whether a request fits, and could resume if retracted at its end."""
     need = blocks.count(world, tokens) * world.block_size + world.reserved_decode_tokens
     return bool(starts_alone(world, i, tokens) and need <= world.kv_blocks * world.block_size)
 
@@ -198,7 +198,7 @@ SGLANG_DECODE: Final = Policy(
     fixed={"decode": {"scheduler_recv_interval": 1}},
     requires_chunks=True,
     foresees_ends=False,
-    idle_passes=3,  # the last sequence may have been retracted for caches that are on their way
+    idle_passes=3,  # the last sequence may have been retracted for transfers in progress
     schedule=schedule_sglang_decode,
     enqueue=_enqueue,
     steady_steps=_steady_steps,

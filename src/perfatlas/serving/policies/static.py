@@ -1,7 +1,7 @@
-"""One step of one scheduler of static batches: the next one starts when all of it has ended.
+"""The static batching policy: the next batch starts when all sequences have finished.
 
-Blocks are reserved and prompts run as under `trtllm_guaranteed_no_evict`; requests start only when
-none is left that decodes.
+Blocks are reserved and prompts run as with `trtllm_guaranteed_no_evict`; requests start only when
+no sequence decodes.
 
 Source: NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/batch_manager/capacityScheduler.cpp,
 StaticBatchScheduler::operator().
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 @part
 def schedule_static(world: World, s: int, now: int) -> None:
-    """Decide what a scheduler runs in its next step.
+    """Schedule the next step.
 
     Args:
         world: The simulation.
         s: The scheduler.
-        now: When the step begins [ps].
+        now: Start of the step [ps].
     """
     decode_all(world, s, now)
     lane = world.lane_S[s]
@@ -40,7 +40,7 @@ STATIC: Final = Policy(
     name="static",
     title="static batching",
     description=(
-        "requests wait for a batch to end: the next one starts when its longest output is done"
+        "requests wait for the current batch: the next one starts when its longest output is done"
     ),
     reads=READS,
     chunks_whole_blocks=True,

@@ -1,29 +1,28 @@
-"""One step of one scheduler by the rules of TensorRT-LLM: in-flight batches.
+"""The TensorRT-LLM scheduling policies: in-flight batching.
 
-What fits is decided in two parts. Capacity: under `trtllm_guaranteed_no_evict` a request starts
-where all blocks it will ever hold are neither held nor needed by those that run to reach their
-ends, so that nobody is ever thrown out; under `trtllm_max_utilization` where its prompt fits, and
-when a sequence that decodes finds no block the last started is paused, to start over from the head
-of the queue.
-Tokens: those that decode take one each, prompts what is left, in their order. Without chunks the
-first prompt that does not fit whole ends it; with chunks it is cut to a multiple of a block, and
-may get nothing. A prompt takes blocks for all its tokens when it starts.
+Scheduling has two parts. Capacity: with `trtllm_guaranteed_no_evict` a request starts if all blocks
+it will ever need are neither used nor reserved by running requests, so that requests are never
+preempted; with `trtllm_max_utilization` it starts if its prompt fits, and when a decoding sequence
+finds no block, the last started request is paused and restarts from the head of the queue.
+Tokens: decoding sequences take one each, prompts the rest, in order. Without chunked prefill the
+first prompt that does not fit ends the step's prompts; with it, the prompt is truncated to a
+multiple of a block, possibly 0. A prompt is allocated blocks for all its tokens when it starts.
 
-Where batches wait, prompts that fit beside sequences that decode are held back until the step is
-full enough or they have waited long enough; ranks of attention-data parallelism never wait.
+With batch waiting, prompts that fit are delayed while sequences decode until the step is full
+enough or they have waited long enough; attention-data-parallel ranks never wait.
 
-A sequence whose last token the running step gives is neither counted against the slots nor paused.
+A sequence that gets its last token in the running step neither occupies a slot nor is paused.
 
 Source: NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/batch_manager/capacityScheduler.cpp,
 GuaranteedNoEvictScheduler::impl() and MaxUtilizationScheduler::operator();
 microBatchScheduler.cpp, MicroBatchScheduler::operator() and setCtxRequestsChunkSize() of
 FIRST_COME_FIRST_SERVED; tensorrt_llm/_torch/pyexecutor/py_executor.py, which schedules the next
-step while one runs and passes over requests that it is known to complete, and _waiting_requests().
+step while one runs and skips requests known to complete in it, and _waiting_requests().
 
-Limits: nothing starts behind a cut prompt in the same step. Tokens found in the cache take no
-budget. No request is held back for a prefix that another computes in the same step. A paused
-request that has outgrown the budget resumes in chunks. One that is paused keeps the token of the
-step that runs.
+Limits: Nothing starts after a truncated prompt in the same step. Cached tokens do not count against
+the budget. Requests do not wait for a prefix that another one computes in the same step. A paused
+request larger than the budget resumes in chunks. A paused request keeps the token of the running
+step.
 
 Shape legend: S schedulers.
 """
@@ -55,12 +54,12 @@ if TYPE_CHECKING:
 
 @part
 def schedule_trtllm(world: World, s: int, now: int) -> None:
-    """Decide what a scheduler runs in its next step.
+    """Schedule the next step.
 
     Args:
         world: The simulation.
         s: The scheduler.
-        now: When the step begins [ps].
+        now: Start of the step [ps].
     """
     decode_all(world, s, now)
     if world.lane_S[s].preempted == 0:
@@ -69,12 +68,12 @@ def schedule_trtllm(world: World, s: int, now: int) -> None:
 
 @part
 def decode_all(world: World, s: int, now: int) -> None:
-    """Let all sequences past their prompts decode, pausing the last started while blocks miss.
+    """Decode all sequences past their prompts, pausing the last started while blocks are missing.
 
     Args:
         world: The simulation.
         s: The scheduler.
-        now: When the step begins [ps].
+        now: Start of the step [ps].
     """
     lane = world.lane_S[s]
     residue = -lane.step % world.block_size
@@ -88,12 +87,12 @@ def decode_all(world: World, s: int, now: int) -> None:
 
 @part
 def run_prompts(world: World, s: int, now: int) -> None:
-    """Put prompts into the step, or let them wait for more of them.
+    """Add prompts to the step, or let them wait for more prompts.
 
     Args:
         world: The simulation.
-        s: The scheduler, nobody paused in this step.
-        now: When the step begins [ps].
+        s: The scheduler, without pauses in this step.
+        now: Start of the step [ps].
     """
     lane = world.lane_S[s]
     budget = world.max_num_batched_tokens - lane.decoding
@@ -111,7 +110,7 @@ def run_prompts(world: World, s: int, now: int) -> None:
 
 @part
 def _pause_last(world: World, s: int) -> None:
-    """Throw out the last started that does not end anyway; it starts over before those waiting."""
+    """Pause the last started request that is not ending; it restarts from the head of the queue."""
     i = world.lane_S[s].running_tail
     while has_ended(world, i):
         i = world.request_N[i].before
@@ -121,7 +120,7 @@ def _pause_last(world: World, s: int) -> None:
 
 @part
 def _cut(world: World, wanted: int, budget: int) -> int:
-    """Return the tokens of a chunk: all that is wanted, or whole blocks within the budget."""
+    """Return the tokens of a chunk: all of them, or whole blocks within the budget."""
     if wanted <= budget:
         return wanted
     return int(budget // world.block_size * world.block_size)
@@ -129,7 +128,7 @@ def _cut(world: World, wanted: int, budget: int) -> int:
 
 @part
 def _wait(world: World, s: int, budget: int) -> bool:
-    """Return whether the prompts that fit wait for more, and count the step."""
+    """Return whether fitting prompts wait for more prompts, and count the step."""
     lane = world.lane_S[s]
     tokens = _fitting(world, s, budget)
     if lane.decodes == 0 or tokens == 0 or world.ranks > 1:
@@ -146,7 +145,7 @@ def _wait(world: World, s: int, budget: int) -> bool:
 
 @part
 def _fitting(world: World, s: int, budget: int) -> int:
-    """Return the tokens of the prompts, whole, that would run in the next step."""
+    """Return the total tokens of the prompts that would run in the next step."""
     lane = world.lane_S[s]
     tokens = 0
     if lane.partial != NOBODY:
@@ -217,7 +216,7 @@ def _start(world: World, s: int, budget: int, now: int) -> None:
 
 @part
 def look_while_held(world: World, s: int) -> int:
-    """Return 1 where prompts wait for more of them: every step counts.
+    """Return 1 if prompts wait for more prompts, as every step counts.
 
     Args:
         world: The simulation.
@@ -232,8 +231,8 @@ GUARANTEED_NO_EVICT: Final = Policy(
     name="trtllm_guaranteed_no_evict",
     title="TensorRT-LLM",
     description=(
-        "requests wait in the queues of TensorRT-LLM's in-flight batching: one starts where the"
-        " blocks to its last token are promised to nobody, and nobody is thrown out"
+        "requests are scheduled as in TensorRT-LLM's in-flight batching: a request starts if all"
+        " blocks up to its last token can be reserved; requests are never preempted"
     ),
     roles=("both", "prefill", "decode"),
     reads=READS,
@@ -247,8 +246,8 @@ MAX_UTILIZATION: Final = Policy(
     name="trtllm_max_utilization",
     title="TensorRT-LLM",
     description=(
-        "requests wait in the queues of TensorRT-LLM's in-flight batching: one starts where its"
-        " prompt fits; without a free block the last started is paused and starts over"
+        "requests are scheduled as in TensorRT-LLM's in-flight batching: a request starts if its"
+        " prompt fits; without a free block the last started request is paused and restarts"
     ),
     roles=("both", "prefill"),
     reads=READS,

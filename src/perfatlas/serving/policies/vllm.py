@@ -1,20 +1,20 @@
-"""One step of one scheduler by the rules of vLLM V1, without a look at every sequence.
+"""The vLLM V1 scheduling policy, without visiting every sequence in each step.
 
-Sequences past their prompts decode one token per step and have the first claim on the budget of
-tokens; prompts take what is left, in chunks.
+Sequences past their prompts decode one token per step and take the token budget first; prompts take
+the rest, in chunks.
 
-A chunk is cut short only by the end of the budget, which ends admission in that step; in later
-steps the sequences before it take one token each, it takes the rest, and only a budget that
-outlasts it reaches the queue. It always gets a token, since a scheduler runs no more sequences than
-it has tokens.
+A chunk is truncated only by the end of the budget, which ends admission in that step. In later
+steps, the sequences before it take one token each, it takes the rest, and requests are admitted
+only from what remains. It always gets a token, since the budget is at least the number of running
+sequences.
 
-A sequence in need of a block throws out the last admitted, possibly itself. Those thrown out come
-after it, so they have not been scheduled yet, and the fewest leave that let all others go on.
-Counting needs is therefore enough.
+A sequence that needs a block preempts the last admitted one, possibly itself. Preempted sequences
+come after it and are not scheduled yet, so the minimum number that lets all others continue is
+preempted. Counting the needed blocks is therefore sufficient.
 
 Source: vllm-project/vllm, vllm/v1/core/sched/scheduler.py, schedule() and update_from_output().
 
-Shape legend: S schedulers, B places in a cache block.
+Shape legend: S schedulers, B token slots of a block.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ if TYPE_CHECKING:
 
 @part
 def schedule_vllm(world: World, s: int, now: int) -> None:
-    """Decide what a scheduler runs in its next step.
+    """Schedule the next step.
 
     Args:
         world: The simulation.
         s: The scheduler.
-        now: When the step begins [ps].
+        now: Start of the step [ps].
     """
     lane = world.lane_S[s]
     if world.draft_tokens == 0:
@@ -68,7 +68,7 @@ def schedule_vllm(world: World, s: int, now: int) -> None:
 
 @part
 def _keep_decoding(world: World, s: int) -> None:
-    """Give decoding sequences their blocks, throwing out the last admitted while one is missing."""
+    """Allocate blocks to decoding sequences, preempting the last admitted while one is missing."""
     lane = world.lane_S[s]
     residue = -lane.step % world.block_size
     if world.growth_SB[s, residue] <= lane.free:
@@ -83,9 +83,9 @@ def _keep_decoding(world: World, s: int) -> None:
 
 @part
 def _grow_one_by_one(world: World, s: int, residue: int) -> None:
-    """Give decoding sequences blocks in order of admission: who is early takes what is free first.
+    """Allocate blocks to decoding sequences in order of admission.
 
-    The blocks of those thrown out are only there for those after that.
+    The blocks of preempted sequences are available only to later sequences.
     """
     lane = world.lane_S[s]
     i = world.growers_SB[s, residue].head
@@ -93,14 +93,14 @@ def _grow_one_by_one(world: World, s: int, residue: int) -> None:
         before = world.preempted_N[i]
         while lane.free == 0 and world.preempted_N[i] == before:
             preempt_last(world, s)
-        if world.preempted_N[i] > before:  # it was the last admitted itself
+        if world.preempted_N[i] > before:  # it preempted itself
             break
         i = blocks.grow_one(world, s, i)
 
 
 @part
 def _continue_prompt(world: World, s: int) -> None:
-    """Run the next chunk of the partly computed prompt, or throw it out."""
+    """Run the next chunk of the partially computed prompt, or preempt it."""
     lane = world.lane_S[s]
     request = world.request_N[lane.partial]
     budget = world.max_num_batched_tokens - lane.decoding * world.tokens_per_decode
@@ -145,7 +145,7 @@ def _admit(world: World, s: int, now: int) -> None:
 
 @part
 def preempt_last(world: World, s: int) -> None:
-    """Throw out the last admitted; it goes to the head of the queue and starts over.
+    """Preempt the last admitted sequence; it restarts from the head of the queue.
 
     Args:
         world: The simulation.
@@ -158,18 +158,18 @@ def preempt_last(world: World, s: int) -> None:
 
 @part
 def _steady_steps(world: World, s: int) -> int:
-    """Return 1 where the head of the queue might fit later though it does not fit now.
+    """Return 1 if the head of the queue might fit later although it does not fit now.
 
-    Where its whole prompt must fit, an evicted block that it would have found takes as much from
-    the free ones as from its need. A chunk alone can start earlier in a prompt and need less.
+    If its whole prompt must fit, evicting a block of its cached prefix does not change what is
+    missing. If only a chunk must fit, the chunk can start earlier in the prompt and need less.
     """
     chunk_alone = world.prefix_caching and not world.reserve_full_isl
     return 1 if chunk_alone and world.lane_S[s].waiting > 0 else MANY
 
 
 @part
-def _can_hold(world: World, i: int, tokens: int) -> bool:  # noqa: ARG001 - of the protocol
-    """Return whether the cache holds a request: its drafts too, but never its last token."""
+def _can_hold(world: World, i: int, tokens: int) -> bool:  # noqa: ARG001 - part of the protocol
+    """Return whether the KV cache holds a request, with drafts but without its last token."""
     return bool(blocks.count(world, tokens + 2 * world.draft_tokens - 1) <= world.kv_blocks)
 
 
@@ -177,8 +177,8 @@ VLLM: Final = Policy(
     name="vllm",
     title="vLLM",
     description=(
-        "requests wait in the queues of vLLM V1 schedulers: one token budget for prompts and"
-        " decodes, cache by blocks, the last admitted recomputed when none is free"
+        "requests are scheduled as in vLLM V1: one token budget for prefills and decodes, KV"
+        " cache in blocks, the last admitted request preempted and recomputed when none is free"
     ),
     roles=("both", "prefill", "decode"),
     supports_drafts=True,

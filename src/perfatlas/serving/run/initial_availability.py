@@ -1,7 +1,7 @@
-"""Replicas and what changes them, before the first event.
+"""Initial state of outages and autoscaling.
 
-Shape legend: N requests, F replicas of all kinds, E failures and returns, A looks of an autoscaler
-that are remembered, V the columns of one.
+Shape legend: N requests, F replicas of all types, E failures and recoveries, A history of an
+autoscaler, V its columns.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def upkeep_state(upkeep: Upkeep, count: int, replicas: int) -> dict[str, Any]:
-    """Return what holds and changes of replicas, by field of the world.
+    """Return the state of outages and autoscaling, by field of `World`.
 
     Args:
-        upkeep: What changes them.
-        count: Requests.
-        replicas: Of all kinds.
+        upkeep: Outages and autoscaling.
+        count: Number of requests.
+        replicas: Number of replicas of all types.
     """
     replica_F = np.zeros(replicas, REPLICA)
     replica_F["era"] = 1
@@ -45,7 +45,7 @@ def upkeep_state(upkeep: Upkeep, count: int, replicas: int) -> dict[str, Any]:
 
 
 def _strikes(outages: tuple[Outage, ...]) -> Rows:
-    """Return failures and returns in order of time (E,); returns come first at one instant."""
+    """Return failures and recoveries in order of time, recoveries first at equal times (E,)."""
     rows = []
     for outage in outages:
         rows.append((outage.start, DRAIN if outage.drain else CRASH, outage.replica))
@@ -58,7 +58,7 @@ def _strikes(outages: tuple[Outage, ...]) -> Rows:
 
 
 def _scaler(scaler: Scaler | None) -> dict[str, Any]:
-    """Return an autoscaler before its first look, empty where there is none."""
+    """Return the initial state of an autoscaler, empty if there is none."""
     if scaler is None:
         return {"scaler_1": np.zeros(0, SCALER), "advice_AV": np.zeros((0, 2), np.int64)}
     scaler_1 = np.zeros(1, SCALER)

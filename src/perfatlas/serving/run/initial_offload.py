@@ -1,4 +1,4 @@
-"""Tiers below the GPU before the first event, and what is told of them after the last.
+"""Initial state and final statistics of cache tiers below the GPU.
 
 Shape legend: N requests, S schedulers, K blocks of the larger tier, U buckets of its hash table;
 2 tiers, host and SSD.
@@ -21,39 +21,39 @@ if TYPE_CHECKING:
 
 
 def loaded_rows(fleet: Fleet, count: int) -> Rows:
-    """Return what is kept of every request, before the first event (N,); empty without tiers.
+    """Return the initial per-request state of the tiers (N,); empty without tiers.
 
     Args:
-        fleet: Engines.
-        count: Requests.
+        fleet: The engines.
+        count: Number of requests.
     """
     return np.zeros(count if fleet.kinds[0].limits.offloads else 0, LOADED)
 
 
 def offload_state(requests: Requests, limits: Limits, lanes: int) -> dict[str, Any]:
-    """Return the tiers of all schedulers, by field of the world; empty where there are none.
+    """Return the tiers of all schedulers, by field of `World`; empty if there are none.
 
-    A tier has room for no more blocks than all prompts have.
+    A tier is limited to the number of blocks of all prompts.
 
     Args:
-        requests: What arrives.
-        limits: Of a scheduler.
-        lanes: Schedulers.
+        requests: The requests.
+        limits: Limits of a scheduler.
+        lanes: Number of schedulers.
 
     Raises:
-        InfeasibleError: The tables are larger than memory.
+        InfeasibleError: The tables do not fit into memory.
     """
     every = int((requests.isl_N // limits.block_size).sum())
     host, ssd = min(limits.host_blocks, every), min(limits.ssd_blocks, every)
     rooms = max(host, ssd)
     stock_S2 = np.zeros((lanes, 2), STOCK)
     stock_S2["newest"] = stock_S2["oldest"] = NOBODY
-    try:  # a page nobody writes takes no memory
+    try:  # untouched pages take no memory
         shelf_S2K = np.zeros((lanes, 2, rooms), SHELF)
         slot_S2U = np.zeros((lanes, 2, 1 << rooms.bit_length()), np.int32)
     except MemoryError as error:
         raise InfeasibleError(
-            f"tables of {lanes} schedulers with up to {rooms:,} cache blocks below the GPU need"
+            f"the tables of {lanes} schedulers with up to {rooms:,} offloaded KV blocks need"
             f" {2 * lanes * rooms * (SHELF.itemsize + 4) / 2**30:.0f} GiB",
             advice=("simulate fewer replicas, fewer requests or larger blocks",),
         ) from error
@@ -68,7 +68,7 @@ def offload_state(requests: Requests, limits: Limits, lanes: int) -> dict[str, A
 
 
 def offloaded(worlds: tuple[World, ...]) -> Offloaded:
-    """Return what came of the tiers of all kinds of engines.
+    """Return the statistics of the tiers of all engines.
 
     Args:
         worlds: The simulation.

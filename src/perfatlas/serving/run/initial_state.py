@@ -1,9 +1,9 @@
-"""A simulation before its first event.
+"""Initial state of a simulation.
 
-Shape legend: N requests, S schedulers of a kind (replicas times ranks), R replicas of a kind, F of
-all kinds, B places in a cache block, H sequences of a scheduler, C requests yet to come, W rows of
-the series, K cache blocks of a scheduler, U buckets of its hash table, L cache blocks of the
-longest request, H hashes of prompts, T nodes of the router's tree of them.
+Shape legend: N requests, S schedulers of a type (replicas times ranks), R replicas of a type, F of
+all types, B token slots of a block, H sequences of a scheduler, C scheduled arrivals, W rows of the
+series, K KV blocks of a scheduler, U buckets of its hash table, L KV blocks of the longest request,
+H hashes of prompts, T nodes of the router's prefix tree.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-FIRST_PAUSE: Final = 1_000_000_000  # ps between rows of a series that is not yet full
+FIRST_PAUSE: Final = 1_000_000_000  # ps between rows of a series before it is full
 
 
 def build_worlds(
     requests: Requests, fleet: Fleet, *, concurrency: int, control: Control
 ) -> tuple[World, ...]:
-    """Return a simulation before its first event, a world for every kind of engine.
+    """Return the initial state of a simulation, one `World` per engine type.
 
     Args:
-        requests: What arrives.
-        fleet: Kinds of engines.
-        concurrency: Requests in flight of a closed loop, 0 for an open one.
-        control: Coalescing and rows of the series.
+        requests: The requests.
+        fleet: The engines.
+        concurrency: Requests in flight of a closed loop, 0 for an open loop.
+        control: Options of the simulation.
     """
     holds: dict[str, Any] = requests._asdict() | fleet._asdict() | fleet.affinity._asdict()
     holds |= {
@@ -75,7 +75,7 @@ def build_worlds(
 
 
 def _world(requests: Requests, kind: Kind, shared: dict[str, Any], first: int) -> World:
-    """Return the engines of one kind, whose first is at a place among all."""
+    """Return the state of one engine type; `first` is the index of its first replica."""
     limits = kind.limits
     holds = shared | kind.prices._asdict() | limits._asdict()
     holds |= {
@@ -95,7 +95,7 @@ def _world(requests: Requests, kind: Kind, shared: dict[str, Any], first: int) -
 
 
 def _policy_facts(name: str, role: str) -> dict[str, Any]:
-    """Return which scheduler decides, and what the loop knows of it."""
+    """Return the scheduling policy and its properties, by field of `World`."""
     policy = find_policy(name, role)
     return {
         "policy": POLICIES.index(policy),
@@ -103,13 +103,13 @@ def _policy_facts(name: str, role: str) -> dict[str, Any]:
         "foresees_ends": policy.foresees_ends,
         "shares_scheduled": policy.shares_scheduled,
         "reuses_unnamed": policy.reuses_unnamed,
-        # caches on their way hold blocks: the last sequence may be thrown out, and others can run
+        # transfers hold blocks: the last sequence may be preempted although others can run
         "idle_passes": max(policy.idle_passes, 1 if role == "both" else 2),
     }
 
 
 def _stream_step(kind: Kind) -> int:
-    """Return what a front end takes for a sequence in a decode step, on average [ps]."""
+    """Return the mean front-end time per sequence and decode step [ps]."""
     tokens = 1.0 + float(np.cumprod(kind.limits.acceptance).sum())
     return round(kind.stream_token * tokens / kind.stream_interval)
 
@@ -117,7 +117,7 @@ def _stream_step(kind: Kind) -> int:
 def _shared_state(
     requests: Requests, fleet: Fleet, concurrency: int, series_rows: int
 ) -> dict[str, Any]:
-    """Return what changes and belongs to all kinds, before the first event."""
+    """Return the initial state shared by all engine types."""
     request_N = _request_rows(requests)
     pools = fleet.kinds[0].role != "both"
     clock_1 = np.zeros(1, CLOCK)
@@ -150,7 +150,7 @@ def _shared_state(
 
 
 def _tree(requests: Requests, fleet: Fleet) -> dict[str, Any]:
-    """Return the router's tree of prompts, empty where it has none."""
+    """Return the router's prefix tree, empty if it has none."""
     node_H = np.zeros(0, np.int32)
     nodes = 0
     if fleet.routing == "prefix_aware":
@@ -165,7 +165,7 @@ def _tree(requests: Requests, fleet: Fleet) -> dict[str, Any]:
 
 
 def _own_state(requests: Requests, kind: Kind) -> dict[str, Any]:
-    """Return what changes and belongs to one kind, before the first event."""
+    """Return the initial state of one engine type."""
     limits, lanes = kind.limits, kind.number * kind.ranks
     lane_S = np.zeros(lanes, LANE)
     lane_S["free"] = limits.kv_blocks
@@ -188,7 +188,7 @@ def _own_state(requests: Requests, kind: Kind) -> dict[str, Any]:
 
 
 def _columns(count: int) -> dict[str, Any]:
-    """Return what is kept of every request to its end; a page nobody writes takes no memory."""
+    """Return the result columns of requests; untouched pages take no memory."""
     names = ("came_N", "scheduled_N", "first_token_N", "finished_N", "replica_N")
     zeros = ("preempted_N", "cached_N", "delay_N", "lost_N")
     times = {name: roomy(count, np.int64, fill=NOBODY) for name in names}
@@ -197,7 +197,7 @@ def _columns(count: int) -> dict[str, Any]:
 
 
 def _front_state(fleet: Fleet, count: int) -> dict[str, Any]:
-    """Return what front ends do, empty where they take no time."""
+    """Return the state of front ends, empty if they take no time."""
     reads = count if fleet.read_token > 0 else 0
     sends = count if any(kind.stream_token > 0 for kind in fleet.kinds) else 0
     return {
@@ -209,7 +209,7 @@ def _front_state(fleet: Fleet, count: int) -> dict[str, Any]:
 
 
 def _travels(count: int) -> Rows:
-    """Return what is kept of requests between two pools."""
+    """Return the transfer state of requests between two pools."""
     travel_N = np.zeros(count, TRAVEL)
     for name in ("handed", "arrived", "resumed", "replica"):
         travel_N[name] = NOBODY
@@ -222,23 +222,23 @@ def _named_blocks(
     lane_S: Rows,
     travels: bool,  # noqa: FBT001
 ) -> dict[str, Rows]:
-    """Return the tables of named blocks, empty where prefixes are not shared."""
+    """Return the tables of the prefix cache, empty without prefix caching."""
     lanes = lane_S.shape[0]
     blocks, rows, size, longest = 0, 0, 0, 0
     if limits.prefix_caching:
         blocks, rows, size = limits.kv_blocks, 2 * limits.max_num_seqs, limits.block_size
         tokens = int((requests.isl_N + requests.osl_N).max(initial=0)) + 2 * limits.draft_tokens
         longest = min(-(-tokens // size), blocks)
-    if not limits.async_scheduling:  # nobody starts before another has left
+    if not limits.async_scheduling:  # sequences leave before others start
         rows //= 2
-    if travels and rows:  # those between two pools hold blocks too
+    if travels and rows:  # requests in transfer hold blocks too
         rows += min(blocks, requests.isl_N.shape[0])
-    try:  # only what the longest request of a row has held is ever touched and takes memory
+    try:  # only pages touched by the longest request of a row take memory
         table_SHL = np.empty((lanes, rows, longest), np.int32)
     except MemoryError as error:
         raise InfeasibleError(
-            f"{lanes} schedulers of {rows} sequences with up to {longest} cache blocks each need a "
-            f"table of {4 * lanes * rows * longest / 2**30:.0f} GiB to tell shared blocks apart",
+            f"prefix caching for {lanes} schedulers of {rows} sequences with up to {longest} KV "
+            f"blocks each needs a table of {4 * lanes * rows * longest / 2**30:.0f} GiB",
             advice=("simulate fewer replicas or a lower max_num_seqs",),
         ) from error
     _refuse_beyond_memory(lanes, blocks)
@@ -260,10 +260,10 @@ def _named_blocks(
 
 
 def _refuse_beyond_memory(lanes: int, blocks: int) -> None:
-    """Refuse tables of blocks that memory does not hold: they are written from end to end.
+    """Check that the block tables, which are fully written, fit into memory.
 
     Raises:
-        InfeasibleError: They are larger.
+        InfeasibleError: They do not fit.
     """
     buckets = 1 << max(blocks, 1).bit_length()
     needed = lanes * (blocks * BLOCK.itemsize + buckets * ENDS.itemsize)
@@ -272,7 +272,7 @@ def _refuse_beyond_memory(lanes: int, blocks: int) -> None:
         raise InfeasibleError(
             f"the prefix caches of {lanes:,} schedulers of {blocks:,} blocks each need tables of"
             f" {needed / 2**30:,.0f} GiB; this machine has {there / 2**30:,.0f} GiB:",
-            advice=("simulate fewer replicas, a smaller cache (kv_blocks), or no prefix caching",),
+            advice=("simulate fewer replicas, fewer kv_blocks, or disable prefix caching",),
         )
 
 
@@ -281,9 +281,9 @@ def _first_issued(
     concurrency: int,
     request_N: Rows,
     clock_1: Rows,
-    again: bool,  # noqa: FBT001 - a request may come more than once
+    again: bool,  # noqa: FBT001 - whether requests may be retried
 ) -> Rows:
-    """Return the heap of arrivals with those a closed loop starts with: sorted, it is a heap."""
+    """Return the heap of arrivals with the initial ones of a closed loop, in sorted order."""
     free = np.flatnonzero(requests.think_N < 0)[:concurrency]
     turns = int((requests.think_N >= 0).sum())
     most = requests.isl_N.shape[0] if again else turns + concurrency
@@ -298,7 +298,7 @@ def _first_issued(
 
 
 def _request_rows(requests: Requests) -> Rows:
-    """Return a row for every request, before it arrived (N,)."""
+    """Return the initial rows of all requests (N,)."""
     request_N = roomy(requests.isl_N.shape[0], REQUEST)
     request_N["next_turn"] = NOBODY
     request_N["heir"] = NOBODY
@@ -317,10 +317,10 @@ def _request_rows(requests: Requests) -> Rows:
 
 
 def _begins_with_answer(requests: Requests, before_T: Ints, turn_T: Ints) -> NDArray[np.bool_]:
-    """Return which turns' prompts begin with prompt and output of the turn before (T,).
+    """Return which turns' prompts start with prompt and output of the previous turn (T,).
 
-    They do where they are long enough and all full blocks of the prompt before have the same
-    hashes: a hash tells all tokens up to its block.
+    This holds if they are long enough and all full blocks of the previous prompt have the same
+    hashes, as a hash identifies all tokens up to its block.
     """
     size, isl_N, first_N = requests.hash_block, requests.isl_N, requests.hash_first_N
     holds_T = isl_N[turn_T] >= isl_N[before_T] + requests.osl_N[before_T]

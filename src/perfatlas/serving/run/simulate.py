@@ -1,4 +1,4 @@
-"""Run traffic through replicas of an engine: columns in, columns out.
+"""Simulate requests on replicas of an engine: columns in, columns out.
 
 Shape legend: N requests, W rows of the series.
 """
@@ -35,7 +35,7 @@ from perfatlas.vocabulary.fields import LONGEST_S
 if TYPE_CHECKING:
     from perfatlas.serving.state import World
 
-SLICE: Final = 20_000  # instants of one compiled call, some milliseconds: then Ctrl-C is heard
+SLICE: Final = 20_000  # event times per compiled call, some milliseconds between checks for Ctrl-C
 LAST_TICK: Final = int(LONGEST_S) * TICKS_PER_SECOND
 ONE_REPLICA: Final = Replicas()
 TO_THE_END: Final = Control()
@@ -50,28 +50,27 @@ def run(
     concurrency: int = 0,
     control: Control = TO_THE_END,
 ) -> Outcome:
-    """Return what comes of requests at replicas of an engine, to the picosecond.
+    """Simulate requests on identical replicas of an engine and return the results.
 
-    Requests wait in the queue of their scheduler, which follows the policy that `limits.rules`
-    names; the modules of `policies` describe them. Ctrl-C ends the simulation and keeps what was
-    simulated.
+    Requests wait in the queue of their scheduler, whose policy is named by `limits.rules`; see the
+    modules of `policies`. Ctrl-C ends the simulation and keeps the results so far.
 
     Args:
-        requests: What arrives. In a closed loop they are issued in order, the next one when one
-            finishes; a request that follows another's last token keeps its place instead.
-        prices: What a step costs.
+        requests: The requests. In a closed loop they are issued in order, the next one when one
+            finishes; a later turn of a session replaces its previous turn instead.
+        prices: Price tables of a step.
         limits: Limits of a scheduler.
-        replicas: Engines and how requests are divided among them.
-        concurrency: Requests in flight of a closed loop; 0 lets them arrive by their times.
-        control: Coalescing, interruption, series.
+        replicas: Engines and routing.
+        concurrency: Requests in flight of a closed loop; 0 for an open loop.
+        control: Options of the simulation.
 
     Raises:
-        InvalidSpecError: Columns, limits or prices contradict each other, or simulated time would
-            outrun its clock.
-        InfeasibleError: Its state at the start is larger than memory.
+        InvalidSpecError: Columns, limits or prices are inconsistent, or the simulated time exceeds
+            the range of the clock.
+        InfeasibleError: The initial state does not fit into memory.
 
-    Limits: Loads that routing reads are never stale. A last token is an end where the request says
-        so; there is no other. Turns after a rejected one arrive `think_N` after its rejection.
+    Limits: Loads used for routing are never stale. Requests end only at their output length. Turns
+        after a rejected one arrive `think_N` after its rejection.
 
     Example:
         >>> import numpy as np
@@ -99,17 +98,17 @@ def run(
 def run_fleet(
     requests: Requests, fleet: Fleet, *, concurrency: int = 0, control: Control = TO_THE_END
 ) -> Outcome:
-    """Return what comes of requests at engines of several kinds, to the picosecond.
+    """Simulate requests on engines of several types and return the results.
 
     Args:
-        requests: What arrives.
-        fleet: Engines and how requests are divided among them.
-        concurrency: Requests in flight of a closed loop; 0 lets them arrive by their times.
-        control: Coalescing, interruption, series.
+        requests: The requests.
+        fleet: Engines and routing.
+        concurrency: Requests in flight of a closed loop; 0 for an open loop.
+        control: Options of the simulation.
 
     Raises:
-        InvalidSpecError: As for `run`, by kind.
-        InfeasibleError: Its state at the start is larger than memory.
+        InvalidSpecError: As for `run`, per engine type.
+        InfeasibleError: The initial state does not fit into memory.
     """
     requests = _columns(requests)
     kinds = tuple(kind._replace(prices=_tables(kind.prices)) for kind in fleet.kinds)
@@ -134,15 +133,15 @@ def run_fleet(
     except MemoryError as error:
         schedulers = sum(kind.number * kind.ranks for kind in fleet.kinds)
         raise InfeasibleError(
-            f"what {schedulers:,} schedulers and {requests.isl_N.shape[0]:,} requests hold at the"
-            " start of a simulation is more than the memory of this machine;",
+            f"the initial state of {schedulers:,} schedulers and {requests.isl_N.shape[0]:,}"
+            " requests does not fit into the memory of this machine;",
             advice=("simulate fewer replicas or fewer requests",),
         ) from error
     return _outcome(worlds, _simulate(worlds, control))
 
 
 def _simulate(worlds: tuple[World, ...], control: Control) -> bool:
-    """Run to the end; return whether it was stopped before."""
+    """Run to the end; return whether the simulation was stopped early."""
     world = worlds[0]
     from perfatlas.compiled import hold
     from perfatlas.serving.engine import advance
@@ -157,17 +156,17 @@ def _simulate(worlds: tuple[World, ...], control: Control) -> bool:
         return True
     if world.clock_1["late"][0]:
         raise InvalidSpecError(
-            f"the simulation reaches {LONGEST_S:g} s with {world.clock_1['left'][0]} requests "
-            "left; 64-bit picoseconds end there: simulate fewer requests or a higher rate"
+            f"the simulation reaches its limit of {LONGEST_S:g} s with "
+            f"{world.clock_1['left'][0]} requests left; simulate fewer requests or a higher rate"
         )
     return False
 
 
 def _outcome(
     worlds: tuple[World, ...],
-    interrupted: bool,  # noqa: FBT001 - a column like the others
+    interrupted: bool,  # noqa: FBT001 - part of the results
 ) -> Outcome:
-    """Return the columns of a simulation."""
+    """Return the results of a simulation."""
     world = worlds[0]
     clock = world.clock_1[0]
     series_WV = world.series_WV[: clock["rows"]]
@@ -206,17 +205,17 @@ def _outcome(
 
 
 def _columns(requests: Requests) -> Requests:
-    """Return the requests in the types the compiled loop knows."""
+    """Return the requests in the types of the compiled loop."""
     return Requests(*(_whole(column) for column in requests))
 
 
 def _tables(prices: StepPrices) -> StepPrices:
-    """Return the prices in the types the compiled loop knows."""
+    """Return the prices in the types of the compiled loop."""
     return StepPrices(*(_whole(table) for table in prices))
 
 
-def _whole(column: Any) -> Any:  # noqa: ANN401 - an array, or a number as it is
-    """Return an array as 64-bit integers that lie one after the other."""
+def _whole(column: Any) -> Any:  # noqa: ANN401 - an array, or an unchanged number
+    """Return an array as contiguous 64-bit integers."""
     if not isinstance(column, np.ndarray):
         return column
     return np.require(column, np.int64, ["C", "A", "W"])

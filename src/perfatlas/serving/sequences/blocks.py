@@ -1,6 +1,6 @@
-"""Cache blocks of a scheduler: counted, and told apart only where prefixes are shared.
+"""KV cache blocks of a scheduler: only counted, or identified if prefix caching is enabled.
 
-Shape legend: N requests, S schedulers, B places in a cache block.
+Shape legend: N requests, S schedulers, B token slots of a block.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ if TYPE_CHECKING:
 
 @part
 def count(world: World, tokens: int) -> int:
-    """Return the blocks of tokens.
+    """Return the number of blocks for tokens.
 
     Args:
         world: The simulation.
-        tokens: Tokens.
+        tokens: Number of tokens.
     """
     return int((tokens + world.block_size - 1) // world.block_size)
 
 
 @part
 def promised(world: World, i: int) -> int:
-    """Return the blocks a request holds at its end, as engines that promise them count.
+    """Return the blocks a request needs until its end, for engines that reserve them.
 
     Args:
         world: The simulation.
         i: The request.
 
     Source: NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/batch_manager/kvCacheManager.cpp,
-    getRemainingBlocksToCompletion(): prompt and all new tokens, though the last is never stored.
+    getRemainingBlocksToCompletion(): prompt and all new tokens, although the last is never stored.
     """
     return int(count(world, world.request_N[i].isl + world.request_N[i].osl))
 
 
 @part
 def grow(world: World, s: int, steps: int) -> None:
-    """Give decoding sequences the blocks of the coming steps; there are enough.
+    """Allocate blocks to decoding sequences for the next steps; there are enough.
 
     Args:
         world: The simulation.
         s: The scheduler.
-        steps: Steps, from that of its counter.
+        steps: Number of steps, from the current one.
     """
     lane = world.lane_S[s]
     size = world.block_size
@@ -62,24 +62,24 @@ def grow(world: World, s: int, steps: int) -> None:
 
 @part
 def grow_one(world: World, s: int, i: int) -> int:
-    """Give a decoding sequence the block of the coming step; return who needs one after it.
+    """Allocate a block to a decoding sequence for the next step; return the next one in need.
 
     Args:
         world: The simulation, with prefix caching.
-        s: The scheduler; a block is free.
-        i: The request, one that needs a block in this step.
+        s: The scheduler, with at least one free block.
+        i: A request that needs a block in this step.
     """
     return int(prefix.grow_one(world, s, i))
 
 
 @part
 def affordable(world: World, s: int, most: int) -> int:
-    """Return how many steps, up to `most`, have blocks after the one just scheduled.
+    """Return how many further steps, up to `most`, have sufficient blocks.
 
     Args:
         world: The simulation.
         s: The scheduler.
-        most: Steps wanted.
+        most: Maximum number of steps.
     """
     lane = world.lane_S[s]
     size = world.block_size
@@ -97,11 +97,11 @@ def affordable(world: World, s: int, most: int) -> int:
 
 @part
 def hits(world: World, i: int) -> tuple[int, int]:
-    """Return the leading blocks a request finds in the cache, and those of them nobody holds.
+    """Return the leading cached blocks of a request, and how many of them are unreferenced.
 
     Args:
         world: The simulation.
-        i: The request, waiting.
+        i: The waiting request.
     """
     found = 0
     idle = 0
@@ -112,12 +112,12 @@ def hits(world: World, i: int) -> tuple[int, int]:
 
 @part
 def share(world: World, i: int, found: int) -> None:
-    """Let an admitted request hold the cached blocks it found.
+    """Reference the cached blocks of an admitted request.
 
     Args:
         world: The simulation.
         i: The request.
-        found: Blocks, as just found.
+        found: Number of cached blocks, as just found.
     """
     if world.prefix_caching:
         prefix.share_prefix(world, i, found)
@@ -128,13 +128,13 @@ def share(world: World, i: int, found: int) -> None:
 
 @part
 def load(world: World, i: int, hits: int, found: tuple[int, int]) -> None:
-    """Let an admitted request hold what tiers below the GPU have of it; there are blocks enough.
+    """Load blocks of an admitted request from tiers below the GPU; there are enough free blocks.
 
     Args:
         world: The simulation.
         i: The request, with its hits on the GPU.
-        hits: Leading blocks found there.
-        found: Leading blocks in the tiers, and those of them in host memory.
+        hits: Leading blocks found on the GPU.
+        found: Leading blocks in the tiers, and how many of them are in host memory.
     """
     take_up(world, i, hits, found)
     below = found[0]
@@ -145,12 +145,12 @@ def load(world: World, i: int, hits: int, found: tuple[int, int]) -> None:
 
 @part
 def extend(world: World, i: int, tokens: int) -> None:
-    """Give a request, whose prompt runs, blocks for its first tokens; there are enough.
+    """Allocate blocks for the first tokens of a request in prefill; there are enough.
 
     Args:
         world: The simulation.
         i: The request.
-        tokens: Tokens that need a place; `placed` have one.
+        tokens: Tokens that need a slot; `placed` of them have one.
     """
     request = world.request_N[i]
     if world.prefix_caching:
@@ -165,7 +165,7 @@ def extend(world: World, i: int, tokens: int) -> None:
 
 @part
 def release(world: World, i: int) -> None:
-    """Give back the blocks of a request's tokens that have a place.
+    """Free the blocks of a request.
 
     Args:
         world: The simulation.
@@ -184,11 +184,11 @@ def release(world: World, i: int) -> None:
 
 @part
 def learn(world: World, i: int) -> None:
-    """Let others find the full blocks of a prompt that has ended, where they do not yet.
+    """Register the full blocks of a finished prompt in the prefix cache, if not done yet.
 
     Args:
         world: The simulation.
-        i: The request; one that has been thrown out meanwhile has nothing to be found.
+        i: The request; one that was preempted meanwhile has no blocks.
     """
     request = world.request_N[i]
     if world.prefix_caching and not world.shares_scheduled and request.placed > 0:
@@ -197,11 +197,11 @@ def learn(world: World, i: int) -> None:
 
 @part
 def keep_answer(world: World, i: int) -> None:
-    """Let the next turn, where there is one, find the full blocks of a request's output.
+    """Register the full blocks of a request's output for its next turn, if there is one.
 
     Args:
         world: The simulation.
-        i: The request, finished, with its blocks.
+        i: The finished request, with its blocks.
     """
     if world.prefix_caching and world.request_N[i].heir != NOBODY:
         prefix.name_answer(world, i)
@@ -211,12 +211,12 @@ def keep_answer(world: World, i: int) -> None:
 
 @part
 def keep_known(world: World, i: int, tokens: int) -> None:
-    """Let the full blocks of a request's first tokens be found, those of its own output too.
+    """Register the full blocks of a request's first tokens, including its output.
 
     Args:
         world: The simulation.
         i: The request, with its blocks.
-        tokens: Its first tokens that are in the cache.
+        tokens: Number of first tokens that are in the KV cache.
     """
     if world.prefix_caching:
         prefix.register(world, i, tokens)
@@ -224,11 +224,11 @@ def keep_known(world: World, i: int, tokens: int) -> None:
 
 @part
 def join_growth(world: World, i: int) -> None:
-    """Count a request that starts to decode among those that need blocks when it does.
+    """Add a request that starts to decode to the group that needs blocks in the same steps.
 
     Args:
         world: The simulation.
-        i: The request, admitted after all that decode.
+        i: The request, admitted after all decoding ones.
     """
     residue = _residue(world, i)
     world.growth_SB[world.request_N[i].lane, residue] += 1
@@ -238,7 +238,7 @@ def join_growth(world: World, i: int) -> None:
 
 @part
 def leave_growth(world: World, i: int) -> None:
-    """Take a request that decodes no more from those that need blocks.
+    """Remove a request that stops decoding from its group.
 
     Args:
         world: The simulation.

@@ -1,29 +1,29 @@
-"""Cache below the GPU: blocks of prompts in host memory, and after it on an SSD.
+"""KV cache offloading: prompt blocks in host memory, and on an SSD below it.
 
 Every full block of a prompt is written through to both tiers when the step that computes it is
-scheduled, unless it was found there at admission. Each tier holds so many blocks and gives up the
-least recently used one; what the SSD holds need not be in host memory, nor the other way round.
+scheduled, unless it was found there at admission. Each tier holds a fixed number of blocks and
+evicts the least recently used one; neither tier includes the other.
 
-When a request is admitted, its leading blocks are looked up in host memory, and from the first one
-that is missing there on the SSD. Those found are renewed, the last one first, so that a beginning
-outlives its end. What they hold beyond the blocks found on the GPU is loaded: it takes blocks of
-the GPU and is known there at once; what comes off the SSD is put into host memory on its way. The
-step in which a request is admitted or computes waits for its loads and stores, one after the other.
-Output is not kept.
+When a request is admitted, its leading blocks are looked up in host memory, and from the first miss
+on the SSD. Hits become most recently used, the last block first, so that the start of a prompt is
+evicted after its end. Hits beyond the blocks found on the GPU are loaded: they are allocated GPU
+blocks and enter its prefix cache at once; blocks from the SSD are also put into host memory. The
+step that admits or computes a request waits for its loads and stores, one after the other. Output
+is not stored.
 
 Source: LMCache 0.5.7rc2 in vLLM's process, its defaults enable_async_loading, use_layerwise and
 save_decode_cache false: lmcache/inprocess/integration/vllm/vllm_v1_adapter.py,
 get_num_new_matched_tokens() (a lookup from the first token on), start_load_kv() and
 wait_for_save() (both block the worker); lmcache/v1/storage_backend/storage_manager.py,
 batched_contains() (tier after tier), batched_put() (to all of them), batched_get() (SSD to host);
-local_cpu_backend.py and local_disk_backend.py, touch_cache() (reversed) and submit_put_task() (a
-block that is there is renewed on disk alone); cache_policy/lru.py.
+local_cpu_backend.py and local_disk_backend.py, touch_cache() (reversed) and submit_put_task() (an
+existing block is refreshed on disk only); cache_policy/lru.py.
 
-Limits: a chunk of LMCache (256 tokens by default) is a block of the engine here. In one step,
-requests look up, load and store one after the other, where LMCache loads for all before it stores.
-Nothing is pinned: a prompt longer than a tier pushes its own beginning out. Writing to the SSD
-takes no time of a step, and is over at once. Where all of a prompt is found, its last block is
-computed again, where LMCache computes its last token.
+Limits: A chunk of LMCache (256 tokens by default) is a block of the engine here. In one step,
+requests look up, load and store in turn, whereas LMCache loads for all requests before it stores.
+Nothing is pinned: a prompt larger than a tier evicts its own start. Writing to the SSD is
+instantaneous and takes no step time. If a whole prompt is found, its last block is recomputed,
+whereas LMCache recomputes its last token.
 
 Shape legend: N requests, S schedulers, K blocks of the larger tier, U buckets of its hash table;
 2 tiers, host and SSD.
@@ -47,7 +47,7 @@ SSD: Final = 1
 
 @part
 def look_below(world: World, i: int) -> tuple[int, int]:
-    """Return how many leading blocks of a request the tiers hold, and how many of these the host.
+    """Return the leading blocks of a request in the tiers, and how many are in host memory.
 
     Args:
         world: The simulation.
@@ -67,13 +67,13 @@ def look_below(world: World, i: int) -> tuple[int, int]:
 
 @part
 def take_up(world: World, i: int, hits: int, found: tuple[int, int]) -> None:
-    """Renew what an admitted request found in the tiers, and load what the GPU lacks.
+    """Refresh the hits of an admitted request in the tiers, and load those not on the GPU.
 
     Args:
         world: The simulation.
-        i: The request, admitted.
+        i: The admitted request.
         hits: Leading blocks found on the GPU.
-        found: Leading blocks in the tiers, and those of them in host memory, as just found.
+        found: Leading blocks in the tiers, and how many are in host memory, as just found.
     """
     request = world.request_N[i]
     s = request.lane
@@ -100,12 +100,12 @@ def take_up(world: World, i: int, hits: int, found: tuple[int, int]) -> None:
 
 @part
 def keep_below(world: World, i: int, tokens: int) -> None:
-    """Write the full blocks of a prompt's first tokens through, those not found or written before.
+    """Write through the full blocks of a prompt's first tokens that are not in the tiers yet.
 
     Args:
         world: The simulation.
         i: The request.
-        tokens: Its first tokens, with a place on the GPU.
+        tokens: Number of first tokens with slots on the GPU.
     """
     request = world.request_N[i]
     s = request.lane
@@ -123,7 +123,7 @@ def keep_below(world: World, i: int, tokens: int) -> None:
 
 @part
 def _wait_for(world: World, i: int, time: int) -> None:
-    """Let the step that is scheduled wait for a copy."""
+    """Add the time of a copy to the step being scheduled."""
     world.lane_S[world.request_N[i].lane].moving += time
     if world.first_token_N[i] == NOBODY:
         world.loaded_N[i].moved += time
@@ -131,7 +131,7 @@ def _wait_for(world: World, i: int, time: int) -> None:
 
 @part
 def _find(world: World, shelf: tuple[int, int], key: int) -> int:
-    """Return the place of a block in a tier, NOBODY where it is not there."""
+    """Return the index of a block in a tier, NOBODY if it is not there."""
     s, t = shelf
     k = world.slot_S2U[s, t, key & (world.slot_S2U.shape[2] - 1)] - 1
     while k != NOBODY and world.shelf_S2K[s, t, k].key != key:
@@ -141,7 +141,7 @@ def _find(world: World, shelf: tuple[int, int], key: int) -> int:
 
 @part
 def _put(world: World, shelf: tuple[int, int], key: int) -> None:
-    """Put a block into a tier as the newest one; one that is there is renewed on the SSD alone."""
+    """Add a block to a tier as most recently used; an existing one is refreshed on the SSD only."""
     s, t = shelf
     room = world.ssd_blocks if t == SSD else world.host_blocks
     k = _find(world, shelf, key)
@@ -175,7 +175,7 @@ def _put(world: World, shelf: tuple[int, int], key: int) -> None:
 
 @part
 def _leave_chain(world: World, shelf: tuple[int, int], k: int) -> None:
-    """Take a block out of its bucket of the hash table."""
+    """Remove a block from its bucket of the hash table."""
     s, t = shelf
     row = world.shelf_S2K[s, t, k]
     if row.chain_before == NOBODY:
@@ -188,14 +188,14 @@ def _leave_chain(world: World, shelf: tuple[int, int], k: int) -> None:
 
 @part
 def _renew(world: World, shelf: tuple[int, int], k: int) -> None:
-    """Let a block be the most recently used one of its tier."""
+    """Make a block the most recently used one of its tier."""
     _leave_order(world, shelf, k)
     _join_order(world, shelf, k)
 
 
 @part
 def _leave_order(world: World, shelf: tuple[int, int], k: int) -> None:
-    """Take a block out of the order of use."""
+    """Remove a block from the LRU list."""
     s, t = shelf
     stock = world.stock_S2[s, t]
     row = world.shelf_S2K[s, t, k]
@@ -211,7 +211,7 @@ def _leave_order(world: World, shelf: tuple[int, int], k: int) -> None:
 
 @part
 def _join_order(world: World, shelf: tuple[int, int], k: int) -> None:
-    """Add a block at the end of the order of use."""
+    """Append a block to the LRU list."""
     s, t = shelf
     stock = world.stock_S2[s, t]
     row = world.shelf_S2K[s, t, k]

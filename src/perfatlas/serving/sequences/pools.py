@@ -1,24 +1,25 @@
-"""Requests that one engine prefills and another decodes, as the decoding side schedules them.
+"""Scheduling of prefilled requests at decode engines in disaggregated serving.
 
-A request whose prompt has ended at a prefill engine is handed to a decode engine, where it waits in
-the queue like any other. When its scheduler reaches it and has blocks for the prompt and the token
-after it, they are taken and the cache is fetched; until it is there it holds blocks on both sides
-and runs on neither. Then it joins those that decode as soon as there is a slot, before others are
-admitted, in order of the arrivals of caches. A sequence that is thrown out later starts over on its
-decode engine, prompt and all, or its cache waits in host memory: that is up to the scheduler.
+A request whose prompt has finished at a prefill engine is handed over to a decode engine, where it
+waits in the queue like any other. When it reaches the head and there are blocks for the prompt and
+the next token, they are allocated and the KV cache is transferred; until it arrives, the request
+holds blocks on both engines and runs on neither. It then joins the decode batch as soon as there is
+a slot, before others are admitted, in order of arrival of the KV caches. Depending on the
+scheduler, a sequence preempted later restarts on its decode engine including the prompt, or its KV
+cache is kept in host memory.
 
-Whose first token counts is a matter of the engine: the prefill engine's, given when its step ends;
-the same, given when the sequence joins those that decode; or the one that the decode engine
-computes again from the last token of the prompt.
+The first token depends on the engine: the prefill engine's, returned at the end of its step; the
+same, returned when the sequence joins the decode batch; or the one that the decode engine
+recomputes from the last token of the prompt.
 
 Source: vllm-project/vllm, vllm/v1/core/sched/scheduler.py, WAITING_FOR_REMOTE_KVS and
 _update_waiting_for_remote_kv(), which leaves the last token to be computed; sgl-project/sglang,
 python/sglang/srt/disaggregation/decode.py, get_new_prebuilt_batch(); NVIDIA/TensorRT-LLM,
-tensorrt_llm/_torch/pyexecutor/py_executor.py, _handle_first_token_response(): the first token goes
-out as the sequence joins the batch.
+tensorrt_llm/_torch/pyexecutor/py_executor.py, _handle_first_token_response(): the first token is
+returned when the sequence joins the batch.
 
-Limits: nobody joins while a prompt that starts over is partly computed. Blocks found in the cache
-of the decode engine are not fetched. Layers are not sent while others are computed.
+Limits: No sequence joins while a restarted prompt is partially computed. Blocks in the prefix cache
+of the decode engine are not transferred. Transfers do not overlap with the prefill.
 
 Shape legend: N requests, S schedulers.
 """
@@ -39,12 +40,12 @@ if TYPE_CHECKING:
 
 @part
 def expect(world: World, i: int, time: int) -> None:
-    """Let something happen to a request at a time: it arrives, or goes on to its decode engine.
+    """Schedule an event of a request: its arrival, or its handover to a decode engine.
 
     Args:
         world: The simulation.
         i: The request.
-        time: When [ps].
+        time: Time of the event [ps].
     """
     clock = world.clock_1[0]
     put(world.coming_C, world.request_N, clock.coming, (time, i, i))
@@ -53,7 +54,7 @@ def expect(world: World, i: int, time: int) -> None:
 
 @part
 def goes_on(world: World, i: int) -> bool:
-    """Return whether a request that ends at an engine is handed to another.
+    """Return whether a request that ends at an engine continues at another.
 
     Args:
         world: The simulation.
@@ -64,11 +65,11 @@ def goes_on(world: World, i: int) -> bool:
 
 @part
 def hand_over(world: World, i: int, now: int) -> None:
-    """Let a request leave its prefill engine, all but the blocks of its prompt.
+    """Remove a request from its prefill engine, except for the blocks of its prompt.
 
     Args:
         world: The simulation.
-        i: The request, its prompt computed.
+        i: The request, with its prompt computed.
         now: Time [ps].
     """
     request = world.request_N[i]
@@ -94,11 +95,11 @@ def hand_over(world: World, i: int, now: int) -> None:
 
 @part
 def free_at_home(world: World, i: int) -> None:
-    """Give back the blocks a request holds at its prefill engine.
+    """Free the blocks of a request at its prefill engine.
 
     Args:
-        world: That of the prefill engine.
-        i: The request, its cache at its decode engine.
+        world: The simulation of the prefill engine.
+        i: The request, with its KV cache at its decode engine.
     """
     request = world.request_N[i]
     travel = world.travel_N[i]
@@ -117,7 +118,7 @@ def free_at_home(world: World, i: int) -> None:
 
 @part
 def is_handed(world: World, i: int) -> bool:
-    """Return whether a request in a queue has its cache at another engine.
+    """Return whether the KV cache of a queued request is at another engine.
 
     Args:
         world: The simulation.
@@ -128,7 +129,7 @@ def is_handed(world: World, i: int) -> bool:
 
 @part
 def places(world: World, i: int) -> int:
-    """Return the tokens a handed request has blocks for before it decodes.
+    """Return the tokens for which a prefilled request is allocated blocks before it decodes.
 
     Args:
         world: The simulation.
@@ -141,7 +142,7 @@ def places(world: World, i: int) -> int:
 
 @part
 def first_output(world: World) -> int:
-    """Return the output tokens of a request that has come and not yet decoded.
+    """Return the output tokens of a prefilled request that has not decoded yet.
 
     Args:
         world: The simulation.
@@ -151,14 +152,14 @@ def first_output(world: World) -> int:
 
 @part
 def fetch(world: World, i: int, found: tuple[int, int], tokens: int, now: int) -> None:
-    """Take the head of a queue and blocks for its cache, which is fetched from now on.
+    """Dequeue the head of a queue, allocate its blocks and start its KV cache transfer.
 
     Args:
         world: The simulation.
-        i: The request at the head; there are blocks enough.
-        found: Leading blocks found in the cache, and those of them nobody holds.
-        tokens: That it gets blocks for.
-        now: When the step begins [ps].
+        i: The request at the head; there are enough blocks.
+        found: Leading cached blocks, and how many of them are unreferenced.
+        tokens: Tokens for which blocks are allocated.
+        now: Start of the step [ps].
     """
     request = world.request_N[i]
     travel = world.travel_N[i]
@@ -180,13 +181,13 @@ def fetch(world: World, i: int, found: tuple[int, int], tokens: int, now: int) -
 
 @part
 def join(world: World, s: int, most: int, now: int) -> None:
-    """Let sequences whose caches are there decode from the step on, the first ones there first.
+    """Add sequences with arrived KV caches to the decode batch, in order of arrival.
 
     Args:
         world: The simulation.
-        s: The scheduler, which has given those that decode their blocks.
-        most: How many at most.
-        now: When the step begins [ps].
+        s: The scheduler, after allocating blocks to decoding sequences.
+        most: Maximum number of sequences.
+        now: Start of the step [ps].
     """
     lane = world.lane_S[s]
     while lane.arrived > 0 and lane.joiners < most:
@@ -203,13 +204,13 @@ def join(world: World, s: int, most: int, now: int) -> None:
 
 @part
 def join_one(world: World, s: int, i: int, now: int) -> None:
-    """Let a sequence whose cache is there decode from the step on.
+    """Add a sequence with an arrived KV cache to the decode batch.
 
     Args:
         world: The simulation.
         s: The scheduler.
-        i: The request, one that comes back from host memory with what it has generated.
-        now: When the step begins [ps].
+        i: The request; one resumed from host memory keeps its generated tokens.
+        now: Start of the step [ps].
     """
     request = world.request_N[i]
     travel = world.travel_N[i]
@@ -219,7 +220,7 @@ def join_one(world: World, s: int, i: int, now: int) -> None:
         request.generated = first_output(world)
     request.computed = request.isl + request.generated - 1
     start_decoding(world, i, request.osl - request.generated)
-    request.joined += 1  # not in the step that runs
+    request.joined += 1  # not in the running step
     if first:
         travel.stage = LOCAL
         travel.resumed = now
@@ -229,7 +230,7 @@ def join_one(world: World, s: int, i: int, now: int) -> None:
 
 @part
 def _run_last(world: World, s: int, i: int) -> None:
-    """Put a request at the end of the running ones of a scheduler."""
+    """Append a request to the running ones of a scheduler."""
     lane = world.lane_S[s]
     request = world.request_N[i]
     request.before = lane.running_tail

@@ -1,4 +1,4 @@
-"""Running sequences lose their blocks, and start over later.
+"""Preemption: running sequences lose their blocks and restart later.
 
 Shape legend: N requests, S schedulers.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @part
 def _back_to_prompt(world: World, i: int) -> None:
-    """Take a request from those that decode; what it has generated becomes part of its prompt."""
+    """Stop decoding a request; its generated tokens become part of its prompt."""
     request = world.request_N[i]
     s = request.lane
     lane = world.lane_S[s]
@@ -38,11 +38,11 @@ def _back_to_prompt(world: World, i: int) -> None:
 
 @part
 def throw_out(world: World, i: int) -> None:
-    """Take a running request out with all it has computed but its tokens and its cached blocks.
+    """Preempt a running request, keeping its tokens and its cached blocks.
 
     Args:
         world: The simulation.
-        i: The request; one that ends in the step now running ends all the same.
+        i: The request; if it ends in the running step, it still finishes.
     """
     blocks.keep_known(world, i, _start_over(world, i))
     _leave(world, i)
@@ -50,7 +50,7 @@ def throw_out(world: World, i: int) -> None:
 
 @part
 def give_up(world: World, i: int) -> None:
-    """Take a running request out with all it has computed but its tokens; none of it is found.
+    """Preempt a running request, keeping its tokens but not its cached blocks.
 
     Args:
         world: The simulation.
@@ -62,7 +62,7 @@ def give_up(world: World, i: int) -> None:
 
 @part
 def _start_over(world: World, i: int) -> int:
-    """Let a running request have computed nothing; return the tokens others may find of it."""
+    """Reset the computed tokens of a running request; return the tokens that stay cached."""
     request = world.request_N[i]
     lane = world.lane_S[request.lane]
     if has_ended(world, i):
@@ -84,14 +84,14 @@ def _start_over(world: World, i: int) -> int:
 
 @part
 def _seen(world: World, i: int) -> int:
-    """Return the tokens in the cache without what the running step computes of its own output."""
+    """Return the tokens in the KV cache, without output of the running step."""
     request = world.request_N[i]
     return int(request.computed - (request.gave if world.async_scheduling else 0))
 
 
 @part
 def _leave(world: World, i: int) -> None:
-    """Take a request that starts over from the running ones, and its blocks from it."""
+    """Remove a preempted request from the running ones and free its blocks."""
     request = world.request_N[i]
     blocks.release(world, i)
     leave_running(world, i)

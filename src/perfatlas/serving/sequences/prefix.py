@@ -1,22 +1,20 @@
-"""Named cache blocks of a scheduler that shares prefixes.
+"""The prefix cache of a scheduler.
 
-Free blocks queue in order of their reuse: taken from the head, given back at the tail, a sequence's
-last block first. A block keeps its hash until it is taken again, so that taking is evicting, least
-recently used first. Where unnamed blocks are reused first, those without a hash, of which nothing
-can be found, are given back at the head. Equal blocks computed at the same time stay apart; a
-lookup finds the oldest.
+Free blocks form a queue: allocated from the head and freed to the tail, a sequence's last block
+first. A block keeps its hash until it is allocated again, so allocation evicts the least recently
+used block. With `reuses_unnamed`, blocks without a hash are freed to the head. Equal blocks
+computed at the same time are not merged; a lookup finds the oldest.
 
-The hash of block b of a prompt is made of the chained hash of the traffic's block that holds its
-last token, and of b: two prompts share it exactly where the traffic says that they agree that far.
-Blocks with tokens of the model's own are known to their request alone, which finds them again when
-it is thrown out and resumed. When it has ended, they are named as in the prompt of the next turn,
-where that holds what was said.
+The hash of block b of a prompt combines b with the chained hash of the traffic's block that
+contains its last token: two prompts share it exactly if they are equal up to there according to the
+traffic. Blocks with generated tokens are found only by their own request after a preemption. When
+it finishes, they get the hashes of the next turn's prompt, if that contains the output.
 
 Source: vllm-project/vllm, vllm/v1/core/block_pool.py and kv_cache_utils.py; from 0.24 on,
 BlockPool.free_blocks() puts blocks without a hash first.
 
-Shape legend: N requests, S schedulers, H sequences of a scheduler, B places in a cache block, K
-cache blocks of a scheduler, U buckets of its hash table, L cache blocks of the longest request.
+Shape legend: N requests, S schedulers, H sequences of a scheduler, B token slots of a block, K KV
+blocks of a scheduler, U buckets of its hash table, L KV blocks of the longest request.
 """
 
 from __future__ import annotations
@@ -32,19 +30,19 @@ from perfatlas.serving.state import LOCAL, NOBODY
 if TYPE_CHECKING:
     from perfatlas.serving.state import World
 
-OWN = 0x5851F42D4C957F2D  # keeps own blocks apart from those of the traffic
+OWN = 0x5851F42D4C957F2D  # separates blocks with generated tokens from those of the traffic
 FACTORS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # splitmix64
 
 
 @part
 def find_prefix(world: World, i: int) -> tuple[int, int]:
-    """Return how many leading blocks of a request are cached, and how many of those nobody holds.
+    """Return the leading cached blocks of a request, and how many of them are unreferenced.
 
-    Their names are left in `found_L`. At least one token is always left to compute.
+    Their indices are stored in `found_L`. At least one token is always left to compute.
 
     Args:
         world: The simulation.
-        i: The request, waiting.
+        i: The waiting request.
     """
     request = world.request_N[i]
     s = request.lane
@@ -65,12 +63,12 @@ def find_prefix(world: World, i: int) -> tuple[int, int]:
 
 @part
 def share_prefix(world: World, i: int, found: int) -> None:
-    """Give an admitted request its row of the table, with the cached blocks it found.
+    """Assign a block table row with the cached blocks to an admitted request.
 
     Args:
         world: The simulation.
         i: The request.
-        found: Blocks in `found_L`.
+        found: Number of blocks in `found_L`.
     """
     request = world.request_N[i]
     s = request.lane
@@ -89,14 +87,14 @@ def share_prefix(world: World, i: int, found: int) -> None:
 
 @part
 def extend_named(world: World, i: int, tokens: int) -> None:
-    """Give a request, whose prompt runs, blocks for its first tokens.
+    """Allocate blocks for the first tokens of a request in prefill.
 
-    Where scheduled blocks are shared, full ones are known at once, to others of the same step too.
+    With `shares_scheduled`, full blocks are cached at once, even for others in the same step.
 
     Args:
         world: The simulation.
         i: The request.
-        tokens: Tokens that need a place.
+        tokens: Tokens that need a slot.
     """
     request = world.request_N[i]
     s = request.lane
@@ -104,19 +102,19 @@ def extend_named(world: World, i: int, tokens: int) -> None:
     for b in range((request.placed + size - 1) // size, (tokens + size - 1) // size):
         world.table_SHL[s, request.row, b] = _take(world, s)
     here = world.role != DECODE or world.travel_N[i].stage == LOCAL
-    # neither of drafts nor of a cache that is not there yet
+    # excluding drafts and KV caches in transfer
     if world.shares_scheduled and here and tokens <= request.isl + request.generated:
         register(world, i, tokens)
 
 
 @part
 def grow_one(world: World, s: int, i: int) -> int:
-    """Give a decoding sequence the block of the coming step; return who needs one after it.
+    """Allocate a block to a decoding sequence for the next step; return the next one in need.
 
     Args:
         world: The simulation.
-        s: The scheduler; a block is free.
-        i: The request, one that needs a block in this step.
+        s: The scheduler, with at least one free block.
+        i: A request that needs a block in this step.
     """
     request = world.request_N[i]
     b = (request.isl + request.osl - 1 - (request.finish - world.lane_S[s].step)) // (
@@ -128,12 +126,12 @@ def grow_one(world: World, s: int, i: int) -> int:
 
 @part
 def grow_named(world: World, s: int, steps: int) -> None:
-    """Give decoding sequences the blocks of the coming steps, in order of admission.
+    """Allocate blocks to decoding sequences for the next steps, in order of admission.
 
     Args:
         world: The simulation.
         s: The scheduler.
-        steps: Steps, from that of its counter.
+        steps: Number of steps, from the current one.
     """
     lane = world.lane_S[s]
     size = world.block_size
@@ -148,9 +146,9 @@ def grow_named(world: World, s: int, steps: int) -> None:
 
 @part
 def release_named(world: World, i: int) -> None:
-    """Give back the blocks of a request's tokens, the last one first, and its row.
+    """Free the blocks of a request, the last one first, and its row.
 
-    Blocks that are not full have no hash, nor have those whose tokens are not known yet.
+    Partial blocks, and those whose tokens are not known yet, have no hash.
 
     Args:
         world: The simulation.
@@ -174,12 +172,12 @@ def release_named(world: World, i: int) -> None:
 
 @part
 def register(world: World, i: int, tokens: int) -> None:
-    """Make the full blocks of a request's first tokens known by their hashes.
+    """Register the full blocks of a request's first tokens in the prefix cache.
 
     Args:
         world: The simulation.
         i: The request.
-        tokens: Tokens with a place.
+        tokens: Tokens with a slot.
     """
     request = world.request_N[i]
     s = request.lane
@@ -203,11 +201,11 @@ def register(world: World, i: int, tokens: int) -> None:
 
 @part
 def name_answer(world: World, i: int) -> None:
-    """Name the full blocks of a request's output as in the prompt of its next turn.
+    """Hash the full blocks of a request's output as in the prompt of its next turn.
 
     Args:
         world: The simulation.
-        i: The request, finished, with its blocks; its last token is not in the cache.
+        i: The finished request, with its blocks; its last token is not in the KV cache.
     """
     request = world.request_N[i]
     first = request.isl // world.block_size
@@ -221,11 +219,11 @@ def name_answer(world: World, i: int) -> None:
 
 @part
 def count_answer(world: World, i: int) -> None:
-    """Let the full blocks of a request's output count as named, though nobody will look for them.
+    """Mark the full blocks of a request's output as hashed, although no request can find them.
 
     Args:
         world: The simulation.
-        i: The request, finished, with its blocks; its last token is not in the cache.
+        i: The finished request, with its blocks; its last token is not in the KV cache.
     """
     request = world.request_N[i]
     request.registered = max(
@@ -235,7 +233,7 @@ def count_answer(world: World, i: int) -> None:
 
 @part
 def _forget(world: World, s: int, block: int) -> None:
-    """Take a block out of the hash table."""
+    """Remove a block from the hash table."""
     row = world.block_SK[s, block]
     bucket = world.bucket_SU[s, row.key & (world.bucket_SU.shape[1] - 1)]
     if row.chain_before == NOBODY:
@@ -251,7 +249,7 @@ def _forget(world: World, s: int, block: int) -> None:
 
 @part
 def _take(world: World, s: int) -> int:
-    """Take the free block that has waited longest and forget what it held."""
+    """Allocate the least recently used free block and evict its content."""
     block = world.lane_S[s].free_head
     _leave_free(world, s, block)
     row = world.block_SK[s, block]
@@ -263,7 +261,7 @@ def _take(world: World, s: int) -> int:
 
 @part
 def _leave_free(world: World, s: int, block: int) -> None:
-    """Take a block out of the queue of free ones."""
+    """Remove a block from the free queue."""
     lane = world.lane_S[s]
     row = world.block_SK[s, block]
     if row.before == NOBODY:
@@ -279,7 +277,7 @@ def _leave_free(world: World, s: int, block: int) -> None:
 
 @part
 def _join_free(world: World, s: int, block: int) -> None:
-    """Add a block at the tail of the free ones."""
+    """Add a block to the tail of the free queue."""
     lane = world.lane_S[s]
     row = world.block_SK[s, block]
     row.before = lane.free_tail
@@ -294,7 +292,7 @@ def _join_free(world: World, s: int, block: int) -> None:
 
 @part
 def _join_free_first(world: World, s: int, block: int) -> None:
-    """Add a block at the head of the free ones."""
+    """Add a block to the head of the free queue."""
     lane = world.lane_S[s]
     row = world.block_SK[s, block]
     row.before = NOBODY
@@ -309,12 +307,12 @@ def _join_free_first(world: World, s: int, block: int) -> None:
 
 @part
 def join_growers(world: World, i: int, residue: int) -> None:
-    """Add a request at the end of those that need blocks in the same steps.
+    """Append a request to the group that needs blocks in the same steps.
 
     Args:
         world: The simulation.
-        i: The request, admitted after all others there.
-        residue: Of its context, relative to the steps.
+        i: The request, admitted after all others of the group.
+        residue: Residue of its context, relative to the steps.
     """
     request = world.request_N[i]
     line = world.growers_SB[request.lane, residue]
@@ -329,12 +327,12 @@ def join_growers(world: World, i: int, residue: int) -> None:
 
 @part
 def leave_growers(world: World, i: int, residue: int) -> None:
-    """Take a request out of those that need blocks in the same steps.
+    """Remove a request from the group that needs blocks in the same steps.
 
     Args:
         world: The simulation.
         i: The request.
-        residue: As when it joined.
+        residue: The residue with which it was added.
     """
     request = world.request_N[i]
     line = world.growers_SB[request.lane, residue]
@@ -372,11 +370,11 @@ def block_key(world: World, i: int, b: int) -> int:
 
 
 @part
-def mixed(value: Any) -> Any:  # noqa: ANN401 - 64 bits without sign
-    """Return 64 bits that look random.
+def mixed(value: Any) -> Any:  # noqa: ANN401 - unsigned 64 bits
+    """Return 64 pseudo-random bits.
 
     Args:
-        value: 64 bits without sign.
+        value: Unsigned 64 bits.
     """
     z = value + np.uint64(FACTORS[0])
     z = (z ^ (z >> np.uint64(30))) * np.uint64(FACTORS[1])

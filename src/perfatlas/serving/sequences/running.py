@@ -1,10 +1,10 @@
-"""What happens to the sequences of a scheduler, whatever its rules: they start, run, leave.
+"""Operations on the sequences of a scheduler common to all policies: start, run, leave.
 
-Sequences run in order of admission. At most one prompt is partly computed, and no prompt is
-admitted after it before its end. Which sequence needs a block in which step is fixed by its context
-modulo the size of a block, relative to the decode steps of the scheduler.
+Sequences run in order of admission. At most one prompt is partially computed, and no prompt is
+admitted after it before its end. The steps in which a sequence needs a block follow from its
+context modulo the block size, relative to the decode steps of the scheduler.
 
-Shape legend: N requests, S schedulers, B places in a cache block.
+Shape legend: N requests, S schedulers, B token slots of a block.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 @part
 def clear_step(world: World, s: int, now: int) -> None:
-    """Forget the step before.
+    """Clear the state of the previous step.
 
     Args:
         world: The simulation.
         s: The scheduler.
-        now: When the next one begins [ps].
+        now: Start of the next step [ps].
     """
     lane = world.lane_S[s]
     lane.start = now
@@ -44,13 +44,13 @@ def clear_step(world: World, s: int, now: int) -> None:
 
 @part
 def admit_head(world: World, i: int, found: tuple[int, int], now: int) -> None:
-    """Let the head of a queue run, with the cached blocks it found.
+    """Start the head of a queue with its cached blocks.
 
     Args:
         world: The simulation.
         i: The request at the head.
-        found: Leading blocks found in the cache, and those of them nobody holds.
-        now: When the step begins [ps].
+        found: Leading cached blocks, and how many of them are unreferenced.
+        now: Start of the step [ps].
     """
     request = world.request_N[i]
     lane = world.lane_S[request.lane]
@@ -67,7 +67,7 @@ def admit_head(world: World, i: int, found: tuple[int, int], now: int) -> None:
 
 @part
 def _start_running(world: World, s: int, i: int) -> None:
-    """Move the head of the queue to the end of the running."""
+    """Move the head of the queue to the end of the running list."""
     lane = world.lane_S[s]
     request = world.request_N[i]
     lane.waiting_head = request.after
@@ -86,12 +86,12 @@ def _start_running(world: World, s: int, i: int) -> None:
 
 @part
 def run_chunk(world: World, i: int, chunk: int) -> None:
-    """Put a chunk of a prompt, for which there are blocks, into the step.
+    """Add a prompt chunk, for which there are blocks, to the step.
 
     Args:
         world: The simulation.
         i: The request.
-        chunk: Tokens.
+        chunk: Tokens of the chunk.
     """
     request = world.request_N[i]
     s = request.lane
@@ -112,7 +112,7 @@ def run_chunk(world: World, i: int, chunk: int) -> None:
 
 @part
 def unseen(world: World, i: int) -> int:
-    """Return 1 where the step that runs gives a token to a sequence that decodes, 0 where not.
+    """Return 1 if the running step produces a token of a decoding sequence, otherwise 0.
 
     Args:
         world: The simulation.
@@ -121,13 +121,13 @@ def unseen(world: World, i: int) -> int:
     request = world.request_N[i]
     lane = world.lane_S[request.lane]
     runs = world.replica_R[request.lane // world.ranks].steps > 0
-    was = request.joined <= lane.beat  # and does not only join in the step that is scheduled
+    was = request.joined <= lane.beat  # rather than joining in the step being scheduled
     return 1 if runs and was and (lane.ran or request.joined == lane.beat) else 0
 
 
 @part
 def has_ended(world: World, i: int) -> bool:
-    """Return whether the step that runs is known to give the last token of a running request.
+    """Return whether the running step is known to produce the last token of a request.
 
     Args:
         world: The simulation.
@@ -140,11 +140,11 @@ def has_ended(world: World, i: int) -> bool:
 
 @part
 def last_joined(world: World, i: int) -> int:
-    """Return when a request last began to decode [ps].
+    """Return when a request last started to decode [ps].
 
     Args:
         world: The simulation.
-        i: The request, decoding.
+        i: The decoding request.
     """
     joined = world.first_token_N[i]
     if world.preempted_N[i] > 0:
@@ -154,7 +154,7 @@ def last_joined(world: World, i: int) -> int:
 
 @part
 def queue_first(world: World, i: int) -> None:
-    """Put a request at the head of the queue of its scheduler.
+    """Add a request to the head of the queue of its scheduler.
 
     Args:
         world: The simulation.
@@ -171,7 +171,7 @@ def queue_first(world: World, i: int) -> None:
 
 @part
 def queue_last(world: World, i: int) -> None:
-    """Put a request at the end of the queue of its scheduler.
+    """Append a request to the queue of its scheduler.
 
     Args:
         world: The simulation.
@@ -189,7 +189,7 @@ def queue_last(world: World, i: int) -> None:
 
 @part
 def leave_unread(world: World, i: int) -> None:
-    """Leave a request that has arrived where its scheduler reads it later.
+    """Queue an arrived request at the socket of its scheduler, to be received later.
 
     Args:
         world: The simulation.
@@ -207,7 +207,7 @@ def leave_unread(world: World, i: int) -> None:
 
 @part
 def read_all(world: World, s: int) -> None:
-    """Put what has arrived at the end of the queue of a scheduler.
+    """Receive all requests from the socket into the queue of a scheduler.
 
     Args:
         world: The simulation.
@@ -227,7 +227,7 @@ def read_all(world: World, s: int) -> None:
 
 @part
 def leave_running(world: World, i: int) -> None:
-    """Take a request out of the running ones of its scheduler.
+    """Remove a request from the running list of its scheduler.
 
     Args:
         world: The simulation.
@@ -246,11 +246,11 @@ def leave_running(world: World, i: int) -> None:
 
 @part
 def leave_queue(world: World, i: int) -> None:
-    """Take a request that was thrown out from the queue of its scheduler.
+    """Remove a preempted request from the queue of its scheduler.
 
     Args:
         world: The simulation.
-        i: The request, near the head.
+        i: The request, near the head of the queue.
     """
     lane = world.lane_S[world.request_N[i].lane]
     before = NOBODY
@@ -270,11 +270,11 @@ def leave_queue(world: World, i: int) -> None:
 
 @part
 def take_finishing(world: World, s: int) -> int:
-    """Return a request that has its last token, taken from those that decode; NOBODY if none has.
+    """Stop decoding a request that has its last token, and return it; NOBODY if there is none.
 
     Args:
         world: The simulation.
-        s: Its scheduler.
+        s: The scheduler.
     """
     lane = world.lane_S[s]
     if lane.heap == 0 or world.finishing_SH[s, 0].key != lane.step:
@@ -294,12 +294,12 @@ def take_finishing(world: World, s: int) -> int:
 
 @part
 def start_decoding(world: World, i: int, steps: int) -> None:
-    """Count a request with its prompt computed and its next token among those that decode.
+    """Start decoding a request whose prompt and next token are computed.
 
     Args:
         world: The simulation.
-        i: The request; the step counter is past the step that ended its prompt.
-        steps: Decode steps to its end.
+        i: The request; the step counter is after the last step of its prompt.
+        steps: Remaining decode steps.
     """
     request = world.request_N[i]
     s = request.lane
@@ -318,11 +318,11 @@ def start_decoding(world: World, i: int, steps: int) -> None:
 
 @part
 def stop_decoding(world: World, i: int) -> None:
-    """Take a request out of those that decode.
+    """Stop decoding a request.
 
     Args:
         world: The simulation.
-        i: The request; `computed` tells its tokens in the cache.
+        i: The request; `computed` is set to its tokens in the KV cache.
     """
     request = world.request_N[i]
     lane = world.lane_S[request.lane]

@@ -1,17 +1,18 @@
-"""Decode steps with drafted tokens: a sequence computes some and keeps those that are accepted.
+"""Decode steps with speculative decoding.
 
-A step computes 1 + `draft_tokens` tokens of a sequence that decodes and gives one token more than
-it accepts drafts; the first rejected draft ends it. Whether a draft is accepted is drawn from its
-position, the request and how far its output is, so that every schedule accepts the same. Drafts
-that are rejected cost their computation, and their places in the cache until the next step.
+A step computes 1 + `draft_tokens` tokens of a decoding sequence and produces one token more than
+the number of accepted drafts, up to the first rejection. Acceptance is a hash of the position, the
+request and its output length, so that it does not depend on the schedule. Rejected drafts cost
+their computation, and their slots in the KV cache until the next step.
 
-Sequences advance by themselves here, and steps are taken one by one.
+Sequences advance individually, and steps are simulated one by one.
 
 Source: vllm-project/vllm, vllm/v1/core/sched/scheduler.py, schedule() with num_lookahead_tokens and
 update_from_output(), which takes rejected drafts from the computed tokens.
 
-Limits: rules of vLLM. All sequences draft equally much, from their first decode step on. Scheduled
-ahead, a step knows what the one before it accepts, so that none is wasted after an end.
+Limits: vLLM scheduler only. All sequences draft the same number of tokens from their first decode
+step. With asynchronous scheduling, acceptance in the previous step is known, so no step is wasted
+after the end of a sequence.
 
 Shape legend: N requests, S schedulers, D positions of a draft.
 """
@@ -32,17 +33,17 @@ from perfatlas.serving.state import NOBODY
 if TYPE_CHECKING:
     from perfatlas.serving.state import World
 
-DRAW_BITS = 53  # of a draw, as many as a float has
+DRAW_BITS = 53  # bits per draw, as in a double
 
 
 @part
 def given(world: World, i: int, output: int) -> int:
-    """Return how many tokens a decode step of a request gives.
+    """Return the number of tokens that a decode step of a request produces.
 
     Args:
         world: The simulation.
         i: The request.
-        output: Tokens it has given, at least 1 and not all.
+        output: Output tokens so far, at least 1 and not all.
     """
     drawn = mixed(mixed(np.uint64(world.draft_seed)) + np.uint64(i))  # seeds share no draws
     draw = mixed(drawn + np.uint64(output))
@@ -57,12 +58,12 @@ def given(world: World, i: int, output: int) -> int:
 
 @part
 def decode_steps(world: World, i: int, output: int) -> int:
-    """Return how many decode steps a request needs to its end.
+    """Return the number of decode steps until a request ends.
 
     Args:
         world: The simulation.
         i: The request.
-        output: Tokens it has given, at least 1.
+        output: Output tokens so far, at least 1.
     """
     steps = 0
     while output < world.request_N[i].osl:
@@ -73,9 +74,9 @@ def decode_steps(world: World, i: int, output: int) -> int:
 
 @part
 def reserve(world: World, s: int) -> None:
-    """Give sequences the blocks of a step and of the drafts after it, in order of admission.
+    """Allocate blocks for a step and the following drafts, in order of admission.
 
-    The last admitted are thrown out while one is missing.
+    The last admitted sequences are preempted while blocks are missing.
 
     Args:
         world: The simulation.
@@ -103,11 +104,11 @@ def reserve(world: World, s: int) -> None:
 
 @part
 def advance_each(world: World, s: int) -> None:
-    """Let every sequence that decodes have the tokens of the step.
+    """Advance all decoding sequences by the tokens of the step.
 
     Args:
         world: The simulation.
-        s: The scheduler; its step counter is past the step.
+        s: The scheduler; its step counter is after the step.
     """
     lane = world.lane_S[s]
     fresh = lane.fresh
@@ -122,5 +123,5 @@ def advance_each(world: World, s: int) -> None:
             request.generated += tokens
             request.computed += tokens
             lane.context += tokens
-            world.gaps_G[0] += tokens - 1  # they come together
+            world.gaps_G[0] += tokens - 1  # produced at the same time
         i = request.before

@@ -1,8 +1,8 @@
-"""The time of a step from its tables, as a line over the steps of a stretch.
+"""The time of a step from price tables, as a linear function over a batch of steps.
 
-Steps of one batch that only decodes grow by one key per sequence, so that the j-th takes
-base + rise j, until the mean context leaves a cell of the table. Ranks that step together take the
-longest of their lines.
+Successive decode-only steps grow by one key per sequence, so the j-th step takes base + rise j
+until the mean context leaves a cell of the table. Ranks that step together take the time of the
+slowest.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from perfatlas.serving.state import World
 
-MANY: Final = 1 << 40  # steps: more than any stretch has
-NEVER: Final = -(1 << 60)  # ps: less than any entry of a table
+MANY: Final = 1 << 40  # more steps than any batch has
+NEVER: Final = -(1 << 60)  # ps: below any table entry
 
 
 class Line(NamedTuple):
@@ -31,10 +31,10 @@ class Line(NamedTuple):
 
 @part
 def cell(border_K: NDArray[np.int64], value: int) -> int:
-    """Return the last border not above a value, of rising ones from 0.
+    """Return the index of the last breakpoint not above a value.
 
     Args:
-        border_K: Borders (K,).
+        border_K: Breakpoints in ascending order from 0 (K,).
         value: At least 0.
     """
     low = 0
@@ -50,13 +50,13 @@ def cell(border_K: NDArray[np.int64], value: int) -> int:
 
 @part
 def chunk_time(world: World, time_QP: NDArray[np.int64], queries: int, before: int) -> int:
-    """Return an entry of a table of chunks [ps], bilinear and rounded down in every direction.
+    """Return the bilinear interpolation of a chunk table [ps], rounded down in each direction.
 
     Args:
         world: The simulation.
         time_QP: The table (Q, P) [ps].
         queries: Tokens of the chunk.
-        before: Keys before it.
+        before: Keys before the chunk.
     """
     q = min(cell(world.queries_Q, queries), world.queries_Q.shape[0] - 2)
     p = min(cell(world.before_P, before), world.before_P.shape[0] - 2)
@@ -72,12 +72,12 @@ def chunk_time(world: World, time_QP: NDArray[np.int64], queries: int, before: i
 
 @part
 def decode_attention(world: World, sequences: int, keys: int) -> Line:
-    """Return the attention of sequences that decode, as a line up to the border of its cell.
+    """Return decode attention as a linear function up to the end of its table cell.
 
     Args:
         world: The simulation.
-        sequences: At least 1.
-        keys: Keys of all of them, those the step writes included.
+        sequences: Number of sequences, at least 1.
+        keys: Total keys, including those the step writes.
     """
     mean = keys // sequences
     k = cell(world.context_K, mean)
@@ -91,11 +91,11 @@ def decode_attention(world: World, sequences: int, keys: int) -> Line:
 
 @part
 def rank_line(world: World, lane: Any, linear: int) -> Line:  # noqa: ANN401 - a row of lanes
-    """Return the device's line of one rank's step; its host work added where that is not hidden.
+    """Return the linear time of one rank's step, including host time unless overlapped.
 
     Args:
         world: The simulation.
-        lane: A scheduler that has scheduled.
+        lane: A scheduler with a scheduled step.
         linear: Linear layers of the step [ps].
     """
     base = (
@@ -120,11 +120,11 @@ def rank_line(world: World, lane: Any, linear: int) -> Line:  # noqa: ANN401 - a
 
 @part
 def decode_time(world: World, lane: Any, linear: int) -> int:  # noqa: ANN401 - a row of lanes
-    """Return the time one rank's step would take without its prompts [ps].
+    """Return the time of one rank's step without its prompts [ps].
 
     Args:
         world: The simulation.
-        lane: A scheduler whose step has its line.
+        lane: A scheduler with a priced step.
         linear: Linear layers of the step without prompts [ps].
     """
     device = linear + world.head_B[lane.decodes * world.tokens_per_decode]
@@ -136,11 +136,11 @@ def decode_time(world: World, lane: Any, linear: int) -> int:  # noqa: ANN401 - 
 
 @part
 def host_work(world: World, lane: Any) -> int:  # noqa: ANN401 - a row of lanes
-    """Return the host work of one rank's step [ps].
+    """Return the host time of one rank's step [ps].
 
     Args:
         world: The simulation.
-        lane: A scheduler that has scheduled.
+        lane: A scheduler with a scheduled step.
     """
     work = world.host_step + world.host_sequence * (lane.decodes + lane.chunks)
     if lane.chunks > 0:
@@ -150,7 +150,7 @@ def host_work(world: World, lane: Any) -> int:  # noqa: ANN401 - a row of lanes
 
 @part
 def longest(line: Line, other: Line) -> Line:
-    """Return the line that is above at the start, for as long as it stays there.
+    """Return the line that is higher at the start, limited to the steps where it is higher.
 
     Args:
         line: One line.
@@ -169,24 +169,24 @@ def longest(line: Line, other: Line) -> Line:
 
 @part
 def stretch_time(base: int, rise: int, steps: int) -> int:
-    """Return the time of the first steps of a line [ps].
+    """Return the total time of the first steps of a line [ps].
 
     Args:
         base: Time of the first step [ps].
-        rise: Growth from step to step [ps].
-        steps: How many.
+        rise: Increase per step [ps].
+        steps: Number of steps.
     """
     return steps * base + rise * (steps * (steps - 1) // 2)
 
 
 @part
 def steps_until(base: int, rise: int, most: int, delay: int) -> int:
-    """Return the least steps, of 1 to `most`, that take at least a delay; `most` if none does.
+    """Return the minimum steps (1 to `most`) that take at least a delay; `most` if none does.
 
     Args:
         base: Time of the first step [ps].
-        rise: Growth from step to step [ps].
-        most: Steps of the stretch.
+        rise: Increase per step [ps].
+        most: Number of steps of the batch.
         delay: Time to be reached [ps].
     """
     low = 1
