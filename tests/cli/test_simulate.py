@@ -94,9 +94,13 @@ def test_requests_of_a_file_are_simulated(
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["--request-rate", "5", "--trace-from-s", "2"], 2, "there is no --trace"),
-        (["--request-rate", "5", "--trace-for-s", "2"], 2, "leave --trace-for-s out"),
-        (["--request-rate", "5", "--trace", "x.json", "--trace-for-s", "-2"], 2, "0 or more"),
+        (["--request-rate", "5", "--trace-from-s", "2"], 2, "requires --trace"),
+        (["--request-rate", "5", "--trace-for-s", "2"], 2, "remove --trace-for-s"),
+        (
+            ["--request-rate", "5", "--trace", "x.json", "--trace-for-s", "-2"],
+            2,
+            "must be at least 0 seconds",
+        ),
         (["--request-rate", "5", "--mixed-chunk"], 3, "applies only to the scheduler of SGLang"),
         (["--request-rate", "5", "--slo-percentile", "95"], 3, "slo_percentile = 95"),
         (["--request-rate", "5", "--request-format", "azure"], 3, "request_format = azure"),
@@ -120,7 +124,7 @@ def test_the_largest_rate_is_found_and_told(capsys: pytest.CaptureFixture[str]) 
     assert "largest request rate within SLOs" in text
     assert "reproduce: perfatlas simulate --find-rate --model" in text
     assert main(["simulate", *ASKED, *FEW, "--slo-ttft-s", "1e-4", "--find-rate"]) == 4
-    assert "no request rate meets the objectives" in capsys.readouterr().err
+    assert "no request rate meets the SLOs" in capsys.readouterr().err
 
 
 def test_two_pools_with_systems_of_their_own_need_no_other(

@@ -96,13 +96,19 @@ def test_groups_the_engine_kernel_refuses_go_to_the_library(
     library = price("all_reduce", 65536.0, ranks)
     assert (engine.prices.time_s_CO[0, 0] < library.prices.time_s_CO[0, 0]) == own
     assert (engine.algorithm_U[0] in {"one_shot", "two_shot"}) == own
-    assert any(f"{family} reduces groups of 2" in note for note in engine.prices.notes) != own
+    assert (
+        any(
+            f"{family}'s custom all-reduce supports groups of 2" in note
+            for note in engine.prices.notes
+        )
+        != own
+    )
 
 
 def test_the_engine_kernel_stops_at_the_domain() -> None:
     across = price("all_reduce", 2.0**17, 16.0, family="vllm")
     assert across.algorithm_U[0] == "hierarchical_ring"
-    assert any("between nodes" in note for note in across.prices.notes)
+    assert any("inter-node" in note for note in across.prices.notes)
 
 
 def test_stride_decides_what_crosses_nodes() -> None:

@@ -114,7 +114,7 @@ def test_changed_links_stay_in_physics() -> None:
     system = "h200_sxm{device.scale_up.bandwidth=300GB/s}"
     answer = collective(system=system, op="all_gather", bytes=2**20, gpus=8, tier="measured")
     assert answer.results["tier"] == "physics"
-    assert "answers in physics" in " ".join(answer.evidence.assumptions)
+    assert "uses tier physics" in " ".join(answer.evidence.assumptions)
 
 
 def test_an_unknown_version_is_refused() -> None:
@@ -160,7 +160,7 @@ def test_expert_exchanges_stay_in_physics_and_say_so(device: str, op: str) -> No
             measured.prices.high_s_CO[:, 0], physics.prices.high_s_CO[:, 0]
         )
         assert any(
-            "dispatch and combine answer in physics" in note for note in measured.prices.notes
+            "dispatch and combine use tier physics" in note for note in measured.prices.notes
         )
 
 

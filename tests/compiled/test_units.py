@@ -250,7 +250,7 @@ def test_what_is_no_part_is_refused() -> None:
     plain.__module__ = "perfatlas.somewhere"
     asks = FunctionType(of_one.__code__, {"weighted": plain}, "asks")
     asks.__annotations__["return"] = "int"
-    with pytest.raises(TypeError, match="weighted is called and is not a part"):
+    with pytest.raises(TypeError, match="weighted is called by compiled code but not marked"):
         entry(asks)(1)
 
 

@@ -312,7 +312,7 @@ def test_changed_silicon_is_priced_by_physics_and_says_so() -> None:
     asked = {"m": 64, "n": 4096, "k": 4096, "kernel_family": "vllm", "tier": "measured"}
     answer = kernel_gemm(system="h200_sxm{device.memory.bandwidth=6TB/s}", **asked)
     assert answer.results["tier"] == "physics"
-    assert any("answers in physics" in said for said in answer.evidence.assumptions)
+    assert any("uses tier physics" in said for said in answer.evidence.assumptions)
 
 
 @needs_silicon

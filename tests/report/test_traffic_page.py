@@ -164,13 +164,13 @@ def test_the_page_shades_outages_and_marks_what_an_autoscaler_does() -> None:
     crash = "replica 0 out of service (crash) from 0.5 s to 1.5 s"
     drain = "replica 1 out of service (drained) from 1 s to 2 s"
     over_time = ("Time to first token by arrival", "Requests in the engines", "KV cache in use")
-    for title in (*over_time, "Replicas that serve"):
+    for title in (*over_time, "Serving replicas"):
         assert shaded[title] == [crash, drain]
     assert shaded["Latency distributions"] == []
     scaled = simulate(
         **SMALL, max_replicas=3, autoscale_target=2, autoscale_period_s=0.5, start_up_s=0.2
     )
-    serving = parsed(page_of(scaled)).figures["Replicas that serve"]
+    serving = parsed(page_of(scaled)).figures["Serving replicas"]
     names = [trace["name"] for trace in serving["data"]]
     assert "replicas start to serve" in names
     calm = parsed(page_of(DONE)).figures

@@ -207,7 +207,7 @@ def test_events_come_from_files_lists_and_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("events", "said"),
     [
-        ('[{"replica": 7, "fails_at_s": 1}]', "replica 7: there are 4, counted from 0 to 3"),
+        ('[{"replica": 7, "fails_at_s": 1}]', "replica 7: there are 4 replicas, numbered"),
         ('[{"replica": 1, "fails_at_s": 9, "back_at_s": 5}]', "fails at 9 s and is back at 5 s"),
         ('[{"replica": 1, "fails_at_s": 9, "down_for_s": 0}]', "back later than it fails"),
         (
@@ -274,7 +274,7 @@ def test_scaling_that_contradicts_is_refused(asked: dict[str, Any], said: str) -
 
 def test_events_and_an_autoscaler_together_are_refused() -> None:
     event = [{"replica": 0, "fails_at_s": 1}]
-    with pytest.raises(UnsupportedError, match="up to the autoscaler"):
+    with pytest.raises(UnsupportedError, match="cannot be combined with an autoscaler"):
         simulate(**STEADY, max_replicas=4, autoscale_target=8, replica_events=event)
 
 
@@ -291,7 +291,7 @@ def test_the_page_shows_replicas_where_their_number_varies() -> None:
         answer = done.answer.to_dict()
         run = SimulatedRun(done.per_request(), done.series(), done.out_of_service())
         page = traffic_page(answer, run, reproduce="")
-        assert ("Replicas that serve" in page) == shown
+        assert ("Serving replicas" in page) == shown
         assert ("replica 0 out of service (crash) from 0.3 s for good" in page) == shown
 
 

@@ -203,22 +203,22 @@ def test_the_tail_tells_what_was_lost_with_a_replica() -> None:
 @pytest.mark.parametrize(
     ("upkeep", "said"),
     [
-        (Upkeep((Outage(7, 0, 10),)), "replica 7: there are 4, counted from 0 to 3"),
+        (Upkeep((Outage(7, 0, 10),)), "replica 7: there are 4 replicas, numbered"),
         (Upkeep((Outage(-1, 0, 10),)), "replica -1"),
-        (Upkeep((Outage(1, 20, 10),)), "replica 1 fails at 2e-11 s and is back at 1e-11 s"),
+        (Upkeep((Outage(1, 20, 10),)), "replica 1 fails at 2e-11 s and recovers at 1e-11 s"),
         (Upkeep((Outage(1, -5, 10),)), "fails at -5e-12 s"),
-        (Upkeep((Outage(1, 0, 10), Outage(1, 5, 20))), "when it has failed already: at 0 s"),
-        (Upkeep((Outage(1, 0), Outage(1, 5, 20))), "never back"),
+        (Upkeep((Outage(1, 0, 10), Outage(1, 5, 20))), "during an outage that starts at 0 s"),
+        (Upkeep((Outage(1, 0), Outage(1, 5, 20))), "without recovery"),
         (Upkeep(on_failure="resume"), "on_failure 'resume' is unknown"),
         (Upkeep(retry_after=-1), "retry_after is -1e-12 s"),
-        (Upkeep(scaler=Scaler(0, 1, 2.0)), "at least 0, at first 1 and at most 4"),
-        (Upkeep(scaler=Scaler(2, 5, 2.0)), "at least 2, at first 5 and at most 4"),
+        (Upkeep(scaler=Scaler(0, 1, 2.0)), "minimum 0, initial 1 and maximum 4"),
+        (Upkeep(scaler=Scaler(2, 5, 2.0)), "minimum 2, initial 5 and maximum 4"),
         (Upkeep(scaler=Scaler(1, 1, 0.0)), "target is 0.0"),
         (Upkeep(scaler=Scaler(1, 1, float("nan"))), "target is nan"),
         (Upkeep(scaler=Scaler(1, 1, 2.0, tolerance=1.0)), "tolerance is 1.0"),
         (Upkeep(scaler=Scaler(1, 1, 2.0, period=0)), "period is 0 s"),
         (Upkeep(scaler=Scaler(1, 1, 2.0, start_up=-1)), "start_up is -1e-12 s"),
-        (Upkeep(scaler=Scaler(1, 1, 2.0, period=1, stable=10**9)), "look less often"),
+        (Upkeep(scaler=Scaler(1, 1, 2.0, period=1, stable=10**9)), "use a longer period"),
     ],
 )
 def test_contradictions_are_refused(upkeep: Upkeep, said: str) -> None:
@@ -229,8 +229,8 @@ def test_contradictions_are_refused(upkeep: Upkeep, said: str) -> None:
 def test_what_is_not_simulated_is_refused() -> None:
     requests = requests_of([(0, 4, 1)])
     both = Upkeep((Outage(0, 0, 10),), scaler=Scaler(1, 1, 2.0))
-    with pytest.raises(UnsupportedError, match="up to the autoscaler"):
+    with pytest.raises(UnsupportedError, match="cannot be combined with an autoscaler"):
         run(requests, FLAT, ROOMY, Replicas(4, upkeep=both))
     pools = (Kind(FLAT, ROOMY, role="prefill"), Kind(FLAT, ROOMY, role="decode"))
-    with pytest.raises(UnsupportedError, match="two pools that fail"):
+    with pytest.raises(UnsupportedError, match="not supported with two pools"):
         run_fleet(requests, Fleet(pools, upkeep=Upkeep((Outage(0, 0, 10),))))

@@ -78,15 +78,15 @@ def test_a_name_is_registered_once_and_before_the_loop_is_loaded() -> None:
     done = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, check=True)
     twice, late = done.stdout.splitlines()
     assert twice == "scheduler vllm is registered for role both; choose another name"
-    assert late.startswith("scheduler newest_first comes after the event loop was loaded")
+    assert late.startswith("scheduler newest_first was registered after the event loop")
 
 
 @pytest.mark.parametrize(
     ("limits", "error", "words"),
     [
-        ({"rules": "vlm"}, InvalidSpecError, "rules 'vlm' are unknown.*did you mean 'vllm'"),
+        ({"rules": "vlm"}, InvalidSpecError, "unknown rules 'vlm'.*did you mean 'vllm'"),
         ({"rules": "sglang", "chunked_prefill": False}, UnsupportedError, "chunked_prefill"),
-        ({"rules": "static", "block_size": 65}, InvalidSpecError, "whole blocks never fits"),
+        ({"rules": "static", "block_size": 65}, InvalidSpecError, "no chunk of whole blocks fits"),
         (
             {"rules": "static", "draft_tokens": 1, "acceptance": (0.5,)},
             UnsupportedError,

@@ -178,17 +178,17 @@ def test_sglang_keeps_the_caches_of_sequences_it_retracts() -> None:
 
 def test_a_link_that_takes_longer_than_the_clock_is_refused() -> None:
     slow = DECODE._replace(link=Link(per_token=(10**15,)))
-    with pytest.raises(InvalidSpecError, match="widen the link"):
+    with pytest.raises(InvalidSpecError, match="a faster link"):
         run_fleet(requests_of([(0, 4, 2)]), POOLS._replace(kinds=(PREFILL, slow)))
 
 
 @pytest.mark.parametrize(
     ("link", "said"),
     [
-        (Link((1,), (0,), (1,)), "rise from 0"),
-        (Link((0, 4, 4), (0, 4, 4), (1, 1, 1)), "rise from 0"),
-        (Link((0,), (), (1,)), "rise from 0"),
-        (Link((0, 4), (0, 4), (1, -1)), "link of kind 0 is -1"),
+        (Link((1,), (0,), (1,)), "ascending from 0"),
+        (Link((0, 4, 4), (0, 4, 4), (1, 1, 1)), "ascending from 0"),
+        (Link((0,), (), (1,)), "ascending from 0"),
+        (Link((0, 4), (0, 4), (1, -1)), "link of engine type 0 is -1"),
     ],
 )
 def test_a_link_that_is_no_line_is_refused(link: Link, said: str) -> None:
@@ -199,9 +199,9 @@ def test_a_link_that_is_no_line_is_refused(link: Link, said: str) -> None:
 
 def test_roles_that_are_no_pools_are_refused() -> None:
     requests = requests_of([(0, 4, 2)])
-    with pytest.raises(InvalidSpecError, match="all kinds are both"):
+    with pytest.raises(InvalidSpecError, match="either all are both"):
         run_fleet(requests, POOLS._replace(kinds=(DECODE, PREFILL)))
-    with pytest.raises(InvalidSpecError, match="all kinds are both"):
+    with pytest.raises(InvalidSpecError, match="either all are both"):
         run_fleet(requests, POOLS._replace(kinds=(PREFILL,)))
     with pytest.raises(InvalidSpecError, match="first_from"):
         run_fleet(requests, POOLS._replace(first_from="late"))

@@ -105,7 +105,7 @@ def price_table(
     if stages > 1:
         raise UnsupportedError(
             f"pp = {stages}: simulation does not support pipeline parallelism, whose stages run"
-            " different steps at the same time; use pp = 1 or the closed-form estimate"
+            " different steps at the same time; use pp = 1, or estimate with method formula"
         )
     parts = step_parts(context, quantities)
     tables = _tabulate(parts, limits)

@@ -19,11 +19,11 @@ def collective(
     flags: object = None,
     output: Annotated[OutputFlags | None, Parameter(group=Group("Output", sort_key=9))] = None,
 ) -> int:
-    """Return the exit code of timing a collective.
+    """Return the exit code of `collective`.
 
     Args:
         flags: The collective.
-        output: Where the answer goes.
+        output: Output format and files.
     """
     import perfatlas
 

@@ -1,4 +1,4 @@
-"""`estimate`: one inference scenario to latencies, throughput, memory and their reasons."""
+"""`estimate`: latencies, throughput and memory of one inference scenario, with a breakdown."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from perfatlas.scenario.fields import Scenario
 
-# results of the closed forms that a simulation replaces: all but memory
+# closed-form results that a simulation replaces: all except memory
 NOT_SIMULATED: Final = frozenset(
     f"{metric.name}{end}"
     for metric in metrics_of("estimate")
@@ -54,8 +54,8 @@ NOT_SIMULATED: Final = frozenset(
     for end in ("", "_low", "_high")
 ) | {"prefill_steps", "gpus"}
 ALONE: Final = (
-    "mode static: times are the engine's, from the start of the batch; HTTP, tokenizing and"
-    " detokenizing are left out"
+    "mode static: times are measured at the engine from the start of the batch, without HTTP,"
+    " tokenization and detokenization"
 )
 
 
@@ -65,14 +65,14 @@ def estimate(**fields: Any) -> Answer:  # noqa: ANN401 - the vocabulary is check
 
     Args:
         **fields: Names of the vocabulary: model, system, gpus, tp, engine, format, mode, batch,
-            concurrency, isl, osl and the rest. Of mode aggregated, and of disaggregated with a
-            concurrency, method auto is simulated where prompts wait for each other, formula
-            elsewhere.
+            concurrency, isl, osl and others. In mode aggregated, and disaggregated with a
+            concurrency, method auto simulates if prompts wait for each other, and otherwise uses
+            closed forms.
 
     Raises:
-        InvalidSpecError: A name, value or plan breaks a rule.
-        InfeasibleError: The model and its cache do not fit.
-        UnsupportedError: No model or data for the combination.
+        InvalidSpecError: A name, value or plan is invalid.
+        InfeasibleError: The model and its KV cache do not fit.
+        UnsupportedError: There is no model or data for the combination.
 
     Example:
         >>> from perfatlas.verbs.estimate import estimate
@@ -86,13 +86,13 @@ def estimate(**fields: Any) -> Answer:  # noqa: ANN401 - the vocabulary is check
 
 
 def closed_forms(**fields: Any) -> Answer:  # noqa: ANN401 - the vocabulary is checked by its schema
-    """Return the estimate of one scenario by closed forms, whatever method is asked.
+    """Return the closed-form estimate of one scenario, regardless of `method`.
 
     Args:
-        **fields: As `estimate` takes them.
+        **fields: As for `estimate`.
 
     Raises:
-        PerfatlasError: As `estimate`.
+        PerfatlasError: As for `estimate`.
     """
     return _answered(read_scenario({**fields, "method": "formula"}))
 
@@ -112,7 +112,7 @@ def _answered(scenario: Scenario) -> Answer:
 
 
 def _simulated(scenario: Scenario, formula: Answer) -> Answer:
-    """Return an answer whose latencies are simulated; memory and breakdown stay."""
+    """Return an answer with simulated latencies; memory and breakdown are unchanged."""
     from perfatlas.scenario.deployments import steady_state
 
     found = steady_state(scenario)
@@ -129,13 +129,13 @@ def _simulated(scenario: Scenario, formula: Answer) -> Answer:
 
 
 def asked_scenario(scenario: Scenario, question: Candidates) -> dict[str, Any]:
-    """Return the scenario an answer is for: what was given, and the load and engine it implies.
+    """Return the resolved scenario of an answer: the given fields, and the implied load and engine.
 
-    Asking exactly this again gives the same answer whatever the defaults are then.
+    Running exactly this scenario gives the same answer even if defaults change.
 
     Args:
-        scenario: As it was asked.
-        question: What runs; of two pools the decode workers.
+        scenario: The scenario as given.
+        question: The candidates; with two pools, those of the decode workers.
     """
     asked: dict[str, Any] = {"model": scenario.model, "system": scenario.system}
     asked |= {"engine": "", "mode": scenario.mode}
@@ -147,7 +147,7 @@ def asked_scenario(scenario: Scenario, question: Candidates) -> dict[str, Any]:
     dp = asked["dp"]
     if scenario.mode == "static" and scenario.batch is None:
         per_replica, rest = divmod(scenario.concurrency or dp, dp)
-        if not rest:  # otherwise replicas differ and only the concurrency says it
+        if not rest:  # otherwise replicas differ and only the concurrency describes the load
             asked.pop("concurrency", None)
             asked["batch"] = per_replica
     elif scenario.batch is None and scenario.concurrency is None:
@@ -156,10 +156,10 @@ def asked_scenario(scenario: Scenario, question: Candidates) -> dict[str, Any]:
 
 
 def resolved_plan(question: Candidates) -> dict[str, int]:
-    """Return the plan an answer is for, by the names of the vocabulary.
+    """Return the resolved plan of an answer, by names of the vocabulary.
 
     Args:
-        question: What runs; of a pool, its workers are `dp`.
+        question: The candidates; for a pool, `dp` is its number of workers.
     """
     plan = question.plan
     sizes = {"tp": plan.tp, "pp": plan.pp, "cp": plan.cp, "attention_dp": plan.attention_dp}
@@ -169,18 +169,18 @@ def resolved_plan(question: Candidates) -> dict[str, int]:
 
 
 def pool_plan(role: str, question: Candidates) -> dict[str, int]:
-    """Return the plan of a worker of a pool, by the names of the vocabulary.
+    """Return the plan of a worker of a pool, by names of the vocabulary.
 
     Args:
         role: "prefill" or "decode".
-        question: What a worker runs.
+        question: Candidates of a worker.
     """
     named = {f"{role}_{name}": size for name, size in resolved_plan(question).items()}
     return {name: size for name, size in named.items() if name in FIELD_NAMES}
 
 
 def resolved_formats(question: Candidates) -> dict[str, str]:
-    """Return the number formats an answer is for, by the names of the vocabulary."""
+    """Return the resolved number formats of an answer, by names of the vocabulary."""
     formats = question.formats
     resolved = {"gemm_format": formats.gemm}
     if question.model.architecture.has_experts:
@@ -189,12 +189,12 @@ def resolved_formats(question: Candidates) -> dict[str, str]:
 
 
 def evaluate_one(scenario: Scenario) -> tuple[Candidates, Evaluation]:
-    """Return the question of one scenario and its numbers.
+    """Return the candidates of one scenario and their results.
 
     Raises:
-        InvalidSpecError: A name, value or plan breaks a rule.
-        InfeasibleError: The model and its cache do not fit.
-        UnsupportedError: No model or data for the combination.
+        InvalidSpecError: A name, value or plan is invalid.
+        InfeasibleError: The model and its KV cache do not fit.
+        UnsupportedError: There is no model or data for the combination.
     """
     question, problems = resolve_scenarios([scenario])
     if question is None:
@@ -232,7 +232,7 @@ def _answer(question: Candidates, evaluation: Evaluation, given: Mapping[str, An
 
 
 def _answer_pools(scenario: Scenario) -> Answer:
-    """Answer a disaggregated scenario; the decode pool's memory is reported."""
+    """Answer a disaggregated scenario, with the memory of the decode pool."""
     pools = split_pools(scenario)
     columns = columns_of([scenario])
     rates = PoolRates(
@@ -250,7 +250,7 @@ def _answer_pools(scenario: Scenario) -> Answer:
         question_warnings(*rates.decode, ("decode",)),
     ]
     asked = asked_scenario(scenario, rates.decode[0])
-    if simulated:  # what is not given limits nothing
+    if simulated:  # fields not given are no limits
         derived = {"prefill_batch", "decode_batch"} - scenario.model_fields_set
         asked = {name: value for name, value in asked.items() if name not in derived}
     asked |= pool_plan("prefill", rates.prefill[0]) | pool_plan("decode", rates.decode[0])
@@ -271,7 +271,7 @@ def _answer_pools(scenario: Scenario) -> Answer:
 
 
 def _worker(role: str, scenario: Scenario) -> tuple[Candidates, Evaluation]:
-    """Evaluate one worker of a pool; what does not fit names the pool."""
+    """Evaluate one worker of a pool; errors name the pool."""
     try:
         return evaluate_one(scenario)
     except InfeasibleError as error:

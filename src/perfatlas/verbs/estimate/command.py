@@ -1,4 +1,4 @@
-"""`perfatlas estimate`: one inference scenario, a table of them, or a frontier over the batch."""
+"""`perfatlas estimate`: one inference scenario, a table of scenarios, or a batch frontier."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ EXAMPLE = (
 @Parameter(name="*", group=_OUTPUT)
 @dataclass(frozen=True, kw_only=True)
 class EstimateFlags:
-    """What else `estimate` reads and writes.
+    """Further inputs and outputs of `estimate`.
 
     Args:
-        scenario: TOML file with the same names as the flags; flags win over it.
-        trace: Write a Chrome trace of the steps (JSON; ui.perfetto.dev opens it).
-        frontier: Every batch from 1 to the largest that fits: throughput against interactivity.
+        scenario: TOML file with the same names as the flags; flags override it.
+        trace: Write a Chrome trace of the steps (JSON, for ui.perfetto.dev).
+        frontier: Sweep the batch from 1 to the maximum that fits: throughput vs. interactivity.
     """
 
     scenario: File | None = None
@@ -60,7 +60,7 @@ def estimate(
     Args:
         flags: The scenario.
         extra: Scenario file, trace and frontier.
-        output: Where the answer goes.
+        output: Output format and files.
     """
     extra, output = extra or EstimateFlags(), output or OutputFlags()
     asked = set_flags(flags)
@@ -68,14 +68,14 @@ def estimate(
         asked = {**read_toml(extra.scenario), **asked}
     if wants_table(output):
         if extra.frontier or extra.trace is not None:
-            raise UsageError("--frontier and --trace answer one scenario, --table answers many")
+            raise UsageError("--frontier and --trace cannot be combined with --table")
         return _estimate_table(asked, output)
     require(asked, ("model",), example=EXAMPLE)
     if "system" not in asked and "prefill_system" not in asked:
         require(asked, ("system",), example=EXAMPLE)
     if extra.frontier:
         if extra.trace is not None:
-            raise UsageError("--frontier draws many batches, --trace one: give one of the two")
+            raise UsageError("--frontier cannot be combined with --trace")
         return _frontier(asked, as_json=output.json)
     return _estimate(asked, extra, as_json=output.json)
 
@@ -91,15 +91,15 @@ def _estimate(asked: dict[str, Any], extra: EstimateFlags, *, as_json: bool) -> 
     if extra.trace is not None:
         from perfatlas.report.traces import chrome_trace_text
 
-        sys.stdout.flush()  # whatever becomes of the trace, the answer is out
+        sys.stdout.flush()  # the answer is written even if the trace fails
         write_atomic(extra.trace, chrome_trace_text(answer))
-        sys.stderr.write(f"perfatlas: trace written to {extra.trace}; ui.perfetto.dev opens it\n")
+        sys.stderr.write(f"perfatlas: trace written to {extra.trace}; open it in ui.perfetto.dev\n")
     return code
 
 
 @contextlib.contextmanager
 def _told(asked: Mapping[str, Any], *, as_json: bool) -> Iterator[None]:
-    """Write the envelope of what does not fit before the refusal goes on to stderr."""
+    """Write the JSON envelope of a memory error before it is reported on stderr."""
     try:
         yield
     except InfeasibleError as problem:

@@ -1,4 +1,4 @@
-"""Throughput against interactivity, one point per batch, as a chart a terminal can show."""
+"""Terminal chart of throughput versus interactivity, with one point per batch."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ X: Final = "output_tokens_per_s_per_user"
 Y: Final = "output_tokens_per_s_per_gpu"
 HEIGHT: Final = 16
 WIDEST: Final = 100
-MARGIN: Final = 10  # columns left of the vertical axis
+MARGIN: Final = 10  # columns to the left of the vertical axis
 TABLE_ROWS: Final = 16
 NARROW: Final = 60
 NARROWEST: Final = 46
-NEAR: Final = 1.05  # batches closer than this tell the same
+NEAR: Final = 1.05  # batches closer than this ratio are redundant
 
 
 class Alphabet(NamedTuple):
-    """Characters a chart is drawn with."""
+    """Characters used to draw a chart."""
 
     point: str
     line: str
@@ -49,12 +49,12 @@ ASCII: Final = Alphabet("o", ".", "|", "-", "+")
 
 
 def frontier_chart(rows: Sequence[Mapping[str, Any]], *, width: int, unicode: bool) -> str:
-    """Return output tokens/s per GPU over those per user, points labelled with their batch.
+    """Return a chart of output tokens/s per GPU over those per user, labelled with batches.
 
     Args:
         rows: Points with `batch`, `output_tokens_per_s_per_gpu`, `output_tokens_per_s_per_user`.
-        width: Columns to fill.
-        unicode: Dots and lines, or ASCII.
+        width: Width in columns.
+        unicode: Use Unicode characters instead of ASCII.
 
     Example:
         >>> from perfatlas.verbs.estimate.text import frontier_chart
@@ -66,7 +66,7 @@ def frontier_chart(rows: Sequence[Mapping[str, Any]], *, width: int, unicode: bo
     alphabet = UNICODE if unicode else ASCII
     points = [(float(r[X]), float(r[Y]), str(r["batch"])) for r in rows if r.get(X) and r.get(Y)]
     if not points:
-        return "  no point to draw"
+        return "  no points to draw"
     columns = max(20, min(width, WIDEST) - MARGIN - 2)
     x_top, y_top = _round_up(max(p[0] for p in points)), _round_up(max(p[1] for p in points))
     grid = [[" "] * columns for _ in range(HEIGHT)]
@@ -84,7 +84,7 @@ def frontier_chart(rows: Sequence[Mapping[str, Any]], *, width: int, unicode: bo
 
 
 def _rank(label: str, points: Sequence[tuple[float, float, str]]) -> int:
-    """Return who gets a label first where they crowd: the ends, then powers of two."""
+    """Return the priority of a label: the ends first, then powers of two."""
     if label in (points[0][2], points[-1][2]):
         return 0
     return 1 if label.isdigit() and int(label).bit_count() == 1 else 2
@@ -106,7 +106,7 @@ def _line(grid: list[list[str]], start: tuple[int, int], end: tuple[int, int], m
 
 
 def _label(grid: list[list[str]], column: int, line: int, label: str, alphabet: Alphabet) -> None:
-    """Write a label beside its point where that hides neither a point nor another label."""
+    """Write a label beside its point unless it would hide a point or another label."""
     free = (" ", alphabet.line)
     width = len(grid[0])
     for row in (line, line - 1, line + 1):
@@ -145,12 +145,12 @@ def print_frontier(
     *,
     reproduce: str,
 ) -> None:
-    """Write the chart, the points as a table, and what every answer ends with.
+    """Write the chart, the points as a table, and the common end of answers.
 
     Args:
         console: From `open_terminal`.
         answer: The `--json` object of the frontier.
-        reproduce: The command line.
+        reproduce: The command line that reproduces it.
     """
     from rich.table import Table
 
@@ -159,7 +159,7 @@ def print_frontier(
     print_line(console, headline({**answer, "results": gpus}), style="bold")
     if detail := subheadline(answer):
         print_line(console, detail)
-    print_plain(console, "batch from 1 to the largest that fits; points are labelled with it\n")
+    print_plain(console, "batch from 1 to the maximum that fits; labels show the batch\n")
     rows = distinct(points)
     chart = frontier_chart(rows, width=console.width, unicode=speaks_unicode(console))
     print_plain(console, chart + "\n")
@@ -180,10 +180,10 @@ def print_frontier(
 
 
 def distinct(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the rows without those whose batch nearly is the next one's; the largest stays.
+    """Return the rows without those whose batch is close to the next one; the maximum is kept.
 
     Args:
-        rows: Points, smallest batch first.
+        rows: Points in ascending order of batch.
 
     Example:
         >>> from perfatlas.verbs.estimate.text import distinct
@@ -198,7 +198,7 @@ def distinct(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _thinned(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return at most `TABLE_ROWS` rows, evenly over the list, first and last among them."""
+    """Return at most `TABLE_ROWS` rows, evenly spaced, including the first and last."""
     if len(rows) <= TABLE_ROWS:
         return list(rows)
     picked = {round(i * (len(rows) - 1) / (TABLE_ROWS - 1)) for i in range(TABLE_ROWS)}

@@ -23,18 +23,18 @@ EXAMPLES = {
 
 @asks("kernel gemm")
 def gemm(*, flags: object = None, output: Output = None) -> int:
-    """Return the exit code of timing a GEMM.
+    """Return the exit code of `kernel gemm`.
 
     Args:
-        flags: The product.
-        output: Where the answer goes.
+        flags: The matrix product.
+        output: Output format and files.
     """
     return _run("gemm", flags, output)
 
 
 @asks("kernel attention")
 def attention(*, flags: object = None, output: Output = None) -> int:
-    """Return the exit code of timing an attention.
+    """Return the exit code of `kernel attention`.
 
     Args:
         flags: The attention.
@@ -45,7 +45,7 @@ def attention(*, flags: object = None, output: Output = None) -> int:
 
 @asks("kernel moe")
 def moe(*, flags: object = None, output: Output = None) -> int:
-    """Return the exit code of timing the experts of a layer.
+    """Return the exit code of `kernel moe`.
 
     Args:
         flags: The layer.

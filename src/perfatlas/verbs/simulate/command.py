@@ -1,4 +1,4 @@
-"""`perfatlas simulate`: traffic through an engine, one scenario or a table of them."""
+"""`perfatlas simulate`: traffic on a deployment, for one scenario or a table of scenarios."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ EXAMPLE: Final = (
 @Parameter(name="*", group=_OUTPUT)
 @dataclass(frozen=True, kw_only=True)
 class SimulateFlags:
-    """What else `simulate` reads and writes.
+    """Further inputs and outputs of `simulate`.
 
     Args:
-        scenario: TOML file with the same names as the flags; flags win over it.
-        find_rate: Find the largest request rate that meets the objectives (--slo-...).
-        per_request: Write what came of every request (CSV, Parquet or JSON Lines).
+        scenario: TOML file with the same names as the flags; flags override it.
+        find_rate: Find the maximum request rate that meets the SLOs (--slo-...).
+        per_request: Write per-request results (CSV, Parquet or JSON Lines).
         page: An HTML page of the answer.
-        trace: Write a Chrome trace of the requests (JSON; ui.perfetto.dev opens it).
-        trace_from_s: Start of the window that --trace shows, in seconds.
-        trace_for_s: Length of that window, in seconds; by default to the end.
+        trace: Write a Chrome trace of the requests (JSON, for ui.perfetto.dev).
+        trace_from_s: Start of the --trace window [s].
+        trace_for_s: Length of the --trace window [s]; by default until the end.
     """
 
     scenario: File | None = None
@@ -64,24 +64,23 @@ class SimulateFlags:
     trace_for_s: Seconds = None
 
     def refuse_unread(self) -> None:
-        """Refuse what says how a file is written that is not written.
+        """Check for options of files that are not written.
 
         Raises:
-            UsageError: A window is given, and no --trace; or --html-script, and no --html.
+            UsageError: A window is given without --trace, or --html-script without --html.
         """
         _ = self.page.script
         window = {"--trace-from-s": self.trace_from_s, "--trace-for-s": self.trace_for_s}
         for flag, value in window.items():
             if value is not None and self.trace is None:
                 raise UsageError(
-                    f"{flag} {value:g} is the window that --trace shows, and there is no --trace;"
-                    f" give --trace FILE, or leave {flag} out"
+                    f"{flag} {value:g} requires --trace; add --trace FILE, or remove {flag}"
                 )
             if value is not None and not 0.0 <= value < float("inf"):
-                raise UsageError(f"{flag} {value:g}: seconds, 0 or more")
+                raise UsageError(f"{flag} {value:g}: must be at least 0 seconds")
 
     def files(self) -> dict[str, File]:
-        """Return the files one simulation writes, by flag."""
+        """Return the files that a simulation writes, by flag."""
         named = {"--per-request": self.per_request, "--html": self.page.html, "--trace": self.trace}
         return {flag: path for flag, path in named.items() if path is not None}
 
@@ -97,8 +96,8 @@ def simulate(
 
     Args:
         flags: The deployment and its traffic.
-        extra: Scenario file and per-request output.
-        output: Where the answer goes.
+        extra: Scenario file and output files.
+        output: Output format and files.
     """
     extra, output = extra or SimulateFlags(), output or OutputFlags()
     extra.refuse_unread()
@@ -108,7 +107,7 @@ def simulate(
     if wants_table(output):
         if extra.files():
             flag = next(iter(extra.files()))
-            raise UsageError(f"{flag} is of one simulation, --table runs many")
+            raise UsageError(f"{flag} cannot be combined with --table")
         return _simulate_table(asked, output, find_rate=extra.find_rate)
     own = asked.get("replica_kinds") or (asked.get("prefill_system") and asked.get("decode_system"))
     require(asked, ("model",) if own else ("model", "system"), example=EXAMPLE)
@@ -128,8 +127,8 @@ def _simulate(asked: dict[str, Any], extra: SimulateFlags, *, as_json: bool) -> 
         watch.clear()
         try:
             code = show_answer(done.answer.to_dict(), as_json=as_json, asked=asked)
-            sys.stdout.flush()  # whatever becomes of the files, the answer is out
-        finally:  # and whatever becomes of the answer: its reader may have seen enough
+            sys.stdout.flush()  # the answer is written even if the files fail
+        finally:  # the files are written even if the reader of the answer closes the pipe
             _write_files(done, extra, asked)
     return INTERRUPTED if watch.stopped or done.answer.results["interrupted"] else code
 
@@ -155,7 +154,7 @@ def _write_files(done: Simulation, extra: SimulateFlags, asked: dict[str, Any]) 
             columns, start_s=extra.trace_from_s or 0.0, duration_s=extra.trace_for_s
         )
         write_atomic(extra.trace, text)
-    of_one = "" if done.seed is None else f", its requests those of seed {done.seed}"
+    of_one = "" if done.seed is None else f", with the requests of seed {done.seed}"
     for flag, path in extra.files().items():
         sys.stderr.write(f"perfatlas: {flag} written to {path}{of_one}\n")
 
