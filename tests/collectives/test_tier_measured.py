@@ -1,4 +1,4 @@
-"""Tier measured of collectives: exact hits, intervals by distance, and what stays in physics."""
+"""Tier measured of collectives: exact hits, intervals by distance, and cases left in physics."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_measured_size_is_the_measured_time(
     )
 
 
-def test_the_interval_widens_between_sizes_and_physics_answers_far_away() -> None:
+def test_the_interval_widens_between_sizes_and_physics_is_used_far_away() -> None:
     size = [2.0**20, 2.0**20.5, 2.0**60]
     at, between, far = (
         price("h200_sxm", "all_gather", [one], [8.0], family="", tier="measured") for one in size
@@ -147,7 +147,7 @@ def test_a_step_takes_its_collectives_from_the_tables() -> None:
 
 @pytest.mark.parametrize("op", ["dispatch", "combine"])
 @pytest.mark.parametrize("device", ["h200_sxm", "gb200"])
-def test_expert_exchanges_stay_in_physics_and_say_so(device: str, op: str) -> None:
+def test_expert_exchanges_stay_in_physics_with_a_note(device: str, op: str) -> None:
     asked = (device, op, [2.0**18, 2.0**24], [4.0, 4.0])
     for family in ("trtllm", ""):
         measured = price(*asked, family=family, tier="measured")

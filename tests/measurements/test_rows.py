@@ -154,7 +154,7 @@ def test_a_wrong_cell_is_named(
         assert word in message, message
 
 
-def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
+def test_impossible_rows_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     assert "'q_len'" in refused(path, row("prefill_attention", q_len=4096))
     assert "'num_kv_heads'" in refused(path, row("decode_attention", num_kv_heads=64))

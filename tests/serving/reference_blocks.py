@@ -1,4 +1,4 @@
-"""Sequences and named cache blocks of the slow simulations."""
+"""Sequences and prefix-cache blocks of the reference simulations."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Sequence:
 
 @dataclass
 class Part:
-    """What a step computes of one sequence."""
+    """Tokens that a step computes for one sequence."""
 
     sequence: Sequence
     tokens: int
@@ -79,7 +79,7 @@ class Part:
 
 
 class Pool:
-    """Cache blocks by name: a queue of free ones, a map from hash to its blocks."""
+    """Prefix-cache blocks: a free queue and a map from hash to blocks."""
 
     def __init__(self, count: int, *, caching: bool, unnamed_first: bool) -> None:
         self.free = list(range(count))

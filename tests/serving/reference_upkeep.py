@@ -1,4 +1,4 @@
-"""Failing, starting and stopping replicas written again, over the slow engines.
+"""Reference implementation of outages and autoscaling, for the reference engines.
 
 It shares no code with the loop it checks. The autoscaler follows kubernetes/kubernetes,
 pkg/controller/podautoscaler: replica_calculator.go and horizontal.go.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ChangingSimulation(Simulation):
-    """At one instant steps end, then replicas change, then requests arrive, then steps begin."""
+    """Order at equal times: steps end, replicas change, requests arrive, steps start."""
 
     def __init__(self, requests: Requests, fleet: Fleet, concurrency: int = 0) -> None:
         self.upkeep = fleet.upkeep
@@ -90,7 +90,7 @@ class ChangingSimulation(Simulation):
         self.queue(self.sequences[i], replica)
 
     def take_down(self, index: int, now: int) -> None:
-        """A doomed replica between steps loses everything."""
+        """Remove all requests of a failing replica between steps."""
         replica = self.replicas[index]
         if index not in self.doomed or replica.end >= 0:
             return

@@ -1,4 +1,4 @@
-"""Replicas that fail, drain and come back, worked by hand.
+"""Failing, draining and recovering replicas, computed by hand.
 
 A step that only decodes takes 10 ps, one with prompts 100 ps.
 """
@@ -44,7 +44,7 @@ def _failing(
 
 
 def _alike(requests: Requests, block: int = 4) -> Requests:
-    """The same prompts for all."""
+    """Return requests with equal prompts."""
     blocks = -(-requests.isl_N // block)
     hashes = [value for count in blocks for value in range(count)]
     first = np.append(0, np.cumsum(blocks))
@@ -83,7 +83,7 @@ def test_a_step_scheduled_ahead_ends_too_and_what_would_follow_does_not(control:
 
 
 @BOTH
-def test_who_fails_between_steps_fails_at_once(control: Control) -> None:
+def test_a_replica_failing_between_steps_fails_at_once(control: Control) -> None:
     # the step to 120 ends first, at 120 the failure strikes: two tokens after the first
     outcome = run(
         requests_of([(0, 4, 20)]), FLAT, ROOMY, _failing(Outage(0, 120, 400)), control=control
@@ -94,7 +94,7 @@ def test_who_fails_between_steps_fails_at_once(control: Control) -> None:
 
 
 @BOTH
-def test_nobody_serves_and_requests_wait_at_the_router(control: Control) -> None:
+def test_without_serving_replicas_requests_wait_at_the_router(control: Control) -> None:
     # A has its last token at 100, when the failure of 50 takes effect; B waits since 60, C since 70
     limits = ROOMY._replace(max_num_batched_tokens=8)
     rows = [(0, 4, 1), (60, 4, 1), (70, 4, 1)]
@@ -132,14 +132,14 @@ def test_a_request_that_is_lost_lets_the_next_one_come(control: Control) -> None
     assert found["slo_attainment"] == pytest.approx(2 / 3)
 
 
-def test_who_is_sent_again_waits_as_long_as_asked() -> None:
+def test_a_retried_request_waits_for_retry_after() -> None:
     replicas = _failing(Outage(0, 120, 400), retry_after=1000)
     outcome = run(requests_of([(0, 4, 20)]), FLAT, ROOMY, replicas)
     assert outcome.operated.again_N.tolist() == [1120]
     assert outcome.finished_N.tolist() == [1120 + 290]
 
 
-def test_requests_are_left_where_nobody_comes_back() -> None:
+def test_requests_are_unserved_if_no_replica_recovers() -> None:
     requests = requests_of([(0, 4, 5), (200, 4, 5), (200, 5000, 5)])
     outcome = run(requests, FLAT, ROOMY, _failing(Outage(0, 120), number=1))
     assert outcome.finished_N.tolist() == [-1, -1, -1]
@@ -151,7 +151,7 @@ def test_requests_are_left_where_nobody_comes_back() -> None:
 
 
 @BOTH
-def test_who_drains_ends_what_it_has_and_comes_back_cold(control: Control) -> None:
+def test_a_draining_replica_finishes_its_requests_and_recovers_cold(control: Control) -> None:
     # A on 0 ends at 190 though 0 takes nothing from 105 on: B and C go to 1. B runs 110-210 and C
     # then finds A's prompt, the same, in neither cache; D at 1000 goes to 0, in turn, and finds
     # nothing there: its cache is new.
@@ -226,7 +226,7 @@ def test_contradictions_are_refused(upkeep: Upkeep, said: str) -> None:
         run(requests_of([(0, 4, 1)]), FLAT, ROOMY, Replicas(4, upkeep=upkeep))
 
 
-def test_what_is_not_simulated_is_refused() -> None:
+def test_unsupported_combinations_are_refused() -> None:
     requests = requests_of([(0, 4, 1)])
     both = Upkeep((Outage(0, 0, 10),), scaler=Scaler(1, 1, 2.0))
     with pytest.raises(UnsupportedError, match="cannot be combined with an autoscaler"):

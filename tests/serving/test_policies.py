@@ -1,4 +1,4 @@
-"""Schedulers as rows: what the table says, and one that is added from outside."""
+"""The table of scheduling policies, and a policy registered from outside."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_name_is_registered_once_and_before_the_loop_is_loaded() -> None:
         ({"rules": "sglang", "host_blocks": 9}, UnsupportedError, "use rules vllm"),
     ],
 )
-def test_what_a_policy_does_not_do_is_refused(
+def test_unsupported_options_of_a_policy_are_refused(
     limits: dict[str, Any], error: type[Exception], words: str
 ) -> None:
     asked = Limits(4, 64, 4, 100)._replace(**limits)

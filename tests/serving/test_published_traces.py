@@ -1,5 +1,5 @@
-"""Facts of the published traces, read in place; their figures are those of the trace owners' pages
-and papers, or computed from the files (shared/data/traces)."""
+"""Facts about the published traces, read in place; the figures come from the owners' pages and
+papers, or were computed from the files (shared/data/traces)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Routing, closed loops, sessions, ranks and overlapped host work, worked by hand.
+"""Routing, closed loops, sessions, ranks and overlapped host work, computed by hand.
 
 A step that only decodes takes 10 ps, one with prompts 100 ps.
 """

@@ -1,4 +1,4 @@
-"""What the loop refuses, how it stops, how it is compiled."""
+"""Validation, interruption and compilation of the event loop."""
 
 from __future__ import annotations
 

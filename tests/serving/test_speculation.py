@@ -1,4 +1,4 @@
-"""Drafted tokens, worked by hand and against what their probabilities make on average.
+"""Speculative decoding, computed by hand and compared with expected values.
 
 A step that only decodes takes 10 ps, one with prompts 100 ps.
 """

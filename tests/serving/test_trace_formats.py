@@ -1,4 +1,4 @@
-"""Each format on a small file written by hand after its documentation."""
+"""Each format on a small hand-written file in its documented format."""
 
 from __future__ import annotations
 

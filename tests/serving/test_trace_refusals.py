@@ -1,4 +1,4 @@
-"""What a broken trace meets: a typed error that names file, place and rule; never a traceback."""
+"""Errors of invalid traces: typed errors with file, location and rule, never a traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failing, starting and stopping replicas against the slow simulation, in every field."""
+"""Outages and autoscaling compared with the reference simulation in all fields."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def random_outages(draw: np.random.Generator, replicas: int, span: int) -> Upkeep:
-    """Up to three outages of a replica, some without an end, some shorter than a step."""
+    """Up to three outages per replica, some permanent, some shorter than a step."""
     outages = []
     for replica in range(replicas):
         time = 0
@@ -40,7 +40,7 @@ def random_outages(draw: np.random.Generator, replicas: int, span: int) -> Upkee
 
 
 def random_scaler(draw: np.random.Generator, replicas: int) -> Upkeep:
-    """An autoscaler that looks every few steps."""
+    """An autoscaler that syncs every few steps."""
     low = int(draw.integers(1, replicas + 1))
     scaler = Scaler(
         low=low,
@@ -56,7 +56,7 @@ def random_scaler(draw: np.random.Generator, replicas: int) -> Upkeep:
 
 
 def random_scenario(draw: np.random.Generator, *, scales: bool) -> tuple[Requests, Fleet, int]:
-    """Requests, engines that change and the requests in flight of a closed loop."""
+    """Requests, engines with outages or autoscaling, and the concurrency of a closed loop."""
     fleet = random_fleet(draw, kinds=int(draw.choice([1, 1, 2])))
     if scales:
         kinds = tuple(kind._replace(number=kind.number + 2) for kind in fleet.kinds)

@@ -1,4 +1,4 @@
-"""Speculative decoding: what verifying and drafting add to a step."""
+"""Speculative decoding: operators that verification and drafting add to a step."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_tokens_of_a_step_are_a_geometric_sum(mode: str) -> None:
 
 
 @pytest.mark.parametrize(("osl", "acceptance"), [(2, 1.0), (6, 1.0), (8, 0.7), (129, 0.7)])
-def test_the_last_step_gives_what_is_left(osl: int, acceptance: float) -> None:
+def test_the_last_step_produces_the_remaining_tokens(osl: int, acceptance: float) -> None:
     asked: dict[str, Any] = {**LLAMA, "concurrency": 1, "isl": 100, "osl": osl}
     asked |= {"mode": "aggregated"}
     drafts: dict[str, Any] = {"speculative_depth": 3, "speculative_acceptance": acceptance}

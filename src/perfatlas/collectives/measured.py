@@ -26,12 +26,12 @@ from perfatlas.hardware import resolve_system
 from perfatlas.measurements.residuals import (
     Correction,
     Residuals,
-    carry,
     correct,
     kept_residuals,
     no_residuals,
     number_groups,
     producers_hash,
+    residuals_by_distance,
     with_rows_of,
 )
 from perfatlas.measurements.tables import CUSTOM, LIBRARY_OPS, comm_rows, comm_table
@@ -166,4 +166,4 @@ def fit_residuals(
     parameters_RP = np.broadcast_to(np.array(parameters), (whole_R.size, len(parameters)))
     physics_s, _ = physics(shape_RD, np.zeros((whole_R.size, 0)), parameters_RP)
     residual_R: FloatArray = np.log(rows.measured_s / physics_s)
-    return carry(coordinates(shape_RD), residual_R, size_groups(shape_RD))
+    return residuals_by_distance(coordinates(shape_RD), residual_R, size_groups(shape_RD))

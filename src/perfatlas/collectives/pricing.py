@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import numpy as np
 
 from perfatlas.collectives.codes import check_op
-from perfatlas.collectives.levels import LevelTimes, Question, level_times
+from perfatlas.collectives.levels import CollectiveQuery, LevelTimes, level_times
 from perfatlas.collectives.placement import (
     Group,
     Links,
@@ -141,7 +141,7 @@ def price_collectives(
     bound = _bound(shapes, group, links)
     if tier == "bound":
         return _in_bound(bound)
-    question = Question(
+    question = CollectiveQuery(
         op=shapes.op,
         bytes_U=shapes.bytes,
         size_LU=_on_one_link(shapes, group, links),

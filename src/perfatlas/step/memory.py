@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from perfatlas.step.columns import Candidates
 
 
-def memory_question(question: Candidates) -> MemoryQuestion:
+def memory_inputs(question: Candidates) -> MemoryQuestion:
     """Return the inputs of the memory model; a request ends with isl + osl tokens."""
     load, limits, engine = question.load, question.limits, question.profile.memory
     devices = question.placement.devices()
@@ -81,12 +81,12 @@ def _captured_share(question: Candidates) -> FloatArray:
     return share
 
 
-def question_memory(question: Candidates) -> MemoryColumns:
+def candidate_memory(question: Candidates) -> MemoryColumns:
     """Return the memory of each candidate's rank with the highest usage.
 
     With continuous batching, requests queue for memory, so one request must fit.
     """
-    asked = memory_question(question)
+    asked = memory_inputs(question)
     memory = memory_footprint(asked)
     if not np.any(question.aggregated_C):
         return memory
@@ -104,5 +104,5 @@ def does_not_fit(question: Candidates, candidate: int = 0) -> tuple[str, tuple[s
     """Return the memory shortfall of a candidate, and changes that would make it fit."""
     columns = question.placement.devices()
     others = alternatives(columns.devices[columns.index_C[candidate]])
-    sentence, *advice = shortfall_advice(memory_question(question), candidate, devices=others)
+    sentence, *advice = shortfall_advice(memory_inputs(question), candidate, devices=others)
     return sentence, tuple(advice)

@@ -63,10 +63,10 @@ def correct(residuals: Residuals, operator: str, shape_UD: FloatArray) -> Correc
         operator: A name of `AXES`.
         shape_UD: Columns of its physics (U, D).
     """
-    return near.correct(residuals, coordinates(operator, shape_UD), followed(operator))
+    return near.correct(residuals, coordinates(operator, shape_UD), octave_lengths(operator))
 
 
-def followed(operator: str) -> FloatArray:
+def octave_lengths(operator: str) -> FloatArray:
     """Return the length of one octave along each coordinate, 0 where not extrapolated (F,).
 
     Args:
@@ -79,7 +79,7 @@ def followed(operator: str) -> FloatArray:
     return np.array(octaves)
 
 
-def carry(operator: str, shape_RD: FloatArray, residual_R: FloatArray) -> Residuals:
+def residuals_by_distance(operator: str, shape_RD: FloatArray, residual_R: FloatArray) -> Residuals:
     """Return residuals with error growth by distance, from held-out rows and groups.
 
     Args:
@@ -90,7 +90,7 @@ def carry(operator: str, shape_RD: FloatArray, residual_R: FloatArray) -> Residu
     names = physics_model(operator).shape_names
     columns = [names.index(name) for name in GROUPS[operator]]
     groups_R = near.number_groups(shape_RD[:, columns])
-    return near.carry(coordinates(operator, shape_RD), residual_R, groups_R)
+    return near.residuals_by_distance(coordinates(operator, shape_RD), residual_R, groups_R)
 
 
 def no_residuals(operator: str) -> Residuals:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.kernels.shapes import stand_in
-from perfatlas.measurements.calibrations import CalibrationMatch, find_calibration, lend
+from perfatlas.measurements.calibrations import CalibrationMatch, as_substitute, find_calibration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +61,7 @@ class Matches:
             return -1
         chosen = next((m for m in matches if m.own), matches[0])
         if lent:
-            chosen = lend(chosen, lent.note)
+            chosen = as_substitute(chosen, lent.note)
         if self.version is not None:
             from perfatlas.kernels.tiers.measured import with_table  # reads tables
 

@@ -18,7 +18,13 @@ import numpy as np
 
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.devices import silicon_row
-from perfatlas.kernels.shapes import LEAST_RATIO, carry, correct, no_residuals, physics_model
+from perfatlas.kernels.shapes import (
+    LEAST_RATIO,
+    correct,
+    no_residuals,
+    physics_model,
+    residuals_by_distance,
+)
 from perfatlas.kernels.tiers.quantized_rows import holds_quantization
 from perfatlas.measurements.residuals import (
     Correction,
@@ -131,7 +137,7 @@ def fit_residuals(
         return no_residuals(cell[1])
     shape_RD = rows.shape_table(physics_model(cell[1]).shape_names)
     physics_s = physics_of(cell[1], shape_RD, silicon_S, np.array(parameters))
-    return carry(cell[1], shape_RD, np.log(rows.measured_s / physics_s))
+    return residuals_by_distance(cell[1], shape_RD, np.log(rows.measured_s / physics_s))
 
 
 def physics_of(

@@ -286,7 +286,7 @@ def _find(
     cells = _cells(relative, operator, format_name) if relative else ()
     if cells:
         lent = _same_device(cells, family)
-        return lend(
+        return as_substitute(
             lent, f"{device_name} has no measured {operator} kernels; those of {relative} are used"
         )
     calibrated = bool(load_calibrations(relative or device_name) or mine)
@@ -335,12 +335,12 @@ def _lending_order(cell: Calibration) -> int:
 
 def _what_if(match: CalibrationMatch, changed: Sequence[str]) -> CalibrationMatch:
     """Return the match for silicon that differs from the measured one."""
-    return lend(
+    return as_substitute(
         match, f"{', '.join(changed)} changed; kernel parameters are those of the original device"
     )
 
 
-def lend(match: CalibrationMatch, note: str) -> CalibrationMatch:
+def as_substitute(match: CalibrationMatch, note: str) -> CalibrationMatch:
     """Return a match used as a substitute, with a note and the quantiles of transfers.
 
     Args:

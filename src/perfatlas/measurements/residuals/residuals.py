@@ -177,7 +177,9 @@ def _doubted(residuals: Residuals, row_U: IntArray) -> NDArray[np.bool_]:
     return np.asarray(doubted_V[back_U.reshape(-1)], np.bool_)
 
 
-def carry(space_RF: FloatArray, residual_R: FloatArray, group_R: IntArray) -> Residuals:
+def residuals_by_distance(
+    space_RF: FloatArray, residual_R: FloatArray, group_R: IntArray
+) -> Residuals:
     """Return residuals with error growth by distance, from held-out rows and groups.
 
     Each row of a sample is predicted from the other rows, and from the other groups only. By

@@ -18,14 +18,14 @@ from perfatlas.serving.closed_form import memory_columns, plain_results
 from perfatlas.serving.config import MOST_SCHEDULERS, Limits, Replicas
 from perfatlas.serving.prices import PriceTable, StepPrices, TableLimits, price_table
 from perfatlas.serving.requests import Requests, whole_ticks
-from perfatlas.step import does_not_fit, question_memory
+from perfatlas.step import candidate_memory, does_not_fit
 from perfatlas.vocabulary.fields import LARGEST_COUNT
 
 if TYPE_CHECKING:
     from perfatlas.parallelism import MemoryColumns
     from perfatlas.scenario.deployments.arrivals import Arriving
     from perfatlas.scenario.fields import Scenario, Traffic
-    from perfatlas.serving.outcome import Seen
+    from perfatlas.serving.outcome import ClientDelays
     from perfatlas.step import Candidates
 
 
@@ -64,7 +64,7 @@ class Deployment:
     tiers: TierSizes
 
     @property
-    def seen(self) -> Seen:
+    def seen(self) -> ClientDelays:
         """What a client sees later than the front end."""
         return self.front.seen
 
@@ -116,7 +116,7 @@ def deployment(
     (problem,) = plan_problems(question.model.architecture, question.plan)
     if problem is not None:
         raise InvalidSpecError(problem)
-    memory = question_memory(question)
+    memory = candidate_memory(question)
     if derived_blocks(question, memory) <= NULL_BLOCKS:
         sentence, advice = does_not_fit(question)
         raise InfeasibleError(sentence, advice=advice)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.deployments.arrivals import Arriving
     from perfatlas.scenario.deployments.engine_deployment import Priced
     from perfatlas.scenario.fields import Traffic
-    from perfatlas.serving.outcome import Outcome, Seen
+    from perfatlas.serving.outcome import ClientDelays, Outcome
     from perfatlas.step import Candidates
 
 POOLS: Final = ("prefill", "decode")
@@ -108,7 +108,7 @@ class Service:
         )
 
     @property
-    def seen(self) -> Seen:
+    def seen(self) -> ClientDelays:
         """What a client sees later than the engine."""
         return self.entry.seen
 

@@ -25,11 +25,11 @@ from perfatlas.step import (
     ALONE,
     PrefillChunks,
     StepCost,
+    candidate_memory,
     decode_work,
     padded_batch,
     prefill_chunks,
     prefill_work,
-    question_memory,
     step_costs,
     take_columns,
 )
@@ -93,7 +93,7 @@ def evaluate(question: Candidates) -> Evaluation:
         question: The candidates.
     """
     context = question.context()
-    memory = question_memory(question)
+    memory = candidate_memory(question)
     aggregated = question.aggregated_C
     served = np.where(aggregated, _served(question, memory), question.load.sequences)
     # pipeline stages process different micro-batches at the same time
@@ -281,7 +281,7 @@ def _at_least_as_wide(
     Kernel errors give the interval of steps; the overhead between steps shows only in whole runs,
     which are all measured in aggregated mode. TTFT has no such measurements.
     """
-    error = question_step_error(question)
+    error = measured_step_error(question)
     if error is None:
         return low, high
     response_s = question.profile.front.response_s
@@ -296,7 +296,7 @@ def _at_least_as_wide(
     return ends[0], ends[1]
 
 
-def question_step_error(question: Candidates) -> StepError | None:
+def measured_step_error(question: Candidates) -> StepError | None:
     """Return the error of measured runs of the engine, None where it does not apply.
 
     It does not apply to tier bound, static batches, and engines without measured runs.

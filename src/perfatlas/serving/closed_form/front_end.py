@@ -46,7 +46,7 @@ def said_of_client(question: Candidates) -> str:
         question: The candidates; the remark describes the first one.
     """
     late_ms = 1e3 * float(client_side(question).late_s[0])
-    said = front_end_said(question, reading(question, PROSE), pooled=False)
+    said = front_end_note(question, reading(question, PROSE), pooled=False)
     return f"TTFT includes {late_ms:.1f} ms of HTTP, tokenization and streaming: {said}"
 
 
@@ -63,7 +63,7 @@ def processes(question: Candidates) -> FloatArray:
     return ranks_C if question.profile.front.per_rank else np.ones_like(ranks_C)
 
 
-def front_end_said(question: Candidates, read: Tokenizing | None, *, pooled: bool) -> str:
+def front_end_note(question: Candidates, read: Tokenizing | None, *, pooled: bool) -> str:
     """Return a remark on front-end times.
 
     Args:

@@ -5,7 +5,7 @@ from .availability import (
     Upkeep as Upkeep,
 )
 from .availability_checks import (
-    check_upkeep as check_upkeep,
+    check_availability as check_availability,
 )
 from .checks import (
     check_fleet as check_fleet,

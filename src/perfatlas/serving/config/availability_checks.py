@@ -19,7 +19,7 @@ def _said(ticks: int) -> str:
     return f"{ticks / TICKS_PER_SECOND:g} s"
 
 
-def check_upkeep(fleet: Fleet, last: int) -> None:
+def check_availability(fleet: Fleet, last: int) -> None:
     """Validate outages and autoscaler of a fleet.
 
     Args:

@@ -28,82 +28,82 @@ from perfatlas.compiled import part
 from perfatlas.serving.engine.front_end import stream
 from perfatlas.serving.engine.step_end import finish_step
 from perfatlas.serving.policies import on_last_token
-from perfatlas.serving.sequences import steps_until, stretch_time, take_finishing
+from perfatlas.serving.sequences import batch_time, steps_until, take_finishing
 from perfatlas.serving.state import NOBODY
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 
 @part
-def foresee(world: World, r: int, end: int) -> None:
+def plan_ahead(sim: SimulationState, r: int, end: int) -> None:
     """Apply the running steps ahead of their end, except for finishing requests.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         r: The replica, whose last step starts.
         end: End of that step [ps].
     """
-    steps = world.replica_R[r].steps
-    if world.stream_token > 0:
-        stream(world, r, steps, end)
-    for s in range(r * world.ranks, (r + 1) * world.ranks):
-        finish_step(world, s, steps, end)
-        lane = world.lane_S[s]
-        while world.foresees_ends:
-            i = take_finishing(world, s)
+    steps = sim.replica_R[r].steps
+    if sim.stream_token > 0:
+        stream(sim, r, steps, end)
+    for s in range(r * sim.ranks, (r + 1) * sim.ranks):
+        finish_step(sim, s, steps, end)
+        lane = sim.lane_S[s]
+        while sim.foresees_ends:
+            i = take_finishing(sim, s)
             if i == NOBODY:
                 break
-            on_last_token(world, i)
-            world.leaving_SH[s, lane.leaving] = i
+            on_last_token(sim, i)
+            sim.leaving_SH[s, lane.leaving] = i
             lane.leaving += 1
 
 
 @part
-def note_done(world: World, r: int) -> None:
+def note_done(sim: SimulationState, r: int) -> None:
     """Count the finished steps and their time.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         r: The replica.
     """
-    replica = world.replica_R[r]
-    world.clock_1[0].steps += replica.steps
+    replica = sim.replica_R[r]
+    sim.clock_1[0].steps += replica.steps
     replica.done += replica.steps
-    replica.busy += stretch_time(replica.base, replica.rise, replica.steps)
+    replica.busy += batch_time(replica.base, replica.rise, replica.steps)
 
 
 @part
-def end_overlapped(world: World, r: int) -> bool:
+def end_overlapped(sim: SimulationState, r: int) -> bool:
     """Return whether a replica's batch of steps has ended, rather than its last step started.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         r: The replica.
     """
-    replica = world.replica_R[r]
+    replica = sim.replica_R[r]
     if replica.decided == 0:
         return False
-    note_done(world, r)
+    note_done(sim, r)
     replica.steps = 0
     replica.decided = 0
     return True
 
 
 @part
-def cut_overlapped(world: World, r: int, now: int) -> None:
+def truncate_overlapped(sim: SimulationState, r: int, now: int) -> None:
     """Truncate the batch so that the next step boundary sees arrivals.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         r: The replica.
         now: Time [ps].
     """
-    replica = world.replica_R[r]
+    replica = sim.replica_R[r]
     if replica.decided or replica.steps == 0:
         replica.stale = 1
         return
     delay = now - replica.start
     seen = steps_until(replica.base, replica.rise, replica.steps - 1, delay)
     replica.steps = seen + 1
-    world.end_R[r] = replica.start + stretch_time(replica.base, replica.rise, seen)
+    sim.end_R[r] = replica.start + batch_time(replica.base, replica.rise, seen)

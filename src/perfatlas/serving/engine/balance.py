@@ -18,15 +18,15 @@ from perfatlas.compiled import part
 from perfatlas.serving.state import UP
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 
 @part
-def least_loaded(world: World, pool: tuple[int, int], turn: int) -> int:
+def least_loaded(sim: SimulationState, pool: tuple[int, int], turn: int) -> int:
     """Return the replica of a pool with the fewest requests, with ties broken in turn.
 
     Args:
-        world: The simulation; at least one replica of the pool serves.
+        sim: The simulation; at least one replica of the pool serves.
         pool: Index of its first replica, and after its last.
         turn: Offset in the pool at which the search starts.
     """
@@ -37,9 +37,9 @@ def least_loaded(world: World, pool: tuple[int, int], turn: int) -> int:
         r += 1
         if r == end:
             r = first
-        replica = world.replica_F[r]
+        replica = sim.replica_F[r]
         if replica.status == UP:
-            held = world.replica_F[best]
+            held = sim.replica_F[best]
             if replica.load < held.load or held.status != UP:
                 best = r
     return int(best)

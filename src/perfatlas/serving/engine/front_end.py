@@ -26,43 +26,43 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfatlas.compiled import part
-from perfatlas.serving.sequences import expect, stretch_time
+from perfatlas.serving.sequences import batch_time, schedule_arrival
 from perfatlas.serving.state import NOBODY
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 
 @part
-def is_read(world: World, i: int, now: int) -> bool:
+def is_read(sim: SimulationState, i: int, now: int) -> bool:
     """Return whether the prompt of an arrived request is tokenized; start tokenization if not.
 
     Args:
-        world: The simulation, with front-end times above 0.
+        sim: The simulation, with front-end times above 0.
         i: The request.
         now: Time [ps].
     """
-    if world.read_N[i] != NOBODY:
+    if sim.read_N[i] != NOBODY:
         return True  # it was retried
-    if world.came_N[i] != NOBODY:
-        world.read_N[i] = now
+    if sim.came_N[i] != NOBODY:
+        sim.read_N[i] = now
         return True
-    world.came_N[i] = now
-    clock = world.clock_1[0]
-    work = world.read_token * world.request_N[i].isl
-    readers = world.free_F.shape[0]
+    sim.came_N[i] = now
+    clock = sim.clock_1[0]
+    work = sim.read_token * sim.request_N[i].isl
+    readers = sim.free_F.shape[0]
     if readers == 0:
-        expect(world, i, now + work)
+        schedule_arrival(sim, i, now + work)
         return False
-    free = max(world.free_F[clock.reader], now) + work
-    world.free_F[clock.reader] = free
+    free = max(sim.free_F[clock.reader], now) + work
+    sim.free_F[clock.reader] = free
     clock.reader = (clock.reader + 1) % readers
-    expect(world, i, free)
+    schedule_arrival(sim, i, free)
     return False
 
 
 @part
-def stream(world: World, r: int, steps: int, end: int) -> None:
+def stream(sim: SimulationState, r: int, steps: int, end: int) -> None:
     """Pass the tokens of a batch of steps to the front end, before its requests finish.
 
     The backlog shrinks while a step runs and grows by its tokens when it ends. Over equal batches
@@ -70,19 +70,19 @@ def stream(world: World, r: int, steps: int, end: int) -> None:
     plus all changes since, or the growth since its minimum.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         r: The replica.
         steps: Number of steps.
         end: End of the last step [ps].
     """
     work = 0
-    for s in range(r * world.ranks, (r + 1) * world.ranks):
-        lane = world.lane_S[s]
-        work += world.stream_token * lane.fresh + world.stream_step * lane.decodes
-    replica = world.replica_R[r]
+    for s in range(r * sim.ranks, (r + 1) * sim.ranks):
+        lane = sim.lane_S[s]
+        work += sim.stream_token * lane.fresh + sim.stream_step * lane.decodes
+    replica = sim.replica_R[r]
     base = replica.base
     rise = replica.rise
-    first = end - stretch_time(base, rise, steps) + base
+    first = end - batch_time(base, rise, steps) + base
     left = max(replica.unsent - (first - replica.sent), 0)
     more = steps - 1
     if more > 0:
@@ -90,8 +90,8 @@ def stream(world: World, r: int, steps: int, end: int) -> None:
         least = min(change, 0)
         if rise < 0:  # steps get shorter: the backlog may shrink before it grows
             falls = min(max((base + rise - work) // -rise + 1, 0), more)
-            least = min(least, falls * work - stretch_time(base + rise, rise, falls))
+            least = min(least, falls * work - batch_time(base + rise, rise, falls))
         left = max(left + change, change - least)
-    replica.late = left + (work + world.stream_token) // 2
+    replica.late = left + (work + sim.stream_token) // 2
     replica.unsent = left + work
     replica.sent = end

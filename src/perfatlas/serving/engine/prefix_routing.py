@@ -27,80 +27,80 @@ from perfatlas.serving.engine.balance import least_loaded
 from perfatlas.serving.state import NOBODY, UP
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 
 @part
-def follow_prefix(world: World, i: int, turn: int) -> tuple[int, int]:
+def route_by_prefix(sim: SimulationState, i: int, turn: int) -> tuple[int, int]:
     """Return the serving replica for a request, and the next turn.
 
     Args:
-        world: The simulation, with at least one serving replica; the prompt is added to the tree.
+        sim: The simulation, with at least one serving replica; the prompt is added to the tree.
         i: The request.
         turn: Tie-breaker for equal loads; unchanged by a prefix match.
     """
-    least = least_loaded(world, (0, world.entries), turn)
+    least = least_loaded(sim, (0, sim.entries), turn)
     most = 0
-    for r in range(world.entries):
-        if world.replica_F[r].status == UP:
-            most = max(most, world.replica_F[r].load)
-    fewest = world.replica_F[least].load
-    apart = most - fewest > world.balance_apart and most > fewest * world.balance_ratio
+    for r in range(sim.entries):
+        if sim.replica_F[r].status == UP:
+            most = max(most, sim.replica_F[r].load)
+    fewest = sim.replica_F[least].load
+    apart = most - fewest > sim.balance_apart and most > fewest * sim.balance_ratio
     chosen = least
     follows = False
     if not apart:
-        matched, owner = _longest_match(world, i)
-        if matched > world.match_share * world.request_N[i].isl:
+        matched, owner = _longest_match(sim, i)
+        if matched > sim.match_share * sim.request_N[i].isl:
             chosen = owner
             follows = True
-    _remember(world, i, chosen)
-    return int(chosen), turn if follows else (least + 1) % world.entries
+    _remember(sim, i, chosen)
+    return int(chosen), turn if follows else (least + 1) % sim.entries
 
 
 @part
-def _longest_match(world: World, i: int) -> tuple[int, int]:
+def _longest_match(sim: SimulationState, i: int) -> tuple[int, int]:
     """Return the length of the longest matching prefix [tokens], and its first replica."""
     matched = 0
     owner = NOBODY
-    for h in range(world.hash_first_N[i], world.hash_first_N[i + 1]):
-        found = _owner(world, world.node_H[h])
+    for h in range(sim.hash_first_N[i], sim.hash_first_N[i + 1]):
+        found = _owner(sim, sim.node_H[h])
         if found == NOBODY:
             break
         owner = found
-        matched += world.hash_block
-    return min(matched, world.request_N[i].isl), owner
+        matched += sim.hash_block
+    return min(matched, sim.request_N[i].isl), owner
 
 
 @part
-def _owner(world: World, node: int) -> int:
+def _owner(sim: SimulationState, node: int) -> int:
     """Return the replica of a node of the tree, NOBODY if there is none."""
-    owner = world.owner_T[node]
-    if owner != NOBODY and world.got_TF[node, owner] == world.replica_F[owner].era:
+    owner = sim.owner_T[node]
+    if owner != NOBODY and sim.got_TF[node, owner] == sim.replica_F[owner].era:
         return int(owner)
-    for r in range(world.entries):
-        if world.got_TF[node, r] == world.replica_F[r].era:
-            world.owner_T[node] = r
+    for r in range(sim.entries):
+        if sim.got_TF[node, r] == sim.replica_F[r].era:
+            sim.owner_T[node] = r
             return int(r)
     return NOBODY
 
 
 @part
-def _remember(world: World, i: int, r: int) -> None:
+def _remember(sim: SimulationState, i: int, r: int) -> None:
     """Add a routed prompt to the tree."""
-    era = world.replica_F[r].era
-    for h in range(world.hash_first_N[i], world.hash_first_N[i + 1]):
-        node = world.node_H[h]
-        if _owner(world, node) == NOBODY:
-            world.owner_T[node] = r
-        world.got_TF[node, r] = era
+    era = sim.replica_F[r].era
+    for h in range(sim.hash_first_N[i], sim.hash_first_N[i + 1]):
+        node = sim.node_H[h]
+        if _owner(sim, node) == NOBODY:
+            sim.owner_T[node] = r
+        sim.got_TF[node, r] = era
 
 
 @part
-def forget_replica(world: World, r: int) -> None:
+def drop_replica(sim: SimulationState, r: int) -> None:
     """Remove the entries of a replica from the tree.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         r: Index of the replica among all.
     """
-    world.replica_F[r].era += 1
+    sim.replica_F[r].era += 1

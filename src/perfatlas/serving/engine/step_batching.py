@@ -13,13 +13,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.compiled import part
-from perfatlas.serving.engine.async_scheduling import foresee, note_done
+from perfatlas.serving.engine.async_scheduling import note_done, plan_ahead
 from perfatlas.serving.engine.front_end import stream
 from perfatlas.serving.engine.step_end import finish_step
 from perfatlas.serving.policies import on_idle, schedule, steady_steps
 from perfatlas.serving.sequences import (
     MANY,
     Line,
+    batch_time,
     blocks,
     clear_step,
     decode_time,
@@ -27,91 +28,90 @@ from perfatlas.serving.sequences import (
     longest,
     rank_line,
     steps_until,
-    stretch_time,
 )
 from perfatlas.serving.state import NEVER
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
-LONGEST_STRETCH: Final = 1e18  # ps: well within 64 bits
+LONGEST_BATCH: Final = 1e18  # ps: well within 64 bits
 
 
 @part
-def begin(world: World, r: int, now: int) -> None:
+def begin(sim: SimulationState, r: int, now: int) -> None:
     """Start the next batch of steps of a replica, or leave it idle.
 
     With asynchronous scheduling, the scheduled steps start; when the last one has started, the next
     ones are scheduled.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         r: The replica, between steps.
         now: Time [ps].
     """
-    replica = world.replica_R[r]
+    replica = sim.replica_R[r]
     if replica.steps == 0 and replica.next_steps > 0:
         if replica.stale:
             replica.next_steps = 1
-        _run_planned(world, r, now)
+        _run_planned(sim, r, now)
     while replica.decided == 0:
         start = now
         if replica.steps > 0:
-            last = replica.start + stretch_time(replica.base, replica.rise, replica.steps - 1)
-            start = replica.start + stretch_time(replica.base, replica.rise, replica.steps)
-            world.end_R[r] = start
-            if not world.async_scheduling:
+            last = replica.start + batch_time(replica.base, replica.rise, replica.steps - 1)
+            start = replica.start + batch_time(replica.base, replica.rise, replica.steps)
+            sim.end_R[r] = start
+            if not sim.async_scheduling:
                 break
             if last > now:
-                world.end_R[r] = last
+                sim.end_R[r] = last
                 break
-            foresee(world, r, start)
+            plan_ahead(sim, r, start)
             replica.decided = 1
-        _plan(world, r, start)
+        _plan(sim, r, start)
         if replica.steps == 0:
-            _run_planned(world, r, now)
+            _run_planned(sim, r, now)
         if replica.steps == 0:
-            world.end_R[r] = NEVER
+            sim.end_R[r] = NEVER
             break
 
 
 @part
-def _plan(world: World, r: int, start: int) -> None:
+def _plan(sim: SimulationState, r: int, start: int) -> None:
     """Schedule the next batch of steps of a replica, if anything can run."""
-    replica = world.replica_R[r]
-    first = r * world.ranks
+    replica = sim.replica_R[r]
+    first = r * sim.ranks
     busy = 0
-    tries = world.idle_passes if replica.steps == 0 else 1
+    tries = sim.idle_passes if replica.steps == 0 else 1
     while busy == 0 and tries > 0:
-        busy = _schedule_ranks(world, first, start)
+        busy = _schedule_ranks(sim, first, start)
         tries -= 1
     replica.next_steps = 0
     if busy > 0:
-        line = _replica_line(world, first)
-        replica.next_steps = _alike(world, first, line)
+        line = _replica_line(sim, first)
+        replica.next_steps = _alike(sim, first, line)
         replica.next_base = line.base
         replica.next_rise = line.rise
-        replica.next_extra = _beyond_decoding(world, first, line.base)
+        replica.next_extra = _beyond_decoding(sim, first, line.base)
 
 
 @part
-def _schedule_ranks(world: World, first: int, start: int) -> int:
+def _schedule_ranks(sim: SimulationState, first: int, start: int) -> int:
     """Schedule all ranks of a replica; return the number of running sequences and chunks."""
     busy = 0
-    for s in range(first, first + world.ranks):
-        clear_step(world, s, start)
-        schedule(world, s, start)
-        busy += world.lane_S[s].decodes + world.lane_S[s].chunks
-    if busy == 0 and world.replica_R[first // world.ranks].steps == 0:
-        for s in range(first, first + world.ranks):
-            on_idle(world, s)
+    for s in range(first, first + sim.ranks):
+        clear_step(sim, s, start)
+        schedule(sim, s, start)
+        busy += sim.lane_S[s].decodes + sim.lane_S[s].chunks
+    if busy == 0 and sim.replica_R[first // sim.ranks].steps == 0:
+        for s in range(first, first + sim.ranks):
+            on_idle(sim, s)
     return int(busy)
 
 
 @part
-def _run_planned(world: World, r: int, now: int) -> None:
+def _run_planned(sim: SimulationState, r: int, now: int) -> None:
     """Start the scheduled steps."""
-    replica = world.replica_R[r]
+    replica = sim.replica_R[r]
     replica.stale = 0
     replica.start = now
     replica.steps = replica.next_steps
@@ -122,91 +122,91 @@ def _run_planned(world: World, r: int, now: int) -> None:
 
 
 @part
-def _replica_line(world: World, first: int) -> Line:
+def _replica_line(sim: SimulationState, first: int) -> Line:
     """Return the times of the replica's next steps."""
     most = 0
     tokens = 0
     chunks = 0
-    for s in range(first, first + world.ranks):
-        lane = world.lane_S[s]
+    for s in range(first, first + sim.ranks):
+        lane = sim.lane_S[s]
         most = max(most, lane.decodes)
-        tokens = max(tokens, lane.decodes * world.tokens_per_decode + lane.tokens)
+        tokens = max(tokens, lane.decodes * sim.tokens_per_decode + lane.tokens)
         chunks += lane.chunks
-    linear = world.mixed_linear_T[tokens] if chunks > 0 else world.decode_linear_B[most]
-    line: Line = rank_line(world, world.lane_S[first], linear)
-    for s in range(first + 1, first + world.ranks):
-        line = longest(line, rank_line(world, world.lane_S[s], linear))
-    if world.host_overlapped:
-        for s in range(first, first + world.ranks):
-            line = longest(line, Line(host_work(world, world.lane_S[s]), 0, MANY))
+    linear = sim.mixed_linear_T[tokens] if chunks > 0 else sim.decode_linear_B[most]
+    line: Line = rank_line(sim, sim.lane_S[first], linear)
+    for s in range(first + 1, first + sim.ranks):
+        line = longest(line, rank_line(sim, sim.lane_S[s], linear))
+    if sim.host_overlapped:
+        for s in range(first, first + sim.ranks):
+            line = longest(line, Line(host_work(sim, sim.lane_S[s]), 0, MANY))
     return line
 
 
 @part
-def _beyond_decoding(world: World, first: int, time: int) -> int:
+def _beyond_decoding(sim: SimulationState, first: int, time: int) -> int:
     """Return the time that prompts add to a step [ps]."""
     decodes = 0
     chunks = 0
-    for s in range(first, first + world.ranks):
-        decodes = max(decodes, world.lane_S[s].decodes)
-        chunks += world.lane_S[s].chunks
+    for s in range(first, first + sim.ranks):
+        decodes = max(decodes, sim.lane_S[s].decodes)
+        chunks += sim.lane_S[s].chunks
     if chunks == 0 or decodes == 0:
         return 0
     alone = 0
-    for s in range(first, first + world.ranks):
-        alone = max(alone, decode_time(world, world.lane_S[s], world.decode_linear_B[decodes]))
+    for s in range(first, first + sim.ranks):
+        alone = max(alone, decode_time(sim, sim.lane_S[s], sim.decode_linear_B[decodes]))
     return int(time - alone)
 
 
 @part
-def _alike(world: World, first: int, line: Line) -> int:
+def _alike(sim: SimulationState, first: int, line: Line) -> int:
     """Return the number of next steps that differ only in contexts."""
-    if not world.coalesce or world.draft_tokens > 0:
+    if not sim.coalesce or sim.draft_tokens > 0:
         return 1
     steps = line.steps
-    for s in range(first, first + world.ranks):
-        lane = world.lane_S[s]
+    for s in range(first, first + sim.ranks):
+        lane = sim.lane_S[s]
         if lane.chunks > 0 or lane.preempted > 0:
             return 1
-        steps = min(steps, steady_steps(world, s))
+        steps = min(steps, steady_steps(sim, s))
         if lane.decodes > 0:  # a finished sequence decodes once more
-            steps = min(steps, max(1, world.finishing_SH[s, 0].key - lane.step))
+            steps = min(steps, max(1, sim.finishing_SH[s, 0].key - lane.step))
     last = float(line.base) + float(line.rise) * steps + 1.0
-    steps = min(steps, max(1, int(LONGEST_STRETCH / last)))
-    for s in range(first, first + world.ranks):
-        steps = 1 + blocks.affordable(world, s, steps - 1)
+    steps = min(steps, max(1, int(LONGEST_BATCH / last)))
+    for s in range(first, first + sim.ranks):
+        steps = 1 + blocks.steps_with_blocks(sim, s, steps - 1)
     return steps
 
 
 @part
-def end(world: World, r: int, now: int) -> None:
+def end(sim: SimulationState, r: int, now: int) -> None:
     """Apply a finished batch of steps, except for finishing requests.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         r: The replica.
         now: End of the last step [ps].
     """
-    replica = world.replica_R[r]
-    note_done(world, r)
-    if world.stream_token > 0:
-        stream(world, r, replica.steps, now)
-    for s in range(r * world.ranks, (r + 1) * world.ranks):
-        finish_step(world, s, replica.steps, now)
+    replica = sim.replica_R[r]
+    note_done(sim, r)
+    if sim.stream_token > 0:
+        stream(sim, r, replica.steps, now)
+    for s in range(r * sim.ranks, (r + 1) * sim.ranks):
+        finish_step(sim, s, replica.steps, now)
     replica.steps = 0
-    world.end_R[r] = NEVER
+    sim.end_R[r] = NEVER
 
 
 @part
-def cut(world: World, r: int, now: int) -> None:
+def truncate_batch(sim: SimulationState, r: int, now: int) -> None:
     """Truncate the batch of steps of a replica at the next step boundary.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         r: The running replica.
         now: Time [ps].
     """
-    replica = world.replica_R[r]
+    replica = sim.replica_R[r]
     delay = now - replica.start
     replica.steps = steps_until(replica.base, replica.rise, replica.steps, delay)
-    world.end_R[r] = replica.start + stretch_time(replica.base, replica.rise, replica.steps)
+    sim.end_R[r] = replica.start + batch_time(replica.base, replica.rise, replica.steps)

@@ -14,77 +14,79 @@ from typing import TYPE_CHECKING
 from perfatlas.compiled import part
 from perfatlas.serving.sequences import (
     advance_each,
+    batch_time,
     blocks,
     cell,
     decode_steps,
     last_joined,
     start_decoding,
-    stretch_time,
 )
 from perfatlas.serving.state import NOBODY
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 
 @part
-def finish_step(world: World, s: int, steps: int, now: int) -> None:
+def finish_step(sim: SimulationState, s: int, steps: int, now: int) -> None:
     """Apply a batch of steps: contexts grow, finished prompts start to decode.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         s: The scheduler.
         steps: Number of steps; 1 with prompts.
         now: End of the last step [ps].
     """
-    lane = world.lane_S[s]
+    lane = sim.lane_S[s]
     lane.beat += 1
     lane.ran = lane.decodes
-    _note_steps(world, s, steps, now)
+    _note_steps(sim, s, steps, now)
     if lane.decodes > 0:
         lane.decays += steps - 1
         lane.step += 1
-        if world.draft_tokens == 0:
-            blocks.grow(world, s, steps - 1)
+        if sim.draft_tokens == 0:
+            blocks.allocate_steps(sim, s, steps - 1)
             lane.step += steps - 1
             lane.context += lane.decoding * steps
         else:
-            advance_each(world, s)
-    _start_fresh(world, s, now)
+            advance_each(sim, s)
+    _start_fresh(sim, s, now)
     if lane.partial != NOBODY:
-        request = world.request_N[lane.partial]
-        known = world.preempted_N[lane.partial] > 0
-        if known and request.computed >= world.loss_N[lane.partial].mark:
-            _end_loss(world, lane.partial, now)
+        request = sim.request_N[lane.partial]
+        known = sim.preempted_N[lane.partial] > 0
+        if known and request.computed >= sim.loss_N[lane.partial].mark:
+            _end_loss(sim, lane.partial, now)
 
 
 @part
-def _end_loss(world: World, i: int, now: int) -> None:
+def _end_loss(sim: SimulationState, i: int, now: int) -> None:
     """Record that a preempted request has recovered its position."""
-    loss = world.loss_N[i]
+    loss = sim.loss_N[i]
     if loss.gone > 0:
-        world.lost_N[i] += now - (loss.gone - 1)
+        sim.lost_N[i] += now - (loss.gone - 1)
         loss.gone = 0
 
 
 @part
-def _note_steps(world: World, s: int, steps: int, now: int) -> None:
+def _note_steps(sim: SimulationState, s: int, steps: int, now: int) -> None:
     """Record the token gaps of the ending steps, and the time added by prompts."""
-    lane = world.lane_S[s]
-    replica = world.replica_R[s // world.ranks]
+    lane = sim.lane_S[s]
+    replica = sim.replica_R[s // sim.ranks]
     if lane.decodes > 0:
         lane.delay += replica.extra
         before = 0
         if lane.paused:
-            first = now - stretch_time(replica.base, replica.rise, steps) + replica.base
-            _end_pause(world, s, first)
+            first = now - batch_time(replica.base, replica.rise, steps) + replica.base
+            _end_pause(sim, s, first)
             before = 1
         elif lane.joiners > 0:
-            _greet(world, s, now - stretch_time(replica.base, replica.rise, steps) + replica.base)
-            _count_gaps(world, (replica.base, 0), 1, lane.decoding - lane.joiners)
+            _record_first_tokens(
+                sim, s, now - batch_time(replica.base, replica.rise, steps) + replica.base
+            )
+            _count_gaps(sim, (replica.base, 0), 1, lane.decoding - lane.joiners)
             before = 1
         base = replica.base + replica.rise * before
-        _count_gaps(world, (base, replica.rise), steps - before, lane.decoding)
+        _count_gaps(sim, (base, replica.rise), steps - before, lane.decoding)
         lane.last_end = now
     elif lane.decoding > 0:
         lane.paused = 1
@@ -92,26 +94,26 @@ def _note_steps(world: World, s: int, steps: int, now: int) -> None:
 
 
 @part
-def _end_pause(world: World, s: int, now: int) -> None:
+def _end_pause(sim: SimulationState, s: int, now: int) -> None:
     """Record the gaps of sequences that were paused while prompts ran."""
-    lane = world.lane_S[s]
+    lane = sim.lane_S[s]
     lane.paused = 0
     fresh = lane.fresh
     i = lane.running_tail
     while i != NOBODY:
         if i != lane.partial:
             if fresh == 0:
-                last = max(last_joined(world, i), lane.last_end)
-                _count_gaps(world, (now - last, 0), 1, 1)
+                last = max(last_joined(sim, i), lane.last_end)
+                _count_gaps(sim, (now - last, 0), 1, 1)
             else:
                 fresh -= 1
-        i = world.request_N[i].before
+        i = sim.request_N[i].before
 
 
 @part
-def _greet(world: World, s: int, now: int) -> None:
+def _record_first_tokens(sim: SimulationState, s: int, now: int) -> None:
     """Record the first tokens of sequences transferred from another engine."""
-    lane = world.lane_S[s]
+    lane = sim.lane_S[s]
     fresh = lane.fresh
     left = lane.joiners
     i = lane.running_tail
@@ -122,96 +124,96 @@ def _greet(world: World, s: int, now: int) -> None:
             fresh -= 1
         else:
             left -= 1
-            if world.loss_N[i].gone > 0:  # it was preempted before
-                _return(world, i, now)
-                if world.first_token_N[i] == NOBODY:
-                    _give_first(world, i, now)
-            elif world.first_token_N[i] == NOBODY:
-                _give_first(world, i, now)
+            if sim.loss_N[i].gone > 0:  # it was preempted before
+                _return(sim, i, now)
+                if sim.first_token_N[i] == NOBODY:
+                    _give_first(sim, i, now)
+            elif sim.first_token_N[i] == NOBODY:
+                _give_first(sim, i, now)
             else:
-                _count_gaps(world, (now - world.first_token_N[i], 0), 1, 1)
-        i = world.request_N[i].before
+                _count_gaps(sim, (now - sim.first_token_N[i], 0), 1, 1)
+        i = sim.request_N[i].before
 
 
 @part
-def _count_gaps(world: World, line: tuple[int, int], steps: int, sequences: int) -> None:
+def _count_gaps(sim: SimulationState, line: tuple[int, int], steps: int, sequences: int) -> None:
     """Add the gaps of sequences in steps of time base + rise j to the histogram."""
     base, rise = line
-    clock = world.clock_1[0]
-    last = world.gaps_G.shape[0] - 1
+    clock = sim.clock_1[0]
+    last = sim.gaps_G.shape[0] - 1
     j = 0
     while j < steps:
         g = clock.gap  # usually the same bin
         gap = base + rise * j
-        if gap < world.edges_G[g] or gap >= world.edges_G[min(g + 1, last)]:
-            g = cell(world.edges_G, gap)
+        if gap < sim.edges_G[g] or gap >= sim.edges_G[min(g + 1, last)]:
+            g = cell(sim.edges_G, gap)
             clock.gap = g
         end = steps
         final = base + rise * (steps - 1)
-        if g < last and final >= world.edges_G[g + 1]:
-            end = (world.edges_G[g + 1] - base + rise - 1) // rise
-        elif final < world.edges_G[g]:  # steps may get shorter with more keys
-            end = (base - world.edges_G[g]) // -rise + 1
-        world.gaps_G[g] += (end - j) * sequences
+        if g < last and final >= sim.edges_G[g + 1]:
+            end = (sim.edges_G[g + 1] - base + rise - 1) // rise
+        elif final < sim.edges_G[g]:  # steps may get shorter with more keys
+            end = (base - sim.edges_G[g]) // -rise + 1
+        sim.gaps_G[g] += (end - j) * sequences
         j = end
 
 
 @part
-def learn_late(world: World, s: int) -> None:
+def cache_finished_prompts(sim: SimulationState, s: int) -> None:
     """Register prompt blocks computed by the ending step in the prefix cache.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         s: The scheduler.
     """
-    lane = world.lane_S[s]
+    lane = sim.lane_S[s]
     for place in range(lane.learning):
-        blocks.learn(world, world.learning_SH[s, place])
+        blocks.cache_prompt(sim, sim.learning_SH[s, place])
 
 
 @part
-def _return(world: World, i: int, now: int) -> None:
+def _return(sim: SimulationState, i: int, now: int) -> None:
     """Record that a preempted request decodes again."""
-    loss = world.loss_N[i]
-    if world.request_N[i].generated > 0:
-        _count_gaps(world, (now - loss.since, 0), 1, 1)
+    loss = sim.loss_N[i]
+    if sim.request_N[i].generated > 0:
+        _count_gaps(sim, (now - loss.since, 0), 1, 1)
     loss.since = now
-    _end_loss(world, i, now)
+    _end_loss(sim, i, now)
 
 
 @part
-def _give_first(world: World, i: int, now: int) -> None:
+def _give_first(sim: SimulationState, i: int, now: int) -> None:
     """Record the first token of a request, and when its client receives it."""
-    world.first_token_N[i] = now
-    if world.stream_token > 0:
-        world.late_first_N[i] = world.replica_R[world.request_N[i].lane // world.ranks].late
+    sim.first_token_N[i] = now
+    if sim.stream_token > 0:
+        sim.late_first_N[i] = sim.replica_R[sim.request_N[i].lane // sim.ranks].late
 
 
 @part
-def _start_fresh(world: World, s: int, now: int) -> None:
+def _start_fresh(sim: SimulationState, s: int, now: int) -> None:
     """Start decoding the finished prompts, the last running ones, in order of admission."""
-    lane = world.lane_S[s]
+    lane = sim.lane_S[s]
     i = lane.running_tail
     back = lane.fresh - 1
     if lane.partial != NOBODY:
         back += 1
     for _ in range(back):
-        i = world.request_N[i].before
+        i = sim.request_N[i].before
     for _ in range(lane.fresh):
-        request = world.request_N[i]
-        if world.preempted_N[i] > 0:
-            _return(world, i, now)
-        if world.first_token_N[i] == NOBODY:
-            _give_first(world, i, now)
-        if world.async_scheduling:
-            world.learning_SH[s, lane.learning] = i
+        request = sim.request_N[i]
+        if sim.preempted_N[i] > 0:
+            _return(sim, i, now)
+        if sim.first_token_N[i] == NOBODY:
+            _give_first(sim, i, now)
+        if sim.async_scheduling:
+            sim.learning_SH[s, lane.learning] = i
             lane.learning += 1
         else:
-            blocks.learn(world, i)
+            blocks.cache_prompt(sim, i)
         steps = request.osl - request.generated - 1
-        if world.draft_tokens > 0:
+        if sim.draft_tokens > 0:
             request.generated += 1
-            steps = decode_steps(world, i, request.generated)
-        start_decoding(world, i, steps)
+            steps = decode_steps(sim, i, request.generated)
+        start_decoding(sim, i, steps)
         i = request.after
     lane.fresh = 0

@@ -33,7 +33,7 @@ class Series(NamedTuple):
     replicas_W: NDArray[np.int64]
 
 
-class Travels(NamedTuple):
+class Transfers(NamedTuple):
     """Transfers of requests between two pools; times in picoseconds, -1 if it never happened.
 
     All columns are empty without pools.
@@ -51,7 +51,7 @@ class Travels(NamedTuple):
     replica_N: NDArray[np.int64]
 
 
-class Operated(NamedTuple):
+class ReplicaOutcome(NamedTuple):
     """Effects of outages and autoscaling on requests and replicas.
 
     Columns of requests are empty without them.
@@ -99,7 +99,7 @@ class Offloaded(NamedTuple):
     held_2: NDArray[np.int64]
 
 
-class Fronted(NamedTuple):
+class FrontEndTimes(NamedTuple):
     """Front-end times of requests; empty if tokenization and streaming take no time.
 
     Args:
@@ -156,12 +156,12 @@ class Outcome(NamedTuple):
     preemptions: int
     interrupted: bool
     series: Series
-    travels: Travels
+    travels: Transfers
     busy_F: Ticks
     steps_F: NDArray[np.int64]
-    operated: Operated
+    operated: ReplicaOutcome
     offloaded: Offloaded
-    fronted: Fronted
+    fronted: FrontEndTimes
 
     def rejected(self) -> NDArray[np.bool_]:
         """Return which requests need more KV cache than available (N,)."""

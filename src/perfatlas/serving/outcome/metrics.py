@@ -31,7 +31,7 @@ AT_A_TIME: Final = 1 << 20  # requests per batch when computing latencies
 LOOKS: Final = 60  # samples of the queue, evenly over the arrivals
 
 
-class Seen(NamedTuple):
+class ClientDelays(NamedTuple):
     """Delays between engine and client [s].
 
     Args:
@@ -55,7 +55,7 @@ class Seen(NamedTuple):
         return self.request_s + self.token_s + self.response_s
 
 
-AT_ENGINE: Final = Seen()
+AT_ENGINE: Final = ClientDelays()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +85,9 @@ class Latencies:
     place_N: NDArray[np.int64]
 
 
-def request_latencies(requests: Requests, outcome: Outcome, seen: Seen = AT_ENGINE) -> Latencies:
+def request_latencies(
+    requests: Requests, outcome: Outcome, seen: ClientDelays = AT_ENGINE
+) -> Latencies:
     """Return the latencies of completed requests.
 
     Args:
@@ -105,7 +107,7 @@ def request_latencies(requests: Requests, outcome: Outcome, seen: Seen = AT_ENGI
 
 
 def _latencies(
-    requests: Requests, outcome: Outcome, seen: Seen, place_B: NDArray[np.int64]
+    requests: Requests, outcome: Outcome, seen: ClientDelays, place_B: NDArray[np.int64]
 ) -> dict[str, NDArray[np.float64]]:
     """Return the latencies of some completed requests by name, each (B,) [s]."""
     arrival, fronted = outcome.arrival_N[place_B], outcome.fronted
@@ -166,7 +168,7 @@ def gap_statistics(requests: Requests, outcome: Outcome) -> dict[str, float | No
 
 
 def request_columns(
-    requests: Requests, outcome: Outcome, seen: Seen = AT_ENGINE
+    requests: Requests, outcome: Outcome, seen: ClientDelays = AT_ENGINE
 ) -> dict[str, list[Any]]:
     """Return per-request results as columns of a table, with None for missing values.
 
@@ -272,7 +274,7 @@ def meets(latencies: Latencies, slos: Mapping[str, float]) -> NDArray[np.bool_]:
 
 
 def summarize(
-    requests: Requests, outcome: Outcome, slos: Mapping[str, float], seen: Seen = AT_ENGINE
+    requests: Requests, outcome: Outcome, slos: Mapping[str, float], seen: ClientDelays = AT_ENGINE
 ) -> dict[str, Any]:
     """Return the metrics of a simulation, named as in the vocabulary.
 

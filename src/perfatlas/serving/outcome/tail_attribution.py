@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.serving.outcome.metrics import AT_ENGINE, Seen, request_latencies
+from perfatlas.serving.outcome.metrics import AT_ENGINE, ClientDelays, request_latencies
 from perfatlas.serving.prices import StepLoads, step_s
 from perfatlas.serving.requests import TICKS_PER_SECOND
 
@@ -30,7 +30,7 @@ def tail_parts(
     requests: Requests,
     outcome: Outcome,
     kinds: Sequence[Kind],
-    seen: Seen = AT_ENGINE,
+    seen: ClientDelays = AT_ENGINE,
 ) -> dict[str, dict[str, float]]:
     """Return the mean latency breakdown of the slowest 1% [s]; {} if no request completed.
 

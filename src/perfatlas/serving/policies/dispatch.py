@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 PROTOCOL: Final = {
-    "schedule": ("world", "s", "now"),
-    "enqueue": ("world", "i"),
-    "steady_steps": ("world", "s"),
-    "on_last_token": ("world", "i"),
-    "on_idle": ("world", "s"),
-    "can_hold": ("world", "i", "tokens"),
+    "schedule": ("sim", "s", "now"),
+    "enqueue": ("sim", "i"),
+    "steady_steps": ("sim", "s"),
+    "on_last_token": ("sim", "i"),
+    "on_idle": ("sim", "s"),
+    "can_hold": ("sim", "i", "tokens"),
 }
 
 
@@ -41,7 +41,7 @@ def choice(name: str, places: Iterable[int]) -> Callable[..., Any]:
         owners.setdefault(getattr(POLICIES[place], name), []).append(place)
     *others, most = sorted(owners, key=lambda function: len(owners[function]))
     for function in others:
-        test = " or ".join(f"world.policy == {place}" for place in owners[function])
+        test = " or ".join(f"sim.policy == {place}" for place in owners[function])
         names[f"{name}_{owners[function][0]}"] = function
         lines.append(f"    if {test}: return {name}_{owners[function][0]}({given})")
     names[f"{name}_otherwise"] = most

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.serving.policies.defaults import (
+    always_steady,
+    append_to_queue,
+    do_nothing,
     fits_in_cache,
-    ignore,
-    keeps_waiting,
-    put_in_queue,
 )
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Policy:
     """A scheduling policy: a row in `POLICIES`.
 
     Functions are compiled into the event loop, marked `part`, and get the engines of one type as
-    `world`. All except `schedule` have a default.
+    `sim`. All except `schedule` have a default.
 
     Args:
         name: Value of `Limits.rules` that selects it; several rows may share one for different
@@ -46,15 +46,15 @@ class Policy:
         reuses_unnamed: With prefix caching, blocks without cached content are allocated before
             those with a cached prefix.
         idle_passes: Scheduling passes of an idle engine at the same time.
-        schedule: (world, s, now): schedules the step of scheduler s that starts at `now` [ps]:
+        schedule: (sim, s, now): schedules the step of scheduler s that starts at `now` [ps]:
             admits requests, runs chunks, allocates blocks, preempts.
-        enqueue: (world, i): queues an arrived request; returns whether the scheduler must see it
+        enqueue: (sim, i): queues an arrived request; returns whether the scheduler must see it
             at the next end of a step.
-        steady_steps: (world, s): maximum number of steps that may follow a decode-only step
+        steady_steps: (sim, s): maximum number of steps that may follow a decode-only step
             without checking the queue; `MANY` for any number.
-        on_last_token: (world, i): a decoding request has got its last token.
-        on_idle: (world, s): an engine without a running step found nothing to run.
-        can_hold: (world, i, tokens): whether an empty KV cache could hold a request with this
+        on_last_token: (sim, i): a decoding request has got its last token.
+        on_idle: (sim, s): an engine without a running step found nothing to run.
+        can_hold: (sim, i, tokens): whether an empty KV cache could hold a request with this
             number of prompt and output tokens until its end.
 
     Example:
@@ -79,8 +79,8 @@ class Policy:
     reuses_unnamed: bool = False
     idle_passes: int = 1
     schedule: Callable[..., Any]
-    enqueue: Callable[..., Any] = put_in_queue
-    steady_steps: Callable[..., Any] = keeps_waiting
-    on_last_token: Callable[..., Any] = ignore
-    on_idle: Callable[..., Any] = ignore
+    enqueue: Callable[..., Any] = append_to_queue
+    steady_steps: Callable[..., Any] = always_steady
+    on_last_token: Callable[..., Any] = do_nothing
+    on_idle: Callable[..., Any] = do_nothing
     can_hold: Callable[..., Any] = fits_in_cache

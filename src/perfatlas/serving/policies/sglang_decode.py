@@ -33,160 +33,160 @@ from perfatlas.serving.policies.sglang import (
     MOST_EXPECTED,
     SGLANG,
     decode_batch,
-    forget_ratio,
+    fits_with_spare_block,
     keep_in_batch,
     output_of,
-    starts_alone,
+    reset_ratio,
 )
 from perfatlas.serving.sequences import (
     MANY,
     blocks,
-    fetch,
     first_output,
     join_one,
     queue_last,
+    start_transfer,
 )
 from perfatlas.serving.state import NOBODY
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 SMALL_BATCH: Final = 32  # sequences, up to which there are extra slots for KV caches
 EXTRA_SLOTS: Final = 2  # extra slots per sequence
 
 
 @part
-def schedule_sglang_decode(world: World, s: int, now: int) -> None:
+def schedule_sglang_decode(sim: SimulationState, s: int, now: int) -> None:
     """Schedule the next step.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         s: The scheduler of a decode engine.
         now: Start of the step [ps].
     """
-    lane = world.lane_S[s]
-    _resume(world, s)
+    lane = sim.lane_S[s]
+    _resume(sim, s)
     idle = lane.decoding + lane.ended + lane.ready == 0
     if lane.retracted == 0 or idle:
-        _make_ready(world, s)
+        _make_ready(sim, s)
     if lane.retracted == 0 and lane.waiting > 0:
-        _take(world, s, now)
-    most = world.max_num_seqs - lane.decoding - lane.ended
+        _take(sim, s, now)
+    most = sim.max_num_seqs - lane.decoding - lane.ended
     while lane.ready > 0 and lane.joiners < most:
         i = lane.ready_head
-        lane.ready_head = world.request_N[i].after
+        lane.ready_head = sim.request_N[i].after
         lane.ready -= 1
         lane.away -= 1
         lane.joiners += 1
-        join_one(world, s, i, now)
-    decode_batch(world, s)
+        join_one(sim, s, i, now)
+    decode_batch(sim, s)
 
 
 @part
-def _slots(world: World, s: int) -> int:
+def _slots(sim: SimulationState, s: int) -> int:
     """Return how many more requests may be allocated blocks."""
-    lane = world.lane_S[s]
-    most = world.max_num_seqs
+    lane = sim.lane_S[s]
+    most = sim.max_num_seqs
     if most <= SMALL_BATCH:
         most += EXTRA_SLOTS * most
     return int(most - lane.running - lane.away)
 
 
 @part
-def _reserved(world: World, s: int) -> int:
+def _reserved(sim: SimulationState, s: int) -> int:
     """Return the tokens reserved for running and pending sequences."""
-    lane = world.lane_S[s]
-    return int(world.reserved_decode_tokens * (lane.decoding + lane.ended + lane.away))
+    lane = sim.lane_S[s]
+    return int(sim.reserved_decode_tokens * (lane.decoding + lane.ended + lane.away))
 
 
 @part
-def _put_ready(world: World, s: int, i: int) -> None:
+def _put_ready(sim: SimulationState, s: int, i: int) -> None:
     """Mark a request as ready for a slot."""
-    lane = world.lane_S[s]
+    lane = sim.lane_S[s]
     if lane.ready == 0:
         lane.ready_head = i
     else:
-        world.request_N[lane.ready_tail].after = i
+        sim.request_N[lane.ready_tail].after = i
     lane.ready_tail = i
-    world.request_N[i].after = NOBODY
+    sim.request_N[i].after = NOBODY
     lane.ready += 1
 
 
 @part
-def _resume(world: World, s: int) -> None:
+def _resume(sim: SimulationState, s: int) -> None:
     """Resume retracted sequences in order."""
-    lane = world.lane_S[s]
-    size = world.block_size
-    while lane.retracted > 0 and _slots(world, s) > 0:
+    lane = sim.lane_S[s]
+    size = sim.block_size
+    while lane.retracted > 0 and _slots(sim, s) > 0:
         i = lane.retracted_head
-        tokens = world.request_N[i].isl + world.request_N[i].generated - 1
-        need = blocks.count(world, tokens) * size + world.reserved_decode_tokens
-        if need > lane.free * size - _reserved(world, s):
+        tokens = sim.request_N[i].isl + sim.request_N[i].generated - 1
+        need = blocks.count(sim, tokens) * size + sim.reserved_decode_tokens
+        if need > lane.free * size - _reserved(sim, s):
             break
-        lane.retracted_head = world.request_N[i].after
+        lane.retracted_head = sim.request_N[i].after
         lane.retracted -= 1
-        blocks.share(world, i, 0)
-        blocks.extend(world, i, tokens)
+        blocks.reference_cached(sim, i, 0)
+        blocks.extend(sim, i, tokens)
         lane.away += 1
-        _put_ready(world, s, i)
+        _put_ready(sim, s, i)
 
 
 @part
-def _make_ready(world: World, s: int) -> None:
+def _make_ready(sim: SimulationState, s: int) -> None:
     """Mark requests with arrived KV caches as ready for slots."""
-    lane = world.lane_S[s]
+    lane = sim.lane_S[s]
     while lane.arrived > 0:
         i = lane.arrived_head
-        lane.arrived_head = world.request_N[i].after
+        lane.arrived_head = sim.request_N[i].after
         lane.arrived -= 1
-        _put_ready(world, s, i)
+        _put_ready(sim, s, i)
 
 
 @part
-def _take(world: World, s: int, now: int) -> None:
+def _take(sim: SimulationState, s: int, now: int) -> None:
     """Allocate blocks to prefilled requests until one does not fit."""
-    lane = world.lane_S[s]
-    size = world.block_size
+    lane = sim.lane_S[s]
+    size = sim.block_size
     freed = 0
     longest = 0
     i = lane.running_tail
     while i != NOBODY:
-        request = world.request_N[i]
-        freed += request.isl + output_of(world, i)
+        request = sim.request_N[i]
+        freed += request.isl + output_of(sim, i)
         longest = max(longest, request.isl + min(request.osl, MOST_EXPECTED))
         i = request.before
-    while lane.waiting > 0 and _slots(world, s) > 0:
+    while lane.waiting > 0 and _slots(sim, s) > 0:
         i = lane.waiting_head
-        request = world.request_N[i]
-        prompt = request.isl + first_output(world) - 1
-        need = blocks.count(world, prompt) * size + world.reserved_decode_tokens
+        request = sim.request_N[i]
+        prompt = request.isl + first_output(sim) - 1
+        need = blocks.count(sim, prompt) * size + sim.reserved_decode_tokens
         need = max(need, request.isl + min(request.osl, MOST_EXPECTED) - freed)
-        if need > lane.free * size - max(_reserved(world, s), longest - freed):
+        if need > lane.free * size - max(_reserved(sim, s), longest - freed):
             break
         # blocks for its output are allocated as it decodes
-        fetch(world, i, (0, 0), prompt, now)
+        start_transfer(sim, i, (0, 0), prompt, now)
 
 
 @part
-def _enqueue(world: World, i: int) -> bool:
+def _enqueue(sim: SimulationState, i: int) -> bool:
     """Append a request to the queue; return whether its KV cache may be transferred next."""
-    opens = world.lane_S[world.request_N[i].lane].waiting == 0
-    queue_last(world, i)
+    opens = sim.lane_S[sim.request_N[i].lane].waiting == 0
+    queue_last(sim, i)
     return bool(opens)
 
 
 @part
-def _steady_steps(world: World, s: int) -> int:
+def _steady_steps(sim: SimulationState, s: int) -> int:
     """Return 1 if requests wait, as retractable tokens change in every step."""
-    lane = world.lane_S[s]
+    lane = sim.lane_S[s]
     return 1 if lane.waiting + lane.arrived + lane.ready + lane.retracted > 0 else MANY
 
 
 @part
-def _can_hold(world: World, i: int, tokens: int) -> bool:
+def _can_hold(sim: SimulationState, i: int, tokens: int) -> bool:
     """Return whether a request fits, and could resume if retracted at its end."""
-    need = blocks.count(world, tokens) * world.block_size + world.reserved_decode_tokens
-    return bool(starts_alone(world, i, tokens) and need <= world.kv_blocks * world.block_size)
+    need = blocks.count(sim, tokens) * sim.block_size + sim.reserved_decode_tokens
+    return bool(fits_with_spare_block(sim, i, tokens) and need <= sim.kv_blocks * sim.block_size)
 
 
 SGLANG_DECODE: Final = Policy(
@@ -203,6 +203,6 @@ SGLANG_DECODE: Final = Policy(
     enqueue=_enqueue,
     steady_steps=_steady_steps,
     on_last_token=keep_in_batch,
-    on_idle=forget_ratio,
+    on_idle=reset_ratio,
     can_hold=_can_hold,
 )

@@ -15,25 +15,25 @@ from typing import TYPE_CHECKING, Final
 
 from perfatlas.compiled import part
 from perfatlas.serving.policies.policy import Policy
-from perfatlas.serving.policies.trtllm import READS, decode_all, look_while_held, run_prompts
+from perfatlas.serving.policies.trtllm import READS, check_while_waiting, decode_all, run_prompts
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 
 @part
-def schedule_static(world: World, s: int, now: int) -> None:
+def schedule_static(sim: SimulationState, s: int, now: int) -> None:
     """Schedule the next step.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         s: The scheduler.
         now: Start of the step [ps].
     """
-    decode_all(world, s, now)
-    lane = world.lane_S[s]
+    decode_all(sim, s, now)
+    lane = sim.lane_S[s]
     if lane.preempted == 0 and lane.decoding == 0:
-        run_prompts(world, s, now)
+        run_prompts(sim, s, now)
 
 
 STATIC: Final = Policy(
@@ -46,5 +46,5 @@ STATIC: Final = Policy(
     chunks_whole_blocks=True,
     reserves_blocks=True,
     schedule=schedule_static,
-    steady_steps=look_while_held,
+    steady_steps=check_while_waiting,
 )

@@ -37,105 +37,105 @@ from perfatlas.serving.sequences import (
     MANY,
     admit_head,
     blocks,
-    fetch,
     has_ended,
     is_handed,
     join,
-    places,
+    preempt,
     queue_first,
     run_chunk,
-    throw_out,
+    start_transfer,
+    tokens_to_allocate,
 )
 from perfatlas.serving.state import NOBODY
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 
 @part
-def schedule_trtllm(world: World, s: int, now: int) -> None:
+def schedule_trtllm(sim: SimulationState, s: int, now: int) -> None:
     """Schedule the next step.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         s: The scheduler.
         now: Start of the step [ps].
     """
-    decode_all(world, s, now)
-    if world.lane_S[s].preempted == 0:
-        run_prompts(world, s, now)
+    decode_all(sim, s, now)
+    if sim.lane_S[s].preempted == 0:
+        run_prompts(sim, s, now)
 
 
 @part
-def decode_all(world: World, s: int, now: int) -> None:
+def decode_all(sim: SimulationState, s: int, now: int) -> None:
     """Decode all sequences past their prompts, pausing the last started while blocks are missing.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         s: The scheduler.
         now: Start of the step [ps].
     """
-    lane = world.lane_S[s]
-    residue = -lane.step % world.block_size
-    while world.growth_SB[s, residue] > lane.free:
-        _pause_last(world, s)
-    blocks.grow(world, s, 1)
+    lane = sim.lane_S[s]
+    residue = -lane.step % sim.block_size
+    while sim.growth_SB[s, residue] > lane.free:
+        _pause_last(sim, s)
+    blocks.allocate_steps(sim, s, 1)
     if lane.arrived > 0 and lane.preempted == 0 and lane.partial == NOBODY:
-        join(world, s, world.max_num_seqs - (lane.running - lane.leaving), now)
+        join(sim, s, sim.max_num_seqs - (lane.running - lane.leaving), now)
     lane.decodes = lane.decoding
 
 
 @part
-def run_prompts(world: World, s: int, now: int) -> None:
+def run_prompts(sim: SimulationState, s: int, now: int) -> None:
     """Add prompts to the step, or let them wait for more prompts.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         s: The scheduler, without pauses in this step.
         now: Start of the step [ps].
     """
-    lane = world.lane_S[s]
-    budget = world.max_num_batched_tokens - lane.decoding
-    if world.batch_wait_timeout_iters > 0 and _wait(world, s, budget):
+    lane = sim.lane_S[s]
+    budget = sim.max_num_batched_tokens - lane.decoding
+    if sim.batch_wait_timeout_iters > 0 and _wait(sim, s, budget):
         return
     if lane.partial != NOBODY:
-        request = world.request_N[lane.partial]
-        chunk = _cut(world, request.isl + request.generated - request.computed, budget)
+        request = sim.request_N[lane.partial]
+        chunk = _cut(sim, request.isl + request.generated - request.computed, budget)
         if chunk > 0:
-            run_chunk(world, lane.partial, chunk)
+            run_chunk(sim, lane.partial, chunk)
         budget -= lane.tokens
     if lane.partial == NOBODY:
-        _start(world, s, budget, now)
+        _start(sim, s, budget, now)
 
 
 @part
-def _pause_last(world: World, s: int) -> None:
+def _pause_last(sim: SimulationState, s: int) -> None:
     """Pause the last started request that is not ending; it restarts from the head of the queue."""
-    i = world.lane_S[s].running_tail
-    while has_ended(world, i):
-        i = world.request_N[i].before
-    throw_out(world, i)
-    queue_first(world, i)
+    i = sim.lane_S[s].running_tail
+    while has_ended(sim, i):
+        i = sim.request_N[i].before
+    preempt(sim, i)
+    queue_first(sim, i)
 
 
 @part
-def _cut(world: World, wanted: int, budget: int) -> int:
+def _cut(sim: SimulationState, wanted: int, budget: int) -> int:
     """Return the tokens of a chunk: all of them, or whole blocks within the budget."""
     if wanted <= budget:
         return wanted
-    return int(budget // world.block_size * world.block_size)
+    return int(budget // sim.block_size * sim.block_size)
 
 
 @part
-def _wait(world: World, s: int, budget: int) -> bool:
+def _wait(sim: SimulationState, s: int, budget: int) -> bool:
     """Return whether fitting prompts wait for more prompts, and count the step."""
-    lane = world.lane_S[s]
-    tokens = _fitting(world, s, budget)
-    if lane.decodes == 0 or tokens == 0 or world.ranks > 1:
+    lane = sim.lane_S[s]
+    tokens = _fitting(sim, s, budget)
+    if lane.decodes == 0 or tokens == 0 or sim.ranks > 1:
         return False
     if (
-        lane.held >= world.batch_wait_timeout_iters
-        or tokens + lane.decodes >= world.batch_wait_max_tokens
+        lane.held >= sim.batch_wait_timeout_iters
+        or tokens + lane.decodes >= sim.batch_wait_max_tokens
     ):
         lane.held = 0
         return False
@@ -144,33 +144,33 @@ def _wait(world: World, s: int, budget: int) -> bool:
 
 
 @part
-def _fitting(world: World, s: int, budget: int) -> int:
+def _fitting(sim: SimulationState, s: int, budget: int) -> int:
     """Return the total tokens of the prompts that would run in the next step."""
-    lane = world.lane_S[s]
+    lane = sim.lane_S[s]
     tokens = 0
     if lane.partial != NOBODY:
-        request = world.request_N[lane.partial]
+        request = sim.request_N[lane.partial]
         total = request.isl + request.generated
-        chunk = _cut(world, total - request.computed, budget)
+        chunk = _cut(sim, total - request.computed, budget)
         budget -= chunk
         tokens = total if chunk > 0 else 0
         if chunk < total - request.computed:
             return int(tokens)
-    left = lane.spare if world.reserves_blocks else lane.free
+    left = lane.spare if sim.reserves_blocks else lane.free
     running = lane.running - lane.leaving
     i = lane.waiting_head
     for _ in range(lane.waiting):
-        request = world.request_N[i]
+        request = sim.request_N[i]
         total = request.isl + request.generated
-        if world.reserves_blocks:
-            left -= blocks.promised(world, i)
+        if sim.reserves_blocks:
+            left -= blocks.reserved_at_end(sim, i)
         else:
-            left -= blocks.count(world, total)
-        wanted = total - blocks.hits(world, i)[0] * world.block_size
-        chunk = _cut(world, wanted, budget)
-        if left < 0 or running >= world.max_num_seqs or chunk <= 0:
+            left -= blocks.count(sim, total)
+        wanted = total - blocks.find_cached(sim, i)[0] * sim.block_size
+        chunk = _cut(sim, wanted, budget)
+        if left < 0 or running >= sim.max_num_seqs or chunk <= 0:
             break
-        if chunk < wanted and not world.chunked_prefill and total <= world.max_num_batched_tokens:
+        if chunk < wanted and not sim.chunked_prefill and total <= sim.max_num_batched_tokens:
             break
         tokens += total
         running += 1
@@ -182,47 +182,47 @@ def _fitting(world: World, s: int, budget: int) -> int:
 
 
 @part
-def _start(world: World, s: int, budget: int, now: int) -> None:
+def _start(sim: SimulationState, s: int, budget: int, now: int) -> None:
     """Start requests from the head of the queue while they fit."""
-    lane = world.lane_S[s]
-    left = lane.spare if world.reserves_blocks else lane.free
+    lane = sim.lane_S[s]
+    left = lane.spare if sim.reserves_blocks else lane.free
     while lane.waiting > 0 and budget > 0 and lane.partial == NOBODY:
         i = lane.waiting_head
-        request = world.request_N[i]
+        request = sim.request_N[i]
         total = request.isl + request.generated
-        if world.reserves_blocks:
-            left -= blocks.promised(world, i)
+        if sim.reserves_blocks:
+            left -= blocks.reserved_at_end(sim, i)
         else:
-            left -= blocks.count(world, total)
-        found = blocks.hits(world, i)
-        if is_handed(world, i):
-            if left < 0 or lane.running - lane.leaving >= world.max_num_seqs:
+            left -= blocks.count(sim, total)
+        found = blocks.find_cached(sim, i)
+        if is_handed(sim, i):
+            if left < 0 or lane.running - lane.leaving >= sim.max_num_seqs:
                 break
-            fetch(world, i, found, places(world, i), now)
+            start_transfer(sim, i, found, tokens_to_allocate(sim, i), now)
             left = lane.spare
             continue
-        wanted = total - found[0] * world.block_size
-        chunk = _cut(world, wanted, budget)
+        wanted = total - found[0] * sim.block_size
+        chunk = _cut(sim, wanted, budget)
         cut = chunk < wanted
-        if left < 0 or lane.running - lane.leaving >= world.max_num_seqs or chunk == 0:
+        if left < 0 or lane.running - lane.leaving >= sim.max_num_seqs or chunk == 0:
             break
-        if cut and not world.chunked_prefill and total <= world.max_num_batched_tokens:
+        if cut and not sim.chunked_prefill and total <= sim.max_num_batched_tokens:
             break
-        admit_head(world, i, found, now)
-        blocks.extend(world, i, total)
-        run_chunk(world, i, chunk)
+        admit_head(sim, i, found, now)
+        blocks.extend(sim, i, total)
+        run_chunk(sim, i, chunk)
         budget -= chunk
 
 
 @part
-def look_while_held(world: World, s: int) -> int:
+def check_while_waiting(sim: SimulationState, s: int) -> int:
     """Return 1 if prompts wait for more prompts, as every step counts.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         s: The scheduler.
     """
-    lane = world.lane_S[s]
+    lane = sim.lane_S[s]
     return 1 if lane.held > 0 and (lane.waiting > 0 or lane.partial != NOBODY) else MANY
 
 
@@ -240,7 +240,7 @@ GUARANTEED_NO_EVICT: Final = Policy(
     chunks_whole_blocks=True,
     reserves_blocks=True,
     schedule=schedule_trtllm,
-    steady_steps=look_while_held,
+    steady_steps=check_while_waiting,
 )
 MAX_UTILIZATION: Final = Policy(
     name="trtllm_max_utilization",
@@ -253,5 +253,5 @@ MAX_UTILIZATION: Final = Policy(
     reads=READS,
     chunks_whole_blocks=True,
     schedule=schedule_trtllm,
-    steady_steps=look_while_held,
+    steady_steps=check_while_waiting,
 )

@@ -27,150 +27,150 @@ from perfatlas.serving.sequences import (
     MANY,
     admit_head,
     blocks,
-    fetch,
+    find_offloaded,
     is_handed,
     join,
-    look_below,
-    places,
+    preempt,
     queue_first,
     reserve,
     run_chunk,
-    throw_out,
+    start_transfer,
+    tokens_to_allocate,
 )
 from perfatlas.serving.state import NOBODY
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 
 @part
-def schedule_vllm(world: World, s: int, now: int) -> None:
+def schedule_vllm(sim: SimulationState, s: int, now: int) -> None:
     """Schedule the next step.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         s: The scheduler.
         now: Start of the step [ps].
     """
-    lane = world.lane_S[s]
-    if world.draft_tokens == 0:
-        _keep_decoding(world, s)
+    lane = sim.lane_S[s]
+    if sim.draft_tokens == 0:
+        _keep_decoding(sim, s)
     else:
-        reserve(world, s)
+        reserve(sim, s)
     if lane.arrived > 0 and lane.preempted == 0 and lane.partial == NOBODY:
-        join(world, s, world.max_num_seqs - lane.running, now)
+        join(sim, s, sim.max_num_seqs - lane.running, now)
     lane.decodes = lane.decoding
     if lane.partial != NOBODY:
-        _continue_prompt(world, s)
+        _continue_prompt(sim, s)
     if lane.preempted == 0:
-        _admit(world, s, now)
+        _admit(sim, s, now)
 
 
 @part
-def _keep_decoding(world: World, s: int) -> None:
+def _keep_decoding(sim: SimulationState, s: int) -> None:
     """Allocate blocks to decoding sequences, preempting the last admitted while one is missing."""
-    lane = world.lane_S[s]
-    residue = -lane.step % world.block_size
-    if world.growth_SB[s, residue] <= lane.free:
-        blocks.grow(world, s, 1)
-    elif world.prefix_caching:
-        _grow_one_by_one(world, s, residue)
+    lane = sim.lane_S[s]
+    residue = -lane.step % sim.block_size
+    if sim.growth_SB[s, residue] <= lane.free:
+        blocks.allocate_steps(sim, s, 1)
+    elif sim.prefix_caching:
+        _grow_one_by_one(sim, s, residue)
     else:
-        while world.growth_SB[s, residue] > lane.free:
-            preempt_last(world, s)
-        blocks.grow(world, s, 1)
+        while sim.growth_SB[s, residue] > lane.free:
+            preempt_last(sim, s)
+        blocks.allocate_steps(sim, s, 1)
 
 
 @part
-def _grow_one_by_one(world: World, s: int, residue: int) -> None:
+def _grow_one_by_one(sim: SimulationState, s: int, residue: int) -> None:
     """Allocate blocks to decoding sequences in order of admission.
 
     The blocks of preempted sequences are available only to later sequences.
     """
-    lane = world.lane_S[s]
-    i = world.growers_SB[s, residue].head
+    lane = sim.lane_S[s]
+    i = sim.growers_SB[s, residue].head
     while i != NOBODY:
-        before = world.preempted_N[i]
-        while lane.free == 0 and world.preempted_N[i] == before:
-            preempt_last(world, s)
-        if world.preempted_N[i] > before:  # it preempted itself
+        before = sim.preempted_N[i]
+        while lane.free == 0 and sim.preempted_N[i] == before:
+            preempt_last(sim, s)
+        if sim.preempted_N[i] > before:  # it preempted itself
             break
-        i = blocks.grow_one(world, s, i)
+        i = blocks.grow_one(sim, s, i)
 
 
 @part
-def _continue_prompt(world: World, s: int) -> None:
+def _continue_prompt(sim: SimulationState, s: int) -> None:
     """Run the next chunk of the partially computed prompt, or preempt it."""
-    lane = world.lane_S[s]
-    request = world.request_N[lane.partial]
-    budget = world.max_num_batched_tokens - lane.decoding * world.tokens_per_decode
+    lane = sim.lane_S[s]
+    request = sim.request_N[lane.partial]
+    budget = sim.max_num_batched_tokens - lane.decoding * sim.tokens_per_decode
     chunk = min(request.isl + request.generated - request.computed, budget)
-    need = blocks.count(world, request.computed + chunk) - blocks.count(world, request.placed)
+    need = blocks.count(sim, request.computed + chunk) - blocks.count(sim, request.placed)
     if need > lane.free:
-        preempt_last(world, s)
+        preempt_last(sim, s)
     else:
-        run_chunk(world, lane.partial, chunk)
+        run_chunk(sim, lane.partial, chunk)
 
 
 @part
-def _admit(world: World, s: int, now: int) -> None:
+def _admit(sim: SimulationState, s: int, now: int) -> None:
     """Admit from the head of the queue until it is empty or its head does not fit."""
-    lane = world.lane_S[s]
-    budget = world.max_num_batched_tokens - lane.decoding * world.tokens_per_decode - lane.tokens
-    while lane.waiting > 0 and budget > 0 and lane.running < world.max_num_seqs:
+    lane = sim.lane_S[s]
+    budget = sim.max_num_batched_tokens - lane.decoding * sim.tokens_per_decode - lane.tokens
+    while lane.waiting > 0 and budget > 0 and lane.running < sim.max_num_seqs:
         i = lane.waiting_head
-        request = world.request_N[i]
+        request = sim.request_N[i]
         total = request.isl + request.generated
-        hits, idle_hits = blocks.hits(world, i)
-        if is_handed(world, i):
-            if blocks.count(world, places(world, i)) - hits + idle_hits > lane.free:
+        hits, idle_hits = blocks.find_cached(sim, i)
+        if is_handed(sim, i):
+            if blocks.count(sim, tokens_to_allocate(sim, i)) - hits + idle_hits > lane.free:
                 break
-            fetch(world, i, (hits, idle_hits), places(world, i), now)
+            start_transfer(sim, i, (hits, idle_hits), tokens_to_allocate(sim, i), now)
             continue
         found = hits
         below = (0, 0)
-        if world.offloads:
-            below = look_below(world, i)
+        if sim.offloads:
+            below = find_offloaded(sim, i)
             found = max(hits, below[0])
-        chunk = min(total - found * world.block_size, budget)
-        tokens = total if world.reserve_full_isl else found * world.block_size + chunk
-        if blocks.count(world, tokens) - hits + idle_hits > lane.free:
+        chunk = min(total - found * sim.block_size, budget)
+        tokens = total if sim.reserve_full_isl else found * sim.block_size + chunk
+        if blocks.count(sim, tokens) - hits + idle_hits > lane.free:
             break
-        admit_head(world, i, (hits, idle_hits), now)
-        if world.offloads:
-            blocks.load(world, i, hits, below)
-        run_chunk(world, i, chunk)
+        admit_head(sim, i, (hits, idle_hits), now)
+        if sim.offloads:
+            blocks.load_tiers(sim, i, hits, below)
+        run_chunk(sim, i, chunk)
         budget -= chunk
 
 
 @part
-def preempt_last(world: World, s: int) -> None:
+def preempt_last(sim: SimulationState, s: int) -> None:
     """Preempt the last admitted sequence; it restarts from the head of the queue.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         s: The scheduler.
     """
-    i = world.lane_S[s].running_tail
-    throw_out(world, i)
-    queue_first(world, i)
+    i = sim.lane_S[s].running_tail
+    preempt(sim, i)
+    queue_first(sim, i)
 
 
 @part
-def _steady_steps(world: World, s: int) -> int:
+def _steady_steps(sim: SimulationState, s: int) -> int:
     """Return 1 if the head of the queue might fit later although it does not fit now.
 
     If its whole prompt must fit, evicting a block of its cached prefix does not change what is
     missing. If only a chunk must fit, the chunk can start earlier in the prompt and need less.
     """
-    chunk_alone = world.prefix_caching and not world.reserve_full_isl
-    return 1 if chunk_alone and world.lane_S[s].waiting > 0 else MANY
+    chunk_alone = sim.prefix_caching and not sim.reserve_full_isl
+    return 1 if chunk_alone and sim.lane_S[s].waiting > 0 else MANY
 
 
 @part
-def _can_hold(world: World, i: int, tokens: int) -> bool:  # noqa: ARG001 - part of the protocol
+def _can_hold(sim: SimulationState, i: int, tokens: int) -> bool:  # noqa: ARG001 - part of the protocol
     """Return whether the KV cache holds a request, with drafts but without its last token."""
-    return bool(blocks.count(world, tokens + 2 * world.draft_tokens - 1) <= world.kv_blocks)
+    return bool(blocks.count(sim, tokens + 2 * sim.draft_tokens - 1) <= sim.kv_blocks)
 
 
 VLLM: Final = Policy(

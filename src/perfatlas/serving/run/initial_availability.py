@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from perfatlas.serving.state import Rows
 
 
-def upkeep_state(upkeep: Upkeep, count: int, replicas: int) -> dict[str, Any]:
-    """Return the state of outages and autoscaling, by field of `World`.
+def availability_state(upkeep: Upkeep, count: int, replicas: int) -> dict[str, Any]:
+    """Return the state of outages and autoscaling, by field of `SimulationState`.
 
     Args:
         upkeep: Outages and autoscaling.

@@ -17,7 +17,7 @@ from perfatlas.serving.state import LOADED, NOBODY, SHELF, STOCK
 if TYPE_CHECKING:
     from perfatlas.serving.config import Fleet, Limits
     from perfatlas.serving.requests import Requests
-    from perfatlas.serving.state import Rows, World
+    from perfatlas.serving.state import Rows, SimulationState
 
 
 def loaded_rows(fleet: Fleet, count: int) -> Rows:
@@ -31,7 +31,7 @@ def loaded_rows(fleet: Fleet, count: int) -> Rows:
 
 
 def offload_state(requests: Requests, limits: Limits, lanes: int) -> dict[str, Any]:
-    """Return the tiers of all schedulers, by field of `World`; empty if there are none.
+    """Return the tiers of all schedulers, by field of `SimulationState`; empty if there are none.
 
     A tier is limited to the number of blocks of all prompts.
 
@@ -67,17 +67,17 @@ def offload_state(requests: Requests, limits: Limits, lanes: int) -> dict[str, A
     }
 
 
-def offloaded(worlds: tuple[World, ...]) -> Offloaded:
+def offloaded(sims: tuple[SimulationState, ...]) -> Offloaded:
     """Return the statistics of the tiers of all engines.
 
     Args:
-        worlds: The simulation.
+        sims: The simulation.
     """
     sums = {
-        name: sum(world.stock_S2[name].sum(axis=0) for world in worlds)
+        name: sum(sim.stock_S2[name].sum(axis=0) for sim in sims)
         for name in ("loaded", "stored", "came", "went", "held")
     }
-    loaded_N = worlds[0].loaded_N
+    loaded_N = sims[0].loaded_N
     return Offloaded(
         host_N=loaded_N["host"].copy(),
         ssd_N=loaded_N["ssd"].copy(),

@@ -18,7 +18,7 @@ from perfatlas.quantities import InfeasibleError
 from perfatlas.serving.config import FIRST_FROM, ROLES, ROUTINGS
 from perfatlas.serving.outcome import GAP_EDGES
 from perfatlas.serving.policies import POLICIES, find_policy
-from perfatlas.serving.run.initial_availability import upkeep_state
+from perfatlas.serving.run.initial_availability import availability_state
 from perfatlas.serving.run.initial_offload import loaded_rows, offload_state
 from perfatlas.serving.state import (
     BLOCK,
@@ -31,7 +31,7 @@ from perfatlas.serving.state import (
     NODE,
     REQUEST,
     TRAVEL,
-    World,
+    SimulationState,
 )
 
 if TYPE_CHECKING:
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
 FIRST_PAUSE: Final = 1_000_000_000  # ps between rows of a series before it is full
 
 
-def build_worlds(
+def initial_states(
     requests: Requests, fleet: Fleet, *, concurrency: int, control: Control
-) -> tuple[World, ...]:
-    """Return the initial state of a simulation, one `World` per engine type.
+) -> tuple[SimulationState, ...]:
+    """Return the initial state of a simulation, one `SimulationState` per engine type.
 
     Args:
         requests: The requests.
@@ -66,15 +66,15 @@ def build_worlds(
         "coalesce": control.coalesce,
     }
     holds |= _shared_state(requests, fleet, concurrency, control.series_rows)
-    worlds = []
+    sims = []
     first = 0
     for kind in fleet.kinds:
-        worlds.append(_world(requests, kind, holds, first))
+        sims.append(_world(requests, kind, holds, first))
         first += kind.number
-    return tuple(worlds)
+    return tuple(sims)
 
 
-def _world(requests: Requests, kind: Kind, shared: dict[str, Any], first: int) -> World:
+def _world(requests: Requests, kind: Kind, shared: dict[str, Any], first: int) -> SimulationState:
     """Return the state of one engine type; `first` is the index of its first replica."""
     limits = kind.limits
     holds = shared | kind.prices._asdict() | limits._asdict()
@@ -91,11 +91,11 @@ def _world(requests: Requests, kind: Kind, shared: dict[str, Any], first: int) -
         "end_R": shared["end_F"][first : first + kind.number],
     }
     holds |= _own_state(requests, kind)
-    return World(**{name: holds[name] for name in World._fields})
+    return SimulationState(**{name: holds[name] for name in SimulationState._fields})
 
 
 def _policy_facts(name: str, role: str) -> dict[str, Any]:
-    """Return the scheduling policy and its properties, by field of `World`."""
+    """Return the scheduling policy and its properties, by field of `SimulationState`."""
     policy = find_policy(name, role)
     return {
         "policy": POLICIES.index(policy),
@@ -128,7 +128,7 @@ def _shared_state(
         request_N=request_N,
         **_columns(requests.isl_N.shape[0]),
         **_front_state(fleet, requests.isl_N.shape[0]),
-        **upkeep_state(fleet.upkeep, requests.isl_N.shape[0], kind_F.shape[0]),
+        **availability_state(fleet.upkeep, requests.isl_N.shape[0], kind_F.shape[0]),
         end_F=np.full(kind_F.shape[0], NEVER, np.int64),
         kind_F=kind_F,
         ready_F=np.zeros(kind_F.shape[0], np.int64),
@@ -301,7 +301,7 @@ def _request_rows(requests: Requests) -> Rows:
     """Return the initial rows of all requests (N,)."""
     request_N = roomy(requests.isl_N.shape[0], REQUEST)
     request_N["next_turn"] = NOBODY
-    request_N["heir"] = NOBODY
+    request_N["next_turn_prefix_owner"] = NOBODY
     request_N["isl"] = requests.isl_N
     request_N["osl"] = requests.osl_N
     turns = np.flatnonzero(requests.think_N >= 0)
@@ -312,7 +312,7 @@ def _request_rows(requests: Requests) -> Rows:
         before = order[place[turns] - 1]
         request_N["next_turn"][before] = turns
         holds = _begins_with_answer(requests, before, turns)
-        request_N["heir"][before[holds]] = turns[holds]
+        request_N["next_turn_prefix_owner"][before[holds]] = turns[holds]
     return request_N
 
 

@@ -15,6 +15,7 @@ from perfatlas.serving.config import (
     Fleet,
     Limits,
     Replicas,
+    check_availability,
     check_fleet,
     check_front,
     check_limits,
@@ -22,10 +23,9 @@ from perfatlas.serving.config import (
     check_offload,
     check_prices,
     check_requests,
-    check_upkeep,
     equal_engines,
 )
-from perfatlas.serving.outcome import Fronted, Operated, Outcome, Series, Travels
+from perfatlas.serving.outcome import FrontEndTimes, Outcome, ReplicaOutcome, Series, Transfers
 from perfatlas.serving.prices import StepPrices
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
 from perfatlas.serving.run.initial_offload import offloaded
@@ -33,7 +33,7 @@ from perfatlas.serving.state import LOST, REJECTED
 from perfatlas.vocabulary.fields import LONGEST_S
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 SLICE: Final = 20_000  # event times per compiled call, some milliseconds between checks for Ctrl-C
 LAST_TICK: Final = int(LONGEST_S) * TICKS_PER_SECOND
@@ -117,7 +117,7 @@ def run_fleet(
 
     check_fleet(fleet, concurrency, control)
     check_policies(fleet)
-    check_upkeep(fleet, LAST_TICK)
+    check_availability(fleet, LAST_TICK)
     check_requests(requests, LAST_TICK)
     check_links(fleet, requests)
     check_front(fleet, requests)
@@ -125,11 +125,11 @@ def run_fleet(
         check_limits(kind.limits)
         check_prices(kind.prices, kind.limits, requests)
     check_offload(fleet, requests)
-    from perfatlas.serving.run.initial_state import build_worlds
+    from perfatlas.serving.run.initial_state import initial_states
 
     concurrency = min(concurrency, requests.isl_N.shape[0])
     try:
-        worlds = build_worlds(requests, fleet, concurrency=concurrency, control=control)
+        sims = initial_states(requests, fleet, concurrency=concurrency, control=control)
     except MemoryError as error:
         schedulers = sum(kind.number * kind.ranks for kind in fleet.kinds)
         raise InfeasibleError(
@@ -137,70 +137,70 @@ def run_fleet(
             " requests does not fit into the memory of this machine;",
             advice=("simulate fewer replicas or fewer requests",),
         ) from error
-    return _outcome(worlds, _simulate(worlds, control))
+    return _outcome(sims, _simulate(sims, control))
 
 
-def _simulate(worlds: tuple[World, ...], control: Control) -> bool:
+def _simulate(sims: tuple[SimulationState, ...], control: Control) -> bool:
     """Run to the end; return whether the simulation was stopped early."""
-    world = worlds[0]
+    sim = sims[0]
     from perfatlas.compiled import hold
     from perfatlas.serving.engine import advance
 
-    kinds = hold(worlds)
+    kinds = hold(sims)
     try:
         while advance(kinds, SLICE, LAST_TICK) == 0:
-            left = int(world.clock_1["left"][0])
-            if control.watch is not None and control.watch(1.0 - left / world.request_N.shape[0]):
+            left = int(sim.clock_1["left"][0])
+            if control.watch is not None and control.watch(1.0 - left / sim.request_N.shape[0]):
                 return True
     except KeyboardInterrupt:
         return True
-    if world.clock_1["late"][0]:
+    if sim.clock_1["late"][0]:
         raise InvalidSpecError(
             f"the simulation reaches its limit of {LONGEST_S:g} s with "
-            f"{world.clock_1['left'][0]} requests left; simulate fewer requests or a higher rate"
+            f"{sim.clock_1['left'][0]} requests left; simulate fewer requests or a higher rate"
         )
     return False
 
 
 def _outcome(
-    worlds: tuple[World, ...],
+    sims: tuple[SimulationState, ...],
     interrupted: bool,  # noqa: FBT001 - part of the results
 ) -> Outcome:
     """Return the results of a simulation."""
-    world = worlds[0]
-    clock = world.clock_1[0]
-    series_WV = world.series_WV[: clock["rows"]]
+    sim = sims[0]
+    clock = sim.clock_1[0]
+    series_WV = sim.series_WV[: clock["rows"]]
     series = Series(*(series_WV[:, column].copy() for column in range(5)))
     return Outcome(
-        arrival_N=world.came_N,
-        scheduled_N=world.scheduled_N,
-        first_token_N=world.first_token_N,
-        finished_N=world.finished_N,
-        replica_N=world.replica_N,
-        preempted_N=world.preempted_N,
-        cached_N=world.cached_N,
-        interference_N=np.where(world.finished_N >= 0, world.delay_N, 0),
-        lost_N=world.lost_N,
-        gaps_G=world.gaps_G.copy(),
+        arrival_N=sim.came_N,
+        scheduled_N=sim.scheduled_N,
+        first_token_N=sim.first_token_N,
+        finished_N=sim.finished_N,
+        replica_N=sim.replica_N,
+        preempted_N=sim.preempted_N,
+        cached_N=sim.cached_N,
+        interference_N=np.where(sim.finished_N >= 0, sim.delay_N, 0),
+        lost_N=sim.lost_N,
+        gaps_G=sim.gaps_G.copy(),
         steps=int(clock["steps"]),
         preemptions=int(clock["preemptions"]),
         interrupted=interrupted,
         series=series,
-        travels=Travels(
-            *(world.travel_N[name].copy() for name in ("handed", "arrived", "resumed", "replica"))
+        travels=Transfers(
+            *(sim.travel_N[name].copy() for name in ("handed", "arrived", "resumed", "replica"))
         ),
-        busy_F=world.replica_F["busy"].copy(),
-        steps_F=world.replica_F["done"].copy(),
-        operated=Operated(
-            again_N=world.fault_N["again"].copy(),
-            tries_N=world.fault_N["tries"].copy(),
-            lost_N=world.fault_N["fate"] == LOST,
-            rejected_N=world.fault_N["fate"] == REJECTED,
-            held_F=world.replica_F["held"].copy(),
+        busy_F=sim.replica_F["busy"].copy(),
+        steps_F=sim.replica_F["done"].copy(),
+        operated=ReplicaOutcome(
+            again_N=sim.fault_N["again"].copy(),
+            tries_N=sim.fault_N["tries"].copy(),
+            lost_N=sim.fault_N["fate"] == LOST,
+            rejected_N=sim.fault_N["fate"] == REJECTED,
+            held_F=sim.replica_F["held"].copy(),
             wasted=int(clock["wasted"]),
         ),
-        offloaded=offloaded(worlds),
-        fronted=Fronted(world.read_N, world.late_first_N, world.late_last_N),
+        offloaded=offloaded(sims),
+        fronted=FrontEndTimes(sim.read_N, sim.late_first_N, sim.late_last_N),
     )
 
 

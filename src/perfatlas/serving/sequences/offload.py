@@ -38,7 +38,7 @@ from perfatlas.serving.sequences.prefix import block_key
 from perfatlas.serving.state import NOBODY
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 _key = part(block_key)
 HOST: Final = 0
@@ -46,179 +46,179 @@ SSD: Final = 1
 
 
 @part
-def look_below(world: World, i: int) -> tuple[int, int]:
+def find_offloaded(sim: SimulationState, i: int) -> tuple[int, int]:
     """Return the leading blocks of a request in the tiers, and how many are in host memory.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request, waiting.
     """
-    request = world.request_N[i]
+    request = sim.request_N[i]
     s = request.lane
-    most = (request.isl + request.generated - 1) // world.block_size
+    most = (request.isl + request.generated - 1) // sim.block_size
     b = 0
-    while b < most and _find(world, (s, HOST), _key(world, i, b)) != NOBODY:
+    while b < most and _find(sim, (s, HOST), _key(sim, i, b)) != NOBODY:
         b += 1
     host = b
-    while b < most and _find(world, (s, SSD), _key(world, i, b)) != NOBODY:
+    while b < most and _find(sim, (s, SSD), _key(sim, i, b)) != NOBODY:
         b += 1
     return b, host
 
 
 @part
-def take_up(world: World, i: int, hits: int, found: tuple[int, int]) -> None:
+def load_offloaded(sim: SimulationState, i: int, hits: int, found: tuple[int, int]) -> None:
     """Refresh the hits of an admitted request in the tiers, and load those not on the GPU.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The admitted request.
         hits: Leading blocks found on the GPU.
         found: Leading blocks in the tiers, and how many are in host memory, as just found.
     """
-    request = world.request_N[i]
+    request = sim.request_N[i]
     s = request.lane
     below, host = found
     for b in range(host - 1, -1, -1):
-        _renew(world, (s, HOST), _find(world, (s, HOST), _key(world, i, b)))
+        _renew(sim, (s, HOST), _find(sim, (s, HOST), _key(sim, i, b)))
     for b in range(below - 1, host - 1, -1):
-        _renew(world, (s, SSD), _find(world, (s, SSD), _key(world, i, b)))
+        _renew(sim, (s, SSD), _find(sim, (s, SSD), _key(sim, i, b)))
     request.kept = below
     from_host = max(host - hits, 0)
     from_ssd = max(below - max(hits, host), 0)
     for b in range(below - from_ssd, below):
-        _put(world, (s, HOST), _key(world, i, b))
-    world.stock_S2[s, HOST].loaded += from_host
-    world.stock_S2[s, SSD].loaded += from_ssd
-    if world.preempted_N[i] == 0:
-        loaded = world.loaded_N[i]
-        loaded.host = from_host * world.block_size
-        loaded.ssd = from_ssd * world.block_size
-        world.cached_N[i] += loaded.host + loaded.ssd
-    moved = (from_host + from_ssd) * world.host_move + from_ssd * world.ssd_move
-    _wait_for(world, i, moved)
+        _put(sim, (s, HOST), _key(sim, i, b))
+    sim.stock_S2[s, HOST].loaded += from_host
+    sim.stock_S2[s, SSD].loaded += from_ssd
+    if sim.preempted_N[i] == 0:
+        loaded = sim.loaded_N[i]
+        loaded.host = from_host * sim.block_size
+        loaded.ssd = from_ssd * sim.block_size
+        sim.cached_N[i] += loaded.host + loaded.ssd
+    moved = (from_host + from_ssd) * sim.host_move + from_ssd * sim.ssd_move
+    _wait_for(sim, i, moved)
 
 
 @part
-def keep_below(world: World, i: int, tokens: int) -> None:
+def offload_prompt(sim: SimulationState, i: int, tokens: int) -> None:
     """Write through the full blocks of a prompt's first tokens that are not in the tiers yet.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
         tokens: Number of first tokens with slots on the GPU.
     """
-    request = world.request_N[i]
+    request = sim.request_N[i]
     s = request.lane
-    full = min(tokens, request.isl) // world.block_size
+    full = min(tokens, request.isl) // sim.block_size
     if full <= request.kept:
         return
     for b in range(request.kept, full):
-        key = _key(world, i, b)
-        _put(world, (s, HOST), key)
-        _put(world, (s, SSD), key)
-    world.stock_S2[s, HOST].stored += full - request.kept
-    _wait_for(world, i, (full - request.kept) * world.host_move)
+        key = _key(sim, i, b)
+        _put(sim, (s, HOST), key)
+        _put(sim, (s, SSD), key)
+    sim.stock_S2[s, HOST].stored += full - request.kept
+    _wait_for(sim, i, (full - request.kept) * sim.host_move)
     request.kept = full
 
 
 @part
-def _wait_for(world: World, i: int, time: int) -> None:
+def _wait_for(sim: SimulationState, i: int, time: int) -> None:
     """Add the time of a copy to the step being scheduled."""
-    world.lane_S[world.request_N[i].lane].moving += time
-    if world.first_token_N[i] == NOBODY:
-        world.loaded_N[i].moved += time
+    sim.lane_S[sim.request_N[i].lane].moving += time
+    if sim.first_token_N[i] == NOBODY:
+        sim.loaded_N[i].moved += time
 
 
 @part
-def _find(world: World, shelf: tuple[int, int], key: int) -> int:
+def _find(sim: SimulationState, shelf: tuple[int, int], key: int) -> int:
     """Return the index of a block in a tier, NOBODY if it is not there."""
     s, t = shelf
-    k = world.slot_S2U[s, t, key & (world.slot_S2U.shape[2] - 1)] - 1
-    while k != NOBODY and world.shelf_S2K[s, t, k].key != key:
-        k = world.shelf_S2K[s, t, k].chain_after
+    k = sim.slot_S2U[s, t, key & (sim.slot_S2U.shape[2] - 1)] - 1
+    while k != NOBODY and sim.shelf_S2K[s, t, k].key != key:
+        k = sim.shelf_S2K[s, t, k].chain_after
     return int(k)
 
 
 @part
-def _put(world: World, shelf: tuple[int, int], key: int) -> None:
+def _put(sim: SimulationState, shelf: tuple[int, int], key: int) -> None:
     """Add a block to a tier as most recently used; an existing one is refreshed on the SSD only."""
     s, t = shelf
-    room = world.ssd_blocks if t == SSD else world.host_blocks
-    k = _find(world, shelf, key)
+    room = sim.ssd_blocks if t == SSD else sim.host_blocks
+    k = _find(sim, shelf, key)
     if k != NOBODY:
         if t == SSD:
-            _renew(world, shelf, k)
+            _renew(sim, shelf, k)
         return
     if room == 0:
         return
-    stock = world.stock_S2[s, t]
+    stock = sim.stock_S2[s, t]
     if stock.held < room:
         k = int(stock.held)
         stock.held += 1
     else:
         k = int(stock.oldest)
-        _leave_order(world, shelf, k)
-        _leave_chain(world, shelf, k)
+        _leave_order(sim, shelf, k)
+        _leave_chain(sim, shelf, k)
         stock.went += 1
     stock.came += 1
-    row = world.shelf_S2K[s, t, k]
-    u = key & (world.slot_S2U.shape[2] - 1)
-    first = world.slot_S2U[s, t, u] - 1
+    row = sim.shelf_S2K[s, t, k]
+    u = key & (sim.slot_S2U.shape[2] - 1)
+    first = sim.slot_S2U[s, t, u] - 1
     row.key = key
     row.chain_before = NOBODY
     row.chain_after = first
     if first != NOBODY:
-        world.shelf_S2K[s, t, first].chain_before = k
-    world.slot_S2U[s, t, u] = k + 1
-    _join_order(world, shelf, k)
+        sim.shelf_S2K[s, t, first].chain_before = k
+    sim.slot_S2U[s, t, u] = k + 1
+    _join_order(sim, shelf, k)
 
 
 @part
-def _leave_chain(world: World, shelf: tuple[int, int], k: int) -> None:
+def _leave_chain(sim: SimulationState, shelf: tuple[int, int], k: int) -> None:
     """Remove a block from its bucket of the hash table."""
     s, t = shelf
-    row = world.shelf_S2K[s, t, k]
+    row = sim.shelf_S2K[s, t, k]
     if row.chain_before == NOBODY:
-        world.slot_S2U[s, t, row.key & (world.slot_S2U.shape[2] - 1)] = row.chain_after + 1
+        sim.slot_S2U[s, t, row.key & (sim.slot_S2U.shape[2] - 1)] = row.chain_after + 1
     else:
-        world.shelf_S2K[s, t, row.chain_before].chain_after = row.chain_after
+        sim.shelf_S2K[s, t, row.chain_before].chain_after = row.chain_after
     if row.chain_after != NOBODY:
-        world.shelf_S2K[s, t, row.chain_after].chain_before = row.chain_before
+        sim.shelf_S2K[s, t, row.chain_after].chain_before = row.chain_before
 
 
 @part
-def _renew(world: World, shelf: tuple[int, int], k: int) -> None:
+def _renew(sim: SimulationState, shelf: tuple[int, int], k: int) -> None:
     """Make a block the most recently used one of its tier."""
-    _leave_order(world, shelf, k)
-    _join_order(world, shelf, k)
+    _leave_order(sim, shelf, k)
+    _join_order(sim, shelf, k)
 
 
 @part
-def _leave_order(world: World, shelf: tuple[int, int], k: int) -> None:
+def _leave_order(sim: SimulationState, shelf: tuple[int, int], k: int) -> None:
     """Remove a block from the LRU list."""
     s, t = shelf
-    stock = world.stock_S2[s, t]
-    row = world.shelf_S2K[s, t, k]
+    stock = sim.stock_S2[s, t]
+    row = sim.shelf_S2K[s, t, k]
     if row.before == NOBODY:
         stock.oldest = row.after
     else:
-        world.shelf_S2K[s, t, row.before].after = row.after
+        sim.shelf_S2K[s, t, row.before].after = row.after
     if row.after == NOBODY:
         stock.newest = row.before
     else:
-        world.shelf_S2K[s, t, row.after].before = row.before
+        sim.shelf_S2K[s, t, row.after].before = row.before
 
 
 @part
-def _join_order(world: World, shelf: tuple[int, int], k: int) -> None:
+def _join_order(sim: SimulationState, shelf: tuple[int, int], k: int) -> None:
     """Append a block to the LRU list."""
     s, t = shelf
-    stock = world.stock_S2[s, t]
-    row = world.shelf_S2K[s, t, k]
+    stock = sim.stock_S2[s, t]
+    row = sim.shelf_S2K[s, t, k]
     row.before = stock.newest
     row.after = NOBODY
     if stock.newest == NOBODY:
         stock.oldest = k
     else:
-        world.shelf_S2K[s, t, stock.newest].after = k
+        sim.shelf_S2K[s, t, stock.newest].after = k
     stock.newest = k

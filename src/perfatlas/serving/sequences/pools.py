@@ -35,81 +35,81 @@ from perfatlas.serving.sequences.running import leave_running, start_decoding
 from perfatlas.serving.state import FETCHED, HANDED, LOCAL, NOBODY, put
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 
 @part
-def expect(world: World, i: int, time: int) -> None:
+def schedule_arrival(sim: SimulationState, i: int, time: int) -> None:
     """Schedule an event of a request: its arrival, or its handover to a decode engine.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
         time: Time of the event [ps].
     """
-    clock = world.clock_1[0]
-    put(world.coming_C, world.request_N, clock.coming, (time, i, i))
+    clock = sim.clock_1[0]
+    put(sim.coming_C, sim.request_N, clock.coming, (time, i, i))
     clock.coming += 1
 
 
 @part
-def goes_on(world: World, i: int) -> bool:
+def continues_elsewhere(sim: SimulationState, i: int) -> bool:
     """Return whether a request that ends at an engine continues at another.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
     """
-    return bool(world.role == PREFILL and (world.osl_N[i] > 1 or world.first_from >= ARRIVAL))
+    return bool(sim.role == PREFILL and (sim.osl_N[i] > 1 or sim.first_from >= ARRIVAL))
 
 
 @part
-def hand_over(world: World, i: int, now: int) -> None:
+def hand_over(sim: SimulationState, i: int, now: int) -> None:
     """Remove a request from its prefill engine, except for the blocks of its prompt.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request, with its prompt computed.
         now: Time [ps].
     """
-    request = world.request_N[i]
-    travel = world.travel_N[i]
-    leave_running(world, i)
-    replica = request.lane // world.ranks
-    world.replica_R[replica].load -= 1
+    request = sim.request_N[i]
+    travel = sim.travel_N[i]
+    leave_running(sim, i)
+    replica = request.lane // sim.ranks
+    sim.replica_R[replica].load -= 1
     travel.stage = HANDED
     travel.handed = now
-    travel.home = world.first_replica + replica
+    travel.home = sim.first_replica + replica
     travel.lane = request.lane
     travel.row = request.row
     travel.placed = request.placed
     travel.registered = request.registered
-    request.osl = world.osl_N[i]
+    request.osl = sim.osl_N[i]
     request.computed = 0
     request.placed = 0
     request.registered = 0
-    if world.first_from >= ARRIVAL:
-        world.first_token_N[i] = NOBODY
-    expect(world, i, now)
+    if sim.first_from >= ARRIVAL:
+        sim.first_token_N[i] = NOBODY
+    schedule_arrival(sim, i, now)
 
 
 @part
-def free_at_home(world: World, i: int) -> None:
+def free_prefill_blocks(sim: SimulationState, i: int) -> None:
     """Free the blocks of a request at its prefill engine.
 
     Args:
-        world: The simulation of the prefill engine.
+        sim: The simulation of the prefill engine.
         i: The request, with its KV cache at its decode engine.
     """
-    request = world.request_N[i]
-    travel = world.travel_N[i]
+    request = sim.request_N[i]
+    travel = sim.travel_N[i]
     lane, row, placed = request.lane, request.row, request.placed
     registered = request.registered
     request.lane = travel.lane
     request.row = travel.row
     request.placed = travel.placed
     request.registered = travel.registered
-    blocks.release(world, i)
+    blocks.release(sim, i)
     request.lane = lane
     request.row = row
     request.placed = placed
@@ -117,126 +117,128 @@ def free_at_home(world: World, i: int) -> None:
 
 
 @part
-def is_handed(world: World, i: int) -> bool:
+def is_handed(sim: SimulationState, i: int) -> bool:
     """Return whether the KV cache of a queued request is at another engine.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
     """
-    return bool(world.role == DECODE and world.travel_N[i].stage == HANDED)
+    return bool(sim.role == DECODE and sim.travel_N[i].stage == HANDED)
 
 
 @part
-def places(world: World, i: int) -> int:
+def tokens_to_allocate(sim: SimulationState, i: int) -> int:
     """Return the tokens for which a prefilled request is allocated blocks before it decodes.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
     """
-    request = world.request_N[i]
-    more = 0 if world.first_from == RECOMPUTED else min(request.osl - 1, 1)
+    request = sim.request_N[i]
+    more = 0 if sim.first_from == RECOMPUTED else min(request.osl - 1, 1)
     return int(request.isl + more)
 
 
 @part
-def first_output(world: World) -> int:
+def first_output(sim: SimulationState) -> int:
     """Return the output tokens of a prefilled request that has not decoded yet.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
     """
-    return 0 if world.first_from == RECOMPUTED else 1
+    return 0 if sim.first_from == RECOMPUTED else 1
 
 
 @part
-def fetch(world: World, i: int, found: tuple[int, int], tokens: int, now: int) -> None:
+def start_transfer(
+    sim: SimulationState, i: int, found: tuple[int, int], tokens: int, now: int
+) -> None:
     """Dequeue the head of a queue, allocate its blocks and start its KV cache transfer.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request at the head; there are enough blocks.
         found: Leading cached blocks, and how many of them are unreferenced.
         tokens: Tokens for which blocks are allocated.
         now: Start of the step [ps].
     """
-    request = world.request_N[i]
-    travel = world.travel_N[i]
-    lane = world.lane_S[request.lane]
+    request = sim.request_N[i]
+    travel = sim.travel_N[i]
+    lane = sim.lane_S[request.lane]
     lane.waiting_head = request.after
     lane.waiting -= 1
     if lane.waiting == 0:
         lane.waiting_tail = NOBODY
     hits, idle = found
-    if world.reserves_blocks:
-        lane.spare -= blocks.promised(world, i) - hits + idle
-    blocks.share(world, i, hits)
-    blocks.extend(world, i, tokens)
-    travel.tokens = request.isl - hits * world.block_size
+    if sim.reserves_blocks:
+        lane.spare -= blocks.reserved_at_end(sim, i) - hits + idle
+    blocks.reference_cached(sim, i, hits)
+    blocks.extend(sim, i, tokens)
+    travel.tokens = request.isl - hits * sim.block_size
     travel.stage = FETCHED
     lane.away += 1
-    expect(world, i, now)
+    schedule_arrival(sim, i, now)
 
 
 @part
-def join(world: World, s: int, most: int, now: int) -> None:
+def join(sim: SimulationState, s: int, most: int, now: int) -> None:
     """Add sequences with arrived KV caches to the decode batch, in order of arrival.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         s: The scheduler, after allocating blocks to decoding sequences.
         most: Maximum number of sequences.
         now: Start of the step [ps].
     """
-    lane = world.lane_S[s]
+    lane = sim.lane_S[s]
     while lane.arrived > 0 and lane.joiners < most:
         i = lane.arrived_head
-        lane.arrived_head = world.request_N[i].after
+        lane.arrived_head = sim.request_N[i].after
         lane.arrived -= 1
         lane.away -= 1
         lane.joiners += 1
-        first = world.travel_N[i].stage != LOCAL
-        join_one(world, s, i, now)
+        first = sim.travel_N[i].stage != LOCAL
+        join_one(sim, s, i, now)
         if first:
-            blocks.keep_known(world, i, world.request_N[i].isl)
+            blocks.cache_tokens(sim, i, sim.request_N[i].isl)
 
 
 @part
-def join_one(world: World, s: int, i: int, now: int) -> None:
+def join_one(sim: SimulationState, s: int, i: int, now: int) -> None:
     """Add a sequence with an arrived KV cache to the decode batch.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         s: The scheduler.
         i: The request; one resumed from host memory keeps its generated tokens.
         now: Start of the step [ps].
     """
-    request = world.request_N[i]
-    travel = world.travel_N[i]
+    request = sim.request_N[i]
+    travel = sim.travel_N[i]
     first = travel.stage != LOCAL
-    _run_last(world, s, i)
+    _run_last(sim, s, i)
     if first:
-        request.generated = first_output(world)
+        request.generated = first_output(sim)
     request.computed = request.isl + request.generated - 1
-    start_decoding(world, i, request.osl - request.generated)
+    start_decoding(sim, i, request.osl - request.generated)
     request.joined += 1  # not in the running step
     if first:
         travel.stage = LOCAL
         travel.resumed = now
-        if world.first_from == ARRIVAL:
-            world.first_token_N[i] = now
+        if sim.first_from == ARRIVAL:
+            sim.first_token_N[i] = now
 
 
 @part
-def _run_last(world: World, s: int, i: int) -> None:
+def _run_last(sim: SimulationState, s: int, i: int) -> None:
     """Append a request to the running ones of a scheduler."""
-    lane = world.lane_S[s]
-    request = world.request_N[i]
+    lane = sim.lane_S[s]
+    request = sim.request_N[i]
     request.before = lane.running_tail
     request.after = NOBODY
     if lane.running_tail != NOBODY:
-        world.request_N[lane.running_tail].after = i
+        sim.request_N[lane.running_tail].after = i
     lane.running_tail = i
     lane.running += 1
     request.order = lane.admitted

@@ -25,103 +25,103 @@ import numpy as np
 
 from perfatlas.compiled import part
 from perfatlas.serving.sequences import blocks
-from perfatlas.serving.sequences.preemption import throw_out
+from perfatlas.serving.sequences.preemption import preempt
 from perfatlas.serving.sequences.prefix import mixed
 from perfatlas.serving.sequences.running import queue_first
 from perfatlas.serving.state import NOBODY
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 DRAW_BITS = 53  # bits per draw, as in a double
 
 
 @part
-def given(world: World, i: int, output: int) -> int:
+def tokens_produced(sim: SimulationState, i: int, output: int) -> int:
     """Return the number of tokens that a decode step of a request produces.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
         output: Output tokens so far, at least 1 and not all.
     """
-    drawn = mixed(mixed(np.uint64(world.draft_seed)) + np.uint64(i))  # seeds share no draws
+    drawn = mixed(mixed(np.uint64(sim.draft_seed)) + np.uint64(i))  # seeds share no draws
     draw = mixed(drawn + np.uint64(output))
     tokens = 1
-    for d in range(world.draft_tokens):
+    for d in range(sim.draft_tokens):
         draw = mixed(draw)
-        if np.int64(draw >> np.uint64(64 - DRAW_BITS)) >= world.accepted_D[d]:
+        if np.int64(draw >> np.uint64(64 - DRAW_BITS)) >= sim.accepted_D[d]:
             break
         tokens += 1
-    return int(min(tokens, world.request_N[i].osl - output))
+    return int(min(tokens, sim.request_N[i].osl - output))
 
 
 @part
-def decode_steps(world: World, i: int, output: int) -> int:
+def decode_steps(sim: SimulationState, i: int, output: int) -> int:
     """Return the number of decode steps until a request ends.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
         output: Output tokens so far, at least 1.
     """
     steps = 0
-    while output < world.request_N[i].osl:
-        output += given(world, i, output)
+    while output < sim.request_N[i].osl:
+        output += tokens_produced(sim, i, output)
         steps += 1
     return steps
 
 
 @part
-def reserve(world: World, s: int) -> None:
+def reserve(sim: SimulationState, s: int) -> None:
     """Allocate blocks for a step and the following drafts, in order of admission.
 
     The last admitted sequences are preempted while blocks are missing.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         s: The scheduler.
     """
-    lane = world.lane_S[s]
+    lane = sim.lane_S[s]
     i = lane.running_tail
-    while i != NOBODY and world.request_N[i].before != NOBODY:
-        i = world.request_N[i].before
+    while i != NOBODY and sim.request_N[i].before != NOBODY:
+        i = sim.request_N[i].before
     while i != NOBODY:
-        request = world.request_N[i]
+        request = sim.request_N[i]
         if i != lane.partial and request.finish > lane.step:
-            tokens = request.computed + 1 + 2 * world.draft_tokens
-            need = blocks.count(world, tokens) - blocks.count(world, request.placed)
+            tokens = request.computed + 1 + 2 * sim.draft_tokens
+            need = blocks.count(sim, tokens) - blocks.count(sim, request.placed)
             while need > lane.free:
                 victim = lane.running_tail
-                throw_out(world, victim)
-                queue_first(world, victim)
+                preempt(sim, victim)
+                queue_first(sim, victim)
                 if victim == i:
                     return
             if tokens > request.placed:
-                blocks.extend(world, i, tokens)
+                blocks.extend(sim, i, tokens)
         i = request.after
 
 
 @part
-def advance_each(world: World, s: int) -> None:
+def advance_each(sim: SimulationState, s: int) -> None:
     """Advance all decoding sequences by the tokens of the step.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         s: The scheduler; its step counter is after the step.
     """
-    lane = world.lane_S[s]
+    lane = sim.lane_S[s]
     fresh = lane.fresh
     i = lane.running_tail
     while i != NOBODY:
-        request = world.request_N[i]
+        request = sim.request_N[i]
         if i != lane.partial and fresh > 0:
             fresh -= 1
         elif i != lane.partial and request.finish >= lane.step:
-            tokens = given(world, i, request.generated)
+            tokens = tokens_produced(sim, i, request.generated)
             request.gave = tokens
             request.generated += tokens
             request.computed += tokens
             lane.context += tokens
-            world.gaps_G[0] += tokens - 1  # produced at the same time
+            sim.gaps_G[0] += tokens - 1  # produced at the same time
         i = request.before

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 MANY: Final = 1 << 40  # more steps than any batch has
 NEVER: Final = -(1 << 60)  # ps: below any table entry
@@ -49,102 +49,100 @@ def cell(border_K: NDArray[np.int64], value: int) -> int:
 
 
 @part
-def chunk_time(world: World, time_QP: NDArray[np.int64], queries: int, before: int) -> int:
+def chunk_time(sim: SimulationState, time_QP: NDArray[np.int64], queries: int, before: int) -> int:
     """Return the bilinear interpolation of a chunk table [ps], rounded down in each direction.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         time_QP: The table (Q, P) [ps].
         queries: Tokens of the chunk.
         before: Keys before the chunk.
     """
-    q = min(cell(world.queries_Q, queries), world.queries_Q.shape[0] - 2)
-    p = min(cell(world.before_P, before), world.before_P.shape[0] - 2)
-    wide = world.queries_Q[q + 1] - world.queries_Q[q]
-    deep = world.before_P[p + 1] - world.before_P[p]
-    along = queries - world.queries_Q[q]
+    q = min(cell(sim.queries_Q, queries), sim.queries_Q.shape[0] - 2)
+    p = min(cell(sim.before_P, before), sim.before_P.shape[0] - 2)
+    wide = sim.queries_Q[q + 1] - sim.queries_Q[q]
+    deep = sim.before_P[p + 1] - sim.before_P[p]
+    along = queries - sim.queries_Q[q]
     near = time_QP[q, p]
     near += (time_QP[q + 1, p] - near) * along // wide
     far = time_QP[q, p + 1]
     far += (time_QP[q + 1, p + 1] - far) * along // wide
-    return int(near + (far - near) * (before - world.before_P[p]) // deep)
+    return int(near + (far - near) * (before - sim.before_P[p]) // deep)
 
 
 @part
-def decode_attention(world: World, sequences: int, keys: int) -> Line:
+def decode_attention(sim: SimulationState, sequences: int, keys: int) -> Line:
     """Return decode attention as a linear function up to the end of its table cell.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         sequences: Number of sequences, at least 1.
         keys: Total keys, including those the step writes.
     """
     mean = keys // sequences
-    k = cell(world.context_K, mean)
-    slope = world.decode_slope_BK[sequences, k]
-    past = keys - sequences * world.context_K[k]
+    k = cell(sim.context_K, mean)
+    slope = sim.decode_slope_BK[sequences, k]
+    past = keys - sequences * sim.context_K[k]
     room = MANY
-    if k + 1 < world.context_K.shape[0]:
-        room = world.context_K[k + 1] - mean
-    return Line(world.decode_base_BK[sequences, k] + slope * past, slope * sequences, room)
+    if k + 1 < sim.context_K.shape[0]:
+        room = sim.context_K[k + 1] - mean
+    return Line(sim.decode_base_BK[sequences, k] + slope * past, slope * sequences, room)
 
 
 @part
-def rank_line(world: World, lane: Any, linear: int) -> Line:  # noqa: ANN401 - a row of lanes
+def rank_line(sim: SimulationState, lane: Any, linear: int) -> Line:  # noqa: ANN401 - a row of lanes
     """Return the linear time of one rank's step, including host time unless overlapped.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         lane: A scheduler with a scheduled step.
         linear: Linear layers of the step [ps].
     """
-    base = (
-        linear + lane.attention + world.head_B[lane.decodes * world.tokens_per_decode + lane.fresh]
-    )
+    base = linear + lane.attention + sim.head_B[lane.decodes * sim.tokens_per_decode + lane.fresh]
     if lane.chunks > 0:
         base += lane.last + lane.moving
     rise = 0
     room = MANY
     if lane.decodes > 0:
         line = decode_attention(
-            world, lane.decodes, lane.context + lane.decodes * world.tokens_per_decode
+            sim, lane.decodes, lane.context + lane.decodes * sim.tokens_per_decode
         )
         lane.keyed = line.base
         base += line.base
         rise = line.rise
         room = line.steps
-    if not world.host_overlapped:
-        base += host_work(world, lane)
+    if not sim.host_overlapped:
+        base += host_work(sim, lane)
     return Line(base, rise, room)
 
 
 @part
-def decode_time(world: World, lane: Any, linear: int) -> int:  # noqa: ANN401 - a row of lanes
+def decode_time(sim: SimulationState, lane: Any, linear: int) -> int:  # noqa: ANN401 - a row of lanes
     """Return the time of one rank's step without its prompts [ps].
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         lane: A scheduler with a priced step.
         linear: Linear layers of the step without prompts [ps].
     """
-    device = linear + world.head_B[lane.decodes * world.tokens_per_decode]
+    device = linear + sim.head_B[lane.decodes * sim.tokens_per_decode]
     if lane.decodes > 0:
         device += lane.keyed
-    host = world.host_step + world.host_sequence * lane.decodes
-    return int(max(device, host) if world.host_overlapped else device + host)
+    host = sim.host_step + sim.host_sequence * lane.decodes
+    return int(max(device, host) if sim.host_overlapped else device + host)
 
 
 @part
-def host_work(world: World, lane: Any) -> int:  # noqa: ANN401 - a row of lanes
+def host_work(sim: SimulationState, lane: Any) -> int:  # noqa: ANN401 - a row of lanes
     """Return the host time of one rank's step [ps].
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         lane: A scheduler with a scheduled step.
     """
-    work = world.host_step + world.host_sequence * (lane.decodes + lane.chunks)
+    work = sim.host_step + sim.host_sequence * (lane.decodes + lane.chunks)
     if lane.chunks > 0:
-        work += world.host_prefill
+        work += sim.host_prefill
     return int(work)
 
 
@@ -168,7 +166,7 @@ def longest(line: Line, other: Line) -> Line:
 
 
 @part
-def stretch_time(base: int, rise: int, steps: int) -> int:
+def batch_time(base: int, rise: int, steps: int) -> int:
     """Return the total time of the first steps of a line [ps].
 
     Args:
@@ -193,7 +191,7 @@ def steps_until(base: int, rise: int, most: int, delay: int) -> int:
     high = most
     while low < high:
         middle = (low + high) >> 1
-        if stretch_time(base, rise, middle) >= delay:
+        if batch_time(base, rise, middle) >= delay:
             high = middle
         else:
             low = middle + 1

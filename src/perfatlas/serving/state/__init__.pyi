@@ -1,6 +1,6 @@
 from .columns import (
     Rows as Rows,
-    World as World,
+    SimulationState as SimulationState,
 )
 from .member_heap import (
     NODE as NODE,

@@ -1,6 +1,6 @@
 """The state of a simulation, in arrays that persist between calls of the compiled loop.
 
-Engines of one type form one `World`. Worlds share requests, clock and counters.
+Engines of one type form one `SimulationState`. Worlds share requests, clock and counters.
 
 Shape legend: N requests, R replicas of a type, F replicas of all types, S schedulers of a type
 (replicas times ranks), B token slots of a block, H sequences of a scheduler, C scheduled arrivals,
@@ -32,7 +32,7 @@ _FEATURES: Final = (
 )
 
 
-class World(NamedTuple):
+class SimulationState(NamedTuple):
     """Engines of one type in a simulation: first constants, then variable state.
 
     The first fields are those of `Requests`, `StepPrices`, `Limits`, `Kind` and `Fleet`; the row

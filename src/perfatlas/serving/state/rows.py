@@ -28,7 +28,10 @@ REQUEST: Final = np.dtype(
         ("place", "i4"),  # position in its heap
         ("lane", "i4"),  # its scheduler
         ("next_turn", "i4"),  # next turn of its session
-        ("heir", "i4"),  # next turn if its prompt starts with prompt and output of this one
+        (
+            "next_turn_prefix_owner",
+            "i4",
+        ),  # next turn if its prompt starts with prompt and output of this one
         ("growth_after", "i4"),  # neighbours that need blocks in the same steps
         ("growth_before", "i4"),
         ("row", "i4"),  # its row of the block table

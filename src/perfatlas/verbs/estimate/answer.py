@@ -37,7 +37,7 @@ from perfatlas.serving.closed_form import (
     result_columns,
 )
 from perfatlas.step import Candidates, does_not_fit
-from perfatlas.verbs.estimate.remarks import LEAVES_OUT, pool_warnings, question_warnings
+from perfatlas.verbs.estimate.remarks import LEAVES_OUT, estimate_warnings, pool_warnings
 from perfatlas.vocabulary.fields import signature_of
 from perfatlas.vocabulary.metrics import metrics_of
 
@@ -227,7 +227,7 @@ def _answer(question: Candidates, evaluation: Evaluation, given: Mapping[str, An
             *breakdown_rows(evaluation.decode, "decode", 0),
         ],
         evidence=evidence,
-        warnings=question_warnings(question, evaluation)[0],
+        warnings=estimate_warnings(question, evaluation)[0],
     )
 
 
@@ -246,8 +246,8 @@ def _answer_pools(scenario: Scenario) -> Answer:
     results["method"] = "formula"
     simulated = bool(are_pools_simulated(columns, rates)[0])
     worker_warnings = [
-        question_warnings(*rates.prefill, ("prefill",)),
-        question_warnings(*rates.decode, ("decode",)),
+        estimate_warnings(*rates.prefill, ("prefill",)),
+        estimate_warnings(*rates.decode, ("decode",)),
     ]
     asked = asked_scenario(scenario, rates.decode[0])
     if simulated:  # fields not given are no limits

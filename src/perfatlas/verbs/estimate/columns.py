@@ -27,7 +27,7 @@ from perfatlas.serving.closed_form import (
     memory_columns,
     result_columns,
 )
-from perfatlas.verbs.estimate.remarks import pool_warnings, question_warnings
+from perfatlas.verbs.estimate.remarks import estimate_warnings, pool_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -204,7 +204,7 @@ def _one_pool(group: Group, found: EstimateColumns) -> Iterator[Answered]:
         found.simulate(rows_C[may_C[is_simulated(asked, some, closed_forms)]])
 
     def warnings() -> list[tuple[str, ...]]:
-        texts = question_warnings(question, evaluation)
+        texts = estimate_warnings(question, evaluation)
         return [texts[place] for place in good_C.tolist()]
 
     yield Answered(rows_C, warnings)
@@ -239,8 +239,8 @@ def _two_pools(group: Group, found: EstimateColumns) -> Iterator[Answered]:
 
     def warnings() -> list[tuple[str, ...]]:
         said = (
-            question_warnings(prefill.candidates, first, ("prefill",)),
-            question_warnings(decode.candidates, second, ("decode",)),
+            estimate_warnings(prefill.candidates, first, ("prefill",)),
+            estimate_warnings(decode.candidates, second, ("decode",)),
         )
         workers = [[texts[c] for c in kept] for texts, kept in zip(said, places, strict=True)]
         return pool_warnings(rates, workers, simulated_C.tolist())

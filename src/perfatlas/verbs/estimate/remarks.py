@@ -30,7 +30,7 @@ ROUNDING: Final = 1e-9  # relative; equal rates computed in different order
 WIDEST: Final = 4.0  # high / low; wider intervals are not useful for decisions
 
 
-def question_warnings(
+def estimate_warnings(
     question: Candidates, evaluation: Evaluation, phases: Sequence[str] = ("prefill", "decode")
 ) -> list[tuple[str, ...]]:
     """Return the warnings about each answer (C).
@@ -63,7 +63,7 @@ def pool_warnings(
 
     Args:
         rates: Both pools.
-        workers: Result of `question_warnings` for each pool's workers, each (C).
+        workers: Result of `estimate_warnings` for each pool's workers, each (C).
         simulated: Whether a simulation replaces the closed forms of a candidate (C).
     """
     said = zip(*workers, simulated, _emptier(rates), strict=True)

@@ -40,8 +40,8 @@ from perfatlas.scenario.fields import TRAFFIC_NAMES, Traffic, parse_traffic, sha
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.serving.config import Control, Outage
 from perfatlas.serving.outcome import (
+    ClientDelays,
     Outcome,
-    Seen,
     binned_series,
     request_columns,
     series_columns,
@@ -90,7 +90,7 @@ class Simulation(AnsweredRun):
 
     requests: Requests
     outcome: Outcome
-    seen: Seen
+    seen: ClientDelays
     kv_blocks: int
     kinds: tuple[int, ...] = ()
     seed: int | None = None
