@@ -171,7 +171,7 @@ def test_what_is_being_tokenized_at_an_interruption_is_not_rejected() -> None:
     ("replicas", "message"),
     [
         (Replicas(read_token=-1), r"read_token is -1"),
-        (Replicas(stream_token=-1), r"stream_token of kind 0 is -1"),
+        (Replicas(stream_token=-1), r"stream_token of type 0 is -1"),
         (Replicas(read_token=10**18), r"read_token 1000000000000000000: front ends need"),
         (Replicas(stream_token=10**18), r"stream_token .*simulate fewer requests"),
     ],

@@ -77,7 +77,7 @@ for policy, load in ((find_policy("vllm"), False), (NEWEST_FIRST, True)):
 def test_a_name_is_registered_once_and_before_the_loop_is_loaded() -> None:
     done = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, check=True)
     twice, late = done.stdout.splitlines()
-    assert twice == "scheduler vllm is registered for role both; choose another name"
+    assert twice == "scheduler vllm already exists for role both; rename it"
     assert late.startswith("scheduler newest_first was registered after the event loop")
 
 

@@ -24,7 +24,7 @@ def test_mooncake_conversation() -> None:
     requests = trace.requests
     check_invariants(requests)
     assert [text[:47] for text in trace.warnings] == [
-        "12,031 requests have only 1,180 different times"
+        "12,031 requests have only 1,180 distinct arriva"
     ]
     assert requests.isl_N.shape == (12_031,)
     assert requests.hash_block == 512

@@ -161,7 +161,7 @@ def test_a_fleet_has_as_many_kinds_as_the_loop_is_compiled_for() -> None:
     requests = requests_of([(0, 4, 2)] * MOST_KINDS)
     kinds = (Kind(FLAT, ROOMY),) * MOST_KINDS
     assert run_fleet(requests, Fleet(kinds)).replica_N.tolist() == list(range(MOST_KINDS))
-    with pytest.raises(InvalidSpecError, match="17 kinds of engines, at most 16"):
+    with pytest.raises(InvalidSpecError, match="17 engine types; the maximum is 16"):
         run_fleet(requests, Fleet((*kinds, kinds[0])))
 
 

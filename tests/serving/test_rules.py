@@ -123,7 +123,7 @@ def test_requests_larger_than_any_step_are_rejected(rules: str) -> None:
 
 def test_contradicting_rules_are_refused() -> None:
     requests = requests_of([(0, 4, 1)])
-    with pytest.raises(InvalidSpecError, match=r"'vlm' are unknown.*did you mean 'vllm'"):
+    with pytest.raises(InvalidSpecError, match=r"unknown rules 'vlm'.*did you mean 'vllm'"):
         run(requests, FLAT, ROOMY._replace(rules="vlm"))
     with pytest.raises(UnsupportedError, match="rules vllm without chunked_prefill"):
         run(requests, FLAT, ROOMY._replace(chunked_prefill=False))

@@ -96,10 +96,10 @@ def test_what_is_accepted_is_seeded() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"acceptance": (0.5,)}, r"0 draft_tokens need as many"),
+        ({"acceptance": (0.5,)}, r"0 draft_tokens need one"),
         ({"draft_tokens": 1, "acceptance": (1.5,)}, r"acceptance is '\(1.5,\)'"),
-        ({"draft_tokens": 1, "acceptance": (0.5,)}, r"prices are of 1 tokens.*computes 2"),
-        ({"draft_tokens": 31, "acceptance": (0.5,) * 31}, r"max_num_seqs 4 is above.*over 32 tok"),
+        ({"draft_tokens": 1, "acceptance": (0.5,)}, r"prices are for 1 tokens.*requires 2"),
+        ({"draft_tokens": 31, "acceptance": (0.5,) * 31}, r"max_num_seqs 4 exceeds.*/ 32 tok"),
         ({"draft_tokens": -1}, r"draft_tokens is -1"),
     ],
 )
@@ -111,5 +111,5 @@ def test_contradicting_drafts_are_refused(changes: dict[str, object], message: s
 
 def test_drafts_under_other_rules_are_refused() -> None:
     limits = ROOMY._replace(draft_tokens=1, acceptance=(0.5,), rules="sglang")
-    with pytest.raises(UnsupportedError, match="draft_tokens 1 under rules sglang"):
+    with pytest.raises(UnsupportedError, match="draft_tokens 1 is not supported by rules sglang"):
         run(requests_of([(0, 4, 4)]), flat_prices(10, 100), limits)

@@ -294,7 +294,7 @@ def test_hashes_in_some_rows_only_are_refused(tmp_path: Path) -> None:
         path, "perfatlas"
     )
     path.write_text("arrival_s,isl,osl,prefix_hash_ids\n0,9,1,5\n1,90,1,6 7 8\n2,8,1,4 5\n")
-    assert "line 4: 2 prefix_hash_ids for 8 tokens; no size of block" in refusal(path, "perfatlas")
+    assert "line 4: 2 prefix_hash_ids for 8 tokens; no block size" in refusal(path, "perfatlas")
 
 
 def test_vllm_files_say_what_to_save(tmp_path: Path) -> None:
