@@ -207,8 +207,14 @@ def test_invalid_roles_of_pools_are_refused() -> None:
         run_fleet(requests, POOLS._replace(first_from="late"))
     sglang = ROOMY._replace(rules="sglang")
     for limits, match in (
-        (ROOMY._replace(rules="trtllm_max_utilization"), "trtllm_max_utilization does not support role decode"),
-        (sglang._replace(scheduler_recv_interval=10), "scheduler_recv_interval 10 is not supported in role decode"),
+        (
+            ROOMY._replace(rules="trtllm_max_utilization"),
+            "trtllm_max_utilization does not support role decode",
+        ),
+        (
+            sglang._replace(scheduler_recv_interval=10),
+            "scheduler_recv_interval 10 is not supported in role decode",
+        ),
         (sglang._replace(reserved_decode_tokens=0), "reserved_decode_tokens is 0"),
     ):
         decode = DECODE._replace(limits=limits)

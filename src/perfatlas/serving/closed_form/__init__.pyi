@@ -5,11 +5,11 @@ from .evaluation import (
     measured_step_error as measured_step_error,
 )
 from .front_end import (
+    client_note as client_note,
     client_side as client_side,
     front_end_note as front_end_note,
     processes as processes,
     reading as reading,
-    said_of_client as said_of_client,
 )
 from .latencies import (
     ClientSide as ClientSide,

@@ -39,7 +39,7 @@ def client_side(question: Candidates) -> ClientSide:
     )
 
 
-def said_of_client(question: Candidates) -> str:
+def client_note(question: Candidates) -> str:
     """Return a remark on the part of TTFT outside the engine's steps.
 
     Args:
@@ -76,7 +76,7 @@ def front_end_note(question: Candidates, read: Tokenizing | None, *, pooled: boo
         return "front-end time is 0"
     parts = [f"front end: {1e3 * front.request_s:.1f} ms per request until it is queued"]
     if read is not None:
-        parts.append(f"{1e6 * read.token_s:.2f} µs per prompt token to tokenize ({read.said})")
+        parts.append(f"{1e6 * read.token_s:.2f} µs per prompt token to tokenize ({read.note})")
     several = int(question.limits.stream_interval[0])
     sent = "output token" if several == 1 else f"{several} output tokens"
     parts.append(f"{1e6 * front.token_s:.3g} µs per {sent} to send")

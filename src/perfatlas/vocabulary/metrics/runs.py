@@ -1,4 +1,4 @@
-"""Metrics of runs: the state over time of a simulation, and the summary of a table."""
+"""Metrics of runs: time series of a simulation, and the summary of a table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SERIES: Final = (
         label="seed",
         holds="count",
         verbs=SIMULATE,
-        description="Seed of the run that is shown.",
+        description="Seed of the run.",
     ),
     Metric(
         name="series.bin_width_s",
@@ -37,28 +37,28 @@ SERIES: Final = (
         label="running requests",
         holds="numbers",
         verbs=SIMULATE,
-        description="Requests that run, the mean of each bin.",
+        description="Running requests, mean per bin.",
     ),
     Metric(
         name="series.running_requests_max",
-        label="running requests, most",
+        label="running requests, max",
         holds="numbers",
         verbs=SIMULATE,
-        description="Requests that run, the largest value of each bin.",
+        description="Running requests, maximum per bin.",
     ),
     Metric(
         name="series.waiting_requests",
         label="waiting requests",
         holds="numbers",
         verbs=SIMULATE,
-        description="Requests that wait, the mean of each bin.",
+        description="Waiting requests, mean per bin.",
     ),
     Metric(
         name="series.waiting_requests_max",
-        label="waiting requests, most",
+        label="waiting requests, max",
         holds="numbers",
         verbs=SIMULATE,
-        description="Requests that wait, the largest value of each bin.",
+        description="Waiting requests, maximum per bin.",
     ),
     Metric(
         name="series.kv_used_share",
@@ -67,23 +67,23 @@ SERIES: Final = (
         shown="share",
         holds="numbers",
         verbs=SIMULATE,
-        description="Share of the KV cache in use, the mean of each bin.",
+        description="Fraction of the KV cache in use, mean per bin.",
     ),
     Metric(
         name="series.kv_used_share_max",
-        label="KV cache in use, most",
+        label="KV cache in use, max",
         unit="1",
         shown="share",
         holds="numbers",
         verbs=SIMULATE,
-        description="Share of the KV cache in use, the largest value of each bin.",
+        description="Fraction of the KV cache in use, maximum per bin.",
     ),
     Metric(
         name="series.serving_replicas",
-        label="serving replicas",
+        label="replicas in service",
         holds="numbers",
         verbs=SIMULATE,
-        description="Replicas that serve, the mean of each bin.",
+        description="Replicas in service, mean per bin.",
     ),
 )
 TABLES: Final = ("--table",)
@@ -93,21 +93,21 @@ TABLE: Final = (
         label="rows",
         holds="count",
         verbs=TABLES,
-        description="Rows of the table.",
+        description="Number of rows in the table.",
     ),
     Metric(
         name="answered",
         label="answered rows",
         holds="count",
         verbs=TABLES,
-        description="Rows that were answered.",
+        description="Number of rows with an answer.",
     ),
     Metric(
         name="failed",
         label="rows with an error",
         holds="count",
         verbs=TABLES,
-        description="Rows that carry an error.",
+        description="Number of rows with an error.",
     ),
     Metric(
         name="elapsed_s",
@@ -123,21 +123,21 @@ TABLE: Final = (
         label="output",
         holds="text",
         verbs=TABLES,
-        description="File that was written.",
+        description="Output file.",
     ),
     Metric(
         name="operators_priced",
         label="operators priced",
         holds="count",
         verbs=TABLES,
-        description="Operator shapes of all rows of estimate.",
+        description="Operator shapes over all rows of estimate.",
     ),
     Metric(
         name="distinct_shapes",
         label="distinct shapes",
         holds="count",
         verbs=TABLES,
-        description="Distinct ones among them, each priced once.",
+        description="Distinct operator shapes; each is priced once.",
     ),
 )
 RUNS: Final = (*SERIES, *TABLE)
