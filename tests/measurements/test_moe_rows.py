@@ -12,8 +12,8 @@ import pytest
 
 from perfatlas.measurements.tables import MOE_MODEL, has_silicon, measured_device, table_rows
 from perfatlas.measurements.tables.moe_rows import (
-    doubtful_rows,
-    matrices_of,
+    implausible_rows,
+    matrices_per_expert,
     slow_parts,
     unshared_rows,
 )
@@ -41,12 +41,12 @@ def balanced_and_skewed() -> dict[str, FloatArray]:
 
 def test_a_balanced_load_slower_than_a_skewed_one_rejects_its_model() -> None:
     # 3 ms balanced against 2 ms on the busiest rank of a skewed load
-    doubted = doubtful_rows(balanced_and_skewed(), np.array([3e-3, 2e-3, 1e-4, 1e-2]))
+    doubted = implausible_rows(balanced_and_skewed(), np.array([3e-3, 2e-3, 1e-4, 1e-2]))
     assert doubted.tolist() == [True, False, True, True]
 
 
 def test_a_balanced_load_faster_than_a_skewed_one_is_kept() -> None:
-    assert not doubtful_rows(balanced_and_skewed(), np.array([1.9e-3, 2e-3, 1e-4, 1e-2])).any()
+    assert not implausible_rows(balanced_and_skewed(), np.array([1.9e-3, 2e-3, 1e-4, 1e-2])).any()
 
 
 def on_ranks(model: int = 0) -> dict[str, FloatArray]:
@@ -99,20 +99,20 @@ def test_a_listed_network_has_two_matrices_at_every_width_and_no_other_has() -> 
     for one in listed()["network"]:
         for hidden in one["hidden"]:
             sizes = [hidden, *(one[name] for name in MOE_MODEL[1:])]
-            assert matrices_of(network(*sizes), "any kernel", "1.0").tolist() == [2.0]
+            assert matrices_per_expert(network(*sizes), "any kernel", "1.0").tolist() == [2.0]
             for place in range(4):  # each size tells
                 other = [size + (at == place) for at, size in enumerate(sizes)]
-                assert matrices_of(network(*other), "any kernel", "1.0").tolist() == [3.0]
+                assert matrices_per_expert(network(*other), "any kernel", "1.0").tolist() == [3.0]
 
 
 def test_collectors_that_gave_every_network_a_gate_measured_three() -> None:
     nano, ultra = network(2688, 1856, 128, 6), network(2048, 5120, 512, 22)
     a_super = network(1024, 2688, 512, 22)
-    assert matrices_of(nano, "vllm_fused_moe", "0.14.0").tolist() == [3.0]
-    assert matrices_of(nano, TRITON, "0.5.10").tolist() == [3.0]
-    assert matrices_of(nano, TRITON, "0.5.14").tolist() == [2.0]
-    assert matrices_of(ultra, TRITON, "0.5.14").tolist() == [2.0]
-    assert matrices_of(a_super, TRITON, "0.5.14").tolist() == [3.0]
+    assert matrices_per_expert(nano, "vllm_fused_moe", "0.14.0").tolist() == [3.0]
+    assert matrices_per_expert(nano, TRITON, "0.5.10").tolist() == [3.0]
+    assert matrices_per_expert(nano, TRITON, "0.5.14").tolist() == [2.0]
+    assert matrices_per_expert(ultra, TRITON, "0.5.14").tolist() == [2.0]
+    assert matrices_per_expert(a_super, TRITON, "0.5.14").tolist() == [3.0]
 
 
 def test_every_entry_of_the_list_names_a_source_and_known_networks() -> None:

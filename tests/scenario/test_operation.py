@@ -13,7 +13,7 @@ from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedE
 from perfatlas.report.text import reproduce_line
 from perfatlas.scenario.fields.operation import Operation
 from perfatlas.scenario.fields.row_input import input_rows
-from perfatlas.serving.config import Upkeep
+from perfatlas.serving.config import Availability
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.verbs.simulate import SimulatedRun, simulate, traffic_page
 from perfatlas.vocabulary.fields import ReplicaOperation, fields_of
@@ -46,15 +46,15 @@ def test_the_table_states_the_defaults_of_router_and_autoscaler() -> None:
     told = {name: text for name, text in told.items() if re.fullmatch(r"[a-z]+|[\d.]+", text)}
     del told["replica_events"]
     share, apart, ratio = Operation.read({"routing": "prefix_aware"}).affinity()
-    scaler = Operation.read({"max_replicas": 1, "autoscale_target": 1.0}).upkeep(None).scaler
+    scaler = Operation.read({"max_replicas": 1, "autoscale_target": 1.0}).availability(None).scaler
     assert scaler is not None
     seconds = {name: f"{getattr(scaler, name) / TICKS_PER_SECOND:g}" for name in scaler._fields[4:]}
     assert told == {
         "cache_threshold": f"{share:g}",
         "balance_abs_threshold": str(apart),
         "balance_rel_threshold": f"{ratio:g}",
-        "on_failure": Upkeep().on_failure,
-        "retry_after_s": str(Upkeep().retry_after),
+        "on_failure": Availability().on_failure,
+        "retry_after_s": str(Availability().retry_after),
         "min_replicas": str(scaler.low),
         "autoscale_metric": "waiting" if scaler.queue_only else "requests",
         "autoscale_period_s": seconds["period"],

@@ -19,7 +19,7 @@ from perfatlas.scenario.deployments import (
     slowed,
 )
 from perfatlas.scenario.fields.replica_kinds import ReplicaKind, read_kinds
-from perfatlas.serving.config import MOST_KINDS, Control
+from perfatlas.serving.config import MAX_ENGINE_TYPES, Control
 from perfatlas.verbs.simulate import (
     SimulatedRun,
     max_request_rate,
@@ -243,7 +243,7 @@ def test_kinds_are_read_from_lists_text_and_files(tmp_path: Path) -> None:
         ("[" * 100_000, "replica_kinds is JSON nested too deeply"),
         ('{"system": "h200_sxm"}', "expected a file, or a list of 1 to"),
         ({"system": "h200_sxm"}, "expected a file, or a list of 1 to"),
-        ([NEW] * (MOST_KINDS + 1), "expected a file, or a list of 1 to"),
+        ([NEW] * (MAX_ENGINE_TYPES + 1), "expected a file, or a list of 1 to"),
         (7, "expected a file, or a list of 1 to"),
         ([NEW, 5], "kind 2 of replica_kinds is '5'"),
         ([NEW, {"tpp": 2}], "kind 2 of replica_kinds: unknown field 'tpp'; did you mean 'tp'"),

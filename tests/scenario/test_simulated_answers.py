@@ -8,7 +8,7 @@ import pytest
 
 from perfatlas.verbs.simulate import simulate
 from perfatlas.verbs.simulate.repetitions import half_width, half_widths
-from perfatlas.verbs.simulate.results import holding
+from perfatlas.verbs.simulate.results import containing_predictions
 
 DEPLOYED: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B-Instruct", "system": "h200_sxm"}
 SMALL: dict[str, Any] = {**DEPLOYED, "isl": 512, "osl": 32, "num_requests": 60}
@@ -90,7 +90,7 @@ def test_per_request_rows_of_one_seed_of_several_name_it() -> None:
 
 
 def test_an_interval_contains_its_value() -> None:
-    held = holding(
+    held = containing_predictions(
         {
             "ttft_s": {"mean": 2.0, "p99": None},
             "ttft_s_low": {"mean": 1.0, "p99": None},

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.serving.config import Control, Limits, Replicas, Scaler, Upkeep
+from perfatlas.serving.config import Availability, Control, Limits, Replicas, Scaler
 from perfatlas.serving.engine import advance
 from perfatlas.serving.run.initial_state import initial_states
 from perfatlas.serving.run.simulate import LAST_TICK, run
@@ -29,7 +29,7 @@ BOTH = pytest.mark.parametrize("control", [Control(), Control(coalesce=False)])
 
 
 def _scaled(number: int, scaler: Scaler = SCALER) -> Replicas:
-    return Replicas(number, upkeep=Upkeep(scaler=scaler))
+    return Replicas(number, availability=Availability(scaler=scaler))
 
 
 @BOTH
@@ -97,16 +97,16 @@ def test_nothing_is_lost_or_made_while_replicas_change(seed: int, scales: bool) 
         pass
     first = sims[0]
     for sim, kind in zip(sims, fleet.kinds, strict=True):
-        assert (sim.lane_S["free"] == kind.limits.kv_blocks).all()
+        assert (sim.scheduler_S["free"] == kind.limits.kv_blocks).all()
         if kind.limits.rules in ("trtllm_guaranteed_no_evict", "static"):
-            assert (sim.lane_S["spare"] == kind.limits.kv_blocks).all()
+            assert (sim.scheduler_S["spare"] == kind.limits.kv_blocks).all()
         for name in ("running", "waiting", "unread", "decoding", "context", "heap"):
-            assert (sim.lane_S[name] == 0).all(), name
+            assert (sim.scheduler_S[name] == 0).all(), name
         assert (sim.growth_SB == 0).all()
         assert (sim.block_SK["references"] == 0).all()
         assert (sim.replica_R["load"] == 0).all()
         _check_names(sim)
-    if not fleet.upkeep.varies:
+    if not fleet.availability.varies:
         return
     done = first.finished_N >= 0
     rejected, lost = (first.fault_N["fate"] == fate for fate in (1, 2))
@@ -132,7 +132,7 @@ def test_nothing_is_lost_or_made_while_replicas_change(seed: int, scales: bool) 
 
 def _check_names(sim: SimulationState) -> None:
     """Assert that exactly the cached blocks are found in their buckets."""
-    for s in range(sim.lane_S.shape[0]):
+    for s in range(sim.scheduler_S.shape[0]):
         known = np.flatnonzero(sim.block_SK["known"][s])
         chained = []
         for head in sim.bucket_SU["head"][s]:

@@ -96,13 +96,13 @@ def test_everything_ends_once_and_all_blocks_come_back(seed: int) -> None:
     while advance(sims, 10, LAST_TICK) == 0:
         pass
     (sim,) = sims
-    lanes, rows = sim.lane_S, sim.request_N
+    schedulers, rows = sim.scheduler_S, sim.request_N
     assert sim.clock_1["left"][0] == 0
-    assert (lanes["free"] == limits.kv_blocks).all()
+    assert (schedulers["free"] == limits.kv_blocks).all()
     if limits.rules in ("trtllm_guaranteed_no_evict", "static"):
-        assert (lanes["spare"] == limits.kv_blocks).all()
+        assert (schedulers["spare"] == limits.kv_blocks).all()
     for name in ("running", "waiting", "decoding", "context", "heap"):
-        assert (lanes[name] == 0).all(), name
+        assert (schedulers[name] == 0).all(), name
     assert (sim.growth_SB == 0).all()
     assert (sim.block_SK["references"] == 0).all()
     finished = sim.finished_N

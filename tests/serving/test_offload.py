@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.serving.config import Control, Fleet, Kind, Limits, Outage, Upkeep
+from perfatlas.serving.config import Availability, Control, Fleet, Kind, Limits, Outage
 from perfatlas.serving.run import run_fleet
 from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import (
@@ -178,7 +178,7 @@ def test_tiers_of_pools_and_of_replicas_that_fail_are_refused() -> None:
     pools = tuple(Kind(PRICES, limits, role=role) for role in ("prefill", "decode"))
     with pytest.raises(UnsupportedError, match="in role prefill"):
         run_fleet(requests, Fleet(pools))
-    failing = Fleet((Kind(PRICES, limits),), upkeep=Upkeep((Outage(0, 5, 9),)))
+    failing = Fleet((Kind(PRICES, limits),), availability=Availability((Outage(0, 5, 9),)))
     with pytest.raises(UnsupportedError, match="outages or autoscaling"):
         run_fleet(requests, failing)
     unlike = (Kind(PRICES, limits), Kind(PRICES, limits._replace(host_blocks=0)))

@@ -14,6 +14,7 @@ from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.serving.config import (
     FOREVER,
     Affinity,
+    Availability,
     Control,
     Fleet,
     Kind,
@@ -21,7 +22,6 @@ from perfatlas.serving.config import (
     Outage,
     Replicas,
     Scaler,
-    Upkeep,
 )
 from perfatlas.serving.outcome import request_columns, summarize, tail_parts
 from perfatlas.serving.run import run_fleet
@@ -39,11 +39,11 @@ BOTH = pytest.mark.parametrize("control", [Control(), Control(coalesce=False)])
 def _failing(
     *outages: Outage, number: int = 2, lost: bool = False, retry_after: int = 0
 ) -> Replicas:
-    upkeep = Upkeep(outages, "lost" if lost else "retry", retry_after)
-    return Replicas(number, upkeep=upkeep)
+    availability = Availability(outages, "lost" if lost else "retry", retry_after)
+    return Replicas(number, availability=availability)
 
 
-def _alike(requests: Requests, block: int = 4) -> Requests:
+def _equal_steps(requests: Requests, block: int = 4) -> Requests:
     """Return requests with equal prompts."""
     blocks = -(-requests.isl_N // block)
     hashes = [value for count in blocks for value in range(count)]
@@ -156,7 +156,7 @@ def test_a_draining_replica_finishes_its_requests_and_recovers_cold(control: Con
     # then finds A's prompt, the same, in neither cache; D at 1000 goes to 0, in turn, and finds
     # nothing there: its cache is new.
     limits = ROOMY._replace(prefix_caching=True)
-    requests = _alike(requests_of([(0, 8, 10), (110, 8, 2), (120, 8, 2), (1000, 8, 2)]))
+    requests = _equal_steps(requests_of([(0, 8, 10), (110, 8, 2), (120, 8, 2), (1000, 8, 2)]))
     replicas = _failing(Outage(0, 105, 1000, drain=True))
     outcome = run(requests, FLAT, limits, replicas, control=control)
     assert outcome.replica_N.tolist() == [0, 1, 1, 0]
@@ -181,9 +181,13 @@ def test_what_a_drain_has_left_is_cut_off_when_it_ends(control: Control) -> None
 def test_a_router_forgets_what_a_failing_replica_got() -> None:
     # all prompts are alike: A to 0, then D beside it. 0 fails at 105, both start over on 1, which
     # is known for the prompt from then on, though 0 is back at 300 and idle
-    requests = _alike(requests_of([(0, 8, 5), (50, 8, 5), (1000, 8, 1), (2000, 8, 1)]))
+    requests = _equal_steps(requests_of([(0, 8, 5), (50, 8, 5), (1000, 8, 1), (2000, 8, 1)]))
     replicas = Replicas(
-        2, 1, "prefix_aware", affinity=Affinity(0.5), upkeep=Upkeep((Outage(0, 105, 300),))
+        2,
+        1,
+        "prefix_aware",
+        affinity=Affinity(0.5),
+        availability=Availability((Outage(0, 105, 300),)),
     )
     outcome = run(requests, FLAT, ROOMY._replace(prefix_caching=True), replicas)
     assert outcome.replica_N.tolist() == [1, 1, 1, 1]
@@ -201,36 +205,36 @@ def test_the_tail_tells_what_was_lost_with_a_replica() -> None:
 
 
 @pytest.mark.parametrize(
-    ("upkeep", "said"),
+    ("availability", "said"),
     [
-        (Upkeep((Outage(7, 0, 10),)), "replica 7: there are 4 replicas, numbered"),
-        (Upkeep((Outage(-1, 0, 10),)), "replica -1"),
-        (Upkeep((Outage(1, 20, 10),)), "replica 1 fails at 2e-11 s and recovers at 1e-11 s"),
-        (Upkeep((Outage(1, -5, 10),)), "fails at -5e-12 s"),
-        (Upkeep((Outage(1, 0, 10), Outage(1, 5, 20))), "during an outage that starts at 0 s"),
-        (Upkeep((Outage(1, 0), Outage(1, 5, 20))), "without recovery"),
-        (Upkeep(on_failure="resume"), "on_failure 'resume' is unknown"),
-        (Upkeep(retry_after=-1), "retry_after is -1e-12 s"),
-        (Upkeep(scaler=Scaler(0, 1, 2.0)), "minimum 0, initial 1 and maximum 4"),
-        (Upkeep(scaler=Scaler(2, 5, 2.0)), "minimum 2, initial 5 and maximum 4"),
-        (Upkeep(scaler=Scaler(1, 1, 0.0)), "target is 0.0"),
-        (Upkeep(scaler=Scaler(1, 1, float("nan"))), "target is nan"),
-        (Upkeep(scaler=Scaler(1, 1, 2.0, tolerance=1.0)), "tolerance is 1.0"),
-        (Upkeep(scaler=Scaler(1, 1, 2.0, period=0)), "period is 0 s"),
-        (Upkeep(scaler=Scaler(1, 1, 2.0, start_up=-1)), "start_up is -1e-12 s"),
-        (Upkeep(scaler=Scaler(1, 1, 2.0, period=1, stable=10**9)), "use a longer period"),
+        (Availability((Outage(7, 0, 10),)), "replica 7: there are 4 replicas, numbered"),
+        (Availability((Outage(-1, 0, 10),)), "replica -1"),
+        (Availability((Outage(1, 20, 10),)), "replica 1 fails at 2e-11 s and recovers at 1e-11 s"),
+        (Availability((Outage(1, -5, 10),)), "fails at -5e-12 s"),
+        (Availability((Outage(1, 0, 10), Outage(1, 5, 20))), "during an outage that starts at 0 s"),
+        (Availability((Outage(1, 0), Outage(1, 5, 20))), "without recovery"),
+        (Availability(on_failure="resume"), "on_failure 'resume' is unknown"),
+        (Availability(retry_after=-1), "retry_after is -1e-12 s"),
+        (Availability(scaler=Scaler(0, 1, 2.0)), "minimum 0, initial 1 and maximum 4"),
+        (Availability(scaler=Scaler(2, 5, 2.0)), "minimum 2, initial 5 and maximum 4"),
+        (Availability(scaler=Scaler(1, 1, 0.0)), "target is 0.0"),
+        (Availability(scaler=Scaler(1, 1, float("nan"))), "target is nan"),
+        (Availability(scaler=Scaler(1, 1, 2.0, tolerance=1.0)), "tolerance is 1.0"),
+        (Availability(scaler=Scaler(1, 1, 2.0, period=0)), "period is 0 s"),
+        (Availability(scaler=Scaler(1, 1, 2.0, start_up=-1)), "start_up is -1e-12 s"),
+        (Availability(scaler=Scaler(1, 1, 2.0, period=1, stable=10**9)), "use a longer period"),
     ],
 )
-def test_contradictions_are_refused(upkeep: Upkeep, said: str) -> None:
+def test_contradictions_are_refused(availability: Availability, said: str) -> None:
     with pytest.raises(InvalidSpecError, match=said):
-        run(requests_of([(0, 4, 1)]), FLAT, ROOMY, Replicas(4, upkeep=upkeep))
+        run(requests_of([(0, 4, 1)]), FLAT, ROOMY, Replicas(4, availability=availability))
 
 
 def test_unsupported_combinations_are_refused() -> None:
     requests = requests_of([(0, 4, 1)])
-    both = Upkeep((Outage(0, 0, 10),), scaler=Scaler(1, 1, 2.0))
+    both = Availability((Outage(0, 0, 10),), scaler=Scaler(1, 1, 2.0))
     with pytest.raises(UnsupportedError, match="cannot be combined with an autoscaler"):
-        run(requests, FLAT, ROOMY, Replicas(4, upkeep=both))
+        run(requests, FLAT, ROOMY, Replicas(4, availability=both))
     pools = (Kind(FLAT, ROOMY, role="prefill"), Kind(FLAT, ROOMY, role="decode"))
     with pytest.raises(UnsupportedError, match="not supported with two pools"):
-        run_fleet(requests, Fleet(pools, upkeep=Upkeep((Outage(0, 0, 10),))))
+        run_fleet(requests, Fleet(pools, availability=Availability((Outage(0, 0, 10),))))

@@ -125,13 +125,13 @@ def test_blocks_of_both_pools_come_back(seed: int) -> None:
     while advance(sims, 10, LAST_TICK) == 0:
         pass
     for sim, kind in zip(sims, fleet.kinds, strict=True):
-        lanes = sim.lane_S
-        assert (lanes["free"] == kind.limits.kv_blocks).all()
+        schedulers = sim.scheduler_S
+        assert (schedulers["free"] == kind.limits.kv_blocks).all()
         if kind.limits.rules == "trtllm_guaranteed_no_evict":
-            assert (lanes["spare"] == kind.limits.kv_blocks).all()
+            assert (schedulers["spare"] == kind.limits.kv_blocks).all()
         names = ("running", "waiting", "decoding", "context", "heap", "away", "arrived", "ready")
         for name in (*names, "retracted"):
-            assert (lanes[name] == 0).all(), name
+            assert (schedulers[name] == 0).all(), name
         assert (sim.growth_SB == 0).all()
         assert (sim.block_SK["references"] == 0).all()
         assert (sim.replica_R["load"] == 0).all()

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 @part
 def schedule_newest(sim: SimulationState, s: int, now: int) -> None:
-    lane = sim.lane_S[s]
+    scheduler = sim.scheduler_S[s]
     blocks.allocate_steps(sim, s, 1)
-    lane.decodes = lane.decoding
-    if lane.running == 0 and lane.waiting > 0:
-        i = lane.waiting_tail
+    scheduler.decodes = scheduler.decoding
+    if scheduler.running == 0 and scheduler.waiting > 0:
+        i = scheduler.waiting_tail
         leave_queue(sim, i)
         queue_first(sim, i)
         admit_head(sim, i, (0, 0), now)

@@ -26,8 +26,8 @@ from perfatlas.hardware import resolve_system
 from perfatlas.measurements.residuals import (
     Correction,
     Residuals,
+    cached_residuals,
     correct,
-    kept_residuals,
     no_residuals,
     number_groups,
     producers_hash,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from perfatlas.measurements.calibrations import CalibrationMatch
     from perfatlas.operators import FloatArray, IntArray
 
-LEAST_ROWS: Final = 30  # minimum rows to determine how residuals decay with distance
+MIN_ROWS: Final = 30  # minimum rows to determine how residuals decay with distance
 SIZE, RANKS = COLLECTIVE_SHAPE.index("bytes"), COLLECTIVE_SHAPE.index("ranks")
 AXES: Final = 2
 
@@ -123,7 +123,7 @@ def _residuals(
     cell: tuple[str, str, str, str], table: tuple[str, str], parameters: tuple[float, ...]
 ) -> Residuals:
     stated = repr((cell, table, parameters, _link(cell[0]), producers()))
-    return kept_residuals(stated, lambda: fit_residuals(cell, table[0], parameters))
+    return cached_residuals(stated, lambda: fit_residuals(cell, table[0], parameters))
 
 
 @cache
@@ -150,7 +150,7 @@ def fit_residuals(
     """
     device, operator, _, format_name = cell
     rows = comm_rows(*cell, version)
-    if rows.measured_s.size < LEAST_ROWS:
+    if rows.measured_s.size < MIN_ROWS:
         return no_residuals(AXES)
     bandwidth, in_network = _link(device)
     whole_R = np.ones_like(rows.bytes_U)

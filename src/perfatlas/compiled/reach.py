@@ -70,7 +70,7 @@ def digest(function: FunctionType) -> str:
         (
             code_text(one.function.__code__),
             repr((one.function.__defaults__, PARTS.get(one.function))),
-            sorted((name, _told(value, place)) for name, value in one.values.items()),
+            sorted((name, _value_text(value, place)) for name, value in one.values.items()),
         )
         for one in found
     ]
@@ -134,14 +134,14 @@ def _is_foreign(function: FunctionType) -> bool:
     return not str(function.__module__).startswith("perfatlas") and function not in PARTS
 
 
-def _told(value: Any, place: dict[FunctionType, int]) -> str:  # noqa: ANN401 - any global
+def _value_text(value: Any, place: dict[FunctionType, int]) -> str:  # noqa: ANN401 - any global
     """Return the value of a name as text that is stable across processes."""
     if isinstance(value, FunctionType) and value in place:
         return f"part {place[value]}"
     if isinstance(value, _PLAIN):
         return _constant(value)
     if isinstance(value, tuple | list):
-        return f"{type(value).__name__} {[_told(one, place) for one in value]}"
+        return f"{type(value).__name__} {[_value_text(one, place) for one in value]}"
     if isinstance(value, np.ndarray):
         return f"array {value.dtype} {value.shape} {value.tobytes().hex()}"
     if isinstance(value, np.dtype):

@@ -36,7 +36,7 @@ LATER: Final = "draft_again_"  # prefix of the other passes
 HEAD: Final = ("final_norm", "lm_head", "sampling")
 
 
-def verified(operator: Operator, batch: FloatArray, queries: int) -> Operator:
+def verification_operator(operator: Operator, batch: FloatArray, queries: int) -> Operator:
     """Return an operator of a decode step that verifies several tokens per sequence.
 
     Args:
@@ -73,11 +73,11 @@ def drafting_passes(
     sizes = context.profile.scheduler.graph_sizes
     tokens = 1 + context.drafts
     first = _pass(context, padded_batch(batch * tokens, sizes), batch, kv_len)
-    operators = [_renamed(verified(op, batch, tokens), FIRST, 1.0) for op in first]
+    operators = [_renamed(verification_operator(op, batch, tokens), FIRST, 1.0) for op in first]
     if context.drafts > 1:
         later = _pass(context, padded_batch(batch, sizes), batch, kv_len)
         again = context.drafts - 1.0
-        operators += [_renamed(verified(op, batch, 1), LATER, again) for op in later]
+        operators += [_renamed(verification_operator(op, batch, 1), LATER, again) for op in later]
     return tuple(operators)
 
 

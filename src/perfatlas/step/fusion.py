@@ -37,7 +37,7 @@ def apply_fusions(operators: Sequence[Operator], context: StepContext) -> tuple[
     formats = {op.name: op.format for op in operators if isinstance(op, Gemm)}
     norm_fused_C = _norm_fused(operators, context)
     apart = {
-        name: _apart(f"{name}_quantize", format_name, context, norm_fused_C)
+        name: _separate_quantization(f"{name}_quantize", format_name, context, norm_fused_C)
         for name, format_name in formats.items()
     }
     result: list[Operator] = []
@@ -55,7 +55,7 @@ def apply_fusions(operators: Sequence[Operator], context: StepContext) -> tuple[
     return tuple(result)
 
 
-def _apart(
+def _separate_quantization(
     name: str, format_name: str, context: StepContext, norm_fused_C: NDArray[np.bool_]
 ) -> FloatArray:
     """Return 1 where a quantization runs as a separate kernel, else 0 (C,).

@@ -26,7 +26,7 @@ from perfatlas.operators import (
 )
 from perfatlas.step.composition import step_costs
 from perfatlas.step.cost import Step, StepCost
-from perfatlas.step.drafting import drafting_passes, prompt_pass, verified
+from perfatlas.step.drafting import drafting_passes, prompt_pass, verification_operator
 from perfatlas.step.local import run_locally
 from perfatlas.step.tokens import padded_batch
 
@@ -76,7 +76,7 @@ def prefill_work(
         operators += prompt_pass(context, Phase.PREFILL, tokens)
     if busy_ranks is not None:
         idle = 1.0 - busy_ranks / context.plan.attention_dp
-        operators = _among_busy(operators, 1.0 - idle * tokens.own / tokens.all)
+        operators = _on_busy_ranks(operators, 1.0 - idle * tokens.own / tokens.all)
     host = context.profile.host
     layers = float(context.architecture.num_layers)
     host_s = host.step_s + tokens.batch * host.per_sequence_s + layers * host.per_layer_prefill_s
@@ -98,7 +98,8 @@ def decode_work(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> 
     padded = padded_batch(batch * queries, context.profile.scheduler.graph_sizes)
     tokens = StepTokens(batch=padded, q_len=np.ones_like(batch), kv_len=kv_len)
     operators = tuple(
-        verified(op, batch, queries) for op in rank_operators(context, Phase.DECODE, tokens)
+        verification_operator(op, batch, queries)
+        for op in rank_operators(context, Phase.DECODE, tokens)
     )
     if context.drafts:
         operators += drafting_passes(context, batch, kv_len)
@@ -107,7 +108,7 @@ def decode_work(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> 
     return Step(operators=operators, tokens_C=batch * queries, host_s_C=host_s)
 
 
-def _among_busy(operators: tuple[Operator, ...], share_C: FloatArray) -> tuple[Operator, ...]:
+def _on_busy_ranks(operators: tuple[Operator, ...], share_C: FloatArray) -> tuple[Operator, ...]:
     """Return the operators with MoE layers and their exchanges scaled to the busy ranks."""
     return tuple(
         replace(op, tokens=op.tokens * share_C)

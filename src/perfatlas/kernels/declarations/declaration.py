@@ -55,7 +55,7 @@ def always(_: Operator) -> bool:
     return True
 
 
-def none_lent(_: Operator) -> StandIn | None:
+def no_stand_in(_: Operator) -> StandIn | None:
     """Return None: the operator's own kernels were measured."""
     return None
 
@@ -83,4 +83,4 @@ class OperatorKernels:
     shape_columns: Callable[[Any], Columns]
     shapes: Mapping[str, KernelShape]
     accepts: Callable[[Any], bool] = always
-    stand_in: Callable[[Any], StandIn | None] = none_lent
+    stand_in: Callable[[Any], StandIn | None] = no_stand_in

@@ -1,7 +1,7 @@
 from .neighbours import (
     AXES as AXES,
     GROUPS as GROUPS,
-    LEAST_RATIO as LEAST_RATIO,
+    MIN_RATIO as MIN_RATIO,
     coordinates as coordinates,
     correct as correct,
     no_residuals as no_residuals,

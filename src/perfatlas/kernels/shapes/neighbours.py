@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
 NEAR_BALANCED: Final = -0.1  # skew that represents a uniform load: close to balanced, not equal
-LEAST_RATIO: Final = 2.0**-10  # minimum ratio of two columns in a coordinate
+MIN_RATIO: Final = 2.0**-10  # minimum ratio of two columns in a coordinate
 
 
 # Columns that are extrapolated beyond their measured range; others are fixed by model or plan.
@@ -50,7 +50,7 @@ def coordinates(operator: str, shape_UD: FloatArray) -> FloatArray:
         if axis.linear:
             value_U = np.maximum(value_U, NEAR_BALANCED)
         else:
-            value_U = np.log2(np.maximum(value_U, LEAST_RATIO if axis.over else 1.0))
+            value_U = np.log2(np.maximum(value_U, MIN_RATIO if axis.over else 1.0))
         space_UF[:, place] = axis.weight * value_U
     return space_UF
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.kernels.shapes.neighbours import AXES, LEAST_RATIO
+from perfatlas.kernels.shapes.neighbours import AXES, MIN_RATIO
 from perfatlas.kernels.shapes.registry import physics_model
 
 if TYPE_CHECKING:
@@ -101,6 +101,6 @@ def _values(axis: Axis, operator: str, shape_UD: FloatArray) -> FloatArray:
     for name in axis.over:
         value_U = value_U / shape_UD[:, names.index(name)]
     # 0 means none: no window, no selection
-    floor = LEAST_RATIO if axis.over else 1.0
+    floor = MIN_RATIO if axis.over else 1.0
     limited_U: FloatArray = np.maximum(value_U, floor)
     return limited_U

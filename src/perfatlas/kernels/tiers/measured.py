@@ -19,7 +19,7 @@ import numpy as np
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.devices import silicon_row
 from perfatlas.kernels.shapes import (
-    LEAST_RATIO,
+    MIN_RATIO,
     correct,
     no_residuals,
     physics_model,
@@ -28,7 +28,7 @@ from perfatlas.kernels.shapes import (
 from perfatlas.kernels.tiers.quantized_rows import holds_quantization
 from perfatlas.measurements.residuals import (
     Correction,
-    kept_residuals,
+    cached_residuals,
     producers_hash,
     with_rows_of,
 )
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from perfatlas.measurements.residuals import Residuals
     from perfatlas.operators import FloatArray, IntArray
 
-LEAST_ROWS: Final = 100  # minimum rows to determine how residuals decay with distance
+MIN_ROWS: Final = 100  # minimum rows to determine how residuals decay with distance
 
 
 def with_table(match: CalibrationMatch, version: str) -> CalibrationMatch:
@@ -92,7 +92,7 @@ def _residuals(
 ) -> Residuals:
     silicon_S = _silicon(cell[0], cell[3])
     stated = (cell, table, parameters, silicon_S.tolist(), producers(cell[1]))
-    return kept_residuals(
+    return cached_residuals(
         repr(stated), lambda: fit_residuals(cell, table[0], silicon_S, parameters)
     )
 
@@ -133,7 +133,7 @@ def fit_residuals(
     except UnsupportedError:
         # A version may have measured only other formats; its rows correct nothing here.
         return no_residuals(cell[1])
-    if rows.measured_s.size < LEAST_ROWS:
+    if rows.measured_s.size < MIN_ROWS:
         return no_residuals(cell[1])
     shape_RD = rows.shape_table(physics_model(cell[1]).shape_names)
     physics_s = physics_of(cell[1], shape_RD, silicon_S, np.array(parameters))
@@ -242,7 +242,7 @@ def product_alone(near: Correction, alone_U: NDArray[np.bool_], whole_U: FloatAr
         [1.0, 5.0]
     """
     none_U = -np.log(near.factor_U)
-    all_U = np.log(np.maximum(whole_U + (1.0 - whole_U) / near.factor_U, LEAST_RATIO))
+    all_U = np.log(np.maximum(whole_U + (1.0 - whole_U) / near.factor_U, MIN_RATIO))
     low_U = np.minimum(near.low_U, np.minimum(none_U, all_U))
     high_U = np.maximum(near.high_U, np.maximum(none_U, all_U))
     return near._replace(

@@ -1,6 +1,6 @@
 from .calibration import (
     KERNELS as KERNELS,
-    LENDERS as LENDERS,
+    SUBSTITUTE_FAMILIES as SUBSTITUTE_FAMILIES,
     Calibration as Calibration,
     CalibrationMatch as CalibrationMatch,
     as_substitute as as_substitute,

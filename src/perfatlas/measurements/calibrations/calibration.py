@@ -63,7 +63,7 @@ KERNEL_FIELDS: Final = (
 LINK_FIELDS: Final = ("device.scale_up.", "node.", "fabric")
 # Kernel families with measured tables that can substitute for another family: the open-source ones
 # share DeepGEMM, CUTLASS, FlashInfer and Triton kernels.
-LENDERS: Final = ("vllm", "sglang", "trtllm")
+SUBSTITUTE_FAMILIES: Final = ("vllm", "sglang", "trtllm")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,7 +236,7 @@ def kernel_families(device_names: Iterable[str]) -> tuple[str, ...]:
         device_names: Devices whose user calibrations may add families.
     """
     mine = (cell.family for name in device_names for cell in user_calibrations(name).values())
-    return tuple(dict.fromkeys((*LENDERS, *mine)))
+    return tuple(dict.fromkeys((*SUBSTITUTE_FAMILIES, *mine)))
 
 
 def find_shipped_calibration(
@@ -321,16 +321,20 @@ def _same_device(cells: Sequence[Calibration], family: str) -> CalibrationMatch:
             return CalibrationMatch(
                 calibration=cell, own=True, quantiles=dict(cell.residual_quantiles)
             )
-    cell = min(cells, key=_lending_order)
+    cell = min(cells, key=_substitution_order)
     note = f"{family} has no measured {cell.operator} {cell.format} kernels; {cell.id} is used"
     apart = engine_transfers(cell.operator)
     quantiles = envelope([*(other.residual_quantiles for other in cells), apart])
     return CalibrationMatch(calibration=cell, own=False, quantiles=quantiles, notes=(note,))
 
 
-def _lending_order(cell: Calibration) -> int:
+def _substitution_order(cell: Calibration) -> int:
     """Return the order of preference of a cell that substitutes for another engine's."""
-    return LENDERS.index(cell.family) if cell.family in LENDERS else len(LENDERS)
+    return (
+        SUBSTITUTE_FAMILIES.index(cell.family)
+        if cell.family in SUBSTITUTE_FAMILIES
+        else len(SUBSTITUTE_FAMILIES)
+    )
 
 
 def _what_if(match: CalibrationMatch, changed: Sequence[str]) -> CalibrationMatch:
@@ -361,7 +365,7 @@ def _from_donor(
     """Return a match with the parameters of a donor, None if there is no donor."""
     operator, family, format_name = cell
     measured = [key for key in load_transfers(operator) if key[1] == format_name]
-    families = [family, *LENDERS, *(name for name, _ in measured)]
+    families = [family, *SUBSTITUTE_FAMILIES, *(name for name, _ in measured)]
     lender = next((name for name in families if (name, format_name) in measured), None)
     if lender is None:
         return None

@@ -197,10 +197,10 @@ def _turns_at(
 
 def _at_step(target: Silicon, known: Sequence[Silicon], step: int) -> list[str]:
     """Return the devices at a distance from the target."""
-    return [one.name for one in known if one.name != target.name and _apart(one, target) == step]
+    return [one.name for one in known if one.name != target.name and _distance(one, target) == step]
 
 
-def _apart(one: Silicon, other: Silicon) -> int:
+def _distance(one: Silicon, other: Silicon) -> int:
     if one.kind != other.kind:
         return OTHER_KIND
     return SAME_ARCHITECTURE if one.architecture == other.architecture else SAME_KIND

@@ -4,8 +4,8 @@ from .producers import (
 from .residuals import (
     Correction as Correction,
     Residuals as Residuals,
+    cached_residuals as cached_residuals,
     correct as correct,
-    kept_residuals as kept_residuals,
     no_residuals as no_residuals,
     number_groups as number_groups,
     residuals_by_distance as residuals_by_distance,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 NEIGHBOURS: Final = 16
 IN_MEDIAN: Final = 8  # nearest neighbours used for the median
-LEAST_DISTANCE: Final = 1e-6  # rows closer than this count as the same shape
+MIN_DISTANCE: Final = 1e-6  # rows closer than this count as the same shape
 APART: Final = 1e-5  # between two rows of one shape, so that they share its weight
 AT_ONCE: Final = 4096  # shapes per batch, to limit memory
 
@@ -85,14 +85,14 @@ def _kriging_weights(distance_UK: FloatArray, between_UKK: FloatArray) -> FloatA
     left[:, each, each] = 0.0
     left[:, neighbours, neighbours] = 0.0
     right = np.ones((count, neighbours + 1, 1))
-    right[:, :neighbours, 0] = np.where(distance_UK < LEAST_DISTANCE, 0.0, distance_UK + APART)
+    right[:, :neighbours, 0] = np.where(distance_UK < MIN_DISTANCE, 0.0, distance_UK + APART)
     solved: FloatArray = np.linalg.solve(left, right)[:, :neighbours, 0]
     return solved
 
 
 def _median(distance_UN: FloatArray, residual_UN: FloatArray) -> FloatArray:
     """Return the inverse-distance-weighted median (U,)."""
-    weight_UN = 1.0 / np.maximum(distance_UN, LEAST_DISTANCE)
+    weight_UN = 1.0 / np.maximum(distance_UN, MIN_DISTANCE)
     order_UN = np.argsort(residual_UN, axis=1)
     rising_UN = np.take_along_axis(residual_UN, order_UN, axis=1)
     share_UN = np.cumsum(np.take_along_axis(weight_UN, order_UN, axis=1), axis=1)

@@ -41,12 +41,12 @@ def producers_hash(*producers: Callable[..., Any], by_value: tuple[Any, ...] = (
         True
     """
     walk = _Walk(by_value)
-    told = [walk.told(one) for one in producers]
+    text_of = [walk.text_of(one) for one in producers]
     while walk.ahead:
-        told.append(walk.inside(walk.ahead.pop()))
+        text_of.append(walk.inside(walk.ahead.pop()))
     data = Path(__file__).parents[1] / "data"
     lists = [data / name for name in sorted(walk.files) if (data / name).is_file()]
-    return content_hash(repr((told, [content_hash(path.read_bytes()) for path in lists])))
+    return content_hash(repr((text_of, [content_hash(path.read_bytes()) for path in lists])))
 
 
 class _Walk:
@@ -67,7 +67,7 @@ class _Walk:
         self.ahead: list[Any] = []
         self.files: set[str] = set()
 
-    def told(self, value: Any) -> str:  # noqa: ANN401 - any global
+    def text_of(self, value: Any) -> str:  # noqa: ANN401 - any global
         """Return the value of a name as text that is stable across processes."""
         if any(value is one for one in self._by_value):
             return "by value"
@@ -88,7 +88,7 @@ class _Walk:
         """Return the items of a collection as text."""
         if isinstance(value, Mapping):
             return [f"{self.told(key)}: {self.told(value[key])}" for key in value]
-        items = [self.told(one) for one in value]
+        items = [self.text_of(one) for one in value]
         return sorted(items) if isinstance(value, set | frozenset) else items
 
     def _met(self, value: Any) -> str:  # noqa: ANN401 - a function or a class
@@ -106,14 +106,14 @@ class _Walk:
             names = sorted(name for name in vars(value) if not name.startswith("__"))
             members = [(name, self._member(vars(value)[name])) for name in names]
             return f"class {[self.told(one) for one in value.__bases__]} {members}"
-        cells = [self.told(cell.cell_contents) for cell in value.__closure__ or ()]
-        read = [(name, self.told(one)) for name, one in self._globals(value)]
-        defaults = self.told((value.__defaults__, value.__kwdefaults__))
+        cells = [self.text_of(cell.cell_contents) for cell in value.__closure__ or ()]
+        read = [(name, self.text_of(one)) for name, one in self._globals(value)]
+        defaults = self.text_of((value.__defaults__, value.__kwdefaults__))
         return f"function {code_text(value.__code__)} {defaults} {cells} {sorted(read)}"
 
     def _member(self, value: Any) -> str:  # noqa: ANN401 - of a class
         """Return a member of a class as text."""
-        return self.told(getattr(value, "__func__", getattr(value, "fget", None) or value))
+        return self.text_of(getattr(value, "__func__", getattr(value, "fget", None) or value))
 
     def _globals(self, function: FunctionType) -> Iterator[tuple[str, Any]]:
         """Yield the global names of a function, module attributes it uses, and its imports."""

@@ -15,7 +15,7 @@ import numpy as np
 from perfatlas.files import atomic_file, content_hash, user_folder
 from perfatlas.measurements.calibrations import load_calibrations
 from perfatlas.measurements.residuals.beyond_rows import EDGE_TRIED, kept_beyond, to_edge
-from perfatlas.measurements.residuals.interpolation import LEAST_DISTANCE, NEIGHBOURS, expected_at
+from perfatlas.measurements.residuals.interpolation import MIN_DISTANCE, NEIGHBOURS, expected_at
 from perfatlas.measurements.tables import choose_version, data_hash, table_paths
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.sampling import seeded_subset
@@ -34,9 +34,11 @@ BINS: Final = 8
 FOLDS: Final = 4
 SAMPLE: Final = 1500
 SEED: Final = 20252
-LEAST_TRIED: Final = 30  # minimum rows for quantiles
-DOUBT: Final = 4.0  # a row this many intervals off its neighbours' prediction is an outlier
-LEAST_INTERVAL: Final = 0.01  # e-folds, due to rounding and clocks
+MIN_TRIED: Final = 30  # minimum rows for quantiles
+OUTLIER_INTERVALS: Final = (
+    4.0  # a row this many intervals off its neighbours' prediction is an outlier
+)
+MIN_INTERVAL: Final = 0.01  # e-folds, due to rounding and clocks
 FADE: Final = 2.0  # multiple of the largest tested distance at which the correction has faded to 0
 TRUSTS: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
 SAVED: Final = (
@@ -112,7 +114,7 @@ def _from_edge(residuals: Residuals, found: Correction, outside_U: FloatArray) -
     """Return corrections beyond the edge from those at the edge."""
     edge_U = np.log(found.factor_U)
     kept_U = kept_beyond(edge_U, outside_U)
-    measured_U = found.measured_U & ((outside_U <= EDGE_TRIED) | (np.abs(kept_U) > LEAST_INTERVAL))
+    measured_U = found.measured_U & ((outside_U <= EDGE_TRIED) | (np.abs(kept_U) > MIN_INTERVAL))
     share_U = np.minimum(outside_U, 1.0)
     low, high = residuals.low_B[-1], residuals.high_B[-1]  # of uncorrected physics
     low_U = np.minimum(found.low_U, share_U * (min(low, 0.0) - kept_U))
@@ -129,7 +131,7 @@ def _within(residuals: Residuals, query_UF: FloatArray) -> Correction:
     """Return the corrections of shapes within the measured sizes."""
     distance_UK, index_UK = residuals.nearest(query_UF)
     plain = _corrected(residuals, distance_UK, index_UK)
-    doubted_U = _doubted(residuals, index_UK[:, 0])
+    doubted_U = _outliers(residuals, index_UK[:, 0])
     if not doubted_U.any():
         return plain
     own_U = residuals.residual_R[index_UK[:, 0]]
@@ -157,7 +159,7 @@ def _corrected(residuals: Residuals, distance_UK: FloatArray, index_UK: IntArray
     )
 
 
-def _doubted(residuals: Residuals, row_U: IntArray) -> NDArray[np.bool_]:
+def _outliers(residuals: Residuals, row_U: IntArray) -> NDArray[np.bool_]:
     """Return where a row is an outlier relative to its neighbours (U,).
 
     Rows that share their shape with another row are never outliers, as they confirm each other.
@@ -172,8 +174,8 @@ def _doubted(residuals: Residuals, row_U: IntArray) -> NDArray[np.bool_]:
     low_V = np.interp(away_V, residuals.distance_B, residuals.low_B)
     high_V = np.interp(away_V, residuals.distance_B, residuals.high_B)
     missed_V = np.abs(residuals.residual_R[row_V] - np.log(others.factor_U))
-    alone_V = distance_VK[:, 1] > LEAST_DISTANCE
-    doubted_V = alone_V & (missed_V > DOUBT * np.maximum(high_V - low_V, LEAST_INTERVAL))
+    alone_V = distance_VK[:, 1] > MIN_DISTANCE
+    doubted_V = alone_V & (missed_V > OUTLIER_INTERVALS * np.maximum(high_V - low_V, MIN_INTERVAL))
     return np.asarray(doubted_V[back_U.reshape(-1)], np.bool_)
 
 
@@ -234,7 +236,7 @@ def _widest(left_U: FloatArray, whole_U: NDArray[np.bool_]) -> tuple[float, floa
 
     At equal distance, a row of a known group is predicted better than one of a new group.
     """
-    parts = [left_U, *(left_U[some] for some in (whole_U, ~whole_U) if some.sum() >= LEAST_TRIED)]
+    parts = [left_U, *(left_U[some] for some in (whole_U, ~whole_U) if some.sum() >= MIN_TRIED)]
     ends = np.array([np.quantile(part, [0.05, 0.95]) for part in parts])
     return float(ends[:, 0].min()), float(ends[:, 1].max())
 
@@ -295,7 +297,7 @@ def with_rows_of(
     return replace(match, notes=(*match.notes, f"{cell.id} uses tier physics: {why}"))
 
 
-def kept_residuals(stated: str, fit: Callable[[], Residuals]) -> Residuals:
+def cached_residuals(stated: str, fit: Callable[[], Residuals]) -> Residuals:
     """Return residuals from the user's cache folder, computed and stored if missing.
 
     Args:

@@ -33,7 +33,7 @@ MOST: Final = 0.5  # fraction of the models of a table
 SLOW_PART: Final = 1.5  # maximum time of a part / time of the whole explained by tuning
 GATED: Final = 3.0  # weight matrices: gate, up, down
 UNGATED: Final = 2.0  # up, down
-LEAST_TIME_S: Final = 1e-9
+MIN_TIME_S: Final = 1e-9
 
 
 SLOW: Final = "a part slower than its whole"
@@ -51,7 +51,9 @@ def left_out(columns: Columns, measured_s: FloatArray) -> dict[str, Mask]:
     if not measured_s.size:
         return {}
     found = {
-        "balanced load of a model whose router is not balanced": doubtful_rows(columns, measured_s),
+        "balanced load of a model whose router is not balanced": implausible_rows(
+            columns, measured_s
+        ),
         "choices of other ranks computed as well": unshared_rows(columns, measured_s),
         SLOW: slow_parts(columns, measured_s),
     }
@@ -62,7 +64,7 @@ def left_out(columns: Columns, measured_s: FloatArray) -> dict[str, Mask]:
     return found
 
 
-def doubtful_rows(columns: Columns, measured_s: FloatArray) -> Mask:
+def implausible_rows(columns: Columns, measured_s: FloatArray) -> Mask:
     """Return the rows labelled balanced that cannot be balanced (U,).
 
     A balanced load cannot take longer than the busiest rank of a skewed one. If it does for a
@@ -83,7 +85,7 @@ def doubtful_rows(columns: Columns, measured_s: FloatArray) -> Mask:
     np.maximum.at(skewed_s, shape[skewed], measured_s[skewed])
     compared = balanced & (columns["ep"] > 1.0) & (columns["tokens"] >= LARGE_BATCH)
     compared &= skewed_s[shape] > 0.0
-    ratio = measured_s / np.maximum(skewed_s[shape], LEAST_TIME_S)
+    ratio = measured_s / np.maximum(skewed_s[shape], MIN_TIME_S)
     doubted = np.zeros(balanced.shape, np.bool_)
     for one in np.unique(model[compared]):
         if np.median(ratio[compared & (model == one)]) > POSSIBLE_RATIO:
@@ -151,7 +153,7 @@ def slow_parts(columns: Columns, measured_s: FloatArray) -> Mask:
     return slow
 
 
-def matrices_of(columns: Columns, kernel: str, version: str) -> FloatArray:
+def matrices_per_expert(columns: Columns, kernel: str, version: str) -> FloatArray:
     """Return the number of weight matrices per expert, which the tables do not contain (U,).
 
     Three with a gate, two without. The networks without a gate, and the collectors that measured

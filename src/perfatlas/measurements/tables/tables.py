@@ -16,7 +16,7 @@ import numpy as np
 
 from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
-from perfatlas.measurements.tables.moe_rows import left_out, matrices_of
+from perfatlas.measurements.tables.moe_rows import left_out, matrices_per_expert
 from perfatlas.measurements.tables.recurrent_tables import (
     KERNEL_NAMES,
     recurrent_columns,
@@ -91,7 +91,7 @@ ATTENTION_FORMATS: Final = {
     ("fp8", "fp8"): "fp8+fp8_kv",
 }
 # A kernel with fewer rows than this fraction of the main kernel's is not the engine's default.
-LEAST_SHARE: Final = 0.5
+MIN_SHARE: Final = 0.5
 # The MLA tables contain one geometry, DeepSeek-V3: config.json of deepseek-ai/DeepSeek-V3, keys
 # kv_lora_rank, qk_rope_head_dim, qk_nope_head_dim, v_head_dim.
 MLA_GEOMETRY: Final = {
@@ -250,7 +250,7 @@ def _moe(table: SiliconTable, format_name: str) -> TableRows:
     return _some(rows, kept)._replace(excluded=excluded)
 
 
-def left_out_moe_rows(device: str, family: str, format_name: str) -> dict[str, TableRows]:
+def excluded_moe_rows(device: str, family: str, format_name: str) -> dict[str, TableRows]:
     """Return reason -> the MoE rows of a cell that are excluded because of their times.
 
     Args:
@@ -289,7 +289,7 @@ def _every_moe_row(table: SiliconTable, format_name: str) -> TableRows:
     if not rows.measured_s.size:
         return rows
     kernel = str(table.columns["kernel_source"][keep][0])
-    matrices = matrices_of(rows.columns, kernel, table.version)
+    matrices = matrices_per_expert(rows.columns, kernel, table.version)
     return rows._replace(columns={**rows.columns, "matrices": matrices})
 
 
@@ -322,7 +322,7 @@ def default_kernels(
     chosen: dict[str, str] = {}
     for place in np.lexsort((first, -counts)):
         of_format, of_kernel = divmod(int(pairs[place]), len(kernels.words))
-        if counts[place] >= LEAST_SHARE * counts.max() and formats.words[of_format]:
+        if counts[place] >= MIN_SHARE * counts.max() and formats.words[of_format]:
             chosen.setdefault(formats.words[of_format], kernels.words[of_kernel])
     return chosen
 

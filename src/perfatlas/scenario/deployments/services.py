@@ -181,7 +181,7 @@ def _kinds_service(
     scenario: Scenario, traffic: Traffic, came: ResolvedTraffic, known: Priced
 ) -> Service:
     """Return replicas of several kinds; the errors of one name it."""
-    traffic.upkeep(None)  # report problems that apply to all kinds first
+    traffic.availability(None)  # report problems that apply to all kinds first
     pools = []
     for number, one in enumerate(kind_scenarios(scenario, traffic.replica_kinds), start=1):
         try:
@@ -278,7 +278,7 @@ def fleet_of(ready: Service) -> Fleet:
         ready.handover.latency,
         ready.handover.first_from,
         replicas.affinity,
-        replicas.upkeep,
+        replicas.availability,
         sum(pool.replicas.number * pool.replicas.readers for pool in entries),
         replicas.read_token,
     )

@@ -1,5 +1,5 @@
 from .evaluation import (
-    LEAST_BOUND_SHARE as LEAST_BOUND_SHARE,
+    MIN_BOUND_SHARE as MIN_BOUND_SHARE,
     Evaluation as Evaluation,
     evaluate as evaluate,
     measured_step_error as measured_step_error,

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 # Fraction of a step below which operators without calibrations do not void the interval.
-LEAST_BOUND_SHARE: Final = 0.005
+MIN_BOUND_SHARE: Final = 0.005
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -311,7 +311,7 @@ def _where_known(high: Latencies, parts: _Parts, costs: tuple[StepCost, ...]) ->
 
     Times priced at the bound, and TTFT without queueing, are lower limits and have no upper end.
     """
-    prefill, last, decode = (cost.bound_share() >= LEAST_BOUND_SHARE for cost in costs)
+    prefill, last, decode = (cost.bound_share() >= MIN_BOUND_SHARE for cost in costs)
     slow = prefill | ((parts.chunks.last_count > 0) & last)
     return Latencies(
         ttft_s=np.where(slow | parts.aggregated, np.nan, high.ttft_s),

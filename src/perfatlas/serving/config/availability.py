@@ -49,7 +49,7 @@ class Scaler(NamedTuple):
     start_up: int = 0
 
 
-class Upkeep(NamedTuple):
+class Availability(NamedTuple):
     """Changes of replicas during a simulation: outages and autoscaling.
 
     Args:

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from perfatlas.serving.config.availability import Outage, Scaler
     from perfatlas.serving.config.engines import Fleet
 
-MOST_LOOKS: Final = 1_000_000  # size of an autoscaler's history
+MAX_SYNCS: Final = 1_000_000  # size of an autoscaler's history
 
 
-def _said(ticks: int) -> str:
+def _time(ticks: int) -> str:
     return f"{ticks / TICKS_PER_SECOND:g} s"
 
 
@@ -30,29 +30,29 @@ def check_availability(fleet: Fleet, last: int) -> None:
         InvalidSpecError: A replica, a time or a number is invalid for the fleet.
         UnsupportedError: Outages or autoscaling with two pools, or both together.
     """
-    upkeep = fleet.upkeep
+    availability = fleet.availability
     number = sum(kind.number for kind in fleet.kinds)
-    if upkeep.on_failure not in ON_FAILURE:
+    if availability.on_failure not in ON_FAILURE:
         raise InvalidSpecError(
-            f"on_failure {shown(upkeep.on_failure)} is unknown; choose one of"
-            f" {', '.join(ON_FAILURE)}{did_you_mean(upkeep.on_failure, ON_FAILURE)}"
+            f"on_failure {shown(availability.on_failure)} is unknown; choose one of"
+            f" {', '.join(ON_FAILURE)}{did_you_mean(availability.on_failure, ON_FAILURE)}"
         )
-    if not 0 <= upkeep.retry_after <= last:
+    if not 0 <= availability.retry_after <= last:
         raise InvalidSpecError(
-            f"retry_after is {_said(upkeep.retry_after)}; it must be 0 s to {_said(last)}"
+            f"retry_after is {_time(availability.retry_after)}; it must be 0 s to {_time(last)}"
         )
-    if upkeep.varies and any(kind.role != "both" for kind in fleet.kinds):
+    if availability.varies and any(kind.role != "both" for kind in fleet.kinds):
         raise UnsupportedError(
             "outages and autoscaling are not supported with two pools; remove one of them"
         )
-    if upkeep.outages and upkeep.scaler is not None:
+    if availability.outages and availability.scaler is not None:
         raise UnsupportedError(
             "outages refer to fixed replicas and cannot be combined with an autoscaler; remove one"
             " of them"
         )
-    _check_outages(upkeep.outages, number, last)
-    if upkeep.scaler is not None:
-        _check_scaler(upkeep.scaler, number, last)
+    _check_outages(availability.outages, number, last)
+    if availability.scaler is not None:
+        _check_scaler(availability.scaler, number, last)
 
 
 def _check_outages(outages: tuple[Outage, ...], number: int, last: int) -> None:
@@ -65,23 +65,23 @@ def _check_outages(outages: tuple[Outage, ...], number: int, last: int) -> None:
             )
         if not 0 <= outage.start <= last:
             raise InvalidSpecError(
-                f"{name} fails at {_said(outage.start)}; it must be 0 s to {_said(last)}"
+                f"{name} fails at {_time(outage.start)}; it must be 0 s to {_time(last)}"
             )
         if outage.end != FOREVER and not outage.start < outage.end <= last:
             raise InvalidSpecError(
-                f"{name} fails at {_said(outage.start)} and recovers at {_said(outage.end)}; it"
-                f" must recover later than it fails, by {_said(last)}"
+                f"{name} fails at {_time(outage.start)} and recovers at {_time(outage.end)}; it"
+                f" must recover later than it fails, by {_time(last)}"
             )
         earlier = before.get(outage.replica)
         if earlier is not None and (earlier.end == FOREVER or earlier.end > outage.start):
             back = (
                 "without recovery"
                 if earlier.end == FOREVER
-                else f"recovering at {_said(earlier.end)}"
+                else f"recovering at {_time(earlier.end)}"
             )
             raise InvalidSpecError(
-                f"{name} fails at {_said(outage.start)} during an outage that starts at"
-                f" {_said(earlier.start)}, {back}; outages of a replica must not overlap"
+                f"{name} fails at {_time(outage.start)} during an outage that starts at"
+                f" {_time(earlier.start)}, {back}; outages of a replica must not overlap"
             )
         before[outage.replica] = outage
 
@@ -102,10 +102,10 @@ def _check_scaler(scaler: Scaler, number: int, last: int) -> None:
         value = getattr(scaler, name)
         if not least <= value <= last:
             raise InvalidSpecError(
-                f"{name} is {_said(value)}; it must be {_said(least)} to {_said(last)}"
+                f"{name} is {_time(value)}; it must be {_time(least)} to {_time(last)}"
             )
-    if scaler.stable // scaler.period > MOST_LOOKS:
+    if scaler.stable // scaler.period > MAX_SYNCS:
         raise InvalidSpecError(
-            f"the stabilization window {_said(scaler.stable)} exceeds {MOST_LOOKS:,} sync periods"
-            f" of {_said(scaler.period)}; use a longer period or a shorter window"
+            f"the stabilization window {_time(scaler.stable)} exceeds {MAX_SYNCS:,} sync periods"
+            f" of {_time(scaler.period)}; use a longer period or a shorter window"
         )

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, shown
-from perfatlas.serving.config.engines import FIRST_FROM, MOST_KINDS
-from perfatlas.serving.config.limits import MOST_SCHEDULERS
+from perfatlas.serving.config.engines import FIRST_FROM, MAX_ENGINE_TYPES
+from perfatlas.serving.config.limits import MAX_SCHEDULERS
 from perfatlas.serving.config.router_checks import check_router
 
 if TYPE_CHECKING:
@@ -38,19 +38,19 @@ def check_fleet(fleet: Fleet, concurrency: int, control: Control) -> None:
         control: Options of the simulation.
     """
     _at_least("the number of engine types", len(fleet.kinds), 1)
-    if len(fleet.kinds) > MOST_KINDS:
+    if len(fleet.kinds) > MAX_ENGINE_TYPES:
         raise InvalidSpecError(
-            f"there are {len(fleet.kinds)} engine types; the maximum is {MOST_KINDS}"
+            f"there are {len(fleet.kinds)} engine types; the maximum is {MAX_ENGINE_TYPES}"
         )
     _check_roles(fleet)
     for kind in fleet.kinds:
         for name in ("number", "ranks"):
             _at_least(f"replicas.{name}", getattr(kind, name), 1)
     schedulers = sum(kind.number * kind.ranks for kind in fleet.kinds)
-    if schedulers > MOST_SCHEDULERS:
+    if schedulers > MAX_SCHEDULERS:
         raise InvalidSpecError(
             f"the engines have {schedulers:,} schedulers, one per rank; the maximum is"
-            f" {MOST_SCHEDULERS:,}: simulate fewer replicas with proportionally less traffic"
+            f" {MAX_SCHEDULERS:,}: simulate fewer replicas with proportionally less traffic"
         )
     for name, value in (
         ("replicas.seed", fleet.seed),

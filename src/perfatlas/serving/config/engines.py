@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfatlas.serving.config.availability import Upkeep
+from perfatlas.serving.config.availability import Availability
 from perfatlas.serving.config.limits import Affinity
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 ROLES: Final = ("both", "prefill", "decode")
 BOTH, PREFILL, DECODE = range(len(ROLES))
-MOST_KINDS: Final = 16
+MAX_ENGINE_TYPES: Final = 16
 FIRST_FROM: Final = ("prefill", "arrival", "recomputed")
 GIVEN, ARRIVAL, RECOMPUTED = range(len(FIRST_FROM))
 
@@ -80,7 +80,7 @@ class Fleet(NamedTuple):
     """Engines of one or several types behind one router, numbered in order of type.
 
     Args:
-        kinds: 1 to `MOST_KINDS` engine types. With two pools, prefill comes first.
+        kinds: 1 to `MAX_ENGINE_TYPES` engine types. With two pools, prefill comes first.
         routing: As in `Replicas`, over all engines, or over each pool; `prefix_aware` is
             `least_loaded` for decode engines.
         seed: Seed of `random`.
@@ -90,7 +90,7 @@ class Fleet(NamedTuple):
             the prompt; `arrival`, when the sequence joins the decode batch; `recomputed`, when
             the decode engine has recomputed it from the last prompt token.
         affinity: Options of `prefix_aware`.
-        upkeep: Outages and autoscaling.
+        availability: Outages and autoscaling.
         readers: Tokenization threads before the router; 0 for unlimited.
         read_token: Time of a thread per prompt token [ps]; see `front`.
 
@@ -105,7 +105,7 @@ class Fleet(NamedTuple):
     latency: int = 0
     first_from: str = "prefill"
     affinity: Affinity = Affinity()
-    upkeep: Upkeep = Upkeep()
+    availability: Availability = Availability()
     readers: int = 1
     read_token: int = 0
 
@@ -132,7 +132,7 @@ def equal_engines(prices: StepPrices, limits: Limits, replicas: Replicas) -> Fle
         replicas.seed,
         replicas.turnaround,
         affinity=replicas.affinity,
-        upkeep=replicas.upkeep,
+        availability=replicas.availability,
         readers=replicas.number * replicas.readers,
         read_token=replicas.read_token,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfatlas.serving.config.availability import Upkeep
+from perfatlas.serving.config.availability import Availability
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,7 +13,7 @@ ROUTINGS: Final = ("round_robin", "random", "least_loaded", "prefix_aware")
 ROUND_ROBIN, RANDOM, LEAST_LOADED, PREFIX_AWARE = range(len(ROUTINGS))
 
 # over all engines: each stores the state of its sequences, and every event visits every engine
-MOST_SCHEDULERS: Final = 100_000
+MAX_SCHEDULERS: Final = 100_000
 
 
 class Limits(NamedTuple):
@@ -125,7 +125,7 @@ class Replicas(NamedTuple):
         turnaround: Time from the last token of a request to the arrival of the next one, in a
             closed loop or a conversation, without think time [ps].
         affinity: Options of `prefix_aware`.
-        upkeep: Outages and autoscaling.
+        availability: Outages and autoscaling.
         readers: Tokenization threads per engine.
         read_token: Time of a thread per prompt token [ps].
         stream_token: Time of a front end to send output tokens of a request once [ps]; see
@@ -139,7 +139,7 @@ class Replicas(NamedTuple):
     seed: int = 0
     turnaround: int = 0
     affinity: Affinity = Affinity()
-    upkeep: Upkeep = Upkeep()
+    availability: Availability = Availability()
     readers: int = 1
     read_token: int = 0
     stream_token: int = 0

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from perfatlas.serving.requests import Requests
 
 LONGEST_MOVE: Final = 1_000_000_000_000_000_000  # ps: all copies of a step fit into 64 bits
-MOST_BLOCKS: Final = 1 << 30  # per tier
+MAX_BLOCKS: Final = 1 << 30  # per tier
 
 
 def check_offload(fleet: Fleet, requests: Requests) -> None:
@@ -41,7 +41,7 @@ def check_offload(fleet: Fleet, requests: Requests) -> None:
                 f"KV cache offloading is not supported in role {kind.role}; remove the cache tiers"
                 " or use one pool"
             )
-        if fleet.upkeep.varies:
+        if fleet.availability.varies:
             raise UnsupportedError(
                 "KV cache offloading is not supported with outages or autoscaling, as the contents"
                 " of host and SSD then depend on the deployment; remove one of them"
@@ -56,8 +56,8 @@ def check_offload(fleet: Fleet, requests: Requests) -> None:
 def _check_sizes(limits: Limits, requests: Requests) -> None:
     for name in ("host_blocks", "ssd_blocks"):
         value = getattr(limits, name)
-        if not 0 <= value <= MOST_BLOCKS:
-            raise InvalidSpecError(f"{name} is {value}; it must be 0 to {MOST_BLOCKS:,}")
+        if not 0 <= value <= MAX_BLOCKS:
+            raise InvalidSpecError(f"{name} is {value}; it must be 0 to {MAX_BLOCKS:,}")
     longest = int(requests.isl_N.max(initial=0)) // limits.block_size
     for name in ("host_move", "ssd_move"):
         value = getattr(limits, name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from perfatlas.compiled import part
 from perfatlas.serving.sequences import schedule_arrival
-from perfatlas.serving.state import NEVER, NOBODY, drop
+from perfatlas.serving.state import NEVER, NO_INDEX, drop
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import SimulationState
@@ -73,7 +73,7 @@ def on_request_end(sim: SimulationState, i: int, now: int) -> None:
     """
     sim.clock_1[0].left -= 1
     turn = sim.request_N[i].next_turn
-    if turn != NOBODY:
+    if turn != NO_INDEX:
         schedule_arrival(sim, turn, now + sim.turnaround + sim.think_N[turn])
     elif sim.concurrency > 0:
         clock = sim.clock_1[0]

@@ -29,7 +29,7 @@ from perfatlas.serving.engine.front_end import stream
 from perfatlas.serving.engine.step_end import finish_step
 from perfatlas.serving.policies import on_last_token
 from perfatlas.serving.sequences import batch_time, steps_until, take_finishing
-from perfatlas.serving.state import NOBODY
+from perfatlas.serving.state import NO_INDEX
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import SimulationState
@@ -49,14 +49,14 @@ def plan_ahead(sim: SimulationState, r: int, end: int) -> None:
         stream(sim, r, steps, end)
     for s in range(r * sim.ranks, (r + 1) * sim.ranks):
         finish_step(sim, s, steps, end)
-        lane = sim.lane_S[s]
+        scheduler = sim.scheduler_S[s]
         while sim.foresees_ends:
             i = take_finishing(sim, s)
-            if i == NOBODY:
+            if i == NO_INDEX:
                 break
             on_last_token(sim, i)
-            sim.leaving_SH[s, lane.leaving] = i
-            lane.leaving += 1
+            sim.leaving_SH[s, scheduler.leaving] = i
+            scheduler.leaving += 1
 
 
 @part

@@ -105,7 +105,7 @@ def _wanted(kinds: tuple[SimulationState, ...], current: int) -> int:
             owner = kinds[sim.kind_F[place]]
             r = place - owner.first_replica
             for s in range(r * owner.ranks, (r + 1) * owner.ranks):
-                requests += owner.lane_S[s].waiting + owner.lane_S[s].unread
+                requests += owner.scheduler_S[s].waiting + owner.scheduler_S[s].unread
         elif replica.status == UP:
             requests += replica.load
     if abs(1.0 - requests / (scaler.target * current)) <= scaler.tolerance:

@@ -22,7 +22,7 @@ from perfatlas.serving.sequences import (
     leave_running,
     take_finishing,
 )
-from perfatlas.serving.state import NOBODY
+from perfatlas.serving.state import NO_INDEX
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import SimulationState
@@ -71,7 +71,7 @@ def _finish(sim: SimulationState, s: int, now: int) -> None:
     """Finish the requests of a scheduler that got their last token in the ending step."""
     while True:
         i = take_finishing(sim, s)
-        if i == NOBODY:
+        if i == NO_INDEX:
             break
         on_last_token(sim, i)
         _end_request(sim, i, now)
@@ -80,17 +80,20 @@ def _finish(sim: SimulationState, s: int, now: int) -> None:
 @part
 def _finish_planned(sim: SimulationState, s: int, now: int) -> None:
     """Finish the requests of a scheduler whose end was planned when their last step started."""
-    lane = sim.lane_S[s]
-    left = lane.leaving + lane.learning + lane.ended
-    for place in range(lane.leaving):
+    scheduler = sim.scheduler_S[s]
+    left = scheduler.leaving + scheduler.learning + scheduler.ended
+    for place in range(scheduler.leaving):
         i = sim.leaving_SH[s, place]
         if sim.request_N[i].computed == 0:  # preempted meanwhile
             leave_queue(sim, i)
         _end_request(sim, i, now)
-    if lane.waiting + lane.arrived + lane.ready + lane.retracted > 0 and left > 0:
+    if (
+        scheduler.waiting + scheduler.arrived + scheduler.ready + scheduler.retracted > 0
+        and left > 0
+    ):
         sim.replica_R[s // sim.ranks].stale = 1
-    lane.leaving = 0
-    lane.learning = 0
+    scheduler.leaving = 0
+    scheduler.learning = 0
 
 
 @part
@@ -105,7 +108,7 @@ def _end_request(sim: SimulationState, i: int, now: int) -> None:
         leave_running(sim, i)
         blocks.cache_output(sim, i)
         blocks.release(sim, i)
-    replica = sim.replica_R[request.lane // sim.ranks]
+    replica = sim.replica_R[request.scheduler // sim.ranks]
     replica.load -= 1
     if sim.stream_token > 0:
         sim.late_last_N[i] = replica.late

@@ -21,7 +21,7 @@ from perfatlas.serving.engine.replica_events import change, next_change, serves,
 from perfatlas.serving.engine.routing import queue_at, route
 from perfatlas.serving.engine.step_batching import begin
 from perfatlas.serving.policies import can_hold
-from perfatlas.serving.state import HANDED, LOCAL, NEVER, NOBODY, REJECTED, UP, SimulationState
+from perfatlas.serving.state import HANDED, LOCAL, NEVER, NO_INDEX, REJECTED, UP, SimulationState
 
 
 @entry
@@ -50,7 +50,7 @@ def advance(kinds: tuple[SimulationState, ...], instants: int, last: int) -> int
         while next_arrival(sim) <= now:
             i = take_arrival(sim)
             if sim.role == PREFILL and sim.travel_N[i].stage != LOCAL:
-                _go_on(kinds, i, now)
+                _advance_transfer(kinds, i, now)
             else:
                 _arrive(kinds, i, now)
         while clock.ready > 0:
@@ -82,7 +82,7 @@ def _arrive(kinds: tuple[SimulationState, ...], i: int, now: int) -> None:
     request = sim.request_N[i]
     if sim.read_token > 0 and not is_read(sim, i, now):
         return
-    if sim.came_N[i] == NOBODY:
+    if sim.came_N[i] == NO_INDEX:
         sim.came_N[i] = now
     for k in range(len(kinds)):
         if not _can_ever_run(kinds[k], i):
@@ -102,7 +102,7 @@ def _arrive(kinds: tuple[SimulationState, ...], i: int, now: int) -> None:
 
 
 @part
-def _go_on(kinds: tuple[SimulationState, ...], i: int, now: int) -> None:
+def _advance_transfer(kinds: tuple[SimulationState, ...], i: int, now: int) -> None:
     """Advance a request between two pools."""
     sim = kinds[0]
     travel = sim.travel_N[i]
@@ -145,11 +145,11 @@ def _sample(kinds: tuple[SimulationState, ...], now: int) -> None:
     for place in range(sim.replica_F.shape[0]):
         up += 1 if sim.replica_F[place].status == UP else 0
     for k in range(len(kinds)):
-        for s in range(kinds[k].lane_S.shape[0]):
-            lane = kinds[k].lane_S[s]
-            running += lane.running
-            waiting += lane.waiting + lane.unread + lane.retracted
-            used += kinds[k].kv_blocks - lane.free
+        for s in range(kinds[k].scheduler_S.shape[0]):
+            scheduler = kinds[k].scheduler_S[s]
+            running += scheduler.running
+            waiting += scheduler.waiting + scheduler.unread + scheduler.retracted
+            used += kinds[k].kv_blocks - scheduler.free
     sim.series_WV[clock.rows, 0] = now
     sim.series_WV[clock.rows, 1] = running
     sim.series_WV[clock.rows, 2] = waiting + clock.door

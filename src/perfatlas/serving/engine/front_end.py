@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from perfatlas.compiled import part
 from perfatlas.serving.sequences import batch_time, schedule_arrival
-from perfatlas.serving.state import NOBODY
+from perfatlas.serving.state import NO_INDEX
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import SimulationState
@@ -42,9 +42,9 @@ def is_read(sim: SimulationState, i: int, now: int) -> bool:
         i: The request.
         now: Time [ps].
     """
-    if sim.read_N[i] != NOBODY:
+    if sim.read_N[i] != NO_INDEX:
         return True  # it was retried
-    if sim.came_N[i] != NOBODY:
+    if sim.came_N[i] != NO_INDEX:
         sim.read_N[i] = now
         return True
     sim.came_N[i] = now
@@ -77,8 +77,8 @@ def stream(sim: SimulationState, r: int, steps: int, end: int) -> None:
     """
     work = 0
     for s in range(r * sim.ranks, (r + 1) * sim.ranks):
-        lane = sim.lane_S[s]
-        work += sim.stream_token * lane.fresh + sim.stream_step * lane.decodes
+        scheduler = sim.scheduler_S[s]
+        work += sim.stream_token * scheduler.fresh + sim.stream_step * scheduler.decodes
     replica = sim.replica_R[r]
     base = replica.base
     rise = replica.rise

@@ -20,7 +20,7 @@ from perfatlas.serving.config import RECOMPUTED
 from perfatlas.serving.engine.async_scheduling import truncate_overlapped
 from perfatlas.serving.engine.step_batching import truncate_batch
 from perfatlas.serving.sequences import blocks, free_prefill_blocks, schedule_arrival
-from perfatlas.serving.state import FETCHED, LOCAL, NOBODY, TRAVELLING
+from perfatlas.serving.state import FETCHED, LOCAL, NO_INDEX, TRAVELLING
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import SimulationState
@@ -74,11 +74,11 @@ def send_kv(kinds: tuple[SimulationState, ...], i: int, now: int) -> None:
     travel = kinds[0].travel_N[i]
     here = kinds[kinds[0].kind_F[travel.home]]
     there = kinds[kinds[0].kind_F[travel.replica]]
-    home, lane = travel.lane, kinds[0].request_N[i].lane
-    start = min(max(now, here.link_S[home], there.link_S[lane]), BEYOND)
+    home, scheduler = travel.scheduler, kinds[0].request_N[i].scheduler
+    start = min(max(now, here.link_S[home], there.link_S[scheduler]), BEYOND)
     end = start + max(_link_time(here, travel.tokens), _link_time(there, travel.tokens))
     here.link_S[home] = end
-    there.link_S[lane] = end
+    there.link_S[scheduler] = end
     travel.stage = TRAVELLING
     schedule_arrival(kinds[0], i, end + kinds[0].latency)
 
@@ -109,28 +109,28 @@ def receive_kv(kinds: tuple[SimulationState, ...], i: int, now: int) -> bool:
     look_again(here, travel.home - here.first_replica, now)
     sim = kinds[kinds[0].kind_F[travel.replica]]
     request = sim.request_N[i]
-    lane = sim.lane_S[request.lane]
+    scheduler = sim.scheduler_S[request.scheduler]
     r = travel.replica - sim.first_replica
     ends = request.osl == 1 and sim.first_from != RECOMPUTED
     if ends:
         if sim.reserves_blocks:
-            lane.spare += blocks.reserved_at_end(sim, i) - blocks.count(sim, request.placed)
+            scheduler.spare += blocks.reserved_at_end(sim, i) - blocks.count(sim, request.placed)
         blocks.cache_tokens(sim, i, request.isl)
         blocks.release(sim, i)
-        lane.away -= 1
+        scheduler.away -= 1
         sim.replica_R[r].load -= 1
         travel.stage = LOCAL
         travel.resumed = now
         sim.first_token_N[i] = now
         sim.finished_N[i] = now
     else:
-        if lane.arrived == 0:
-            lane.arrived_head = i
+        if scheduler.arrived == 0:
+            scheduler.arrived_head = i
         else:
-            sim.request_N[lane.arrived_tail].after = i
-        lane.arrived_tail = i
-        request.after = NOBODY
-        lane.arrived += 1
+            sim.request_N[scheduler.arrived_tail].after = i
+        scheduler.arrived_tail = i
+        request.after = NO_INDEX
+        scheduler.arrived += 1
     look_again(sim, r, now)
     return bool(ends)
 

@@ -27,7 +27,7 @@ from perfatlas.serving.engine.async_scheduling import plan_ahead
 from perfatlas.serving.engine.prefix_routing import drop_replica
 from perfatlas.serving.engine.step_batching import truncate_batch
 from perfatlas.serving.sequences import batch_time, schedule_arrival, steps_until
-from perfatlas.serving.state import LOST, NEVER, NOBODY, OUT, UP
+from perfatlas.serving.state import LOST, NEVER, NO_INDEX, OUT, UP
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import SimulationState
@@ -101,23 +101,23 @@ def take_down(sim: SimulationState, r: int, now: int) -> None:
 @part
 def _remove_all(sim: SimulationState, s: int, now: int) -> None:
     """Remove all requests of a scheduler."""
-    lane = sim.lane_S[s]
+    scheduler = sim.scheduler_S[s]
     if sim.draft_tokens == 0:
-        for place in range(lane.heap):
+        for place in range(scheduler.heap):
             request = sim.request_N[sim.finishing_SH[s, place].item]
-            request.generated = request.osl - (request.finish - lane.step)
-    i = lane.running_tail
-    while i != NOBODY:
+            request.generated = request.osl - (request.finish - scheduler.step)
+    i = scheduler.running_tail
+    while i != NO_INDEX:
         before = sim.request_N[i].before
         _lose(sim, i, now)
         i = before
-    i = lane.waiting_head
-    for _ in range(lane.waiting):
+    i = scheduler.waiting_head
+    for _ in range(scheduler.waiting):
         after = sim.request_N[i].after
         _lose(sim, i, now)
         i = after
-    i = lane.unread_head
-    for _ in range(lane.unread):
+    i = scheduler.unread_head
+    for _ in range(scheduler.unread):
         after = sim.request_N[i].after
         _lose(sim, i, now)
         i = after
@@ -137,8 +137,8 @@ def _lose(sim: SimulationState, i: int, now: int) -> None:
     loss.gone = 0
     loss.since = 0
     loss.mark = 0
-    sim.scheduled_N[i] = NOBODY
-    sim.first_token_N[i] = NOBODY
+    sim.scheduled_N[i] = NO_INDEX
+    sim.first_token_N[i] = NO_INDEX
     sim.cached_N[i] = 0
     sim.delay_N[i] = 0
     sim.lost_N[i] = 0
@@ -167,11 +167,11 @@ def clear(sim: SimulationState, r: int) -> None:
     replica.load = 0
     sim.end_R[r] = NEVER
     for s in range(r * sim.ranks, (r + 1) * sim.ranks):
-        sim.lane_S[s] = sim.blank_1[0]
+        sim.scheduler_S[s] = sim.blank_1[0]
         sim.growth_SB[s, :] = 0
         for b in range(sim.growers_SB.shape[1]):
-            sim.growers_SB[s, b].head = NOBODY
-            sim.growers_SB[s, b].tail = NOBODY
+            sim.growers_SB[s, b].head = NO_INDEX
+            sim.growers_SB[s, b].tail = NO_INDEX
         _empty_cache(sim, s)
 
 
@@ -184,11 +184,11 @@ def _empty_cache(sim: SimulationState, s: int) -> None:
         row.known = 0
         row.references = 0
         row.before = k - 1
-        row.after = k + 1 if k + 1 < blocks else NOBODY
+        row.after = k + 1 if k + 1 < blocks else NO_INDEX
     if blocks > 0:
         for u in range(sim.bucket_SU.shape[1]):
-            sim.bucket_SU[s, u].head = NOBODY
-            sim.bucket_SU[s, u].tail = NOBODY
+            sim.bucket_SU[s, u].head = NO_INDEX
+            sim.bucket_SU[s, u].tail = NO_INDEX
     rows = sim.spare_SH.shape[1]
     for h in range(rows):
         sim.spare_SH[s, h] = rows - 1 - h

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from perfatlas.compiled import part
 from perfatlas.serving.engine.balance import least_loaded
-from perfatlas.serving.state import NOBODY, UP
+from perfatlas.serving.state import NO_INDEX, UP
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import SimulationState
@@ -61,10 +61,10 @@ def route_by_prefix(sim: SimulationState, i: int, turn: int) -> tuple[int, int]:
 def _longest_match(sim: SimulationState, i: int) -> tuple[int, int]:
     """Return the length of the longest matching prefix [tokens], and its first replica."""
     matched = 0
-    owner = NOBODY
+    owner = NO_INDEX
     for h in range(sim.hash_first_N[i], sim.hash_first_N[i + 1]):
         found = _owner(sim, sim.node_H[h])
-        if found == NOBODY:
+        if found == NO_INDEX:
             break
         owner = found
         matched += sim.hash_block
@@ -75,13 +75,13 @@ def _longest_match(sim: SimulationState, i: int) -> tuple[int, int]:
 def _owner(sim: SimulationState, node: int) -> int:
     """Return the replica of a node of the tree, NOBODY if there is none."""
     owner = sim.owner_T[node]
-    if owner != NOBODY and sim.got_TF[node, owner] == sim.replica_F[owner].era:
+    if owner != NO_INDEX and sim.got_TF[node, owner] == sim.replica_F[owner].era:
         return int(owner)
     for r in range(sim.entries):
         if sim.got_TF[node, r] == sim.replica_F[r].era:
             sim.owner_T[node] = r
             return int(r)
-    return NOBODY
+    return NO_INDEX
 
 
 @part
@@ -90,7 +90,7 @@ def _remember(sim: SimulationState, i: int, r: int) -> None:
     era = sim.replica_F[r].era
     for h in range(sim.hash_first_N[i], sim.hash_first_N[i + 1]):
         node = sim.node_H[h]
-        if _owner(sim, node) == NOBODY:
+        if _owner(sim, node) == NO_INDEX:
             sim.owner_T[node] = r
         sim.got_TF[node, r] = era
 

@@ -13,7 +13,7 @@ from perfatlas.compiled import part
 from perfatlas.serving.engine.autoscaling import next_sync, scale
 from perfatlas.serving.engine.outages import apply_failure, take_down
 from perfatlas.serving.sequences import schedule_arrival
-from perfatlas.serving.state import DRAINING, NEVER, NOBODY, STARTING, UP
+from perfatlas.serving.state import DRAINING, NEVER, NO_INDEX, STARTING, UP
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import SimulationState
@@ -32,8 +32,8 @@ def next_change(sim: SimulationState, time: int) -> int:
         return time
     if sim.scaler_1.shape[0] > 0 and time < NEVER:
         time = min(time, next_sync(sim))
-    if clock.strike < sim.strike_E.shape[0]:
-        time = min(time, sim.strike_E[clock.strike].time)
+    if clock.strike < sim.failure_E.shape[0]:
+        time = min(time, sim.failure_E[clock.strike].time)
     return int(time)
 
 
@@ -58,8 +58,8 @@ def change(kinds: tuple[SimulationState, ...], now: int) -> bool:
             owner = kinds[sim.kind_F[place]]
             take_down(owner, place - owner.first_replica, now)
     clock.counted = now
-    while clock.strike < sim.strike_E.shape[0] and clock.left > 0:
-        event = sim.strike_E[clock.strike]
+    while clock.strike < sim.failure_E.shape[0] and clock.left > 0:
+        event = sim.failure_E[clock.strike]
         if event.time > now:
             break
         clock.strike += 1
@@ -94,7 +94,7 @@ def wait_at_router(sim: SimulationState, i: int) -> None:
         i: The request.
     """
     clock = sim.clock_1[0]
-    sim.replica_N[i] = NOBODY
+    sim.replica_N[i] = NO_INDEX
     if clock.door == 0:
         clock.door_head = i
     else:

@@ -91,7 +91,7 @@ def queue_at(sim: SimulationState, i: int, place: int, now: int) -> None:
     """
     request = sim.request_N[i]
     r = place - sim.first_replica
-    request.lane = _rank(sim, r)
+    request.scheduler = _rank(sim, r)
     replica = sim.replica_R[r]
     replica.load += 1
     open_door = enqueue(sim, i)
@@ -119,6 +119,6 @@ def _rank(sim: SimulationState, r: int) -> int:
 @part
 def _queued(sim: SimulationState, s: int) -> int:
     """Return 4 x waiting + running of a scheduler, counting requests not yet read as waiting."""
-    lane = sim.lane_S[s]
-    waiting = lane.waiting + lane.unread + lane.away + lane.retracted
-    return int(4 * waiting + lane.running)
+    scheduler = sim.scheduler_S[s]
+    waiting = scheduler.waiting + scheduler.unread + scheduler.away + scheduler.retracted
+    return int(4 * waiting + scheduler.running)

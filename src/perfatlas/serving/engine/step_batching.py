@@ -88,10 +88,10 @@ def _plan(sim: SimulationState, r: int, start: int) -> None:
     replica.next_steps = 0
     if busy > 0:
         line = _replica_line(sim, first)
-        replica.next_steps = _alike(sim, first, line)
+        replica.next_steps = _equal_steps(sim, first, line)
         replica.next_base = line.base
         replica.next_rise = line.rise
-        replica.next_extra = _beyond_decoding(sim, first, line.base)
+        replica.next_extra = _added_by_prompts(sim, first, line.base)
 
 
 @part
@@ -101,7 +101,7 @@ def _schedule_ranks(sim: SimulationState, first: int, start: int) -> int:
     for s in range(first, first + sim.ranks):
         clear_step(sim, s, start)
         schedule(sim, s, start)
-        busy += sim.lane_S[s].decodes + sim.lane_S[s].chunks
+        busy += sim.scheduler_S[s].decodes + sim.scheduler_S[s].chunks
     if busy == 0 and sim.replica_R[first // sim.ranks].steps == 0:
         for s in range(first, first + sim.ranks):
             on_idle(sim, s)
@@ -128,49 +128,49 @@ def _replica_line(sim: SimulationState, first: int) -> Line:
     tokens = 0
     chunks = 0
     for s in range(first, first + sim.ranks):
-        lane = sim.lane_S[s]
-        most = max(most, lane.decodes)
-        tokens = max(tokens, lane.decodes * sim.tokens_per_decode + lane.tokens)
-        chunks += lane.chunks
+        scheduler = sim.scheduler_S[s]
+        most = max(most, scheduler.decodes)
+        tokens = max(tokens, scheduler.decodes * sim.tokens_per_decode + scheduler.tokens)
+        chunks += scheduler.chunks
     linear = sim.mixed_linear_T[tokens] if chunks > 0 else sim.decode_linear_B[most]
-    line: Line = rank_line(sim, sim.lane_S[first], linear)
+    line: Line = rank_line(sim, sim.scheduler_S[first], linear)
     for s in range(first + 1, first + sim.ranks):
-        line = longest(line, rank_line(sim, sim.lane_S[s], linear))
+        line = longest(line, rank_line(sim, sim.scheduler_S[s], linear))
     if sim.host_overlapped:
         for s in range(first, first + sim.ranks):
-            line = longest(line, Line(host_work(sim, sim.lane_S[s]), 0, MANY))
+            line = longest(line, Line(host_work(sim, sim.scheduler_S[s]), 0, MANY))
     return line
 
 
 @part
-def _beyond_decoding(sim: SimulationState, first: int, time: int) -> int:
+def _added_by_prompts(sim: SimulationState, first: int, time: int) -> int:
     """Return the time that prompts add to a step [ps]."""
     decodes = 0
     chunks = 0
     for s in range(first, first + sim.ranks):
-        decodes = max(decodes, sim.lane_S[s].decodes)
-        chunks += sim.lane_S[s].chunks
+        decodes = max(decodes, sim.scheduler_S[s].decodes)
+        chunks += sim.scheduler_S[s].chunks
     if chunks == 0 or decodes == 0:
         return 0
     alone = 0
     for s in range(first, first + sim.ranks):
-        alone = max(alone, decode_time(sim, sim.lane_S[s], sim.decode_linear_B[decodes]))
+        alone = max(alone, decode_time(sim, sim.scheduler_S[s], sim.decode_linear_B[decodes]))
     return int(time - alone)
 
 
 @part
-def _alike(sim: SimulationState, first: int, line: Line) -> int:
+def _equal_steps(sim: SimulationState, first: int, line: Line) -> int:
     """Return the number of next steps that differ only in contexts."""
     if not sim.coalesce or sim.draft_tokens > 0:
         return 1
     steps = line.steps
     for s in range(first, first + sim.ranks):
-        lane = sim.lane_S[s]
-        if lane.chunks > 0 or lane.preempted > 0:
+        scheduler = sim.scheduler_S[s]
+        if scheduler.chunks > 0 or scheduler.preempted > 0:
             return 1
         steps = min(steps, steady_steps(sim, s))
-        if lane.decodes > 0:  # a finished sequence decodes once more
-            steps = min(steps, max(1, sim.finishing_SH[s, 0].key - lane.step))
+        if scheduler.decodes > 0:  # a finished sequence decodes once more
+            steps = min(steps, max(1, sim.finishing_SH[s, 0].key - scheduler.step))
     last = float(line.base) + float(line.rise) * steps + 1.0
     steps = min(steps, max(1, int(LONGEST_BATCH / last)))
     for s in range(first, first + sim.ranks):

@@ -21,7 +21,7 @@ from perfatlas.serving.sequences import (
     last_joined,
     start_decoding,
 )
-from perfatlas.serving.state import NOBODY
+from perfatlas.serving.state import NO_INDEX
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import SimulationState
@@ -37,29 +37,29 @@ def finish_step(sim: SimulationState, s: int, steps: int, now: int) -> None:
         steps: Number of steps; 1 with prompts.
         now: End of the last step [ps].
     """
-    lane = sim.lane_S[s]
-    lane.beat += 1
-    lane.ran = lane.decodes
+    scheduler = sim.scheduler_S[s]
+    scheduler.beat += 1
+    scheduler.ran = scheduler.decodes
     _note_steps(sim, s, steps, now)
-    if lane.decodes > 0:
-        lane.decays += steps - 1
-        lane.step += 1
+    if scheduler.decodes > 0:
+        scheduler.decays += steps - 1
+        scheduler.step += 1
         if sim.draft_tokens == 0:
             blocks.allocate_steps(sim, s, steps - 1)
-            lane.step += steps - 1
-            lane.context += lane.decoding * steps
+            scheduler.step += steps - 1
+            scheduler.context += scheduler.decoding * steps
         else:
             advance_each(sim, s)
     _start_fresh(sim, s, now)
-    if lane.partial != NOBODY:
-        request = sim.request_N[lane.partial]
-        known = sim.preempted_N[lane.partial] > 0
-        if known and request.computed >= sim.loss_N[lane.partial].mark:
-            _end_loss(sim, lane.partial, now)
+    if scheduler.partial != NO_INDEX:
+        request = sim.request_N[scheduler.partial]
+        known = sim.preempted_N[scheduler.partial] > 0
+        if known and request.computed >= sim.loss_N[scheduler.partial].mark:
+            _end_recompute(sim, scheduler.partial, now)
 
 
 @part
-def _end_loss(sim: SimulationState, i: int, now: int) -> None:
+def _end_recompute(sim: SimulationState, i: int, now: int) -> None:
     """Record that a preempted request has recovered its position."""
     loss = sim.loss_N[i]
     if loss.gone > 0:
@@ -70,40 +70,40 @@ def _end_loss(sim: SimulationState, i: int, now: int) -> None:
 @part
 def _note_steps(sim: SimulationState, s: int, steps: int, now: int) -> None:
     """Record the token gaps of the ending steps, and the time added by prompts."""
-    lane = sim.lane_S[s]
+    scheduler = sim.scheduler_S[s]
     replica = sim.replica_R[s // sim.ranks]
-    if lane.decodes > 0:
-        lane.delay += replica.extra
+    if scheduler.decodes > 0:
+        scheduler.delay += replica.extra
         before = 0
-        if lane.paused:
+        if scheduler.paused:
             first = now - batch_time(replica.base, replica.rise, steps) + replica.base
             _end_pause(sim, s, first)
             before = 1
-        elif lane.joiners > 0:
+        elif scheduler.joiners > 0:
             _record_first_tokens(
                 sim, s, now - batch_time(replica.base, replica.rise, steps) + replica.base
             )
-            _count_gaps(sim, (replica.base, 0), 1, lane.decoding - lane.joiners)
+            _count_gaps(sim, (replica.base, 0), 1, scheduler.decoding - scheduler.joiners)
             before = 1
         base = replica.base + replica.rise * before
-        _count_gaps(sim, (base, replica.rise), steps - before, lane.decoding)
-        lane.last_end = now
-    elif lane.decoding > 0:
-        lane.paused = 1
-        lane.delay += replica.base
+        _count_gaps(sim, (base, replica.rise), steps - before, scheduler.decoding)
+        scheduler.last_end = now
+    elif scheduler.decoding > 0:
+        scheduler.paused = 1
+        scheduler.delay += replica.base
 
 
 @part
 def _end_pause(sim: SimulationState, s: int, now: int) -> None:
     """Record the gaps of sequences that were paused while prompts ran."""
-    lane = sim.lane_S[s]
-    lane.paused = 0
-    fresh = lane.fresh
-    i = lane.running_tail
-    while i != NOBODY:
-        if i != lane.partial:
+    scheduler = sim.scheduler_S[s]
+    scheduler.paused = 0
+    fresh = scheduler.fresh
+    i = scheduler.running_tail
+    while i != NO_INDEX:
+        if i != scheduler.partial:
             if fresh == 0:
-                last = max(last_joined(sim, i), lane.last_end)
+                last = max(last_joined(sim, i), scheduler.last_end)
                 _count_gaps(sim, (now - last, 0), 1, 1)
             else:
                 fresh -= 1
@@ -113,12 +113,12 @@ def _end_pause(sim: SimulationState, s: int, now: int) -> None:
 @part
 def _record_first_tokens(sim: SimulationState, s: int, now: int) -> None:
     """Record the first tokens of sequences transferred from another engine."""
-    lane = sim.lane_S[s]
-    fresh = lane.fresh
-    left = lane.joiners
-    i = lane.running_tail
+    scheduler = sim.scheduler_S[s]
+    fresh = scheduler.fresh
+    left = scheduler.joiners
+    i = scheduler.running_tail
     while left > 0:
-        if i == lane.partial:
+        if i == scheduler.partial:
             pass
         elif fresh > 0:
             fresh -= 1
@@ -126,10 +126,10 @@ def _record_first_tokens(sim: SimulationState, s: int, now: int) -> None:
             left -= 1
             if sim.loss_N[i].gone > 0:  # it was preempted before
                 _return(sim, i, now)
-                if sim.first_token_N[i] == NOBODY:
-                    _give_first(sim, i, now)
-            elif sim.first_token_N[i] == NOBODY:
-                _give_first(sim, i, now)
+                if sim.first_token_N[i] == NO_INDEX:
+                    _record_first_token(sim, i, now)
+            elif sim.first_token_N[i] == NO_INDEX:
+                _record_first_token(sim, i, now)
             else:
                 _count_gaps(sim, (now - sim.first_token_N[i], 0), 1, 1)
         i = sim.request_N[i].before
@@ -166,8 +166,8 @@ def cache_finished_prompts(sim: SimulationState, s: int) -> None:
         sim: The simulation.
         s: The scheduler.
     """
-    lane = sim.lane_S[s]
-    for place in range(lane.learning):
+    scheduler = sim.scheduler_S[s]
+    for place in range(scheduler.learning):
         blocks.cache_prompt(sim, sim.learning_SH[s, place])
 
 
@@ -178,36 +178,36 @@ def _return(sim: SimulationState, i: int, now: int) -> None:
     if sim.request_N[i].generated > 0:
         _count_gaps(sim, (now - loss.since, 0), 1, 1)
     loss.since = now
-    _end_loss(sim, i, now)
+    _end_recompute(sim, i, now)
 
 
 @part
-def _give_first(sim: SimulationState, i: int, now: int) -> None:
+def _record_first_token(sim: SimulationState, i: int, now: int) -> None:
     """Record the first token of a request, and when its client receives it."""
     sim.first_token_N[i] = now
     if sim.stream_token > 0:
-        sim.late_first_N[i] = sim.replica_R[sim.request_N[i].lane // sim.ranks].late
+        sim.late_first_N[i] = sim.replica_R[sim.request_N[i].scheduler // sim.ranks].late
 
 
 @part
 def _start_fresh(sim: SimulationState, s: int, now: int) -> None:
     """Start decoding the finished prompts, the last running ones, in order of admission."""
-    lane = sim.lane_S[s]
-    i = lane.running_tail
-    back = lane.fresh - 1
-    if lane.partial != NOBODY:
+    scheduler = sim.scheduler_S[s]
+    i = scheduler.running_tail
+    back = scheduler.fresh - 1
+    if scheduler.partial != NO_INDEX:
         back += 1
     for _ in range(back):
         i = sim.request_N[i].before
-    for _ in range(lane.fresh):
+    for _ in range(scheduler.fresh):
         request = sim.request_N[i]
         if sim.preempted_N[i] > 0:
             _return(sim, i, now)
-        if sim.first_token_N[i] == NOBODY:
-            _give_first(sim, i, now)
+        if sim.first_token_N[i] == NO_INDEX:
+            _record_first_token(sim, i, now)
         if sim.async_scheduling:
-            sim.learning_SH[s, lane.learning] = i
-            lane.learning += 1
+            sim.learning_SH[s, scheduler.learning] = i
+            scheduler.learning += 1
         else:
             blocks.cache_prompt(sim, i)
         steps = request.osl - request.generated - 1
@@ -216,4 +216,4 @@ def _start_fresh(sim: SimulationState, s: int, now: int) -> None:
             steps = decode_steps(sim, i, request.generated)
         start_decoding(sim, i, steps)
         i = request.after
-    lane.fresh = 0
+    scheduler.fresh = 0

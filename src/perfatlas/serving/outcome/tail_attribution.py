@@ -59,8 +59,8 @@ def tail_parts(
     for name in ("ttft_s", "request_latency_s"):
         slowest_K = np.argsort(-getattr(found, name), kind="stable")[:count]
         place_K = found.place_N[slowest_K]
-        way_K = _way(outcome, place_K)
-        between_s_K = (way_K.prompt_end - outcome.scheduled_N[place_K]) / TICKS_PER_SECOND
+        transfer_K = _transfer_times(outcome, place_K)
+        between_s_K = (transfer_K.prompt_end - outcome.scheduled_N[place_K]) / TICKS_PER_SECOND
         prompt_s_K = np.minimum(_alone_s(requests, outcome, kinds, place_K), between_s_K)
         failure_s_K = _failure_s(outcome, place_K)
         columns = {
@@ -80,18 +80,19 @@ def tail_parts(
         if outcome.operated.again_N.size:
             columns["failure"] = failure_s_K
         if name == "request_latency_s":
-            columns |= _decoding(outcome, place_K, way_K)
+            columns |= _decoding(outcome, place_K, transfer_K)
         if outcome.travels.handed_N.size:
             late = name == "request_latency_s"
             columns |= {
-                "transfer": (way_K.transfer if late else way_K.transfer_before) / TICKS_PER_SECOND,
-                "join": (way_K.join if late else way_K.join_before) / TICKS_PER_SECOND,
+                "transfer": (transfer_K.transfer if late else transfer_K.transfer_before)
+                / TICKS_PER_SECOND,
+                "join": (transfer_K.join if late else transfer_K.join_before) / TICKS_PER_SECOND,
             }
         parts[f"tail_{name}"] = {part: float(column.mean()) for part, column in columns.items()}
     return parts
 
 
-class _Way(NamedTuple):
+class _TransferTimes(NamedTuple):
     """Times of requests between two pools, each (K,) [ps]; 0 without pools.
 
     Args:
@@ -109,18 +110,18 @@ class _Way(NamedTuple):
     join_before: NDArray[np.int64]
 
 
-def _way(outcome: Outcome, place_K: NDArray[np.int64]) -> _Way:
+def _transfer_times(outcome: Outcome, place_K: NDArray[np.int64]) -> _TransferTimes:
     """Return the times of requests between two pools."""
     first_K = outcome.first_token_N[place_K]
     nothing_K = np.zeros_like(first_K)
     if not outcome.travels.handed_N.size:
-        return _Way(first_K, *4 * (nothing_K,))
+        return _TransferTimes(first_K, *4 * (nothing_K,))
     handed_K, arrived_K, resumed_K, _ = (column[place_K] for column in outcome.travels)
     went_K = handed_K >= 0
     late_K = went_K & (first_K > handed_K)  # the first token comes after the transfer
     transfer_K = np.where(went_K, arrived_K - handed_K, 0)
     join_K = np.where(late_K, first_K - arrived_K, np.where(went_K, resumed_K - arrived_K, 0))
-    return _Way(
+    return _TransferTimes(
         np.where(went_K, handed_K, first_K),
         transfer_K,
         join_K,
@@ -148,11 +149,13 @@ def _failure_s(outcome: Outcome, place_K: NDArray[np.int64]) -> FloatArray:
     return spent_s_K
 
 
-def _decoding(outcome: Outcome, place_K: NDArray[np.int64], way_K: _Way) -> dict[str, FloatArray]:
+def _decoding(
+    outcome: Outcome, place_K: NDArray[np.int64], transfer_K: _TransferTimes
+) -> dict[str, FloatArray]:
     """Return the breakdown of the time after the first token (K,) [s]."""
     between_K = (outcome.finished_N - outcome.first_token_N)[place_K]
-    between_K = between_K - (way_K.transfer - way_K.transfer_before)
-    between_K = between_K - (way_K.join - way_K.join_before)
+    between_K = between_K - (transfer_K.transfer - transfer_K.transfer_before)
+    between_K = between_K - (transfer_K.join - transfer_K.join_before)
     interference_K = np.minimum(outcome.interference_N[place_K], between_K)
     # preemption before the first token is part of TTFT
     lost_K = np.minimum(outcome.lost_N[place_K], between_K - interference_K)

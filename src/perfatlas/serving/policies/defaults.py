@@ -22,8 +22,8 @@ def append_to_queue(sim: SimulationState, i: int) -> bool:
         sim: The simulation.
         i: The request, at its scheduler.
     """
-    lane = sim.lane_S[sim.request_N[i].lane]
-    opens = lane.waiting == 0 and lane.running < sim.max_num_seqs
+    scheduler = sim.scheduler_S[sim.request_N[i].scheduler]
+    opens = scheduler.waiting == 0 and scheduler.running < sim.max_num_seqs
     queue_last(sim, i)
     return bool(opens)
 

@@ -49,17 +49,17 @@ from perfatlas.serving.sequences import (
     run_chunk,
     unreported_tokens,
 )
-from perfatlas.serving.state import NOBODY
+from perfatlas.serving.state import NO_INDEX
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import SimulationState
 
 # Defaults of environment.py: SGLANG_MIN_NEW_TOKEN_RATIO_FACTOR, SGLANG_NEW_TOKEN_RATIO_DECAY_STEPS,
 # SGLANG_RETRACT_DECODE_STEPS, SGLANG_CLIP_MAX_NEW_TOKENS_ESTIMATION.
-LEAST_OF_RATIO: Final = 0.14
+MIN_RATIO: Final = 0.14
 DECAY_STEPS: Final = 600
 RETRACT_STEPS: Final = 20
-MOST_EXPECTED: Final = 4096  # output tokens
+MAX_EXPECTED: Final = 4096  # output tokens
 
 
 @part
@@ -71,44 +71,47 @@ def schedule_sglang(sim: SimulationState, s: int, now: int) -> None:
         s: The scheduler.
         now: Start of the step [ps].
     """
-    lane = sim.lane_S[s]
+    scheduler = sim.scheduler_S[s]
     if sim.scheduler_recv_interval > 1:
         _receive(sim, s)
     if sim.role == PREFILL:  # no decoding sequence whose end would free the batch
-        lane.full = 0
-    if lane.prefilled and lane.partial != NOBODY:
-        lane.full = 0
-        blocks.cache_tokens(sim, lane.partial, sim.request_N[lane.partial].computed)
-    if lane.prefilled and lane.ran and lane.ended > 0:  # they were in the same batch
-        lane.full = 0
-        lane.ended = 0
-    if lane.partial != NOBODY or (lane.waiting > 0 and not lane.full):
-        if lane.partial == NOBODY and lane.decoding + lane.ended >= sim.max_num_seqs:
-            lane.full = 1
+        scheduler.full = 0
+    if scheduler.prefilled and scheduler.partial != NO_INDEX:
+        scheduler.full = 0
+        blocks.cache_tokens(sim, scheduler.partial, sim.request_N[scheduler.partial].computed)
+    if scheduler.prefilled and scheduler.ran and scheduler.ended > 0:  # they were in the same batch
+        scheduler.full = 0
+        scheduler.ended = 0
+    if scheduler.partial != NO_INDEX or (scheduler.waiting > 0 and not scheduler.full):
+        if (
+            scheduler.partial == NO_INDEX
+            and scheduler.decoding + scheduler.ended >= sim.max_num_seqs
+        ):
+            scheduler.full = 1
         else:
             _prefill(sim, s, now)
-    lane.prefilled = lane.chunks
-    if lane.chunks == 0:
+    scheduler.prefilled = scheduler.chunks
+    if scheduler.chunks == 0:
         decode_batch(sim, s)
     elif sim.mixed_chunk:
-        lane.ended = 0
-        if sim.growth_SB[s, -lane.step % sim.block_size] <= lane.free:
+        scheduler.ended = 0
+        if sim.growth_SB[s, -scheduler.step % sim.block_size] <= scheduler.free:
             blocks.allocate_steps(sim, s, 1)
-            lane.decodes = lane.decoding
+            scheduler.decodes = scheduler.decoding
 
 
 @part
 def _receive(sim: SimulationState, s: int) -> None:
     """Receive new requests, if enough decode-only steps have passed since the last time."""
-    lane = sim.lane_S[s]
-    idle = lane.decoding == 0 and lane.ended == 0
-    if idle or lane.prefilled or lane.ran == 0:
-        lane.read = lane.step
-    since = lane.step - lane.read
+    scheduler = sim.scheduler_S[s]
+    idle = scheduler.decoding == 0 and scheduler.ended == 0
+    if idle or scheduler.prefilled or scheduler.ran == 0:
+        scheduler.read = scheduler.step
+    since = scheduler.step - scheduler.read
     if (
         since % sim.scheduler_recv_interval == 0
     ):  # checks in between without new requests are skipped
-        lane.read = lane.step
+        scheduler.read = scheduler.step
         receive_all(sim, s)
 
 
@@ -120,20 +123,20 @@ def reset_ratio(sim: SimulationState, s: int) -> None:
         sim: The simulation.
         s: The scheduler.
     """
-    lane = sim.lane_S[s]
-    lane.ratio = sim.new_token_ratio
-    lane.decays = 0
+    scheduler = sim.scheduler_S[s]
+    scheduler.ratio = sim.new_token_ratio
+    scheduler.decays = 0
 
 
 @part
 def _ratio(sim: SimulationState, s: int) -> float:
     """Return the fraction of their maximum output that sequences are expected to generate."""
-    lane = sim.lane_S[s]
-    if lane.decays == 0:
-        return float(lane.ratio)
-    least = sim.new_token_ratio * LEAST_OF_RATIO
+    scheduler = sim.scheduler_S[s]
+    if scheduler.decays == 0:
+        return float(scheduler.ratio)
+    least = sim.new_token_ratio * MIN_RATIO
     decay = (sim.new_token_ratio - least) / DECAY_STEPS
-    return float(max(lane.ratio - lane.decays * decay, least))
+    return float(max(scheduler.ratio - scheduler.decays * decay, least))
 
 
 @part
@@ -144,21 +147,21 @@ def decode_batch(sim: SimulationState, s: int) -> None:
         sim: The simulation.
         s: The scheduler.
     """
-    lane = sim.lane_S[s]
-    left = lane.ended > 0
-    lane.ended = 0
-    residue = -lane.step % sim.block_size
-    if sim.growth_SB[s, residue] > lane.free:
-        while sim.growth_SB[s, residue] > lane.free:
+    scheduler = sim.scheduler_S[s]
+    left = scheduler.ended > 0
+    scheduler.ended = 0
+    residue = -scheduler.step % sim.block_size
+    if sim.growth_SB[s, residue] > scheduler.free:
+        while sim.growth_SB[s, residue] > scheduler.free:
             _retract(sim, s)
         _estimate(sim, s)
         left = True
-    elif lane.decoding > 0:
-        lane.decays += 1
-    if left or lane.decoding == 0:
-        lane.full = 0
+    elif scheduler.decoding > 0:
+        scheduler.decays += 1
+    if left or scheduler.decoding == 0:
+        scheduler.full = 0
     blocks.allocate_steps(sim, s, 1)
-    lane.decodes = lane.decoding
+    scheduler.decodes = scheduler.decoding
 
 
 @part
@@ -170,22 +173,22 @@ def output_of(sim: SimulationState, i: int) -> int:
         i: The decoding request.
     """
     request = sim.request_N[i]
-    lane = sim.lane_S[request.lane]
-    return int(request.osl - (request.finish - lane.step) - unreported_tokens(sim, i))
+    scheduler = sim.scheduler_S[request.scheduler]
+    return int(request.osl - (request.finish - scheduler.step) - unreported_tokens(sim, i))
 
 
 @part
 def _retract(sim: SimulationState, s: int) -> None:
     """Retract the sequence with the least output; it restarts from the end of the queue."""
-    lane = sim.lane_S[s]
-    victim = NOBODY
+    scheduler = sim.scheduler_S[s]
+    victim = NO_INDEX
     least = 0
-    i = lane.running_tail
-    while i != NOBODY:
-        if i != lane.partial:
+    i = scheduler.running_tail
+    while i != NO_INDEX:
+        if i != scheduler.partial:
             output = output_of(sim, i)
-            longer = victim != NOBODY and sim.request_N[i].isl > sim.request_N[victim].isl
-            if victim == NOBODY or output < least or (output == least and longer):
+            longer = victim != NO_INDEX and sim.request_N[i].isl > sim.request_N[victim].isl
+            if victim == NO_INDEX or output < least or (output == least and longer):
                 victim = i
                 least = output
         i = sim.request_N[i].before
@@ -193,45 +196,45 @@ def _retract(sim: SimulationState, s: int) -> None:
     request = sim.request_N[victim]
     request.generated -= unreported_tokens(sim, victim)
     if request.generated == 0:
-        sim.first_token_N[victim] = NOBODY
+        sim.first_token_N[victim] = NO_INDEX
     if sim.role != DECODE:
         queue_last(sim, victim)
         return
-    lane.joiners -= 1 if request.joined > lane.beat else 0
-    if lane.retracted == 0:
-        lane.retracted_head = victim
+    scheduler.joiners -= 1 if request.joined > scheduler.beat else 0
+    if scheduler.retracted == 0:
+        scheduler.retracted_head = victim
     else:
-        sim.request_N[lane.retracted_tail].after = victim
-    lane.retracted_tail = victim
-    request.after = NOBODY
-    lane.retracted += 1
+        sim.request_N[scheduler.retracted_tail].after = victim
+    scheduler.retracted_tail = victim
+    request.after = NO_INDEX
+    scheduler.retracted += 1
 
 
 @part
 def _estimate(sim: SimulationState, s: int) -> None:
     """Set the ratio to (output so far + some steps) over the maximum output of the batch."""
-    lane = sim.lane_S[s]
-    given = RETRACT_STEPS * lane.decoding
+    scheduler = sim.scheduler_S[s]
+    given = RETRACT_STEPS * scheduler.decoding
     most = 1
-    i = lane.running_tail
-    while i != NOBODY:
-        if i != lane.partial:
+    i = scheduler.running_tail
+    while i != NO_INDEX:
+        if i != scheduler.partial:
             given += output_of(sim, i)
             most += sim.request_N[i].osl
         i = sim.request_N[i].before
-    lane.ratio = min(1.0, given / most)
-    lane.decays = 0
+    scheduler.ratio = min(1.0, given / most)
+    scheduler.decays = 0
 
 
 @part
 def _expected(sim: SimulationState, s: int) -> float:
     """Return the tokens that decoding sequences are expected to add."""
-    lane = sim.lane_S[s]
+    scheduler = sim.scheduler_S[s]
     tokens = 0
-    i = lane.running_tail
-    while i != NOBODY:
-        if i != lane.partial:
-            tokens += min(sim.request_N[i].osl - output_of(sim, i), MOST_EXPECTED)
+    i = scheduler.running_tail
+    while i != NO_INDEX:
+        if i != scheduler.partial:
+            tokens += min(sim.request_N[i].osl - output_of(sim, i), MAX_EXPECTED)
         i = sim.request_N[i].before
     return float(tokens * _ratio(sim, s))
 
@@ -239,43 +242,43 @@ def _expected(sim: SimulationState, s: int) -> float:
 @part
 def _prefill(sim: SimulationState, s: int, now: int) -> None:
     """Add prompts to the step: first the partially computed one, then from the queue."""
-    lane = sim.lane_S[s]
+    scheduler = sim.scheduler_S[s]
     size = sim.block_size
-    batch = lane.decoding + lane.ended
+    batch = scheduler.decoding + scheduler.ended
     mixed = batch if sim.mixed_chunk else 0
     budget = sim.max_num_batched_tokens - mixed
-    room = float(lane.free * size - mixed) - _expected(sim, s)
+    room = float(scheduler.free * size - mixed) - _expected(sim, s)
     taken = 0
-    if lane.partial != NOBODY:
-        i = lane.partial
+    if scheduler.partial != NO_INDEX:
+        i = scheduler.partial
         chunk = _next_chunk(sim, i, budget, room)
         if chunk <= 0:
             return
         run_chunk(sim, i, chunk)
         taken = 1
         room -= blocks.count(sim, chunk) * size + size
-        if lane.partial == NOBODY:
-            room -= min(sim.request_N[i].osl, MOST_EXPECTED)
+        if scheduler.partial == NO_INDEX:
+            room -= min(sim.request_N[i].osl, MAX_EXPECTED)
             budget -= blocks.count(sim, chunk) * size
         else:
             budget = 0
-    while lane.waiting > 0:
+    while scheduler.waiting > 0:
         if batch + taken >= sim.max_num_seqs:
-            lane.full = 1
-        if lane.full:
+            scheduler.full = 1
+        if scheduler.full:
             break
-        i = lane.waiting_head
+        i = scheduler.waiting_head
         found = blocks.find_cached(sim, i)
         room -= found[1] * size
         charge = _try_one(sim, i, found, (budget, room), now)
         if charge <= 0:
-            lane.full = 1 if charge < 0 else lane.full
+            scheduler.full = 1 if charge < 0 else scheduler.full
             break
         taken += 1
         room -= charge
         budget -= blocks.count(sim, sim.request_N[i].computed - found[0] * size) * size
         if room <= 0:
-            lane.full = 1
+            scheduler.full = 1
         if room <= 0 or budget <= 0:
             break
 
@@ -288,7 +291,7 @@ def _next_chunk(sim: SimulationState, i: int, budget: int, room: float) -> int:
     if most <= 0:
         most = budget
     held = blocks.count(sim, request.placed) * sim.block_size - request.placed
-    free = sim.lane_S[request.lane].free * sim.block_size
+    free = sim.scheduler_S[request.scheduler].free * sim.block_size
     return int(min(request.isl + request.generated - request.computed, most, free + held))
 
 
@@ -305,10 +308,10 @@ def _try_one(
     size = sim.block_size
     budget, room = left
     chunk = request.isl + request.generated - found[0] * size
-    may_give = min(request.osl - request.generated, MOST_EXPECTED)
+    may_give = min(request.osl - request.generated, MAX_EXPECTED)
     if chunk + may_give + size >= room:
         return -1
-    may_give = min(request.osl, MOST_EXPECTED)
+    may_give = min(request.osl, MAX_EXPECTED)
     if blocks.count(sim, chunk) * size > budget:
         chunk = budget // size * size
         may_give = 0
@@ -322,12 +325,12 @@ def _try_one(
 @part
 def _enqueue(sim: SimulationState, i: int) -> bool:
     """Add a request to the socket, or to the queue if requests are received in every step."""
-    lane = sim.lane_S[sim.request_N[i].lane]
+    scheduler = sim.scheduler_S[sim.request_N[i].scheduler]
     if sim.scheduler_recv_interval > 1:
-        opens = lane.unread == 0
+        opens = scheduler.unread == 0
         queue_at_socket(sim, i)
     else:
-        opens = lane.waiting == 0 and lane.running < sim.max_num_seqs
+        opens = scheduler.waiting == 0 and scheduler.running < sim.max_num_seqs
         queue_last(sim, i)
     return bool(opens)
 
@@ -335,14 +338,14 @@ def _enqueue(sim: SimulationState, i: int) -> bool:
 @part
 def _steady_steps(sim: SimulationState, s: int) -> int:
     """Return how many steps may follow before requests are received or the queue is checked."""
-    lane = sim.lane_S[s]
-    if lane.partial != NOBODY or (lane.waiting > 0 and not lane.full):
+    scheduler = sim.scheduler_S[s]
+    if scheduler.partial != NO_INDEX or (scheduler.waiting > 0 and not scheduler.full):
         return 1
-    if lane.unread == 0:
+    if scheduler.unread == 0:
         return MANY
-    if lane.decodes == 0:
+    if scheduler.decodes == 0:
         return 1
-    since = (lane.step - lane.read) % sim.scheduler_recv_interval
+    since = (scheduler.step - scheduler.read) % sim.scheduler_recv_interval
     return int(sim.scheduler_recv_interval - since)
 
 
@@ -355,13 +358,13 @@ def keep_in_batch(sim: SimulationState, i: int) -> None:
         i: The request.
     """
     request = sim.request_N[i]
-    lane = sim.lane_S[request.lane]
+    scheduler = sim.scheduler_S[request.scheduler]
     if sim.async_scheduling:  # decodes once more if the next step is a decode step
-        request.placed += 1 if lane.decodes > 0 else 0
-    if sim.async_scheduling or sim.role == DECODE or request.joined != lane.beat:
-        lane.ended += 1
+        request.placed += 1 if scheduler.decodes > 0 else 0
+    if sim.async_scheduling or sim.role == DECODE or request.joined != scheduler.beat:
+        scheduler.ended += 1
     else:
-        lane.full = 0
+        scheduler.full = 0
 
 
 @part

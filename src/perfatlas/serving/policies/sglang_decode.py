@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Final
 from perfatlas.compiled import part
 from perfatlas.serving.policies.policy import Policy
 from perfatlas.serving.policies.sglang import (
-    MOST_EXPECTED,
+    MAX_EXPECTED,
     SGLANG,
     decode_batch,
     fits_with_spare_block,
@@ -46,7 +46,7 @@ from perfatlas.serving.sequences import (
     queue_last,
     start_transfer,
 )
-from perfatlas.serving.state import NOBODY
+from perfatlas.serving.state import NO_INDEX
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import SimulationState
@@ -64,20 +64,20 @@ def schedule_sglang_decode(sim: SimulationState, s: int, now: int) -> None:
         s: The scheduler of a decode engine.
         now: Start of the step [ps].
     """
-    lane = sim.lane_S[s]
+    scheduler = sim.scheduler_S[s]
     _resume(sim, s)
-    idle = lane.decoding + lane.ended + lane.ready == 0
-    if lane.retracted == 0 or idle:
+    idle = scheduler.decoding + scheduler.ended + scheduler.ready == 0
+    if scheduler.retracted == 0 or idle:
         _make_ready(sim, s)
-    if lane.retracted == 0 and lane.waiting > 0:
+    if scheduler.retracted == 0 and scheduler.waiting > 0:
         _take(sim, s, now)
-    most = sim.max_num_seqs - lane.decoding - lane.ended
-    while lane.ready > 0 and lane.joiners < most:
-        i = lane.ready_head
-        lane.ready_head = sim.request_N[i].after
-        lane.ready -= 1
-        lane.away -= 1
-        lane.joiners += 1
+    most = sim.max_num_seqs - scheduler.decoding - scheduler.ended
+    while scheduler.ready > 0 and scheduler.joiners < most:
+        i = scheduler.ready_head
+        scheduler.ready_head = sim.request_N[i].after
+        scheduler.ready -= 1
+        scheduler.away -= 1
+        scheduler.joiners += 1
         join_one(sim, s, i, now)
     decode_batch(sim, s)
 
@@ -85,83 +85,83 @@ def schedule_sglang_decode(sim: SimulationState, s: int, now: int) -> None:
 @part
 def _slots(sim: SimulationState, s: int) -> int:
     """Return how many more requests may be allocated blocks."""
-    lane = sim.lane_S[s]
+    scheduler = sim.scheduler_S[s]
     most = sim.max_num_seqs
     if most <= SMALL_BATCH:
         most += EXTRA_SLOTS * most
-    return int(most - lane.running - lane.away)
+    return int(most - scheduler.running - scheduler.away)
 
 
 @part
 def _reserved(sim: SimulationState, s: int) -> int:
     """Return the tokens reserved for running and pending sequences."""
-    lane = sim.lane_S[s]
-    return int(sim.reserved_decode_tokens * (lane.decoding + lane.ended + lane.away))
+    scheduler = sim.scheduler_S[s]
+    return int(sim.reserved_decode_tokens * (scheduler.decoding + scheduler.ended + scheduler.away))
 
 
 @part
 def _put_ready(sim: SimulationState, s: int, i: int) -> None:
     """Mark a request as ready for a slot."""
-    lane = sim.lane_S[s]
-    if lane.ready == 0:
-        lane.ready_head = i
+    scheduler = sim.scheduler_S[s]
+    if scheduler.ready == 0:
+        scheduler.ready_head = i
     else:
-        sim.request_N[lane.ready_tail].after = i
-    lane.ready_tail = i
-    sim.request_N[i].after = NOBODY
-    lane.ready += 1
+        sim.request_N[scheduler.ready_tail].after = i
+    scheduler.ready_tail = i
+    sim.request_N[i].after = NO_INDEX
+    scheduler.ready += 1
 
 
 @part
 def _resume(sim: SimulationState, s: int) -> None:
     """Resume retracted sequences in order."""
-    lane = sim.lane_S[s]
+    scheduler = sim.scheduler_S[s]
     size = sim.block_size
-    while lane.retracted > 0 and _slots(sim, s) > 0:
-        i = lane.retracted_head
+    while scheduler.retracted > 0 and _slots(sim, s) > 0:
+        i = scheduler.retracted_head
         tokens = sim.request_N[i].isl + sim.request_N[i].generated - 1
         need = blocks.count(sim, tokens) * size + sim.reserved_decode_tokens
-        if need > lane.free * size - _reserved(sim, s):
+        if need > scheduler.free * size - _reserved(sim, s):
             break
-        lane.retracted_head = sim.request_N[i].after
-        lane.retracted -= 1
+        scheduler.retracted_head = sim.request_N[i].after
+        scheduler.retracted -= 1
         blocks.reference_cached(sim, i, 0)
         blocks.extend(sim, i, tokens)
-        lane.away += 1
+        scheduler.away += 1
         _put_ready(sim, s, i)
 
 
 @part
 def _make_ready(sim: SimulationState, s: int) -> None:
     """Mark requests with arrived KV caches as ready for slots."""
-    lane = sim.lane_S[s]
-    while lane.arrived > 0:
-        i = lane.arrived_head
-        lane.arrived_head = sim.request_N[i].after
-        lane.arrived -= 1
+    scheduler = sim.scheduler_S[s]
+    while scheduler.arrived > 0:
+        i = scheduler.arrived_head
+        scheduler.arrived_head = sim.request_N[i].after
+        scheduler.arrived -= 1
         _put_ready(sim, s, i)
 
 
 @part
 def _take(sim: SimulationState, s: int, now: int) -> None:
     """Allocate blocks to prefilled requests until one does not fit."""
-    lane = sim.lane_S[s]
+    scheduler = sim.scheduler_S[s]
     size = sim.block_size
     freed = 0
     longest = 0
-    i = lane.running_tail
-    while i != NOBODY:
+    i = scheduler.running_tail
+    while i != NO_INDEX:
         request = sim.request_N[i]
         freed += request.isl + output_of(sim, i)
-        longest = max(longest, request.isl + min(request.osl, MOST_EXPECTED))
+        longest = max(longest, request.isl + min(request.osl, MAX_EXPECTED))
         i = request.before
-    while lane.waiting > 0 and _slots(sim, s) > 0:
-        i = lane.waiting_head
+    while scheduler.waiting > 0 and _slots(sim, s) > 0:
+        i = scheduler.waiting_head
         request = sim.request_N[i]
         prompt = request.isl + first_output(sim) - 1
         need = blocks.count(sim, prompt) * size + sim.reserved_decode_tokens
-        need = max(need, request.isl + min(request.osl, MOST_EXPECTED) - freed)
-        if need > lane.free * size - max(_reserved(sim, s), longest - freed):
+        need = max(need, request.isl + min(request.osl, MAX_EXPECTED) - freed)
+        if need > scheduler.free * size - max(_reserved(sim, s), longest - freed):
             break
         # blocks for its output are allocated as it decodes
         start_transfer(sim, i, (0, 0), prompt, now)
@@ -170,7 +170,7 @@ def _take(sim: SimulationState, s: int, now: int) -> None:
 @part
 def _enqueue(sim: SimulationState, i: int) -> bool:
     """Append a request to the queue; return whether its KV cache may be transferred next."""
-    opens = sim.lane_S[sim.request_N[i].lane].waiting == 0
+    opens = sim.scheduler_S[sim.request_N[i].scheduler].waiting == 0
     queue_last(sim, i)
     return bool(opens)
 
@@ -178,8 +178,12 @@ def _enqueue(sim: SimulationState, i: int) -> bool:
 @part
 def _steady_steps(sim: SimulationState, s: int) -> int:
     """Return 1 if requests wait, as retractable tokens change in every step."""
-    lane = sim.lane_S[s]
-    return 1 if lane.waiting + lane.arrived + lane.ready + lane.retracted > 0 else MANY
+    scheduler = sim.scheduler_S[s]
+    return (
+        1
+        if scheduler.waiting + scheduler.arrived + scheduler.ready + scheduler.retracted > 0
+        else MANY
+    )
 
 
 @part

@@ -31,8 +31,8 @@ def schedule_static(sim: SimulationState, s: int, now: int) -> None:
         now: Start of the step [ps].
     """
     decode_all(sim, s, now)
-    lane = sim.lane_S[s]
-    if lane.preempted == 0 and lane.decoding == 0:
+    scheduler = sim.scheduler_S[s]
+    if scheduler.preempted == 0 and scheduler.decoding == 0:
         run_prompts(sim, s, now)
 
 

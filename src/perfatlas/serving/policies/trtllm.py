@@ -46,7 +46,7 @@ from perfatlas.serving.sequences import (
     start_transfer,
     tokens_to_allocate,
 )
-from perfatlas.serving.state import NOBODY
+from perfatlas.serving.state import NO_INDEX
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import SimulationState
@@ -62,7 +62,7 @@ def schedule_trtllm(sim: SimulationState, s: int, now: int) -> None:
         now: Start of the step [ps].
     """
     decode_all(sim, s, now)
-    if sim.lane_S[s].preempted == 0:
+    if sim.scheduler_S[s].preempted == 0:
         run_prompts(sim, s, now)
 
 
@@ -75,14 +75,14 @@ def decode_all(sim: SimulationState, s: int, now: int) -> None:
         s: The scheduler.
         now: Start of the step [ps].
     """
-    lane = sim.lane_S[s]
-    residue = -lane.step % sim.block_size
-    while sim.growth_SB[s, residue] > lane.free:
+    scheduler = sim.scheduler_S[s]
+    residue = -scheduler.step % sim.block_size
+    while sim.growth_SB[s, residue] > scheduler.free:
         _pause_last(sim, s)
     blocks.allocate_steps(sim, s, 1)
-    if lane.arrived > 0 and lane.preempted == 0 and lane.partial == NOBODY:
-        join(sim, s, sim.max_num_seqs - (lane.running - lane.leaving), now)
-    lane.decodes = lane.decoding
+    if scheduler.arrived > 0 and scheduler.preempted == 0 and scheduler.partial == NO_INDEX:
+        join(sim, s, sim.max_num_seqs - (scheduler.running - scheduler.leaving), now)
+    scheduler.decodes = scheduler.decoding
 
 
 @part
@@ -94,24 +94,24 @@ def run_prompts(sim: SimulationState, s: int, now: int) -> None:
         s: The scheduler, without pauses in this step.
         now: Start of the step [ps].
     """
-    lane = sim.lane_S[s]
-    budget = sim.max_num_batched_tokens - lane.decoding
+    scheduler = sim.scheduler_S[s]
+    budget = sim.max_num_batched_tokens - scheduler.decoding
     if sim.batch_wait_timeout_iters > 0 and _wait(sim, s, budget):
         return
-    if lane.partial != NOBODY:
-        request = sim.request_N[lane.partial]
+    if scheduler.partial != NO_INDEX:
+        request = sim.request_N[scheduler.partial]
         chunk = _cut(sim, request.isl + request.generated - request.computed, budget)
         if chunk > 0:
-            run_chunk(sim, lane.partial, chunk)
-        budget -= lane.tokens
-    if lane.partial == NOBODY:
+            run_chunk(sim, scheduler.partial, chunk)
+        budget -= scheduler.tokens
+    if scheduler.partial == NO_INDEX:
         _start(sim, s, budget, now)
 
 
 @part
 def _pause_last(sim: SimulationState, s: int) -> None:
     """Pause the last started request that is not ending; it restarts from the head of the queue."""
-    i = sim.lane_S[s].running_tail
+    i = sim.scheduler_S[s].running_tail
     while has_ended(sim, i):
         i = sim.request_N[i].before
     preempt(sim, i)
@@ -129,37 +129,37 @@ def _cut(sim: SimulationState, wanted: int, budget: int) -> int:
 @part
 def _wait(sim: SimulationState, s: int, budget: int) -> bool:
     """Return whether fitting prompts wait for more prompts, and count the step."""
-    lane = sim.lane_S[s]
+    scheduler = sim.scheduler_S[s]
     tokens = _fitting(sim, s, budget)
-    if lane.decodes == 0 or tokens == 0 or sim.ranks > 1:
+    if scheduler.decodes == 0 or tokens == 0 or sim.ranks > 1:
         return False
     if (
-        lane.held >= sim.batch_wait_timeout_iters
-        or tokens + lane.decodes >= sim.batch_wait_max_tokens
+        scheduler.held >= sim.batch_wait_timeout_iters
+        or tokens + scheduler.decodes >= sim.batch_wait_max_tokens
     ):
-        lane.held = 0
+        scheduler.held = 0
         return False
-    lane.held += 1
+    scheduler.held += 1
     return True
 
 
 @part
 def _fitting(sim: SimulationState, s: int, budget: int) -> int:
     """Return the total tokens of the prompts that would run in the next step."""
-    lane = sim.lane_S[s]
+    scheduler = sim.scheduler_S[s]
     tokens = 0
-    if lane.partial != NOBODY:
-        request = sim.request_N[lane.partial]
+    if scheduler.partial != NO_INDEX:
+        request = sim.request_N[scheduler.partial]
         total = request.isl + request.generated
         chunk = _cut(sim, total - request.computed, budget)
         budget -= chunk
         tokens = total if chunk > 0 else 0
         if chunk < total - request.computed:
             return int(tokens)
-    left = lane.spare if sim.reserves_blocks else lane.free
-    running = lane.running - lane.leaving
-    i = lane.waiting_head
-    for _ in range(lane.waiting):
+    left = scheduler.spare if sim.reserves_blocks else scheduler.free
+    running = scheduler.running - scheduler.leaving
+    i = scheduler.waiting_head
+    for _ in range(scheduler.waiting):
         request = sim.request_N[i]
         total = request.isl + request.generated
         if sim.reserves_blocks:
@@ -184,10 +184,10 @@ def _fitting(sim: SimulationState, s: int, budget: int) -> int:
 @part
 def _start(sim: SimulationState, s: int, budget: int, now: int) -> None:
     """Start requests from the head of the queue while they fit."""
-    lane = sim.lane_S[s]
-    left = lane.spare if sim.reserves_blocks else lane.free
-    while lane.waiting > 0 and budget > 0 and lane.partial == NOBODY:
-        i = lane.waiting_head
+    scheduler = sim.scheduler_S[s]
+    left = scheduler.spare if sim.reserves_blocks else scheduler.free
+    while scheduler.waiting > 0 and budget > 0 and scheduler.partial == NO_INDEX:
+        i = scheduler.waiting_head
         request = sim.request_N[i]
         total = request.isl + request.generated
         if sim.reserves_blocks:
@@ -196,15 +196,15 @@ def _start(sim: SimulationState, s: int, budget: int, now: int) -> None:
             left -= blocks.count(sim, total)
         found = blocks.find_cached(sim, i)
         if is_handed(sim, i):
-            if left < 0 or lane.running - lane.leaving >= sim.max_num_seqs:
+            if left < 0 or scheduler.running - scheduler.leaving >= sim.max_num_seqs:
                 break
             start_transfer(sim, i, found, tokens_to_allocate(sim, i), now)
-            left = lane.spare
+            left = scheduler.spare
             continue
         wanted = total - found[0] * sim.block_size
         chunk = _cut(sim, wanted, budget)
         cut = chunk < wanted
-        if left < 0 or lane.running - lane.leaving >= sim.max_num_seqs or chunk == 0:
+        if left < 0 or scheduler.running - scheduler.leaving >= sim.max_num_seqs or chunk == 0:
             break
         if cut and not sim.chunked_prefill and total <= sim.max_num_batched_tokens:
             break
@@ -222,8 +222,12 @@ def check_while_waiting(sim: SimulationState, s: int) -> int:
         sim: The simulation.
         s: The scheduler.
     """
-    lane = sim.lane_S[s]
-    return 1 if lane.held > 0 and (lane.waiting > 0 or lane.partial != NOBODY) else MANY
+    scheduler = sim.scheduler_S[s]
+    return (
+        1
+        if scheduler.held > 0 and (scheduler.waiting > 0 or scheduler.partial != NO_INDEX)
+        else MANY
+    )
 
 
 READS: Final = frozenset(("batch_wait_timeout_iters", "batch_wait_max_tokens"))

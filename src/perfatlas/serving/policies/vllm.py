@@ -37,7 +37,7 @@ from perfatlas.serving.sequences import (
     start_transfer,
     tokens_to_allocate,
 )
-from perfatlas.serving.state import NOBODY
+from perfatlas.serving.state import NO_INDEX
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import SimulationState
@@ -52,31 +52,31 @@ def schedule_vllm(sim: SimulationState, s: int, now: int) -> None:
         s: The scheduler.
         now: Start of the step [ps].
     """
-    lane = sim.lane_S[s]
+    scheduler = sim.scheduler_S[s]
     if sim.draft_tokens == 0:
         _keep_decoding(sim, s)
     else:
         reserve(sim, s)
-    if lane.arrived > 0 and lane.preempted == 0 and lane.partial == NOBODY:
-        join(sim, s, sim.max_num_seqs - lane.running, now)
-    lane.decodes = lane.decoding
-    if lane.partial != NOBODY:
+    if scheduler.arrived > 0 and scheduler.preempted == 0 and scheduler.partial == NO_INDEX:
+        join(sim, s, sim.max_num_seqs - scheduler.running, now)
+    scheduler.decodes = scheduler.decoding
+    if scheduler.partial != NO_INDEX:
         _continue_prompt(sim, s)
-    if lane.preempted == 0:
+    if scheduler.preempted == 0:
         _admit(sim, s, now)
 
 
 @part
 def _keep_decoding(sim: SimulationState, s: int) -> None:
     """Allocate blocks to decoding sequences, preempting the last admitted while one is missing."""
-    lane = sim.lane_S[s]
-    residue = -lane.step % sim.block_size
-    if sim.growth_SB[s, residue] <= lane.free:
+    scheduler = sim.scheduler_S[s]
+    residue = -scheduler.step % sim.block_size
+    if sim.growth_SB[s, residue] <= scheduler.free:
         blocks.allocate_steps(sim, s, 1)
     elif sim.prefix_caching:
         _grow_one_by_one(sim, s, residue)
     else:
-        while sim.growth_SB[s, residue] > lane.free:
+        while sim.growth_SB[s, residue] > scheduler.free:
             preempt_last(sim, s)
         blocks.allocate_steps(sim, s, 1)
 
@@ -87,11 +87,11 @@ def _grow_one_by_one(sim: SimulationState, s: int, residue: int) -> None:
 
     The blocks of preempted sequences are available only to later sequences.
     """
-    lane = sim.lane_S[s]
+    scheduler = sim.scheduler_S[s]
     i = sim.growers_SB[s, residue].head
-    while i != NOBODY:
+    while i != NO_INDEX:
         before = sim.preempted_N[i]
-        while lane.free == 0 and sim.preempted_N[i] == before:
+        while scheduler.free == 0 and sim.preempted_N[i] == before:
             preempt_last(sim, s)
         if sim.preempted_N[i] > before:  # it preempted itself
             break
@@ -101,29 +101,31 @@ def _grow_one_by_one(sim: SimulationState, s: int, residue: int) -> None:
 @part
 def _continue_prompt(sim: SimulationState, s: int) -> None:
     """Run the next chunk of the partially computed prompt, or preempt it."""
-    lane = sim.lane_S[s]
-    request = sim.request_N[lane.partial]
-    budget = sim.max_num_batched_tokens - lane.decoding * sim.tokens_per_decode
+    scheduler = sim.scheduler_S[s]
+    request = sim.request_N[scheduler.partial]
+    budget = sim.max_num_batched_tokens - scheduler.decoding * sim.tokens_per_decode
     chunk = min(request.isl + request.generated - request.computed, budget)
     need = blocks.count(sim, request.computed + chunk) - blocks.count(sim, request.placed)
-    if need > lane.free:
+    if need > scheduler.free:
         preempt_last(sim, s)
     else:
-        run_chunk(sim, lane.partial, chunk)
+        run_chunk(sim, scheduler.partial, chunk)
 
 
 @part
 def _admit(sim: SimulationState, s: int, now: int) -> None:
     """Admit from the head of the queue until it is empty or its head does not fit."""
-    lane = sim.lane_S[s]
-    budget = sim.max_num_batched_tokens - lane.decoding * sim.tokens_per_decode - lane.tokens
-    while lane.waiting > 0 and budget > 0 and lane.running < sim.max_num_seqs:
-        i = lane.waiting_head
+    scheduler = sim.scheduler_S[s]
+    budget = (
+        sim.max_num_batched_tokens - scheduler.decoding * sim.tokens_per_decode - scheduler.tokens
+    )
+    while scheduler.waiting > 0 and budget > 0 and scheduler.running < sim.max_num_seqs:
+        i = scheduler.waiting_head
         request = sim.request_N[i]
         total = request.isl + request.generated
         hits, idle_hits = blocks.find_cached(sim, i)
         if is_handed(sim, i):
-            if blocks.count(sim, tokens_to_allocate(sim, i)) - hits + idle_hits > lane.free:
+            if blocks.count(sim, tokens_to_allocate(sim, i)) - hits + idle_hits > scheduler.free:
                 break
             start_transfer(sim, i, (hits, idle_hits), tokens_to_allocate(sim, i), now)
             continue
@@ -134,7 +136,7 @@ def _admit(sim: SimulationState, s: int, now: int) -> None:
             found = max(hits, below[0])
         chunk = min(total - found * sim.block_size, budget)
         tokens = total if sim.reserve_full_isl else found * sim.block_size + chunk
-        if blocks.count(sim, tokens) - hits + idle_hits > lane.free:
+        if blocks.count(sim, tokens) - hits + idle_hits > scheduler.free:
             break
         admit_head(sim, i, (hits, idle_hits), now)
         if sim.offloads:
@@ -151,7 +153,7 @@ def preempt_last(sim: SimulationState, s: int) -> None:
         sim: The simulation.
         s: The scheduler.
     """
-    i = sim.lane_S[s].running_tail
+    i = sim.scheduler_S[s].running_tail
     preempt(sim, i)
     queue_first(sim, i)
 
@@ -164,7 +166,7 @@ def _steady_steps(sim: SimulationState, s: int) -> int:
     missing. If only a chunk must fit, the chunk can start earlier in the prompt and need less.
     """
     chunk_alone = sim.prefix_caching and not sim.reserve_full_isl
-    return 1 if chunk_alone and sim.lane_S[s].waiting > 0 else MANY
+    return 1 if chunk_alone and sim.scheduler_S[s].waiting > 0 else MANY
 
 
 @part

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Int = NDArray[np.int64]
 
-MOST_HASHES: Final = 100_000_000  # about 4 GB during generation
+MAX_HASHES: Final = 100_000_000  # about 4 GB during generation
 
 
 class Turns(NamedTuple):
@@ -87,10 +87,10 @@ def sessions(
             f"maximum is {LONGEST_TOKENS}"
         )
     hashes = int((-(-isl_N // hash_block)).sum())
-    if hashes > MOST_HASHES:
+    if hashes > MAX_HASHES:
         raise InvalidSpecError(
             f"{isl_N.shape[0]:,} prompts of up to {isl_N.max():,} tokens have {hashes:,} hashed"
-            f" blocks; the maximum is {MOST_HASHES:,}: use fewer or shorter prompts"
+            f" blocks; the maximum is {MAX_HASHES:,}: use fewer or shorter prompts"
         )
     think_N = turns.think_N.copy()
     think_N[first_S] = 0

@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas.quantities import InfeasibleError
 from perfatlas.serving.outcome import Offloaded
-from perfatlas.serving.state import LOADED, NOBODY, SHELF, STOCK
+from perfatlas.serving.state import LOADED, NO_INDEX, SHELF, STOCK
 
 if TYPE_CHECKING:
     from perfatlas.serving.config import Fleet, Limits
@@ -30,7 +30,7 @@ def loaded_rows(fleet: Fleet, count: int) -> Rows:
     return np.zeros(count if fleet.kinds[0].limits.offloads else 0, LOADED)
 
 
-def offload_state(requests: Requests, limits: Limits, lanes: int) -> dict[str, Any]:
+def offload_state(requests: Requests, limits: Limits, schedulers: int) -> dict[str, Any]:
     """Return the tiers of all schedulers, by field of `SimulationState`; empty if there are none.
 
     A tier is limited to the number of blocks of all prompts.
@@ -38,7 +38,7 @@ def offload_state(requests: Requests, limits: Limits, lanes: int) -> dict[str, A
     Args:
         requests: The requests.
         limits: Limits of a scheduler.
-        lanes: Number of schedulers.
+        schedulers: Number of schedulers.
 
     Raises:
         InfeasibleError: The tables do not fit into memory.
@@ -46,15 +46,15 @@ def offload_state(requests: Requests, limits: Limits, lanes: int) -> dict[str, A
     every = int((requests.isl_N // limits.block_size).sum())
     host, ssd = min(limits.host_blocks, every), min(limits.ssd_blocks, every)
     rooms = max(host, ssd)
-    stock_S2 = np.zeros((lanes, 2), STOCK)
-    stock_S2["newest"] = stock_S2["oldest"] = NOBODY
+    stock_S2 = np.zeros((schedulers, 2), STOCK)
+    stock_S2["newest"] = stock_S2["oldest"] = NO_INDEX
     try:  # untouched pages take no memory
-        shelf_S2K = np.zeros((lanes, 2, rooms), SHELF)
-        slot_S2U = np.zeros((lanes, 2, 1 << rooms.bit_length()), np.int32)
+        shelf_S2K = np.zeros((schedulers, 2, rooms), SHELF)
+        slot_S2U = np.zeros((schedulers, 2, 1 << rooms.bit_length()), np.int32)
     except MemoryError as error:
         raise InfeasibleError(
-            f"the tables of {lanes} schedulers with up to {rooms:,} offloaded KV blocks need"
-            f" {2 * lanes * rooms * (SHELF.itemsize + 4) / 2**30:.0f} GiB",
+            f"the tables of {schedulers} schedulers with up to {rooms:,} offloaded KV blocks need"
+            f" {2 * schedulers * rooms * (SHELF.itemsize + 4) / 2**30:.0f} GiB",
             advice=("simulate fewer replicas, fewer requests or larger blocks",),
         ) from error
     return {

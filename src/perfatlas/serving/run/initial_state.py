@@ -24,12 +24,12 @@ from perfatlas.serving.state import (
     BLOCK,
     CLOCK,
     ENDS,
-    LANE,
     LOSS,
     NEVER,
-    NOBODY,
+    NO_INDEX,
     NODE,
     REQUEST,
+    SCHEDULER,
     TRAVEL,
     SimulationState,
 )
@@ -128,7 +128,7 @@ def _shared_state(
         request_N=request_N,
         **_columns(requests.isl_N.shape[0]),
         **_front_state(fleet, requests.isl_N.shape[0]),
-        **availability_state(fleet.upkeep, requests.isl_N.shape[0], kind_F.shape[0]),
+        **availability_state(fleet.availability, requests.isl_N.shape[0], kind_F.shape[0]),
         end_F=np.full(kind_F.shape[0], NEVER, np.int64),
         kind_F=kind_F,
         ready_F=np.zeros(kind_F.shape[0], np.int64),
@@ -138,7 +138,7 @@ def _shared_state(
             concurrency,
             request_N,
             clock_1,
-            pools or fleet.upkeep.varies or fleet.read_token > 0,
+            pools or fleet.availability.varies or fleet.read_token > 0,
         ),
         clock_1=clock_1,
         **_tree(requests, fleet),
@@ -159,31 +159,31 @@ def _tree(requests: Requests, fleet: Fleet) -> dict[str, Any]:
     entries = sum(kind.number for kind in fleet.kinds if kind.role != "decode")
     return {
         "node_H": node_H,
-        "owner_T": np.full(nodes, NOBODY, np.int32),
+        "owner_T": np.full(nodes, NO_INDEX, np.int32),
         "got_TF": np.zeros((nodes, entries), np.int32),
     }
 
 
 def _own_state(requests: Requests, kind: Kind) -> dict[str, Any]:
     """Return the initial state of one engine type."""
-    limits, lanes = kind.limits, kind.number * kind.ranks
-    lane_S = np.zeros(lanes, LANE)
-    lane_S["free"] = limits.kv_blocks
-    lane_S["spare"] = limits.kv_blocks
-    lane_S["ratio"] = limits.new_token_ratio
+    limits, schedulers = kind.limits, kind.number * kind.ranks
+    scheduler_S = np.zeros(schedulers, SCHEDULER)
+    scheduler_S["free"] = limits.kv_blocks
+    scheduler_S["spare"] = limits.kv_blocks
+    scheduler_S["ratio"] = limits.new_token_ratio
     for name in ("waiting_head", "waiting_tail", "running_tail", "partial", "unread_head"):
-        lane_S[name] = NOBODY
-    named = _named_blocks(requests, limits, lane_S, kind.role != "both")
+        scheduler_S[name] = NO_INDEX
+    named = _named_blocks(requests, limits, scheduler_S, kind.role != "both")
     return dict(
-        lane_S=lane_S,
-        link_S=np.zeros(lanes, np.int64),
-        blank_1=lane_S[:1].copy(),
-        growth_SB=np.zeros((lanes, limits.block_size), np.int64),
-        finishing_SH=np.zeros((lanes, limits.max_num_seqs), NODE),
-        leaving_SH=np.zeros((lanes, limits.max_num_seqs), np.int32),
-        learning_SH=np.zeros((lanes, limits.max_num_seqs), np.int32),
+        scheduler_S=scheduler_S,
+        link_S=np.zeros(schedulers, np.int64),
+        blank_1=scheduler_S[:1].copy(),
+        growth_SB=np.zeros((schedulers, limits.block_size), np.int64),
+        finishing_SH=np.zeros((schedulers, limits.max_num_seqs), NODE),
+        leaving_SH=np.zeros((schedulers, limits.max_num_seqs), np.int32),
+        learning_SH=np.zeros((schedulers, limits.max_num_seqs), np.int32),
         **named,
-        **offload_state(requests, limits, lanes),
+        **offload_state(requests, limits, schedulers),
     )
 
 
@@ -191,7 +191,7 @@ def _columns(count: int) -> dict[str, Any]:
     """Return the result columns of requests; untouched pages take no memory."""
     names = ("came_N", "scheduled_N", "first_token_N", "finished_N", "replica_N")
     zeros = ("preempted_N", "cached_N", "delay_N", "lost_N")
-    times = {name: large_array(count, np.int64, fill=NOBODY) for name in names}
+    times = {name: large_array(count, np.int64, fill=NO_INDEX) for name in names}
     sums = {name: large_array(count, np.int64) for name in zeros}
     return times | sums | {"loss_N": large_array(count, LOSS)}
 
@@ -201,7 +201,7 @@ def _front_state(fleet: Fleet, count: int) -> dict[str, Any]:
     reads = count if fleet.read_token > 0 else 0
     sends = count if any(kind.stream_token > 0 for kind in fleet.kinds) else 0
     return {
-        "read_N": large_array(reads, np.int64, fill=NOBODY),
+        "read_N": large_array(reads, np.int64, fill=NO_INDEX),
         "late_first_N": large_array(sends, np.int64),
         "late_last_N": large_array(sends, np.int64),
         "free_F": np.zeros(fleet.readers, np.int64),
@@ -212,18 +212,18 @@ def _travels(count: int) -> Rows:
     """Return the transfer state of requests between two pools."""
     travel_N = np.zeros(count, TRAVEL)
     for name in ("handed", "arrived", "resumed", "replica"):
-        travel_N[name] = NOBODY
+        travel_N[name] = NO_INDEX
     return travel_N
 
 
 def _named_blocks(
     requests: Requests,
     limits: Limits,
-    lane_S: Rows,
+    scheduler_S: Rows,
     travels: bool,  # noqa: FBT001
 ) -> dict[str, Rows]:
     """Return the tables of the prefix cache, empty without prefix caching."""
-    lanes = lane_S.shape[0]
+    schedulers = scheduler_S.shape[0]
     blocks, rows, size, longest = 0, 0, 0, 0
     if limits.prefix_caching:
         blocks, rows, size = limits.kv_blocks, 2 * limits.max_num_seqs, limits.block_size
@@ -234,44 +234,44 @@ def _named_blocks(
     if travels and rows:  # requests in transfer hold blocks too
         rows += min(blocks, requests.isl_N.shape[0])
     try:  # only pages touched by the longest request of a row take memory
-        table_SHL = np.empty((lanes, rows, longest), np.int32)
+        table_SHL = np.empty((schedulers, rows, longest), np.int32)
     except MemoryError as error:
         raise InfeasibleError(
-            f"prefix caching for {lanes} schedulers of {rows} sequences with up to {longest} KV "
-            f"blocks each needs a table of {4 * lanes * rows * longest / 2**30:.0f} GiB",
+            f"prefix caching for {schedulers} schedulers of {rows} sequences with up to {longest} "
+            f"KV blocks each needs a table of {4 * schedulers * rows * longest / 2**30:.0f} GiB",
             advice=("simulate fewer replicas or a lower max_num_seqs",),
         ) from error
-    _refuse_beyond_memory(lanes, blocks)
-    block_SK = np.zeros((lanes, blocks), BLOCK)
-    block_SK["after"] = np.append(np.arange(1, blocks), NOBODY)[:blocks]
+    _refuse_beyond_memory(schedulers, blocks)
+    block_SK = np.zeros((schedulers, blocks), BLOCK)
+    block_SK["after"] = np.append(np.arange(1, blocks), NO_INDEX)[:blocks]
     block_SK["before"] = np.arange(-1, blocks - 1)
-    lane_S["free_tail"] = blocks - 1
-    lane_S["spare_rows"] = rows
+    scheduler_S["free_tail"] = blocks - 1
+    scheduler_S["spare_rows"] = rows
     return {
         "block_SK": block_SK,
-        "bucket_SU": np.full((lanes, 1 << max(blocks, 1).bit_length()), NOBODY, "i4, i4").view(
-            ENDS
-        ),
-        "growers_SB": np.full((lanes, size), NOBODY, "i4, i4").view(ENDS),
+        "bucket_SU": np.full(
+            (schedulers, 1 << max(blocks, 1).bit_length()), NO_INDEX, "i4, i4"
+        ).view(ENDS),
+        "growers_SB": np.full((schedulers, size), NO_INDEX, "i4, i4").view(ENDS),
         "table_SHL": table_SHL,
-        "spare_SH": np.tile(np.arange(rows, dtype=np.int32)[::-1], (lanes, 1)),
+        "spare_SH": np.tile(np.arange(rows, dtype=np.int32)[::-1], (schedulers, 1)),
         "found_L": np.zeros(longest, np.int32),
     }
 
 
-def _refuse_beyond_memory(lanes: int, blocks: int) -> None:
+def _refuse_beyond_memory(schedulers: int, blocks: int) -> None:
     """Check that the block tables, which are fully written, fit into memory.
 
     Raises:
         InfeasibleError: They do not fit.
     """
     buckets = 1 << max(blocks, 1).bit_length()
-    needed = lanes * (blocks * BLOCK.itemsize + buckets * ENDS.itemsize)
+    needed = schedulers * (blocks * BLOCK.itemsize + buckets * ENDS.itemsize)
     there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > there:
         raise InfeasibleError(
-            f"the prefix caches of {lanes:,} schedulers of {blocks:,} blocks each need tables of"
-            f" {needed / 2**30:,.0f} GiB; this machine has {there / 2**30:,.0f} GiB:",
+            f"the prefix caches of {schedulers:,} schedulers of {blocks:,} blocks each need tables"
+            f" of {needed / 2**30:,.0f} GiB; this machine has {there / 2**30:,.0f} GiB:",
             advice=("simulate fewer replicas, fewer kv_blocks, or disable prefix caching",),
         )
 
@@ -300,8 +300,8 @@ def _first_issued(
 def _request_rows(requests: Requests) -> Rows:
     """Return the initial rows of all requests (N,)."""
     request_N = large_array(requests.isl_N.shape[0], REQUEST)
-    request_N["next_turn"] = NOBODY
-    request_N["next_turn_prefix_owner"] = NOBODY
+    request_N["next_turn"] = NO_INDEX
+    request_N["next_turn_prefix_owner"] = NO_INDEX
     request_N["isl"] = requests.isl_N
     request_N["osl"] = requests.osl_N
     turns = np.flatnonzero(requests.think_N >= 0)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from perfatlas.compiled import part
 from perfatlas.serving.sequences import prefix
 from perfatlas.serving.sequences.offload import load_offloaded, offload_prompt
-from perfatlas.serving.state import NOBODY
+from perfatlas.serving.state import NO_INDEX
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import SimulationState
@@ -50,14 +50,14 @@ def allocate_steps(sim: SimulationState, s: int, steps: int) -> None:
         s: The scheduler.
         steps: Number of steps, from the current one.
     """
-    lane = sim.lane_S[s]
+    scheduler = sim.scheduler_S[s]
     size = sim.block_size
     if sim.prefix_caching:
         prefix.grow_named(sim, s, steps)
         return
-    lane.free -= steps // size * lane.decoding
+    scheduler.free -= steps // size * scheduler.decoding
     for j in range(steps % size):
-        lane.free -= sim.growth_SB[s, -(lane.step + j) % size]
+        scheduler.free -= sim.growth_SB[s, -(scheduler.step + j) % size]
 
 
 @part
@@ -81,14 +81,14 @@ def steps_with_blocks(sim: SimulationState, s: int, most: int) -> int:
         s: The scheduler.
         most: Maximum number of steps.
     """
-    lane = sim.lane_S[s]
+    scheduler = sim.scheduler_S[s]
     size = sim.block_size
-    if lane.decoding * ((most + size - 1) // size) <= lane.free:
+    if scheduler.decoding * ((most + size - 1) // size) <= scheduler.free:
         return most
-    steps = lane.free // lane.decoding * size
-    spare = lane.free % lane.decoding
+    steps = scheduler.free // scheduler.decoding * size
+    spare = scheduler.free % scheduler.decoding
     while steps < most:
-        spare -= sim.growth_SB[s, -(lane.step + 1 + steps) % size]
+        spare -= sim.growth_SB[s, -(scheduler.step + 1 + steps) % size]
         if spare < 0:
             break
         steps += 1
@@ -158,8 +158,8 @@ def extend(sim: SimulationState, i: int, tokens: int) -> None:
         if sim.offloads:
             offload_prompt(sim, i, tokens)
     else:
-        lane = sim.lane_S[request.lane]
-        lane.free -= count(sim, tokens) - count(sim, request.placed)
+        scheduler = sim.scheduler_S[request.scheduler]
+        scheduler.free -= count(sim, tokens) - count(sim, request.placed)
     request.placed = tokens
 
 
@@ -172,13 +172,13 @@ def release(sim: SimulationState, i: int) -> None:
         i: The request.
     """
     request = sim.request_N[i]
-    lane = sim.lane_S[request.lane]
-    before = lane.free
+    scheduler = sim.scheduler_S[request.scheduler]
+    before = scheduler.free
     if sim.prefix_caching:
         prefix.release_named(sim, i)
     else:
-        lane.free += count(sim, request.placed)
-    lane.spare += lane.free - before
+        scheduler.free += count(sim, request.placed)
+    scheduler.spare += scheduler.free - before
     request.placed = 0
 
 
@@ -203,7 +203,7 @@ def cache_output(sim: SimulationState, i: int) -> None:
         sim: The simulation.
         i: The finished request, with its blocks.
     """
-    if sim.prefix_caching and sim.request_N[i].next_turn_prefix_owner != NOBODY:
+    if sim.prefix_caching and sim.request_N[i].next_turn_prefix_owner != NO_INDEX:
         prefix.hash_output(sim, i)
     elif sim.prefix_caching:
         prefix.mark_output_hashed(sim, i)
@@ -231,7 +231,7 @@ def join_growth(sim: SimulationState, i: int) -> None:
         i: The request, admitted after all decoding ones.
     """
     residue = _residue(sim, i)
-    sim.growth_SB[sim.request_N[i].lane, residue] += 1
+    sim.growth_SB[sim.request_N[i].scheduler, residue] += 1
     if sim.prefix_caching:
         prefix.join_growers(sim, i, residue)
 
@@ -245,7 +245,7 @@ def leave_growth(sim: SimulationState, i: int) -> None:
         i: The request.
     """
     residue = _residue(sim, i)
-    sim.growth_SB[sim.request_N[i].lane, residue] -= 1
+    sim.growth_SB[sim.request_N[i].scheduler, residue] -= 1
     if sim.prefix_caching:
         prefix.leave_growers(sim, i, residue)
 

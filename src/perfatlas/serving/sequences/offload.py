@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfatlas.compiled import part
 from perfatlas.serving.sequences.prefix import block_key
-from perfatlas.serving.state import NOBODY
+from perfatlas.serving.state import NO_INDEX
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import SimulationState
@@ -54,13 +54,13 @@ def find_offloaded(sim: SimulationState, i: int) -> tuple[int, int]:
         i: The request, waiting.
     """
     request = sim.request_N[i]
-    s = request.lane
+    s = request.scheduler
     most = (request.isl + request.generated - 1) // sim.block_size
     b = 0
-    while b < most and _find(sim, (s, HOST), _key(sim, i, b)) != NOBODY:
+    while b < most and _find(sim, (s, HOST), _key(sim, i, b)) != NO_INDEX:
         b += 1
     host = b
-    while b < most and _find(sim, (s, SSD), _key(sim, i, b)) != NOBODY:
+    while b < most and _find(sim, (s, SSD), _key(sim, i, b)) != NO_INDEX:
         b += 1
     return b, host
 
@@ -76,7 +76,7 @@ def load_offloaded(sim: SimulationState, i: int, hits: int, found: tuple[int, in
         found: Leading blocks in the tiers, and how many are in host memory, as just found.
     """
     request = sim.request_N[i]
-    s = request.lane
+    s = request.scheduler
     below, host = found
     for b in range(host - 1, -1, -1):
         _renew(sim, (s, HOST), _find(sim, (s, HOST), _key(sim, i, b)))
@@ -108,7 +108,7 @@ def offload_prompt(sim: SimulationState, i: int, tokens: int) -> None:
         tokens: Number of first tokens with slots on the GPU.
     """
     request = sim.request_N[i]
-    s = request.lane
+    s = request.scheduler
     full = min(tokens, request.isl) // sim.block_size
     if full <= request.kept:
         return
@@ -124,8 +124,8 @@ def offload_prompt(sim: SimulationState, i: int, tokens: int) -> None:
 @part
 def _wait_for(sim: SimulationState, i: int, time: int) -> None:
     """Add the time of a copy to the step being scheduled."""
-    sim.lane_S[sim.request_N[i].lane].moving += time
-    if sim.first_token_N[i] == NOBODY:
+    sim.scheduler_S[sim.request_N[i].scheduler].moving += time
+    if sim.first_token_N[i] == NO_INDEX:
         sim.loaded_N[i].moved += time
 
 
@@ -134,7 +134,7 @@ def _find(sim: SimulationState, shelf: tuple[int, int], key: int) -> int:
     """Return the index of a block in a tier, NOBODY if it is not there."""
     s, t = shelf
     k = sim.slot_S2U[s, t, key & (sim.slot_S2U.shape[2] - 1)] - 1
-    while k != NOBODY and sim.shelf_S2K[s, t, k].key != key:
+    while k != NO_INDEX and sim.shelf_S2K[s, t, k].key != key:
         k = sim.shelf_S2K[s, t, k].chain_after
     return int(k)
 
@@ -145,7 +145,7 @@ def _put(sim: SimulationState, shelf: tuple[int, int], key: int) -> None:
     s, t = shelf
     room = sim.ssd_blocks if t == SSD else sim.host_blocks
     k = _find(sim, shelf, key)
-    if k != NOBODY:
+    if k != NO_INDEX:
         if t == SSD:
             _renew(sim, shelf, k)
         return
@@ -165,9 +165,9 @@ def _put(sim: SimulationState, shelf: tuple[int, int], key: int) -> None:
     u = key & (sim.slot_S2U.shape[2] - 1)
     first = sim.slot_S2U[s, t, u] - 1
     row.key = key
-    row.chain_before = NOBODY
+    row.chain_before = NO_INDEX
     row.chain_after = first
-    if first != NOBODY:
+    if first != NO_INDEX:
         sim.shelf_S2K[s, t, first].chain_before = k
     sim.slot_S2U[s, t, u] = k + 1
     _join_order(sim, shelf, k)
@@ -178,11 +178,11 @@ def _leave_chain(sim: SimulationState, shelf: tuple[int, int], k: int) -> None:
     """Remove a block from its bucket of the hash table."""
     s, t = shelf
     row = sim.shelf_S2K[s, t, k]
-    if row.chain_before == NOBODY:
+    if row.chain_before == NO_INDEX:
         sim.slot_S2U[s, t, row.key & (sim.slot_S2U.shape[2] - 1)] = row.chain_after + 1
     else:
         sim.shelf_S2K[s, t, row.chain_before].chain_after = row.chain_after
-    if row.chain_after != NOBODY:
+    if row.chain_after != NO_INDEX:
         sim.shelf_S2K[s, t, row.chain_after].chain_before = row.chain_before
 
 
@@ -199,11 +199,11 @@ def _leave_order(sim: SimulationState, shelf: tuple[int, int], k: int) -> None:
     s, t = shelf
     stock = sim.stock_S2[s, t]
     row = sim.shelf_S2K[s, t, k]
-    if row.before == NOBODY:
+    if row.before == NO_INDEX:
         stock.oldest = row.after
     else:
         sim.shelf_S2K[s, t, row.before].after = row.after
-    if row.after == NOBODY:
+    if row.after == NO_INDEX:
         stock.newest = row.before
     else:
         sim.shelf_S2K[s, t, row.after].before = row.before
@@ -216,8 +216,8 @@ def _join_order(sim: SimulationState, shelf: tuple[int, int], k: int) -> None:
     stock = sim.stock_S2[s, t]
     row = sim.shelf_S2K[s, t, k]
     row.before = stock.newest
-    row.after = NOBODY
-    if stock.newest == NOBODY:
+    row.after = NO_INDEX
+    if stock.newest == NO_INDEX:
         stock.oldest = k
     else:
         sim.shelf_S2K[s, t, stock.newest].after = k

@@ -32,7 +32,7 @@ from perfatlas.compiled import part
 from perfatlas.serving.config import ARRIVAL, DECODE, PREFILL, RECOMPUTED
 from perfatlas.serving.sequences import blocks
 from perfatlas.serving.sequences.running import leave_running, start_decoding
-from perfatlas.serving.state import FETCHED, HANDED, LOCAL, NOBODY, put
+from perfatlas.serving.state import FETCHED, HANDED, LOCAL, NO_INDEX, put
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import SimulationState
@@ -75,12 +75,12 @@ def hand_over(sim: SimulationState, i: int, now: int) -> None:
     request = sim.request_N[i]
     travel = sim.travel_N[i]
     leave_running(sim, i)
-    replica = request.lane // sim.ranks
+    replica = request.scheduler // sim.ranks
     sim.replica_R[replica].load -= 1
     travel.stage = HANDED
     travel.handed = now
     travel.home = sim.first_replica + replica
-    travel.lane = request.lane
+    travel.scheduler = request.scheduler
     travel.row = request.row
     travel.placed = request.placed
     travel.registered = request.registered
@@ -89,7 +89,7 @@ def hand_over(sim: SimulationState, i: int, now: int) -> None:
     request.placed = 0
     request.registered = 0
     if sim.first_from >= ARRIVAL:
-        sim.first_token_N[i] = NOBODY
+        sim.first_token_N[i] = NO_INDEX
     schedule_arrival(sim, i, now)
 
 
@@ -103,14 +103,14 @@ def free_prefill_blocks(sim: SimulationState, i: int) -> None:
     """
     request = sim.request_N[i]
     travel = sim.travel_N[i]
-    lane, row, placed = request.lane, request.row, request.placed
+    scheduler, row, placed = request.scheduler, request.row, request.placed
     registered = request.registered
-    request.lane = travel.lane
+    request.scheduler = travel.scheduler
     request.row = travel.row
     request.placed = travel.placed
     request.registered = travel.registered
     blocks.release(sim, i)
-    request.lane = lane
+    request.scheduler = scheduler
     request.row = row
     request.placed = placed
     request.registered = registered
@@ -165,19 +165,19 @@ def start_transfer(
     """
     request = sim.request_N[i]
     travel = sim.travel_N[i]
-    lane = sim.lane_S[request.lane]
-    lane.waiting_head = request.after
-    lane.waiting -= 1
-    if lane.waiting == 0:
-        lane.waiting_tail = NOBODY
+    scheduler = sim.scheduler_S[request.scheduler]
+    scheduler.waiting_head = request.after
+    scheduler.waiting -= 1
+    if scheduler.waiting == 0:
+        scheduler.waiting_tail = NO_INDEX
     hits, idle = found
     if sim.reserves_blocks:
-        lane.spare -= blocks.reserved_at_end(sim, i) - hits + idle
+        scheduler.spare -= blocks.reserved_at_end(sim, i) - hits + idle
     blocks.reference_cached(sim, i, hits)
     blocks.extend(sim, i, tokens)
     travel.tokens = request.isl - hits * sim.block_size
     travel.stage = FETCHED
-    lane.away += 1
+    scheduler.away += 1
     schedule_arrival(sim, i, now)
 
 
@@ -191,13 +191,13 @@ def join(sim: SimulationState, s: int, most: int, now: int) -> None:
         most: Maximum number of sequences.
         now: Start of the step [ps].
     """
-    lane = sim.lane_S[s]
-    while lane.arrived > 0 and lane.joiners < most:
-        i = lane.arrived_head
-        lane.arrived_head = sim.request_N[i].after
-        lane.arrived -= 1
-        lane.away -= 1
-        lane.joiners += 1
+    scheduler = sim.scheduler_S[s]
+    while scheduler.arrived > 0 and scheduler.joiners < most:
+        i = scheduler.arrived_head
+        scheduler.arrived_head = sim.request_N[i].after
+        scheduler.arrived -= 1
+        scheduler.away -= 1
+        scheduler.joiners += 1
         first = sim.travel_N[i].stage != LOCAL
         join_one(sim, s, i, now)
         if first:
@@ -233,13 +233,13 @@ def join_one(sim: SimulationState, s: int, i: int, now: int) -> None:
 @part
 def _run_last(sim: SimulationState, s: int, i: int) -> None:
     """Append a request to the running ones of a scheduler."""
-    lane = sim.lane_S[s]
+    scheduler = sim.scheduler_S[s]
     request = sim.request_N[i]
-    request.before = lane.running_tail
-    request.after = NOBODY
-    if lane.running_tail != NOBODY:
-        sim.request_N[lane.running_tail].after = i
-    lane.running_tail = i
-    lane.running += 1
-    request.order = lane.admitted
-    lane.admitted += 1
+    request.before = scheduler.running_tail
+    request.after = NO_INDEX
+    if scheduler.running_tail != NO_INDEX:
+        sim.request_N[scheduler.running_tail].after = i
+    scheduler.running_tail = i
+    scheduler.running += 1
+    request.order = scheduler.admitted
+    scheduler.admitted += 1

@@ -15,7 +15,7 @@ from perfatlas.serving.sequences.running import (
     leave_running,
     stop_decoding,
 )
-from perfatlas.serving.state import NOBODY, drop
+from perfatlas.serving.state import NO_INDEX, drop
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import SimulationState
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 def _back_to_prompt(sim: SimulationState, i: int) -> None:
     """Stop decoding a request; its generated tokens become part of its prompt."""
     request = sim.request_N[i]
-    s = request.lane
-    lane = sim.lane_S[s]
+    s = request.scheduler
+    scheduler = sim.scheduler_S[s]
     if sim.draft_tokens == 0:
-        request.generated = request.osl - (request.finish - lane.step)
+        request.generated = request.osl - (request.finish - scheduler.step)
         request.computed = request.isl + request.generated - 1
         request.placed = request.computed
-    drop(sim.finishing_SH[s], sim.request_N, lane.heap, request.place)
-    lane.heap -= 1
+    drop(sim.finishing_SH[s], sim.request_N, scheduler.heap, request.place)
+    scheduler.heap -= 1
     stop_decoding(sim, i)
 
 
@@ -64,19 +64,19 @@ def preempt_uncached(sim: SimulationState, i: int) -> None:
 def _start_over(sim: SimulationState, i: int) -> int:
     """Reset the computed tokens of a running request; return the tokens that stay cached."""
     request = sim.request_N[i]
-    lane = sim.lane_S[request.lane]
+    scheduler = sim.scheduler_S[request.scheduler]
     if has_ended(sim, i):
         return int(_seen(sim, i))
     loss = sim.loss_N[i]
     if loss.gone == 0:
-        loss.gone = lane.start + 1
-    if i == lane.partial:
-        lane.partial = NOBODY
+        loss.gone = scheduler.start + 1
+    if i == scheduler.partial:
+        scheduler.partial = NO_INDEX
         loss.mark = max(loss.mark, request.computed)
         return int(request.computed)
     loss.since = last_joined(sim, i)
-    if request.joined <= lane.beat:
-        loss.since = max(loss.since, lane.last_end)
+    if request.joined <= scheduler.beat:
+        loss.since = max(loss.since, scheduler.last_end)
     _back_to_prompt(sim, i)
     loss.mark = request.computed + 1
     return int(_seen(sim, i))
@@ -97,5 +97,5 @@ def _leave(sim: SimulationState, i: int) -> None:
     leave_running(sim, i)
     request.computed = 0
     sim.preempted_N[i] += 1
-    sim.lane_S[request.lane].preempted += 1
+    sim.scheduler_S[request.scheduler].preempted += 1
     sim.clock_1[0].preemptions += 1

@@ -25,7 +25,7 @@ import numpy as np
 
 from perfatlas.compiled import part
 from perfatlas.serving.config import DECODE
-from perfatlas.serving.state import LOCAL, NOBODY
+from perfatlas.serving.state import LOCAL, NO_INDEX
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import SimulationState
@@ -45,15 +45,15 @@ def find_prefix(sim: SimulationState, i: int) -> tuple[int, int]:
         i: The waiting request.
     """
     request = sim.request_N[i]
-    s = request.lane
+    s = request.scheduler
     idle = 0
     most = (request.isl + request.generated - 1) // sim.block_size
     for b in range(most):
         key = block_key(sim, i, b)
         block = sim.bucket_SU[s, key & (sim.bucket_SU.shape[1] - 1)].head
-        while block != NOBODY and sim.block_SK[s, block].key != key:
+        while block != NO_INDEX and sim.block_SK[s, block].key != key:
             block = sim.block_SK[s, block].chain_after
-        if block == NOBODY:
+        if block == NO_INDEX:
             return b, idle
         sim.found_L[b] = block
         if sim.block_SK[s, block].references == 0:
@@ -71,10 +71,10 @@ def share_prefix(sim: SimulationState, i: int, found: int) -> None:
         found: Number of blocks in `found_L`.
     """
     request = sim.request_N[i]
-    s = request.lane
-    lane = sim.lane_S[s]
-    lane.spare_rows -= 1
-    request.row = sim.spare_SH[s, lane.spare_rows]
+    s = request.scheduler
+    scheduler = sim.scheduler_S[s]
+    scheduler.spare_rows -= 1
+    request.row = sim.spare_SH[s, scheduler.spare_rows]
     request.registered = found
     for b in range(found):
         block = sim.found_L[b]
@@ -97,7 +97,7 @@ def extend_named(sim: SimulationState, i: int, tokens: int) -> None:
         tokens: Tokens that need a slot.
     """
     request = sim.request_N[i]
-    s = request.lane
+    s = request.scheduler
     size = sim.block_size
     for b in range((request.placed + size - 1) // size, (tokens + size - 1) // size):
         sim.table_SHL[s, request.row, b] = _take(sim, s)
@@ -117,7 +117,9 @@ def grow_one(sim: SimulationState, s: int, i: int) -> int:
         i: A request that needs a block in this step.
     """
     request = sim.request_N[i]
-    b = (request.isl + request.osl - 1 - (request.finish - sim.lane_S[s].step)) // (sim.block_size)
+    b = (request.isl + request.osl - 1 - (request.finish - sim.scheduler_S[s].step)) // (
+        sim.block_size
+    )
     sim.table_SHL[s, request.row, b] = _take(sim, s)
     return int(request.growth_after)
 
@@ -131,11 +133,11 @@ def grow_named(sim: SimulationState, s: int, steps: int) -> None:
         s: The scheduler.
         steps: Number of steps, from the current one.
     """
-    lane = sim.lane_S[s]
+    scheduler = sim.scheduler_S[s]
     size = sim.block_size
-    for step in range(lane.step, lane.step + steps):
+    for step in range(scheduler.step, scheduler.step + steps):
         i = sim.growers_SB[s, -step % size].head
-        while i != NOBODY:
+        while i != NO_INDEX:
             request = sim.request_N[i]
             b = (request.isl + request.osl - 1 - (request.finish - step)) // size
             sim.table_SHL[s, request.row, b] = _take(sim, s)
@@ -153,8 +155,8 @@ def release_named(sim: SimulationState, i: int) -> None:
         i: The request.
     """
     request = sim.request_N[i]
-    s = request.lane
-    lane = sim.lane_S[s]
+    s = request.scheduler
+    scheduler = sim.scheduler_S[s]
     size = sim.block_size
     for b in range((request.placed + size - 1) // size - 1, -1, -1):
         block = sim.table_SHL[s, request.row, b]
@@ -164,8 +166,8 @@ def release_named(sim: SimulationState, i: int) -> None:
             _join_free_first(sim, s, block)
         elif row.references == 0:
             _join_free(sim, s, block)
-    sim.spare_SH[s, lane.spare_rows] = request.row
-    lane.spare_rows += 1
+    sim.spare_SH[s, scheduler.spare_rows] = request.row
+    scheduler.spare_rows += 1
 
 
 @part
@@ -178,7 +180,7 @@ def register(sim: SimulationState, i: int, tokens: int) -> None:
         tokens: Tokens with a slot.
     """
     request = sim.request_N[i]
-    s = request.lane
+    s = request.scheduler
     full = tokens // sim.block_size
     for b in range(request.registered, full):
         key = block_key(sim, i, b)
@@ -188,8 +190,8 @@ def register(sim: SimulationState, i: int, tokens: int) -> None:
         row.key = key
         row.known = 1
         row.chain_before = bucket.tail
-        row.chain_after = NOBODY
-        if bucket.tail == NOBODY:
+        row.chain_after = NO_INDEX
+        if bucket.tail == NO_INDEX:
             bucket.head = block
         else:
             sim.block_SK[s, bucket.tail].chain_after = block
@@ -208,9 +210,9 @@ def hash_output(sim: SimulationState, i: int) -> None:
     request = sim.request_N[i]
     first = request.isl // sim.block_size
     for b in range(first, request.registered):
-        block = sim.table_SHL[request.lane, request.row, b]
-        if sim.block_SK[request.lane, block].known:
-            _forget(sim, request.lane, block)
+        block = sim.table_SHL[request.scheduler, request.row, b]
+        if sim.block_SK[request.scheduler, block].known:
+            _forget(sim, request.scheduler, block)
     request.registered = min(request.registered, first)
     register(sim, i, request.isl + request.osl - 1)
 
@@ -232,11 +234,11 @@ def _forget(sim: SimulationState, s: int, block: int) -> None:
     """Remove a block from the hash table."""
     row = sim.block_SK[s, block]
     bucket = sim.bucket_SU[s, row.key & (sim.bucket_SU.shape[1] - 1)]
-    if row.chain_before == NOBODY:
+    if row.chain_before == NO_INDEX:
         bucket.head = row.chain_after
     else:
         sim.block_SK[s, row.chain_before].chain_after = row.chain_after
-    if row.chain_after == NOBODY:
+    if row.chain_after == NO_INDEX:
         bucket.tail = row.chain_before
     else:
         sim.block_SK[s, row.chain_after].chain_before = row.chain_before
@@ -246,7 +248,7 @@ def _forget(sim: SimulationState, s: int, block: int) -> None:
 @part
 def _take(sim: SimulationState, s: int) -> int:
     """Allocate the least recently used free block and evict its content."""
-    block = sim.lane_S[s].free_head
+    block = sim.scheduler_S[s].free_head
     _leave_free(sim, s, block)
     row = sim.block_SK[s, block]
     if row.known:
@@ -258,47 +260,47 @@ def _take(sim: SimulationState, s: int) -> int:
 @part
 def _leave_free(sim: SimulationState, s: int, block: int) -> None:
     """Remove a block from the free queue."""
-    lane = sim.lane_S[s]
+    scheduler = sim.scheduler_S[s]
     row = sim.block_SK[s, block]
-    if row.before == NOBODY:
-        lane.free_head = row.after
+    if row.before == NO_INDEX:
+        scheduler.free_head = row.after
     else:
         sim.block_SK[s, row.before].after = row.after
-    if row.after == NOBODY:
-        lane.free_tail = row.before
+    if row.after == NO_INDEX:
+        scheduler.free_tail = row.before
     else:
         sim.block_SK[s, row.after].before = row.before
-    lane.free -= 1
+    scheduler.free -= 1
 
 
 @part
 def _join_free(sim: SimulationState, s: int, block: int) -> None:
     """Add a block to the tail of the free queue."""
-    lane = sim.lane_S[s]
+    scheduler = sim.scheduler_S[s]
     row = sim.block_SK[s, block]
-    row.before = lane.free_tail
-    row.after = NOBODY
-    if lane.free_tail == NOBODY:
-        lane.free_head = block
+    row.before = scheduler.free_tail
+    row.after = NO_INDEX
+    if scheduler.free_tail == NO_INDEX:
+        scheduler.free_head = block
     else:
-        sim.block_SK[s, lane.free_tail].after = block
-    lane.free_tail = block
-    lane.free += 1
+        sim.block_SK[s, scheduler.free_tail].after = block
+    scheduler.free_tail = block
+    scheduler.free += 1
 
 
 @part
 def _join_free_first(sim: SimulationState, s: int, block: int) -> None:
     """Add a block to the head of the free queue."""
-    lane = sim.lane_S[s]
+    scheduler = sim.scheduler_S[s]
     row = sim.block_SK[s, block]
-    row.before = NOBODY
-    row.after = lane.free_head
-    if lane.free_head == NOBODY:
-        lane.free_tail = block
+    row.before = NO_INDEX
+    row.after = scheduler.free_head
+    if scheduler.free_head == NO_INDEX:
+        scheduler.free_tail = block
     else:
-        sim.block_SK[s, lane.free_head].before = block
-    lane.free_head = block
-    lane.free += 1
+        sim.block_SK[s, scheduler.free_head].before = block
+    scheduler.free_head = block
+    scheduler.free += 1
 
 
 @part
@@ -311,10 +313,10 @@ def join_growers(sim: SimulationState, i: int, residue: int) -> None:
         residue: Residue of its context, relative to the steps.
     """
     request = sim.request_N[i]
-    line = sim.growers_SB[request.lane, residue]
+    line = sim.growers_SB[request.scheduler, residue]
     request.growth_before = line.tail
-    request.growth_after = NOBODY
-    if line.tail == NOBODY:
+    request.growth_after = NO_INDEX
+    if line.tail == NO_INDEX:
         line.head = i
     else:
         sim.request_N[line.tail].growth_after = i
@@ -331,12 +333,12 @@ def leave_growers(sim: SimulationState, i: int, residue: int) -> None:
         residue: The residue with which it was added.
     """
     request = sim.request_N[i]
-    line = sim.growers_SB[request.lane, residue]
-    if request.growth_before == NOBODY:
+    line = sim.growers_SB[request.scheduler, residue]
+    if request.growth_before == NO_INDEX:
         line.head = request.growth_after
     else:
         sim.request_N[request.growth_before].growth_after = request.growth_after
-    if request.growth_after == NOBODY:
+    if request.growth_after == NO_INDEX:
         line.tail = request.growth_before
     else:
         sim.request_N[request.growth_after].growth_before = request.growth_before
@@ -359,7 +361,7 @@ def block_key(sim: SimulationState, i: int, b: int) -> int:
     if end <= request.isl:
         if traffic.hash_first_N[i + 1] > first:
             seed = np.uint64(traffic.hash_H[first + (end - 1) // traffic.hash_block])
-    elif request.next_turn_prefix_owner != NOBODY and sim.finished_N[i] != NOBODY:
+    elif request.next_turn_prefix_owner != NO_INDEX and sim.finished_N[i] != NO_INDEX:
         first = traffic.hash_first_N[request.next_turn_prefix_owner]
         seed = np.uint64(traffic.hash_H[first + (end - 1) // traffic.hash_block])
     return int(np.int64(mixed(mixed(seed) + np.uint64(b)) >> np.uint64(1)))

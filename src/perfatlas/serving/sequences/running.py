@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from perfatlas.compiled import part
 from perfatlas.serving.sequences import blocks
 from perfatlas.serving.sequences.step_time import NEVER, chunk_time
-from perfatlas.serving.state import NOBODY, drop, put
+from perfatlas.serving.state import NO_INDEX, drop, put
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import SimulationState
@@ -29,17 +29,17 @@ def clear_step(sim: SimulationState, s: int, now: int) -> None:
         s: The scheduler.
         now: Start of the next step [ps].
     """
-    lane = sim.lane_S[s]
-    lane.start = now
-    lane.decodes = 0
-    lane.fresh = 0
-    lane.chunks = 0
-    lane.tokens = 0
-    lane.attention = 0
-    lane.last = NEVER
-    lane.preempted = 0
-    lane.joiners = 0
-    lane.moving = 0
+    scheduler = sim.scheduler_S[s]
+    scheduler.start = now
+    scheduler.decodes = 0
+    scheduler.fresh = 0
+    scheduler.chunks = 0
+    scheduler.tokens = 0
+    scheduler.attention = 0
+    scheduler.last = NEVER
+    scheduler.preempted = 0
+    scheduler.joiners = 0
+    scheduler.moving = 0
 
 
 @part
@@ -53,35 +53,35 @@ def admit_head(sim: SimulationState, i: int, found: tuple[int, int], now: int) -
         now: Start of the step [ps].
     """
     request = sim.request_N[i]
-    lane = sim.lane_S[request.lane]
+    scheduler = sim.scheduler_S[request.scheduler]
     hits, idle = found
     if sim.reserves_blocks:
-        lane.spare -= blocks.reserved_at_end(sim, i) - hits + idle
-    if sim.scheduled_N[i] == NOBODY:
+        scheduler.spare -= blocks.reserved_at_end(sim, i) - hits + idle
+    if sim.scheduled_N[i] == NO_INDEX:
         sim.scheduled_N[i] = now
         if hits > 0:
             sim.cached_N[i] = hits * sim.block_size
-    _start_running(sim, request.lane, i)
+    _start_running(sim, request.scheduler, i)
     blocks.reference_cached(sim, i, hits)
 
 
 @part
 def _start_running(sim: SimulationState, s: int, i: int) -> None:
     """Move the head of the queue to the end of the running list."""
-    lane = sim.lane_S[s]
+    scheduler = sim.scheduler_S[s]
     request = sim.request_N[i]
-    lane.waiting_head = request.after
-    lane.waiting -= 1
-    if lane.waiting == 0:
-        lane.waiting_tail = NOBODY
-    request.before = lane.running_tail
-    request.after = NOBODY
-    if lane.running_tail != NOBODY:
-        sim.request_N[lane.running_tail].after = i
-    lane.running_tail = i
-    lane.running += 1
-    request.order = lane.admitted
-    lane.admitted += 1
+    scheduler.waiting_head = request.after
+    scheduler.waiting -= 1
+    if scheduler.waiting == 0:
+        scheduler.waiting_tail = NO_INDEX
+    request.before = scheduler.running_tail
+    request.after = NO_INDEX
+    if scheduler.running_tail != NO_INDEX:
+        sim.request_N[scheduler.running_tail].after = i
+    scheduler.running_tail = i
+    scheduler.running += 1
+    request.order = scheduler.admitted
+    scheduler.admitted += 1
 
 
 @part
@@ -94,20 +94,22 @@ def run_chunk(sim: SimulationState, i: int, chunk: int) -> None:
         chunk: Tokens of the chunk.
     """
     request = sim.request_N[i]
-    s = request.lane
-    lane = sim.lane_S[s]
+    s = request.scheduler
+    scheduler = sim.scheduler_S[s]
     if request.computed + chunk > request.placed:
         blocks.extend(sim, i, request.computed + chunk)
-    lane.attention += chunk_time(sim, sim.prefill_added_QP, chunk, request.computed)
-    lane.last = max(lane.last, chunk_time(sim, sim.prefill_last_QP, chunk, request.computed))
-    lane.tokens += chunk
-    lane.chunks += 1
+    scheduler.attention += chunk_time(sim, sim.prefill_added_QP, chunk, request.computed)
+    scheduler.last = max(
+        scheduler.last, chunk_time(sim, sim.prefill_last_QP, chunk, request.computed)
+    )
+    scheduler.tokens += chunk
+    scheduler.chunks += 1
     request.computed += chunk
     if request.computed < request.isl + request.generated:
-        lane.partial = i
+        scheduler.partial = i
         return
-    lane.partial = NOBODY
-    lane.fresh += 1
+    scheduler.partial = NO_INDEX
+    scheduler.fresh += 1
 
 
 @part
@@ -119,10 +121,10 @@ def unreported_tokens(sim: SimulationState, i: int) -> int:
         i: The request.
     """
     request = sim.request_N[i]
-    lane = sim.lane_S[request.lane]
-    runs = sim.replica_R[request.lane // sim.ranks].steps > 0
-    was = request.joined <= lane.beat  # rather than joining in the step being scheduled
-    return 1 if runs and was and (lane.ran or request.joined == lane.beat) else 0
+    scheduler = sim.scheduler_S[request.scheduler]
+    runs = sim.replica_R[request.scheduler // sim.ranks].steps > 0
+    was = request.joined <= scheduler.beat  # rather than joining in the step being scheduled
+    return 1 if runs and was and (scheduler.ran or request.joined == scheduler.beat) else 0
 
 
 @part
@@ -134,8 +136,8 @@ def has_ended(sim: SimulationState, i: int) -> bool:
         i: The request.
     """
     request = sim.request_N[i]
-    lane = sim.lane_S[request.lane]
-    return bool(sim.foresees_ends and i != lane.partial and request.finish <= lane.step)
+    scheduler = sim.scheduler_S[request.scheduler]
+    return bool(sim.foresees_ends and i != scheduler.partial and request.finish <= scheduler.step)
 
 
 @part
@@ -161,12 +163,12 @@ def queue_first(sim: SimulationState, i: int) -> None:
         i: The request.
     """
     request = sim.request_N[i]
-    lane = sim.lane_S[request.lane]
-    request.after = lane.waiting_head
-    lane.waiting_head = i
-    if lane.waiting == 0:
-        lane.waiting_tail = i
-    lane.waiting += 1
+    scheduler = sim.scheduler_S[request.scheduler]
+    request.after = scheduler.waiting_head
+    scheduler.waiting_head = i
+    if scheduler.waiting == 0:
+        scheduler.waiting_tail = i
+    scheduler.waiting += 1
 
 
 @part
@@ -177,14 +179,14 @@ def queue_last(sim: SimulationState, i: int) -> None:
         sim: The simulation.
         i: The request.
     """
-    lane = sim.lane_S[sim.request_N[i].lane]
-    if lane.waiting == 0:
-        lane.waiting_head = i
+    scheduler = sim.scheduler_S[sim.request_N[i].scheduler]
+    if scheduler.waiting == 0:
+        scheduler.waiting_head = i
     else:
-        sim.request_N[lane.waiting_tail].after = i
-    sim.request_N[i].after = NOBODY
-    lane.waiting_tail = i
-    lane.waiting += 1
+        sim.request_N[scheduler.waiting_tail].after = i
+    sim.request_N[i].after = NO_INDEX
+    scheduler.waiting_tail = i
+    scheduler.waiting += 1
 
 
 @part
@@ -195,14 +197,14 @@ def queue_at_socket(sim: SimulationState, i: int) -> None:
         sim: The simulation.
         i: The request.
     """
-    lane = sim.lane_S[sim.request_N[i].lane]
-    if lane.unread == 0:
-        lane.unread_head = i
+    scheduler = sim.scheduler_S[sim.request_N[i].scheduler]
+    if scheduler.unread == 0:
+        scheduler.unread_head = i
     else:
-        sim.request_N[lane.unread_tail].after = i
-    sim.request_N[i].after = NOBODY
-    lane.unread_tail = i
-    lane.unread += 1
+        sim.request_N[scheduler.unread_tail].after = i
+    sim.request_N[i].after = NO_INDEX
+    scheduler.unread_tail = i
+    scheduler.unread += 1
 
 
 @part
@@ -213,16 +215,16 @@ def receive_all(sim: SimulationState, s: int) -> None:
         sim: The simulation.
         s: The scheduler.
     """
-    lane = sim.lane_S[s]
-    if lane.unread == 0:
+    scheduler = sim.scheduler_S[s]
+    if scheduler.unread == 0:
         return
-    if lane.waiting == 0:
-        lane.waiting_head = lane.unread_head
+    if scheduler.waiting == 0:
+        scheduler.waiting_head = scheduler.unread_head
     else:
-        sim.request_N[lane.waiting_tail].after = lane.unread_head
-    lane.waiting_tail = lane.unread_tail
-    lane.waiting += lane.unread
-    lane.unread = 0
+        sim.request_N[scheduler.waiting_tail].after = scheduler.unread_head
+    scheduler.waiting_tail = scheduler.unread_tail
+    scheduler.waiting += scheduler.unread
+    scheduler.unread = 0
 
 
 @part
@@ -234,14 +236,14 @@ def leave_running(sim: SimulationState, i: int) -> None:
         i: The request.
     """
     request = sim.request_N[i]
-    lane = sim.lane_S[request.lane]
-    if request.before != NOBODY:
+    scheduler = sim.scheduler_S[request.scheduler]
+    if request.before != NO_INDEX:
         sim.request_N[request.before].after = request.after
-    if request.after != NOBODY:
+    if request.after != NO_INDEX:
         sim.request_N[request.after].before = request.before
     else:
-        lane.running_tail = request.before
-    lane.running -= 1
+        scheduler.running_tail = request.before
+    scheduler.running -= 1
 
 
 @part
@@ -252,20 +254,20 @@ def leave_queue(sim: SimulationState, i: int) -> None:
         sim: The simulation.
         i: The request, near the head of the queue.
     """
-    lane = sim.lane_S[sim.request_N[i].lane]
-    before = NOBODY
-    at = lane.waiting_head
+    scheduler = sim.scheduler_S[sim.request_N[i].scheduler]
+    before = NO_INDEX
+    at = scheduler.waiting_head
     while at != i:
         before = at
         at = sim.request_N[at].after
     after = sim.request_N[i].after
-    lane.waiting -= 1
-    if before == NOBODY:
-        lane.waiting_head = after
+    scheduler.waiting -= 1
+    if before == NO_INDEX:
+        scheduler.waiting_head = after
     else:
         sim.request_N[before].after = after
-    if lane.waiting_tail == i:
-        lane.waiting_tail = before
+    if scheduler.waiting_tail == i:
+        scheduler.waiting_tail = before
 
 
 @part
@@ -276,18 +278,18 @@ def take_finishing(sim: SimulationState, s: int) -> int:
         sim: The simulation.
         s: The scheduler.
     """
-    lane = sim.lane_S[s]
-    if lane.heap == 0 or sim.finishing_SH[s, 0].key != lane.step:
-        return NOBODY
+    scheduler = sim.scheduler_S[s]
+    if scheduler.heap == 0 or sim.finishing_SH[s, 0].key != scheduler.step:
+        return NO_INDEX
     i = sim.finishing_SH[s, 0].item
-    drop(sim.finishing_SH[s], sim.request_N, lane.heap, 0)
-    lane.heap -= 1
+    drop(sim.finishing_SH[s], sim.request_N, scheduler.heap, 0)
+    scheduler.heap -= 1
     request = sim.request_N[i]
     request.computed = request.isl + request.osl - 1
     if sim.draft_tokens == 0:
         request.placed = request.computed
     if sim.reserves_blocks:
-        lane.spare += blocks.reserved_at_end(sim, i) - blocks.count(sim, request.placed)
+        scheduler.spare += blocks.reserved_at_end(sim, i) - blocks.count(sim, request.placed)
     stop_decoding(sim, i)
     return int(i)
 
@@ -302,16 +304,16 @@ def start_decoding(sim: SimulationState, i: int, steps: int) -> None:
         steps: Remaining decode steps.
     """
     request = sim.request_N[i]
-    s = request.lane
-    lane = sim.lane_S[s]
-    request.finish = lane.step + steps
-    put(sim.finishing_SH[s], sim.request_N, lane.heap, (request.finish, request.order, i))
-    lane.heap += 1
-    request.joined = lane.beat
+    s = request.scheduler
+    scheduler = sim.scheduler_S[s]
+    request.finish = scheduler.step + steps
+    put(sim.finishing_SH[s], sim.request_N, scheduler.heap, (request.finish, request.order, i))
+    scheduler.heap += 1
+    request.joined = scheduler.beat
     request.gave = 1
-    sim.delay_N[i] -= lane.delay
-    lane.decoding += 1
-    lane.context += request.computed
+    sim.delay_N[i] -= scheduler.delay
+    scheduler.decoding += 1
+    scheduler.context += request.computed
     if sim.draft_tokens == 0:
         blocks.join_growth(sim, i)
 
@@ -325,9 +327,9 @@ def stop_decoding(sim: SimulationState, i: int) -> None:
         i: The request; `computed` is set to its tokens in the KV cache.
     """
     request = sim.request_N[i]
-    lane = sim.lane_S[request.lane]
-    sim.delay_N[i] += lane.delay
-    lane.decoding -= 1
-    lane.context -= request.computed
+    scheduler = sim.scheduler_S[request.scheduler]
+    sim.delay_N[i] += scheduler.delay
+    scheduler.decoding -= 1
+    scheduler.context -= request.computed
     if sim.draft_tokens == 0:
         blocks.leave_growth(sim, i)

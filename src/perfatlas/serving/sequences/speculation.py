@@ -28,7 +28,7 @@ from perfatlas.serving.sequences import blocks
 from perfatlas.serving.sequences.preemption import preempt
 from perfatlas.serving.sequences.prefix import mixed
 from perfatlas.serving.sequences.running import queue_first
-from perfatlas.serving.state import NOBODY
+from perfatlas.serving.state import NO_INDEX
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import SimulationState
@@ -82,17 +82,17 @@ def reserve(sim: SimulationState, s: int) -> None:
         sim: The simulation.
         s: The scheduler.
     """
-    lane = sim.lane_S[s]
-    i = lane.running_tail
-    while i != NOBODY and sim.request_N[i].before != NOBODY:
+    scheduler = sim.scheduler_S[s]
+    i = scheduler.running_tail
+    while i != NO_INDEX and sim.request_N[i].before != NO_INDEX:
         i = sim.request_N[i].before
-    while i != NOBODY:
+    while i != NO_INDEX:
         request = sim.request_N[i]
-        if i != lane.partial and request.finish > lane.step:
+        if i != scheduler.partial and request.finish > scheduler.step:
             tokens = request.computed + 1 + 2 * sim.draft_tokens
             need = blocks.count(sim, tokens) - blocks.count(sim, request.placed)
-            while need > lane.free:
-                victim = lane.running_tail
+            while need > scheduler.free:
+                victim = scheduler.running_tail
                 preempt(sim, victim)
                 queue_first(sim, victim)
                 if victim == i:
@@ -110,18 +110,18 @@ def advance_each(sim: SimulationState, s: int) -> None:
         sim: The simulation.
         s: The scheduler; its step counter is after the step.
     """
-    lane = sim.lane_S[s]
-    fresh = lane.fresh
-    i = lane.running_tail
-    while i != NOBODY:
+    scheduler = sim.scheduler_S[s]
+    fresh = scheduler.fresh
+    i = scheduler.running_tail
+    while i != NO_INDEX:
         request = sim.request_N[i]
-        if i != lane.partial and fresh > 0:
+        if i != scheduler.partial and fresh > 0:
             fresh -= 1
-        elif i != lane.partial and request.finish >= lane.step:
+        elif i != scheduler.partial and request.finish >= scheduler.step:
             tokens = tokens_produced(sim, i, request.generated)
             request.gave = tokens
             request.generated += tokens
             request.computed += tokens
-            lane.context += tokens
+            scheduler.context += tokens
             sim.gaps_G[0] += tokens - 1  # produced at the same time
         i = request.before

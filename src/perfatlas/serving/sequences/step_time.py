@@ -90,58 +90,62 @@ def decode_attention(sim: SimulationState, sequences: int, keys: int) -> Line:
 
 
 @part
-def rank_line(sim: SimulationState, lane: Any, linear: int) -> Line:  # noqa: ANN401 - a row of lanes
+def rank_line(sim: SimulationState, scheduler: Any, linear: int) -> Line:  # noqa: ANN401 - a row of lanes
     """Return the linear time of one rank's step, including host time unless overlapped.
 
     Args:
         sim: The simulation.
-        lane: A scheduler with a scheduled step.
+        scheduler: A scheduler with a scheduled step.
         linear: Linear layers of the step [ps].
     """
-    base = linear + lane.attention + sim.head_B[lane.decodes * sim.tokens_per_decode + lane.fresh]
-    if lane.chunks > 0:
-        base += lane.last + lane.moving
+    base = (
+        linear
+        + scheduler.attention
+        + sim.head_B[scheduler.decodes * sim.tokens_per_decode + scheduler.fresh]
+    )
+    if scheduler.chunks > 0:
+        base += scheduler.last + scheduler.moving
     rise = 0
     room = MANY
-    if lane.decodes > 0:
+    if scheduler.decodes > 0:
         line = decode_attention(
-            sim, lane.decodes, lane.context + lane.decodes * sim.tokens_per_decode
+            sim, scheduler.decodes, scheduler.context + scheduler.decodes * sim.tokens_per_decode
         )
-        lane.keyed = line.base
+        scheduler.keyed = line.base
         base += line.base
         rise = line.rise
         room = line.steps
     if not sim.host_overlapped:
-        base += host_work(sim, lane)
+        base += host_work(sim, scheduler)
     return Line(base, rise, room)
 
 
 @part
-def decode_time(sim: SimulationState, lane: Any, linear: int) -> int:  # noqa: ANN401 - a row of lanes
+def decode_time(sim: SimulationState, scheduler: Any, linear: int) -> int:  # noqa: ANN401 - a row of lanes
     """Return the time of one rank's step without its prompts [ps].
 
     Args:
         sim: The simulation.
-        lane: A scheduler with a priced step.
+        scheduler: A scheduler with a priced step.
         linear: Linear layers of the step without prompts [ps].
     """
-    device = linear + sim.head_B[lane.decodes * sim.tokens_per_decode]
-    if lane.decodes > 0:
-        device += lane.keyed
-    host = sim.host_step + sim.host_sequence * lane.decodes
+    device = linear + sim.head_B[scheduler.decodes * sim.tokens_per_decode]
+    if scheduler.decodes > 0:
+        device += scheduler.keyed
+    host = sim.host_step + sim.host_sequence * scheduler.decodes
     return int(max(device, host) if sim.host_overlapped else device + host)
 
 
 @part
-def host_work(sim: SimulationState, lane: Any) -> int:  # noqa: ANN401 - a row of lanes
+def host_work(sim: SimulationState, scheduler: Any) -> int:  # noqa: ANN401 - a row of lanes
     """Return the host time of one rank's step [ps].
 
     Args:
         sim: The simulation.
-        lane: A scheduler with a scheduled step.
+        scheduler: A scheduler with a scheduled step.
     """
-    work = sim.host_step + sim.host_sequence * (lane.decodes + lane.chunks)
-    if lane.chunks > 0:
+    work = sim.host_step + sim.host_sequence * (scheduler.decodes + scheduler.chunks)
+    if scheduler.chunks > 0:
         work += sim.host_prefill
     return int(work)
 

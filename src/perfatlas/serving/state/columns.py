@@ -126,11 +126,11 @@ class SimulationState(NamedTuple):
     loss_N: Rows
     travel_N: Rows  # empty without pools
     fault_N: Rows  # empty unless `varies`, like the next three
-    strike_E: Rows
+    failure_E: Rows
     scaler_1: Rows
     advice_AV: NDArray[np.int64]  # time and desired replicas
     blank_1: Rows  # initial state of a scheduler
-    lane_S: Rows
+    scheduler_S: Rows
     growth_SB: NDArray[np.int64]  # sequences that need a block, by residue of the step
     finishing_SH: Rows
     leaving_SH: NDArray[np.int32]

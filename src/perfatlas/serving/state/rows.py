@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 NEVER: Final = 2**63 - 1
-NOBODY: Final = -1
+NO_INDEX: Final = -1
 LOCAL, HANDED, FETCHED, TRAVELLING = range(4)  # stages of a request between two pools
 UP, OUT, DRAINING, OFF, STARTING = range(5)  # states of a replica; only UP accepts requests
 REJECTED, LOST = 1, 2  # outcomes of a request that does not finish
@@ -26,7 +26,7 @@ REQUEST: Final = np.dtype(
         ("after", "i4"),  # neighbours in the queue or running list
         ("before", "i4"),
         ("place", "i4"),  # position in its heap
-        ("lane", "i4"),  # its scheduler
+        ("scheduler", "i4"),  # its scheduler
         ("next_turn", "i4"),  # next turn of its session
         (
             "next_turn_prefix_owner",
@@ -61,7 +61,7 @@ TRAVEL: Final = np.dtype(
             "stage",
             "tokens",  # tokens to be transferred
             "home",  # its prefill replica, among all
-            "lane",  # its scheduler there
+            "scheduler",  # its scheduler there
             "row",  # its blocks there
             "placed",
             "registered",
@@ -81,7 +81,7 @@ FAULT: Final = np.dtype(
     ],
     align=True,
 )
-STRIKE: Final = np.dtype([("time", "i8"), ("replica", "i8"), ("what", "i8")], align=True)
+FAILURE_EVENT: Final = np.dtype([("time", "i8"), ("replica", "i8"), ("what", "i8")], align=True)
 SCALER: Final = np.dtype(
     [
         (name, "i8")
@@ -98,7 +98,7 @@ SCALER: Final = np.dtype(
     + [("target", "f8"), ("tolerance", "f8")],  # requests per replica, relative tolerance
     align=True,
 )
-LANE: Final = np.dtype(
+SCHEDULER: Final = np.dtype(
     [
         (name, "i8")
         for name in (

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     Int = NDArray[np.int64]
 
-MOST_REQUESTS: Final = 10**8  # per call: 4.8 GB of columns
+MAX_REQUESTS: Final = 10**8  # per call: 4.8 GB of columns
 _PATTERNS: Final = ("Gamma", "Weibull")
 _TRACE_NAME: Final = re.compile(r"chunk-(\d+)-trace\.csv")
 _PURPOSES: Final[tuple[Purpose, Purpose]] = ("isl", "osl")
@@ -141,11 +141,11 @@ def generate_servegen(folder: str | Path, span: Span, seed: int) -> Trace:
                 without += 1
                 continue
             expected = window.rate * (window.end_s - window.start_s) * span.rate_factor
-            if total + expected > MOST_REQUESTS:
+            if total + expected > MAX_REQUESTS:
                 raise refuse(
                     path,
                     f"window at {window.start_s:g} s",
-                    f"{total + expected:.3g} requests so far; the maximum is {MOST_REQUESTS}: use "
+                    f"{total + expected:.3g} requests so far; the maximum is {MAX_REQUESTS}: use "
                     "a shorter span or a lower rate_factor",
                 )
             parts.append(_window_requests(window, span, lengths, (seed, client)))

@@ -119,13 +119,13 @@ def _estimate_table(asked: dict[str, Any], output: OutputFlags) -> int:
 
     priced: dict[str, Any] = {}
 
-    def face(questions: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    def answer_columns(questions: dict[str, list[Any]]) -> dict[str, list[Any]]:
         answers = perfatlas.estimate_table(questions)
         priced.update(answers.results)
         return answers.columns
 
     summary = answer_table(
-        face, output, asked=asked, names=FIELD_NAMES, first="memory_weights_bytes"
+        answer_columns, output, asked=asked, names=FIELD_NAMES, first="memory_weights_bytes"
     )
     return show_summary("estimate", {**priced, **summary}, asked=asked, as_json=output.json)
 

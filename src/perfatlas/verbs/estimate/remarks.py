@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.serving.closed_form import LEAST_BOUND_SHARE, client_side
+from perfatlas.serving.closed_form import MIN_BOUND_SHARE, client_side
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -46,7 +46,7 @@ def estimate_warnings(
         _at_bound(question, [steps[phase] for phase in phases]),
         _queueing(question, evaluation),
         _wide(evaluation, phases),
-        _held_back(question, evaluation),
+        _front_end_limited(question, evaluation),
         _too_long(question),
     ):
         for candidate, text in found:
@@ -66,14 +66,14 @@ def pool_warnings(
         workers: Result of `estimate_warnings` for each pool's workers, each (C).
         simulated: Whether a simulation replaces the closed forms of a candidate (C).
     """
-    said = zip(*workers, simulated, _emptier(rates), strict=True)
+    said = zip(*workers, simulated, _decode_underload(rates), strict=True)
     return [
         tuple(dict.fromkeys((*prefill, *decode, *(() if replaced else emptier))))
         for prefill, decode, replaced, emptier in said
     ]
 
 
-def _emptier(rates: PoolRates) -> list[tuple[str, ...]]:
+def _decode_underload(rates: PoolRates) -> list[tuple[str, ...]]:
     """Return a warning if prefill limits the decode pool to fewer sequences than priced (C)."""
     rate_C, load = rates.prefill_rate("latencies"), rates.decode[0].load
     seen, rest_s_C = rates.latencies("latencies"), rates.decoding("latencies").rest_s
@@ -121,7 +121,7 @@ def _some_at_bound(cost: StepCost, asked_C: NDArray[np.bool_]) -> Said:
     busy_CO = cost.count_CO * cost.prices.time_s_CO
     bound_CO = (cost.prices.match_CO < 0) & (busy_CO > 0)
     share_C = np.where(bound_CO, busy_CO, 0.0).sum(axis=1) / cost.total_s()
-    for c in np.flatnonzero(asked_C & bound_CO.any(axis=1) & (share_C >= LEAST_BOUND_SHARE)):
+    for c in np.flatnonzero(asked_C & bound_CO.any(axis=1) & (share_C >= MIN_BOUND_SHARE)):
         names = dict.fromkeys(cost.operators[o].name for o in np.flatnonzero(bound_CO[c]).tolist())
         said = (
             f"{cost.operators[0].phase}: {', '.join(names)} have no measured kernels and are priced"
@@ -158,7 +158,7 @@ def _wide(evaluation: Evaluation, phases: Sequence[str]) -> Said:
             yield c, said
 
 
-def _held_back(question: Candidates, evaluation: Evaluation) -> Said:
+def _front_end_limited(question: Candidates, evaluation: Evaluation) -> Said:
     """Yield a warning if the front end limits the rate."""
     stream_s_C = client_side(question).stream_s
     most_C = np.full(stream_s_C.shape, np.inf)

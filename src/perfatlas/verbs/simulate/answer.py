@@ -55,7 +55,11 @@ from perfatlas.serving.outcome import (
 )
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
 from perfatlas.verbs.simulate.repetitions import averaged, half_widths
-from perfatlas.verbs.simulate.results import end_of_interval, holding, traffic_results
+from perfatlas.verbs.simulate.results import (
+    containing_predictions,
+    end_of_interval,
+    traffic_results,
+)
 from perfatlas.verbs.simulate.typical_steps import shown_steps
 from perfatlas.vocabulary.fields import signature_of
 
@@ -229,7 +233,7 @@ def _simulation(
         kv_blocks=ready.kv_blocks,
         kinds=tuple(pool.replicas.number for pool in ready.pools) if ready.kinds else (),
         seed=traffic.seed if traffic.num_seeds > 1 else None,
-        outages=ready.entry.replicas.upkeep.outages,
+        outages=ready.entry.replicas.availability.outages,
     )
 
 
@@ -268,7 +272,7 @@ def _repetition(
         found = summarize(came.requests, moved, traffic.objectives(), ready.seen)
         interval |= end_of_interval(found, end)
         stopped = watch is not None and watch((number + 1) / runs)
-    return _Repetition(holding(results | interval), outcome)
+    return _Repetition(containing_predictions(results | interval), outcome)
 
 
 def _part(watch: Watch | None, number: int, parts: int) -> Watch | None:

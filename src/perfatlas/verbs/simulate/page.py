@@ -81,8 +81,8 @@ PART_COLOURS: Final = {
 }
 OUT_COLOURS: Final = {"crash": RED, "drain": YELLOW}
 UP, DOWN = GREEN, ORANGE
-MOST_DOTS: Final = 4_000  # maximum dots per chart
-MOST_MARKS: Final = 200  # maximum starts and stops of replicas per chart
+MAX_DOTS: Final = 4_000  # maximum dots per chart
+MAX_MARKS: Final = 200  # maximum starts and stops of replicas per chart
 TIME: Final = Axis("time [s]")
 ARRIVAL: Final = Axis("time of arrival [s]")
 
@@ -260,11 +260,11 @@ def _first_tokens(columns: Columns) -> tuple[list[Line], str]:
     ]
     if not rows:
         return [], ""
-    step = -(-len(rows) // MOST_DOTS)
+    step = -(-len(rows) // MAX_DOTS)
     note = ""
     shown = rows[::step]
     if step > 1:
-        slow = sorted(rows, key=lambda row: row[1], reverse=True)[: MOST_DOTS // 4]
+        slow = sorted(rows, key=lambda row: row[1], reverse=True)[: MAX_DOTS // 4]
         shown = sorted({*shown, *slow})
         note = f"Shows one in {step:,} requests, and the {len(slow):,} slowest."
     at, values = zip(*shown, strict=True)
@@ -301,7 +301,7 @@ def _marks(series: Columns) -> list[Span]:
             name = "replicas start to serve" if after > before else "replicas stop"
             said = f"{at_s:.4g} s: {before:g} to {after:g} replicas"
             marks.append(Span(name, at_s, at_s, UP if after > before else DOWN, said))
-    return marks if len(marks) <= MOST_MARKS else []
+    return marks if len(marks) <= MAX_MARKS else []
 
 
 def _thinned(values: list[float]) -> tuple[list[float], list[float]]:

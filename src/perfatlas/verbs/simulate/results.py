@@ -60,7 +60,7 @@ def traffic_results(
         results |= kind_results(ready, came.requests, outcome, results["makespan_s"])
     if not ready.named:
         operated = operation_results(entry, outcome, results)
-        scaled = entry.replicas.upkeep.scaler is not None
+        scaled = entry.replicas.availability.scaler is not None
         held_s = operated["replica_time_s"] if scaled else None
         return results | _utilization(outcome, results["makespan_s"], held_s) | operated
     return results | _pool_results(ready, outcome, results["makespan_s"])
@@ -104,7 +104,7 @@ def end_of_interval(found: Mapping[str, Any], end: str) -> dict[str, Any]:
     return ends | {f"{name}_{other}": found[name] for name in RATES if name in found}
 
 
-def holding(results: Mapping[str, Any]) -> dict[str, Any]:
+def containing_predictions(results: Mapping[str, Any]) -> dict[str, Any]:
     """Return results with intervals extended to contain them.
 
     Slower steps may happen to end a run sooner, as batches form at other times. The interval is
