@@ -125,7 +125,7 @@ def test_contradicting_rules_are_refused() -> None:
     requests = requests_of([(0, 4, 1)])
     with pytest.raises(InvalidSpecError, match=r"unknown rules 'vlm'.*did you mean 'vllm'"):
         run(requests, FLAT, ROOMY._replace(rules="vlm"))
-    with pytest.raises(UnsupportedError, match="rules vllm without chunked_prefill"):
+    with pytest.raises(UnsupportedError, match="rules vllm requires chunked_prefill"):
         run(requests, FLAT, ROOMY._replace(chunked_prefill=False))
     with pytest.raises(InvalidSpecError, match="max_num_batched_tokens 4 is below block_size 16"):
         run(requests, FLAT, Limits(4, 4, 16, 9, rules=NO_EVICT))

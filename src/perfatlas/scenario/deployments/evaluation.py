@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 
 def evaluate_one(scenario: Scenario) -> tuple[Candidates, Evaluation]:
-    """Return the question of one scenario and its numbers.
+    """Return the candidates of one scenario and their results.
 
     Raises:
-        InvalidSpecError: A name, value or plan breaks a rule.
-        InfeasibleError: The model and its cache do not fit.
-        UnsupportedError: No model or data for the combination.
+        InvalidSpecError: A name, value or plan is invalid.
+        InfeasibleError: The model and its KV cache do not fit.
+        UnsupportedError: There is no model or data for the combination.
     """
     question, problems = resolve_scenarios([scenario])
     if question is None:
@@ -56,7 +56,7 @@ def evaluate_pools(scenario: Scenario) -> PoolRates:
         scenario: The scenario.
 
     Raises:
-        PerfatlasError: As `evaluate_one`; what does not fit names the pool.
+        PerfatlasError: As for `evaluate_one`; errors name the pool.
     """
     pools = split_pools(scenario)
     return PoolRates(
@@ -67,7 +67,7 @@ def evaluate_pools(scenario: Scenario) -> PoolRates:
 
 
 def _worker(role: str, scenario: Scenario) -> tuple[Candidates, Evaluation]:
-    """Evaluate one worker of a pool; what does not fit names the pool."""
+    """Evaluate one worker of a pool; errors name the pool."""
     try:
         return evaluate_one(scenario)
     except InfeasibleError as error:

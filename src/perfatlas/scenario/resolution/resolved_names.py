@@ -1,4 +1,4 @@
-"""What names mean where an answer is about them: plans, formats, engines."""
+"""Resolved plans, formats and engines of an answer, by names of the vocabulary."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def resolved_plan(question: Candidates) -> dict[str, int]:
-    """Return the plan an answer is for, by the names of the vocabulary.
+    """Return the resolved plan of an answer, by names of the vocabulary.
 
     Args:
-        question: What runs; of a pool, its workers are `dp`.
+        question: The candidates; for a pool, `dp` is its number of workers.
     """
     plan = question.plan
     sizes = {"tp": plan.tp, "pp": plan.pp, "cp": plan.cp, "attention_dp": plan.attention_dp}
@@ -40,7 +40,7 @@ def pool_plan(role: str, question: Candidates) -> dict[str, int]:
 
 
 def resolved_formats(question: Candidates) -> dict[str, str]:
-    """Return the number formats an answer is for, by the names of the vocabulary."""
+    """Return the resolved number formats of an answer, by names of the vocabulary."""
     formats = question.formats
     resolved = {"gemm_format": formats.gemm}
     if question.model.architecture.has_experts:
@@ -49,10 +49,10 @@ def resolved_formats(question: Candidates) -> dict[str, str]:
 
 
 def format_of(name: str) -> Format:
-    """Return a number format; fp8 is that with static scales.
+    """Return a number format; fp8 means fp8 with static scales.
 
     Args:
-        name: As asked for.
+        name: Name given by the user.
 
     Raises:
         UnsupportedError: There is no such format.
@@ -61,10 +61,10 @@ def format_of(name: str) -> Format:
 
 
 def kernel_engine(name: str | None) -> EngineProfile:
-    """Return the engine whose kernels run; without one asked for, the ideal.
+    """Return the engine profile of a kernel family; the ideal one by default.
 
     Args:
-        name: As asked for.
+        name: Name given by the user.
 
     Raises:
         InvalidSpecError: No engine has that name.
