@@ -101,7 +101,7 @@ def test_columns_rows_and_tuples_reach_compiled_code_and_are_written_in_place(
 
 
 def test_the_direct_and_the_public_way_agree(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert versions.fits(), "numba is of a version whose inner classes were not looked at"
+    assert versions.fits(), "the internal classes of this numba version are not known"
     assert not versions.fits("0.60.0")
     assert entry(total)(tables(), (0, 9), 1000) == ANSWER
     for kept in folder.iterdir():

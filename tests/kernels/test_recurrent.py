@@ -90,7 +90,7 @@ BY_HAND = {
     # the cache at 40 B x 132 x 1.83 GHz = 9.6624 TB/s: 0.1366. 4 + 2 + 17.324.
     "scan_decode": (23.324, BOUND_MEMORY),
     # 132 x 4 tiles on 132 SMs: 4 x 1 us; 8 tokens x 0.2 us = 1.6. Kept inputs 6.144 kB at 3.84
-    # TB/s: 0.0016; in and out 4.325 MB, 0.17 of the cache's share: 0.1 % of it at 3.84 TB/s, the
+    # TB/s: 0.0016; in and out 4.325 MB, 0.17 of the cache's share: 0.1% of it at 3.84 TB/s, the
     # rest at 9.6624: 0.4483. 4 + 4 + 1.6 + 0.45.
     "conv_prefill": (10.050, BOUND_LATENCY),
     # 264 x 2 programs: 4 us. Kept inputs read and written 1.622 MB at 3.84 TB/s: 0.4224; in and out

@@ -99,7 +99,7 @@ def test_a_device_of_a_known_vendor_without_a_relative_borrows_a_donor() -> None
     )
     assert near is not None
     assert resolve_system(near.calibration.device).device.architecture == "blackwell"
-    # An architecture nobody measured is less sure than a twin of a measured one.
+    # An unmeasured architecture has a wider interval than a twin of a measured one.
     assert match.quantiles["q05"] < near.quantiles["q05"]
     assert match.quantiles["q95"] > near.quantiles["q95"]
     stranger = dataclasses.replace(new, vendor="another")

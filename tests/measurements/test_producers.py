@@ -116,7 +116,7 @@ def test_residuals_are_refitted_when_their_code_changes(
 
 def test_lists_read_from_data_are_part_of_the_digest() -> None:
     walk = producers._Walk(())
-    walk.told(kernels.fit_residuals)
+    walk.text_of(kernels.fit_residuals)
     while walk.ahead:
         walk.inside(walk.ahead.pop())
     assert {"formats.toml", "ungated_experts.toml"} <= walk.files

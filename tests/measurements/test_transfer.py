@@ -93,7 +93,7 @@ def test_a_new_architecture_uses_turns_of_other_architectures() -> None:
 
 
 def test_a_kind_without_turns_uses_other_kinds() -> None:
-    # Large tiles lend to each other exactly; the only small one knows nobody of its kind.
+    # Large tiles lend to each other exactly; the only small one has no other of its kind.
     known = [silicon("a", "old"), silicon("b", "older"), silicon("s", "old", "small tiles")]
     off = pair(0.7, 0.7)
     same = {"ab": pair(0.0), "ba": pair(0.0)}

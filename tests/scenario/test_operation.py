@@ -290,7 +290,7 @@ def test_the_page_shows_replicas_where_their_number_varies() -> None:
         run = SimulatedRun(done.per_request(), done.series(), done.out_of_service())
         page = traffic_page(answer, run, reproduce="")
         assert ("Serving replicas" in page) == shown
-        assert ("replica 0 out of service (crash) from 0.3 s for good" in page) == shown
+        assert ("replica 0 out of service (crash) from 0.3 s permanently" in page) == shown
 
 
 def test_json_that_is_nested_too_deeply_is_refused() -> None:

@@ -190,7 +190,7 @@ def test_overloaded_decode_workers_are_reported() -> None:
         ({"prefill_system": "h200_sxm{node.nic_bandwidth=0}"}, InvalidSpecError, "positive"),
         ({"decode_system": "h200_sxm{node.nic_bandwidth=1B/s}"}, InvalidSpecError, "unit right"),
         ({"decode_pp": 2}, UnsupportedError, "pp"),
-        ({"scheduler": "static"}, UnsupportedError, "role prefill under rules static"),
+        ({"scheduler": "static"}, UnsupportedError, "does not support role prefill"),
         ({"model": "meta-llama/Llama-3.1-70B", "prefill_tp": 8}, InfeasibleError, "decode worker"),
     ],
 )

@@ -129,7 +129,7 @@ def test_the_steps_shown_are_of_mean_size() -> None:
     done = simulate(**{**SMALL, "osl": 200}, concurrency=4)
     (said,) = (text for text in done.answer.evidence.assumptions if "mean size" in text)
     assert "a prompt of 512 tokens" in said
-    assert "4 sequences that decode at 612 tokens" in said
+    assert "a decode step of 4 sequences at 612 tokens" in said
     assert {row["phase"] for row in done.answer.breakdown} == {"prefill", "decode"}
 
 

@@ -30,7 +30,7 @@ class Sequence:
     interference: int = 0
     lost: int = 0
     lost_since: int = -1
-    mark: int = 0  # tokens computed when it was thrown out
+    mark: int = 0  # tokens computed at its preemption
     last_token: int = -1
     cached: int = 0
     whole_osl: int = 0  # where osl is only that of the prefill engine

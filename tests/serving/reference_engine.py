@@ -328,7 +328,7 @@ class Simulation:
             extra = now - replica.start - step_time(replica.kind.prices, decodes)
         for part in (part for rank in replica.running for part in rank):
             one = part.sequence
-            # thrown out while the step ran, and not because it ends
+            # preempted while the step ran, not finished
             ends = part.samples and one.generated + part.gives >= one.osl
             gone = one.num_computed == 0 and not (ends and replica.kind.limits.rules == "vllm")
             if one.finished >= 0:

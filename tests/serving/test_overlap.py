@@ -63,7 +63,7 @@ def test_a_request_ending_in_the_running_step_may_lose_its_blocks(
     # 4 blocks of 4. A: prompt 7, 5 out; B: prompt 7, 2 out; two blocks each.
     #   0-100  both prompts
     # 100-110  both fill their second block; B has its last token
-    # 110-120  A needs a third block. Decided at 100, when B still holds its two: B is thrown out.
+    # 110-120  A needs a third block. Decided at 100, when B still holds its two: B is preempted.
     #          Decided at 110, they are free.
     requests = requests_of([(0, 7, 5), (0, 7, 2)])
     limits = AHEAD._replace(kv_blocks=4, async_scheduling=ahead)

@@ -51,7 +51,7 @@ def test_prompts_delay_decodes(
 @BOTH
 def test_lost_time_is_from_preemption_to_recovery(control: Control) -> None:
     # 6 blocks; A, B, C: prompt 4, 9 out. C goes at 140 ms with 5 tokens; at 180 its 9 tokens run,
-    # to 280; that step gives the sixth, 140 ms after the fifth, and nobody else decodes in it
+    # to 280; that step gives the sixth, 140 ms after the fifth, and no other request decodes in it
     requests = requests_of([(0, 4, 9)] * 3)
     outcome = run(requests, PRICES, ROOMY._replace(kv_blocks=6), control=control)
     assert outcome.lost_N.tolist() == [0, 0, 140 * MS]

@@ -259,7 +259,7 @@ def test_requests_are_received_at_the_recv_interval(
 @pytest.mark.parametrize(
     ("tokens", "scheduled"),
     [
-        # nobody decodes at 0: A starts. B waits at 110, 120 and 130 and has waited long enough
+        # no request decodes at 0: A starts. B waits at 110, 120 and 130 and has waited long enough
         (100, 140),
         # 8 tokens of B and 1 of A are enough
         (9, 110),

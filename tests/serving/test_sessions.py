@@ -17,7 +17,7 @@ talks = st.lists(
 )
 
 
-def test_prompts_grow_by_what_was_said() -> None:
+def test_prompts_grow_by_previous_turns() -> None:
     second = TICKS_PER_SECOND
     turns = Turns(
         asked_N=np.array([10, 5, 8, 20]),

@@ -67,7 +67,7 @@ def test_drafts_take_budget_rows_and_keys(control: Control) -> None:
 @BOTH
 def test_drafts_need_places_in_the_cache(control: Control) -> None:
     # 5 blocks of 4; 3 drafts. A decode step at 4 tokens needs places for 4 + 1 + 3 + 3: 3 blocks.
-    # A and B: a block each for their prompts; A takes 2 more, B finds 1: it is thrown out at 100
+    # A and B: a block each for their prompts; A takes 2 more, B finds 1: it is preempted at 100
     # and starts over, 4 + 1 tokens, when A has ended at 110.
     limits = ROOMY._replace(kv_blocks=5, draft_tokens=3, acceptance=(1.0, 1.0, 1.0))
     prices = flat_prices(10, 100)._replace(tokens_per_decode=4)

@@ -82,7 +82,7 @@ def test_drafts_that_are_never_accepted_only_cost() -> None:
 @pytest.mark.parametrize("mode", ["static", "aggregated"])
 def test_tokens_of_a_step_are_a_geometric_sum(mode: str) -> None:
     asked: dict[str, object] = {"mode": mode, "method": "formula"}
-    if mode == "aggregated":  # one request: no prompts of others in its steps
+    if mode == "aggregated":  # one request: no prefill interference
         asked |= {"concurrency": 1, "batch": None}
     never = drafted(speculative_depth=2, speculative_acceptance=0.0, **asked)
     half = drafted(speculative_depth=2, speculative_acceptance=0.5, **asked, osl=60_001)
@@ -132,9 +132,9 @@ def test_memory_holds_the_drafter() -> None:
     [
         ({"speculative_depth": 2}, "needs speculative_acceptance"),
         ({"speculative_acceptance": 0.5}, "set speculative_depth"),
-        ({"speculative_depth": 2, "speculative_acceptance": 1.5}, "expected 1 or less"),
-        ({"speculative_depth": 99, "speculative_acceptance": 0.5}, "expected 32 or less"),
-        ({"speculative_depth": -1, "speculative_acceptance": 0.5}, "expected 0 or more"),
+        ({"speculative_depth": 2, "speculative_acceptance": 1.5}, "must be at most 1"),
+        ({"speculative_depth": 99, "speculative_acceptance": 0.5}, "must be at most 32"),
+        ({"speculative_depth": -1, "speculative_acceptance": 0.5}, "must be at least 0"),
         ({"speculative_depth": 1, "speculative_acceptance": float("nan")}, "acceptance"),
     ],
 )
@@ -152,7 +152,9 @@ def test_recurrent_states_are_refused_by_name() -> None:
 
 
 def test_other_schedulers_than_vllm_are_refused_by_name() -> None:
-    with pytest.raises(UnsupportedError, match="speculative_depth = 1 under scheduler sglang"):
+    with pytest.raises(
+        UnsupportedError, match="speculative_depth = 1 is not simulated with scheduler sglang"
+    ):
         estimate(
             **LLAMA, engine="sglang", mode="aggregated", method="simulate", concurrency=8,
             speculative_depth=1, speculative_acceptance=0.5,

@@ -47,7 +47,7 @@ class Column:
 
     Args:
         composition: How it contributes to a step.
-        unpriced: Value where nothing was priced.
+        unpriced: Value of unpriced entries.
         dtype: Data type.
         positions_in: Name of the part that its values index, -1 for none; they are renumbered
             when records are combined.

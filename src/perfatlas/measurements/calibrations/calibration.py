@@ -61,8 +61,7 @@ KERNEL_FIELDS: Final = (
     "device.memory.bandwidth",
 )
 LINK_FIELDS: Final = ("device.scale_up.", "node.", "fabric")
-# Kernel families with measured tables that can substitute for another family: the open-source ones
-# share DeepGEMM, CUTLASS, FlashInfer and Triton kernels.
+# Families that can substitute for another: engines share DeepGEMM, CUTLASS and FlashInfer kernels.
 SUBSTITUTE_FAMILIES: Final = ("vllm", "sglang", "trtllm")
 
 

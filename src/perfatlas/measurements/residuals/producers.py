@@ -87,7 +87,7 @@ class _Walk:
     def _items(self, value: Any) -> list[str]:  # noqa: ANN401 - a collection
         """Return the items of a collection as text."""
         if isinstance(value, Mapping):
-            return [f"{self.told(key)}: {self.told(value[key])}" for key in value]
+            return [f"{self.text_of(key)}: {self.text_of(value[key])}" for key in value]
         items = [self.text_of(one) for one in value]
         return sorted(items) if isinstance(value, set | frozenset) else items
 
@@ -105,7 +105,7 @@ class _Walk:
         if isinstance(value, type):
             names = sorted(name for name in vars(value) if not name.startswith("__"))
             members = [(name, self._member(vars(value)[name])) for name in names]
-            return f"class {[self.told(one) for one in value.__bases__]} {members}"
+            return f"class {[self.text_of(one) for one in value.__bases__]} {members}"
         cells = [self.text_of(cell.cell_contents) for cell in value.__closure__ or ()]
         read = [(name, self.text_of(one)) for name, one in self._globals(value)]
         defaults = self.text_of((value.__defaults__, value.__kwdefaults__))

@@ -73,7 +73,7 @@ def _longest_match(sim: SimulationState, i: int) -> tuple[int, int]:
 
 @part
 def _owner(sim: SimulationState, node: int) -> int:
-    """Return the replica of a node of the tree, NOBODY if there is none."""
+    """Return the replica of a node of the tree, NO_INDEX if there is none."""
     owner = sim.owner_T[node]
     if owner != NO_INDEX and sim.got_TF[node, owner] == sim.replica_F[owner].era:
         return int(owner)

@@ -13,9 +13,8 @@ queue in every step; decode engines have their own policy (`sglang_decode`).
 New requests are received once every `scheduler_recv_interval` decode-only steps, and immediately
 after a prefill step or when idle.
 
-With overlap scheduling, finished sequences are not known when the next step is scheduled, so a
-sequence decodes once more after its last token. A retracted one loses the token of the running
-step.
+With overlap scheduling, finished sequences are not known when the next step is scheduled, so they
+decode once more after their last token. A retracted one loses the token of the running step.
 
 Source: sgl-project/sglang, python/sglang/srt/managers/scheduler.py, get_next_batch_to_run(),
 get_new_batch_prefill(), update_running_batch(), event_loop_overlap(); schedule_policy.py,
@@ -24,7 +23,7 @@ scheduler_recv_skipper.py.
 
 Limits: Requests are served in order of arrival (schedule policy fcfs). The prefix cache shares
 pages of `block_size` tokens, not single tokens, and evicts the least recently freed page, not
-leaves of a tree. max_prefill_tokens beyond `max_num_batched_tokens` (chunked_prefill_size) is not
+radix tree leaves. max_prefill_tokens beyond `max_num_batched_tokens` (chunked_prefill_size) is not
 simulated. A prompt chunk is limited to the free blocks, and the last decoding sequence is
 retracted, where the engine would stop or abort.
 

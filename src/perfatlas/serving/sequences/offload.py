@@ -131,7 +131,7 @@ def _wait_for(sim: SimulationState, i: int, time: int) -> None:
 
 @part
 def _find(sim: SimulationState, shelf: tuple[int, int], key: int) -> int:
-    """Return the index of a block in a tier, NOBODY if it is not there."""
+    """Return the index of a block in a tier, NO_INDEX if it is not there."""
     s, t = shelf
     k = sim.slot_S2U[s, t, key & (sim.slot_S2U.shape[2] - 1)] - 1
     while k != NO_INDEX and sim.shelf_S2K[s, t, k].key != key:

@@ -272,7 +272,7 @@ def leave_queue(sim: SimulationState, i: int) -> None:
 
 @part
 def take_finishing(sim: SimulationState, s: int) -> int:
-    """Stop decoding a request that has its last token, and return it; NOBODY if there is none.
+    """Stop decoding a request that has its last token, and return it; NO_INDEX if there is none.
 
     Args:
         sim: The simulation.

@@ -85,7 +85,7 @@ def _estimate(asked: dict[str, Any], extra: EstimateFlags, *, as_json: bool) -> 
 
     if extra.trace is not None:
         check_writable(extra.trace)
-    with _told(asked, as_json=as_json):
+    with _print_memory_error(asked, as_json=as_json):
         answer = perfatlas.estimate(**asked).to_dict()
     code = show_answer(answer, as_json=as_json, asked=asked)
     if extra.trace is not None:
@@ -98,7 +98,7 @@ def _estimate(asked: dict[str, Any], extra: EstimateFlags, *, as_json: bool) -> 
 
 
 @contextlib.contextmanager
-def _told(asked: Mapping[str, Any], *, as_json: bool) -> Iterator[None]:
+def _print_memory_error(asked: Mapping[str, Any], *, as_json: bool) -> Iterator[None]:
     """Print the JSON answer of a scenario that does not fit before its error goes to stderr."""
     try:
         yield
@@ -133,7 +133,7 @@ def _estimate_table(asked: dict[str, Any], output: OutputFlags) -> int:
 def _frontier(asked: dict[str, Any], *, as_json: bool) -> int:
     import perfatlas
 
-    with _told(asked, as_json=as_json):
+    with _print_memory_error(asked, as_json=as_json):
         answer = perfatlas.frontier(**asked).to_dict()
     if as_json:
         print_json(answer)

@@ -80,7 +80,7 @@ def max_request_rate(
     except KeyboardInterrupt:
         if search.run is None:
             raise
-        return _told(search, fields, _bracket(search), asked)
+        return _stopped(search, fields, _bracket(search), asked)
     rates: dict[str, Any] = {"max_requests_per_s": search.met * search.unit}
     rates |= {"max_requests_per_s_low": None, "max_requests_per_s_high": None}
     other = {"low": "high", "high": "low"}
@@ -90,7 +90,7 @@ def max_request_rate(
             for end, slower in price_ends(search.ready).items()
         }
     except KeyboardInterrupt:
-        return _told(search, fields, rates, asked)
+        return _stopped(search, fields, rates, asked)
     done = simulate(progress=search.look, **_asked_at(fields, search))
     return _enveloped(done, fields, rates | ends, _drawn(search, asked))
 
@@ -117,7 +117,9 @@ def _bracket(search: Search) -> dict[str, Any]:
     }
 
 
-def _told(search: Search, fields: dict[str, Any], rates: dict[str, Any], asked: int) -> Simulation:
+def _stopped(
+    search: Search, fields: dict[str, Any], rates: dict[str, Any], asked: int
+) -> Simulation:
     """Return the result of a stopped search: the run at the largest rate that meets the SLOs."""
     run = search.run
     if run is None:

@@ -59,11 +59,11 @@ def typical_steps(ready: Service, requests: Requests, outcome: Outcome) -> Typic
         decode=(
             decode_step(decoding.question.context(), batch * one, keys * one) if decoded else None
         ),
-        said=_said(prompt, batch if decoded else 0, keys),
+        said=_description(prompt, batch if decoded else 0, keys),
     )
 
 
-def _said(prompt: int, batch: int, keys: int) -> str:
+def _description(prompt: int, batch: int, keys: int) -> str:
     tokens = "1 token" if prompt == 1 else f"{prompt:,} tokens"
     decoding = {
         0: "no decode step, as all outputs have one token",
