@@ -122,7 +122,7 @@ def test_the_largest_rate_is_found_and_printed(capsys: pytest.CaptureFixture[str
     assert "largest request rate within SLOs" in text
     assert "reproduce: perfatlas simulate --find-rate --model" in text
     assert main(["simulate", *ASKED, *FEW, "--slo-ttft-s", "1e-4", "--find-rate"]) == 4
-    assert "no request rate meets the objectives" in capsys.readouterr().err
+    assert "no request rate meets the SLOs" in capsys.readouterr().err
 
 
 def test_two_pools_with_own_systems_need_no_shared_one(

@@ -1,4 +1,4 @@
-"""Rails, leaves, switches that add, and what is said about extrapolations between nodes."""
+"""Inter-node collectives: rails, leaves, in-network reduction, and notes on extrapolations."""
 
 from __future__ import annotations
 
@@ -75,18 +75,18 @@ def test_rings_without_the_switch_are_those_of_integers() -> None:
 
 
 @pytest.mark.parametrize("op", ["all_reduce", "all_to_all"])
-def test_more_nodes_than_measured_are_marked_and_less_sure(op: str) -> None:
+def test_more_nodes_than_measured_have_a_note_and_a_wider_interval(op: str) -> None:
     few = priced("h100_sxm", op, 64.0)
     many = priced("h100_sxm", op, 4096.0)
-    assert "more than 8 nodes" not in few[3]
-    assert "more than 8 nodes" in many[3]
+    assert "at most 8 nodes" not in few[3]
+    assert "at most 8 nodes" in many[3]
     assert many[2] / many[0] > few[2] / few[0]
 
 
-def test_nvl72_says_that_its_switch_was_not_seen_adding() -> None:
-    assert "stay rings" in priced("gb200", "all_reduce", 72.0)[3]
-    assert "stay rings" not in priced("gb200", "all_gather", 72.0)[3]
-    assert "stay rings" not in priced("h200_sxm", "all_reduce", 8.0)[3]
+def test_nvl72_notes_missing_in_network_measurements() -> None:
+    assert "priced as rings" in priced("gb200", "all_reduce", 72.0)[3]
+    assert "priced as rings" not in priced("gb200", "all_gather", 72.0)[3]
+    assert "priced as rings" not in priced("h200_sxm", "all_reduce", 8.0)[3]
 
 
 @given(

@@ -115,7 +115,7 @@ def test_names_of_the_algorithms() -> None:
         assert custom_algorithm(shape(size, 8.0), custom())[0] == name
 
 
-def test_what_bounds_small_and_large_messages() -> None:
+def test_bound_codes_of_small_and_large_messages() -> None:
     for size, code in ((1e3, BOUND_LATENCY), (1e9, BOUND_NETWORK)):
         assert library_time_s(shape(size, 8.0), NOTHING, library())[1][0] == code
         assert custom_time_s(shape(size, 8.0), NOTHING, custom())[1][0] == code
@@ -145,7 +145,7 @@ sizes = st.floats(min_value=1.0, max_value=2.0**33)
 
 
 @given(sizes, sizes, st.integers(2, 8))
-def test_time_never_falls_with_bytes(first: float, second: float, ranks: int) -> None:
+def test_time_never_decreases_with_bytes(first: float, second: float, ranks: int) -> None:
     small, large = sorted((first, second))
     assert library_s(small, float(ranks)) <= library_s(large, float(ranks)) * (1.0 + 1e-12)
     assert custom_s(small, float(ranks)) <= custom_s(large, float(ranks)) * (1.0 + 1e-12)

@@ -29,7 +29,7 @@ def small_system(
 
 
 def spread(ranks: float, stride: float, *, domain: int, node_devices: int = 8) -> list[float]:
-    """Ranks that talk on domain, node and fabric level."""
+    """Ranks that communicate on the domain, node and fabric level."""
     system = small_system(domain=domain, node_devices=node_devices)
     links = link_columns([system], np.zeros(1, np.int64))
     group = place_group(np.array([ranks]), np.array([stride]), links)

@@ -96,13 +96,19 @@ def test_groups_the_engine_kernel_refuses_go_to_the_library(
     library = price("all_reduce", 65536.0, ranks)
     assert (engine.prices.time_s_CO[0, 0] < library.prices.time_s_CO[0, 0]) == own
     assert (engine.algorithm_U[0] in {"one_shot", "two_shot"}) == own
-    assert any(f"{family} reduces groups of 2" in note for note in engine.prices.notes) != own
+    assert (
+        any(
+            f"{family}'s custom all-reduce supports groups of 2" in note
+            for note in engine.prices.notes
+        )
+        != own
+    )
 
 
 def test_the_engine_kernel_stops_at_the_domain() -> None:
     across = price("all_reduce", 2.0**17, 16.0, family="vllm")
     assert across.algorithm_U[0] == "hierarchical_ring"
-    assert any("between nodes" in note for note in across.prices.notes)
+    assert any("inter-node" in note for note in across.prices.notes)
 
 
 def test_stride_decides_what_crosses_nodes() -> None:
@@ -114,7 +120,7 @@ def test_stride_decides_what_crosses_nodes() -> None:
     assert across.algorithm_U[0] == "fabric"
 
 
-def test_nvl72_stays_in_its_domain_and_says_it_extrapolates() -> None:
+def test_nvl72_stays_in_its_domain_with_an_extrapolation_note() -> None:
     far = price("all_reduce", 2.0**24, 72.0, system="gb200")
     near = price("all_reduce", 2.0**24, 4.0, system="gb200")
     assert any("extrapolated" in note for note in far.prices.notes)
@@ -131,7 +137,7 @@ def test_small_messages_on_16_ranks_of_gb300_as_measured() -> None:
     assert priced.prices.low_s_CO[0, 0] < 47.8e-6 < priced.prices.high_s_CO[0, 0]
 
 
-def test_never_measured_devices_answer_with_the_bound_and_say_so() -> None:
+def test_unmeasured_devices_use_the_bound_with_a_note() -> None:
     priced = price("all_reduce", 2.0**20, 8.0, system="mi300x")
     assert priced.prices.match_CO[0, 0] == -1
     assert priced.prices.time_s_CO[0, 0] == priced.prices.bound_s_CO[0, 0]

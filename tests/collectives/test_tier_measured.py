@@ -1,4 +1,4 @@
-"""Tier measured of collectives: exact hits, intervals by distance, and what stays in physics."""
+"""Tier measured of collectives: exact hits, intervals by distance, and cases left in physics."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_measured_size_is_the_measured_time(
     )
 
 
-def test_the_interval_widens_between_sizes_and_physics_answers_far_away() -> None:
+def test_the_interval_widens_between_sizes_and_physics_is_used_far_away() -> None:
     size = [2.0**20, 2.0**20.5, 2.0**60]
     at, between, far = (
         price("h200_sxm", "all_gather", [one], [8.0], family="", tier="measured") for one in size
@@ -114,7 +114,7 @@ def test_changed_links_stay_in_physics() -> None:
     system = "h200_sxm{device.scale_up.bandwidth=300GB/s}"
     answer = collective(system=system, op="all_gather", bytes=2**20, gpus=8, tier="measured")
     assert answer.results["tier"] == "physics"
-    assert "answers in physics" in " ".join(answer.evidence.assumptions)
+    assert "uses tier physics" in " ".join(answer.evidence.assumptions)
 
 
 def test_an_unknown_version_is_refused() -> None:
@@ -147,7 +147,7 @@ def test_a_step_takes_its_collectives_from_the_tables() -> None:
 
 @pytest.mark.parametrize("op", ["dispatch", "combine"])
 @pytest.mark.parametrize("device", ["h200_sxm", "gb200"])
-def test_expert_exchanges_stay_in_physics_and_say_so(device: str, op: str) -> None:
+def test_expert_exchanges_stay_in_physics_with_a_note(device: str, op: str) -> None:
     asked = (device, op, [2.0**18, 2.0**24], [4.0, 4.0])
     for family in ("trtllm", ""):
         measured = price(*asked, family=family, tier="measured")
@@ -160,7 +160,7 @@ def test_expert_exchanges_stay_in_physics_and_say_so(device: str, op: str) -> No
             measured.prices.high_s_CO[:, 0], physics.prices.high_s_CO[:, 0]
         )
         assert any(
-            "dispatch and combine answer in physics" in note for note in measured.prices.notes
+            "dispatch and combine use tier physics" in note for note in measured.prices.notes
         )
 
 

@@ -45,7 +45,7 @@ def test_one_shot_reads_every_peer() -> None:
     assert one_shot_wire_bytes(np.array([1e6]), np.array([8.0]))[0] == pytest.approx(7e6)
 
 
-def test_least_bytes_take_the_switch_only_where_it_is_less() -> None:
+def test_minimum_bytes_use_the_switch_only_if_lower() -> None:
     size, ranks = np.full(3, 8e6), np.array([2.0, 8.0, 8.0])
     least = least_wire_bytes("all_reduce", size, ranks, np.array([1.0, 1.0, 0.0]))
     # 2 ranks: ring 8 MB < switch 12 MB; 8 ranks: switch 9 MB < ring 14 MB; no switch: ring
@@ -53,7 +53,7 @@ def test_least_bytes_take_the_switch_only_where_it_is_less() -> None:
 
 
 @given(sizes, groups)
-def test_no_op_moves_less_than_the_least(size: float, ranks: int) -> None:
+def test_no_op_moves_less_than_the_minimum(size: float, ranks: int) -> None:
     size_U, ranks_U, helped_U = np.array([size]), np.array([float(ranks)]), np.ones(1)
     for op in OPS:
         least = least_wire_bytes(op, size_U, ranks_U, helped_U)

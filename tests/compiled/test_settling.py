@@ -45,7 +45,7 @@ SETTLES = type_of(layout_of(Settles(2, 3, np.zeros(1, np.int64))))
 ROWS = type_of(layout_of([Settles(2, 3, np.zeros(1, np.int64))]))
 
 
-def test_what_follows_from_a_settled_field_is_known() -> None:
+def test_values_derived_from_settled_fields_are_known() -> None:
     assignments: list[tuple[str, Assigned]] = [
         ("rows", Argument(0)),
         ("one", Item("rows")),
@@ -63,7 +63,7 @@ def test_what_follows_from_a_settled_field_is_known() -> None:
     assert values == {"mode": 2, "two": 2, "is_two": True, "bool": bool, "truth": True}
 
 
-def test_what_is_assigned_twice_or_elsewhere_is_not_known() -> None:
+def test_variables_assigned_twice_are_not_known() -> None:
     assignments: list[tuple[str, Assigned]] = [
         ("one", Argument(0)),
         ("mode", Field("one", "mode")),

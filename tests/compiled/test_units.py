@@ -113,10 +113,8 @@ def test_columns_rows_and_tuples_reach_compiled_code_and_are_written_in_place(
         assert entry(total)(tables(), (0, 9), 1000) == ANSWER
 
 
-def test_both_ways_through_the_compiler_give_one_answer(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert versions.fits(), "numba is of a version whose inner classes were not looked at"
+def test_the_direct_and_the_public_way_agree(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert versions.fits(), "the internal classes of this numba version are not known"
     assert not versions.fits("0.60.0")
     assert entry(total)(tables(), (0, 9), 1000) == ANSWER
     for kept in folder.iterdir():
@@ -128,7 +126,7 @@ def test_both_ways_through_the_compiler_give_one_answer(
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "empty", "folder", "name", "symbols"])
-def test_a_damaged_file_is_compiled_anew_and_replaced(folder: Path, damage: str) -> None:
+def test_a_damaged_file_is_recompiled_and_replaced(folder: Path, damage: str) -> None:
     assert entry(total)(tables(), (0, 9), 1000) == ANSWER
     (path,) = folder.iterdir()
     whole = path.read_bytes()
@@ -152,9 +150,7 @@ def test_a_damaged_file_is_compiled_anew_and_replaced(folder: Path, damage: str)
         assert entry(total)(tables(), (0, 9), 1000) == ANSWER
 
 
-def test_a_folder_that_cannot_be_written_costs_no_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_read_only_folder_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(blocked))
@@ -226,7 +222,7 @@ def keys(module: Any) -> tuple[str, str]:  # noqa: ANN401 - made above
     return module.first.key(layout), module.second.key(layout)
 
 
-def test_an_edit_recompiles_the_units_that_reach_it_and_no_other(
+def test_an_edit_recompiles_only_the_units_that_reach_it(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def edited(name: str, old: str, new: str) -> Any:  # noqa: ANN401 - a module
@@ -256,18 +252,18 @@ def test_an_edit_recompiles_the_units_that_reach_it_and_no_other(
             del sys.modules[name]
 
 
-def test_what_is_no_part_is_refused() -> None:
+def test_an_unmarked_function_is_refused() -> None:
     def plain(value: int) -> int:
         return value
 
     plain.__module__ = "perfatlas.somewhere"
     asks = FunctionType(of_one.__code__, {"weighted": plain}, "asks")
     asks.__annotations__["return"] = "int"
-    with pytest.raises(TypeError, match="weighted is called and is not a part"):
+    with pytest.raises(TypeError, match="weighted is called by compiled code but not marked"):
         entry(asks)(1)
 
 
-def test_what_compiled_code_cannot_receive_is_refused() -> None:
+def test_unsupported_arguments_are_refused() -> None:
     with pytest.raises(TypeError, match="cannot receive str 'three'"):
         entry(total)("three", (0, 1), 1)
     strided = [one._replace(grid_RS=one.grid_RS[:, ::-1]) for one in tables()]
@@ -301,7 +297,7 @@ def by_mode(items: list[Settles]) -> int:
     return found
 
 
-def test_what_settled_fields_rule_out_is_not_compiled(folder: Path) -> None:
+def test_branches_ruled_out_by_settled_fields_are_not_compiled(folder: Path) -> None:
     value_N = np.array([7])
     compiled = entry(by_mode)
     with compilations(2):

@@ -73,7 +73,7 @@ def test_bound_codes_name_the_largest_part() -> None:
     assert price("decode", {"kv_len": 64.0})[1] == BOUND_LATENCY
 
 
-def test_prefix_costs_what_its_pairs_cost() -> None:
+def test_a_prefix_costs_its_query_key_pairs() -> None:
     # 4096 queries behind 4096 cached keys see 4096 x 4096 pairs more than without the prefix.
     plain, _ = price("prefill", {})
     behind, _ = price("prefill", {"kv_len": 8192.0})
@@ -97,7 +97,7 @@ def test_single_queries_pack_only_without_a_window() -> None:
     assert price("prefill", windowed, rule) == price("prefill", windowed)
 
 
-def test_unpacked_path_serves_every_query_head() -> None:
+def test_the_unpacked_path_runs_every_query_head() -> None:
     # Groups above the limit run one block per query head: 64 heads cost what 64 groups of one do.
     rule = {"packed_group_max": 32.0, "unpacked_group_max": 1.0, "l2_fraction": 1e9}
     hot = {"batch": 64.0, "kv_len": 512.0, "num_heads": 64.0, "hot": 1.0}
@@ -111,7 +111,7 @@ def test_a_kernel_that_does_not_split_is_slower_for_one_sequence() -> None:
     assert price("decode", one, {"packed_split": 0.0})[0] > 5 * price("decode", one)[0]
 
 
-def test_windowed_calls_run_unpacked_where_the_rule_says_so() -> None:
+def test_windowed_calls_run_unpacked_by_the_rule() -> None:
     shape = {"batch": 64.0, "kv_len": 128.0, "window": 128.0}
     packed, _ = price("decode", shape)
     unpacked, _ = price("decode", shape, {"unpacked_window": 1.0})
@@ -124,7 +124,7 @@ def test_windowed_calls_run_unpacked_where_the_rule_says_so() -> None:
     beyond=st.integers(0, 4096),
     packed=st.booleans(),
 )
-def test_a_window_that_holds_all_keys_is_none(
+def test_a_window_of_all_keys_has_no_effect(
     phase: str, kv_len: int, beyond: int, *, packed: bool
 ) -> None:
     rule = {"packed_query_max": NO_LIMIT if packed else 0.0} if phase == "prefill" else {}
@@ -174,7 +174,7 @@ def test_decode_without_splits_grows_with_batch_and_keys(
 
 
 @given(kv_len=st.integers(64, 32768), batch=st.integers(1, 64))
-def test_four_times_the_keys_take_no_less(kv_len: int, batch: int) -> None:
+def test_four_times_the_keys_are_not_faster(kv_len: int, batch: int) -> None:
     base = {"batch": float(batch), "kv_len": float(kv_len)}
     assert price("decode", base | {"kv_len": 4.0 * kv_len})[0] >= price("decode", base)[0]
 
@@ -216,7 +216,7 @@ def test_cold_time_is_never_below_the_bound(
     assert price(phase, shape, best)[0] >= bound_s
 
 
-def test_clock_scales_what_runs_on_the_sm() -> None:
+def test_clock_scales_sm_time() -> None:
     fast, slow = silicon(), silicon()
     slow[[PEAK, CLOCK]] *= 0.5
     shape_UD = np.array([[SHAPE[name] for name in PREFILL_ATTENTION_SHAPE]] * 2)

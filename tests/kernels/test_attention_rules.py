@@ -38,7 +38,7 @@ def test_idle_sms_share_the_keys_of_long_tiles() -> None:
     assert shared / alone == pytest.approx(0.25, rel=1e-6)
 
 
-def test_fixed_tiles_and_padded_widths_cost_what_they_fill() -> None:
+def test_fixed_tiles_and_padded_widths_cost_full_tiles() -> None:
     # 1 query: a tile of 16 rows, or of all 64. Heads of 192 run as 256: 4/3 of the products.
     one = LONE | {"q_len": 1.0, "kv_len": 1.0}
     cold = BARE | {"efficiency_bandwidth": 1e6}

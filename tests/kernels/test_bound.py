@@ -62,7 +62,7 @@ def test_large_product_is_bound_by_compute() -> None:
 
 
 @given(m=SIZES, n=SIZES, k=SIZES, more=st.integers(1, 65536))
-def test_bound_never_falls_with_any_dimension(m: int, n: int, k: int, more: int) -> None:
+def test_the_bound_never_decreases_with_any_dimension(m: int, n: int, k: int, more: int) -> None:
     devices = on(resolve_system("b200_sxm").device)
     base = bound_time(gemm(m, n, k), devices).time_s_C[0]
     for grown in (gemm(m + more, n, k), gemm(m, n + more, k), gemm(m, n, k + more)):
@@ -85,7 +85,7 @@ def test_clock_scales_compute_and_leaves_memory() -> None:
         assert bound_time(shape, half).time_s_C[0] == pytest.approx(factor * full)
 
 
-def test_a_format_without_tensor_cores_is_refused_with_what_there_is() -> None:
+def test_a_format_without_tensor_cores_is_refused_with_alternatives() -> None:
     a100 = resolve_system("a100_sxm").device
     with pytest.raises(UnsupportedError, match=r"no fp8 tensor cores.*bf16"):
         bound_time(gemm(64, 64, 64, "fp8_static"), on(a100))
@@ -108,7 +108,7 @@ def test_candidates_on_different_devices_are_priced_as_columns() -> None:
 
 
 @given(m=SIZES, n=SIZES, k=SIZES)
-def test_physics_is_never_faster_than_light(m: int, n: int, k: int) -> None:
+def test_physics_is_never_faster_than_the_bound(m: int, n: int, k: int) -> None:
     devices = on(resolve_system("h100_sxm").device)
     priced = price_operators([gemm(m, n, k)], devices, family="vllm", tier="physics")
     assert priced.match_CO[0, 0] >= 0
@@ -127,7 +127,7 @@ def test_equal_shapes_are_priced_once_and_scattered_back() -> None:
     assert np.unique(priced.time_s_CO).size == 2
 
 
-def test_a_device_nobody_measured_answers_in_bound() -> None:
+def test_an_unmeasured_device_uses_tier_bound() -> None:
     devices = on(resolve_system("mi300x").device)
     priced = price_operators([gemm(64, 4096, 4096)], devices, family="vllm", tier="auto")
     assert priced.match_CO[0, 0] == -1

@@ -40,7 +40,7 @@ def test_interpreted_and_compiled_loops_agree_to_the_last_digits() -> None:
 
 
 @pytest.mark.parametrize("rows", [FEW_ROWS - 1, FEW_ROWS])
-def test_results_reach_a_strided_array_however_many_rows_there_are(rows: int) -> None:
+def test_results_reach_strided_arrays_of_any_size(rows: int) -> None:
     loop = cast("Any", Compiled(cast("Any", _gemm).function))
     times, codes = np.zeros((rows, 2)), np.empty(rows, np.int8)
     loop(*gemm_arguments(rows), times[:, 0], codes)

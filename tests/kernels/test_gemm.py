@@ -88,7 +88,7 @@ def test_quantization_adds_its_launch_and_its_traffic() -> None:
     assert (quantized - plain) * 1e6 == pytest.approx(5 + 5.243, rel=1e-3)
 
 
-def test_a_dispatched_tile_is_not_chosen_but_given() -> None:
+def test_a_dispatched_tile_is_fixed() -> None:
     # Policy 1 gives 16 rows a tile of 16 x 64 and never splits: 16 x 64 x 4096 is one block.
     # feed (16*1 + 64*1) * 4096 / 154.26e9 = 2.124 us; wave 2.124 + 1.119; memory below 0.1 us
     one = time_s([(16, 64, 4096, 1, 1, 2)], tile_policy=1.0)[0]

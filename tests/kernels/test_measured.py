@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.devices import DeviceColumns, silicon_row
-from perfatlas.kernels.shapes import carry, coordinates, correct, physics_model
+from perfatlas.kernels.shapes import coordinates, correct, physics_model, residuals_by_distance
 from perfatlas.kernels.tiers import measured as tier, price_operators
 from perfatlas.measurements.calibrations import load_calibrations
 from perfatlas.measurements.residuals import Correction
@@ -83,7 +83,7 @@ def between(place_K: FloatArray) -> FloatArray:
     return np.abs(place_K[:, None] - place_K[None, :])[None]
 
 
-def test_neighbours_of_one_side_stand_for_each_other() -> None:
+def test_neighbours_on_one_side_share_their_weight() -> None:
     # on a line at -1, 2 and 2: a quarter and three quarters of the way would be the line between
     # them, so the kriged mean is 2/3 x .1 + 1/3 x (.2 + .6) / 2 = .2; the weights of the median are
     # 1, 1/2, 1/2: .1
@@ -107,20 +107,20 @@ def test_no_correction_leaves_the_range_of_its_neighbours(
     assert min(residuals) - 1e-9 <= expected <= max(residuals) + 1e-9
 
 
-def test_a_smooth_residual_is_believed_and_noise_is_not() -> None:
+def test_a_smooth_residual_is_trusted_and_noise_is_not() -> None:
     smooth = 0.1 * np.log2(GRID_UD[:, 1]) - 0.05 * np.log2(GRID_UD[:, 2])
-    believed = carry("gemm", GRID_UD, smooth)
+    believed = residuals_by_distance("gemm", GRID_UD, smooth)
     assert np.all(believed.trust_B[:-1] >= 0.75)
     # 100 rows of noise can look smooth by chance: the claim is about the mean of several draws
     draws = [np.random.default_rng(seed).normal(0.0, 0.3, len(GRID_UD)) for seed in range(12)]
-    doubted = [carry("gemm", GRID_UD, noise) for noise in draws]
+    doubted = [residuals_by_distance("gemm", GRID_UD, noise) for noise in draws]
     assert np.mean([one.trust_B[1:-1] for one in doubted]) <= 0.4
     assert np.mean([one.high_B[1:] - one.low_B[1:] for one in doubted]) > 0.5
 
 
 def test_a_measured_shape_gets_its_residual_and_a_far_one_gets_physics() -> None:
     residual = 0.1 * np.log2(GRID_UD[:, 1])
-    known = carry("gemm", GRID_UD, residual)
+    known = residuals_by_distance("gemm", GRID_UD, residual)
     far = GRID_UD[:1].copy()
     far[0, :3] = 1e9
     both = correct(known, "gemm", np.concatenate([GRID_UD[7:8], far]))
@@ -131,7 +131,9 @@ def test_a_measured_shape_gets_its_residual_and_a_far_one_gets_physics() -> None
 
 
 def test_comparing_all_rows_and_searching_a_tree_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = carry("gemm", GRID_UD, np.random.default_rng(3).normal(0.0, 0.2, len(GRID_UD)))
+    known = residuals_by_distance(
+        "gemm", GRID_UD, np.random.default_rng(3).normal(0.0, 0.2, len(GRID_UD))
+    )
     query = coordinates("gemm", GRID_UD * np.array([1.3, 1.1, 0.9, *np.ones(6)]))
     compared, _ = known.nearest(query)
     monkeypatch.setattr("perfatlas.measurements.residuals.residuals.FEW_PAIRS", 0)
@@ -158,7 +160,7 @@ def test_a_product_alone_can_be_any_part_of_the_corrected_sum() -> None:
 
 
 @given(factor=st.floats(0.05, 20.0), quantization=st.floats(0.0, 10.0), share=st.floats(0.0, 1.0))
-def test_every_way_to_share_what_is_missed_is_inside(
+def test_the_interval_covers_every_split_of_the_residual(
     factor: float, quantization: float, share: float
 ) -> None:
     missed = (1.0 + quantization) * (factor - 1.0)
@@ -180,7 +182,7 @@ def test_every_way_to_share_what_is_missed_is_inside(
         ("h200_sxm", "vllm", "bf16"),
     ],
 )
-def test_asked_as_it_was_measured_a_shape_takes_what_was_measured(
+def test_a_shape_with_the_measured_protocol_takes_the_measured_time(
     device: str, family: str, format_name: str
 ) -> None:
     rows = table_rows(device, "gemm", family, format_name)
@@ -243,7 +245,7 @@ def test_beyond_the_rows_a_time_grows_and_spans_physics(quantization: str) -> No
 
 
 @needs_silicon
-def test_on_measured_rows_the_answer_is_what_was_measured(own_home: Path) -> None:
+def test_on_measured_rows_the_answer_is_the_measured_time(own_home: Path) -> None:
     # weights far beyond the cache: six copies of them are as cold as a step
     rows = table_rows("h200_sxm", "gemm", "vllm", "bf16")
     big = (rows.columns["n"] == 16384) & (rows.columns["k"] == 16384)
@@ -254,7 +256,7 @@ def test_on_measured_rows_the_answer_is_what_was_measured(own_home: Path) -> Non
 
 
 @needs_silicon
-def test_a_damaged_cache_is_computed_anew(own_home: Path) -> None:
+def test_a_damaged_cache_is_recomputed(own_home: Path) -> None:
     operator = products(np.array([48.0]), 5000.0, 5000.0)
     first = priced(operator).time_s_CO
     (path,) = (own_home / "cache" / "residuals").glob("*.npz")
@@ -277,7 +279,7 @@ def test_nothing_is_faster_than_the_bound_and_intervals_hold_the_time() -> None:
 
 @needs_silicon
 @pytest.mark.usefixtures("own_home")
-def test_beyond_the_rows_physics_answers_with_its_interval() -> None:
+def test_beyond_the_rows_physics_is_used_with_its_interval() -> None:
     operator = products(np.array([1e6]), 262144.0, 262144.0)
     far, physics = priced(operator), priced(operator, "physics")
     assert not far.measured_CO.any()
@@ -298,7 +300,7 @@ def test_the_table_version_is_in_the_evidence() -> None:
 
 @needs_silicon
 @pytest.mark.usefixtures("own_home")
-def test_a_version_without_rows_of_the_format_leaves_physics() -> None:
+def test_a_version_without_rows_of_the_format_uses_physics() -> None:
     # vLLM 0.19.0 measured some operators of H200, not the bf16 product
     asked = {"system": "h200_sxm", "m": 64, "n": 4096, "k": 4096, "kernel_family": "vllm"}
     answer = kernel_gemm(**asked, tier="measured", silicon_version="0.19.0")
@@ -308,16 +310,16 @@ def test_a_version_without_rows_of_the_format_leaves_physics() -> None:
 
 @needs_silicon
 @pytest.mark.usefixtures("own_home")
-def test_changed_silicon_is_priced_by_physics_and_says_so() -> None:
+def test_changed_silicon_is_priced_by_physics_with_a_note() -> None:
     asked = {"m": 64, "n": 4096, "k": 4096, "kernel_family": "vllm", "tier": "measured"}
     answer = kernel_gemm(system="h200_sxm{device.memory.bandwidth=6TB/s}", **asked)
     assert answer.results["tier"] == "physics"
-    assert any("answers in physics" in said for said in answer.evidence.assumptions)
+    assert any("uses tier physics" in said for said in answer.evidence.assumptions)
 
 
 @needs_silicon
 @pytest.mark.usefixtures("own_home")
-def test_an_estimate_mixes_tiers_and_names_what_is_left_in_physics() -> None:
+def test_an_estimate_mixes_tiers_and_lists_those_in_physics() -> None:
     asked = {"model": "meta-llama/Llama-3.1-8B-Instruct", "system": "h200_sxm", "batch": 8}
     answer = estimate(**asked, tier="measured")
     tiers = {row["name"]: row["tier"] for row in answer.breakdown}

@@ -104,7 +104,7 @@ def test_rows_of_other_ranks_by_hand() -> None:
     assert added * 1e6 == pytest.approx(64.225, abs=2e-3)
 
 
-def test_a_rank_that_nobody_routes_to_still_runs_one_expert() -> None:
+def test_a_rank_without_rows_still_runs_one_expert() -> None:
     # 1 token x top 4 over 32 ranks: less than one row a rank, but the busiest has one.
     loads_B = np.zeros(BINS)
     bins = _fill_loads(shape(tokens=1.0, ep=32.0), loads_B)
@@ -125,7 +125,7 @@ def test_every_routed_row_is_counted_once(tokens: int, top_k: int, skew: float) 
 
 @settings(deadline=None)
 @given(tokens=st.integers(1, 16384), top_k=st.integers(1, 8))
-def test_evenly_drawn_experts_are_idle_as_often_as_chance_has_it(tokens: int, top_k: int) -> None:
+def test_the_idle_share_of_uniformly_routed_experts(tokens: int, top_k: int) -> None:
     loads_B = np.zeros(BINS)
     bins = _fill_loads(shape(tokens=float(tokens), top_k=float(top_k), skew=UNIFORM), loads_B)
     loads = loads_B[:bins]
@@ -137,7 +137,7 @@ def test_evenly_drawn_experts_are_idle_as_often_as_chance_has_it(tokens: int, to
 
 @settings(deadline=None)
 @given(tokens=st.integers(1, 4096))
-def test_evenly_drawn_experts_read_fewer_weights_than_dealt_out_ones(tokens: int) -> None:
+def test_uniform_routing_reads_fewer_weights_than_balanced(tokens: int) -> None:
     drawn = time_s(shape(tokens=float(tokens), skew=UNIFORM), overhead_tile_cycles=0.0)
     dealt = time_s(shape(tokens=float(tokens)), overhead_tile_cycles=0.0)
     assert tokens >= 64 or drawn <= dealt * (1 + 1e-9)
@@ -179,7 +179,7 @@ def test_odd_loads_do_not_hang() -> None:
     ("tokens", "experts", "top_k", "ep"),
     [(4, 256, 8, 8), (16, 256, 8, 8), (64, 256, 8, 8), (8, 128, 4, 4), (256, 256, 8, 16)],
 )
-def test_the_busiest_rank_of_evenly_drawn_experts(
+def test_the_busiest_rank_with_uniform_routing(
     tokens: int, experts: int, top_k: int, ep: int
 ) -> None:
     rng = np.random.default_rng(7)

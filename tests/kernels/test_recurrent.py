@@ -90,7 +90,7 @@ BY_HAND = {
     # the cache at 40 B x 132 x 1.83 GHz = 9.6624 TB/s: 0.1366. 4 + 2 + 17.324.
     "scan_decode": (23.324, BOUND_MEMORY),
     # 132 x 4 tiles on 132 SMs: 4 x 1 us; 8 tokens x 0.2 us = 1.6. Kept inputs 6.144 kB at 3.84
-    # TB/s: 0.0016; in and out 4.325 MB, 0.17 of the cache's share: 0.1 % of it at 3.84 TB/s, the
+    # TB/s: 0.0016; in and out 4.325 MB, 0.17 of the cache's share: 0.1% of it at 3.84 TB/s, the
     # rest at 9.6624: 0.4483. 4 + 4 + 1.6 + 0.45.
     "conv_prefill": (10.050, BOUND_LATENCY),
     # 264 x 2 programs: 4 us. Kept inputs read and written 1.622 MB at 3.84 TB/s: 0.4224; in and out
@@ -125,7 +125,7 @@ def test_by_hand(operator: str) -> None:
     assert code == BY_HAND[operator][1]
 
 
-def test_a_begun_chunk_and_a_begun_wave_cost_whole_ones() -> None:
+def test_partial_chunks_and_waves_cost_full_ones() -> None:
     quiet = {"row_cycles": 1e-6, "parallel_cycles": 1e-6, "l2_fraction": 1e3}
     still = {"state_bytes": 0.0}
     one = price("scan_prefill", {"q_len": 1.0, **still}, quiet)[0]
@@ -136,7 +136,7 @@ def test_a_begun_chunk_and_a_begun_wave_cost_whole_ones() -> None:
     assert wider == pytest.approx(one + 3e-6)
 
 
-def test_a_hot_loop_spares_states_that_fit() -> None:
+def test_a_hot_loop_finds_fitting_states_in_cache() -> None:
     cold, hot = (price("scan_decode", {"batch": 2.0, "hot": hot})[0] for hot in (0.0, 1.0))
     # 2 MB of 25 MB: at 9.6624 instead of 3.84 TB/s.
     assert cold - hot == pytest.approx(2e6 / 3.84e12 - 2e6 / 9.6624e12, rel=1e-3)
@@ -181,7 +181,7 @@ SIZE = st.integers(1, 4096)
     grown=st.integers(0, 4),
     hot=st.sampled_from((0.0, 1.0)),
 )
-def test_more_work_never_takes_less(
+def test_more_work_is_never_faster(
     device: str, operator: str, family: str, sizes: tuple[int, int], grown: int, hot: float
 ) -> None:
     cell = load_calibrations(device).get(f"{device}/{operator}/{family}/bf16")

@@ -28,7 +28,7 @@ def moe(tokens: float, moe_tp: float = 1.0) -> np.ndarray[tuple[int, int], np.dt
     return np.array([[values[name] for name in MOE_SHAPE]])
 
 
-def test_limits_are_the_least_and_largest_of_every_dimension() -> None:
+def test_limits_are_the_minimum_and_maximum_of_every_dimension() -> None:
     least, most = shape_limits("moe", np.concatenate([moe(1.0), moe(64.0, moe_tp=2.0)]))
     assert (least["tokens"], most["tokens"]) == (1.0, 64.0)
     assert (least["intermediate_per_moe_tp"], most["intermediate_per_moe_tp"]) == (1440.0, 2880.0)
@@ -44,7 +44,7 @@ def test_the_farthest_dimension_counts(tokens: float, moe_tp: float) -> None:
     assert outside == pytest.approx(beyond, abs=1e-5)
 
 
-def test_a_calibration_that_says_nothing_has_no_outside() -> None:
+def test_a_calibration_without_limits_has_no_outside() -> None:
     assert octaves_outside("moe", moe(1e6), FIRST, [({}, {})])[0] == 0.0
 
 
@@ -53,7 +53,7 @@ def test_every_operator_that_was_tried_widens() -> None:
     assert widening_per_octave()["moe"] > 0.0
 
 
-def test_an_interval_widens_outside_and_the_answer_says_so() -> None:
+def test_an_interval_widens_outside_with_a_note() -> None:
     shape = {"n": 8192, "k": 8192, "system": "h200_sxm", "kernel_family": "trtllm"}
     near, far = (kernel_gemm(**shape, m=m) for m in (32768, 1048576))
     near_width, far_width = (
@@ -64,7 +64,7 @@ def test_an_interval_widens_outside_and_the_answer_says_so() -> None:
     assert not any("octaves outside" in said for said in near.evidence.assumptions)
 
 
-def test_an_estimate_names_what_nobody_measured() -> None:
+def test_an_estimate_lists_unmeasured_shapes() -> None:
     question = {"model": "openai/gpt-oss-120b", "system": "h200_sxm", "engine": "trtllm"}
     said = [" ".join(estimate(**question, tp=tp).evidence.assumptions) for tp in (1, 8)]
     assert "experts up to 3.0 octaves outside" in said[1]

@@ -43,7 +43,7 @@ def test_no_family_takes_the_most_accurate_engine() -> None:
     assert match.calibration.mape == min(c.mape for c in cells if c.format == "bf16")
 
 
-def test_an_engine_nobody_measured_borrows_another_and_is_less_sure() -> None:
+def test_an_unmeasured_engine_uses_another_with_wider_quantiles() -> None:
     match = find("h200_sxm", "gemm", "vllm", "fp8_block")
     assert not match.own
     assert "vllm" in match.notes[0]
@@ -74,7 +74,7 @@ def test_changed_silicon_is_not_the_measured_one() -> None:
     )
 
 
-def test_a_cell_nobody_measured_here_is_the_whole_set_of_one_donor() -> None:
+def test_an_unmeasured_cell_uses_the_whole_set_of_one_donor() -> None:
     match = find("a100_sxm", "streaming", "vllm", "bf16")
     assert not match.own
     donor = match.calibration.device
@@ -99,7 +99,7 @@ def test_a_device_of_a_known_vendor_without_a_relative_borrows_a_donor() -> None
     )
     assert near is not None
     assert resolve_system(near.calibration.device).device.architecture == "blackwell"
-    # An architecture nobody measured is less sure than a twin of a measured one.
+    # An unmeasured architecture has a wider interval than a twin of a measured one.
     assert match.quantiles["q05"] < near.quantiles["q05"]
     assert match.quantiles["q95"] > near.quantiles["q95"]
     stranger = dataclasses.replace(new, vendor="another")

@@ -1,4 +1,4 @@
-"""What residuals are kept under: the code that produces them, and no other."""
+"""The cache key of residuals: a digest of the code that produces them, and no other."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def digests() -> dict[str, str]:
         (kernels.correct_rows, set()),
     ],
 )
-def test_residuals_are_fitted_anew_where_code_they_rest_on_changed(
+def test_residuals_are_refitted_when_their_code_changes(
     monkeypatch: pytest.MonkeyPatch,
     function: Any,  # noqa: ANN401 - any function
     anew: set[str],
@@ -116,7 +116,7 @@ def test_residuals_are_fitted_anew_where_code_they_rest_on_changed(
 
 def test_lists_read_from_data_are_part_of_the_digest() -> None:
     walk = producers._Walk(())
-    walk.told(kernels.fit_residuals)
+    walk.text_of(kernels.fit_residuals)
     while walk.ahead:
         walk.inside(walk.ahead.pop())
     assert {"formats.toml", "ungated_experts.toml"} <= walk.files

@@ -1,4 +1,4 @@
-"""Rows that their neighbours contradict, on synthetic tables."""
+"""Rows inconsistent with their neighbours, on synthetic tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 from perfatlas.measurements.residuals.beyond_rows import EDGE_LOSS, EDGE_TRIED
-from perfatlas.measurements.residuals.residuals import Residuals, carry, correct, number_groups
+from perfatlas.measurements.residuals.residuals import (
+    Residuals,
+    correct,
+    number_groups,
+    residuals_by_distance,
+)
 
 SPACE = np.array([[size, ranks] for size in range(8, 30) for ranks in (1.0, 2.0, 3.0)])
 SMOOTH = 0.02 * SPACE[:, 0] + 0.05 * np.sin(3.0 * SPACE[:, 0] + SPACE[:, 1])
@@ -18,7 +23,7 @@ def table(miss: float) -> Residuals:
     """Return residuals with one row off by `miss` e-folds."""
     residual = SMOOTH.copy()
     residual[ROW] += miss
-    return carry(SPACE, residual, number_groups(SPACE[:, :1]))
+    return residuals_by_distance(SPACE, residual, number_groups(SPACE[:, :1]))
 
 
 @given(miss=st.floats(2.0, 4.0), sign=st.sampled_from([-1.0, 1.0]))
@@ -31,7 +36,7 @@ def test_an_outlier_is_not_repeated_but_stays_inside(miss: float, sign: float) -
     np.testing.assert_allclose(np.log(found.factor_U[others]), SMOOTH[others], atol=1e-4)
 
 
-def test_a_row_its_neighbours_allow_is_what_was_measured() -> None:
+def test_a_row_consistent_with_its_neighbours_is_the_measured_time() -> None:
     found = correct(table(0.1), SPACE)
     assert np.log(found.factor_U[ROW]) == pytest.approx(SMOOTH[ROW] + 0.1, abs=1e-4)
     assert found.high_U[ROW] < 0.3
@@ -43,7 +48,7 @@ def test_a_shape_beside_an_outlier_does_not_follow_it() -> None:
 
 
 TALL = np.column_stack((SPACE, np.full(len(SPACE), 7.0)))  # a third coordinate never varied
-EDGE = carry(TALL, 2.0 + SMOOTH, number_groups(TALL[:, :1]))
+EDGE = residuals_by_distance(TALL, 2.0 + SMOOTH, number_groups(TALL[:, :1]))
 
 
 @given(size=st.floats(29.0, 31.0), ranks=st.sampled_from([1.0, 2.0, 3.0]))
@@ -76,7 +81,7 @@ def test_farther_out_the_correction_shrinks_too_slowly_for_a_time_to_fall(
         assert found.factor_U[1] == 1.0
 
 
-def test_far_beyond_the_rows_physics_answers() -> None:
+def test_far_beyond_the_rows_physics_is_used() -> None:
     edge = np.log(correct(EDGE, np.array([[29.0, 2.0, 7.0]])).factor_U[0])
     gone = 29.0 + EDGE_TRIED + edge / EDGE_LOSS
     found = correct(EDGE, np.array([[gone - 1.0, 2.0, 7.0], [gone + 1.0, 2.0, 7.0]]))
@@ -84,7 +89,7 @@ def test_far_beyond_the_rows_physics_answers() -> None:
     assert found.factor_U[1] == 1.0
 
 
-def test_what_rows_never_varied_is_not_followed() -> None:
+def test_dimensions_that_rows_never_vary_are_not_extrapolated() -> None:
     found = correct(EDGE, np.array([[20.0, 2.0, 7.0], [20.0, 2.0, 90.0]]))
     assert found.measured_U.tolist() == [True, False]
     size_alone = correct(EDGE, np.array([[60.0, 2.0, 7.0]]), np.array([0.0, 1.0, 1.0]))

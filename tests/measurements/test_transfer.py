@@ -34,7 +34,7 @@ def pair(error: float, middle: float = 0.0, scatter: float = 0.0) -> Pair:
 
 
 def every_pair(names: str, **found: Pair) -> Pairs:
-    """Return pairs by two letters: whose rows, whose parameters."""
+    """Return pairs by two letters: device of the rows, device of the parameters."""
     return {(a, b): found.get(a + b, pair(1.0)) for a, b in permutations(names, 2)}
 
 
@@ -75,7 +75,7 @@ def test_the_interval_by_hand() -> None:
     assert list(told) == list(FIVE)
 
 
-def test_a_new_architecture_is_told_by_turns_of_other_architectures() -> None:
+def test_a_new_architecture_uses_turns_of_other_architectures() -> None:
     known = [silicon("a", "old"), silicon("b", "old"), silicon("c", "older")]
     pairs = every_pair(
         "abc",
@@ -92,8 +92,8 @@ def test_a_new_architecture_is_told_by_turns_of_other_architectures() -> None:
     assert stranger["q95"] == pytest.approx(2.353 * 0.5, abs=1e-4)
 
 
-def test_a_kind_that_says_nothing_of_itself_asks_the_others() -> None:
-    # Large tiles lend to each other exactly; the only small one knows nobody of its kind.
+def test_a_kind_without_turns_uses_other_kinds() -> None:
+    # Large tiles lend to each other exactly; the only small one has no other of its kind.
     known = [silicon("a", "old"), silicon("b", "older"), silicon("s", "old", "small tiles")]
     off = pair(0.7, 0.7)
     same = {"ab": pair(0.0), "ba": pair(0.0)}
@@ -105,7 +105,7 @@ def test_a_kind_that_says_nothing_of_itself_asks_the_others() -> None:
     assert small["q95"] == pytest.approx(2.015 * 0.7 * (3 / 5) ** 0.5, abs=1e-4)
 
 
-def test_one_device_alone_tells_nothing() -> None:
+def test_one_device_alone_gives_no_quantiles() -> None:
     assert expected_quantiles(silicon("new", "old"), [silicon("a", "old")], {}) == {}
 
 

@@ -60,7 +60,7 @@ def context(**fields_: object) -> StepContext:
 
 
 def record(candidates: int, operators: int, first: float, matches: tuple[str, ...] = ()) -> Any:  # noqa: ANN401 - made when the tests start
-    """Return a record whose energy counts from `first` and whose time is ten times that."""
+    """Return a record with energies counting from `first` and times of ten times that."""
     number_CO = first + np.arange(float(candidates * operators)).reshape(candidates, operators)
     bare = PricedOperators(**vars(unpriced(PricedOperators, (candidates, operators))))
     return WithEnergy(
@@ -84,7 +84,7 @@ def test_every_column_declares_how_it_combines() -> None:
     assert columns_of(PricedOperators)["match_CO"].unpriced == -1
 
 
-def test_a_column_that_is_only_declared_is_taken_joined_and_chosen() -> None:
+def test_a_declared_column_is_taken_joined_and_chosen() -> None:
     first, second = record(2, 2, 0.0, ("a",)), record(2, 3, 10.0, ("b",))
     joined = join((first, second))
     assert joined.energy_j_CO.tolist() == [[0, 1, 10, 11, 12], [2, 3, 13, 14, 15]]
@@ -101,7 +101,7 @@ def test_a_column_that_is_only_declared_is_taken_joined_and_chosen() -> None:
     assert choose((first, other), np.zeros((2, 2), np.int64)).notes == ("a",)
 
 
-def test_a_column_that_is_only_declared_is_scattered_with_what_is_unpriced() -> None:
+def test_a_declared_column_is_scattered_with_unpriced_values() -> None:
     rows = of_one_operator(
         WithEnergy,
         2,
@@ -121,7 +121,7 @@ def test_a_column_that_is_only_declared_is_scattered_with_what_is_unpriced() -> 
     assert whole.energy_j_CO[0].tolist() == [5, 7, 6]
 
 
-def test_a_column_that_is_only_declared_composes_as_it_says() -> None:
+def test_a_declared_column_composes_as_declared() -> None:
     # energy 1 and 2, time 10 and 20, executed 3 and 4 times, three quarters of the second hidden
     alone = record(1, 2, 1.0)
     count = np.array([[3.0, 4.0]])
@@ -132,7 +132,7 @@ def test_a_column_that_is_only_declared_composes_as_it_says() -> None:
         total(hidden, "match_CO", count)
 
 
-def test_a_step_totals_a_column_that_is_only_declared() -> None:
+def test_a_step_totals_a_declared_column() -> None:
     bound = context()
     (priced,) = price_steps([decode_work(bound, np.ones(1), np.full(1, 1024.0))], bound)
     energy_CO = 2.0 * priced.prices.flop_CO

@@ -67,4 +67,4 @@ def test_batches_that_tell_the_same_are_listed_once() -> None:
 
 
 def test_a_frontier_without_points_is_reported() -> None:
-    assert frontier_chart([], width=80, unicode=True) == "  no point to draw"
+    assert frontier_chart([], width=80, unicode=True) == "  no points to draw"

@@ -164,13 +164,13 @@ def test_the_page_shades_outages_and_marks_what_an_autoscaler_does() -> None:
     crash = "replica 0 out of service (crash) from 0.5 s to 1.5 s"
     drain = "replica 1 out of service (drained) from 1 s to 2 s"
     over_time = ("Time to first token by arrival", "Requests in the engines", "KV cache in use")
-    for title in (*over_time, "Replicas that serve"):
+    for title in (*over_time, "Serving replicas"):
         assert shaded[title] == [crash, drain]
     assert shaded["Latency distributions"] == []
     scaled = simulate(
         **SMALL, max_replicas=3, autoscale_target=2, autoscale_period_s=0.5, start_up_s=0.2
     )
-    serving = parsed(page_of(scaled)).figures["Replicas that serve"]
+    serving = parsed(page_of(scaled)).figures["Serving replicas"]
     names = [trace["name"] for trace in serving["data"]]
     assert "replicas start to serve" in names
     calm = parsed(page_of(DONE)).figures
@@ -184,7 +184,7 @@ def test_many_requests_are_thinned_and_the_slowest_stay() -> None:
         "ttft_s": [9.0 if i == 12_345 else 0.1 for i in range(count)],
     }
     read = parsed(page_of(DONE, run_of(DONE)._replace(columns=columns)))
-    assert "One request in 5, and the 1,000 slowest." in read.texts["p"]
+    assert "Shows one in 5 requests, and the 1,000 slowest." in read.texts["p"]
     (dots,) = read.figures["Time to first token by arrival"]["data"]
     assert 4_000 <= len(dots["x"]) <= 5_000
     assert max(dots["y"]) == 9.0

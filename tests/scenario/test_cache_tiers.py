@@ -118,7 +118,7 @@ def test_a_question_with_tiers_can_be_asked_again(tmp_path: Path) -> None:
         (
             {"host_cache_bytes": "1GB", "max_replicas": 2, "autoscale_target": 4},
             UnsupportedError,
-            "fail, start or stop",
+            "outages or autoscaling",
         ),
         (
             {"host_cache_bytes": "1GB", "mode": "disaggregated"},

@@ -87,7 +87,7 @@ def test_attention_ranks_share_a_batch() -> None:
 
 @pytest.mark.parametrize("name", ["batch", "concurrency"])
 def test_a_frontier_sweeps_the_batch_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(InvalidSpecError, match=f"{name} = 8: a frontier sweeps"):
+    with pytest.raises(InvalidSpecError, match=f"{name} = 8 has no effect: the frontier sweeps"):
         frontier(**BASE, **{name: 8})
     words = ["--model", str(BASE["model"]), "--system", "h200_sxm", "--tp", "8"]
     assert main(["estimate", *words, "--frontier", f"--{name}", "8"]) == 3
@@ -107,7 +107,7 @@ def test_a_frontier_ends_where_memory_makes_requests_queue() -> None:
     fields = {**BASE, "isl": 30_000, "osl": 1000, "mode": "aggregated"}
     last = frontier(**fields).columns["batch"][-1]
     assert 1 < last < 1024
-    said = "run at a time"
+    said = "run concurrently"
     assert not any(said in w for w in estimate(**fields, concurrency=last).warnings)
     assert any(said in w for w in estimate(**fields, concurrency=last + 1).warnings)
 
@@ -120,7 +120,7 @@ def test_a_prefill_bottleneck_is_reported() -> None:
     results = answer.results
     running = results["output_tokens_per_s_per_gpu"] * results["gpus"] / 512
     running *= results["request_latency_s"]
-    assert f"2000 requests in flight were asked, about {running:.0f} run at a time" in said
+    assert f"of 2000 requests in flight, about {running:.0f} run concurrently" in said
     assert "TPOT is priced at 500 sequences per decode worker" in said
     enough = estimate(**{**fields, "prefill_workers": 400})
     assert not any("prefill limits" in w for w in enough.warnings)

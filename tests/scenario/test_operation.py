@@ -13,7 +13,7 @@ from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedE
 from perfatlas.report.text import reproduce_line
 from perfatlas.scenario.fields.operation import Operation
 from perfatlas.scenario.fields.row_input import input_rows
-from perfatlas.serving.config import Upkeep
+from perfatlas.serving.config import Availability
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.verbs.simulate import SimulatedRun, simulate, traffic_page
 from perfatlas.vocabulary.fields import ReplicaOperation, fields_of
@@ -46,15 +46,15 @@ def test_the_table_states_the_defaults_of_router_and_autoscaler() -> None:
     told = {name: text for name, text in told.items() if re.fullmatch(r"[a-z]+|[\d.]+", text)}
     del told["replica_events"]
     share, apart, ratio = Operation.read({"routing": "prefix_aware"}).affinity()
-    scaler = Operation.read({"max_replicas": 1, "autoscale_target": 1.0}).upkeep(None).scaler
+    scaler = Operation.read({"max_replicas": 1, "autoscale_target": 1.0}).availability(None).scaler
     assert scaler is not None
     seconds = {name: f"{getattr(scaler, name) / TICKS_PER_SECOND:g}" for name in scaler._fields[4:]}
     assert told == {
         "cache_threshold": f"{share:g}",
         "balance_abs_threshold": str(apart),
         "balance_rel_threshold": f"{ratio:g}",
-        "on_failure": Upkeep().on_failure,
-        "retry_after_s": str(Upkeep().retry_after),
+        "on_failure": Availability().on_failure,
+        "retry_after_s": str(Availability().retry_after),
         "min_replicas": str(scaler.low),
         "autoscale_metric": "waiting" if scaler.queue_only else "requests",
         "autoscale_period_s": seconds["period"],
@@ -205,7 +205,7 @@ def test_events_come_from_files_lists_and_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("events", "said"),
     [
-        ('[{"replica": 7, "fails_at_s": 1}]', "replica 7: there are 4, counted from 0 to 3"),
+        ('[{"replica": 7, "fails_at_s": 1}]', "replica 7: there are 4 replicas, numbered"),
         ('[{"replica": 1, "fails_at_s": 9, "back_at_s": 5}]', "fails at 9 s and returns at 5 s"),
         ('[{"replica": 1, "fails_at_s": 9, "down_for_s": 0}]', "return later than it fails"),
         (
@@ -272,7 +272,7 @@ def test_contradictory_autoscaling_is_refused(asked: dict[str, Any], said: str) 
 
 def test_events_and_an_autoscaler_together_are_refused() -> None:
     event = [{"replica": 0, "fails_at_s": 1}]
-    with pytest.raises(UnsupportedError, match="up to the autoscaler"):
+    with pytest.raises(UnsupportedError, match="cannot be combined with an autoscaler"):
         simulate(**STEADY, max_replicas=4, autoscale_target=8, replica_events=event)
 
 
@@ -289,8 +289,8 @@ def test_the_page_shows_replicas_where_their_number_varies() -> None:
         answer = done.answer.to_dict()
         run = SimulatedRun(done.per_request(), done.series(), done.out_of_service())
         page = traffic_page(answer, run, reproduce="")
-        assert ("Replicas that serve" in page) == shown
-        assert ("replica 0 out of service (crash) from 0.3 s for good" in page) == shown
+        assert ("Serving replicas" in page) == shown
+        assert ("replica 0 out of service (crash) from 0.3 s permanently" in page) == shown
 
 
 def test_json_that_is_nested_too_deeply_is_refused() -> None:

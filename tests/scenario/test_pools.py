@@ -190,7 +190,7 @@ def test_overloaded_decode_workers_are_reported() -> None:
         ({"prefill_system": "h200_sxm{node.nic_bandwidth=0}"}, InvalidSpecError, "positive"),
         ({"decode_system": "h200_sxm{node.nic_bandwidth=1B/s}"}, InvalidSpecError, "unit right"),
         ({"decode_pp": 2}, UnsupportedError, "pp"),
-        ({"scheduler": "static"}, UnsupportedError, "role prefill under rules static"),
+        ({"scheduler": "static"}, UnsupportedError, "does not support role prefill"),
         ({"model": "meta-llama/Llama-3.1-70B", "prefill_tp": 8}, InfeasibleError, "decode worker"),
     ],
 )
@@ -250,8 +250,8 @@ def test_auto_simulates_pools_if_prompts_queue() -> None:
     assert crowded.results["method"] == "simulate"
     formula = estimate(**asked, concurrency=64, method="formula")
     assert crowded.results["ttft_s"] > 5 * formula.results["ttft_s"]
-    assert any("TTFT leaves that out" in text for text in formula.warnings)
-    assert not any("TTFT leaves that out" in text for text in crowded.warnings)
+    assert any("TTFT does not include" in text for text in formula.warnings)
+    assert not any("TTFT does not include" in text for text in crowded.warnings)
     assert crowded.results["ttft_s_low"] < crowded.results["ttft_s"]
     row = asked | {"concurrency": 64}
     column = estimate_table({name: [value] for name, value in row.items()})

@@ -28,7 +28,7 @@ def rows(answer: Answer, phase: str) -> dict[str, Any]:
 @pytest.mark.parametrize("model", [QWEN_NEXT, "Qwen/Qwen3.5-35B-A3B", NEMOTRON])
 def test_scans_and_convolutions_are_priced_by_measured_kernels(model: str, engine: str) -> None:
     answer = estimate(model=model, engine=engine, **H200)
-    assert not any("priced at the bound" in warning for warning in answer.warnings)
+    assert not any("no measured kernels" in warning for warning in answer.warnings)
     for phase in ("prefill", "decode"):
         for name in ("scan", "causal_conv"):
             row = rows(answer, phase)[name]

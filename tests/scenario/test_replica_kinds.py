@@ -19,7 +19,7 @@ from perfatlas.scenario.deployments import (
     slowed,
 )
 from perfatlas.scenario.fields.replica_kinds import ReplicaKind, read_kinds
-from perfatlas.serving.config import MOST_KINDS, Control
+from perfatlas.serving.config import MAX_ENGINE_TYPES, Control
 from perfatlas.verbs.simulate import (
     SimulatedRun,
     max_request_rate,
@@ -138,8 +138,8 @@ def test_fields_of_a_kind_take_precedence() -> None:
     assert "gemm_format" not in answer.scenario  # not that of all
     assert answer.evidence.data_versions["engine"].count(" and ") == 1
     said = "\n".join(answer.evidence.assumptions)
-    assert "kind 1: requests wait in the queues of vLLM" in said
-    assert "kind 2: requests wait in the queues of SGLang" in said
+    assert "kind 1: requests are scheduled as in vLLM" in said
+    assert "kind 2: requests are scheduled as in SGLang" in said
     assert "for all kinds" in said  # the time between client and engine
     again = {**BUSY, "replica_kinds": answer.scenario["replica_kinds"], "tp": 2}
     assert simulate(**again).answer.results == answer.results
@@ -179,7 +179,10 @@ def test_each_kind_shows_its_steps_where_it_served() -> None:
     assert list(phases) == [f"kind {k} {phase}" for k in (1, 2) for phase in ("prefill", "decode")]
     few = simulate(**{**BUSY, "num_requests": 1}, replica_kinds=kinds).answer
     assert {row["phase"] for row in few.breakdown} == {"kind 1 prefill", "kind 1 decode"}
-    assert any("kind 2: it completed no request" in said for said in few.evidence.assumptions)
+    assert any(
+        "kind 2: no breakdown, as it completed no request" in said
+        for said in few.evidence.assumptions
+    )
     assert few.results["kind_2"]["ttft_s"]["mean"] is None
 
 
@@ -189,7 +192,7 @@ def test_replicas_are_numbered_kind_after_kind_where_they_fail() -> None:
     assert set(found.per_request()["kind"]) == {1}
     assert found.answer.results["replica_availability"] == pytest.approx(2 / 3)
     assert found.answer.results["kind_2"]["utilization"] == 0.0
-    with pytest.raises(InvalidSpecError, match="there are 3, counted from 0 to 2"):
+    with pytest.raises(InvalidSpecError, match="there are 3 replicas, numbered from 0 to 2"):
         simulate(
             **BUSY,
             replica_kinds=[{**OLD, "dp": 2}, NEW],
@@ -243,7 +246,7 @@ def test_kinds_are_read_from_lists_text_and_files(tmp_path: Path) -> None:
         ("[" * 100_000, "replica_kinds is JSON nested too deeply"),
         ('{"system": "h200_sxm"}', "expected a file, or a list of 1 to"),
         ({"system": "h200_sxm"}, "expected a file, or a list of 1 to"),
-        ([NEW] * (MOST_KINDS + 1), "expected a file, or a list of 1 to"),
+        ([NEW] * (MAX_ENGINE_TYPES + 1), "expected a file, or a list of 1 to"),
         (7, "expected a file, or a list of 1 to"),
         ([NEW, 5], "kind 2 of replica_kinds is '5'"),
         ([NEW, {"tpp": 2}], "kind 2 of replica_kinds: unknown field 'tpp'; did you mean 'tp'"),

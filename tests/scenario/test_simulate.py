@@ -129,7 +129,7 @@ def test_the_steps_shown_are_of_mean_size() -> None:
     done = simulate(**{**SMALL, "osl": 200}, concurrency=4)
     (said,) = (text for text in done.answer.evidence.assumptions if "mean size" in text)
     assert "a prompt of 512 tokens" in said
-    assert "4 sequences that decode at 612 tokens" in said
+    assert "a decode step of 4 sequences at 612 tokens" in said
     assert {row["phase"] for row in done.answer.breakdown} == {"prefill", "decode"}
 
 
@@ -139,8 +139,8 @@ def test_the_steps_shown_are_of_mean_size() -> None:
         ({}, InvalidSpecError, "no traffic specified"),
         ({"request_rate": 2, "concurrency": 4}, InvalidSpecError, "set one of the two"),
         ({"request_rate": -1}, InvalidSpecError, "request_rate"),
-        ({"request_rate": 2, "mode": "static"}, UnsupportedError, "mode aggregated"),
-        ({"request_rate": 2, "batch": 4}, InvalidSpecError, "does not read batch"),
+        ({"request_rate": 2, "mode": "static"}, UnsupportedError, "use aggregated"),
+        ({"request_rate": 2, "batch": 4}, InvalidSpecError, "batch has no effect in simulate"),
         ({"request_rate": 2, "scheduler": "orca"}, InvalidSpecError, "scheduler"),
         ({"request_rate": 2, "gpus": 2, "pp": 2, "tp": 1}, UnsupportedError, "pp = 2"),
         ({"request_rate": 2, "burstiness": 2}, InvalidSpecError, "arrival = gamma"),

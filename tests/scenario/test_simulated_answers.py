@@ -8,7 +8,7 @@ import pytest
 
 from perfatlas.verbs.simulate import simulate
 from perfatlas.verbs.simulate.repetitions import half_width, half_widths
-from perfatlas.verbs.simulate.results import holding
+from perfatlas.verbs.simulate.results import containing_predictions
 
 DEPLOYED: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B-Instruct", "system": "h200_sxm"}
 SMALL: dict[str, Any] = {**DEPLOYED, "isl": 512, "osl": 32, "num_requests": 60}
@@ -90,7 +90,7 @@ def test_per_request_rows_of_one_seed_of_several_name_it() -> None:
 
 
 def test_an_interval_contains_its_value() -> None:
-    held = holding(
+    held = containing_predictions(
         {
             "ttft_s": {"mean": 2.0, "p99": None},
             "ttft_s_low": {"mean": 1.0, "p99": None},
@@ -109,7 +109,7 @@ def test_no_step_is_shown_where_none_ran() -> None:
     answer = answer_of(request_rate=5, kv_blocks=2)
     assert answer.results["steps"] == 0
     assert list(answer.breakdown) == []
-    assert "no request completed: no step is shown" in answer.evidence.assumptions
+    assert "no breakdown, as no request completed" in answer.evidence.assumptions
     pools = answer_of(request_rate=5, kv_blocks=2, mode="disaggregated")
     assert list(pools.breakdown) == []
 
@@ -117,14 +117,14 @@ def test_no_step_is_shown_where_none_ran() -> None:
 def test_no_decode_step_is_shown_where_nothing_decodes() -> None:
     answer = answer_of(request_rate=5, osl=1)
     assert {row["phase"] for row in answer.breakdown} == {"prefill"}
-    assert "nothing decodes" in " ".join(answer.evidence.assumptions)
+    assert "no decode step" in " ".join(answer.evidence.assumptions)
 
 
 def test_counts_of_one_are_singular() -> None:
     answer = answer_of(concurrency=1, num_requests=1)
     said = " ".join(answer.evidence.assumptions)
     assert "1 generated request," in said
-    assert "1 sequence that decodes" in said
+    assert "a decode step of 1 sequence" in said
     rejected = answer_of(concurrency=1, num_requests=1, kv_blocks=2)
     assert "1 request was rejected" in " ".join(rejected.warnings)
     drafted = answer_of(request_rate=5, speculative_depth=1, speculative_acceptance=0.7)

@@ -84,9 +84,16 @@ def test_each_condition_by_hand() -> None:
     values = {"a": 1, "b": "x", "c": None}
     gone = Missing("it is raining", "wait")
     facts = {"dry": lambda: gone, "light": lambda: None}
-    holding = (AnySet("c", "a"), NotSet("c", ""), Equals("b", "y", "x"), NotEqual("a", 2))
-    assert [one.missing(values, facts) for one in (*holding, Fact("light"))] == [None] * 5
-    assert AllOf(*holding).missing(values, facts) is None
+    containing_predictions = (
+        AnySet("c", "a"),
+        NotSet("c", ""),
+        Equals("b", "y", "x"),
+        NotEqual("a", 2),
+    )
+    assert [one.missing(values, facts) for one in (*containing_predictions, Fact("light"))] == [
+        None
+    ] * 5
+    assert AllOf(*containing_predictions).missing(values, facts) is None
     assert AnyOf(Fact("dry"), AnySet("a")).missing(values, facts) is None
     assert AllOf(AnySet("a"), Fact("dry"), AnySet("c")).missing(values, facts) == gone
     assert AnyOf(Fact("dry"), AnySet("c")).missing(values, facts) == gone

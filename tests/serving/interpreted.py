@@ -1,7 +1,7 @@
-"""The event loop as the interpreter runs it: what is compiled is plain Python over columns.
+"""The event loop in the interpreter: compiled functions are plain Python over columns.
 
-Compiling the loop for kinds of engines that differ takes a quarter of a minute; a few requests take
-the interpreter milliseconds.
+Compiling the loop for different engine types takes 15 s; the interpreter simulates a few requests
+in milliseconds.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import numpy as np
 
 from perfatlas.serving.config import Control
 from perfatlas.serving.engine import advance
-from perfatlas.serving.run.initial_state import build_worlds
+from perfatlas.serving.run.initial_state import initial_states
 
 if TYPE_CHECKING:
     from perfatlas.serving.config import Fleet
     from perfatlas.serving.requests import Requests
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 LAST = 2**62
 
 
 class Record:
-    """A row whose fields are attributes, as compiled code has them."""
+    """A row with fields as attributes, as in compiled code."""
 
     def __init__(self, row: np.void) -> None:
         object.__setattr__(self, "_row", row)
@@ -47,16 +47,16 @@ class Records:
         return Record(found) if isinstance(found, np.void) else Records(found)
 
 
-def interpreted(requests: Requests, fleet: Fleet) -> World:
-    """Return what comes of requests, in the columns of the first kind of engines."""
-    worlds = build_worlds(requests, fleet, concurrency=0, control=Control())
+def interpreted(requests: Requests, fleet: Fleet) -> SimulationState:
+    """Return the results of requests, from the state of the first engine type."""
+    sims = initial_states(requests, fleet, concurrency=0, control=Control())
     plain = []
-    for world in worlds:
+    for sim in sims:
         tables: dict[str, Any] = {
             name: Records(value)
-            for name, value in world._asdict().items()
+            for name, value in sim._asdict().items()
             if isinstance(value, np.ndarray) and value.dtype.names
         }
-        plain.append(world._replace(**tables))
+        plain.append(sim._replace(**tables))
     assert advance.function(tuple(plain), LAST, LAST) > 0  # nothing more was to come
-    return worlds[0]
+    return sims[0]

@@ -1,4 +1,4 @@
-"""Whole steps priced directly, to compare what tables say."""
+"""Directly priced steps, to compare with price tables."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def table(one: StepContext) -> PriceTable:
 
 @dataclass(frozen=True)
 class RandomSteps:
-    """Steps whose sizes are spread evenly over octaves (R,)."""
+    """Return steps with sizes spread evenly over octaves (R,)."""
 
     decodes_R: Counts
     context_R: Counts
@@ -99,7 +99,7 @@ def direct_decode_s(one: StepContext, steps: RandomSteps) -> FloatArray:
 
 
 def direct_mixed_s(one: StepContext, steps: RandomSteps) -> FloatArray:
-    """Return a prefill with decode tokens, and what decoding runs beside its linear layers."""
+    """Return a prefill with decode tokens, and the separate operators of the decodes."""
     rows, decodes_R = repeated(one, steps.decodes_R.size), _floats(steps.decodes_R)
     tokens = StepTokens(
         batch=_floats(steps.chunks_R),

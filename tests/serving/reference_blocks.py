@@ -1,4 +1,4 @@
-"""Sequences and named cache blocks of the slow simulations."""
+"""Sequences and prefix-cache blocks of the reference simulations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Sequence:
     interference: int = 0
     lost: int = 0
     lost_since: int = -1
-    mark: int = 0  # tokens computed when it was thrown out
+    mark: int = 0  # tokens computed at its preemption
     last_token: int = -1
     cached: int = 0
     whole_osl: int = 0  # where osl is only that of the prefill engine
@@ -60,7 +60,7 @@ class Sequence:
 
 @dataclass
 class Part:
-    """What a step computes of one sequence."""
+    """Tokens that a step computes for one sequence."""
 
     sequence: Sequence
     tokens: int
@@ -79,7 +79,7 @@ class Part:
 
 
 class Pool:
-    """Cache blocks by name: a queue of free ones, a map from hash to its blocks."""
+    """Prefix-cache blocks: a free queue and a map from hash to blocks."""
 
     def __init__(self, count: int, *, caching: bool, unnamed_first: bool) -> None:
         self.free = list(range(count))

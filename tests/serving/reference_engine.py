@@ -1,4 +1,4 @@
-"""Engines written again, slowly: one event after the other, every step by itself.
+"""Reference implementation of engines: one event after the other, every step by itself.
 
 It shares no code with the loop it checks.
 """
@@ -30,7 +30,7 @@ EDGES = GAP_EDGES.tolist()
 
 
 def _chunk(prices: StepPrices, table: Ticks, queries: int, before: int) -> int:
-    """Linear along the queries at both borders, then along the keys, each rounded down."""
+    """Interpolate along the queries at both borders, then along the keys, each rounded down."""
     q = max(k for k in range(len(prices.queries_Q) - 1) if prices.queries_Q[k] <= queries)
     p = max(k for k in range(len(prices.before_P) - 1) if prices.before_P[k] <= before)
     q0, q1 = int(prices.queries_Q[q]), int(prices.queries_Q[q + 1])
@@ -43,7 +43,7 @@ def _chunk(prices: StepPrices, table: Ticks, queries: int, before: int) -> int:
 
 
 def step_time(prices: StepPrices, ranks: list[list[Part]]) -> int:
-    """Every rank waits for the longest."""
+    """Return the time of the slowest rank."""
     mixed = any(not part.decodes for rank in ranks for part in rank)
     tokens = max(sum(part.tokens for part in rank) for rank in ranks)
     most = max(len(rank) for rank in ranks)
@@ -93,14 +93,14 @@ class Replica:
 
 
 def link_time(kind: Kind, tokens: int) -> int:
-    """What a cache takes over a link: the piece of its line that tokens lie on."""
+    """Return the transfer time of a KV cache over a link, by its linear piece."""
     pieces = zip(*kind.link, strict=True)
     border, time, each = max(piece for piece in pieces if piece[0] <= tokens)
     return time + (tokens - border) * each
 
 
 class Simulation:
-    """At one instant steps end, then requests arrive, then steps begin."""
+    """Order at equal times: steps end, requests arrive, steps start."""
 
     def __init__(self, requests: Requests, fleet: Fleet, concurrency: int = 0) -> None:
         self.requests = requests
@@ -251,7 +251,7 @@ class Simulation:
         replica.ranks[loads.index(min(loads))].take(sequence)
 
     def end(self, sequence: Sequence, now: int) -> None:
-        """It has its last token, or that of its prefill engine."""
+        """Finish a sequence with its last token, or the last one of its prefill engine."""
         if not sequence.kept:
             self.follow(sequence.index, now)
             return
@@ -305,7 +305,7 @@ class Simulation:
         replica.planned = [rank.scheduled for rank in replica.ranks]
 
     def pausing(self, replica: Replica) -> list[Sequence]:
-        """Sequences that could decode in a step of prompts alone; SGLang lets them wait."""
+        """Sequences that could decode in a prefill step; SGLang lets them wait."""
         waits: list[Sequence] = []
         if replica.kind.limits.rules != "sglang":
             return waits
@@ -319,7 +319,7 @@ class Simulation:
         return waits
 
     def note(self, replica: Replica, now: int) -> None:
-        """What the step that ends did to sequences, before its tokens are handed out."""
+        """Apply the ending step to sequences, before its tokens are returned."""
         for one in replica.paused:
             one.interference += now - replica.start
         decodes = [[part for part in rank if part.decodes] for rank in replica.running]
@@ -328,7 +328,7 @@ class Simulation:
             extra = now - replica.start - step_time(replica.kind.prices, decodes)
         for part in (part for rank in replica.running for part in rank):
             one = part.sequence
-            # thrown out while the step ran, and not because it ends
+            # preempted while the step ran, not finished
             ends = part.samples and one.generated + part.gives >= one.osl
             gone = one.num_computed == 0 and not (ends and replica.kind.limits.rules == "vllm")
             if one.finished >= 0:

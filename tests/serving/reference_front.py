@@ -1,4 +1,4 @@
-"""Front ends written again, slowly: prompts tokenized and steps streamed one by one."""
+"""Reference implementation of front ends: prompts and steps are processed one by one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class FrontedSimulation(Simulation):
-    """Engines behind front ends that take time."""
+    """Engines with front-end times."""
 
     def __init__(self, requests: Requests, fleet: Fleet, concurrency: int = 0) -> None:
         self.asked: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""Cache tiers below the GPU written again, slowly: two ordered dictionaries, the oldest key first.
+"""Reference implementation of KV cache offloading: two ordered dictionaries, oldest key first.
 
 It shares no code with the loop it checks.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Shelf:
-    """A tier: keys in order of use."""
+    """A tier: keys in LRU order."""
 
     def __init__(self, room: int) -> None:
         self.room = room
@@ -24,7 +24,7 @@ class Shelf:
         self.came = self.went = self.loaded = 0
 
     def put(self, key: Hashable) -> None:
-        """A key that is new; the oldest one makes room for it."""
+        """Add a new key, evicting the oldest one if full."""
         if self.room == 0:
             return
         if len(self.keys) == self.room:
@@ -35,7 +35,7 @@ class Shelf:
 
 
 class Tiers:
-    """Host memory and an SSD of a scheduler."""
+    """Host memory and SSD of a scheduler."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -44,7 +44,7 @@ class Tiers:
         self.stored = 0
 
     def lookup(self, sequence: Sequence) -> tuple[list[Hashable], list[Hashable]]:
-        """The leading keys in host memory, and those on the SSD from the first one it lacks on."""
+        """Return the leading keys in host memory, then those on the SSD from the first miss on."""
         keys = [
             sequence.key(block)
             for block in range((sequence.num_tokens - 1) // self.limits.block_size)
@@ -59,7 +59,7 @@ class Tiers:
         return host, ssd
 
     def load(self, sequence: Sequence, hits: int, *, first: bool) -> int:
-        """Renew what is found; return what the copy of the rest to the GPU takes."""
+        """Refresh the hits; return the time to copy the others to the GPU."""
         if not self.limits.offloads:
             return 0
         host, ssd = self.lookup(sequence)
@@ -83,7 +83,7 @@ class Tiers:
         return time + len(by_ssd) * (self.limits.host_move + self.limits.ssd_move)
 
     def store(self, sequence: Sequence, tokens: int) -> int:
-        """Write what is new of a prompt to both tiers; return what the copy takes."""
+        """Write new blocks of a prompt to both tiers; return the time of the copy."""
         time = 0
         if not self.limits.offloads:
             return time

@@ -1,4 +1,4 @@
-"""The router that follows prefixes written again: a tree of nodes with children by hash.
+"""Reference implementation of the prefix-aware router: a tree with children by hash.
 
 It shares no code with the loop it checks. Rules: sglang-router 0.3.2, src/policies/cache_aware.rs
 and tree.rs.
@@ -21,7 +21,7 @@ class Node:
 
 
 class PrefixRouter:
-    """Who got which beginnings of prompts; hashes are chained, so that one names its path."""
+    """Replicas by received prefix; hashes are chained, so that each identifies its path."""
 
     def __init__(self, requests: Requests, affinity: Affinity, number: int) -> None:
         self.requests = requests

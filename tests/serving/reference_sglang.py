@@ -1,5 +1,5 @@
-"""SGLang written again, slowly: batches of sequences, merged, filtered and retracted as the engine
-does, results handled when a step has ended.
+"""Reference implementation of SGLang: batches of sequences are merged, filtered and retracted as in
+the engine, and results are processed at the end of a step.
 
 It shares no code with the loop it checks. Rules: sgl-project/sglang, python/sglang/srt/managers,
 scheduler.py, schedule_policy.py and schedule_batch.py.
@@ -76,7 +76,7 @@ class SglangScheduler(Scheduler):
         self.last_mode = "extend" if prompts else "decode" if self.scheduled else ""
 
     def receive(self) -> None:
-        """The skipper of the engine: a step that only decodes counts for 1, any other for 1,000."""
+        """The recv skipper of the engine: a decode-only step counts 1, any other 1,000."""
         nothing = not self.batch and not self.last
         self.counter += 1 if self.last_mode == "decode" and not nothing else 1000
         if self.counter >= self.limits.scheduler_recv_interval:
@@ -165,7 +165,7 @@ class SglangScheduler(Scheduler):
 
 
 class Adder:
-    """The budgets of one step with prompts."""
+    """The budgets of a prefill step."""
 
     def __init__(self, scheduler: SglangScheduler, now: int) -> None:
         self.scheduler = scheduler
@@ -253,7 +253,7 @@ class Adder:
 
 
 class SglangDecodeScheduler(SglangScheduler):
-    """A decode engine: disaggregation/decode.py, process_decode_queue() and what follows it."""
+    """A decode engine: disaggregation/decode.py, process_decode_queue() and its successors."""
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)

@@ -1,4 +1,4 @@
-"""TensorRT-LLM written again, slowly: capacity first, then tokens, over the list of all requests.
+"""Reference implementation of TensorRT-LLM: capacity, then tokens, over the list of requests.
 
 It shares no code with the loop it checks. Rules: NVIDIA/TensorRT-LLM,
 cpp/tensorrt_llm/batch_manager/capacityScheduler.cpp and microBatchScheduler.cpp.
@@ -36,7 +36,7 @@ class TrtllmScheduler(Scheduler):
                 part.sequence.placeholders += 1
 
     def decode(self, going: list[Sequence], now: int) -> list[Sequence]:
-        """Put those that decode into the step; return those that join them."""
+        """Add decoding sequences to the step; return those that join them."""
         started = [one for one in going if one.num_computed < one.target]
         for one in going:
             if one not in started:
@@ -139,7 +139,7 @@ class TrtllmScheduler(Scheduler):
                 break
 
     def waits(self, contexts: list[Sequence], budget: int) -> bool:
-        """Prompts wait for more of them beside sequences that decode."""
+        """Let prompts wait for more prompts while sequences decode."""
         size = self.limits.block_size
         tokens = 0
         for sequence in contexts:

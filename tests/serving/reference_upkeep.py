@@ -1,4 +1,4 @@
-"""Failing, starting and stopping replicas written again, over the slow engines.
+"""Reference implementation of outages and autoscaling, for the reference engines.
 
 It shares no code with the loop it checks. The autoscaler follows kubernetes/kubernetes,
 pkg/controller/podautoscaler: replica_calculator.go and horizontal.go.
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class ChangingSimulation(Simulation):
-    """At one instant steps end, then replicas change, then requests arrive, then steps begin."""
+    """Order at equal times: steps end, replicas change, requests arrive, steps start."""
 
     def __init__(self, requests: Requests, fleet: Fleet, concurrency: int = 0) -> None:
-        self.upkeep = fleet.upkeep
+        self.availability = fleet.availability
         super().__init__(requests, fleet, concurrency)
         count = len(self.replicas)
-        first = count if self.upkeep.scaler is None else self.upkeep.scaler.initial
+        first = count if self.availability.scaler is None else self.availability.scaler.initial
         self.status = ["up" if index < first else "off" for index in range(count)]
         self.doomed: set[int] = set()
         self.returns: set[int] = set()
@@ -40,9 +40,9 @@ class ChangingSimulation(Simulation):
         self.turn = 0
         self.advice: list[tuple[int, int]] = []
         self.looked = False
-        self.due = 0 if self.upkeep.scaler is None else self.upkeep.scaler.period
+        self.due = 0 if self.availability.scaler is None else self.availability.scaler.period
         events = []
-        for outage in self.upkeep.outages:
+        for outage in self.availability.outages:
             events.append((outage.start, 2 if outage.drain else 1, outage.replica))
             if outage.end >= 0:
                 events.append((outage.end, 0, outage.replica))
@@ -90,7 +90,7 @@ class ChangingSimulation(Simulation):
         self.queue(self.sequences[i], replica)
 
     def take_down(self, index: int, now: int) -> None:
-        """A doomed replica between steps loses everything."""
+        """Remove all requests of a failing replica between steps."""
         replica = self.replicas[index]
         if index not in self.doomed or replica.end >= 0:
             return
@@ -116,8 +116,8 @@ class ChangingSimulation(Simulation):
         one.scheduled = one.first_token = one.lost_since = -1
         one.blocks = []
         self.tries[one.index] += 1
-        if self.upkeep.on_failure == "retry":
-            self.again[one.index] = now + self.upkeep.retry_after
+        if self.availability.on_failure == "retry":
+            self.again[one.index] = now + self.availability.retry_after
             self.comes.append((self.again[one.index], one.index))
         else:
             self.lost.add(one.index)
@@ -144,10 +144,10 @@ class ChangingSimulation(Simulation):
         while self.left() and self.events and self.events[0][0] <= now:
             _, what, index = self.events.pop(0)
             self.strike(what, index, now)
-        if self.upkeep.scaler is not None and self.left():
+        if self.availability.scaler is not None and self.left():
             self.settle(now)
             if self.due <= now:
-                self.due += self.upkeep.scaler.period
+                self.due += self.availability.scaler.period
                 self.look(now)
                 self.settle(now)
         if "up" in self.status:
@@ -165,7 +165,7 @@ class ChangingSimulation(Simulation):
                 self.empty(replica)
 
     def look(self, now: int) -> None:
-        scaler = self.upkeep.scaler
+        scaler = self.availability.scaler
         assert scaler is not None
         current = sum(status in ("up", "starting") for status in self.status)
         serving = [one for one in self.replicas if self.status[one.index] == "up"]
@@ -206,7 +206,7 @@ class ChangingSimulation(Simulation):
         times = [one.end for one in self.replicas if one.end >= 0]
         times += [time for time, _ in self.comes]
         if self.left():
-            if times and self.upkeep.scaler is not None:
+            if times and self.availability.scaler is not None:
                 times.append(self.due)
                 starting = [k for k, status in enumerate(self.status) if status == "starting"]
                 times += [self.ready_at[index] for index in starting]

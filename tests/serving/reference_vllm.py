@@ -1,4 +1,4 @@
-"""vLLM V1 written again, slowly: every sequence visited in every step, every block with its name.
+"""Reference implementation of vLLM V1: visits every sequence in every step and tracks all blocks.
 
 It shares no code with the loop it checks. Rules: vllm-project/vllm, vllm/v1/core/sched/scheduler.py
 and async_scheduler.py, vllm/v1/core/block_pool.py.
@@ -49,7 +49,7 @@ class Scheduler:
         self.tiers = Tiers(limits)
 
     def idle(self) -> None:
-        """Nothing runs and nothing is to run."""
+        """Return whether nothing runs or is scheduled."""
 
     def queue(self) -> list[Sequence]:
         return self.waiting
@@ -58,7 +58,7 @@ class Scheduler:
         self.waiting.append(one)
 
     def accepts(self, sequence: Sequence) -> int:
-        """Tokens of a decode step: of a chain of drafts those before the first rejected, and 1."""
+        """Return the tokens of a decode step: drafts before the first rejection, plus 1."""
         output = sequence.generated + sequence.placeholders
         state = _hash(_hash(_hash(self.limits.draft_seed) + sequence.index) + output)
         tokens = 1
@@ -170,14 +170,14 @@ class Scheduler:
             self.waiting.pop(0)
             loads = self.hold(sequence, hits, found, now)
             if not self.allocate(sequence, tokens):
-                raise AssertionError("admitted without room")
+                raise AssertionError("admitted without free blocks")
             self.running.append(sequence)
             sequence.target = sequence.num_tokens
             self.put(sequence, tokens, loads)
             budget -= tokens
 
     def hold(self, sequence: Sequence, hits: list[int], found: int, now: int) -> int:
-        """Take what is found on the GPU and below it; return what the loads take."""
+        """Use the hits on the GPU and below it; return the time of the loads."""
         size = self.limits.block_size
         for block in hits:
             self.pool.touch(block)
@@ -190,7 +190,7 @@ class Scheduler:
             sequence.cached = len(hits) * size
         loads = self.tiers.load(sequence, len(hits), first=first)
         if not self.allocate(sequence, (found - len(hits)) * size):
-            raise AssertionError("loaded without room")
+            raise AssertionError("loaded without free blocks")
         sequence.num_computed = found * size
         return loads
 

@@ -1,4 +1,4 @@
-"""Small engines, prices and scenarios that the tests of this room share."""
+"""Small engines, prices and scenarios shared by the serving tests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def flat_prices(
     decode: int, mixed: int, *, seqs: int = 64, tokens: int = 512, per_token: int = 0
 ) -> StepPrices:
-    """A decode step takes `decode`, one with prompts `mixed` + `per_token` for each token."""
+    """Prices in which a decode step takes `decode`, with prompts `mixed` + `per_token` x tokens."""
     nothing = np.zeros((seqs + 1, 1), np.int64)
     return StepPrices(
         decode_linear_B=np.full(seqs + 1, decode),
@@ -47,7 +47,7 @@ def flat_prices(
 
 
 def random_prices(draw: np.random.Generator, limits: Limits) -> StepPrices:
-    """Tables without order or reason: nothing may rest on times that rise."""
+    """Random tables, as nothing may depend on increasing times."""
     batch, tokens = limits.max_num_seqs + 1, limits.max_num_batched_tokens
     context_K = np.concatenate([[0], np.cumsum(draw.integers(1, 40, draw.integers(0, 5)))])
     cells = context_K.shape[0]
@@ -77,7 +77,7 @@ def random_prices(draw: np.random.Generator, limits: Limits) -> StepPrices:
 
 
 def scaled(prices: StepPrices, factor: int) -> StepPrices:
-    """The same prices times a factor."""
+    """Return the prices times a factor."""
     times = [
         name
         for name in prices._fields
@@ -88,7 +88,7 @@ def scaled(prices: StepPrices, factor: int) -> StepPrices:
 
 
 def random_limits(draw: np.random.Generator) -> Limits:
-    """Mostly tight ones."""
+    """Random limits, mostly tight."""
     seqs = int(draw.choice([1, 2, 3, 4, 6, 8, 30]))
     size = int(draw.choice([1, 2, 3, 4, 8, 16]))
     rules = str(draw.choice(["vllm", "sglang", *policy_names()]))
@@ -115,7 +115,7 @@ def random_limits(draw: np.random.Generator) -> Limits:
 
 
 def random_requests(draw: np.random.Generator, count: int, longest: int) -> Requests:
-    """Prompts that share beginnings, sessions with turns, some requests too long or empty."""
+    """Prompts with shared prefixes, sessions with turns, some requests too long or empty."""
     isl_N = draw.integers(0 if draw.random() < 0.3 else 1, longest + 1, count)
     osl_N = draw.integers(0 if draw.random() < 0.3 else 1, longest + 1, count)
     spread = int(draw.choice([1, 100, 3_000, 60_000]))
@@ -150,7 +150,7 @@ def _with_hashes(draw: np.random.Generator, requests: Requests) -> Requests:
 
 
 def random_fleet(draw: np.random.Generator, kinds: int = 1) -> Fleet:
-    """One to three engines of one to three ranks, of each kind."""
+    """One to three engines of one to three ranks for each type."""
     made = []
     for _ in range(kinds):
         limits = random_limits(draw)
@@ -170,7 +170,7 @@ def _drawn_rules(draw: np.random.Generator, role: str) -> str:
 
 
 def random_pools(draw: np.random.Generator) -> Fleet:
-    """Two pools with links between them, mostly as fast as steps."""
+    """Two pools with links, mostly as fast as steps."""
     fleet = random_fleet(draw, kinds=2)
     kinds = []
     for kind, role in zip(fleet.kinds, ("prefill", "decode"), strict=True):
@@ -190,7 +190,7 @@ def random_pools(draw: np.random.Generator) -> Fleet:
 
 
 def _link(draw: np.random.Generator) -> Link:
-    """A line, or two: more for the first tokens, and something for none."""
+    """A link with one or two linear pieces, and a time for 0 tokens."""
     each = int(draw.choice([0, 1, 10]))
     if draw.random() < 0.5:
         return Link(per_token=(each,))
@@ -199,6 +199,6 @@ def _link(draw: np.random.Generator) -> Link:
 
 
 def requests_of(rows: Sequence[tuple[int, int, int]]) -> Requests:
-    """Requests of (arrival, isl, osl)."""
+    """Return requests of (arrival, isl, osl)."""
     table = np.array(rows, np.int64).reshape(-1, 3)
     return plain_requests(table[:, 0].copy(), table[:, 1].copy(), table[:, 2].copy())

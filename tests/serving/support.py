@@ -17,7 +17,7 @@ _ROOT: Final = Path(__file__).parents[2]
 
 
 def request_trace(name: str) -> Path:
-    """Return a published trace under PERFATLAS_SHARED_DATA, or skip by its name."""
+    """Return the path of a published trace under PERFATLAS_SHARED_DATA, or skip the test."""
     data = Path(os.environ.get("PERFATLAS_SHARED_DATA", _ROOT.parent / "shared" / "data"))
     path = data / "traces" / "requests" / name
     if not path.is_file():
@@ -26,7 +26,7 @@ def request_trace(name: str) -> Path:
 
 
 def check_invariants(requests: Requests) -> None:
-    """Assert what every reader and generator promises of its columns."""
+    """Assert the invariants of the columns of all readers and generators."""
     count = requests.arrival_N.shape[0]
     assert count > 0
     named = requests._asdict()
@@ -55,7 +55,7 @@ def hashes_of(requests: Requests, row: int) -> NDArray[np.int64]:
 
 
 def hit_share(requests: Requests) -> float:
-    """Return the share of prompt tokens in full blocks that an endless cache has seen before."""
+    """Return the fraction of prompt tokens in full blocks that an unlimited cache would hit."""
     seen: set[int] = set()
     hit = 0
     for row, isl in enumerate(requests.isl_N.tolist()):

@@ -1,4 +1,4 @@
-"""The router that follows prefixes, worked by hand.
+"""Prefix-aware routing, computed by hand.
 
 A step that only decodes takes 10 ps, one with prompts 100 ps. Prompts are hashed by 4 tokens.
 """

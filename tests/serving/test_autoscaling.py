@@ -1,4 +1,4 @@
-"""Replicas that start and stop by the load, worked by hand; what goes in comes out again.
+"""Autoscaling, computed by hand, and conservation of requests and blocks.
 
 A step that only decodes takes 10 ps, one with prompts 100 ps. The autoscaler aims at 2 requests of
 a replica, looks every 50 ps and keeps what was wanted for 300; a replica starts in 100.
@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.serving.config import Control, Limits, Replicas, Scaler, Upkeep
+from perfatlas.serving.config import Availability, Control, Limits, Replicas, Scaler
 from perfatlas.serving.engine import advance
-from perfatlas.serving.run.initial_state import build_worlds
+from perfatlas.serving.run.initial_state import initial_states
 from perfatlas.serving.run.simulate import LAST_TICK, run
 from tests.serving.serving_support import flat_prices, requests_of
 from tests.serving.test_upkeep_reference import random_scenario
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 FLAT = flat_prices(10, 100)
 ROOMY = Limits(8, 64, 4, 2000)
@@ -29,7 +29,7 @@ BOTH = pytest.mark.parametrize("control", [Control(), Control(coalesce=False)])
 
 
 def _scaled(number: int, scaler: Scaler = SCALER) -> Replicas:
-    return Replicas(number, upkeep=Upkeep(scaler=scaler))
+    return Replicas(number, availability=Availability(scaler=scaler))
 
 
 @BOTH
@@ -71,7 +71,7 @@ def test_at_most_four_or_as_many_again_start_at_once() -> None:
     assert outcome.operated.held_F.tolist() == held
 
 
-def test_a_miss_within_the_tolerance_changes_nothing() -> None:
+def test_a_deviation_within_the_tolerance_changes_nothing() -> None:
     # 11 requests on 5 replicas of 2 are 1.1 of the target, 12 are 1.2
     for count, held in ((11, 5), (12, 6)):
         scaler = SCALER._replace(initial=5, tolerance=0.11)
@@ -79,7 +79,7 @@ def test_a_miss_within_the_tolerance_changes_nothing() -> None:
         assert np.count_nonzero(outcome.operated.held_F) == held
 
 
-def test_those_that_wait_may_count_alone() -> None:
+def test_only_waiting_requests_may_count() -> None:
     # one sequence runs at a time: of 5 on one replica 4 wait, which is 2 replicas
     scaler = SCALER._replace(queue_only=True, start_up=0)
     limits = ROOMY._replace(max_num_seqs=1)
@@ -92,21 +92,21 @@ def test_nothing_is_lost_or_made_while_replicas_change(seed: int, scales: bool) 
     draw = np.random.default_rng(seed)
     requests, fleet, concurrency = random_scenario(draw, scales=scales)
     concurrency = min(concurrency, requests.isl_N.shape[0])
-    worlds = build_worlds(requests, fleet, concurrency=concurrency, control=Control())
-    while advance(worlds, 10, LAST_TICK) == 0:
+    sims = initial_states(requests, fleet, concurrency=concurrency, control=Control())
+    while advance(sims, 10, LAST_TICK) == 0:
         pass
-    first = worlds[0]
-    for world, kind in zip(worlds, fleet.kinds, strict=True):
-        assert (world.lane_S["free"] == kind.limits.kv_blocks).all()
+    first = sims[0]
+    for sim, kind in zip(sims, fleet.kinds, strict=True):
+        assert (sim.scheduler_S["free"] == kind.limits.kv_blocks).all()
         if kind.limits.rules in ("trtllm_guaranteed_no_evict", "static"):
-            assert (world.lane_S["spare"] == kind.limits.kv_blocks).all()
+            assert (sim.scheduler_S["spare"] == kind.limits.kv_blocks).all()
         for name in ("running", "waiting", "unread", "decoding", "context", "heap"):
-            assert (world.lane_S[name] == 0).all(), name
-        assert (world.growth_SB == 0).all()
-        assert (world.block_SK["references"] == 0).all()
-        assert (world.replica_R["load"] == 0).all()
-        _check_names(world)
-    if not fleet.upkeep.varies:
+            assert (sim.scheduler_S[name] == 0).all(), name
+        assert (sim.growth_SB == 0).all()
+        assert (sim.block_SK["references"] == 0).all()
+        assert (sim.replica_R["load"] == 0).all()
+        _check_names(sim)
+    if not fleet.availability.varies:
         return
     done = first.finished_N >= 0
     rejected, lost = (first.fault_N["fate"] == fate for fate in (1, 2))
@@ -130,14 +130,14 @@ def test_nothing_is_lost_or_made_while_replicas_change(seed: int, scales: bool) 
         assert (before[done] <= after[done]).all()
 
 
-def _check_names(world: World) -> None:
-    """Every block that is known is found in its bucket, and no other."""
-    for s in range(world.lane_S.shape[0]):
-        known = np.flatnonzero(world.block_SK["known"][s])
+def _check_names(sim: SimulationState) -> None:
+    """Assert that exactly the cached blocks are found in their buckets."""
+    for s in range(sim.scheduler_S.shape[0]):
+        known = np.flatnonzero(sim.block_SK["known"][s])
         chained = []
-        for head in world.bucket_SU["head"][s]:
+        for head in sim.bucket_SU["head"][s]:
             block = int(head)
             while block >= 0:
                 chained.append(block)
-                block = int(world.block_SK["chain_after"][s, block])
+                block = int(sim.block_SK["chain_after"][s, block])
         assert sorted(chained) == known.tolist()

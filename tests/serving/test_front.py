@@ -1,4 +1,4 @@
-"""Front ends: prompts tokenized one after the other, tokens sent one after the other."""
+"""Front ends: sequential tokenization of prompts, sequential streaming of tokens."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.serving.config import Control, Fleet, Limits, Replicas, equal_engines
-from perfatlas.serving.outcome import Seen, request_latencies, tail_parts
+from perfatlas.serving.outcome import ClientDelays, request_latencies, tail_parts
 from perfatlas.serving.outcome.metrics import gap_statistics
 from perfatlas.serving.requests import plain_requests
 from perfatlas.serving.run import run_fleet
@@ -149,7 +149,7 @@ def test_parts_of_the_tail_sum_to_it_with_front_ends() -> None:
     replicas = Replicas(read_token=9, stream_token=8)
     fleet = equal_engines(PRICES, LIMITS, replicas)
     outcome = run_fleet(requests, fleet)
-    seen = Seen(request_s=2e-12)
+    seen = ClientDelays(request_s=2e-12)
     parts = tail_parts(requests, outcome, fleet.kinds, seen)
     found = request_latencies(requests, outcome, seen)
     for name in ("ttft_s", "request_latency_s"):
@@ -171,7 +171,7 @@ def test_what_is_being_tokenized_at_an_interruption_is_not_rejected() -> None:
     ("replicas", "message"),
     [
         (Replicas(read_token=-1), r"read_token is -1"),
-        (Replicas(stream_token=-1), r"stream_token of kind 0 is -1"),
+        (Replicas(stream_token=-1), r"stream_token of type 0 is -1"),
         (Replicas(read_token=10**18), r"read_token 1000000000000000000: front ends need"),
         (Replicas(stream_token=10**18), r"stream_token .*simulate fewer requests"),
     ],

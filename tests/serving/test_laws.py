@@ -1,4 +1,4 @@
-"""Queues against closed forms, and what no simulation may lose."""
+"""Queueing results compared with closed forms, and conservation laws."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from perfatlas.serving.config import Control, Limits, Replicas
 from perfatlas.serving.engine import advance
 from perfatlas.serving.policies import policy_names
 from perfatlas.serving.requests import plain_requests
-from perfatlas.serving.run.initial_state import build_worlds
+from perfatlas.serving.run.initial_state import initial_states
 from perfatlas.serving.run.simulate import LAST_TICK, run
 from tests.serving.serving_support import (
     flat_prices,
@@ -25,7 +25,7 @@ ONE_BY_ONE = Limits(1, 40_000, 16, 10_000)
 def _mean_wait(
     arrival_N: np.ndarray, service_N: np.ndarray, per_token: int, rules: str
 ) -> tuple[float, float]:
-    """Return the mean wait of a single server in the simulation, and its standard error."""
+    """Return the simulated mean wait of a single server, and its standard error."""
     count = arrival_N.shape[0]
     requests = plain_requests(arrival_N, service_N, np.ones(count, np.int64))
     prices = flat_prices(0, 0, seqs=1, tokens=40_000, per_token=per_token)
@@ -58,7 +58,7 @@ def test_exponential_service_waits_as_m_m_1(load: float, rules: str) -> None:
     assert error < 0.06 * mean
 
 
-def test_requests_inside_are_rate_times_stay() -> None:
+def test_littles_law_holds() -> None:
     # Little: mean of running + waiting = arrivals per time x mean time from arrival to last token
     draw = np.random.default_rng(5)
     arrival_N = np.cumsum(draw.exponential(4e9, 20_000)).astype(np.int64)
@@ -87,31 +87,31 @@ def test_everything_ends_once_and_all_blocks_come_back(seed: int) -> None:
         prefill_added_QP=draw.integers(0, 50, (2, 4)),
         prefill_last_QP=draw.integers(-20, 50, (2, 4)),
     )
-    worlds = build_worlds(
+    sims = initial_states(
         requests,
         fleet._replace(kinds=(kind._replace(prices=prices),)),
         concurrency=int(draw.choice([0, 4])),
         control=Control(),
     )
-    while advance(worlds, 10, LAST_TICK) == 0:
+    while advance(sims, 10, LAST_TICK) == 0:
         pass
-    (world,) = worlds
-    lanes, rows = world.lane_S, world.request_N
-    assert world.clock_1["left"][0] == 0
-    assert (lanes["free"] == limits.kv_blocks).all()
+    (sim,) = sims
+    schedulers, rows = sim.scheduler_S, sim.request_N
+    assert sim.clock_1["left"][0] == 0
+    assert (schedulers["free"] == limits.kv_blocks).all()
     if limits.rules in ("trtllm_guaranteed_no_evict", "static"):
-        assert (lanes["spare"] == limits.kv_blocks).all()
+        assert (schedulers["spare"] == limits.kv_blocks).all()
     for name in ("running", "waiting", "decoding", "context", "heap"):
-        assert (lanes[name] == 0).all(), name
-    assert (world.growth_SB == 0).all()
-    assert (world.block_SK["references"] == 0).all()
-    finished = world.finished_N
-    assert ((finished >= 0) == (world.replica_N >= 0)).all()
+        assert (schedulers[name] == 0).all(), name
+    assert (sim.growth_SB == 0).all()
+    assert (sim.block_SK["references"] == 0).all()
+    finished = sim.finished_N
+    assert ((finished >= 0) == (sim.replica_N >= 0)).all()
     done = finished >= 0
     for before, after in (
-        (world.came_N, world.scheduled_N),
-        (world.scheduled_N, world.first_token_N),
-        (world.first_token_N, finished),
+        (sim.came_N, sim.scheduled_N),
+        (sim.scheduled_N, sim.first_token_N),
+        (sim.first_token_N, finished),
     ):
         assert (before[done] <= after[done]).all()
     tokens = rows["isl"] + rows["osl"] - (limits.rules == "vllm") + 2 * limits.draft_tokens
@@ -120,8 +120,8 @@ def test_everything_ends_once_and_all_blocks_come_back(seed: int) -> None:
         room -= limits.block_size + 1
     fits = (rows["isl"] > 0) & (rows["osl"] > 0) & (tokens <= room)
     if limits.rules != "sglang" or not limits.async_scheduling:
-        assert world.gaps_G.sum() == (rows["osl"] - 1)[done].sum()
-    assert (world.lost_N[world.preempted_N == 0] == 0).all()
+        assert sim.gaps_G.sum() == (rows["osl"] - 1)[done].sum()
+    assert (sim.lost_N[sim.preempted_N == 0] == 0).all()
     fits &= limits.chunked_prefill | (rows["isl"] <= limits.max_num_batched_tokens)
     assert (fits == done).all()
 

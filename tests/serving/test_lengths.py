@@ -71,7 +71,7 @@ def test_lognormal_of_mean_and_p99_has_both(mean: float, ratio: float) -> None:
 def test_lognormal_sample_has_its_quantiles_and_mean() -> None:
     shape = lognormal(mean=1155, sigma=0.8)
     length_N = lognormal_lengths(200_000, shape, "isl", seed=4)
-    # standard errors: 0.21 % of the mean (cv 0.947), 0.67 % of the 99th percentile
+    # standard errors: 0.21% of the mean (cv 0.947), 0.67% of the 99th percentile
     assert length_N.mean() == pytest.approx(1155, rel=5 * 0.0021)
     p99 = math.exp(shape.mu + 2.32635 * 0.8)
     assert np.quantile(length_N, 0.99) == pytest.approx(p99, rel=5 * 0.0067)

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 from perfatlas.serving.outcome import (
-    Fronted,
+    FrontEndTimes,
     Offloaded,
-    Operated,
     Outcome,
+    ReplicaOutcome,
     Series,
-    Travels,
+    Transfers,
     request_latencies,
     saturated,
     summarize,
@@ -47,16 +47,16 @@ OUTCOME = Outcome(
     preemptions=0,
     interrupted=False,
     series=Series(*(whole() for _ in Series._fields)),
-    travels=Travels(*4 * (np.zeros(0, np.int64),)),
+    travels=Transfers(*4 * (np.zeros(0, np.int64),)),
     busy_F=column(1.5),
     steps_F=whole(12),
-    operated=Operated(
+    operated=ReplicaOutcome(
         *2 * (np.zeros(0, np.int64),), *2 * (np.zeros(0, np.bool_),), np.zeros(1, np.int64), 0
     ),
     offloaded=Offloaded(
         *3 * (np.zeros(0, np.int64),), np.zeros(2, np.int64), 0, *3 * (np.zeros(2, np.int64),)
     ),
-    fronted=Fronted(*3 * (np.zeros(0, np.int64),)),
+    fronted=FrontEndTimes(*3 * (np.zeros(0, np.int64),)),
 )
 
 
@@ -82,7 +82,7 @@ def test_a_summary_by_hand() -> None:
     assert found["tpot_s"]["p99"] == pytest.approx(0.1)
 
 
-def test_nothing_completed_has_no_figures() -> None:
+def test_without_completed_requests_there_are_no_statistics() -> None:
     nothing = OUTCOME._replace(finished_N=column(-1, -1, -1), first_token_N=column(-1, -1, -1))
     found = summarize(REQUESTS, nothing, {})
     assert found["ttft_s"] == dict.fromkeys(("mean", "p50", "p90", "p95", "p99"))

@@ -1,4 +1,4 @@
-"""Cache tiers below the GPU, worked by hand and by laws.
+"""KV cache offloading, computed by hand and checked by laws.
 
 A step takes 10 ps where it only decodes, else 100 ps + 1 ps per token; a block of 4 tokens takes
 7 ps between GPU and host, and 50 ps from the SSD.
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.serving.config import Control, Fleet, Kind, Limits, Outage, Upkeep
+from perfatlas.serving.config import Availability, Control, Fleet, Kind, Limits, Outage
 from perfatlas.serving.run import run_fleet
 from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import (
@@ -77,7 +77,7 @@ def test_what_the_host_evicts_is_loaded_from_the_ssd(control: Control) -> None:
     assert outcome.offloaded.held_2.tolist() == [2, 6]
 
 
-def test_copies_delay_those_that_decode_beside_them() -> None:
+def test_copies_delay_concurrent_decodes() -> None:
     # 5 blocks. B's 16 tokens fill four and leave A's first. D comes last before C and takes it: 101
     # ps from 1980. Then D decodes in C's step: 5 + 1 tokens, 2 loads, 1 store: 106 + 21, not 10
     rows = [ROWS[0], (1000, 16, 1), (1980, 1, 2), ROWS[2]]
@@ -107,7 +107,7 @@ def _equal(one: Outcome, other: Outcome) -> None:
 
 
 def _alone(draw: np.random.Generator) -> tuple[Requests, Limits]:
-    """Requests that run one at a time, each within the GPU."""
+    """Requests that run one at a time and each fit the GPU."""
     size = int(draw.choice([1, 2, 4, 8]))
     limits = Limits(1, 16 + size, size, int(draw.integers(60, 80)) // size + 1, prefix_caching=True)
     requests = random_requests(draw, 40, 30)
@@ -159,13 +159,13 @@ def test_an_endless_host_finds_what_was_ever_there() -> None:
 @pytest.mark.parametrize(
     ("changes", "error", "said"),
     [
-        ({"rules": "sglang"}, UnsupportedError, "under rules sglang"),
-        ({"prefix_caching": False}, InvalidSpecError, "prefix_caching is off"),
+        ({"rules": "sglang"}, UnsupportedError, "by rules sglang"),
+        ({"prefix_caching": False}, InvalidSpecError, "requires prefix_caching"),
         ({"ssd_blocks": -1}, InvalidSpecError, "ssd_blocks is -1"),
         ({"host_move": 10**17}, InvalidSpecError, "host_move is 100000000000000000 ps"),
     ],
 )
-def test_what_tiers_are_not_simulated_with(
+def test_options_not_supported_with_tiers(
     changes: dict[str, Any], error: type[Exception], said: str
 ) -> None:
     limits = _limits(20, host_blocks=8)._replace(**changes)
@@ -178,9 +178,9 @@ def test_tiers_of_pools_and_of_replicas_that_fail_are_refused() -> None:
     pools = tuple(Kind(PRICES, limits, role=role) for role in ("prefill", "decode"))
     with pytest.raises(UnsupportedError, match="in role prefill"):
         run_fleet(requests, Fleet(pools))
-    failing = Fleet((Kind(PRICES, limits),), upkeep=Upkeep((Outage(0, 5, 9),)))
-    with pytest.raises(UnsupportedError, match="that fail, start or stop"):
+    failing = Fleet((Kind(PRICES, limits),), availability=Availability((Outage(0, 5, 9),)))
+    with pytest.raises(UnsupportedError, match="outages or autoscaling"):
         run_fleet(requests, failing)
     unlike = (Kind(PRICES, limits), Kind(PRICES, limits._replace(host_blocks=0)))
-    with pytest.raises(UnsupportedError, match="of some kinds"):
+    with pytest.raises(UnsupportedError, match="all engine types or none"):
         run_fleet(requests, Fleet(unlike))

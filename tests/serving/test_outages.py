@@ -1,4 +1,4 @@
-"""Replicas that fail, drain and come back, worked by hand.
+"""Failing, draining and recovering replicas, computed by hand.
 
 A step that only decodes takes 10 ps, one with prompts 100 ps.
 """
@@ -14,6 +14,7 @@ from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.serving.config import (
     FOREVER,
     Affinity,
+    Availability,
     Control,
     Fleet,
     Kind,
@@ -21,7 +22,6 @@ from perfatlas.serving.config import (
     Outage,
     Replicas,
     Scaler,
-    Upkeep,
 )
 from perfatlas.serving.outcome import request_columns, summarize, tail_parts
 from perfatlas.serving.run import run_fleet
@@ -39,12 +39,12 @@ BOTH = pytest.mark.parametrize("control", [Control(), Control(coalesce=False)])
 def _failing(
     *outages: Outage, number: int = 2, lost: bool = False, retry_after: int = 0
 ) -> Replicas:
-    upkeep = Upkeep(outages, "lost" if lost else "retry", retry_after)
-    return Replicas(number, upkeep=upkeep)
+    availability = Availability(outages, "lost" if lost else "retry", retry_after)
+    return Replicas(number, availability=availability)
 
 
-def _alike(requests: Requests, block: int = 4) -> Requests:
-    """The same prompts for all."""
+def _equal_steps(requests: Requests, block: int = 4) -> Requests:
+    """Return requests with equal prompts."""
     blocks = -(-requests.isl_N // block)
     hashes = [value for count in blocks for value in range(count)]
     first = np.append(0, np.cumsum(blocks))
@@ -83,7 +83,7 @@ def test_a_step_scheduled_ahead_ends_too_and_what_would_follow_does_not(control:
 
 
 @BOTH
-def test_who_fails_between_steps_fails_at_once(control: Control) -> None:
+def test_a_replica_failing_between_steps_fails_at_once(control: Control) -> None:
     # the step to 120 ends first, at 120 the failure strikes: two tokens after the first
     outcome = run(
         requests_of([(0, 4, 20)]), FLAT, ROOMY, _failing(Outage(0, 120, 400)), control=control
@@ -94,7 +94,7 @@ def test_who_fails_between_steps_fails_at_once(control: Control) -> None:
 
 
 @BOTH
-def test_nobody_serves_and_requests_wait_at_the_router(control: Control) -> None:
+def test_without_serving_replicas_requests_wait_at_the_router(control: Control) -> None:
     # A has its last token at 100, when the failure of 50 takes effect; B waits since 60, C since 70
     limits = ROOMY._replace(max_num_batched_tokens=8)
     rows = [(0, 4, 1), (60, 4, 1), (70, 4, 1)]
@@ -132,14 +132,14 @@ def test_a_request_that_is_lost_lets_the_next_one_come(control: Control) -> None
     assert found["slo_attainment"] == pytest.approx(2 / 3)
 
 
-def test_who_is_sent_again_waits_as_long_as_asked() -> None:
+def test_a_retried_request_waits_for_retry_after() -> None:
     replicas = _failing(Outage(0, 120, 400), retry_after=1000)
     outcome = run(requests_of([(0, 4, 20)]), FLAT, ROOMY, replicas)
     assert outcome.operated.again_N.tolist() == [1120]
     assert outcome.finished_N.tolist() == [1120 + 290]
 
 
-def test_requests_are_left_where_nobody_comes_back() -> None:
+def test_requests_are_unserved_if_no_replica_recovers() -> None:
     requests = requests_of([(0, 4, 5), (200, 4, 5), (200, 5000, 5)])
     outcome = run(requests, FLAT, ROOMY, _failing(Outage(0, 120), number=1))
     assert outcome.finished_N.tolist() == [-1, -1, -1]
@@ -151,12 +151,12 @@ def test_requests_are_left_where_nobody_comes_back() -> None:
 
 
 @BOTH
-def test_who_drains_ends_what_it_has_and_comes_back_cold(control: Control) -> None:
+def test_a_draining_replica_finishes_its_requests_and_recovers_cold(control: Control) -> None:
     # A on 0 ends at 190 though 0 takes nothing from 105 on: B and C go to 1. B runs 110-210 and C
     # then finds A's prompt, the same, in neither cache; D at 1000 goes to 0, in turn, and finds
     # nothing there: its cache is new.
     limits = ROOMY._replace(prefix_caching=True)
-    requests = _alike(requests_of([(0, 8, 10), (110, 8, 2), (120, 8, 2), (1000, 8, 2)]))
+    requests = _equal_steps(requests_of([(0, 8, 10), (110, 8, 2), (120, 8, 2), (1000, 8, 2)]))
     replicas = _failing(Outage(0, 105, 1000, drain=True))
     outcome = run(requests, FLAT, limits, replicas, control=control)
     assert outcome.replica_N.tolist() == [0, 1, 1, 0]
@@ -181,9 +181,13 @@ def test_what_a_drain_has_left_is_cut_off_when_it_ends(control: Control) -> None
 def test_a_router_forgets_what_a_failing_replica_got() -> None:
     # all prompts are alike: A to 0, then D beside it. 0 fails at 105, both start over on 1, which
     # is known for the prompt from then on, though 0 is back at 300 and idle
-    requests = _alike(requests_of([(0, 8, 5), (50, 8, 5), (1000, 8, 1), (2000, 8, 1)]))
+    requests = _equal_steps(requests_of([(0, 8, 5), (50, 8, 5), (1000, 8, 1), (2000, 8, 1)]))
     replicas = Replicas(
-        2, 1, "prefix_aware", affinity=Affinity(0.5), upkeep=Upkeep((Outage(0, 105, 300),))
+        2,
+        1,
+        "prefix_aware",
+        affinity=Affinity(0.5),
+        availability=Availability((Outage(0, 105, 300),)),
     )
     outcome = run(requests, FLAT, ROOMY._replace(prefix_caching=True), replicas)
     assert outcome.replica_N.tolist() == [1, 1, 1, 1]
@@ -201,36 +205,36 @@ def test_the_tail_tells_what_was_lost_with_a_replica() -> None:
 
 
 @pytest.mark.parametrize(
-    ("upkeep", "said"),
+    ("availability", "said"),
     [
-        (Upkeep((Outage(7, 0, 10),)), "replica 7: there are 4, counted from 0 to 3"),
-        (Upkeep((Outage(-1, 0, 10),)), "replica -1"),
-        (Upkeep((Outage(1, 20, 10),)), "replica 1 fails at 2e-11 s and is back at 1e-11 s"),
-        (Upkeep((Outage(1, -5, 10),)), "fails at -5e-12 s"),
-        (Upkeep((Outage(1, 0, 10), Outage(1, 5, 20))), "when it has failed already: at 0 s"),
-        (Upkeep((Outage(1, 0), Outage(1, 5, 20))), "never back"),
-        (Upkeep(on_failure="resume"), "on_failure 'resume' is unknown"),
-        (Upkeep(retry_after=-1), "retry_after is -1e-12 s"),
-        (Upkeep(scaler=Scaler(0, 1, 2.0)), "at least 0, at first 1 and at most 4"),
-        (Upkeep(scaler=Scaler(2, 5, 2.0)), "at least 2, at first 5 and at most 4"),
-        (Upkeep(scaler=Scaler(1, 1, 0.0)), "target is 0.0"),
-        (Upkeep(scaler=Scaler(1, 1, float("nan"))), "target is nan"),
-        (Upkeep(scaler=Scaler(1, 1, 2.0, tolerance=1.0)), "tolerance is 1.0"),
-        (Upkeep(scaler=Scaler(1, 1, 2.0, period=0)), "period is 0 s"),
-        (Upkeep(scaler=Scaler(1, 1, 2.0, start_up=-1)), "start_up is -1e-12 s"),
-        (Upkeep(scaler=Scaler(1, 1, 2.0, period=1, stable=10**9)), "look less often"),
+        (Availability((Outage(7, 0, 10),)), "replica 7: there are 4 replicas, numbered"),
+        (Availability((Outage(-1, 0, 10),)), "replica -1"),
+        (Availability((Outage(1, 20, 10),)), "replica 1 fails at 2e-11 s and recovers at 1e-11 s"),
+        (Availability((Outage(1, -5, 10),)), "fails at -5e-12 s"),
+        (Availability((Outage(1, 0, 10), Outage(1, 5, 20))), "during an outage that starts at 0 s"),
+        (Availability((Outage(1, 0), Outage(1, 5, 20))), "without recovery"),
+        (Availability(on_failure="resume"), "on_failure 'resume' is unknown"),
+        (Availability(retry_after=-1), "retry_after is -1e-12 s"),
+        (Availability(scaler=Scaler(0, 1, 2.0)), "minimum 0, initial 1 and maximum 4"),
+        (Availability(scaler=Scaler(2, 5, 2.0)), "minimum 2, initial 5 and maximum 4"),
+        (Availability(scaler=Scaler(1, 1, 0.0)), "target is 0.0"),
+        (Availability(scaler=Scaler(1, 1, float("nan"))), "target is nan"),
+        (Availability(scaler=Scaler(1, 1, 2.0, tolerance=1.0)), "tolerance is 1.0"),
+        (Availability(scaler=Scaler(1, 1, 2.0, period=0)), "period is 0 s"),
+        (Availability(scaler=Scaler(1, 1, 2.0, start_up=-1)), "start_up is -1e-12 s"),
+        (Availability(scaler=Scaler(1, 1, 2.0, period=1, stable=10**9)), "use a longer period"),
     ],
 )
-def test_contradictions_are_refused(upkeep: Upkeep, said: str) -> None:
+def test_contradictions_are_refused(availability: Availability, said: str) -> None:
     with pytest.raises(InvalidSpecError, match=said):
-        run(requests_of([(0, 4, 1)]), FLAT, ROOMY, Replicas(4, upkeep=upkeep))
+        run(requests_of([(0, 4, 1)]), FLAT, ROOMY, Replicas(4, availability=availability))
 
 
-def test_what_is_not_simulated_is_refused() -> None:
+def test_unsupported_combinations_are_refused() -> None:
     requests = requests_of([(0, 4, 1)])
-    both = Upkeep((Outage(0, 0, 10),), scaler=Scaler(1, 1, 2.0))
-    with pytest.raises(UnsupportedError, match="up to the autoscaler"):
-        run(requests, FLAT, ROOMY, Replicas(4, upkeep=both))
+    both = Availability((Outage(0, 0, 10),), scaler=Scaler(1, 1, 2.0))
+    with pytest.raises(UnsupportedError, match="cannot be combined with an autoscaler"):
+        run(requests, FLAT, ROOMY, Replicas(4, availability=both))
     pools = (Kind(FLAT, ROOMY, role="prefill"), Kind(FLAT, ROOMY, role="decode"))
-    with pytest.raises(UnsupportedError, match="two pools that fail"):
-        run_fleet(requests, Fleet(pools, upkeep=Upkeep((Outage(0, 0, 10),))))
+    with pytest.raises(UnsupportedError, match="not supported with two pools"):
+        run_fleet(requests, Fleet(pools, availability=Availability((Outage(0, 0, 10),))))

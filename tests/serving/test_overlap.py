@@ -1,6 +1,6 @@
-"""Steps scheduled ahead, worked by hand beside steps scheduled in turn.
+"""Asynchronous scheduling compared with synchronous scheduling, computed by hand.
 
-A step that only decodes takes 10 ps, one with prompts 100 ps.
+A decode-only step takes 10 ps, one with prompts 100 ps.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ def test_an_engine_with_nothing_left_to_run_is_not_ahead(control: Control) -> No
 
 @pytest.mark.parametrize(("ahead", "preempted"), [(False, 0), (True, 1)])
 @BOTH
-def test_one_that_ends_in_the_step_that_runs_may_lose_its_blocks_in_it(
+def test_a_request_ending_in_the_running_step_may_lose_its_blocks(
     control: Control, *, ahead: bool, preempted: int
 ) -> None:
     # 4 blocks of 4. A: prompt 7, 5 out; B: prompt 7, 2 out; two blocks each.
     #   0-100  both prompts
     # 100-110  both fill their second block; B has its last token
-    # 110-120  A needs a third block. Decided at 100, when B still holds its two: B is thrown out.
+    # 110-120  A needs a third block. Decided at 100, when B still holds its two: B is preempted.
     #          Decided at 110, they are free.
     requests = requests_of([(0, 7, 5), (0, 7, 2)])
     limits = AHEAD._replace(kv_blocks=4, async_scheduling=ahead)
@@ -75,7 +75,7 @@ def test_one_that_ends_in_the_step_that_runs_may_lose_its_blocks_in_it(
 
 
 @BOTH
-def test_one_thrown_out_keeps_the_token_of_the_step_that_runs(control: Control) -> None:
+def test_a_preempted_request_keeps_the_token_of_the_running_step(control: Control) -> None:
     # 6 blocks of 4; A, B, C: prompt 4, 9 out.
     #   0-100  prompts, a block each; their second ones for the next step
     # 100-140  4 decodes

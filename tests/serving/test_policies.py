@@ -1,4 +1,4 @@
-"""Schedulers as rows: what the table says, and one that is added from outside."""
+"""The table of scheduling policies, and a policy registered from outside."""
 
 from __future__ import annotations
 
@@ -77,16 +77,16 @@ for policy, load in ((find_policy("vllm"), False), (NEWEST_FIRST, True)):
 def test_a_name_is_registered_once_and_before_the_loop_is_loaded() -> None:
     done = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, check=True)
     twice, late = done.stdout.splitlines()
-    assert twice == "scheduler vllm is registered for role both; choose another name"
-    assert late.startswith("scheduler newest_first comes after the event loop was loaded")
+    assert twice == "scheduler vllm already exists for role both; rename it"
+    assert late.startswith("scheduler newest_first was registered after the event loop")
 
 
 @pytest.mark.parametrize(
     ("limits", "error", "words"),
     [
-        ({"rules": "vlm"}, InvalidSpecError, "rules 'vlm' are unknown.*did you mean 'vllm'"),
+        ({"rules": "vlm"}, InvalidSpecError, "unknown rules 'vlm'.*did you mean 'vllm'"),
         ({"rules": "sglang", "chunked_prefill": False}, UnsupportedError, "chunked_prefill"),
-        ({"rules": "static", "block_size": 65}, InvalidSpecError, "whole blocks never fits"),
+        ({"rules": "static", "block_size": 65}, InvalidSpecError, "no chunk of whole blocks fits"),
         (
             {"rules": "static", "draft_tokens": 1, "acceptance": (0.5,)},
             UnsupportedError,
@@ -95,7 +95,7 @@ def test_a_name_is_registered_once_and_before_the_loop_is_loaded() -> None:
         ({"rules": "sglang", "host_blocks": 9}, UnsupportedError, "use rules vllm"),
     ],
 )
-def test_what_a_policy_does_not_do_is_refused(
+def test_unsupported_options_of_a_policy_are_refused(
     limits: dict[str, Any], error: type[Exception], words: str
 ) -> None:
     asked = Limits(4, 64, 4, 100)._replace(**limits)

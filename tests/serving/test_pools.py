@@ -1,7 +1,7 @@
-"""Pools that prefill and that decode, worked by hand, and what goes in comes out again.
+"""Prefill and decode pools, computed by hand, and conservation of requests and blocks.
 
-A step of a decode engine takes 10 ps, one of a prefill engine 100. The cache of a token takes 5 ps
-over the link of a decode engine and 2 over that of a prefill engine; it is there 7 ps later.
+A step of a decode engine takes 10 ps, one of a prefill engine 100. The KV cache of a token takes
+5 ps over the link of a decode engine and 2 over that of a prefill engine, plus a latency of 7 ps.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.serving.config import Control, Fleet, Kind, Limits, Link
 from perfatlas.serving.engine import advance
 from perfatlas.serving.run import run_fleet
-from perfatlas.serving.run.initial_state import build_worlds
+from perfatlas.serving.run.initial_state import initial_states
 from perfatlas.serving.run.simulate import LAST_TICK
 from tests.serving.serving_support import (
     flat_prices,
@@ -121,21 +121,21 @@ def test_blocks_of_both_pools_come_back(seed: int) -> None:
     fleet = random_pools(draw)
     least = min(kind.limits.kv_blocks * kind.limits.block_size for kind in fleet.kinds)
     requests = random_requests(draw, 40, min(least // 3 + 2, 100))
-    worlds = build_worlds(requests, fleet, concurrency=int(draw.choice([0, 4])), control=Control())
-    while advance(worlds, 10, LAST_TICK) == 0:
+    sims = initial_states(requests, fleet, concurrency=int(draw.choice([0, 4])), control=Control())
+    while advance(sims, 10, LAST_TICK) == 0:
         pass
-    for world, kind in zip(worlds, fleet.kinds, strict=True):
-        lanes = world.lane_S
-        assert (lanes["free"] == kind.limits.kv_blocks).all()
+    for sim, kind in zip(sims, fleet.kinds, strict=True):
+        schedulers = sim.scheduler_S
+        assert (schedulers["free"] == kind.limits.kv_blocks).all()
         if kind.limits.rules == "trtllm_guaranteed_no_evict":
-            assert (lanes["spare"] == kind.limits.kv_blocks).all()
+            assert (schedulers["spare"] == kind.limits.kv_blocks).all()
         names = ("running", "waiting", "decoding", "context", "heap", "away", "arrived", "ready")
         for name in (*names, "retracted"):
-            assert (lanes[name] == 0).all(), name
-        assert (world.growth_SB == 0).all()
-        assert (world.block_SK["references"] == 0).all()
-        assert (world.replica_R["load"] == 0).all()
-    (first, _) = worlds
+            assert (schedulers[name] == 0).all(), name
+        assert (sim.growth_SB == 0).all()
+        assert (sim.block_SK["references"] == 0).all()
+        assert (sim.replica_R["load"] == 0).all()
+    (first, _) = sims
     assert first.clock_1["left"][0] == 0
     done = first.finished_N >= 0
     assert (done == (first.replica_N >= 0)).all()
@@ -178,37 +178,43 @@ def test_sglang_keeps_the_caches_of_sequences_it_retracts() -> None:
 
 def test_a_link_that_takes_longer_than_the_clock_is_refused() -> None:
     slow = DECODE._replace(link=Link(per_token=(10**15,)))
-    with pytest.raises(InvalidSpecError, match="widen the link"):
+    with pytest.raises(InvalidSpecError, match="a faster link"):
         run_fleet(requests_of([(0, 4, 2)]), POOLS._replace(kinds=(PREFILL, slow)))
 
 
 @pytest.mark.parametrize(
     ("link", "said"),
     [
-        (Link((1,), (0,), (1,)), "rise from 0"),
-        (Link((0, 4, 4), (0, 4, 4), (1, 1, 1)), "rise from 0"),
-        (Link((0,), (), (1,)), "rise from 0"),
-        (Link((0, 4), (0, 4), (1, -1)), "link of kind 0 is -1"),
+        (Link((1,), (0,), (1,)), "ascending from 0"),
+        (Link((0, 4, 4), (0, 4, 4), (1, 1, 1)), "ascending from 0"),
+        (Link((0,), (), (1,)), "ascending from 0"),
+        (Link((0, 4), (0, 4), (1, -1)), "link of engine type 0 is -1"),
     ],
 )
-def test_a_link_that_is_no_line_is_refused(link: Link, said: str) -> None:
+def test_an_invalid_link_is_refused(link: Link, said: str) -> None:
     fleet = POOLS._replace(kinds=(PREFILL._replace(link=link), DECODE))
     with pytest.raises(InvalidSpecError, match=said):
         run_fleet(requests_of([(0, 4, 2)]), fleet)
 
 
-def test_roles_that_are_no_pools_are_refused() -> None:
+def test_invalid_roles_of_pools_are_refused() -> None:
     requests = requests_of([(0, 4, 2)])
-    with pytest.raises(InvalidSpecError, match="all kinds are both"):
+    with pytest.raises(InvalidSpecError, match="either all are both"):
         run_fleet(requests, POOLS._replace(kinds=(DECODE, PREFILL)))
-    with pytest.raises(InvalidSpecError, match="all kinds are both"):
+    with pytest.raises(InvalidSpecError, match="either all are both"):
         run_fleet(requests, POOLS._replace(kinds=(PREFILL,)))
     with pytest.raises(InvalidSpecError, match="first_from"):
         run_fleet(requests, POOLS._replace(first_from="late"))
     sglang = ROOMY._replace(rules="sglang")
     for limits, match in (
-        (ROOMY._replace(rules="trtllm_max_utilization"), "role decode under rules trtllm_max"),
-        (sglang._replace(scheduler_recv_interval=10), "scheduler_recv_interval 10 in role decode"),
+        (
+            ROOMY._replace(rules="trtllm_max_utilization"),
+            "trtllm_max_utilization does not support role decode",
+        ),
+        (
+            sglang._replace(scheduler_recv_interval=10),
+            "scheduler_recv_interval 10 is not supported in role decode",
+        ),
         (sglang._replace(reserved_decode_tokens=0), "reserved_decode_tokens is 0"),
     ):
         decode = DECODE._replace(limits=limits)

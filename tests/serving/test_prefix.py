@@ -1,6 +1,6 @@
-"""Shared prefixes, worked by hand: blocks of 4 tokens, one prompt at a time.
+"""Prefix caching, computed by hand: blocks of 4 tokens, one prompt at a time.
 
-A step takes 10 ps where it only decodes, else 100 ps + 1 ps per token: what is shared is not run.
+A decode-only step takes 10 ps, others 100 ps + 1 ps per token: cached tokens are not computed.
 """
 
 from __future__ import annotations

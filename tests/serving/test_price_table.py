@@ -182,7 +182,7 @@ def test_host_work_shows_where_it_is_longer() -> None:
     assert case("ideal")[1].prices.host_step == 0
 
 
-def test_a_table_tells_what_it_rests_on() -> None:
+def test_a_table_has_its_evidence() -> None:
     _, table = case("experts over two ranks")
     names = {match.calibration.operator for match in table.decode.prices.matches}
     assert {"gemm", "decode_attention", "moe"} <= names

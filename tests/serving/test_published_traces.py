@@ -1,5 +1,5 @@
-"""Facts of the published traces, read in place; their figures are those of the trace owners' pages
-and papers, or computed from the files (shared/data/traces)."""
+"""Facts about the published traces, read in place; the figures come from the owners' pages and
+papers, or were computed from the files (shared/data/traces)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_mooncake_conversation() -> None:
     requests = trace.requests
     check_invariants(requests)
     assert [text[:47] for text in trace.warnings] == [
-        "12,031 requests have only 1,180 different times"
+        "12,031 requests have only 1,180 distinct arriva"
     ]
     assert requests.isl_N.shape == (12_031,)
     assert requests.hash_block == 512

@@ -1,6 +1,6 @@
-"""What is kept of requests that wait for prompts or are thrown out, worked by hand.
+"""Records of requests that wait for prompts or are preempted, computed by hand.
 
-A step that only decodes takes 10 ms, one with prompts 100 ms.
+A decode-only step takes 10 ms, one with prompts 100 ms.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BOTH = pytest.mark.parametrize("control", [Control(), Control(coalesce=False)])
 
 
 def _gaps(counts: dict[int, int]) -> list[int]:
-    """Return how many gaps lie between which borders, from how many are of so many ms."""
+    """Return the histogram of gaps, from counts of gaps by length [ms]."""
     gaps_G = np.zeros(GAP_EDGES.shape[0], np.int64)
     for gap, count in counts.items():
         gaps_G[np.searchsorted(GAP_EDGES, gap * MS, side="right") - 1] += count
@@ -39,7 +39,7 @@ def _gaps(counts: dict[int, int]) -> list[int]:
     ],
 )
 @BOTH
-def test_prompts_delay_those_that_decode(
+def test_prompts_delay_decodes(
     control: Control, *, rules: str, interference: int, gaps: dict[int, int]
 ) -> None:
     requests = requests_of([(0, 4, 4), (101 * MS, 8, 1)])
@@ -49,9 +49,9 @@ def test_prompts_delay_those_that_decode(
 
 
 @BOTH
-def test_time_is_lost_from_going_to_being_back(control: Control) -> None:
+def test_lost_time_is_from_preemption_to_recovery(control: Control) -> None:
     # 6 blocks; A, B, C: prompt 4, 9 out. C goes at 140 ms with 5 tokens; at 180 its 9 tokens run,
-    # to 280; that step gives the sixth, 140 ms after the fifth, and nobody else decodes in it
+    # to 280; that step gives the sixth, 140 ms after the fifth, and no other request decodes in it
     requests = requests_of([(0, 4, 9)] * 3)
     outcome = run(requests, PRICES, ROOMY._replace(kv_blocks=6), control=control)
     assert outcome.lost_N.tolist() == [0, 0, 140 * MS]

@@ -105,7 +105,7 @@ def test_two_pools_serve_as_in_the_slow_simulation(seed: int) -> None:
 
 
 def _with_tiers(draw: np.random.Generator, limits: Limits) -> Limits:
-    """Tiers that hold less, as much or more than the GPU, one of them or both."""
+    """One or two tiers that are smaller than, equal to or larger than the GPU."""
     rooms = (0, 1, limits.kv_blocks // 2, limits.kv_blocks, 4 * limits.kv_blocks, 100_000)
     host, ssd = (int(draw.choice(rooms)) for _ in range(2))
     return limits._replace(

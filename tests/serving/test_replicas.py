@@ -1,4 +1,4 @@
-"""Routing, closed loops, sessions, ranks and overlapped host work, worked by hand.
+"""Routing, closed loops, sessions, ranks and overlapped host work, computed by hand.
 
 A step that only decodes takes 10 ps, one with prompts 100 ps.
 """
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.serving.config import MOST_KINDS, Control, Fleet, Kind, Limits, Replicas
+from perfatlas.serving.config import MAX_ENGINE_TYPES, Control, Fleet, Kind, Limits, Replicas
 from perfatlas.serving.outcome import tail_parts
 from perfatlas.serving.run import run_fleet
 from perfatlas.serving.run.simulate import run
@@ -158,10 +158,10 @@ def test_a_request_that_one_kind_could_never_run_is_rejected() -> None:
 
 
 def test_a_fleet_has_as_many_kinds_as_the_loop_is_compiled_for() -> None:
-    requests = requests_of([(0, 4, 2)] * MOST_KINDS)
-    kinds = (Kind(FLAT, ROOMY),) * MOST_KINDS
-    assert run_fleet(requests, Fleet(kinds)).replica_N.tolist() == list(range(MOST_KINDS))
-    with pytest.raises(InvalidSpecError, match="17 kinds of engines, at most 16"):
+    requests = requests_of([(0, 4, 2)] * MAX_ENGINE_TYPES)
+    kinds = (Kind(FLAT, ROOMY),) * MAX_ENGINE_TYPES
+    assert run_fleet(requests, Fleet(kinds)).replica_N.tolist() == list(range(MAX_ENGINE_TYPES))
+    with pytest.raises(InvalidSpecError, match="17 engine types; the maximum is 16"):
         run_fleet(requests, Fleet((*kinds, kinds[0])))
 
 

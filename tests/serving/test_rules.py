@@ -1,4 +1,4 @@
-"""Traces that the rules of two engines must schedule differently, worked by hand.
+"""Traces that two scheduling policies must schedule differently, computed by hand.
 
 A step that only decodes takes 10 ps; one with prompts takes 100 ps and, where said, 1 ps per token.
 """
@@ -38,7 +38,7 @@ def _finished(outcome: Outcome) -> list[int]:
     ],
 )
 @BOTH
-def test_promised_blocks_keep_others_out(
+def test_reserved_blocks_delay_others(
     control: Control, *, rules: str, finished: list[int], preemptions: int
 ) -> None:
     requests = requests_of([(0, 4, 9)] * 3)
@@ -111,7 +111,7 @@ def test_a_slot_ahead_is_free_at_once_or_late(
 
 
 @pytest.mark.parametrize("rules", [NO_EVICT, MAX_UTILIZATION, "static"])
-def test_what_no_step_can_hold_is_rejected(rules: str) -> None:
+def test_requests_larger_than_any_step_are_rejected(rules: str) -> None:
     # 4 blocks of 4; the last token counts too: 10 + 6 fit, 10 + 7 do not
     limits = Limits(2, 64, 4, 4, rules=rules)
     outcome = run(requests_of([(0, 10, 6), (0, 10, 7)]), FLAT, limits)
@@ -123,9 +123,9 @@ def test_what_no_step_can_hold_is_rejected(rules: str) -> None:
 
 def test_contradicting_rules_are_refused() -> None:
     requests = requests_of([(0, 4, 1)])
-    with pytest.raises(InvalidSpecError, match=r"'vlm' are unknown.*did you mean 'vllm'"):
+    with pytest.raises(InvalidSpecError, match=r"unknown rules 'vlm'.*did you mean 'vllm'"):
         run(requests, FLAT, ROOMY._replace(rules="vlm"))
-    with pytest.raises(UnsupportedError, match="rules vllm without chunked_prefill"):
+    with pytest.raises(UnsupportedError, match="rules vllm requires chunked_prefill"):
         run(requests, FLAT, ROOMY._replace(chunked_prefill=False))
     with pytest.raises(InvalidSpecError, match="max_num_batched_tokens 4 is below block_size 16"):
         run(requests, FLAT, Limits(4, 4, 16, 9, rules=NO_EVICT))
@@ -145,7 +145,7 @@ def test_contradicting_rules_are_refused() -> None:
     ],
 )
 @BOTH
-def test_prompts_run_beside_before_or_after_those_that_decode(
+def test_prompts_run_with_before_or_after_decodes(
     control: Control, *, rules: str, finished: list[int]
 ) -> None:
     requests = requests_of([(0, 4, 4), (101, 8, 1)])
@@ -154,7 +154,7 @@ def test_prompts_run_beside_before_or_after_those_that_decode(
 
 
 @BOTH
-def test_mixed_chunks_let_those_that_decode_go_on(control: Control) -> None:
+def test_mixed_chunks_continue_decodes(control: Control) -> None:
     requests = requests_of([(0, 4, 4), (101, 8, 1)])
     limits = ROOMY._replace(rules="sglang", mixed_chunk=True)
     assert _finished(run(requests, FLAT, limits, control=control)) == [220, 210]
@@ -171,7 +171,7 @@ def test_mixed_chunks_let_those_that_decode_go_on(control: Control) -> None:
     ],
 )
 @BOTH
-def test_expected_output_is_less_than_promised(
+def test_expected_output_is_less_than_the_maximum(
     control: Control, *, rules: str, scheduled: int, finished: list[int]
 ) -> None:
     requests = requests_of([(0, 4, 9), (0, 4, 9), (150, 4, 9)])
@@ -226,7 +226,7 @@ def test_the_least_output_and_the_longest_prompt_are_retracted(
     ],
 )
 @BOTH
-def test_an_end_is_foreseen_or_wastes_a_step(
+def test_an_end_is_known_in_advance_or_wastes_a_step(
     control: Control, *, rules: str, finished: list[int], steps: int
 ) -> None:
     requests = requests_of([(0, 4, 2), (105, 4, 1)])
@@ -246,7 +246,7 @@ def test_an_end_is_foreseen_or_wastes_a_step(
     ],
 )
 @BOTH
-def test_what_arrives_is_read_every_so_many_steps(
+def test_requests_are_received_at_the_recv_interval(
     control: Control, *, interval: int, scheduled: int
 ) -> None:
     requests = requests_of([(0, 4, 9), (105, 4, 1), (1000, 4, 1)])
@@ -259,7 +259,7 @@ def test_what_arrives_is_read_every_so_many_steps(
 @pytest.mark.parametrize(
     ("tokens", "scheduled"),
     [
-        # nobody decodes at 0: A starts. B waits at 110, 120 and 130 and has waited long enough
+        # no request decodes at 0: A starts. B waits at 110, 120 and 130 and has waited long enough
         (100, 140),
         # 8 tokens of B and 1 of A are enough
         (9, 110),

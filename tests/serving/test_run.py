@@ -1,4 +1,4 @@
-"""What the loop refuses, how it stops, how it is compiled."""
+"""Validation, interruption and compilation of the event loop."""
 
 from __future__ import annotations
 
@@ -34,16 +34,19 @@ def _changed(requests: Requests, **columns: list[int] | list[float]) -> Requests
     [
         (_changed(REQUESTS, arrival_N=[50, 0]), r"request 1 arrives at 0 ps, before.*sort"),
         (_changed(REQUESTS, arrival_N=[-1, 0]), r"arrivals run from -1"),
-        (_changed(REQUESTS, arrival_N=[0, 6 * 10**18]), r"end by 5000000000000000000 ps"),
+        (_changed(REQUESTS, arrival_N=[0, 6 * 10**18]), r"within 0 and 5000000000000000000 ps"),
         (_changed(REQUESTS, isl_N=[8, -3]), r"isl_N of request 1 is -3"),
         (_changed(REQUESTS, osl_N=[8, 2**31]), r"osl_N of request 1 is 2147483648"),
         (_changed(REQUESTS, osl_N=[8]), r"osl_N has shape \(1,\)"),
-        (_changed(REQUESTS, think_N=[-1, 5]), r"request 1 has think time 5 ps but no turn"),
+        (
+            _changed(REQUESTS, think_N=[-1, 5]),
+            r"request 1 has think time 5 ps but no previous turn",
+        ),
         (_changed(REQUESTS, hash_first_N=[0, 1, 2], hash_H=[1, 2]), r"hash_block is 0"),
         (_changed(REQUESTS, hash_first_N=[0, 2, 9], hash_H=[1, 2]), r"from 0 to 9"),
         (
             _changed(REQUESTS, hash_first_N=[0, 1, 2], hash_H=[1, 2])._replace(hash_block=4),
-            r"request 0 of 8 tokens has 1 hashes.*need 2",
+            r"request 0 of 8 tokens has 1 hashes.*must have 2",
         ),
     ],
 )
@@ -55,8 +58,8 @@ def test_contradicting_requests_are_refused(requests: Requests, message: str) ->
 @pytest.mark.parametrize(
     ("limits", "message"),
     [
-        (LIMITS._replace(max_num_seqs=0), r"max_num_seqs is 0; it is at least 1"),
-        (LIMITS._replace(max_num_batched_tokens=3), r"max_num_seqs 4 is above"),
+        (LIMITS._replace(max_num_seqs=0), r"max_num_seqs is 0; it must be at least 1"),
+        (LIMITS._replace(max_num_batched_tokens=3), r"max_num_seqs 4 exceeds"),
         (LIMITS._replace(max_num_seqs=65, max_num_batched_tokens=65), r"entries of head_B is 65"),
         (LIMITS._replace(max_num_batched_tokens=513), r"queries_Q is .*512.*513 or more"),
     ],
@@ -67,15 +70,15 @@ def test_contradicting_limits_are_refused(limits: Limits, message: str) -> None:
 
 
 def test_a_cap_on_chunks_of_one_prompt_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="long_prefill_token_threshold 7 is not simulated"):
+    with pytest.raises(UnsupportedError, match="long_prefill_token_threshold 7 is not supported"):
         run(REQUESTS, PRICES, LIMITS._replace(long_prefill_token_threshold=7))
 
 
 @pytest.mark.parametrize(
     ("prices", "message"),
     [
-        (PRICES._replace(host_step=-1), r"host_step holds -1 to -1"),
-        (PRICES._replace(head_B=np.full(65, -3)), r"head_B holds -3"),
+        (PRICES._replace(host_step=-1), r"host_step ranges from -1 to -1"),
+        (PRICES._replace(head_B=np.full(65, -3)), r"head_B ranges from -3"),
         (PRICES._replace(decode_linear_B=np.zeros(2, int)), r"entries of decode_linear_B is 2;"),
         (
             PRICES._replace(
@@ -85,7 +88,7 @@ def test_a_cap_on_chunks_of_one_prompt_is_refused() -> None:
         ),
         (
             PRICES._replace(decode_slope_BK=np.full((65, 1), -1)),
-            r"decode_slope_BK falls in its last column",
+            r"decode_slope_BK must not be negative in its last",
         ),
         (
             PRICES._replace(
@@ -93,9 +96,9 @@ def test_a_cap_on_chunks_of_one_prompt_is_refused() -> None:
                 decode_base_BK=np.full((65, 2), 50),
                 decode_slope_BK=np.array([[-9, 0]] * 65),
             ),
-            r"decode_slope_BK\[1, 0\] = -9 takes a step of 1 sequences below 0 before 100 keys",
+            r"decode_slope_BK\[1, 0\] = -9 makes a step of 1 sequences negative before 100 keys",
         ),
-        (PRICES._replace(context_K=np.array([1])), r"context_K is .*rise from 0"),
+        (PRICES._replace(context_K=np.array([1])), r"context_K is .*ascending borders from 0"),
         (
             PRICES._replace(prefill_added_QP=np.zeros((2, 3), int)),
             r"prefill_added_QP has shape \(2, 3\)",
@@ -110,7 +113,7 @@ def test_contradicting_prices_are_refused(prices: StepPrices, message: str) -> N
 def test_steps_too_long_to_count_are_refused() -> None:
     # 10^15 ps per key x 4 sequences x 304 keys are above 10^18 ps
     steep = PRICES._replace(decode_slope_BK=np.full((65, 1), 10**15))
-    with pytest.raises(InvalidSpecError, match="times 1216 keys of a step more than 64 bits"):
+    with pytest.raises(InvalidSpecError, match="times 1216 keys of a step this overflows 64 bits"):
         run(requests_of([(0, 300, 4)]), steep, LIMITS)
 
 
@@ -119,7 +122,7 @@ def test_steps_too_long_to_count_are_refused() -> None:
     [
         (Replicas(0), r"replicas.number is 0"),
         (Replicas(2, 0), r"replicas.ranks is 0"),
-        (Replicas(200, 1000), "have 200,000 schedulers.*at most 100,000"),
+        (Replicas(200, 1000), "have 200,000 schedulers.*maximum is 100,000"),
         (Replicas(2, 1, "least_load"), r"'least_load' is unknown.*did you mean 'least_loaded'"),
         (Replicas(2, seed=-1), r"replicas.seed is -1"),
     ],
@@ -131,7 +134,7 @@ def test_contradicting_replicas_are_refused(replicas: Replicas, message: str) ->
 
 def test_tables_beyond_memory_are_refused() -> None:
     limits = Limits(60, 64, 1, 10**9, prefix_caching=True)
-    with pytest.raises(InfeasibleError, match=r"up to 900000010 cache blocks.*fewer replicas"):
+    with pytest.raises(InfeasibleError, match=r"up to 900000010 KV blocks.*fewer replicas"):
         run(
             requests_of([(0, 9 * 10**8, 10)]),
             PRICES._replace(before_P=np.array([0, 10**9])),
@@ -153,7 +156,9 @@ def test_a_series_never_outgrows_its_rows(rows: int) -> None:
 def test_a_simulation_that_outruns_its_clock_is_refused() -> None:
     # decode steps of 1,000 s: 5,000 of them end at 5e6 s
     slow = flat_prices(10**15, 100)
-    with pytest.raises(InvalidSpecError, match=r"reaches 5e\+06 s with 1 requests left"):
+    with pytest.raises(
+        InvalidSpecError, match=r"reaches its limit of 5e\+06 s with 1 requests left"
+    ):
         run(requests_of([(0, 8, 6000)]), slow, Limits(4, 64, 16, 1000))
 
 

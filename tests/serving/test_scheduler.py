@@ -1,4 +1,4 @@
-"""One scenario per rule of the scheduler, worked by hand.
+"""One scenario per rule of the scheduler, computed by hand.
 
 A step that only decodes takes 10 ps; one with prompts takes 100 ps and, where said, 1 ps per token.
 """
@@ -65,7 +65,7 @@ def test_a_head_that_does_not_fit_stops_those_behind_it(control: Control) -> Non
 
 
 @BOTH
-def test_the_last_admitted_is_thrown_out_and_returns_before_later_arrivals(
+def test_the_last_admitted_is_preempted_and_returns_before_later_arrivals(
     control: Control,
 ) -> None:
     # 6 blocks of 4; A, B, C: prompt 4, 9 out, at most 3 blocks each. D: prompt 4, 1 out, at 105.
@@ -86,7 +86,7 @@ def test_the_last_admitted_is_thrown_out_and_returns_before_later_arrivals(
 
 
 @BOTH
-def test_a_step_that_throws_out_admits_nobody_and_the_victim_starts_over(
+def test_a_step_with_preemption_admits_no_request_and_the_victim_restarts(
     control: Control,
 ) -> None:
     # 4 blocks of 4, 6 tokens a step, chunks alone must fit. A: prompt 4, 13 out. B: 8, 5 out.
@@ -124,7 +124,7 @@ def test_the_whole_prompt_has_to_fit_where_asked(
     assert outcome.scheduled_N[1] == scheduled
 
 
-def test_what_never_fits_or_has_no_tokens_is_rejected() -> None:
+def test_requests_that_never_fit_or_have_no_tokens_are_rejected() -> None:
     # 4 blocks of 4: 10 + 7 - 1 tokens fill them; the last token is never stored
     requests = requests_of([(0, 10, 7), (0, 10, 8), (0, 10, 0), (0, 0, 3), (5, 17, 1)])
     outcome = run(requests, FLAT, Limits(2, 64, 4, 4))

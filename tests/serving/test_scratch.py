@@ -1,4 +1,4 @@
-"""Large arrays on disk: the same values, no memory of their own, words when there is no room."""
+"""Large arrays on disk: equal values, no memory use, and an error if the disk is full."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_an_array_on_disk_takes_no_memory_of_its_own() -> None:
     assert int(array[::1_000_000].sum()) == 40
 
 
-def test_a_full_disk_is_told(on_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported(on_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> NoReturn:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -78,7 +78,7 @@ def test_a_full_disk_is_told(on_disk: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert str(on_disk) in str(told.value)
 
 
-def test_a_folder_that_cannot_be_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_impossible_folder_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setattr(scratch, "IN_MEMORY_BYTES", 0)
     monkeypatch.setenv("PERFATLAS_HOME", str(tmp_path / "file"))

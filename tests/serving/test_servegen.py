@@ -25,7 +25,7 @@ def test_windows_get_the_requests_they_had() -> None:
     counts, _ = np.histogram(time_s, bins=[0, 600, 1200, 1800])
     # client 12 sends in the first window, before its first table; client 1 sends 0, 300 and 600
     assert counts.tolist() == [0, 300, 600]
-    assert trace.warnings == ("1 windows of clients come before any table of lengths; left out",)
+    assert trace.warnings == ("1 windows of clients precede any table of lengths; excluded",)
     inside = time_s < 1200
     assert set(trace.requests.isl_N[inside].tolist()) == {100, 200}
     assert set(trace.requests.isl_N[~inside].tolist()) == {300}
@@ -71,17 +71,17 @@ def test_clients_are_chosen_by_number() -> None:
     [
         ("chunk-1-trace.csv", "0,1,1,Gamma,1\n", "line 1: 5 cells"),
         ("chunk-1-trace.csv", "0,1,1,Gama,1,1\n", "did you mean 'Gamma'"),
-        ("chunk-1-trace.csv", "0,-1,1,Gamma,1,1\n", "'-1'; a finite number"),
+        ("chunk-1-trace.csv", "0,-1,1,Gamma,1,1\n", "'-1'; it must be a finite number"),
         ("chunk-1-trace.csv", "0,1,1,Gamma,0,1\n", "shape 0"),
         ("chunk-1-trace.csv", "600,1,1,Gamma,1,1\n600,1,1,Gamma,1,1\n", "line 2: window at 600"),
         ("chunk-1-trace.csv", "", "is empty"),
         ("chunk-1-trace.csv", "600,1e9,1,Gamma,1,1\n", "lower rate_factor"),
         ("chunk-1-dataset.json", "{", "is not JSON"),
         ("chunk-1-dataset.json", "[]", "is not an object of windows"),
-        ("chunk-1-dataset.json", '{"x": {}}', "'x'; a finite number"),
+        ("chunk-1-dataset.json", '{"x": {}}', "'x'; it must be a finite number"),
         ("chunk-1-dataset.json", '{"0": {"input_token": "{}"}}', "did you mean 'input_token'"),
-        ("chunk-1-dataset.json", '{"0": {"input_tokens": "{5: 0.5}"}}', "these sum to 0.5"),
-        ("chunk-1-dataset.json", '{"0": {"input_tokens": "{5.5: 1}"}}', "whole lengths"),
+        ("chunk-1-dataset.json", '{"0": {"input_tokens": "{5: 0.5}"}}', "they sum to 0.5"),
+        ("chunk-1-dataset.json", '{"0": {"input_tokens": "{5.5: 1}"}}', "integer lengths"),
         ("chunk-1-dataset.json", '{"0": {"input_tokens": "{5}"}}', "input_tokens"),
         ("chunk-1-dataset.json", '{"0": {"input_tokens": "5"}}', "is not a table"),
     ],
@@ -96,7 +96,7 @@ def test_wrong_files_are_refused(tmp_path: Path, name: str, text: str, words: st
 
 
 def test_missing_files_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidSpecError, match=r"holds no chunk-<number>-trace\.csv"):
+    with pytest.raises(InvalidSpecError, match=r"contains no chunk-<number>-trace\.csv"):
         generate_servegen(tmp_path, DAY, seed=0)
     with pytest.raises(InvalidSpecError, match="No such file"):
         generate_servegen(tmp_path / "none", DAY, seed=0)
@@ -109,7 +109,7 @@ def test_missing_files_are_refused(tmp_path: Path) -> None:
     ("fields", "words"),
     [
         ({"start_s": 5.0, "end_s": 5.0}, "before the end"),
-        ({"start_s": 0.0, "end_s": 1e7}, "a simulation holds"),
+        ({"start_s": 0.0, "end_s": 1e7}, "the limit is"),
         ({"start_s": 0.0, "end_s": 1.0, "rate_factor": 0.0}, "rate_factor = 0.0"),
     ],
 )

@@ -17,7 +17,7 @@ talks = st.lists(
 )
 
 
-def test_prompts_grow_by_what_was_said() -> None:
+def test_prompts_grow_by_previous_turns() -> None:
     second = TICKS_PER_SECOND
     turns = Turns(
         asked_N=np.array([10, 5, 8, 20]),
@@ -103,13 +103,13 @@ def test_an_answer_the_next_prompt_does_not_hold_is_not_found() -> None:
     [
         ({"starts": [0, 1]}, "2 starts and 1 numbers of turns"),
         ({"counts": [0]}, "at least 1 turn"),
-        ({"starts": [-1]}, "starts at 0"),
-        ({"asked": [5, 0]}, "asked_N holds 0"),
+        ({"starts": [-1]}, "start at 0"),
+        ({"asked": [5, 0]}, "asked_N contains 0"),
         ({"asked": [5]}, "asked_N has 1 rows for 2 turns"),
-        ({"think": [0, -2]}, "think_N holds -2"),
-        ({"think": [0, 2**62 + 2**59]}, "think_N holds"),
+        ({"think": [0, -2]}, "think_N contains -2"),
+        ({"think": [0, 2**62 + 2**59]}, "think_N contains"),
         ({"think": [0, 2**62], "starts": [2**62]}, "last turn arrives"),
-        ({"asked": [5, 10**9]}, "session 0 grows to a prompt"),
+        ({"asked": [5, 10**9]}, "session 0 reaches a prompt"),
         ({"block": 0}, "hash_block = 0"),
     ],
 )

@@ -1,10 +1,10 @@
-"""What the unit of a simulation is compiled for."""
+"""The settled fields for which a simulation is compiled."""
 
 from __future__ import annotations
 
 import pytest
 
-from perfatlas.serving.state import World
+from perfatlas.serving.state import SimulationState
 
 DRAFTS = {"draft_tokens"}
 OTHERS = {"role", "routing", "offloads", "prefix_caching", "varies"}
@@ -20,9 +20,9 @@ OTHERS = {"role", "routing", "offloads", "prefix_caching", "varies"}
     ],
     ids=["plain", "drafts", "prefixes", "both"],
 )
-def test_what_a_simulation_lacks_is_settled(has: dict[str, int], lacks: set[str]) -> None:
-    nothing = dict.fromkeys(World._fields, 0)
-    told = World(**(nothing | {"policy": 2} | has)).settled()  # type: ignore[arg-type] # numbers do
+def test_unused_features_are_settled(has: dict[str, int], lacks: set[str]) -> None:
+    nothing = dict.fromkeys(SimulationState._fields, 0)
+    told = SimulationState(**(nothing | {"policy": 2} | has)).settled()  # type: ignore[arg-type] # numbers do
     assert set(told) & (DRAFTS | OTHERS) == lacks
     assert told["policy"] == 2
     assert all(told[name] == 0 for name in lacks)

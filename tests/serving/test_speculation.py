@@ -1,4 +1,4 @@
-"""Drafted tokens, worked by hand and against what their probabilities make on average.
+"""Speculative decoding, computed by hand and compared with expected values.
 
 A step that only decodes takes 10 ps, one with prompts 100 ps.
 """
@@ -67,7 +67,7 @@ def test_drafts_take_budget_rows_and_keys(control: Control) -> None:
 @BOTH
 def test_drafts_need_places_in_the_cache(control: Control) -> None:
     # 5 blocks of 4; 3 drafts. A decode step at 4 tokens needs places for 4 + 1 + 3 + 3: 3 blocks.
-    # A and B: a block each for their prompts; A takes 2 more, B finds 1: it is thrown out at 100
+    # A and B: a block each for their prompts; A takes 2 more, B finds 1: it is preempted at 100
     # and starts over, 4 + 1 tokens, when A has ended at 110.
     limits = ROOMY._replace(kv_blocks=5, draft_tokens=3, acceptance=(1.0, 1.0, 1.0))
     prices = flat_prices(10, 100)._replace(tokens_per_decode=4)
@@ -96,10 +96,10 @@ def test_what_is_accepted_is_seeded() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"acceptance": (0.5,)}, r"0 draft_tokens need as many"),
+        ({"acceptance": (0.5,)}, r"0 draft_tokens need one"),
         ({"draft_tokens": 1, "acceptance": (1.5,)}, r"acceptance is '\(1.5,\)'"),
-        ({"draft_tokens": 1, "acceptance": (0.5,)}, r"prices are of 1 tokens.*computes 2"),
-        ({"draft_tokens": 31, "acceptance": (0.5,) * 31}, r"max_num_seqs 4 is above.*over 32 tok"),
+        ({"draft_tokens": 1, "acceptance": (0.5,)}, r"prices are for 1 tokens.*requires 2"),
+        ({"draft_tokens": 31, "acceptance": (0.5,) * 31}, r"max_num_seqs 4 exceeds.*/ 32 tok"),
         ({"draft_tokens": -1}, r"draft_tokens is -1"),
     ],
 )
@@ -111,5 +111,5 @@ def test_contradicting_drafts_are_refused(changes: dict[str, object], message: s
 
 def test_drafts_under_other_rules_are_refused() -> None:
     limits = ROOMY._replace(draft_tokens=1, acceptance=(0.5,), rules="sglang")
-    with pytest.raises(UnsupportedError, match="draft_tokens 1 under rules sglang"):
+    with pytest.raises(UnsupportedError, match="draft_tokens 1 is not supported by rules sglang"):
         run(requests_of([(0, 4, 4)]), flat_prices(10, 100), limits)

@@ -1,4 +1,4 @@
-"""Each format on a small file written by hand after its documentation."""
+"""Each format on a small hand-written file in its documented format."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_burstgpt_leaves_failures_out_and_counts_them() -> None:
     assert trace.requests.isl_N.tolist() == [472, 1087, 300]
     assert trace.requests.osl_N.tolist() == [18, 230, 24]
     assert trace.requests.session_N.tolist() == [-1, -1, -1]
-    assert trace.warnings == ("1 requests without a response token failed; left out",)
+    assert trace.warnings == ("1 failed requests without response tokens; excluded",)
 
 
 def test_burstgpt_with_sessions() -> None:
@@ -69,9 +69,7 @@ def test_bailian_chats_are_sessions_and_hashes_chains() -> None:
     assert prompts[2][3] != prompts[3][3]
     assert prompts[1][0] not in prompts[0]
     assert prompts[4][0] != prompts[4][1]
-    assert trace.warnings == (
-        "the parent of 1 chats is not in what was read; each begins a session",
-    )
+    assert trace.warnings == ("the parents of 1 chats are missing; each of them starts a session",)
 
 
 @pytest.mark.parametrize("parents", [(10, 10), (11, 10), (11, 12)])
@@ -80,7 +78,7 @@ def test_bailian_rings_of_parents_are_refused(tmp_path: Path, parents: tuple[int
     rows[0]["parent_chat_id"], rows[1]["parent_chat_id"] = parents
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with pytest.raises(InvalidSpecError, match="parents of each other in a ring"):
+    with pytest.raises(InvalidSpecError, match="form a cycle"):
         read_requests(path, "bailian")
 
 
@@ -91,8 +89,8 @@ def test_vllm_benchmark_results() -> None:
     assert trace.requests.isl_N.tolist() == [200, 100, 400]
     assert trace.requests.osl_N.tolist() == [20, 10, 40]
     assert trace.warnings == (
-        "1 requests failed or got no token; left out",
-        "1 of 3 rows arrive before the row above them (the first is request 2); sorted by time",
+        "1 requests failed or got no tokens; excluded",
+        "1 of 3 rows arrive before the previous row (first: request 2); they were sorted by time",
     )
 
 
@@ -101,7 +99,7 @@ def test_vllm_server_log_over_new_year() -> None:
     assert seconds(trace.requests) == [0.0, 2.0]
     assert trace.requests.isl_N.tolist() == [3, 5]
     assert trace.requests.osl_N.tolist() == [16, 128]
-    assert "most tokens" in trace.warnings[0]
+    assert "maximum output" in trace.warnings[0]
 
 
 def test_aiperf_records() -> None:
@@ -114,8 +112,8 @@ def test_aiperf_records() -> None:
     # the first turn ended at .25 s, the second began at .35 s
     assert requests.think_N.tolist() == [-1, -1, TICKS_PER_SECOND // 10]
     assert trace.warnings[:2] == (
-        "1 requests warmed the server up; left out",
-        "1 requests were cancelled; left out",
+        "1 requests are from the warm-up phase; excluded",
+        "1 requests were cancelled; excluded",
     )
 
 
@@ -123,7 +121,7 @@ def test_aiperf_records_of_early_versions() -> None:
     trace = read_requests(FIXTURES / "aiperf_early.jsonl", "aiperf")
     assert trace.requests.isl_N.tolist() == [550]
     assert trace.requests.osl_N.tolist() == [193]
-    assert trace.warnings == ("1 requests failed; left out",)
+    assert trace.warnings == ("1 requests failed; excluded",)
 
 
 def test_azure_stamps_with_a_zone(tmp_path: Path) -> None:
@@ -185,12 +183,12 @@ def test_own_block_is_asked_for_where_rows_allow_several(tmp_path: Path) -> None
     # 50 to 99 tokens: 64 is the only power of two
     trace = read_own(path)
     assert trace.requests.hash_block == 64
-    assert "fit blocks of 50 to 99 tokens; 64 is taken" in trace.warnings[0]
+    assert "fit blocks of 50 to 99 tokens; 64 is used" in trace.warnings[0]
     assert read_own(path, hash_block=50).requests.hash_block == 50
     with pytest.raises(InvalidSpecError, match="line 2: 2 hashes for 100 tokens; blocks of 49"):
         read_own(path, hash_block=49)
     path.write_text("arrival_s,isl,osl,prefix_hash_ids\n0,10,5,7\n")
-    with pytest.raises(InvalidSpecError, match="say which with hash_block"):
+    with pytest.raises(InvalidSpecError, match="set hash_block"):
         read_own(path)
 
 
@@ -226,7 +224,7 @@ def test_unsorted_times_are_sorted_with_a_count(tmp_path: Path) -> None:
     assert trace.requests.isl_N.tolist() == [1024, 2048, 1536, 512]
     assert hashes_of(trace.requests, 1).tolist() == [0, 1, 2, 3]
     assert trace.warnings == (
-        "2 of 4 rows arrive before the row above them (the first is line 2); sorted by time",
+        "2 of 4 rows arrive before the previous row (first: line 2); they were sorted by time",
     )
 
 
@@ -234,7 +232,7 @@ def test_windows_cut_while_reading(tmp_path: Path) -> None:
     path = write_own(tmp_path, ".jsonl", ROWS)
     assert read_own(path, Window(start_s=0.1, end_s=2.5)).requests.arrival_N.tolist() == [0]
     assert read_own(path, Window(first=2)).requests.isl_N.tolist() == [40, 16]
-    with pytest.raises(InvalidSpecError, match="no requests in the window"):
+    with pytest.raises(InvalidSpecError, match="no requests in the selected window"):
         read_own(path, Window(start_s=3.0))
 
 

@@ -1,4 +1,4 @@
-"""What a broken trace meets: a typed error that names file, place and rule; never a traceback."""
+"""Errors of invalid traces: typed errors with file, location and rule, never a traceback."""
 
 from __future__ import annotations
 
@@ -52,14 +52,30 @@ def jsonl(folder: Path, *rows: Mapping[str, object]) -> Path:
 @pytest.mark.parametrize(
     ("name", "line", "words"),
     [
-        ("azure", "2023-11-16 18:17:04.03,0,5", "line 3: ContextTokens = '0'; at least 1"),
-        ("azure", "2023-11-16 18:17:04.03,-7,5", "line 3: ContextTokens = '-7'; at least 1"),
-        ("azure", "2023-11-16 18:17:04.03,5.5,5", "line 3: ContextTokens = '5.5' is not a whole"),
-        ("azure", "2023-11-16 18:17:04.03,,5", "line 3: ContextTokens = '' is not a whole"),
-        ("azure", "2023-11-16 18:17:04.03,nan,5", "line 3: ContextTokens = 'nan' is not a whole"),
-        ("azure", "2023-11-16 18:17:04.03,5", "line 3: 2 cells where the header names 3"),
-        ("azure", "2023-11-16 18:17:04.03,5,5,5", "line 3: 4 cells where the header names 3"),
-        ("azure", "2023-11-16 18:17:04.03,99999999999,5", "at most 1000000000 tokens"),
+        (
+            "azure",
+            "2023-11-16 18:17:04.03,0,5",
+            "line 3: ContextTokens = '0'; it must be at least 1",
+        ),
+        (
+            "azure",
+            "2023-11-16 18:17:04.03,-7,5",
+            "line 3: ContextTokens = '-7'; it must be at least 1",
+        ),
+        (
+            "azure",
+            "2023-11-16 18:17:04.03,5.5,5",
+            "line 3: ContextTokens = '5.5' is not an integer",
+        ),
+        ("azure", "2023-11-16 18:17:04.03,,5", "line 3: ContextTokens = '' is not an integer"),
+        (
+            "azure",
+            "2023-11-16 18:17:04.03,nan,5",
+            "line 3: ContextTokens = 'nan' is not an integer",
+        ),
+        ("azure", "2023-11-16 18:17:04.03,5", "line 3: 2 cells, but the header has 3"),
+        ("azure", "2023-11-16 18:17:04.03,5,5,5", "line 3: 4 cells, but the header has 3"),
+        ("azure", "2023-11-16 18:17:04.03,99999999999,5", "the maximum is 1000000000 tokens"),
         ("azure", f"2023-11-16 18:17:04.03,{'9' * 30},5", "line 3: ContextTokens = '999"),
         ("azure", f"2023-11-16 18:17:04.03,{'9' * 6000},5", "line 3: ContextTokens = '999"),
         ("azure", "yesterday,5,5", "line 3: TIMESTAMP = 'yesterday' is not a time like 2023-11-16"),
@@ -68,18 +84,22 @@ def jsonl(folder: Path, *rows: Mapping[str, object]) -> Path:
             "2023-02-30 18:17:04.03,5,5",
             "line 3: TIMESTAMP = '2023-02-30 18:17:04.03': day",
         ),
-        ("azure", "9999-12-31 23:59:59,5,5", "years from 1678 to 2261"),
+        ("azure", "9999-12-31 23:59:59,5,5", "supported years are 1678 to 2261"),
         ("azure", "2024-11-16 18:17:04.03,5,5", "line 3: arrives 3.16224e.07 s after the start"),
         ("azure", '2023-11-16 18:17:04.03,"5,5', "line 3: not CSV"),
-        ("burstgpt", "nan,m,4,1,5,x", "line 3: Timestamp = 'nan'; a finite number"),
-        ("burstgpt", "inf,m,4,1,5,x", "line 3: Timestamp = 'inf'; a finite number"),
+        ("burstgpt", "nan,m,4,1,5,x", "line 3: Timestamp = 'nan'; it must be a finite number"),
+        ("burstgpt", "inf,m,4,1,5,x", "line 3: Timestamp = 'inf'; it must be a finite number"),
         ("burstgpt", "6,m,0,1,5,x", "line 3: Request tokens = 0 for an answered request"),
-        ("burstgpt", "6,m,4,-1,5,x", "line 3: Response tokens = '-1'; at least 0"),
+        ("burstgpt", "6,m,4,-1,5,x", "line 3: Response tokens = '-1'; it must be at least 0"),
         ("burstgpt", "soon,m,4,1,5,x", "line 3: Timestamp = 'soon' is not a number"),
-        ("perfatlas", "-0.5,5,5", "line 3: arrival_s = '-0.5'; a finite number of at least 0"),
+        (
+            "perfatlas",
+            "-0.5,5,5",
+            "line 3: arrival_s = '-0.5'; it must be a finite number of at least 0",
+        ),
         ("perfatlas", "1e300,5,5", r"line 3: arrives 1e\+300 s after the start"),
-        ("perfatlas", "1,5,0", "line 3: osl = '0'; at least 1"),
-        ("perfatlas", "1,true,3", "line 3: isl = 'true' is not a whole"),
+        ("perfatlas", "1,5,0", "line 3: osl = '0'; it must be at least 1"),
+        ("perfatlas", "1,true,3", "line 3: isl = 'true' is not an integer"),
     ],
 )
 def test_a_wrong_record_names_line_column_and_value(
@@ -96,26 +116,26 @@ def test_a_wrong_record_names_line_column_and_value(
 @pytest.mark.parametrize(
     ("name", "change", "words"),
     [
-        ("mooncake", {"timestamp": -1}, "line 2: timestamp = -1; a finite number of at least 0"),
+        ("mooncake", {"timestamp": -1}, "line 2: timestamp = -1; it must be a finite number"),
         ("mooncake", {"timestamp": True}, "line 2: timestamp = True is not a number"),
         ("mooncake", {"timestamp": "now"}, "line 2: timestamp = 'now' is not a number"),
         ("mooncake", {"timestamp": None}, "line 2: timestamp = None is not a number"),
-        ("mooncake", {"timestamp": 10**400}, "timestamp = an integer of 1329 bits; a finite"),
+        ("mooncake", {"timestamp": 10**400}, "timestamp = an integer of 1329 bits; it must be"),
         ("mooncake", {"timestamp": 6e9}, "line 2: arrives 6e.06 s after the start"),
-        ("mooncake", {"input_length": 0}, "line 2: input_length = 0; at least 1"),
-        ("mooncake", {"input_length": 5.5}, "line 2: input_length = 5.5 is not a whole number"),
+        ("mooncake", {"input_length": 0}, "line 2: input_length = 0; it must be at least 1"),
+        ("mooncake", {"input_length": 5.5}, "line 2: input_length = 5.5 is not an integer"),
         ("mooncake", {"input_length": 10**30}, "line 2: input_length = .* does not fit in 64 bits"),
         ("mooncake", {"input_length": [5]}, "line 2: input_length = a list of 1 items is not a"),
-        ("mooncake", {"output_length": 0}, "line 2: output_length = 0; at least 1"),
-        ("mooncake", {"input_length": 1025}, "2 hashes for 1025 tokens; .* 512 tokens make 3"),
+        ("mooncake", {"output_length": 0}, "line 2: output_length = 0; it must be at least 1"),
+        ("mooncake", {"input_length": 1025}, "2 hashes for 1025 tokens; .* 512 tokens require 3"),
         ("mooncake", {"hash_ids": None}, "line 2: hash_ids = None is not a list"),
-        ("mooncake", {"hash_ids": [1, None]}, "line 2: hash_ids = None is not a whole number"),
-        ("mooncake", {"hash_ids": [1, "x"]}, "line 2: hash_ids = 'x' is not a whole number"),
+        ("mooncake", {"hash_ids": [1, None]}, "line 2: hash_ids = None is not an integer"),
+        ("mooncake", {"hash_ids": [1, "x"]}, "line 2: hash_ids = 'x' is not an integer"),
         ("mooncake", {"hash_ids": [1, 2**64]}, "does not fit in 64 bits"),
         ("mooncake", {"hash_ids": []}, "line 2: 0 hashes for 600 tokens"),
-        ("bailian", {"chat_id": 1}, "line 2: chat_id 1 is that of a row above too"),
-        ("bailian", {"chat_id": 2, "timestamp": 0.25}, "line 2: arrives before the row above it"),
-        ("bailian", {"chat_id": 2, "turn": "two"}, "line 2: turn = 'two' is not a whole number"),
+        ("bailian", {"chat_id": 1}, "line 2: chat_id 1 is a duplicate"),
+        ("bailian", {"chat_id": 2, "timestamp": 0.25}, "line 2: arrives before the previous row"),
+        ("bailian", {"chat_id": 2, "turn": "two"}, "line 2: turn = 'two' is not an integer"),
         ("bailian", {"chat_id": 2, "input_length": 33}, "line 2: 2 hashes for 33 tokens"),
     ],
 )  # fmt: skip
@@ -135,8 +155,8 @@ def test_a_wrong_object_names_line_key_and_value(
     [
         (b"", "is empty"),
         (b"\n\n \n", ""),
-        (gzip.compress(b"x" * 999, mtime=0)[:-9], "line 1: cut off or damaged inside its gzip"),
-        (b"\x1f\x8bgarbage", "damaged inside its gzip"),
+        (gzip.compress(b"x" * 999, mtime=0)[:-9], "line 1: truncated or damaged gzip"),
+        (b"\x1f\x8bgarbage", "damaged gzip"),
         (b"version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer"),
         (b"PAR1\x00\x00", "name it .parquet"),
         (b"\x00\xff\xfe\x01" * 99, ""),
@@ -167,9 +187,17 @@ def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
     [
         ("timestamp,ContextTokens,GeneratedTokens", "azure", "did you mean 'timestamp'"),
         ("TIMESTAMP,ContextToken,GeneratedTokens", "azure", "did you mean 'ContextToken'"),
-        ("TIMESTAMP,TIMESTAMP,GeneratedTokens", "azure", "two columns named 'TIMESTAMP'"),
-        ("Timestamp,Model,Request token,Response tokens", "burstgpt", "no column 'Request tokens'"),
-        ("arrival,isl,osl", "perfatlas", "no column 'arrival_s' among 'arrival', 'isl', 'osl'"),
+        ("TIMESTAMP,TIMESTAMP,GeneratedTokens", "azure", "duplicate column 'TIMESTAMP'"),
+        (
+            "Timestamp,Model,Request token,Response tokens",
+            "burstgpt",
+            "missing column 'Request tokens'",
+        ),
+        (
+            "arrival,isl,osl",
+            "perfatlas",
+            "missing column 'arrival_s'; the file has 'arrival', 'isl', 'osl'",
+        ),
     ],
 )
 def test_wrong_columns_get_the_nearest_name(
@@ -183,13 +211,13 @@ def test_wrong_columns_get_the_nearest_name(
 def test_a_wrong_key_gets_the_nearest_name(tmp_path: Path) -> None:
     row = {"input_len" if key == "input_length" else key: value for key, value in MOONCAKE.items()}
     path = jsonl(tmp_path, row)
-    assert "line 1: no 'input_length'; did you mean 'input_len'?" in refusal(path, "mooncake")
+    assert "line 1: missing 'input_length'; did you mean 'input_len'?" in refusal(path, "mooncake")
 
 
 def test_a_header_alone_holds_no_requests(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("arrival_s,isl,osl\n")
-    assert "holds no requests" in refusal(path, "perfatlas")
+    assert "contains no requests" in refusal(path, "perfatlas")
 
 
 def test_a_file_that_was_cut_off_says_so(tmp_path: Path) -> None:
@@ -197,7 +225,7 @@ def test_a_file_that_was_cut_off_says_so(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-30])
     message = refusal(path, "mooncake")
     assert "line 2: not JSON" in message
-    assert "cut off" in message
+    assert "truncated" in message
 
 
 def test_lines_are_counted_over_blocks_and_blanks(
@@ -224,17 +252,17 @@ def test_wrong_parquet_files_name_the_row(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     good = {"arrival_s": [0.0, 1.0], "isl": [5, 6], "osl": [7, 8]}
     for change, words in (
-        ({"arrival_s": [0.0, float("nan")]}, "row 2: arrival_s = nan; a finite number"),
-        ({"isl": [5, None]}, "row 2: isl = None is not a whole number"),
-        ({"isl": [5.0, 6.5]}, "row 2: isl = 6.5 is not a whole number"),
-        ({"isl": [True, False]}, "row 1: isl = True is not a whole number"),
-        ({"osl": ["7", "x"]}, "row 2: osl = 'x' is not a whole number"),
-        ({"osl": [[7], [8]]}, "row 1: osl = a list of 1 items is not a whole number"),
+        ({"arrival_s": [0.0, float("nan")]}, "row 2: arrival_s = nan; it must be a finite number"),
+        ({"isl": [5, None]}, "row 2: isl = None is not an integer"),
+        ({"isl": [5.0, 6.5]}, "row 2: isl = 6.5 is not an integer"),
+        ({"isl": [True, False]}, "row 1: isl = True is not an integer"),
+        ({"osl": ["7", "x"]}, "row 2: osl = 'x' is not an integer"),
+        ({"osl": [[7], [8]]}, "row 1: osl = a list of 1 items is not an integer"),
     ):
         pq.write_table(pa.table(good | change), path)
         assert words in refusal(path, "perfatlas")
     pq.write_table(pa.table({"arrival": [0.0], "isl": [5], "osl": [7]}), path)
-    assert "no column 'arrival_s'" in refusal(path, "perfatlas")
+    assert "missing column 'arrival_s'" in refusal(path, "perfatlas")
     path.write_bytes(path.read_bytes()[:-9])
     assert "is not a Parquet file" in refusal(path, "perfatlas")
     path.write_text("arrival_s,isl,osl\n")
@@ -246,11 +274,11 @@ def test_wrong_parquet_files_name_the_row(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        (["0,9,1,a,0", "1,9,1,a,0"], "line 3: turn = 0 does not come after the turn"),
-        (["0,9,1,a,0", "1,9,1,,4"], "line 3: turn = 4 is a turn of no session"),
-        (["5,9,1,a,0", "1,9,1,b,0"], "line 3: arrives before the row above it"),
-        (["0,9,1,a,0", "1,9,1,a,"], "line 3: turn = '' is not a whole number"),
-        (["0,9,1,a,", "1,9,1,a,1"], "line 3: turn is given here and not in the rows above"),
+        (["0,9,1,a,0", "1,9,1,a,0"], "line 3: turn = 0 is not greater"),
+        (["0,9,1,a,0", "1,9,1,,4"], "line 3: turn = 4 has no session"),
+        (["5,9,1,a,0", "1,9,1,b,0"], "line 3: arrives before the previous row"),
+        (["0,9,1,a,0", "1,9,1,a,"], "line 3: turn = '' is not an integer"),
+        (["0,9,1,a,", "1,9,1,a,1"], "line 3: turn is present here but not in previous rows"),
     ],
 )
 def test_turns_out_of_order_are_refused(tmp_path: Path, rows: list[str], words: str) -> None:
@@ -262,9 +290,11 @@ def test_turns_out_of_order_are_refused(tmp_path: Path, rows: list[str], words: 
 def test_hashes_in_some_rows_only_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("arrival_s,isl,osl,prefix_hash_ids\n0,9,1,5\n1,9,1,\n")
-    assert "line 3: 0 prefix_hash_ids; in all rows or in none" in refusal(path, "perfatlas")
+    assert "line 3: 0 prefix_hash_ids; they must be in all rows or none" in refusal(
+        path, "perfatlas"
+    )
     path.write_text("arrival_s,isl,osl,prefix_hash_ids\n0,9,1,5\n1,90,1,6 7 8\n2,8,1,4 5\n")
-    assert "line 4: 2 prefix_hash_ids for 8 tokens; no size of block" in refusal(path, "perfatlas")
+    assert "line 4: 2 prefix_hash_ids for 8 tokens; no block size" in refusal(path, "perfatlas")
 
 
 def test_vllm_files_say_what_to_save(tmp_path: Path) -> None:
@@ -274,13 +304,13 @@ def test_vllm_files_say_what_to_save(tmp_path: Path) -> None:
     path.write_text('{"start_times": [1.0], "input_lens": [1, 2], "output_lens": [1]}')
     assert "lists of different lengths" in refusal(path, "vllm")
     path.write_text('{"start_times": [1.0], "input_lens": [0], "output_lens": [1]}')
-    assert "request 1: input_lens = 0; at least 1" in refusal(path, "vllm")
+    assert "request 1: input_lens = 0; it must be at least 1" in refusal(path, "vllm")
     path.write_text("{}\n{}\n")
     assert "--append-result" in refusal(path, "vllm")
     path.write_text("INFO 09-10 19:10:43 [logger.py:45] Received request c-1: params: x.\n")
-    assert "line 1: no prompt_token_ids of request 'c-1'" in refusal(path, "vllm")
+    assert "line 1: missing prompt_token_ids of request 'c-1'" in refusal(path, "vllm")
     path.write_text("INFO nothing of interest\n")
-    assert "holds no requests" in refusal(path, "vllm")
+    assert "contains no requests" in refusal(path, "vllm")
 
 
 def test_aiperf_inputs_have_no_tokens(tmp_path: Path) -> None:
@@ -289,7 +319,7 @@ def test_aiperf_inputs_have_no_tokens(tmp_path: Path) -> None:
     assert "read the profile_export.jsonl of the same run" in refusal(path, "aiperf")
     row = json.loads((FIXTURES / "aiperf_profile_export.jsonl").read_text().splitlines()[1])
     del row["metrics"]["output_sequence_length"]
-    assert "line 1: no 'output_sequence_length'" in refusal(jsonl(tmp_path, row), "aiperf")
+    assert "line 1: missing 'output_sequence_length'" in refusal(jsonl(tmp_path, row), "aiperf")
 
 
 def test_a_trace_longer_than_a_simulation_is_read_by_windows(tmp_path: Path) -> None:

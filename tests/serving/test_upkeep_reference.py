@@ -1,4 +1,4 @@
-"""Failing, starting and stopping replicas against the slow simulation, in every field."""
+"""Outages and autoscaling compared with the reference simulation in all fields."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from hypothesis import given, settings, strategies as st
 
-from perfatlas.serving.config import FOREVER, Control, Outage, Scaler, Upkeep
+from perfatlas.serving.config import FOREVER, Availability, Control, Outage, Scaler
 from perfatlas.serving.run import run_fleet
 from tests.serving.reference_upkeep import ChangingSimulation
 from tests.serving.serving_support import random_fleet, random_requests
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from perfatlas.serving.requests import Requests
 
 
-def random_outages(draw: np.random.Generator, replicas: int, span: int) -> Upkeep:
-    """Up to three outages of a replica, some without an end, some shorter than a step."""
+def random_outages(draw: np.random.Generator, replicas: int, span: int) -> Availability:
+    """Up to three outages per replica, some permanent, some shorter than a step."""
     outages = []
     for replica in range(replicas):
         time = 0
@@ -32,15 +32,15 @@ def random_outages(draw: np.random.Generator, replicas: int, span: int) -> Upkee
             if end == FOREVER:
                 break
             time = end
-    return Upkeep(
+    return Availability(
         tuple(outages),
         on_failure=str(draw.choice(["retry", "lost"])),
         retry_after=int(draw.choice([0, 0, 50])),
     )
 
 
-def random_scaler(draw: np.random.Generator, replicas: int) -> Upkeep:
-    """An autoscaler that looks every few steps."""
+def random_scaler(draw: np.random.Generator, replicas: int) -> Availability:
+    """An autoscaler that syncs every few steps."""
     low = int(draw.integers(1, replicas + 1))
     scaler = Scaler(
         low=low,
@@ -52,11 +52,11 @@ def random_scaler(draw: np.random.Generator, replicas: int) -> Upkeep:
         stable=int(draw.choice([0, 300, 600, 5000])),
         start_up=int(draw.choice([0, 1, 75, 1500])),
     )
-    return Upkeep(scaler=scaler)
+    return Availability(scaler=scaler)
 
 
 def random_scenario(draw: np.random.Generator, *, scales: bool) -> tuple[Requests, Fleet, int]:
-    """Requests, engines that change and the requests in flight of a closed loop."""
+    """Requests, engines with outages or autoscaling, and the concurrency of a closed loop."""
     fleet = random_fleet(draw, kinds=int(draw.choice([1, 1, 2])))
     if scales:
         kinds = tuple(kind._replace(number=kind.number + 2) for kind in fleet.kinds)
@@ -66,8 +66,8 @@ def random_scenario(draw: np.random.Generator, *, scales: bool) -> tuple[Request
     requests = random_requests(draw, int(draw.choice([1, 5, 20, 40, 80])), longest)
     replicas = sum(kind.number for kind in fleet.kinds)
     span = int(requests.arrival_N.max(initial=0)) + 500
-    upkeep = random_scaler(draw, replicas) if scales else random_outages(draw, replicas, span)
-    return requests, fleet._replace(upkeep=upkeep), int(draw.choice([0, 0, 1, 3, 12]))
+    availability = random_scaler(draw, replicas) if scales else random_outages(draw, replicas, span)
+    return requests, fleet._replace(availability=availability), int(draw.choice([0, 0, 1, 3, 12]))
 
 
 def _compare(requests: Requests, fleet: Fleet, concurrency: int) -> None:
@@ -80,7 +80,7 @@ def _compare(requests: Requests, fleet: Fleet, concurrency: int) -> None:
             if name == "interference":
                 expected = np.where(fast.finished_N >= 0, expected, 0)
             assert getattr(fast, f"{name}_N").tolist() == expected.tolist(), (name, coalesce)
-        if fleet.upkeep.varies:
+        if fleet.availability.varies:
             assert fast.operated.again_N.tolist() == slow.again
             assert fast.operated.tries_N.tolist() == slow.tries
             assert np.flatnonzero(fast.operated.lost_N).tolist() == sorted(slow.lost)

@@ -1,4 +1,4 @@
-"""A scheduler that perfatlas does not have: the newest request first, one at a time, never cut."""
+"""An external scheduling policy: newest request first, one at a time, without chunks."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from perfatlas.serving.policies import Policy, register
 from perfatlas.serving.sequences import admit_head, blocks, leave_queue, queue_first, run_chunk
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 
 @part
-def schedule_newest(world: World, s: int, now: int) -> None:
-    lane = world.lane_S[s]
-    blocks.grow(world, s, 1)
-    lane.decodes = lane.decoding
-    if lane.running == 0 and lane.waiting > 0:
-        i = lane.waiting_tail
-        leave_queue(world, i)
-        queue_first(world, i)
-        admit_head(world, i, (0, 0), now)
-        run_chunk(world, i, world.request_N[i].isl)
+def schedule_newest(sim: SimulationState, s: int, now: int) -> None:
+    scheduler = sim.scheduler_S[s]
+    blocks.allocate_steps(sim, s, 1)
+    scheduler.decodes = scheduler.decoding
+    if scheduler.running == 0 and scheduler.waiting > 0:
+        i = scheduler.waiting_tail
+        leave_queue(sim, i)
+        queue_first(sim, i)
+        admit_head(sim, i, (0, 0), now)
+        run_chunk(sim, i, sim.request_N[i].isl)
 
 
 NEWEST_FIRST = Policy(

@@ -76,7 +76,7 @@ def test_products_of_a_prefill_chunk_by_hand() -> None:
     assert prefill["gate_up_projection"]["bound"] == "compute"
 
 
-def test_attention_reads_only_the_caches_that_exist() -> None:
+def test_attention_reads_only_existing_caches() -> None:
     # vLLM pads 9 sequences to a graph of 16: products run 16 rows, attention 9
     operators = decode_step(context("vllm"), np.full(1, 9.0), np.full(1, 100.0)).operators
     rows = {op.name: op for op in operators}

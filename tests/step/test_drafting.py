@@ -1,4 +1,4 @@
-"""Speculative decoding: what verifying and drafting add to a step."""
+"""Speculative decoding: operators that verification and drafting add to a step."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_drafts_that_are_never_accepted_only_cost() -> None:
 @pytest.mark.parametrize("mode", ["static", "aggregated"])
 def test_tokens_of_a_step_are_a_geometric_sum(mode: str) -> None:
     asked: dict[str, object] = {"mode": mode, "method": "formula"}
-    if mode == "aggregated":  # one request: no prompts of others in its steps
+    if mode == "aggregated":  # one request: no prefill interference
         asked |= {"concurrency": 1, "batch": None}
     never = drafted(speculative_depth=2, speculative_acceptance=0.0, **asked)
     half = drafted(speculative_depth=2, speculative_acceptance=0.5, **asked, osl=60_001)
@@ -94,7 +94,7 @@ def test_tokens_of_a_step_are_a_geometric_sum(mode: str) -> None:
 
 
 @pytest.mark.parametrize(("osl", "acceptance"), [(2, 1.0), (6, 1.0), (8, 0.7), (129, 0.7)])
-def test_the_last_step_gives_what_is_left(osl: int, acceptance: float) -> None:
+def test_the_last_step_produces_the_remaining_tokens(osl: int, acceptance: float) -> None:
     asked: dict[str, Any] = {**LLAMA, "concurrency": 1, "isl": 100, "osl": osl}
     asked |= {"mode": "aggregated"}
     drafts: dict[str, Any] = {"speculative_depth": 3, "speculative_acceptance": acceptance}
@@ -132,9 +132,9 @@ def test_memory_holds_the_drafter() -> None:
     [
         ({"speculative_depth": 2}, "needs speculative_acceptance"),
         ({"speculative_acceptance": 0.5}, "set speculative_depth"),
-        ({"speculative_depth": 2, "speculative_acceptance": 1.5}, "expected 1 or less"),
-        ({"speculative_depth": 99, "speculative_acceptance": 0.5}, "expected 32 or less"),
-        ({"speculative_depth": -1, "speculative_acceptance": 0.5}, "expected 0 or more"),
+        ({"speculative_depth": 2, "speculative_acceptance": 1.5}, "must be at most 1"),
+        ({"speculative_depth": 99, "speculative_acceptance": 0.5}, "must be at most 32"),
+        ({"speculative_depth": -1, "speculative_acceptance": 0.5}, "must be at least 0"),
         ({"speculative_depth": 1, "speculative_acceptance": float("nan")}, "acceptance"),
     ],
 )
@@ -152,7 +152,9 @@ def test_recurrent_states_are_refused_by_name() -> None:
 
 
 def test_other_schedulers_than_vllm_are_refused_by_name() -> None:
-    with pytest.raises(UnsupportedError, match="speculative_depth = 1 under scheduler sglang"):
+    with pytest.raises(
+        UnsupportedError, match="speculative_depth = 1 is not simulated with scheduler sglang"
+    ):
         estimate(
             **LLAMA, engine="sglang", mode="aggregated", method="simulate", concurrency=8,
             speculative_depth=1, speculative_acceptance=0.5,

@@ -39,7 +39,7 @@ def decode(
 
 
 def kernels(cost: StepCost, stream: str) -> dict[str, float]:
-    """Return executions of the streaming kernels of one kind that run."""
+    """Return the number of executions of streaming kernels of one kind."""
     return {
         op.name: float(op.count[0])
         for op in cost.operators
@@ -48,7 +48,7 @@ def kernels(cost: StepCost, stream: str) -> dict[str, float]:
 
 
 def quantizing(cost: StepCost) -> set[str]:
-    """Return the products that quantize their own input."""
+    """Return the matrix products that quantize their input."""
     return {op.name for op in cost.operators if isinstance(op, Gemm) and np.any(op.quantizes_input)}
 
 

@@ -42,7 +42,7 @@ def test_the_posterior_covers_at_its_level() -> None:
 
 @pytest.mark.parametrize(
     ("events", "exposure", "problem"),
-    [(-1, 1.0, "events = -1"), (1, -1.0, "exposure_s = -1"), (0, 0.0, "must be over 0")],
+    [(-1, 1.0, "events = -1"), (1, -1.0, "exposure_s = -1"), (0, 0.0, "must be positive")],
 )
 def test_wrong_counts_are_refused(events: int, exposure: float, problem: str) -> None:
     with pytest.raises(InvalidSpecError, match=problem):

@@ -14,7 +14,7 @@ from perfatlas.answer.tiers import MEASURED_STANDING, joined_tiers
 from perfatlas.hardware import cited_sources
 from perfatlas.kernels.tiers import holds_quantization
 from perfatlas.operators import Gemm, LatentAttention
-from perfatlas.serving.closed_form import client_note, question_step_error
+from perfatlas.serving.closed_form import client_note, measured_step_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -143,7 +143,7 @@ def engine_assumptions(question: Candidates) -> list[str]:
 
 def _interval(question: Candidates) -> str:
     """Return the description of the interval."""
-    error = question_step_error(question)
+    error = measured_step_error(question)
     if error is None:
         return f"{INTERVAL}; errors of engine and load are not included"
     return (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.measurements.calibrations import LENDERS, find_calibration
+from perfatlas.measurements.calibrations import SUBSTITUTE_FAMILIES, find_calibration
 from perfatlas.measurements.tables import TABLES, silicon_root, silicon_systems, table_versions
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, shown
 
@@ -72,7 +72,7 @@ def require_tables(system: System, family: str, silicon_version: str | None) -> 
             f"tier 'measured' needs measured tables, but {device} has none; systems with tables:"
             f" {', '.join(silicon_systems())}; use tier auto or bound"
         )
-    families = (family,) if family else LENDERS
+    families = (family,) if family else SUBSTITUTE_FAMILIES
     known = {
         version
         for operator in TABLES

@@ -1,4 +1,4 @@
-"""Collectives on a fabric: where a group sits, what it must move, how long that takes."""
+"""Times of collectives: placement of groups, bytes on links, and tiers."""
 
 from __future__ import annotations
 

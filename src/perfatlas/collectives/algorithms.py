@@ -1,4 +1,4 @@
-"""Names of the algorithm that the physics found fastest.
+"""Names of the fastest algorithm according to the physics.
 
 Shape legend: U unique shapes, D shape columns, P parameters.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def library_algorithm(op: str, shape_UD: FloatArray, parameters_UP: FloatArray) -> NDArray[np.str_]:
-    """Return ring, tree, in_network or pairwise for a library collective (U,).
+    """Return the algorithm of a library collective: ring, tree, in_network or pairwise (U,).
 
     Args:
         op: Collective operation.
@@ -37,7 +37,7 @@ def library_algorithm(op: str, shape_UD: FloatArray, parameters_UP: FloatArray) 
 
 
 def custom_algorithm(shape_UD: FloatArray, parameters_UP: FloatArray) -> NDArray[np.str_]:
-    """Return one_shot, two_shot or library for an engine's all-reduce (U,).
+    """Return the algorithm of an engine's all-reduce: one_shot, two_shot or library (U,).
 
     Args:
         shape_UD: Columns of `COLLECTIVE_SHAPE` (U, D).

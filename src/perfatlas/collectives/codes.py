@@ -21,10 +21,10 @@ OPS: Final = (
 
 
 def check_op(op: str) -> str:
-    """Return the operation's name.
+    """Return the name of a collective operation after checking it.
 
     Args:
-        op: What the user wrote.
+        op: Name given by the user.
 
     Raises:
         UsageError: There is no such operation.

@@ -16,36 +16,36 @@ if TYPE_CHECKING:
 
     from perfatlas.operators import FloatArray
 
-# Row layout of `shape_UD`: nodes that talk, bytes through one rank's share of the NICs, the
-# bandwidth of that share, the time of the part that stays inside a node, passes over the nodes.
+# Column layout of `shape_UD`: communicating nodes, bytes through one rank's share of the NICs, the
+# bandwidth of that share, the time of the intra-node part, passes over the nodes.
 FABRIC_SHAPE: Final = ("nodes", "wire_bytes", "bandwidth", "inside_s", "passes")
 FABRIC_PARAMETERS: Final = ("overhead_s", "overhead_doubling_s", "efficiency_fabric")
-# An all-reduce crosses the nodes twice, out and back.
+# An all-reduce makes two passes over the nodes: reduce and broadcast.
 PASSES: Final = {"all_reduce": 2.0}
 
 
 def fabric_time_s(
     shape_UD: FloatArray, silicon_US: FloatArray, parameters_UP: FloatArray
 ) -> tuple[FloatArray, NDArray[np.int8]]:
-    """Return the time of an exchange between nodes, and what bounds it.
+    """Return the time of an inter-node exchange and its bound code.
 
     t = inside + overhead + passes x doubling x log2(nodes) + wire/(efficiency x NIC share);
-    `inside` alone where there is one node.
+    only `inside` on a single node.
 
     Args:
         shape_UD: Columns of `FABRIC_SHAPE` (U, D).
-        silicon_US: Not read: links are in the shape (U, S).
+        silicon_US: Unused, as links are part of the shape (U, S).
         parameters_UP: Columns of `FABRIC_PARAMETERS` (U, P).
 
     Returns:
         Times (U,) [s] and bound codes (U,).
 
     Source:
-        Form found on the low-latency dispatch and combine times of DeepEP over 1 to 8 nodes of
-        H100 and H200 with one 400 Gb/s NIC per GPU (aiconfigurator-core 0.12.0).
+        Own formula, fitted to low-latency dispatch and combine times of DeepEP over 1 to 8 nodes
+        of H100 and H200 with one 400 Gb/s NIC per GPU (aiconfigurator-core 0.12.0).
 
     Limits:
-        No congestion beyond the oversubscription the caller divides the bandwidth by.
+        No congestion beyond oversubscription, by which the caller divides the bandwidth.
     """
     del silicon_US
     nodes_U, wire_U, bandwidth_U, inside_U, passes_U = shape_UD.T

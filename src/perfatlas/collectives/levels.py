@@ -1,4 +1,4 @@
-"""The time of a collective on each level it crosses: domain, node, fabric.
+"""The time of a collective on each level of the network: domain, node, fabric.
 
 Shape legend: U unique shapes, S distinct systems, L levels, P parameters, D shape columns.
 """
@@ -64,26 +64,26 @@ MEASURED: Final = LIBRARY_PARAMETERS.index("ranks_measured")
 IN_NETWORK: Final = LIBRARY_PARAMETERS.index("efficiency_in_network")
 CUSTOM_MEASURED: Final = CUSTOM_PARAMETERS.index("ranks_measured")
 CUSTOM_HAND_OVER: Final = CUSTOM_PARAMETERS.index("switch_bytes")
-NODES_MEASURED: Final = 8.0  # of the fabric's calibration
+NODES_MEASURED: Final = 8.0  # largest number of nodes in the fabric's calibration
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
-    """What is asked of the levels.
+class CollectiveQuery:
+    """A collective to be priced on each level.
 
     Args:
         op: Collective operation.
         bytes_U: Size of the whole operation (U,) [bytes].
         size_LU: Size on each level (L, U) [bytes].
-        group: Placement.
-        links: Links.
+        group: Placement of the ranks.
+        links: Links of each level.
         systems: Distinct systems.
         index_U: Position in `systems` (U,).
-        family: Engine whose all-reduce runs.
-        custom_groups: Ranks of the groups the engine's own all-reduce takes; empty for none.
+        family: Engine whose all-reduce is used.
+        custom_groups: Group sizes supported by the engine's custom all-reduce; empty for none.
         format_name: Number format of the elements.
         version: Version of the engine's tables that correct the physics inside a domain, "" for
-            that of the calibrations; None leaves all in physics.
+            the version of the calibrations; None for uncorrected physics.
     """
 
     op: str
@@ -101,18 +101,18 @@ class Question:
 
 @dataclass(frozen=True, kw_only=True)
 class LevelTimes:
-    """Time and latency per level, with the evidence of the innermost.
+    """Time and latency per level, with the evidence of the innermost level.
 
     Args:
         time_s_LU: Time on each level alone (L, U) [s].
-        latency_s_LU: The part of it an empty message takes (L, U) [s].
-        tails_U2: q05 and q95 of ln(measured/predicted) to expect (U, 2).
-        least_s_U: Time the 5 % quantile does not fall below (U,) [s].
-        algorithm_U: What runs (U,).
-        measured_U: Where measured rows corrected the physics (U,).
-        match_U: Position in `matches`, -1 where the device was never measured (U,).
+        latency_s_LU: Time of an empty message (L, U) [s].
+        tails_U2: Expected q05 and q95 of ln(measured/predicted) (U, 2).
+        least_s_U: Lower limit of the 5% quantile (U,) [s].
+        algorithm_U: Fastest algorithm (U,).
+        measured_U: Whether measured rows corrected the physics (U,).
+        match_U: Position in `matches`, -1 for devices without measurements (U,).
         matches: Calibrations.
-        notes: What was substituted or extrapolated.
+        notes: Substitutions and extrapolations.
     """
 
     time_s_LU: FloatArray
@@ -126,63 +126,63 @@ class LevelTimes:
     notes: tuple[str, ...]
 
 
-def level_times(question: Question) -> LevelTimes:
+def level_times(query: CollectiveQuery) -> LevelTimes:
     """Return the time of each level of a collective.
 
     Args:
-        question: Sizes, placement and systems.
+        query: Sizes, placement and systems.
     """
-    inner = _library_levels(question, _inner_cells(question))
-    if question.op == "all_reduce" and question.custom_groups:
-        inner = _with_custom(question, inner)
-    return _with_fabric(question, inner)
+    inner = _library_levels(query, _inner_cells(query))
+    if query.op == "all_reduce" and query.custom_groups:
+        inner = _with_custom(query, inner)
+    return _with_fabric(query, inner)
 
 
-def _inner_cells(question: Question) -> Cells:
+def _inner_cells(query: CollectiveQuery) -> Cells:
     """Return the calibrations of the domain level."""
-    if question.op in EXPERT_EXCHANGES:
-        return exchange_cells(question.systems, question.op, question.family, LIBRARY_PARAMETERS)
-    if question.op == "all_reduce":
-        format_name = cell_format(question.op, question.format_name)
-        return all_reduce_cells(question.systems, format_name, LIBRARY_PARAMETERS)
+    if query.op in EXPERT_EXCHANGES:
+        return exchange_cells(query.systems, query.op, query.family, LIBRARY_PARAMETERS)
+    if query.op == "all_reduce":
+        format_name = cell_format(query.op, query.format_name)
+        return all_reduce_cells(query.systems, format_name, LIBRARY_PARAMETERS)
     return gather_cells(
-        question.systems,
-        cell_operator(question.op),
+        query.systems,
+        cell_operator(query.op),
         LIBRARY_FAMILY,
-        cell_format(question.op, question.format_name),
+        cell_format(query.op, query.format_name),
         LIBRARY_PARAMETERS,
     )
 
 
-def _library_levels(question: Question, cells: Cells) -> LevelTimes:
-    """Return domain and node levels with the library's collectives; the fabric is still empty."""
-    parameters_UP = cells.parameters_SP[question.index_U]
-    reduces_U = _adds_inside(question)
+def _library_levels(query: CollectiveQuery, cells: Cells) -> LevelTimes:
+    """Return domain and node levels with the library's collectives, without the fabric."""
+    parameters_UP = cells.parameters_SP[query.index_U]
+    reduces_U = _adds_inside(query)
     shapes = [
-        _level_shape(question, 0, reduces_U),
-        _level_shape(question, 1, np.zeros_like(reduces_U)),
+        _level_shape(query, 0, reduces_U),
+        _level_shape(query, 1, np.zeros_like(reduces_U)),
     ]
     timed = [_with_latency(library_time_s, shape_UD, parameters_UP) for shape_UD in shapes]
     nothing_U = np.zeros_like(reduces_U)
-    ranks_LU = question.group.ranks_LU
+    ranks_LU = query.group.ranks_LU
     # A group with one member per node still launches the library's kernel.
     launches_U = (ranks_LU[:2] == 1.0).all(axis=0) & (ranks_LU[2] > 1.0)
     launch_U = np.where(launches_U, parameters_UP[:, 0], 0.0)
     beyond_U = (ranks_LU[0] > parameters_UP[:, MEASURED]) | (ranks_LU[1] > 1.0)
-    tails_U2 = cells.tails_S2[question.index_U]
-    match_U = cells.match_S[question.index_U]
+    tails_U2 = cells.tails_S2[query.index_U]
+    match_U = cells.match_S[query.index_U]
     used_U = match_U >= 0
     unseen_U = (reduces_U > 0.0) & (parameters_UP[:, IN_NETWORK] == 0.0)
-    # One doubling of the ranks was measured; the error of further ones is taken to add up where
-    # they are too fast, and both ways where a switch not seen adding makes them too slow.
+    # The error of one doubling of the ranks was measured. Over further doublings it accumulates on
+    # the slow side, and on both sides where in-network reduction was not observed.
     doublings_U = np.log2(np.maximum(ranks_LU[0] / parameters_UP[:, MEASURED], 2.0))
     fewer_U = np.where(unseen_U, doublings_U, 1.0)
-    wide_U2 = np.column_stack((fewer_U, doublings_U)) * one_doubling(question.op)
+    wide_U2 = np.column_stack((fewer_U, doublings_U)) * one_doubling(query.op)
     grown_U = used_U & (ranks_LU[0] > parameters_UP[:, MEASURED])
     notes = list(cells.notes)
-    notes += [SEND_NOTE] if question.op == "send_recv" and np.any(used_U) else []
+    notes += [SEND_NOTE] if query.op == "send_recv" and np.any(used_U) else []
     notes += [RANKS_NOTE] if np.any(grown_U) else []
-    all_reduce = question.op == "all_reduce"
+    all_reduce = query.op == "all_reduce"
     notes += [SWITCH_NOTE] if all_reduce and np.any(unseen_U & grown_U) else []
     notes += [NODE_NOTE] if np.any(used_U & (ranks_LU[1] > 1.0)) else []
     times = LevelTimes(
@@ -190,32 +190,32 @@ def _library_levels(question: Question, cells: Cells) -> LevelTimes:
         latency_s_LU=np.stack((timed[0][1] + launch_U, timed[1][1], nothing_U)),
         tails_U2=np.where(beyond_U[:, None], widened(tails_U2, wide_U2), tails_U2),
         least_s_U=nothing_U,
-        algorithm_U=library_algorithm(question.op, shapes[0], parameters_UP),
+        algorithm_U=library_algorithm(query.op, shapes[0], parameters_UP),
         measured_U=np.zeros(match_U.size, np.bool_),
         match_U=match_U,
         matches=cells.matches,
         notes=tuple(notes),
     )
-    return _corrected(question, times, shapes[0], parameters_UP[:, MEASURED])
+    return _corrected(query, times, shapes[0], parameters_UP[:, MEASURED])
 
 
 def _corrected(
-    question: Question, times: LevelTimes, shape_UD: FloatArray, most_U: FloatArray
+    query: CollectiveQuery, times: LevelTimes, shape_UD: FloatArray, most_U: FloatArray
 ) -> LevelTimes:
-    """Return the levels corrected by measured rows: whole groups in a domain, on ranks measured.
+    """Return the levels corrected by measured rows, for groups in one domain of measured size.
 
     Args:
-        question: What is asked.
-        times: Its levels in physics.
+        query: The collective.
+        times: Its levels according to physics.
         shape_UD: Columns of `COLLECTIVE_SHAPE` on the innermost level (U, D).
-        most_U: Most ranks measured (U,).
+        most_U: Maximum measured ranks (U,).
     """
-    if question.version is None:
+    if query.version is None:
         return times
-    if question.op in EXPERT_EXCHANGES:
+    if query.op in EXPERT_EXCHANGES:
         return replace(times, notes=(*times.notes, EXPERTS_NOTE))
-    matches = tuple(with_table(match, question.version) for match in times.matches)
-    ranks_LU = question.group.ranks_LU
+    matches = tuple(with_table(match, query.version) for match in times.matches)
+    ranks_LU = query.group.ranks_LU
     inside_U = (ranks_LU[1:] == 1.0).all(axis=0) & (ranks_LU[0] > 1.0) & (ranks_LU[0] <= most_U)
     correction = correct_rows(matches, shape_UD, np.where(inside_U, times.match_U, -1))
     scale_LU = np.stack((correction.factor_U, *np.ones((2, inside_U.size))))
@@ -232,20 +232,20 @@ def _corrected(
     )
 
 
-def _level_shape(question: Question, level: int, reduces_U: FloatArray) -> FloatArray:
-    """Return the shape columns of one level (U, D); a send is one pair of an exchange."""
-    size_U, ranks_U = question.size_LU[level], question.group.ranks_LU[level]
-    if question.op == "send_recv":
+def _level_shape(query: CollectiveQuery, level: int, reduces_U: FloatArray) -> FloatArray:
+    """Return the shape columns of one level (U, D); a send counts as one pair of an exchange."""
+    size_U, ranks_U = query.size_LU[level], query.group.ranks_LU[level]
+    if query.op == "send_recv":
         size_U, ranks_U = 2.0 * size_U, np.minimum(ranks_U, 2.0)
-    bandwidth_U = question.links.bandwidth_LU[level]
-    op = cell_operator(question.op)
+    bandwidth_U = query.links.bandwidth_LU[level]
+    op = cell_operator(query.op)
     return collective_shape(op, size_U, ranks_U, bandwidth_U, reduces_U)
 
 
 def _with_latency(
     physics: Physics, shape_UD: FloatArray, parameters_UP: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the time and the time of an empty message of the same group (U,), (U,) [s]."""
+    """Return the time, and the time of an empty message of the same group (U,), (U,) [s]."""
     if not np.any(shape_UD[:, 1] > 1.0):
         return np.zeros(shape_UD.shape[0]), np.zeros(shape_UD.shape[0])
     nothing_US = np.zeros((shape_UD.shape[0], 0))
@@ -256,38 +256,36 @@ def _with_latency(
     return time_U, np.minimum(latency_U, time_U)
 
 
-def _with_custom(question: Question, inner: LevelTimes) -> LevelTimes:
-    """Return the levels with the engine's own all-reduce where the group sits in one domain."""
-    cells = gather_cells(
-        question.systems, CUSTOM_OPERATOR, question.family, "bf16", CUSTOM_PARAMETERS
-    )
-    parameters_UP = cells.parameters_SP[question.index_U]
-    shape_UD = _level_shape(question, 0, np.zeros_like(question.links.in_network_U))
+def _with_custom(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
+    """Return the levels with the engine's custom all-reduce for groups within one domain."""
+    cells = gather_cells(query.systems, CUSTOM_OPERATOR, query.family, "bf16", CUSTOM_PARAMETERS)
+    parameters_UP = cells.parameters_SP[query.index_U]
+    shape_UD = _level_shape(query, 0, np.zeros_like(query.links.in_network_U))
     time_U, latency_U = _with_latency(custom_time_s, shape_UD, parameters_UP)
-    ranks_LU, match_U = question.group.ranks_LU, cells.match_S[question.index_U]
+    ranks_LU, match_U = query.group.ranks_LU, cells.match_S[query.index_U]
     runs_U = (match_U >= 0) & (ranks_LU[1:] == 1.0).all(axis=0) & (ranks_LU[0] > 1.0)
-    taken_U = np.isin(ranks_LU[0], question.custom_groups)
+    taken_U = np.isin(ranks_LU[0], query.custom_groups)
     if np.any(runs_U & ~taken_U):
         inner = replace(
-            inner, notes=(*inner.notes, refused_groups(question.family, question.custom_groups))
+            inner, notes=(*inner.notes, refused_groups(query.family, query.custom_groups))
         )
     runs_U &= taken_U & (ranks_LU[0] <= parameters_UP[:, CUSTOM_MEASURED])
-    # The sizes an engine hands over were measured with the switch adding where it can.
+    # Sizes handed over to the library were measured with in-network reduction where available.
     handed_U = shape_UD[:, 0] > parameters_UP[:, CUSTOM_HAND_OVER]
-    runs_U &= ~handed_U | (_adds_inside(question) == adds_measured(cells)[question.index_U])
-    # Priced as levels of their own, so that measured rows correct them as they do the library's.
+    runs_U &= ~handed_U | (_adds_inside(query) == adds_measured(cells)[query.index_U])
+    # Priced as separate levels, so that measured rows correct them like the library's.
     alone = replace(
         inner,
         time_s_LU=np.stack((time_U, *np.zeros((2, time_U.size)))),
         latency_s_LU=np.stack((latency_U, *np.zeros((2, time_U.size)))),
-        tails_U2=cells.tails_S2[question.index_U],
+        tails_U2=cells.tails_S2[query.index_U],
         algorithm_U=custom_algorithm(shape_UD, parameters_UP),
         measured_U=np.zeros(time_U.size, np.bool_),
         match_U=match_U,
         matches=cells.matches,
         notes=cells.notes,
     )
-    own = _corrected(question, alone, shape_UD, parameters_UP[:, CUSTOM_MEASURED])
+    own = _corrected(query, alone, shape_UD, parameters_UP[:, CUSTOM_MEASURED])
     return replace(
         inner,
         time_s_LU=np.where(runs_U, own.time_s_LU, inner.time_s_LU),
@@ -301,47 +299,47 @@ def _with_custom(question: Question, inner: LevelTimes) -> LevelTimes:
     )
 
 
-def _adds_inside(question: Question) -> FloatArray:
-    """Return 1 where the switch of the domain adds these numbers, else 0 (U,)."""
-    adds = cell_format(question.op, question.format_name) == "bf16"
-    helped_U: FloatArray = question.links.in_network_U * float(adds)
+def _adds_inside(query: CollectiveQuery) -> FloatArray:
+    """Return 1 where the switch of the domain reduces this format, else 0 (U,)."""
+    adds = cell_format(query.op, query.format_name) == "bf16"
+    helped_U: FloatArray = query.links.in_network_U * float(adds)
     return helped_U
 
 
-def _with_fabric(question: Question, inner: LevelTimes) -> LevelTimes:
-    """Return the levels with the one between nodes, where the group crosses nodes."""
-    nodes_U = question.group.ranks_LU[2]
+def _with_fabric(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
+    """Return the levels with the fabric added, for groups that span nodes."""
+    nodes_U = query.group.ranks_LU[2]
     crosses_U = nodes_U > 1.0
     if not np.any(crosses_U & (inner.match_U >= 0)):
         return inner
-    cells = fabric_cells(question.systems, FABRIC_OPERATOR, FABRIC_FAMILY, FABRIC_PARAMETERS)
-    parameters_UP = cells.parameters_SP[question.index_U].copy()
+    cells = fabric_cells(query.systems, FABRIC_OPERATOR, FABRIC_FAMILY, FABRIC_PARAMETERS)
+    parameters_UP = cells.parameters_SP[query.index_U].copy()
     hop = FABRIC_PARAMETERS.index("overhead_doubling_s")
-    parameters_UP[:, hop] = np.maximum(parameters_UP[:, hop], question.links.latency_s_LU[2])
-    wire_U = _fabric_bytes(question)
-    bandwidth_U = question.links.bandwidth_LU[2] / _slowdown(question)
-    zero_U, passes_U = np.zeros_like(wire_U), np.full_like(wire_U, PASSES.get(question.op, 1.0))
-    talking_U = np.minimum(nodes_U, 2.0) if question.op == "send_recv" else nodes_U
+    parameters_UP[:, hop] = np.maximum(parameters_UP[:, hop], query.links.latency_s_LU[2])
+    wire_U = _fabric_bytes(query)
+    bandwidth_U = query.links.bandwidth_LU[2] / _slowdown(query)
+    zero_U, passes_U = np.zeros_like(wire_U), np.full_like(wire_U, PASSES.get(query.op, 1.0))
+    talking_U = np.minimum(nodes_U, 2.0) if query.op == "send_recv" else nodes_U
     nothing_US = np.zeros((wire_U.size, 0))
     columns = (talking_U, wire_U, bandwidth_U, zero_U, passes_U)
     time_U, _ = fabric_time_s(np.column_stack(columns), nothing_US, parameters_UP)
     columns = (talking_U, zero_U, bandwidth_U, zero_U, passes_U)
     latency_U, _ = fabric_time_s(np.column_stack(columns), nothing_US, parameters_UP)
-    # Exchanges were measured between up to 8 nodes, nothing else was: the error of one doubling of
-    # the ranks is taken to add up over the doublings of the nodes beyond, on the slow side only:
-    # what is left out takes time, and more nodes are not faster.
-    seen, fewer = (NODES_MEASURED, 0.0) if _exchanges(question.op) else (1.0, 1.0)
+    # Only exchanges between up to 8 nodes were measured. The error of one doubling of the ranks is
+    # assumed to accumulate over further doublings of the nodes, on the slow side only: neglected
+    # effects take time, and more nodes are not faster.
+    seen, fewer = (NODES_MEASURED, 0.0) if _exchanges(query.op) else (1.0, 1.0)
     doublings_U = np.log2(np.maximum(nodes_U / seen, 1.0))
     wide_U2 = np.column_stack((np.full_like(doublings_U, fewer), doublings_U)) * one_doubling(
-        question.op
+        query.op
     )
-    tails_U2 = widened(inner.tails_U2, cells.tails_S2[question.index_U]) + wide_U2
+    tails_U2 = widened(inner.tails_U2, cells.tails_S2[query.index_U]) + wide_U2
     beyond = np.any(crosses_U & (nodes_U > NODES_MEASURED))
     named_U = np.char.add("hierarchical_", inner.algorithm_U.astype(np.str_))
-    # Reductions and gathers do inside a node what they do on one node alone: never faster.
+    # Inside a node, reductions and gathers are never faster than on that node alone.
     inside_s_U = inner.time_s_LU[0] * np.exp(inner.tails_U2[:, 0])
-    hierarchical_U = crosses_U & (question.op not in EXCHANGES)
-    alone_U = crosses_U & (question.group.inside_LU[1] == 1.0)
+    hierarchical_U = crosses_U & (query.op not in EXCHANGES)
+    alone_U = crosses_U & (query.group.inside_LU[1] == 1.0)
     named_U = np.where(alone_U, "fabric", named_U)
     return replace(
         inner,
@@ -355,34 +353,34 @@ def _with_fabric(question: Question, inner: LevelTimes) -> LevelTimes:
 
 
 def _exchanges(op: str) -> bool:
-    """Return whether ranks send to each other directly."""
+    """Return whether ranks send to all other ranks directly."""
     return op in EXCHANGES or op == "send_recv"
 
 
-def _fabric_bytes(question: Question) -> FloatArray:
-    """Return the bytes one rank's share of the NICs carries (U,): its part of what a node sends."""
-    group, bytes_U = question.group, question.bytes_U
-    if _exchanges(question.op):
-        return ring_wire_bytes(question.op, question.size_LU[2], group.ranks_LU[2])
+def _fabric_bytes(query: CollectiveQuery) -> FloatArray:
+    """Return the bytes through one rank's share of its node's NICs (U,)."""
+    group, bytes_U = query.group, query.bytes_U
+    if _exchanges(query.op):
+        return ring_wire_bytes(query.op, query.size_LU[2], group.ranks_LU[2])
     nodes_U = group.ranks_LU[2]
-    adds_U = _adds_inside(question) * (group.ranks_LU[0] > 1.0)
-    node_U = between_nodes_wire_bytes(question.op, bytes_U, group.ranks_U, nodes_U, adds_U)
-    if question.op == "all_reduce":  # a switch that adds takes S from every node and returns S
+    adds_U = _adds_inside(query) * (group.ranks_LU[0] > 1.0)
+    node_U = between_nodes_wire_bytes(query.op, bytes_U, group.ranks_U, nodes_U, adds_U)
+    if query.op == "all_reduce":  # in-network reduction: each node sends S and receives S
         once_U = np.where(nodes_U > 1.0, bytes_U, 0.0)
-        node_U = np.where(question.links.fabric_adds_U > 0.0, np.minimum(node_U, once_U), node_U)
+        node_U = np.where(query.links.fabric_adds_U > 0.0, np.minimum(node_U, once_U), node_U)
     shared_U: FloatArray = node_U / group.inside_LU[1]
     return shared_U
 
 
-def _slowdown(question: Question) -> FloatArray:
-    """Return by how much oversubscribed uplinks slow a node's traffic down, 1 below a leaf (U,).
+def _slowdown(query: CollectiveQuery) -> FloatArray:
+    """Return the slowdown of a node's traffic by oversubscribed uplinks, 1 within a leaf (U,).
 
-    Exchanges send the share for nodes of other leaves through uplinks that all nodes of a leaf
-    fill at once. A ring or tree whose ranks follow the leaves crosses an uplink once per leaf.
+    In exchanges, all nodes of a leaf send their share for other leaves through its uplinks at the
+    same time. A ring or tree ordered by leaf crosses an uplink once per leaf.
     """
-    links, nodes_U = question.links, question.group.ranks_LU[2]
+    links, nodes_U = query.links, query.group.ranks_LU[2]
     leaf_U = np.minimum(links.leaf_nodes_U, nodes_U)
     beyond_U = (nodes_U - leaf_U) / np.maximum(nodes_U - 1.0, 1.0)
-    crossing_U = beyond_U if _exchanges(question.op) else 1.0 / leaf_U
+    crossing_U = beyond_U if _exchanges(query.op) else 1.0 / leaf_U
     slower_U = np.maximum(links.oversubscription_U * crossing_U, 1.0)
     return np.where(nodes_U > leaf_U, slower_U, 1.0)

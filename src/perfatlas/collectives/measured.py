@@ -1,8 +1,8 @@
-"""Tier `measured` inside a domain: physics corrected by what it missed at the sizes measured.
+"""Tier `measured` inside a domain: physics corrected by its residuals at measured sizes.
 
-On a measured size and number of ranks the answer is the measured time itself, for the library's
-collectives and engines' own all-reduce. Expert exchanges have several times per size and ranks and
-are left in physics.
+At a measured size and number of ranks the answer is the measured time, for library collectives and
+custom all-reduces of engines. Expert exchanges have several measured times per size and number of
+ranks, and use tier physics.
 
 Shape legend: U unique shapes, R measured rows, D shape columns, F coordinates, M matches.
 """
@@ -26,12 +26,12 @@ from perfatlas.hardware import resolve_system
 from perfatlas.measurements.residuals import (
     Correction,
     Residuals,
-    carry,
+    cached_residuals,
     correct,
-    kept_residuals,
     no_residuals,
     number_groups,
     producers_hash,
+    residuals_by_distance,
     with_rows_of,
 )
 from perfatlas.measurements.tables import CUSTOM, LIBRARY_OPS, comm_rows, comm_table
@@ -42,18 +42,18 @@ if TYPE_CHECKING:
     from perfatlas.measurements.calibrations import CalibrationMatch
     from perfatlas.operators import FloatArray, IntArray
 
-LEAST_ROWS: Final = 30  # fewer do not tell how far a residual carries
+MIN_ROWS: Final = 30  # minimum rows to determine how residuals decay with distance
 SIZE, RANKS = COLLECTIVE_SHAPE.index("bytes"), COLLECTIVE_SHAPE.index("ranks")
 AXES: Final = 2
 
 
 def with_table(match: CalibrationMatch, version: str) -> CalibrationMatch:
-    """Return a match that names the table whose rows correct it, or notes why none does.
+    """Return a match with the table whose rows correct it, or with a note why there is none.
 
     Args:
         match: The calibration of a collective inside a domain.
-        version: Version of the engine that was measured, "" for the one the calibration was
-            fitted on; a library keeps its own version.
+        version: Measured version of the engine, "" for the version the calibration was fitted on;
+            libraries keep their own version.
 
     Raises:
         MissingDependencyError: The measured tables are not installed.
@@ -64,7 +64,7 @@ def with_table(match: CalibrationMatch, version: str) -> CalibrationMatch:
 
 
 def coordinates(shape_UD: FloatArray) -> FloatArray:
-    """Return shapes in the space in which they are near each other (U, F): size and ranks.
+    """Return the coordinates of shapes, size and ranks (U, F).
 
     Args:
         shape_UD: Columns of `COLLECTIVE_SHAPE` (U, D).
@@ -74,7 +74,7 @@ def coordinates(shape_UD: FloatArray) -> FloatArray:
 
 
 def size_groups(shape_UD: FloatArray) -> IntArray:
-    """Return groups of rows no part of which a held-out row may see: octaves of the size (U,).
+    """Return the groups of rows that are held out together: octaves of the size (U,).
 
     Args:
         shape_UD: Columns of `COLLECTIVE_SHAPE` (U, D).
@@ -85,7 +85,7 @@ def size_groups(shape_UD: FloatArray) -> IntArray:
 def correct_rows(
     matches: Sequence[CalibrationMatch], shape_UD: FloatArray, match_U: IntArray
 ) -> Correction:
-    """Return the correction of collectives inside a domain.
+    """Return the corrections of collectives inside a domain.
 
     Args:
         matches: Calibrations (M); those without a table correct nothing.
@@ -105,10 +105,10 @@ def correct_rows(
 
 
 def residuals_of(match: CalibrationMatch) -> Residuals:
-    """Return the residuals of the table a match names, from the user's cache or computed.
+    """Return the residuals of a match's table, from the user's cache or computed.
 
     Args:
-        match: With a table.
+        match: A match with a table.
     """
     cell = match.calibration
     names = CUSTOM_PARAMETERS if cell.operator == CUSTOM else LIBRARY_PARAMETERS
@@ -123,12 +123,12 @@ def _residuals(
     cell: tuple[str, str, str, str], table: tuple[str, str], parameters: tuple[float, ...]
 ) -> Residuals:
     stated = repr((cell, table, parameters, _link(cell[0]), producers()))
-    return kept_residuals(stated, lambda: fit_residuals(cell, table[0], parameters))
+    return cached_residuals(stated, lambda: fit_residuals(cell, table[0], parameters))
 
 
 @cache
 def producers() -> str:
-    """Return a digest of the code that produces residuals; links are named by their values."""
+    """Return a digest of the code and link values that residuals depend on."""
     return producers_hash(fit_residuals, by_value=(_link,))
 
 
@@ -141,16 +141,16 @@ def _link(device: str) -> tuple[float, bool]:
 def fit_residuals(
     cell: tuple[str, str, str, str], version: str, parameters: tuple[float, ...]
 ) -> Residuals:
-    """Return the residuals of the measured rows of a cell and how far they carry.
+    """Return the residuals of the measured rows of a cell and their decay with distance.
 
     Args:
         cell: Device, operation, library or engine, format.
         version: Version of the table.
-        parameters: In the order of the physics (P,).
+        parameters: Parameters in the order of the physics (P,).
     """
     device, operator, _, format_name = cell
     rows = comm_rows(*cell, version)
-    if rows.measured_s.size < LEAST_ROWS:
+    if rows.measured_s.size < MIN_ROWS:
         return no_residuals(AXES)
     bandwidth, in_network = _link(device)
     whole_R = np.ones_like(rows.bytes_U)
@@ -166,4 +166,4 @@ def fit_residuals(
     parameters_RP = np.broadcast_to(np.array(parameters), (whole_R.size, len(parameters)))
     physics_s, _ = physics(shape_RD, np.zeros((whole_R.size, 0)), parameters_RP)
     residual_R: FloatArray = np.log(rows.measured_s / physics_s)
-    return carry(coordinates(shape_RD), residual_R, size_groups(shape_RD))
+    return residuals_by_distance(coordinates(shape_RD), residual_R, size_groups(shape_RD))

@@ -1,4 +1,4 @@
-"""Fitted parameters of the devices of a question, as columns, with what they may be trusted for.
+"""Fitted parameters of the devices of a query, as columns, with their errors.
 
 Shape legend: U unique shapes, S distinct systems, P parameters.
 """
@@ -33,11 +33,11 @@ CUSTOM_OPERATOR: Final = "custom_all_reduce"
 FABRIC_OPERATOR: Final = "fabric_exchange"
 FABRIC_FAMILY: Final = "deepep"
 FABRIC_REFERENCE: Final = "h100_sxm"
-# Measured device for links of a kind, where a device's kernel relative has links of another kind.
+# Measured device per link type, for devices whose kernel relative has links of another type.
 LINK_STAND_INS: Final = {"pcie": "rtx_pro_6000_server"}
-# Measured device for expert exchanges inside a domain of a size (NVL72).
+# Measured device for expert exchanges, by size of the domain (NVL72).
 DOMAIN_STAND_INS: Final = {72: "gb200"}
-# Integers are added by another path than 16-bit floats, and no switch reduces them.
+# Integers take another path than 16-bit floats; switches do not reduce them.
 INTEGER_FORMATS: Final = ("int8",)
 RING_FORMAT: Final = "int8"
 TAILS: Final = ("q05", "q95")
@@ -45,14 +45,14 @@ TAILS: Final = ("q05", "q95")
 
 @dataclass(frozen=True, kw_only=True)
 class Cells:
-    """The calibration of each system for one kind of collective.
+    """The calibration of each system for one collective.
 
     Args:
         matches: Calibrations found, one per system that has one.
-        match_S: Position in `matches`, -1 where nobody measured one (S,).
-        parameters_SP: Fitted values; ones where there is no calibration (S, P).
+        match_S: Position in `matches`, -1 without a calibration (S,).
+        parameters_SP: Fitted values; 1 where there is no calibration (S, P).
         tails_S2: q05 and q95 of ln(measured/predicted) (S, 2).
-        notes: What was substituted.
+        notes: Substitutions.
     """
 
     matches: tuple[CalibrationMatch, ...]
@@ -65,8 +65,8 @@ class Cells:
 def cell_operator(op: str) -> str:
     """Return the measured operation that prices an operation.
 
-    Dispatch, combine and point-to-point sends are pairwise exchanges: they are priced as
-    all_to_all of the same bytes.
+    Dispatch, combine and point-to-point sends are pairwise exchanges, priced as all_to_all of the
+    same bytes.
 
     Args:
         op: Collective operation.
@@ -75,7 +75,7 @@ def cell_operator(op: str) -> str:
 
 
 def cell_format(op: str, format_name: str) -> str:
-    """Return the format key of a measured operation: only reductions look at the numbers.
+    """Return the format key of a measured operation; only reductions depend on the format.
 
     Args:
         op: Collective operation.
@@ -94,8 +94,8 @@ def gather_cells(
     Args:
         systems: Distinct systems.
         operator: Operator of the calibration.
-        family: Its kernel family.
-        format_name: Its format key.
+        family: Kernel family of the calibration.
+        format_name: Format key of the calibration.
         names: Parameters, in the column order of the physics function.
     """
     found = [_find(system.device, operator, family, format_name) for system in systems]
@@ -105,8 +105,8 @@ def gather_cells(
 def all_reduce_cells(systems: Sequence[System], format_name: str, names: Sequence[str]) -> Cells:
     """Return the calibrations of the library's all-reduce.
 
-    Parameters fitted where the switch adds say nothing of a ring: a system whose switch does not
-    takes those of integers, which no switch adds, and the answer says so.
+    Parameters fitted with in-network reduction do not apply to rings. Systems without it use those
+    of integers, which switches do not reduce, and the answer notes it.
 
     Args:
         systems: Distinct systems.
@@ -122,21 +122,24 @@ def all_reduce_cells(systems: Sequence[System], format_name: str, names: Sequenc
             match = _find(system.device, "all_reduce", LIBRARY_FAMILY, RING_FORMAT)
             rings.append(system.name)
         found.append(match)
-    note = f"rings on {', '.join(rings)} are those of integers: no switch adds them"
+    note = f"rings on {', '.join(rings)} use parameters fitted on integers, which no switch reduces"
     return _noted(_columns(found, names), systems, "all_reduce", [note] if rings else [])
 
 
 def _noted(cells: Cells, systems: Sequence[System], operator: str, notes: Sequence[str]) -> Cells:
-    """Return the cells with notes, one of them on the systems nobody measured."""
+    """Return the cells with notes, including one on systems without measurements."""
     missing = [
         system.name for system, match in zip(systems, cells.match_S, strict=True) if match < 0
     ]
-    note = f"{operator} was never measured on {', '.join(missing)}: tier bound, free latency"
+    note = (
+        f"{operator} was not measured on {', '.join(missing)}; it is priced in tier bound,"
+        " without latency"
+    )
     return replace(cells, notes=(*cells.notes, *notes, *([note] if missing else [])))
 
 
 def _find(device: Device, operator: str, family: str, format_name: str) -> CalibrationMatch | None:
-    """Return the calibration of a device, or of one whose links are of the same kind."""
+    """Return the calibration of a device, or of one with links of the same type."""
     match = find_calibration(device, operator, family, format_name)
     if match is None or match.calibration.device == device.name:
         return match
@@ -150,13 +153,13 @@ def _find(device: Device, operator: str, family: str, format_name: str) -> Calib
 def exchange_cells(systems: Sequence[System], op: str, family: str, names: Sequence[str]) -> Cells:
     """Return the calibrations of an engine's expert exchange.
 
-    Devices without one take that of the device their domain is measured on, else the library's
-    all_to_all of the same bytes, and the answer says so.
+    Devices without one use that of the device measured for their domain size, otherwise the
+    library's all_to_all of the same bytes, and the answer notes it.
 
     Args:
         systems: Distinct systems.
         op: dispatch or combine.
-        family: Engine; "" leaves the exchange to the library.
+        family: Engine; "" for the library.
         names: Parameters, in the column order of the physics function.
     """
     found: list[CalibrationMatch | None] = []
@@ -181,13 +184,13 @@ def fabric_cells(
 ) -> Cells:
     """Return the calibrations of the fabric level of some systems.
 
-    NIC efficiency and hop cost belong to the network and its software: a device whose exchanges
-    between nodes were not measured takes those of `FABRIC_REFERENCE`, and the answer says so.
+    NIC efficiency and hop cost are properties of the network and its software. Devices without
+    measured inter-node exchanges use those of `FABRIC_REFERENCE`, and the answer notes it.
 
     Args:
         systems: Distinct systems.
         operator: Operator of the calibration.
-        family: Its kernel family.
+        family: Kernel family of the calibration.
         names: Parameters, in the column order of the physics function.
 
     Raises:
@@ -197,14 +200,17 @@ def fabric_cells(
     shipped = load_calibrations(FABRIC_REFERENCE).get(reference)
     if shipped is None:
         raise UnsupportedError(
-            f"no calibration {reference!r} to price collectives between nodes;"
-            f" write it with `perfatlas calibrate {FABRIC_REFERENCE} --operator {operator}`"
+            f"the calibration {reference!r}, which prices inter-node collectives, is missing;"
+            f" create it with `perfatlas calibrate {FABRIC_REFERENCE} --operator {operator}`"
         )
     found: list[CalibrationMatch | None] = []
     for system in systems:
         match = find_calibration(system.device, operator, family, "any")
         if match is None or not match.own:
-            note = f"between nodes of {system.name}: the NICs and software measured as {reference}"
+            note = (
+                f"inter-node communication of {system.name} uses the NICs and software measured as"
+                f" {reference}"
+            )
             tails = (shipped.residual_quantiles, shipped.transfer_quantiles)
             match = CalibrationMatch(
                 calibration=shipped, own=False, quantiles=_envelope(tails), notes=(note,)
@@ -237,7 +243,7 @@ def _columns(found: Sequence[CalibrationMatch | None], names: Sequence[str]) -> 
 
 
 def _envelope(quantiles: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the widest q05 and q95 of several quantile sets."""
+    """Return the envelope of q05 and q95 over several quantile sets."""
     known = [one for one in quantiles if one]
     return {
         "q05": min(one["q05"] for one in known),
@@ -250,7 +256,7 @@ def widened(tails_U2: FloatArray, other_U2: FloatArray) -> FloatArray:
 
     Args:
         tails_U2: q05 and q95 of ln(measured/predicted) (U, 2).
-        other_U2: The same of another source of error.
+        other_U2: q05 and q95 of another source of error (U, 2).
     """
     low_U = np.minimum(tails_U2[:, 0], other_U2[:, 0])
     high_U = np.maximum(tails_U2[:, 1], other_U2[:, 1])
@@ -259,13 +265,13 @@ def widened(tails_U2: FloatArray, other_U2: FloatArray) -> FloatArray:
 
 @cache
 def rank_extrapolation(op: str) -> tuple[float, float]:
-    """Return q05 and q95 of ln(measured/predicted) at twice the ranks a fit has seen.
+    """Return q05 and q95 of ln(measured/predicted) at twice the fitted number of ranks.
 
     Args:
         op: Measured operation.
 
     Source:
-        Fits on 2 and 4 ranks against the measured 8, all devices with a switched domain; written by
+        Fits on 2 and 4 ranks scored on 8, all devices with a switched domain; written by
         `perfatlas.lab.transfers.rank_extrapolation.write_rank_extrapolation`.
     """
     text = resources.files("perfatlas").joinpath("data/collectives/rank_extrapolation.toml")
@@ -275,7 +281,7 @@ def rank_extrapolation(op: str) -> tuple[float, float]:
 
 
 def one_doubling(op: str) -> FloatArray:
-    """Return q05 and q95 of ln(measured/predicted) at twice the ranks measured (2,).
+    """Return q05 and q95 of ln(measured/predicted) at twice the measured ranks (2,).
 
     Args:
         op: Collective operation.
@@ -284,7 +290,7 @@ def one_doubling(op: str) -> FloatArray:
 
 
 def adds_measured(cells: Cells) -> FloatArray:
-    """Return 1 where the switch of the device that was measured adds, else 0 (S,).
+    """Return 1 where the switch of the measured device reduces, else 0 (S,).
 
     Args:
         cells: Calibrations of the systems.

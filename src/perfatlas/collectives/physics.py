@@ -1,4 +1,4 @@
-"""Compact physics of one collective on one level of links.
+"""Physics model of a collective on one level of links.
 
 Shape legend: U unique shapes, D shape columns, S silicon fields, P parameters.
 """
@@ -16,9 +16,9 @@ from perfatlas.operators import BOUND_LATENCY, BOUND_NETWORK
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
-# Row layout of `shape_UD`. in_network_bytes is 0 where the switch does not reduce.
+# Column layout of `shape_UD`. in_network_bytes is 0 without in-network reduction.
 COLLECTIVE_SHAPE: Final = ("bytes", "ranks", "bandwidth", "wire_bytes", "in_network_bytes")
-# Wire time at which `overhead_ramp_s` is quoted: it makes the ramp term free of units.
+# Reference wire time of `overhead_ramp_s`, which makes the ramp term dimensionless.
 RAMP_WIRE_S: Final = 1e-6
 
 LIBRARY_PARAMETERS: Final = (
@@ -77,29 +77,29 @@ def collective_shape(
 def library_time_s(
     shape_UD: FloatArray, silicon_US: FloatArray, parameters_UP: FloatArray
 ) -> tuple[FloatArray, BoundArray]:
-    """Return the time of a library (NCCL) collective on one level, and what bounds it.
+    """Return the time of a library (NCCL) collective on one level, and its bound code.
 
-    Small messages take a low-latency protocol, t = overhead + rank overhead (n-1) +
-    ramp (wire time / 1 us)^r. Above a size per rank the library switches to its bulk protocol,
-    ((fixed + rank (n-1))^p + (wire/(efficiency bandwidth))^p)^(1/p), never faster than the
-    low-latency protocol was at the switch. Beyond the measured ranks a tree of depth log2 n
-    replaces the ring where it is shorter. Where the switch reduces, S (1 + 1/n) over its own
-    efficiency competes.
+    Small messages use a low-latency protocol, t = overhead + rank overhead (n-1) +
+    ramp (wire time / 1 µs)^r. Above a size per rank the library switches to its bulk protocol,
+    ((fixed + rank (n-1))^p + (wire/(efficiency bandwidth))^p)^(1/p), which is never faster than
+    the low-latency protocol at the switch point. Beyond the measured ranks a tree of depth log2 n
+    replaces the ring where it is shorter. In-network reduction, S (1 + 1/n) at an efficiency of
+    its own, is used where it is faster.
 
     Args:
         shape_UD: Columns of `COLLECTIVE_SHAPE` (U, D).
-        silicon_US: Not read: links are in the shape (U, S).
+        silicon_US: Unused, as links are part of the shape (U, S).
         parameters_UP: Columns of `LIBRARY_PARAMETERS` (U, P).
 
     Returns:
         Times (U,) [s] and bound codes (U,).
 
     Source:
-        Form found on the NCCL tables of aiconfigurator-core 0.12.0; protocols LL, LL128 and
-        Simple of NCCL.
+        Own formula, fitted to the NCCL tables of aiconfigurator-core 0.12.0; protocols LL, LL128
+        and Simple of NCCL.
 
     Limits:
-        One switch point stands for NCCL's two; ranks beyond `ranks_measured` are extrapolated.
+        One switch point replaces NCCL's two; ranks beyond `ranks_measured` are extrapolated.
     """
     del silicon_US
     size_U, wire_U = shape_UD[:, 0], shape_UD[:, 3]
@@ -120,7 +120,7 @@ def library_time_s(
 def bulk_times_s(
     shape_UD: FloatArray, p_PU: FloatArray, hops_U: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the times of the bulk protocol with a ring and in the switch (U,), (U,) [s].
+    """Return bulk-protocol times of a ring and of in-network reduction (U,), (U,) [s].
 
     Args:
         shape_UD: Columns of `COLLECTIVE_SHAPE` (U, D).
@@ -128,7 +128,7 @@ def bulk_times_s(
         hops_U: Serial hops (U,).
 
     Returns:
-        Ring, and in-network reduction: infinite where the switch does not reduce.
+        Ring and in-network times; the latter is infinite where the switch does not reduce.
     """
     power_U = p_PU[8]
     efficiency_U = ring_efficiency(shape_UD[:, 1], p_PU[6], p_PU[7], p_PU[11])
@@ -144,26 +144,26 @@ def bulk_times_s(
 def custom_time_s(
     shape_UD: FloatArray, silicon_US: FloatArray, parameters_UP: FloatArray
 ) -> tuple[FloatArray, BoundArray]:
-    """Return the time of an engine's own all-reduce inside a domain, and what bounds it.
+    """Return the time of an engine's custom all-reduce inside a domain, and its bound code.
 
-    One shot reads every peer's buffer, S (n-1); two shots reduce-scatter and all-gather,
-    2 S (n-1)/n, with one more barrier; the faster runs. Above a size the engine hands over to the
-    library, whose bulk time has its own fixed time and efficiency.
+    One-shot reads every peer's buffer, S (n-1); two-shot is a reduce-scatter and an all-gather,
+    2 S (n-1)/n, with one more barrier; the faster one is used. Above a size the engine falls back
+    to the library, whose bulk time has its own fixed time and efficiency.
 
     Args:
         shape_UD: Columns of `COLLECTIVE_SHAPE` (U, D).
-        silicon_US: Not read: links are in the shape (U, S).
+        silicon_US: Unused, as links are part of the shape (U, S).
         parameters_UP: Columns of `CUSTOM_PARAMETERS` (U, P).
 
     Returns:
         Times (U,) [s] and bound codes (U,).
 
     Source:
-        One- and two-shot kernels as in vLLM, SGLang and TensorRT-LLM; form found on the custom
-        all-reduce tables of aiconfigurator-core 0.12.0.
+        One- and two-shot kernels as in vLLM, SGLang and TensorRT-LLM; own formula, fitted to the
+        custom all-reduce tables of aiconfigurator-core 0.12.0.
 
     Limits:
-        The switch is one size for every number of ranks; engines use a size per group.
+        One switch size for all numbers of ranks; engines use a size per group size.
     """
     del silicon_US
     size_U, ranks_U, bandwidth_U = shape_UD[:, 0], shape_UD[:, 1], shape_UD[:, 2]
@@ -178,7 +178,7 @@ def custom_time_s(
 
 
 def one_shot_times_s(shape_UD: FloatArray, p_PU: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the times of one shot and of two shots, up to the hand-over size (U,), (U,) [s].
+    """Return one-shot and two-shot times, valid up to the hand-over size (U,), (U,) [s].
 
     Args:
         shape_UD: Columns of `COLLECTIVE_SHAPE` (U, D).
@@ -194,17 +194,17 @@ def one_shot_times_s(shape_UD: FloatArray, p_PU: FloatArray) -> tuple[FloatArray
 
 
 def latency_hops(ranks_U: FloatArray, measured_U: FloatArray) -> FloatArray:
-    """Return the serial hops of a small message, in units of one extra rank of a ring (U,).
+    """Return the serial hops of a small message, in units of one further rank of a ring (U,).
 
-    n - 1 for the ring, 4 log2 n for the tree (up and down, two ring hops each); the tree is
+    n - 1 for the ring, 4 log2 n for the tree (up and down, two ring hops each). The tree is
     considered only beyond the measured ranks.
 
     Args:
         ranks_U: Ranks of the group (U,).
-        measured_U: Most ranks the parameters were fitted on (U,).
+        measured_U: Maximum ranks the parameters were fitted on (U,).
 
     Source:
-        Ring: measured, linear in n up to 16 ranks (GB300). Cost of a tree hop: assumption.
+        Ring: measured, linear in n up to 16 ranks (GB300). Cost of a tree hop: assumed.
     """
     ring_U = ranks_U - 1.0
     tree_U = np.maximum(4.0 * np.log2(np.maximum(ranks_U, 1.0)), measured_U - 1.0)
@@ -214,13 +214,13 @@ def latency_hops(ranks_U: FloatArray, measured_U: FloatArray) -> FloatArray:
 def ring_efficiency(
     ranks_U: FloatArray, two_U: FloatArray, most_U: FloatArray, measured_U: FloatArray
 ) -> FloatArray:
-    """Return the share of the link a ring sustains (U,), geometric between 2 and the most ranks.
+    """Return the link efficiency of a ring (U,), geometric between 2 and the maximum ranks.
 
     Args:
         ranks_U: Ranks of the group (U,).
-        two_U: Share at two ranks (U,).
-        most_U: Share at the most ranks measured; it holds beyond (U,).
-        measured_U: Most ranks measured (U,).
+        two_U: Efficiency at two ranks (U,).
+        most_U: Efficiency at the maximum measured ranks and beyond (U,).
+        measured_U: Maximum measured ranks (U,).
     """
     inside_U = np.clip(ranks_U, 2.0, measured_U)
     span_U = np.log2(np.maximum(measured_U, 2.0) / 2.0)
@@ -230,13 +230,13 @@ def ring_efficiency(
 
 
 def _floor_s(shape_UD: FloatArray) -> FloatArray:
-    """Return the time of the least bytes at full bandwidth (U,) [s]."""
+    """Return the time of the minimum bytes at full bandwidth (U,) [s]."""
     switch_U = np.where(shape_UD[:, 4] > 0.0, shape_UD[:, 4], np.inf)
     floor_U: FloatArray = np.minimum(shape_UD[:, 3], switch_U) / shape_UD[:, 2]
     return floor_U
 
 
 def _bound_codes(time_U: FloatArray, latency_U: FloatArray) -> BoundArray:
-    """Return latency where the size-free part is over half of the time, else network (U,)."""
+    """Return latency if the size-independent part is over half of the time, else network (U,)."""
     half_U = 2.0 * latency_U > time_U
     return np.where(half_U, BOUND_LATENCY, BOUND_NETWORK).astype(np.int8)

@@ -1,4 +1,4 @@
-"""Where a group of ranks sits: which part of it shares a domain, a node, or only the fabric.
+"""Placement of a group of ranks: which members share a domain, a node, or only the fabric.
 
 Shape legend: U unique shapes, L levels (scale-up domain, node, fabric).
 """
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 # Scale-up networks without a switch between devices.
 POINT_TO_POINT: Final = ("infinity_fabric", "ici")
-# Scale-up network that is the host link: what goes to the NICs crosses it too.
+# Scale-up network that is the host link, which also carries the traffic of the NICs.
 HOST_LINK: Final = "pcie"
 
 
 class Links(NamedTuple):
-    """The links a group can use, per level, as columns.
+    """The links available to a group, per level, as columns.
 
     Args:
-        size_LU: Ranks one unit of the level holds; infinite for the fabric (L, U).
-        bandwidth_LU: Of one rank and direction at the level (L, U) [bytes/s].
-        latency_s_LU: One hop at the level (L, U) [s].
+        size_LU: Ranks in one unit of the level; infinite for the fabric (L, U).
+        bandwidth_LU: Bandwidth of one rank per direction (L, U) [bytes/s].
+        latency_s_LU: Latency of one hop (L, U) [s].
         in_network_U: 1 where the switch of the domain reduces (U,).
-        oversubscription_U: Downlink over uplink of the fabric's leaf (U,).
-        leaf_nodes_U: Nodes below one leaf (U,).
-        fabric_adds_U: 1 where the switches between nodes reduce (U,).
-        direct_U: Links of a device that end at other devices, 0 where they end at a switch (U,).
+        oversubscription_U: Oversubscription (downlink/uplink) of the fabric's leaves (U,).
+        leaf_nodes_U: Nodes per leaf (U,).
+        fabric_adds_U: 1 where the switches of the fabric reduce (U,).
+        direct_U: Direct links of a device to other devices, 0 with a switch (U,).
         one_link_U: 1 where all levels share the device's host link (PCIe) (U,).
     """
 
@@ -49,12 +49,12 @@ class Links(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A group of ranks as placed.
+    """Placement of a group of ranks.
 
     Args:
-        ranks_LU: Members that talk to each other on each level; 1 where none do (L, U).
+        ranks_LU: Members that communicate on each level; 1 where none do (L, U).
         inside_LU: Members within one unit of the level (L, U).
-        ranks_U: All members (U,).
+        ranks_U: Size of the group (U,).
     """
 
     ranks_LU: FloatArray
@@ -65,15 +65,15 @@ class Group(NamedTuple):
 def link_columns(systems: Sequence[System], system_index_U: IntArray) -> Links:
     """Return the links of the system of each shape.
 
-    A device of a domain smaller than its node reaches the rest of the node over its host link; the
-    node's NICs are shared equally by its devices.
+    Where a domain is smaller than the node, a device reaches the rest of the node over its host
+    link. The devices of a node share its NICs equally.
 
     Args:
         systems: Distinct systems.
         system_index_U: Position in `systems` of each shape (U,).
 
     Limits:
-        Every group of a system communicates at once, so no group borrows the NICs of another.
+        All groups of a system communicate at once, so no group uses idle NICs of another.
     """
     rows = [_system_row(system) for system in systems]
     size_LS, bandwidth_LS, latency_LS = (
@@ -119,20 +119,20 @@ def _system_row(
 
 
 def _direct_links(system: System) -> float:
-    """Return the links of a device that end at other devices, 0 where they end at a switch."""
+    """Return the direct links of a device to other devices, 0 with a switch."""
     scale_up = system.device.scale_up
     return float(scale_up.links) if scale_up.kind in POINT_TO_POINT else 0.0
 
 
 def within_group(links: Links, group: Group) -> Links:
-    """Return the links with the bandwidth a group can use inside its domain.
+    """Return the links with the bandwidth available to a group inside its domain.
 
-    Without a switch a device reaches each other one over a link of its own: a group of n uses at
+    Without a switch, a device has a separate link to each other device, so a group of n uses at
     most n - 1 of them.
 
     Args:
         links: Links of each shape.
-        group: Where its ranks are.
+        group: Placement of the ranks.
     """
     usable_U = np.minimum(group.ranks_LU[0] - 1.0, links.direct_U)
     share_U = np.where(usable_U > 0.0, usable_U / np.maximum(links.direct_U, 1.0), 1.0)
@@ -142,19 +142,19 @@ def within_group(links: Links, group: Group) -> Links:
 
 
 def place_group(ranks_U: FloatArray, stride_U: FloatArray, links: Links) -> Group:
-    """Return how the members of each group are spread over domains, nodes and fabric.
+    """Return the placement of each group over domains, nodes and fabric.
 
     A unit of `size` consecutive ranks holds floor(size/stride) members of a group, at least 1 and
-    at most all. Level by level the group is folded: its members inside a domain act as one on the
-    node, those inside a node as one on the fabric.
+    at most all. On the node level, the members inside a domain count as one; on the fabric level,
+    those inside a node count as one.
 
     Args:
-        ranks_U: Members of the group (U,).
+        ranks_U: Size of the group (U,).
         stride_U: Distance between neighbours in the global rank order (U,).
-        links: The levels.
+        links: Links of each level.
 
     Limits:
-        Groups start at a unit's first rank; a ragged last unit counts as a full one.
+        Groups start at the first rank of a unit; a partially filled last unit counts as full.
     """
     fits_LU = np.floor(links.size_LU / np.maximum(stride_U, 1.0))
     inside_LU = np.clip(fits_LU, 1.0, np.maximum(ranks_U, 1.0))
@@ -165,7 +165,7 @@ def place_group(ranks_U: FloatArray, stride_U: FloatArray, links: Links) -> Grou
 
 
 def talking_group(op: str, group: Group) -> Group:
-    """Return the members that talk at once: a send has two ends inside a node, however many wait.
+    """Return the members that communicate at once; a send has two ends in any group.
 
     Args:
         op: Collective operation.
@@ -179,16 +179,16 @@ def talking_group(op: str, group: Group) -> Group:
 
 
 def level_bytes(op: str, bytes_U: FloatArray, group: Group) -> FloatArray:
-    """Return the size of the operation each level performs, as nccl-tests counts it (L, U) [bytes].
+    """Return the size of the operation on each level, as counted by nccl-tests (L, U) [bytes].
 
-    all_reduce, all_gather and reduce_scatter are hierarchical: what crosses an outer level is the
-    shard one member of the inner unit holds. The exchanges send to every member directly: the
-    share of the buffer for members beyond the inner unit crosses the outer level.
+    all_reduce, all_gather and reduce_scatter are hierarchical: the shard of one member of the inner
+    unit crosses the outer level. Exchanges send to every member directly: the share of the buffer
+    for members outside the inner unit crosses the outer level.
 
     Args:
         op: Collective operation.
         bytes_U: Size of the whole operation (U,) [bytes].
-        group: Placement.
+        group: Placement of the ranks.
     """
     if op == "send_recv":
         return np.broadcast_to(bytes_U, group.ranks_LU.shape)

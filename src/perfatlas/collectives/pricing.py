@@ -1,4 +1,4 @@
-"""One face for the tiers of collectives: sizes and groups in, time with bound and evidence out.
+"""Price collectives in any tier: time, bound and evidence for sizes and groups.
 
 Shape legend: U unique shapes, S distinct systems, L levels, P parameters, D shape columns.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import numpy as np
 
 from perfatlas.collectives.codes import check_op
-from perfatlas.collectives.levels import LevelTimes, Question, level_times
+from perfatlas.collectives.levels import CollectiveQuery, LevelTimes, level_times
 from perfatlas.collectives.placement import (
     Group,
     Links,
@@ -38,14 +38,14 @@ Tier = Literal["auto", "bound", "physics", "measured"]
 
 @dataclass(frozen=True, kw_only=True)
 class CollectiveShapes:
-    """One collective operation at many sizes and groups.
+    """A collective operation at many sizes and groups.
 
     Args:
         op: all_reduce, all_gather, reduce_scatter, all_to_all, dispatch, combine or send_recv.
-        bytes: As nccl-tests counts them (U,) [bytes].
+        bytes: Size as counted by nccl-tests (U,) [bytes].
         ranks: Size of the group (U,).
         stride: Distance between neighbours in the global rank order (U,).
-        format_name: Number format of the elements; it matters to reductions only.
+        format_name: Number format of the elements; used only by reductions.
     """
 
     op: str
@@ -57,14 +57,14 @@ class CollectiveShapes:
 
 @dataclass(frozen=True, kw_only=True)
 class Implementation:
-    """Whose collectives run, and whose measured rows correct them in tier measured.
+    """The collective implementation, and the tables that correct it in tier measured.
 
     Args:
-        family: Engine whose all-reduce runs, "" for the fastest of all, the library included.
-        custom_groups: Kernel family -> sizes of the groups inside a domain that its own all-reduce
-            takes; the calibration knows the size of buffer above which the library reduces. Empty
-            leaves every all-reduce to the library.
-        silicon_version: Version of the engine whose tables tier measured reads; "" for those the
+        family: Engine whose all-reduce is used, "" for the fastest of all, including the library.
+        custom_groups: Kernel family -> group sizes inside a domain that its custom all-reduce
+            supports; the calibration holds the buffer size above which the library is used. If
+            empty, all all-reduces use the library.
+        silicon_version: Engine version whose tables tier measured reads; "" for those that the
             calibrations were fitted on.
     """
 
@@ -78,11 +78,11 @@ LIBRARY_ALONE: Final = Implementation()
 
 @dataclass(frozen=True, kw_only=True)
 class PricedCollectives:
-    """What one collective costs at many shapes, one execution each.
+    """Cost of one execution of a collective at many shapes.
 
     Args:
-        prices: Its prices, every shape a candidate (U, 1).
-        algorithm_U: Name of the algorithm that was fastest (U,).
+        prices: Prices, with each shape as a candidate (U, 1).
+        algorithm_U: Name of the fastest algorithm (U,).
     """
 
     prices: PricedOperators
@@ -97,26 +97,27 @@ def price_collectives(
     tier: Tier,
     implementation: Implementation = LIBRARY_ALONE,
 ) -> PricedCollectives:
-    """Return the price of a collective on the system of every shape.
+    """Return the prices of a collective on the system of each shape.
 
     Args:
-        shapes: The operation at many sizes and groups (U,); one rank costs nothing.
+        shapes: The operation at many sizes and groups (U,); groups of one rank take no time.
         systems: Distinct systems.
         system_index_U: Position in `systems` of each shape (U,).
-        tier: "bound", or "physics" and "auto": physics where the device (or its nearest relative)
-            was measured, else bound; `match_CO` tells which. "measured": inside a domain, physics
-            times what it misses at the nearest measured sizes, where there are any (`measured_CO`).
-        implementation: Whose collectives run.
+        tier: "bound"; "physics" or "auto": physics where the device (or its nearest relative) was
+            measured, otherwise bound (see `match_CO`); "measured": inside a domain, physics
+            corrected by the residuals at the nearest measured sizes, where there are any (see
+            `measured_CO`).
+        implementation: The collective implementation.
 
     Returns:
         Times, bounds, intervals and evidence.
 
     Raises:
         UsageError: There is no such operation.
-        MissingDependencyError: Tier measured without the measured tables.
+        MissingDependencyError: Tier measured is used without the measured tables.
 
     Limits:
-        An idle network but for the other groups of the same plan; groups start together.
+        The network carries only the groups of the same plan, which start together.
 
     Example:
         >>> import numpy as np
@@ -140,7 +141,7 @@ def price_collectives(
     bound = _bound(shapes, group, links)
     if tier == "bound":
         return _in_bound(bound)
-    question = Question(
+    question = CollectiveQuery(
         op=shapes.op,
         bytes_U=shapes.bytes,
         size_LU=_on_one_link(shapes, group, links),
@@ -163,7 +164,7 @@ def price_collectives(
 
 
 def _fastest(priced: Sequence[PricedCollectives]) -> PricedCollectives:
-    """Return the fastest implementation of every shape, the first of equally fast ones."""
+    """Return the fastest implementation for each shape, the first of equally fast ones."""
     records = [p.prices for p in priced]
     chosen_U1 = np.argmin(np.stack([p.time_s_CO for p in records]), axis=0)
     algorithm_FU = np.stack([p.algorithm_U for p in priced])
@@ -174,11 +175,11 @@ def _fastest(priced: Sequence[PricedCollectives]) -> PricedCollectives:
 
 
 class _Bound(NamedTuple):
-    """Least time of a collective and the bytes behind it.
+    """Lower bound on the time of a collective, and the bytes it is based on.
 
     Args:
-        time_s_U: Least time (U,) [s].
-        link_bytes_U: Least bytes a rank sends, over the links of all levels (U,) [bytes].
+        time_s_U: Lower bound (U,) [s].
+        link_bytes_U: Minimum bytes one rank sends, over the links of all levels (U,) [bytes].
     """
 
     time_s_U: FloatArray
@@ -186,7 +187,7 @@ class _Bound(NamedTuple):
 
 
 def _bound(shapes: CollectiveShapes, group: Group, links: Links) -> _Bound:
-    """Return the least time: each link's least bytes over its full bandwidth, all at once."""
+    """Return the lower bound: minimum bytes over full bandwidth, all links in parallel."""
     size_LU = level_bytes(shapes.op, shapes.bytes, group)
     none_U = np.zeros_like(shapes.bytes)
     helped_LU = (links.in_network_U, none_U, none_U)
@@ -194,7 +195,7 @@ def _bound(shapes: CollectiveShapes, group: Group, links: Links) -> _Bound:
         least_wire_bytes(shapes.op, size_U, ranks_U, helped_U)
         for size_U, ranks_U, helped_U in zip(size_LU, group.ranks_LU, helped_LU, strict=True)
     ]
-    if shapes.op == "all_reduce":  # switches between nodes that add take S from each and return S
+    if shapes.op == "all_reduce":  # in-network reduction: each node sends S and receives S
         once_U = np.minimum(least_LU[2], size_LU[2])
         least_LU[2] = np.where(links.fabric_adds_U > 0.0, once_U, least_LU[2])
     times = [each_U / rate_U for each_U, rate_U in zip(least_LU, links.bandwidth_LU, strict=True)]
@@ -203,10 +204,10 @@ def _bound(shapes: CollectiveShapes, group: Group, links: Links) -> _Bound:
 
 
 def _on_one_link(shapes: CollectiveShapes, group: Group, links: Links) -> FloatArray:
-    """Return the size of each level, those inside a node grown where the levels share a link.
+    """Return the size on each level, enlarged inside a node where levels share a link.
 
-    There a rank sends the bytes for other nodes over the link that carries those for its own node:
-    the inner level is asked for as much as moves the bytes of both. Returns (L, U) [bytes].
+    There, a rank sends bytes for other nodes and for its own node over the same link, so the size
+    of the inner level covers both. Returns (L, U) [bytes].
     """
     size_LU = level_bytes(shapes.op, shapes.bytes, group).copy()
     whole_U = _host_link_bytes(shapes, links)
@@ -218,10 +219,10 @@ def _on_one_link(shapes: CollectiveShapes, group: Group, links: Links) -> FloatA
 
 
 def _host_link_bytes(shapes: CollectiveShapes, links: Links) -> FloatArray:
-    """Return the bytes of one rank on the link all levels share, 0 where none is shared (U,).
+    """Return the bytes of one rank on a link shared by all levels, 0 without one (U,).
 
-    Wherever the ranks sit they are those of the whole group; switches between nodes that add may
-    take the buffer once.
+    They are those of the whole group for any placement; with in-network reduction in the fabric,
+    the buffer may be sent once.
     """
     whole_U = ring_wire_bytes(shapes.op, shapes.bytes, shapes.ranks)
     if shapes.op == "all_reduce":
@@ -239,7 +240,7 @@ def _in_bound(bound: _Bound) -> PricedCollectives:
 
 
 def _at_bound(bound: _Bound) -> PricedOperators:
-    """Return the prices of a collective in tier bound (U, 1)."""
+    """Return the tier-bound prices of a collective (U, 1)."""
     bound_U = bound.time_s_U
     return of_one_operator(
         PricedOperators,
@@ -255,7 +256,7 @@ def _at_bound(bound: _Bound) -> PricedOperators:
 
 
 def _compose(shapes: CollectiveShapes, bound: _Bound, levels: LevelTimes) -> PricedCollectives:
-    """Return levels that pipeline their chunks as one time: latencies add, the slowest moves."""
+    """Return the pipelined time of all levels: latencies add, the slowest sets the bandwidth."""
     bound_U = bound.time_s_U
     latency_U = levels.latency_s_LU.sum(axis=0)
     moving_U = np.max(levels.time_s_LU - levels.latency_s_LU, axis=0)

@@ -1,7 +1,7 @@
-"""Bytes that cross one rank's link, per algorithm, and the least of any algorithm.
+"""Bytes over one rank's link, per algorithm, and the minimum over all algorithms.
 
-`bytes` is counted as nccl-tests counts it: all_reduce the buffer, all_gather the gathered output,
-reduce_scatter the input, all_to_all one rank's send buffer, send_recv the message.
+`bytes` is counted as in nccl-tests: the buffer of all_reduce, the gathered output of all_gather,
+the input of reduce_scatter, one rank's send buffer of all_to_all, the message of send_recv.
 
 Shape legend: U unique shapes.
 """
@@ -17,7 +17,7 @@ from perfatlas.collectives.codes import check_op
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
-# Bus-bandwidth factor over (n - 1)/n; send_recv moves the message whatever the group.
+# Bus-bandwidth factor divided by (n - 1)/n; send_recv is independent of the group size.
 RING_PASSES: Final = {
     "all_reduce": 2.0,
     "all_gather": 1.0,
@@ -29,14 +29,14 @@ RING_PASSES: Final = {
 
 
 def ring_wire_bytes(op: str, bytes_U: FloatArray, ranks_U: FloatArray) -> FloatArray:
-    """Return the bytes a rank sends, and receives, without help from the switch (U,) [bytes].
+    """Return the bytes a rank sends (and receives) without in-network reduction (U,) [bytes].
 
-    all_reduce 2 S (n-1)/n, the others S (n-1)/n, send_recv S; 0 for one rank. Ring, two-shot and
-    pairwise exchange all move exactly this much.
+    all_reduce 2 S (n-1)/n, send_recv S, others S (n-1)/n; 0 for one rank. Valid for ring, two-shot
+    and pairwise exchange.
 
     Args:
         op: Collective operation.
-        bytes_U: Size as nccl-tests counts it (U,) [bytes].
+        bytes_U: Size as counted by nccl-tests (U,) [bytes].
         ranks_U: Ranks of the group (U,).
 
     Raises:
@@ -64,25 +64,25 @@ def between_nodes_wire_bytes(
     nodes_U: FloatArray,
     adds_inside_U: FloatArray,
 ) -> FloatArray:
-    """Return the bytes a node sends to the others in a reduction or gather (U,) [bytes].
+    """Return the bytes a node sends to other nodes in a reduction or gather (U,) [bytes].
 
-    A library runs one ring over all ranks: each byte of the buffer passes a node's NICs as often as
-    it passes a rank's link. Where the switch inside the node adds, trees of nodes take the sums:
-    every node sends S up and S down, on two nodes one of the two.
+    A library runs one ring over all ranks, so a node's NICs carry as many bytes as a rank's link.
+    With in-network reduction inside the node, trees of nodes exchange the sums: every node sends S
+    up and S down; with two nodes, only one of the two.
 
     Args:
         op: all_reduce, all_gather or reduce_scatter.
-        bytes_U: Size as nccl-tests counts it (U,) [bytes].
+        bytes_U: Size as counted by nccl-tests (U,) [bytes].
         ranks_U: Ranks of the whole group (U,).
-        nodes_U: Nodes it is spread over (U,).
+        nodes_U: Nodes the group spans (U,).
         adds_inside_U: 1 where the switch inside a node reduces, else 0 (U,).
 
     Source:
-        NCCL's ring and double binary trees (NVLSTree); its engineers in NVIDIA/nccl-tests issues
-        160 and 196: a ring's bus bandwidth is what the NICs carry, two nodes run a tree.
+        NCCL's ring and double binary trees (NVLSTree); NVIDIA/nccl-tests issues 160 and 196: a
+        ring's bus bandwidth equals that of the NICs, two nodes use a tree.
 
     Limits:
-        Neither is the least possible: a hierarchy of rails would send 2 S (nodes-1)/nodes.
+        Neither is optimal: a rail-optimized hierarchy would send 2 S (nodes-1)/nodes.
 
     Example:
         >>> import numpy as np
@@ -101,13 +101,13 @@ def between_nodes_wire_bytes(
 
 
 def in_network_wire_bytes(bytes_U: FloatArray, ranks_U: FloatArray) -> FloatArray:
-    """Return the bytes per direction of an all-reduce summed in the switch (U,) [bytes].
+    """Return the bytes per direction of an in-network all-reduce (U,) [bytes].
 
-    Every rank reads its shard's sum out of the switch (S out of each rank in total, S/n in) and
-    multicasts it back (S/n out, S in): S (1 + 1/n) each way; 0 for one rank.
+    Every rank reads the sum of its shard from the switch (S sent per rank in total, S/n received)
+    and multicasts it (S/n sent, S received): S (1 + 1/n) per direction; 0 for one rank.
 
     Args:
-        bytes_U: Buffer (U,) [bytes].
+        bytes_U: Buffer size (U,) [bytes].
         ranks_U: Ranks of the group (U,).
 
     Source:
@@ -126,7 +126,7 @@ def one_shot_wire_bytes(bytes_U: FloatArray, ranks_U: FloatArray) -> FloatArray:
     """Return the bytes a rank receives when it reads every peer's buffer (U,) [bytes].
 
     Args:
-        bytes_U: Buffer (U,) [bytes].
+        bytes_U: Buffer size (U,) [bytes].
         ranks_U: Ranks of the group (U,).
     """
     wire_U: FloatArray = bytes_U * (ranks_U - 1.0)
@@ -136,11 +136,11 @@ def one_shot_wire_bytes(bytes_U: FloatArray, ranks_U: FloatArray) -> FloatArray:
 def least_wire_bytes(
     op: str, bytes_U: FloatArray, ranks_U: FloatArray, in_network_U: FloatArray
 ) -> FloatArray:
-    """Return the least bytes per direction over a rank's link (U,) [bytes].
+    """Return the minimum bytes per direction over a rank's link (U,) [bytes].
 
     Args:
         op: Collective operation.
-        bytes_U: Size as nccl-tests counts it (U,) [bytes].
+        bytes_U: Size as counted by nccl-tests (U,) [bytes].
         ranks_U: Ranks on this level (U,).
         in_network_U: 1 where the switch reduces, else 0 (U,).
 
@@ -148,8 +148,8 @@ def least_wire_bytes(
         UsageError: There is no such operation.
 
     Limits:
-        The switch is credited with all_reduce only: the receiving side of all_gather and the
-        sending side of reduce_scatter move S (n-1)/n with or without it.
+        In-network reduction reduces the bytes of all_reduce only: the receiving side of
+        all_gather and the sending side of reduce_scatter move S (n-1)/n in any case.
     """
     ring_U = ring_wire_bytes(op, bytes_U, ranks_U)
     if op != "all_reduce":
@@ -161,11 +161,11 @@ def least_wire_bytes(
 def bus_bandwidth(
     op: str, bytes_U: FloatArray, ranks_U: FloatArray, time_s_U: FloatArray
 ) -> FloatArray:
-    """Return the bus bandwidth nccl-tests would print (U,) [bytes/s]; 0 where nothing moves.
+    """Return the bus bandwidth as printed by nccl-tests (U,) [bytes/s]; 0 without traffic.
 
     Args:
         op: Collective operation.
-        bytes_U: Size as nccl-tests counts it (U,) [bytes].
+        bytes_U: Size as counted by nccl-tests (U,) [bytes].
         ranks_U: Ranks of the group (U,).
         time_s_U: Time (U,) [s].
 
@@ -173,7 +173,7 @@ def bus_bandwidth(
         UsageError: There is no such operation.
 
     Limits:
-        The factor assumes a ring; with in-network reduction it can exceed the link.
+        The factor assumes a ring; with in-network reduction it can exceed the link bandwidth.
 
     Example:
         The 8-GPU all-reduce of 512 MiB on H200 that takes 2.040 ms:

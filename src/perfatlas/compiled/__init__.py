@@ -1,4 +1,4 @@
-"""What is compiled: parts, entries and loops, and the machine code kept of them on disk."""
+"""Compiled functions: parts, entries and loops, and the cache of their machine code on disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a function and the layout of its arguments to machine code: what is bound to what.
+"""Compile a function for a layout of its arguments, with its parts bound to their names.
 
 Imports the compiler.
 """
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from perfatlas.compiled.columns import ColumnsLayout
     from perfatlas.compiled.machine_code import Native
 
-# What the compiler leaves is millions of objects in circles: a process that ends would take them
-# apart one by one, for more than a tenth of the time of compilation.
+# The compiler leaves millions of objects in reference cycles. Collecting them when the process
+# exits would take more than a tenth of the compilation time.
 atexit.register(gc.freeze)
 
 
 def build(function: FunctionType, layout: ColumnsLayout, key: str, speed_level: int) -> Native:
-    """Return a function compiled, and keep its machine code on disk where that is possible.
+    """Return the compiled function, and cache its machine code on disk where possible.
 
     Args:
-        function: Takes what the layout tells and returns a number or nothing; its parts are
+        function: Takes arguments of the layout and returns a number or nothing; its parts are
             marked.
-        layout: Of its arguments.
-        key: Of all that its machine code depends on.
-        speed_level: How much LLVM optimises it, if it is large.
+        layout: Layout of its arguments.
+        key: Digest of everything that the machine code depends on.
+        speed_level: LLVM's optimization level for large functions.
     """
     returns = function.__annotations__.get("return") != "None"
     signature = types.int32(type_of(layout), types.CPointer(types.int64))
@@ -56,7 +56,7 @@ def build(function: FunctionType, layout: ColumnsLayout, key: str, speed_level: 
 
 
 def _called(target: Any, *, returns: bool) -> Any:  # noqa: ANN401 - untyped
-    """Return what calls a compiled function with the words behind an address."""
+    """Return a wrapper that unpacks the arguments at an address and calls a function."""
 
     def number(arguments: Any, result: Any) -> int:  # noqa: ANN401 - addresses
         result[0] = int(target(*spread(arguments)))
@@ -70,11 +70,11 @@ def _called(target: Any, *, returns: bool) -> Any:  # noqa: ANN401 - untyped
 
 
 def bound(function: FunctionType, part: Callable[..., Any]) -> Any:  # noqa: ANN401 - untyped
-    """Return a function for compiled callers, all parts that it reaches bound to their names.
+    """Return a function that compiled code can call, with all parts it reaches bound.
 
     Args:
         function: The function.
-        part: Makes a function one that compiled code can call.
+        part: Decorator that makes a function callable from compiled code.
     """
     found = reached(function)
     own = {one.function: _copy(one.function) for one in found}
@@ -95,7 +95,7 @@ def bound(function: FunctionType, part: Callable[..., Any]) -> Any:  # noqa: ANN
 
 
 def _copy(function: FunctionType) -> FunctionType:
-    """Return the same function with names of its own."""
+    """Return a copy of a function with globals of its own."""
     cells = tuple(CellType(value) for value in enclosed_values(function).values())
     code, names = function.__code__, dict(function.__globals__)
     copied = FunctionType(code, names, function.__name__, function.__defaults__, cells)
@@ -109,11 +109,11 @@ def _cells(function: FunctionType) -> dict[str, CellType]:
 
 
 class _Bound(ModuleType):
-    """A module in which parts are bound."""
+    """A copy of a module whose parts are bound."""
 
 
 def _attributes(names: dict[str, Any], module: str) -> dict[str, Any]:
-    """Return the names in a module that compiled code calls parts of, as seen by one function."""
+    """Return the names that one function reads from a module that holds parts."""
     if not isinstance(names[module], _Bound):
         copied = _Bound(names[module].__name__)
         copied.__dict__.update(names[module].__dict__)

@@ -1,6 +1,6 @@
-"""Columns as the compiler sees them: types, attributes, items. Imports the compiler.
+"""Numba types of columns, with their attributes and items. Imports the compiler.
 
-Written with the compiler's interface for extensions, so that both ways through it use it.
+Uses the compiler's extension interface, so that `direct_way` and `public_way` share it.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class Columns(types.Type):  # type: ignore[misc] # untyped
     """Named fields behind an address.
 
     Args:
-        number: Tells it apart from others: spelled out, names of functions would have pages.
-        layout: Of the fields.
+        number: Identifies the type; spelling out the fields would make symbol names huge.
+        layout: Layout of the fields.
 
     Attributes:
         fields: First word and layout of each, by name.
-        size: Of all words [B].
-        settled: Fields that are the same in all calls.
+        size: Size of all words [bytes].
+        settled: Fields that are constant for all calls of the unit.
     """
 
     def __init__(self, number: int, layout: ColumnsLayout) -> None:
@@ -72,14 +72,14 @@ class Columns(types.Type):  # type: ignore[misc] # untyped
 
 
 class Rows(types.Type):  # type: ignore[misc] # untyped
-    """Several columns of one type, by number.
+    """A sequence of columns of one type, accessed by index.
 
     Args:
-        item: Type of each.
+        item: Type of each item.
     """
 
     def __init__(self, item: Columns) -> None:
-        """Keep what the items are."""
+        """Store the item type."""
         self.item = item
         super().__init__(f"Rows{item.name}")
 
@@ -88,10 +88,10 @@ _TYPES: Final[dict[Layout, Any]] = {}
 
 
 def type_of(layout: Layout) -> Any:  # noqa: ANN401 - a type of the compiler, untyped
-    """Return the type of a value in compiled code.
+    """Return the numba type of a value.
 
     Args:
-        layout: Of the value.
+        layout: Layout of the value.
     """
     if isinstance(layout, Settled):
         layout = layout.kind
@@ -145,7 +145,7 @@ def _attribute(context: Any, builder: Any, columns: Columns, words: Any, name: s
 
 
 def _word(builder: Any, words: Any, place: Any, kind: Any = _WORD) -> Any:  # noqa: ANN401 - untyped
-    """Return a word; none changes while compiled code runs, so that it is loaded once."""
+    """Return a word; words are invariant while compiled code runs and are loaded once."""
     where = place if isinstance(place, ir.Value) else ir.Constant(_WORD, place)
     address = builder.bitcast(builder.gep(words, [where]), ir.PointerType(kind))
     loaded = builder.load(address)
@@ -154,7 +154,7 @@ def _word(builder: Any, words: Any, place: Any, kind: Any = _WORD) -> Any:  # no
 
 
 def _address(builder: Any, words: Any, place: Any, columns: Columns) -> Any:  # noqa: ANN401 - untyped
-    """Return the address of columns, all of whose words can be read."""
+    """Return the address of columns, marked as dereferenceable."""
     loaded = _word(builder, words, place, _WORDS)
     for name, count in (("dereferenceable", columns.size), ("align", 8)):
         loaded.set_metadata(name, builder.module.add_metadata([ir.Constant(_WORD, count)]))
@@ -162,7 +162,7 @@ def _address(builder: Any, words: Any, place: Any, columns: Columns) -> Any:  # 
 
 
 def _load(context: Any, builder: Any, words: Any, place: int, layout: Layout) -> Any:  # noqa: ANN401 - untyped
-    """Return the value that lies from a place on."""
+    """Return the value whose first word is at a position."""
     if isinstance(layout, ArrayLayout):
         return _array(context, builder, words, place, layout)
     if isinstance(layout, TupleLayout):
@@ -183,14 +183,14 @@ def _load(context: Any, builder: Any, words: Any, place: int, layout: Layout) ->
 
 
 def _number(builder: Any, words: Any, place: int, layout: str) -> Any:  # noqa: ANN401 - untyped
-    """Return the number that lies at a place."""
+    """Return the number at a position."""
     if layout == FLAG:
         return builder.icmp_unsigned("!=", _word(builder, words, place), ir.Constant(_WORD, 0))
     return _word(builder, words, place, ir.DoubleType() if layout == FLOAT else _WORD)
 
 
 def _array(context: Any, builder: Any, words: Any, place: int, layout: ArrayLayout) -> Any:  # noqa: ANN401 - untyped
-    """Return an array whose data and shape lie from a place on; nobody counts references to it."""
+    """Return the array whose data and shape are at a position; it has no reference count."""
     model = context.data_model_manager[type_of(layout)]
     item = context.get_data_type(type_of(layout).dtype)
     shape = [_word(builder, words, place + 1 + axis) for axis in range(layout.ndim)]
@@ -246,10 +246,10 @@ def _len(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noq
 
 
 def spread(columns: Any) -> Any:  # noqa: ANN401 - untyped
-    """Return the fields of columns as a tuple; it exists in compiled code alone.
+    """Return the fields of columns as a tuple; can be called only from compiled code.
 
     Raises:
-        TypeError: It is called by Python.
+        TypeError: Called from Python.
     """
     raise TypeError(f"only compiled code can spread {columns!r:.80}")
 

@@ -1,10 +1,10 @@
-"""Arguments as compiled code receives them: one address, and 64-bit words behind it.
+"""How arguments are passed to compiled code: one address of 64-bit words.
 
-A named tuple of fifty arrays passed by value is some hundred arguments of every call. Here a call
-passes one address. An integer or a float is one word, an array its address and its shape, a named
-tuple the address of its own words, a plain tuple the words of its items, a list of named tuples the
-address of their addresses and their number. What a field is, apart from its value, is its layout;
-it is all that the compiler needs to know.
+A named tuple of fifty arrays passed by value is about a hundred arguments per call. Here a call
+passes one address. An integer or a float is one word; an array is its address and shape; a named
+tuple is the address of its own words; a plain tuple is the words of its items; a list of named
+tuples is the address of their addresses and their count. The layout of a field is everything but
+its value, and all that the compiler needs to know.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class UnreadyArrayError(TypeError):
 
 
 class ArrayLayout(NamedTuple):
-    """An array whose items lie one after the other.
+    """A contiguous array.
 
     Args:
         dtype: Type of its items.
-        ndim: Number of its axes.
+        ndim: Number of axes.
     """
 
     dtype: np.dtype[Any]
@@ -45,7 +45,7 @@ class ArrayLayout(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """A number that is the same in all calls of a unit: what needs another one is not compiled.
+    """A number that is constant for a unit; code for other values is not compiled.
 
     Args:
         kind: Layout of the number.
@@ -67,7 +67,7 @@ class ColumnsLayout(NamedTuple):
 
 
 class TupleLayout(NamedTuple):
-    """Items one after the other.
+    """Consecutive items.
 
     Args:
         items: Layout of each.
@@ -87,10 +87,10 @@ class RowsLayout(NamedTuple):
 
 
 def words_of(layout: Layout) -> int:
-    """Return how many words a value takes.
+    """Return the size of a value in words.
 
     Args:
-        layout: Of the value.
+        layout: Layout of the value.
     """
     if isinstance(layout, ArrayLayout):
         return 1 + layout.ndim
@@ -100,13 +100,13 @@ def words_of(layout: Layout) -> int:
 
 
 def layout_of(value: Any, *, settles: bool = True) -> Layout:  # noqa: ANN401 - any argument
-    """Return what the compiler must know of a value.
+    """Return the layout of a value.
 
     Args:
         value: A number, an array, a tuple, a named tuple or a sequence of those. A named tuple
-            may have a method `settled` that names fields and their values: units are compiled for
-            these values alone.
-        settles: Units are.
+            may have a method `settled` that returns fields and their values; the unit is then
+            compiled for these values only.
+        settles: Whether the method `settled` is used.
 
     Raises:
         TypeError: Compiled code cannot receive it: it is of another type, or an array that is
@@ -200,7 +200,7 @@ def _is_rows(value: Any) -> bool:  # noqa: ANN401 - any argument
 
 
 def _rows(value: Sequence[Any]) -> RowsLayout:
-    """Return the layout of a list of named tuples; where they differ in it, nothing is settled."""
+    """Return the layout of a list of named tuples; nothing is settled where they differ."""
     for settles in (True, False):
         kinds = {layout_of(item, settles=settles) for item in value}
         if len(kinds) == 1:
@@ -218,18 +218,18 @@ _NUMBERS: Final = (
 
 
 class Packed:
-    """Arguments as words, with all they point to: it lives as long as this does.
+    """Arguments packed into words; keeps everything they point to alive.
 
     Args:
         values: The arguments; each has a layout.
 
     Attributes:
         words: The words of the arguments.
-        address: Of the first of them.
+        address: Address of the first word.
     """
 
     def __init__(self, values: Iterable[Any]) -> None:
-        """Write the words."""
+        """Pack the words."""
         self._kept: list[object] = []
         self.words = self._words(values)
         self.address = self._keep(self.words)
@@ -266,20 +266,20 @@ class Packed:
 
 
 class Held:
-    """An argument of many calls: its words are written once, and found as often as it is passed.
+    """An argument of many calls that is packed once.
 
     Args:
-        value: The argument; what it points to is read and written in place.
+        value: The argument; its arrays are read and written in place.
     """
 
     def __init__(self, value: Any) -> None:  # noqa: ANN401 - any argument
-        """Write the words."""
+        """Pack the words."""
         self.layout = layout_of(value)
         self.packed = Packed((value,))
 
 
 def hold(value: Value) -> Value:
-    """Return what stands for an argument in calls of entries, without being packed in each.
+    """Return an argument for calls of entries that is packed only once.
 
     Args:
         value: Named columns, or a list of them.

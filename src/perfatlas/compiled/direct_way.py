@@ -1,14 +1,14 @@
-"""The short way through the compiler: all parts into one module, optimised and emitted once.
+"""Compile all parts into one module, which is optimised and emitted once.
 
-The compiler finishes every function by itself: it optimises it, emits machine code and wraps it
-for Python and for C, though only the entry of a simulator is ever called from outside. Here its
-own classes are derived from, so that parts lower into one module, which is optimised and emitted
-when the last of them is there; calls of one function with integers of several widths, or with
-constants, use one compilation of it. No class or function of the compiler is changed, and other
-users of it in the process meet none of this.
+Numba optimises and emits every function separately and wraps it for Python and for C, although
+only the entry of a simulator is called from outside. This module derives from numba's classes so
+that parts lower into one module, which is optimised and emitted after the last of them. Calls of
+one function with integers of several widths, or with constants, share one compilation. No class or
+function of numba is patched, so other users of numba in the process are not affected.
 
-These classes are not of its public interface: `fits` tells whether they are as expected, and where
-they are not `public_way` compiles the same source to the same answers, in several times the time.
+These classes are not part of numba's public interface. `fits` returns whether the installed version
+is known; otherwise `public_way` compiles the same source, with the same answers, several times
+slower.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ if TYPE_CHECKING:
 
 OPTIONS: Final[dict[str, Any]] = {
     "error_model": "numpy",
-    "_nrt": False,  # nothing here allocates: no references are counted
+    "_nrt": False,  # nothing allocates, so no reference counting
     "no_cpython_wrapper": True,
     "no_cfunc_wrapper": True,
 }
 
 
 class _Operation(types.Function):  # type: ignore[misc] # untyped
-    """A function of the compiler's own that remembers what it returns for which types."""
+    """A built-in function of the compiler that caches its result types."""
 
     def __init__(self, templates: Any) -> None:  # noqa: ANN401 - untyped
         super().__init__(templates)
@@ -78,7 +78,7 @@ register_model(_Operation)(models.OpaqueModel)
 
 
 def _hashable(args: Any) -> bool:  # noqa: ANN401 - untyped
-    """Return whether types can be looked up: that of a constant slice cannot."""
+    """Return whether types are hashable; that of a constant slice is not."""
     try:
         hash(args)
     except TypeError:
@@ -87,14 +87,14 @@ def _hashable(args: Any) -> bool:  # noqa: ANN401 - untyped
 
 
 class _Typing(type(cpu_target.typing_context)):  # type: ignore[misc] # untyped
-    """Remembers what calls, attributes and names come to: the answer never changes."""
+    """Caches the types of calls, attributes and names, which never change."""
 
     calls: dict[Any, Any]
     attributes: dict[Any, Any]
     operations: dict[Any, Any]
 
     def refresh(self) -> None:
-        """Learn of what was registered since; the compiler's own is known."""
+        """Load registrations made since; the compiler's own are known."""
         self._load_builtins()
 
     def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:  # noqa: ANN401 - as its base
@@ -121,14 +121,14 @@ class _Typing(type(cpu_target.typing_context)):  # type: ignore[misc] # untyped
 
 
 class _Target(type(cpu_target.target_context)):  # type: ignore[misc] # untyped
-    """Is the same for all parts of a unit, and names them by number."""
+    """Shared by all parts of a unit, which it names by number."""
 
     of_parts: Any
     sizes: dict[Any, int]
     functions: dict[Any, Any]
 
     def refresh(self) -> None:
-        """Learn of what was registered since; the compiler's own is known."""
+        """Load registrations made since; the compiler's own are known."""
         self.install_registry(builtin_registry)
 
     def subtarget(self, **kws: Any) -> Any:  # noqa: ANN401 - as its base
@@ -158,7 +158,7 @@ class _Target(type(cpu_target.target_context)):  # type: ignore[misc] # untyped
 
 
 class _Library(JITCodeLibrary):  # type: ignore[misc] # untyped
-    """One module that all parts lower into; what else they call is linked at the end."""
+    """The module that all parts lower into; other code they call is linked at the end."""
 
     def __init__(self, codegen: Any, name: str) -> None:  # noqa: ANN401 - untyped
         super().__init__(codegen, name)
@@ -178,14 +178,14 @@ class _Library(JITCodeLibrary):  # type: ignore[misc] # untyped
 
 
 class _Unit:
-    """What parts compile into, while they do: they are one at a time."""
+    """The unit under compilation; there is one at a time."""
 
     library: Any = None
     typing: Any = None
     target: Any = None
 
     def begin(self, name: str) -> None:
-        """Begin a module without parts."""
+        """Begin an empty module."""
         cpu_target.target_context.refresh()
         self.typing = copy.copy(cpu_target.typing_context)
         self.typing.__class__ = _Typing
@@ -197,7 +197,7 @@ class _Unit:
         self.library = _Library(self.target.codegen(), name)
 
     def end(self) -> None:
-        """Forget the module."""
+        """Release the module."""
         self.library = self.typing = self.target = None
 
 
@@ -205,7 +205,7 @@ _UNIT: Final = _Unit()
 
 
 def _settle(part: Any) -> None:  # noqa: ANN401 - untyped
-    """Take out the branches that follow from settled fields."""
+    """Remove the branches that settled fields rule out."""
     blocks = part.func_ir.blocks
     values = settling.settled_values(part.args, list(_assignments(blocks)))
     for block in blocks.values():
@@ -228,7 +228,7 @@ def _assignments(blocks: dict[int, Any]) -> Iterator[tuple[str, settling.Assigne
 
 
 def _assigned(value: Any) -> settling.Assigned:  # noqa: ANN401 - untyped
-    """Return what is assigned."""
+    """Return a description of an assigned value."""
     if isinstance(value, ir.Arg):
         return settling.Argument(value.index)
     if isinstance(value, ir.Const | ir.Global | ir.FreeVar):
@@ -239,7 +239,7 @@ def _assigned(value: Any) -> settling.Assigned:  # noqa: ANN401 - untyped
 
 
 def _expressed(value: Any) -> settling.Assigned:  # noqa: ANN401 - untyped
-    """Return what an expression assigns."""
+    """Return a description of an assigned expression."""
     if value.op in ("getitem", "static_getitem"):
         return settling.Item(value.value.name)
     if value.op == "getattr":
@@ -252,7 +252,7 @@ def _expressed(value: Any) -> settling.Assigned:  # noqa: ANN401 - untyped
 
 
 def _rewrite(part: Any) -> None:  # noqa: ANN401 - untyped
-    """Let the compiler's rewrites find constant indices and messages of errors."""
+    """Run the compiler's rewrites for constant indices and error messages."""
     blocks = part.func_ir.blocks
     for kind in rewrite_registry.rewrites["before-inference"]:
         rewrite = kind(part)
@@ -265,19 +265,19 @@ def _rewrite(part: Any) -> None:  # noqa: ANN401 - untyped
 
 
 def _assign_once(part: Any) -> None:  # noqa: ANN401 - untyped
-    """Give each assignment a variable of its own."""
+    """Convert to static single assignment."""
     part.func_ir = reconstruct_ssa(part.func_ir)
     part.func_ir._definitions = build_definitions(part.func_ir.blocks)  # noqa: SLF001 - as its own passes do
 
 
 def _strip(part: Any) -> None:  # noqa: ANN401 - untyped
-    """Assign what flows together where it comes from."""
-    part.func_ir = typed_passes.PreLowerStripPhis()._strip_phi_nodes(part.func_ir)  # noqa: SLF001 - as said above
+    """Replace phi nodes by assignments in their source blocks."""
+    part.func_ir = typed_passes.PreLowerStripPhis()._strip_phi_nodes(part.func_ir)  # noqa: SLF001 - see the module docstring
     part.func_ir._definitions = build_definitions(part.func_ir.blocks)  # noqa: SLF001 - as its own passes do
 
 
 def _lower(part: Any) -> None:  # noqa: ANN401 - untyped
-    """Lower a part into the module of its unit and make it known to callers, unfinished."""
+    """Lower a part into the module of its unit and declare it to callers, unfinished."""
     target, library = part.targetctx, part.library
     described = PythonFunctionDescriptor.from_specialized_function(
         *(part.func_ir, part.typemap, part.return_type, part.calltypes),
@@ -312,9 +312,9 @@ def _lower(part: Any) -> None:  # noqa: ANN401 - untyped
 
 
 class _Pipeline(compiler.CompilerBase):  # type: ignore[misc] # untyped
-    """Compiles a part: without closures to inline, loops to lift, Python to fall back to.
+    """Compiles a part without inlined closures, loop lifting or object mode.
 
-    Nothing is counted, so that nothing must be known of where variables are last used.
+    Without reference counting, the last uses of variables need not be known.
     """
 
     def __init__(self, *given: Any) -> None:  # noqa: ANN401 - untyped
@@ -323,7 +323,7 @@ class _Pipeline(compiler.CompilerBase):  # type: ignore[misc] # untyped
         super().__init__(*unit, args, return_type, flags, types_of_locals)
 
     def _compile_core(self) -> Any:  # noqa: ANN401 - as its base
-        """Return what a part compiles to."""
+        """Return the compilation result of a part."""
         part = self.state
         with ConfigStack().enter(part.flags.copy()):
             untyped_passes.TranslateByteCode().run_pass(part)
@@ -339,7 +339,7 @@ class _Pipeline(compiler.CompilerBase):  # type: ignore[misc] # untyped
 
 
 class _PartCompiler(_FunctionCompiler):  # type: ignore[misc] # untyped
-    """Compiles a part once, whatever the width of the integers it is called with."""
+    """Compiles a part once for all integer widths."""
 
     def fold_argument_types(self, args: Any, kws: Any) -> Any:  # noqa: ANN401 - as its base
         signature, folded = super().fold_argument_types(args, kws)
@@ -357,30 +357,30 @@ def _widest(kind: Any) -> Any:  # noqa: ANN401 - untyped
 
 
 def part(function: FunctionType, *, inline: bool = False) -> Any:  # noqa: ANN401 - untyped
-    """Return what callers compiled by `machine_code` call.
+    """Return a part that code compiled by `machine_code` can call.
 
     Args:
         function: A function whose own parts are bound.
-        inline: It is copied into its callers.
+        inline: Inline it into its callers.
     """
     made = njit(pipeline_class=_Pipeline, forceinline=inline, **OPTIONS)(function)
     options = (made.targetdescr, made.targetoptions, made.locals)
-    made._compiler = _PartCompiler(function, *options, _Pipeline)  # noqa: SLF001 - as said above
+    made._compiler = _PartCompiler(function, *options, _Pipeline)  # noqa: SLF001 - see the module docstring
     return made
 
 
 @global_compiler_lock
 def machine_code(function: FunctionType, signature: Any, name: str, level: int) -> MachineCode:  # noqa: ANN401 - untyped
-    """Return machine code of a function and all it calls.
+    """Return the machine code of a function and everything it calls.
 
     Args:
-        function: From the addresses of arguments and result to 0; its parts are bound.
-        signature: Types of those.
-        name: Of the function in the machine code.
-        level: How much LLVM optimises it, if it is large.
+        function: Takes the addresses of arguments and result and returns 0; its parts are bound.
+        signature: Signature of the function.
+        name: Symbol name in the machine code.
+        level: LLVM's optimization level if it is large.
     """
     collecting = gc.isenabled()
-    gc.disable()  # millions of objects live until the end: looking through them is a fifth of all
+    gc.disable()  # millions of objects live until the end; traversing them takes 20% of the time
     try:
         return emitted(_lowered(function, signature, name), name, level)
     finally:
@@ -389,11 +389,11 @@ def machine_code(function: FunctionType, signature: Any, name: str, level: int) 
 
 
 def _lowered(function: FunctionType, signature: Any, name: str) -> Lowered:  # noqa: ANN401 - untyped
-    """Return a module of a function and its parts."""
+    """Return the module of a function and its parts."""
     _UNIT.begin(name)
     try:
         inner = part(function).get_compile_result(signature).fndesc.llvm_func_name
-        others = [one._final_module for one in _UNIT.library.others]  # noqa: SLF001 - as said above
+        others = [one._final_module for one in _UNIT.library.others]  # noqa: SLF001 - see the module docstring
         return Lowered(str(_UNIT.library.parts), others, inner)
     finally:
         _UNIT.end()

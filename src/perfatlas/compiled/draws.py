@@ -1,7 +1,7 @@
-"""Random numbers by name: a number is a function of seed, replica, stream and place in the stream.
+"""Counter-based random numbers: a function of seed, replica, stream and position in the stream.
 
-Strategies that are compared read the same numbers for the same failures, however many numbers each
-of them uses, and a replica is the same whichever others ran before it.
+Compared strategies use common random numbers for the same failures, however many numbers each of
+them draws, and a replica does not depend on the replicas that ran before it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _STEP: Final = 2.0**-53
 
 @inlined
 def mixed(z: np.uint64) -> np.uint64:
-    """Return 64 bits that look random; the finaliser of SplitMix64.
+    """Return 64 mixed bits; the finaliser of SplitMix64.
 
     Args:
         z: Any 64 bits.
@@ -42,8 +42,8 @@ def replica_key(seed: int, replica: int) -> np.uint64:
     """Return the key of a replica.
 
     Args:
-        seed: Of the study.
-        replica: Its number.
+        seed: Seed of the study.
+        replica: Number of the replica.
     """
     return np.uint64(mixed(mixed(np.uint64(seed) + _WEYL) + np.uint64(replica) * _WEYL))
 
@@ -53,9 +53,9 @@ def uniform(key: np.uint64, stream: int, place: int) -> float:
     """Return a number above 0 and below 1.
 
     Args:
-        key: Of the replica.
-        stream: What is drawn.
-        place: Which draw of it.
+        key: Key of the replica.
+        stream: Number of the stream.
+        place: Position in the stream.
     """
     start = mixed(key + np.uint64(stream + 1) * _FIRST)
     bits = mixed(start + np.uint64(place + 1) * _WEYL)
@@ -67,8 +67,8 @@ def exponential(key: np.uint64, stream: int, place: int) -> float:
     """Return a draw from the exponential distribution of mean 1, by inverse transform.
 
     Args:
-        key: Of the replica.
-        stream: What is drawn.
-        place: Which draw of it.
+        key: Key of the replica.
+        stream: Number of the stream.
+        place: Position in the stream.
     """
     return -math.log(uniform(key, stream, place))

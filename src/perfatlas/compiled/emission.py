@@ -1,4 +1,4 @@
-"""From assembly of LLVM to machine code that calls nothing but functions of the process."""
+"""Compile LLVM assembly to machine code that calls only functions of the process."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from perfatlas.compiled.unit_files import MachineCode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Most large units are as fast at LLVM's first level of optimisation as at its third, in half the
-# time; the loops of a small one, as prices are, gain a tenth from it.
+# Most large units run as fast at -O1 as at -O3, and compile in half the time. The loops of a small
+# one, such as prices, gain 10% from -O3.
 SMALL: Final = 1_000_000  # characters
-INLINED: Final = 25  # LLVM's measure of the largest part copied into its callers unasked
+INLINED: Final = 25  # LLVM's inlining threshold
 _OUTER: Final = """
 declare i32 @"{inner}"(ptr, ptr, ptr, ptr)
 define i32 @"{name}"(ptr %arguments, ptr %result) {{
@@ -25,18 +25,19 @@ define i32 @"{name}"(ptr %arguments, ptr %result) {{
   ret i32 %status
 }}
 """
-# what LLVM's own operations become where the processor has no instruction for them
+# library functions that LLVM calls where the processor has no instruction
 _LIBRARY: Final = ("cos", "exp", "exp2", "log", "log10", "log2", "pow", "sin")
 _MEMORY: Final = ("memcpy", "memmove", "memset")
 
 
 class Lowered(NamedTuple):
-    """A module before it is optimised.
+    """A module before it is optimized.
 
     Args:
-        text: Its assembly.
-        others: Modules of LLVM with what else it calls.
-        inner: Its function, from the addresses of result, error and two arguments to a status.
+        text: Assembly of the module.
+        others: Other LLVM modules to link.
+        inner: Symbol of the function; takes addresses of result, error and two arguments, returns
+            a status.
     """
 
     text: str
@@ -45,12 +46,12 @@ class Lowered(NamedTuple):
 
 
 def emitted(lowered: Lowered, name: str, speed_level: int) -> MachineCode:
-    """Return machine code of a module, of which one function is called from outside.
+    """Return the machine code of a module with one exported function.
 
     Args:
         lowered: The module.
-        name: Under which the function is called, with the two arguments alone.
-        speed_level: How much LLVM optimises a large module.
+        name: Exported symbol, which takes only the two arguments.
+        speed_level: LLVM's optimization level for a large module.
     """
     module = llvm.parse_assembly(lowered.text)
     for other in lowered.others:
@@ -70,7 +71,7 @@ def emitted(lowered: Lowered, name: str, speed_level: int) -> MachineCode:
 
 
 def _symbols(module: Any) -> tuple[str, ...]:  # noqa: ANN401 - untyped
-    """Return the functions of the process that a module calls."""
+    """Return the external functions that a module calls."""
     names: set[str] = set()
     for one in module.functions:
         if not one.is_declaration:

@@ -1,6 +1,6 @@
-"""A heap of things to come, earliest first.
+"""A binary heap of future events, earliest first.
 
-Shape legend: H places of a heap.
+Shape legend: H capacity of a heap.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Rows = NDArray[Any]
 
 @inlined
 def push(heap_H: Rows, size: int, time: float, birth: float, item: int) -> None:
-    """Add a node to a heap that has room.
+    """Add a node to a heap that is not full.
 
     Args:
         heap_H: Nodes (H,).
-        size: Nodes before.
-        time: When [ticks].
-        birth: Carried along [ticks].
-        item: What.
+        size: Number of nodes before.
+        time: Time of the event [ticks].
+        birth: Time at which it was created, stored with it [ticks].
+        item: Index of the item.
     """
     place = size
     while place > 0:
@@ -43,11 +43,11 @@ def push(heap_H: Rows, size: int, time: float, birth: float, item: int) -> None:
 
 @inlined
 def drop(heap_H: Rows, size: int) -> None:
-    """Take the earliest node out of a heap.
+    """Remove the earliest node from a heap.
 
     Args:
         heap_H: Nodes (H,).
-        size: Nodes before, at least one.
+        size: Number of nodes before, at least one.
     """
     last = size - 1
     time, birth, item = heap_H[last].time, heap_H[last].birth, heap_H[last].item

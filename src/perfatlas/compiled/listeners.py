@@ -1,4 +1,4 @@
-"""Who wants to know that something compiles, and how long it took."""
+"""Listeners that are notified of compilations and how long they took."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
 
 
 class Listener(Protocol):
-    """Hears of every compilation, in the thread that compiles."""
+    """Notified of every compilation, in the compiling thread."""
 
     def started(self) -> None:
-        """Nothing was found on disk: compilation starts."""
+        """Compilation starts, as no machine code was found on disk."""
 
     def ended(self, seconds: float) -> None:
         """Compilation ended.
 
         Args:
-            seconds: What it took.
+            seconds: Time it took [s].
         """
 
 
@@ -29,10 +29,10 @@ _LISTENERS: Final[list[Listener]] = []
 
 @contextlib.contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Let a listener hear of compilations while the block runs.
+    """Notify a listener of compilations while the block runs.
 
     Args:
-        listener: Who listens.
+        listener: The listener.
     """
     _LISTENERS.append(listener)
     try:
@@ -43,7 +43,7 @@ def listening(listener: Listener) -> Iterator[None]:
 
 @contextlib.contextmanager
 def compilation() -> Iterator[None]:
-    """Tell all listeners that the block compiles."""
+    """Notify all listeners that the block compiles."""
     began = time.monotonic()
     for listener in tuple(_LISTENERS):
         listener.started()

@@ -1,7 +1,7 @@
 """Loops over shapes that run interpreted for a few rows and compiled for many.
 
-Importing the compiler and loading its cache costs most of a second; one scenario has some tens of
-distinct shapes, a table has 10^5. The same source serves both.
+Importing the compiler and loading its cache takes most of a second; one scenario has some tens of
+distinct shapes, a table has 10^5. The same source is used for both.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 Loop = TypeVar("Loop", bound="Callable[..., Any]")
 
-# Below this many rows interpreting is faster than loading machine code.
+# Below this number of rows, interpreting is faster than loading machine code.
 FEW_ROWS: Final = 96
-# A loop that has interpreted this many in small calls will meet more: a table of many groups.
+# Compile once this many rows were interpreted in small calls: a table of many groups has more.
 MANY_ROWS: Final = 2000
 
 
 class Compiled:
-    """A loop over rows, compiled when it first meets many of them.
+    """A loop over rows, compiled when it is first called with many of them.
 
     Args:
-        function: Takes shape_UD, silicon_US and parameters_UP and writes time_s_U and bound_U, in
-            what both the interpreter and the compiler read.
+        function: Takes shape_UD, silicon_US and parameters_UP and writes time_s_U and bound_U; uses
+            only what both the interpreter and the compiler support.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -83,7 +83,7 @@ def _copy(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def compiled(function: Loop) -> Loop:
-    """Return a loop over rows that interprets few and compiles for many.
+    """Return a loop that interprets few rows and is compiled for many.
 
     Args:
         function: The loop; functions it calls are marked `part`.

@@ -1,4 +1,4 @@
-"""Machine code made callable, without the compiler that made it."""
+"""Load machine code as a callable, without importing the compiler."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
     Native: TypeAlias = Callable[[int | bytes, int], int]
 
-# of compiled code: the address of its arguments and of its result -> 0, or what went wrong
+# addresses of arguments and result -> 0 or an error status
 NATIVE: Final = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 _ENGINES: Final[list[Any]] = []  # they own the code
 
 
 @cache
 def host() -> tuple[str, str]:
-    """Return the processor that machine code is for, and its features."""
+    """Return the name and features of the host processor."""
     import llvmlite.binding as llvm
 
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
@@ -28,7 +28,7 @@ def host() -> tuple[str, str]:
 
 @cache
 def target_machine() -> Any:  # noqa: ANN401 - untyped
-    """Return what emits and loads machine code of this processor."""
+    """Return the LLVM target machine of the host processor."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -42,7 +42,7 @@ def target_machine() -> Any:  # noqa: ANN401 - untyped
 
 
 def load(unit: MachineCode) -> Native | None:
-    """Return the function that machine code defines, None where it or what it calls is missing.
+    """Return the function that machine code defines, None if a symbol is missing.
 
     Args:
         unit: The machine code.
@@ -51,7 +51,7 @@ def load(unit: MachineCode) -> Native | None:
 
     machine = target_machine()
     process = ctypes.CDLL(None)
-    for symbol in unit.symbols:  # LLVM ends the process where it finds one missing
+    for symbol in unit.symbols:  # LLVM aborts the process on a missing symbol
         if not hasattr(process, symbol):
             return None
         llvm.add_symbol(symbol, ctypes.cast(process[symbol], ctypes.c_void_p).value)

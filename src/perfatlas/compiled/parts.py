@@ -1,7 +1,7 @@
-"""What is compiled: parts, which compiled code calls, and entries, which Python calls.
+"""Compiled functions: parts are called by compiled code, entries by Python.
 
-Nothing is compiled and no compiler is imported before an entry is called that no process of this
-machine compiled before: machine code is kept on disk under a digest of all it depends on.
+Nothing is compiled and the compiler is not imported until an entry is called whose machine code is
+not in the cache on disk, where it is stored under a digest of everything it depends on.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _LOCK: Final = threading.RLock()
 
 
 def part(function: Function) -> Function:
-    """Return a function unchanged, known as one that compiled code may call.
+    """Return a function unchanged, registered as callable from compiled code.
 
     Args:
         function: Arithmetic on numbers, records, arrays and columns; it allocates nothing.
@@ -63,10 +63,10 @@ def part(function: Function) -> Function:
 
 
 def inlined(function: Function) -> Function:
-    """Return a function unchanged, known as a part that is copied into its callers, however large.
+    """Return a function unchanged, registered as a part that is always inlined into its callers.
 
     Args:
-        function: As for `part`; what happens most often.
+        function: As for `part`; a function on the hot path.
     """
     PARTS[cast("FunctionType", function)] = True
     return function
@@ -77,12 +77,12 @@ class CompilerOffError(UnsupportedError):
 
 
 class Entry:
-    """A function compiled at its first call, for all processes where a folder can be written.
+    """A function compiled at its first call; machine code is shared by all processes.
 
     Args:
         function: Takes numbers, arrays, tuples, named tuples of them and lists of named tuples;
-            returns a whole number, a truth value or nothing. Functions it calls are marked `part`.
-        speed_level: How much LLVM optimises it, if it is large: from 1 to 3.
+            returns an integer, a boolean or nothing. Functions it calls are marked `part`.
+        speed_level: LLVM's optimization level, if it is large: from 1 to 3.
     """
 
     def __init__(self, function: Callable[..., Any], speed_level: int = 1) -> None:
@@ -120,7 +120,7 @@ class Entry:
         return self._result(result.value)
 
     def _found(self, layouts: tuple[Layout, ...]) -> Native:
-        """Return machine code for arguments of given layouts."""
+        """Return the machine code for the layouts of arguments."""
         layout = ColumnsLayout(tuple(zip(self._names, layouts, strict=True)))
         native = self._loaded.get(layout)
         if native is None:
@@ -129,7 +129,7 @@ class Entry:
         return native
 
     def layout(self, args: tuple[Any, ...]) -> ColumnsLayout:
-        """Return what the compiler must know of arguments.
+        """Return the layout of arguments.
 
         Args:
             args: The arguments.
@@ -137,16 +137,16 @@ class Entry:
         return ColumnsLayout(tuple(zip(self._names, map(layout_of, args), strict=True)))
 
     def key(self, layout: ColumnsLayout) -> str:
-        """Return a digest of all that the machine code for arguments depends on.
+        """Return a digest of everything that the machine code depends on.
 
         Args:
-            layout: Of the arguments.
+            layout: Layout of the arguments.
         """
         told = (digest(self.function), self._speed_level, layout, _surroundings())
         return hashlib.sha256(repr(told).encode()).hexdigest()
 
     def _native(self, layout: ColumnsLayout) -> Native:
-        """Return machine code from disk, or compiled now."""
+        """Return machine code from disk, compiled first where it is missing."""
         key = self.key(layout)
         unit = read_unit(key)
         loaded = None if unit is None else load(unit)
@@ -215,7 +215,7 @@ class _ArrayCall(NamedTuple):
 
 
 def entry(function: Callable[..., Any]) -> Entry:
-    """Return a function that Python calls, compiled once for all processes.
+    """Return a compiled function that Python can call; decorator form of `Entry`.
 
     Args:
         function: As `Entry` takes it.
@@ -234,7 +234,7 @@ def optimized_entry(function: Callable[..., Any]) -> Entry:
 
 @cache
 def _surroundings() -> Mapping[str, Any]:
-    """Return what all machine code depends on: the processor, the compiler, and how it is used."""
+    """Return what all machine code depends on: processor, compiler and compiler options."""
     told: dict[str, Any] = {"host": host()}
     for package in ("numba", "llvmlite", "numpy"):
         told[package] = version(package)

@@ -1,4 +1,4 @@
-"""The long way through the compiler, by its public interface alone; nothing is kept on disk."""
+"""Compile through numba's public interface only; slower, and nothing is cached on disk."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _KEPT: Final[list[Any]] = []  # they own the code
 
 
 def part(function: FunctionType, *, inline: bool = False) -> Any:  # noqa: ANN401 - untyped
-    """Return what callers compiled by `native` call.
+    """Return a part that code compiled by `native` can call.
 
     Args:
         function: A function whose own parts are bound.
-        inline: It is copied into its callers.
+        inline: Inline it into its callers.
     """
     return njit(forceinline=inline, **OPTIONS)(function)
 
 
 def native(function: FunctionType, signature: Any) -> Native:  # noqa: ANN401 - untyped
-    """Return a function compiled.
+    """Return the compiled function.
 
     Args:
-        function: From the addresses of arguments and result to 0; its parts are bound.
-        signature: Types of those.
+        function: Takes the addresses of arguments and result and returns 0; its parts are bound.
+        signature: Signature of the function.
     """
     made = cfunc(signature, **OPTIONS)(function)
     _KEPT.append(made)

@@ -1,7 +1,7 @@
-"""Which parts a function reaches, and a digest of all that their machine code depends on.
+"""The parts that a function reaches, and a digest of what their machine code depends on.
 
-Two functions have the same digest where they compile to the same: comments, docstrings, line
-numbers, names of modules and whatever else is in the files are not in it.
+Functions that compile to the same code have the same digest: it omits comments, docstrings, line
+numbers, module names and all else in the files.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-# marked as what compiled code may call: whether it is copied into its callers
+# functions marked as callable from compiled code, with whether they are always inlined
 PARTS: Final[dict[FunctionType, bool]] = {}
 _PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), np.generic)
 
 
 class Reached(NamedTuple):
-    """A function and what the names in it stand for.
+    """A function and the values of its global names.
 
     Args:
         function: The function.
-        values: By name, of globals and of variables of the function around it; of an attribute of
-            a module or a class, by "module.attribute".
+        values: Values by name, of globals and of variables of the enclosing function; by
+            "module.attribute" for an attribute of a module or a class.
     """
 
-    function: Any  # of type FunctionType, which checkers take for a method of this
+    function: Any  # a FunctionType, which checkers would take for a method
     values: dict[str, Any]
 
 
 def reached(function: FunctionType) -> list[Reached]:
-    """Return a function and all parts that it reaches, each once, callers first.
+    """Return a function and all parts it reaches, each once, callers first.
 
     Args:
         function: Where to start.
@@ -52,14 +52,16 @@ def reached(function: FunctionType) -> list[Reached]:
             if not isinstance(value, FunctionType) or value in found or _is_foreign(value):
                 continue
             if value not in PARTS:
-                raise TypeError(f"{value.__module__}.{name} is called and is not a part")
+                raise TypeError(
+                    f"{value.__module__}.{name} is called by compiled code but not marked as a part"
+                )
             found[value] = Reached(value, dict(_values(value)))
             ahead.append(value)
     return list(found.values())
 
 
 def digest(function: FunctionType) -> str:
-    """Return a digest of a function and of all parts and values that it reaches.
+    """Return a digest of a function and all parts and values it reaches.
 
     Args:
         function: Where to start.
@@ -70,7 +72,7 @@ def digest(function: FunctionType) -> str:
         (
             code_text(one.function.__code__),
             repr((one.function.__defaults__, PARTS.get(one.function))),
-            sorted((name, _told(value, place)) for name, value in one.values.items()),
+            sorted((name, _value_text(value, place)) for name, value in one.values.items()),
         )
         for one in found
     ]
@@ -78,14 +80,14 @@ def digest(function: FunctionType) -> str:
 
 
 def code_text(code: CodeType) -> str:
-    """Return what a code object does, as text, without its docstring, names of files and lines.
+    """Return a code object as text, without docstring, file names and line numbers.
 
     Args:
         code: The code object.
     """
     constants = list(code.co_consts)
     if code.co_flags & 0x2 and constants and isinstance(constants[0], str):
-        constants[0] = None  # its docstring, or a text that nothing compiled can do without
+        constants[0] = None  # the docstring; no compiled function uses it
         if _loads(code, 0):
             constants[0] = code.co_consts[0]
     told = [code_text(one) if isinstance(one, CodeType) else _constant(one) for one in constants]
@@ -95,8 +97,8 @@ def code_text(code: CodeType) -> str:
 
 
 def _loads(code: CodeType, constant: int) -> bool:
-    """Return whether a function loads one of its constants."""
-    # pairs of an operation and its argument; dis.get_instructions takes fifteen times as long
+    """Return whether a code object loads one of its constants."""
+    # pairs of opcode and argument; dis.get_instructions takes fifteen times as long
     load, far = dis.opmap["LOAD_CONST"], dis.EXTENDED_ARG
     text = code.co_code
     return any(
@@ -106,14 +108,14 @@ def _loads(code: CodeType, constant: int) -> bool:
 
 
 def _constant(value: object) -> str:
-    """Return a constant as text that is the same in all processes."""
+    """Return a constant as text that is stable across processes."""
     if isinstance(value, frozenset):
         return f"frozenset({sorted(map(_constant, value))})"
     return f"{type(value).__name__} {value!r}"
 
 
 def _values(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """Yield the names from outside that a function reads, and what they stand for."""
+    """Yield the outer names that a function reads, with their values."""
     enclosed = enclosed_values(function)
     instructions = list(dis.get_instructions(function.__code__))
     for place, one in enumerate(instructions):
@@ -145,23 +147,23 @@ def enclosed_values(function: FunctionType) -> dict[str, Any]:
 
 
 def _is_foreign(function: FunctionType) -> bool:
-    """Return whether a function is a library's, which the compiler knows by name."""
+    """Return whether a function belongs to a library and is known to the compiler by name."""
     return not str(function.__module__).startswith("perfatlas") and function not in PARTS
 
 
-def _told(value: Any, place: dict[FunctionType, int]) -> str:  # noqa: ANN401 - any global
-    """Return what a name stands for, as text that is the same in all processes."""
+def _value_text(value: Any, place: dict[FunctionType, int]) -> str:  # noqa: ANN401 - any global
+    """Return the value of a name as text that is stable across processes."""
     if isinstance(value, FunctionType) and value in place:
         return f"part {place[value]}"
     if isinstance(value, _PLAIN):
         return _constant(value)
     if isinstance(value, tuple | list):
-        return f"{type(value).__name__} {[_told(one, place) for one in value]}"
+        return f"{type(value).__name__} {[_value_text(one, place) for one in value]}"
     if isinstance(value, np.ndarray):
         return f"array {value.dtype} {value.shape} {value.tobytes().hex()}"
     if isinstance(value, np.dtype):
         return f"dtype {value.str} {value.descr if value.names is None else value.fields}"
-    if callable(value) and hasattr(value, "__name__"):  # a type, or a function of a library
+    if callable(value) and hasattr(value, "__name__"):  # a type or a library function
         name = getattr(value, "__qualname__", value.__name__)
         return f"named {name} {getattr(value, '_fields', _members(value, place))}"
     raise TypeError(f"compiled code cannot depend on {type(value).__name__} {value!r:.80}")
@@ -172,4 +174,4 @@ def _members(value: Any, place: dict[FunctionType, int]) -> tuple[tuple[str, str
     if not isinstance(value, EnumType):
         return ()
     members: Mapping[str, Enum] = value.__members__
-    return tuple((name, _told(one.value, place)) for name, one in members.items())
+    return tuple((name, _value_text(one.value, place)) for name, one in members.items())

@@ -1,6 +1,6 @@
-"""Which variables of a part hold the same value in all calls of its unit.
+"""Find the variables of a part that are constant for all calls of its unit.
 
-Branches on them are taken out before types are inferred; what they alone call is then not compiled.
+Branches on them are removed before type inference, so that code only they reach is not compiled.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ class Argument(NamedTuple):
     """An argument of the part.
 
     Args:
-        place: Its number.
+        place: Its position.
     """
 
     place: int
 
 
 class Known(NamedTuple):
-    """A constant, or what a global name stands for.
+    """A constant, or the value of a global name.
 
     Args:
         value: The value.
@@ -68,7 +68,7 @@ class Field(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Two variables put into a function of two numbers.
+    """A binary function of two variables.
 
     Args:
         function: The function.
@@ -101,12 +101,12 @@ _COMPARED: Final = (
 def settled_values(
     arguments: tuple[Any, ...], assignments: Sequence[tuple[str, Assigned]]
 ) -> dict[str, Any]:
-    """Return what variables that are assigned once hold, where that is the same in all calls.
+    """Return the constant values of variables that are assigned once.
 
     Args:
         arguments: Types of the arguments.
-        assignments: Variables and what they are assigned, None for anything else, in the order of
-            the source.
+        assignments: Variables and their assigned values, None for other expressions, in source
+            order.
     """
     if not any(isinstance(kind, Columns | Rows) for kind in arguments):
         return {}
@@ -119,7 +119,7 @@ def settled_values(
 
 
 class _Found:
-    """What variables hold: columns, and numbers that are settled.
+    """Known contents of variables: columns and settled numbers.
 
     Args:
         arguments: Types of the arguments.
@@ -129,17 +129,17 @@ class _Found:
     """
 
     def __init__(self, arguments: tuple[Any, ...]) -> None:
-        """Know nothing but the arguments."""
+        """Start with the arguments only."""
         self.values: dict[str, Any] = {}
         self._types: dict[str, Any] = {}
         self._arguments = arguments
 
     def follow(self, name: str, assigned: Assigned) -> None:
-        """Note what a variable holds.
+        """Record the value of a variable.
 
         Args:
-            name: Of the variable.
-            assigned: What it is assigned.
+            name: Name of the variable.
+            assigned: The assigned value.
         """
         match assigned:
             case Argument(place):
@@ -159,7 +159,7 @@ class _Found:
                 self._evaluate(name, assigned)
 
     def _evaluate(self, name: str, assigned: Assigned) -> None:
-        """Note what an expression comes to, where that is known."""
+        """Evaluate an expression where its operands are known."""
         match assigned:
             case Comparison(function, variables) if function in _COMPARED:
                 sides = [self.values.get(variable) for variable in variables]

@@ -1,7 +1,6 @@
-"""Machine code kept on disk: whole and of this machine, or as if it were not there.
+"""Cache of machine code on disk; damaged files and files of other machines are ignored.
 
-A folder that cannot be read or written, or a file that is damaged, costs a compilation and never an
-answer.
+A folder that cannot be read or written, or a damaged file, costs a compilation, never an error.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ if TYPE_CHECKING:
 
 LONGEST_WAIT_S: Final = 60.0  # for another process that compiles the same; it may be stopped
 ASKED_EVERY_S: Final = 0.05
-KEPT: Final = 256  # files of a folder; the ones that were not used for longest are dropped
+KEPT: Final = 256  # files per folder; the least recently used are deleted
 
 
 class MachineCode(NamedTuple):
     """An object file in memory.
 
     Args:
-        name: Of the function it defines.
+        name: Name of the function it defines.
         symbols: Functions of the process that it calls.
         code: The file's bytes.
     """
@@ -40,16 +39,16 @@ class MachineCode(NamedTuple):
 
 
 def unit_folder() -> Path:
-    """Return the folder for machine code: in $NUMBA_CACHE_DIR, else the user's cache folder."""
+    """Return the cache folder: in $NUMBA_CACHE_DIR, otherwise in the user's cache folder."""
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     return Path(chosen) / "perfatlas" if chosen else user_folder("cache") / "compiled"
 
 
 def read_unit(key: str) -> MachineCode | None:
-    """Return the machine code kept under a key, None where there is none or it is damaged.
+    """Return the machine code stored under a key, None if it is missing or damaged.
 
     Args:
-        key: All it depends on, as a digest.
+        key: Digest of everything it depends on.
     """
     try:
         path = unit_folder() / f"{key}.unit"
@@ -66,16 +65,16 @@ def read_unit(key: str) -> MachineCode | None:
 
 
 def _digest(key: str, unit: MachineCode) -> str:
-    """Return a digest of a unit and of the key that it is kept under."""
+    """Return a digest of a unit and its key."""
     named = json.dumps([key, unit.name, unit.symbols]).encode()
     return hashlib.sha256(named + b"\n" + unit.code).hexdigest()
 
 
 def write_unit(key: str, unit: MachineCode) -> None:
-    """Keep machine code under a key, if that is possible.
+    """Store machine code under a key, where possible.
 
     Args:
-        key: All it depends on, as a digest.
+        key: Digest of everything it depends on.
         unit: The machine code.
     """
     folder = unit_folder()
@@ -127,7 +126,7 @@ def one_at_a_time(key: str) -> Iterator[None]:
 
 
 def _drop_oldest(folder: Path) -> None:
-    """Remove all but the last used files of a folder."""
+    """Delete all but the most recently used files of a folder."""
     by_age = sorted(folder.glob("*.unit"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in by_age[KEPT:]:
         path.unlink(missing_ok=True)

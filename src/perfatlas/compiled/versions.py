@@ -1,4 +1,4 @@
-"""Which versions of the compiler are known well enough to use its inner classes."""
+"""The numba versions whose internal classes `direct_way` may use."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ KNOWN: Final = ("0.68.",)  # versions of numba whose answers were compared
 
 
 def fits(version: str = numba.__version__) -> bool:
-    """Return whether the compiler is one whose inner classes are known.
+    """Return whether the internal classes of this numba version are known.
 
     Args:
-        version: Of the compiler.
+        version: Version of numba.
     """
     return version.startswith(KNOWN)

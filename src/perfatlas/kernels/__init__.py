@@ -1,3 +1,3 @@
-"""Operator x device x clock to time with its bound, in tiers behind one face."""
+"""Times of operators on devices, with bounds, in several tiers behind one interface."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The priced record: what operators cost, and how each of its columns combines and composes."""
+"""The priced record: costs of operators, and how each of its columns combines and composes."""
 
 from __future__ import annotations
 

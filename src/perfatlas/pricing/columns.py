@@ -1,8 +1,8 @@
 """Records of columns that declare how they combine, and the operations that follow from it.
 
 A record is a frozen dataclass. Its columns have one row per candidate and one column per operator,
-or one value per operator; its parts are tuples, such as the calibrations that a column of positions
-points into. Nothing here knows a column by its name.
+or one value per operator. Its parts are tuples, such as the calibrations that a column of positions
+indexes. Nothing in this module depends on the name of a column.
 
 Shape legend: C candidates, O operators, R rows (one operator of one candidate), U shapes.
 """
@@ -34,26 +34,26 @@ _PART: Final = "part"
 
 
 class Composition(Enum):
-    """How the column of an operator becomes a figure of its step."""
+    """How the column of an operator contributes to its step."""
 
-    EXPOSED = auto()  # summed over executions, less what runs hidden beside other operators: time
+    EXPOSED = auto()  # summed over executions, less the share hidden by overlapped operators: time
     WHOLE = auto()  # summed over executions, hidden or not: work, energy
-    EACH = auto()  # stays with its operator: codes, positions, marks
+    EACH = auto()  # never summed: codes, positions, flags
 
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """What a column declares.
+    """Declaration of a column.
 
     Args:
-        composition: How it becomes a figure of a step.
-        unpriced: Its value where nothing was priced.
-        dtype: Its type.
-        positions_in: Name of the part that its values are positions in, -1 for none; they move
-            with the part when records are combined.
+        composition: How it contributes to a step.
+        unpriced: Value of unpriced entries.
+        dtype: Data type.
+        positions_in: Name of the part that its values index, -1 for none; they are renumbered
+            when records are combined.
         per_operator: One value per operator (O,), else one per candidate and operator (C, O).
-        ticks_per_unit: Resolution in integer tables of steps; 0 where it cannot be tabulated.
-        tabulated: Whether the tables that simulators read hold it.
+        ticks_per_unit: Resolution in integer price tables; 0 where it cannot be tabulated.
+        tabulated: Whether it is part of the price tables of the simulators.
     """
 
     composition: Composition = Composition.EACH
@@ -66,29 +66,29 @@ class Column:
 
     @property
     def metadata(self) -> Mapping[str, Column]:
-        """The declaration as `dataclasses.field` takes it."""
+        """The declaration as metadata for `dataclasses.field`."""
         return {_COLUMN: self}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """What a part declares.
+    """Declaration of a part.
 
     Args:
-        distinct: Combined records keep each of its members once; else all of them, in order.
+        distinct: Combined records keep each member once; otherwise all of them, in order.
     """
 
     distinct: bool = False
 
     @property
     def metadata(self) -> Mapping[str, Part]:
-        """The declaration as `dataclasses.field` takes it."""
+        """The declaration as metadata for `dataclasses.field`."""
         return {_PART: self}
 
 
 @cache
 def columns_of(kind: type[DataclassInstance]) -> Mapping[str, Column]:
-    """Return the columns of a kind of record by name.
+    """Return the columns of a record type by name.
 
     Args:
         kind: The dataclass.
@@ -98,7 +98,7 @@ def columns_of(kind: type[DataclassInstance]) -> Mapping[str, Column]:
 
 @cache
 def _parts_of(kind: type[DataclassInstance]) -> Mapping[str, Part]:
-    """Return the parts of a kind of record by name."""
+    """Return the parts of a record type by name."""
     return {one.name: one.metadata[_PART] for one in fields(kind) if _PART in one.metadata}
 
 
@@ -136,11 +136,11 @@ def of_one_operator(kind: type[Record], size: int, **given: Values | tuple[Any, 
 
 
 def take(record: Record, candidates: IntArray) -> Record:
-    """Return some candidates of a record, in that order.
+    """Return a record of the selected candidates, in the given order.
 
     Args:
-        record: Of all candidates.
-        candidates: Their positions.
+        record: Record of all candidates.
+        candidates: Positions of the selected ones.
     """
     return replace(
         record,
@@ -153,11 +153,11 @@ def take(record: Record, candidates: IntArray) -> Record:
 
 
 def select(record: Record, operators: slice) -> Record:
-    """Return some operators of a record; its parts stay whole.
+    """Return a record of the selected operators; its parts are kept in full.
 
     Args:
-        record: Of all operators.
-        operators: Which.
+        record: Record of all operators.
+        operators: The selected ones.
     """
     return replace(
         record, **{name: getattr(record, name)[..., operators] for name in columns_of(type(record))}
@@ -165,10 +165,10 @@ def select(record: Record, operators: slice) -> Record:
 
 
 def join(records: Sequence[Record]) -> Record:
-    """Return the operators of several records of the same candidates, one after the other.
+    """Return the concatenated operators of several records of the same candidates.
 
     Args:
-        records: One at least.
+        records: At least one.
     """
     joined = {
         name: np.concatenate(_placed(records, name, one), axis=-1)
@@ -178,13 +178,13 @@ def join(records: Sequence[Record]) -> Record:
 
 
 def choose(records: Sequence[Record], chosen_CO: IntArray) -> Record:
-    """Return, for every operator of every candidate, the prices of one of several records.
+    """Return a record that takes each operator of each candidate from one of several records.
 
-    Values per operator are those of the first record. A part that keeps each member once leaves
-    out records that were never chosen.
+    Values per operator are those of the first record. A part with distinct members omits those of
+    records that are never chosen.
 
     Args:
-        records: Of the same operators and candidates.
+        records: Records of the same operators and candidates.
         chosen_CO: Position of a record (C, O).
     """
     columns = {
@@ -199,7 +199,7 @@ def choose(records: Sequence[Record], chosen_CO: IntArray) -> Record:
 def scatter(
     kind: type[Record], shape: tuple[int, int], pieces: Sequence[tuple[Places, Record]]
 ) -> Record:
-    """Return a record of all operators, filled from records of one operator at many shapes.
+    """Return a record of all operators, filled from records of single operators.
 
     Args:
         kind: The dataclass.
@@ -224,10 +224,10 @@ def scatter(
 
 
 def write(record: Record, at: Places, **rows: Values) -> None:
-    """Write rows into the columns of a record that nobody else holds yet.
+    """Write rows into the columns of a record in place.
 
     Args:
-        record: Changed in place.
+        record: A record that is not shared yet.
         at: Candidate and operator of each row.
         **rows: Values by the name of their column, each (R,).
     """
@@ -236,11 +236,11 @@ def write(record: Record, at: Places, **rows: Values) -> None:
 
 
 def exposed(record: Record, share_CO: FloatArray) -> Record:
-    """Return a record with only the exposed share of columns that shrink where they are hidden.
+    """Return a record in which `EXPOSED` columns keep only their exposed share.
 
     Args:
-        record: Of one execution each.
-        share_CO: Share of each operator's time that no other one hides (C, O).
+        record: Costs of one execution of each operator.
+        share_CO: Share of each operator's time that is not overlapped by others (C, O).
     """
     return replace(
         record,
@@ -261,13 +261,13 @@ def total(
     """Return the sum of a column over the executions of operators (C,).
 
     Args:
-        record: Of one execution each.
-        name: A column that is summed.
-        count_CO: Executions (C, O).
-        some_O: Which operators are counted (O,), None for all.
+        record: Costs of one execution of each operator.
+        name: Name of the column.
+        count_CO: Number of executions (C, O).
+        some_O: Mask of the operators to include (O,), None for all.
 
     Raises:
-        KeyError: It has no such column, or one that stays with its operator.
+        KeyError: There is no such column, or it is never summed.
     """
     if columns_of(type(record))[name].composition is Composition.EACH:
         raise KeyError(name)
@@ -277,7 +277,7 @@ def total(
 
 
 def _placed(records: Sequence[DataclassInstance], name: str, one: Column) -> list[Values]:
-    """Return a column of each record, its positions those of the combined part."""
+    """Return a column of each record, with positions renumbered for the combined part."""
     values = [getattr(record, name) for record in records]
     if not one.positions_in:
         return values

@@ -1,4 +1,4 @@
-"""The priced record: what operators cost, one execution each.
+"""The priced record: the cost of one execution of each operator.
 
 Shape legend: C candidates, O operators.
 """
@@ -18,40 +18,40 @@ if TYPE_CHECKING:
     from perfatlas.measurements.calibrations import CalibrationMatch
     from perfatlas.operators import FloatArray, IntArray
 
-# What runs an operator, `stream_O`: the device, its links, or the host.
+# Where an operator runs, `stream_O`: the device, its links, or the host.
 COMPUTE: Final = 0
 COMMUNICATION: Final = 1
 HOST: Final = 2
 STREAM_NAMES: Final = ("compute", "communication", "host")
-PICOSECONDS: Final = 10**12  # per second: a simulator's clock
+PICOSECONDS: Final = 10**12  # per second: the resolution of the simulators' clock
 _TIME: Final = Column(composition=Composition.EXPOSED, ticks_per_unit=PICOSECONDS)
 _WORK: Final = Column(composition=Composition.WHOLE, ticks_per_unit=1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PricedOperators:
-    """What operators cost, one execution each.
+    """Cost of one execution of each operator.
 
-    A column is added here, with its declaration, and where its formula fills it; every operation
-    of `perfatlas.pricing`, steps and price tables take it from the declaration.
+    A new column needs a declaration here and the formula that fills it; all operations of
+    `perfatlas.pricing`, steps and price tables follow from the declaration.
 
     Args:
         time_s_CO: Predicted time (C, O) [s].
-        low_s_CO: 5 % quantile (C, O) [s].
-        high_s_CO: 95 % quantile (C, O) [s].
-        bound_s_CO: Least possible time (C, O) [s].
-        code_CO: Which resource sets the time, a code of `BOUND_NAMES` (C, O).
+        low_s_CO: 5% quantile (C, O) [s].
+        high_s_CO: 95% quantile (C, O) [s].
+        bound_s_CO: Roofline time (C, O) [s].
+        code_CO: The limiting resource, a code of `BOUND_NAMES` (C, O).
         match_CO: Position in `matches` of the calibration used, -1 in tier bound (C, O).
-        measured_CO: Where measured rows corrected the physics (C, O).
-        outside_CO: Octaves outside the shapes the calibration has seen (C, O).
-        flop_CO: Least arithmetic (C, O) [FLOP].
-        memory_bytes_CO: Least traffic of device memory (C, O) [bytes].
-        link_bytes_CO: Least bytes one rank sends, over the links of every level (C, O) [bytes].
-        stream_O: What runs it, a code of `STREAM_NAMES` (O,).
+        measured_CO: Whether measured rows corrected the physics (C, O).
+        outside_CO: Distance from the calibrated shapes [octaves] (C, O).
+        flop_CO: Minimum arithmetic (C, O) [FLOP].
+        memory_bytes_CO: Minimum device memory traffic (C, O) [bytes].
+        link_bytes_CO: Minimum bytes one rank sends, over the links of all levels (C, O) [bytes].
+        stream_O: Where it runs, a code of `STREAM_NAMES` (O,).
         rows_O: Rows priced by physics (O,).
-        distinct_O: Distinct shapes among them, each counted where it is met first (O,).
+        distinct_O: Distinct shapes among them, each counted at its first operator (O,).
         matches: Calibrations used.
-        notes: What was substituted or extrapolated.
+        notes: Substitutions and extrapolations.
     """
 
     time_s_CO: FloatArray = field(metadata=replace(_TIME, tabulated=True).metadata)

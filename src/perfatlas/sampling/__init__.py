@@ -1,4 +1,4 @@
-"""Seeded draws and sample quantiles; knows nothing of what is sampled."""
+"""Seeded draws, sample quantiles and rates from counts."""
 
 from __future__ import annotations
 

@@ -24,12 +24,12 @@ FIVE_QUANTILES: Final[Mapping[str, float]] = {
 
 
 def seeded_subset(count: int, keep: int, seed: int) -> NDArray[np.int64]:
-    """Return the indices of a subset without repetition, rising (K,); all of them if few enough.
+    """Return the indices of a sorted subset without repetition (K,); all of them if few.
 
     Args:
-        count: Rows there are.
-        keep: Rows wanted.
-        seed: Seed of the draw.
+        count: Number of rows.
+        keep: Maximum number of rows to keep.
+        seed: Random seed.
 
     Example:
         >>> from perfatlas.sampling import seeded_subset
@@ -43,7 +43,7 @@ def seeded_subset(count: int, keep: int, seed: int) -> NDArray[np.int64]:
 
 
 def five_quantiles(values: NDArray[np.float64]) -> dict[str, float]:
-    """Return the 5, 25, 50, 75 and 95 % quantiles of a sample as q05 ... q95.
+    """Return the 5%, 25%, 50%, 75% and 95% quantiles of a sample as q05 ... q95.
 
     Args:
         values: The sample (N,).

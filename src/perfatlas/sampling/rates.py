@@ -8,18 +8,18 @@ from typing import Any, Final
 
 from perfatlas.quantities import InvalidSpecError, shown
 
-JEFFREYS: Final = (0.5, 0.0)  # Gamma shape and rate of the prior that scaling leaves as it is
+JEFFREYS: Final = (0.5, 0.0)  # Gamma shape and rate of the scale-invariant prior
 
 
 @dataclass(frozen=True, kw_only=True)
 class RatePosterior:
-    """What a count over an exposure says of a rate.
+    """Posterior of an event rate, given a count over an exposure.
 
     Args:
         events: The count.
-        exposure_s: Unit-seconds watched [s].
+        exposure_s: Observed unit-seconds [s].
         shape: Shape of the Gamma posterior.
-        exposure_with_prior_s: Its rate parameter: exposure and what the prior adds [s].
+        exposure_with_prior_s: Rate parameter of the posterior: exposure plus that of the prior [s].
         mean_per_s: Mean of the rate [1/s].
         low_per_s: Lower end of the central interval [1/s].
         high_per_s: Upper end [1/s].
@@ -37,9 +37,9 @@ class RatePosterior:
 
     @property
     def observed_per_s(self) -> float:
-        """Return the count over its exposure [1/s]: rates of causes add up to that of all of them.
+        """Return the count over its exposure [1/s]; rates per cause add up to the total rate.
 
-        The posterior mean has half a failure more for each cause it is asked for.
+        Posterior means do not: each adds half a failure of prior.
         """
         return self.events / self.exposure_s
 
@@ -54,18 +54,18 @@ def rate_posterior(
     """Return the posterior of a rate of failures.
 
     Args:
-        events: Failures seen.
-        exposure_s: Units times the time they were watched [s].
+        events: Observed failures.
+        exposure_s: Number of units times the observed time [s].
         prior: Shape and rate [s] of the Gamma prior; Jeffreys' by default.
         level: Probability of the central interval.
 
     Raises:
         InvalidSpecError: A count or an exposure is negative, or the posterior is improper.
 
-    Source: Gamma(a + n, b + T) is conjugate to the Poisson law; Gelman et al., Bayesian Data
-        Analysis, 2013, sec. 2.6.
+    Source: Gamma(a + n, b + T) is conjugate to the Poisson distribution; Gelman et al.,
+        Bayesian Data Analysis, 2013, sec. 2.6.
 
-    Limits: Failures come independently at one rate. Bursts and lemon nodes make it too narrow.
+    Limits: Assumes independent failures at one rate; too narrow with bursts or lemon nodes.
 
     Example:
         >>> from perfatlas.sampling import rate_posterior
@@ -77,8 +77,8 @@ def rate_posterior(
     shape, more_s = events + prior[0], exposure_s + prior[1]
     if not (shape > 0.0 and more_s > 0.0 and math.isfinite(shape + more_s)):
         raise InvalidSpecError(
-            f"{events} events in {exposure_s:g} s with the prior {prior}: shape and exposure with "
-            "the prior must be over 0"
+            f"{events} events in {exposure_s:g} s with the prior {prior}: shape and exposure, "
+            "including the prior, must be positive"
         )
     low, high = _gamma_quantile(shape, [0.5 - 0.5 * level, 0.5 + 0.5 * level]) / more_s
     return RatePosterior(
@@ -94,13 +94,13 @@ def rate_posterior(
 
 
 def exact_rate_interval(events: int, exposure_s: float, level: float = 0.95) -> tuple[float, float]:
-    """Return an interval of a rate that covers at least at its level [1/s].
+    """Return a confidence interval of a rate whose coverage is at least its level [1/s].
 
     Args:
-        events: Failures seen. Without any, the interval is one-sided: 0 and the upper bound at the
-            whole level, 3.0 / exposure at 95 %.
-        exposure_s: Unit-seconds watched [s].
-        level: Probability of the interval.
+        events: Observed failures. With none, the interval is one-sided: from 0 to the upper bound
+            at the full level, 3.0 / exposure at 95%.
+        exposure_s: Observed unit-seconds [s].
+        level: Confidence level of the interval.
 
     Raises:
         InvalidSpecError: A count is negative, or an exposure is not positive.
@@ -115,7 +115,7 @@ def exact_rate_interval(events: int, exposure_s: float, level: float = 0.95) -> 
     _check(events, exposure_s)
     check_level(level)
     if exposure_s == 0.0:
-        raise InvalidSpecError("a rate needs an exposure over 0 s")
+        raise InvalidSpecError("a rate needs a positive exposure")
     if events == 0:
         return 0.0, float(_gamma_quantile(1.0, level) / exposure_s)
     low = _gamma_quantile(events, 0.5 - 0.5 * level) / exposure_s
@@ -124,27 +124,27 @@ def exact_rate_interval(events: int, exposure_s: float, level: float = 0.95) -> 
 
 
 def standard_errors(level: float) -> float:
-    """Return how many standard errors a normal interval reaches to either side.
+    """Return the half-width of a normal confidence interval, in standard errors.
 
     Args:
         level: Probability of the interval.
 
     Raises:
-        InvalidSpecError: The level is none.
+        InvalidSpecError: The level does not lie between 0 and 1.
 
     Example:
         >>> from perfatlas.sampling import standard_errors
         >>> print(f"{standard_errors(0.95):.3f}")
         1.960
     """
-    from scipy.special import ndtri  # late, as above
+    from scipy.special import ndtri  # imported late, see below
 
     return float(ndtri(0.5 + 0.5 * check_level(level)))
 
 
 def _gamma_quantile(shape: float, probability: Any) -> Any:  # noqa: ANN401 - scipy is untyped
-    """Return a quantile of the Gamma law of rate 1, or an array of them, one per probability."""
-    from scipy.special import gammaincinv  # late: half a second that only intervals need
+    """Return a quantile of the Gamma distribution of rate 1, or one per probability."""
+    from scipy.special import gammaincinv  # imported late: half a second that only intervals need
 
     return gammaincinv(shape, probability)
 
@@ -157,13 +157,13 @@ def _check(events: int, exposure_s: float) -> None:
 
 
 def check_level(level: float) -> float:
-    """Return the level of an interval, which must lie between 0 and 1.
+    """Return the level of an interval after checking that it lies between 0 and 1.
 
     Args:
         level: Probability that the interval covers the value.
 
     Raises:
-        InvalidSpecError: It does not.
+        InvalidSpecError: It does not lie between 0 and 1.
     """
     if not 0.0 < level < 1.0:
         raise InvalidSpecError(f"level = {shown(level)}; between 0 and 1, such as 0.95")

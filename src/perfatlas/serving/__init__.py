@@ -1,3 +1,3 @@
-"""Traffic through engines: arrivals, schedulers, caches, one compiled event loop."""
+"""Simulation of serving traffic: arrivals, schedulers, KV caches, one compiled event loop."""
 
 from __future__ import annotations

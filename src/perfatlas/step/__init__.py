@@ -1,4 +1,4 @@
-"""One prefill or decode step of a rank: fusions, streams, host time; knows nothing of traffic."""
+"""One prefill or decode step of a rank: fusions, streams and host time, without traffic."""
 
 from __future__ import annotations
 

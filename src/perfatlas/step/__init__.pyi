@@ -20,8 +20,8 @@ from .cost import (
     price_steps_at_clocks as price_steps_at_clocks,
 )
 from .memory import (
+    candidate_memory as candidate_memory,
     does_not_fit as does_not_fit,
-    question_memory as question_memory,
 )
 from .phases import (
     ALONE as ALONE,

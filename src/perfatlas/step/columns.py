@@ -1,4 +1,4 @@
-"""Typed columns of candidates: model, engine, systems, plans, load and limits, names resolved.
+"""Typed columns of candidates: model, engine, systems, plans, load and limits.
 
 Shape legend: C candidates.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineLimits:
-    """Engine limits of every candidate (C,); NaN kv_blocks means derived from memory."""
+    """Engine limits of each candidate (C,); if kv_blocks is NaN, it is derived from memory."""
 
     max_num_seqs: FloatArray
     max_num_batched_tokens: FloatArray
@@ -40,10 +40,10 @@ class EngineLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """Sequences and lengths of every candidate (C,); sequences are those of one replica.
+    """Load of each candidate (C,): sequences per replica, and lengths.
 
-    Fewer requests than replicas leave some idle: a busy one runs one sequence, and `occupancy` is
-    the share of replicas that are busy.
+    With fewer requests than replicas, busy replicas run one sequence each, and `occupancy` is the
+    fraction of replicas that are busy.
     """
 
     occupancy: FloatArray
@@ -55,23 +55,23 @@ class Load:
 
 @dataclass(frozen=True, kw_only=True)
 class Candidates:
-    """Candidates that share model, engine, formats and tier; all else are columns (C,).
+    """Candidates that share model, engine, formats and tier; the rest are columns (C,).
 
     Args:
         model: The model.
         profile: The engine.
-        formats: Number formats, resolved.
+        formats: Resolved number formats.
         tier: Tier of pricing.
-        silicon_version: Version of the tables of tier measured, "" for that of the calibrations.
+        silicon_version: Version of the measured tables, "" for that of the calibrations.
         expert_distribution: "uniform", "balanced" or "power_law_<alpha>".
-        drafts: Tokens drafted for a sequence between two decode steps, 0 without drafting.
-        draft_acceptance: Probability that a draft is accepted where all before it are.
-        assumptions: Sentences on how names were resolved.
+        drafts: Draft tokens per sequence and decode step, 0 without speculative decoding.
+        draft_acceptance: Probability that a draft is accepted if all previous ones are.
+        assumptions: Assumptions made when resolving names.
         placement: System and clock of each candidate.
         plan: Parallel sizes.
         load: Sequences per replica and lengths.
         limits: Engine limits.
-        aggregated_C: Where requests are batched continuously; elsewhere one static batch runs.
+        aggregated_C: Whether continuous batching is used; otherwise, a single static batch.
     """
 
     model: Model
@@ -96,12 +96,12 @@ class Candidates:
 
     @property
     def tokens_per_step(self) -> float:
-        """Mean tokens a decode step gives to a sequence: one, and the drafts that are accepted."""
+        """Mean tokens per sequence and decode step: one plus the accepted drafts."""
         return sum(self.draft_acceptance**accepted for accepted in range(self.drafts + 1))
 
     @property
     def tokens_per_step_to_end(self) -> FloatArray:
-        """The same over whole outputs (C,): the last step gives no more than is left of one."""
+        """Mean over whole outputs (C,), whose last step produces only the remaining tokens."""
         if not self.drafts:
             return np.ones_like(self.load.osl)
         after_first = self.load.osl - 1.0
@@ -110,7 +110,7 @@ class Candidates:
         return tokens
 
     def context(self) -> StepContext:
-        """Return what every step of the candidates shares."""
+        """Return the context shared by all steps of the candidates."""
         return StepContext(
             architecture=self.model.architecture,
             formats=self.formats,
@@ -124,7 +124,7 @@ class Candidates:
         )
 
     def take(self, rows: Sequence[int]) -> Candidates:
-        """Return some of the candidates, in that order.
+        """Return the candidates at the given positions, in that order.
 
         Args:
             rows: Positions.
@@ -146,10 +146,10 @@ class Candidates:
 
 
 def take_columns(columns: object, index: IntArray) -> dict[str, Any]:
-    """Return every column of a dataclass of columns at some candidates, by name.
+    """Return all columns of a dataclass of columns at the given positions, by name.
 
     Args:
-        columns: Its fields are arrays (C,).
+        columns: A dataclass whose fields are arrays (C,).
         index: Positions.
     """
     return {name: values[index] for name, values in vars(columns).items()}

@@ -1,4 +1,4 @@
-"""How the priced operators of a step become its cost.
+"""Compose the priced operators of a step into its cost.
 
 Shape legend: C candidates, O operators.
 """
@@ -22,11 +22,10 @@ if TYPE_CHECKING:
 
 
 def step_costs(steps: Sequence[Step], context: StepContext) -> tuple[StepCost, ...]:
-    """Return the cost of each step on one rank, its operators in one stream.
+    """Return the cost of each step on one rank, with its operators in one stream.
 
     Args:
-        steps: Steps of one question, such as its prefill and its decode; shapes that they share
-            are priced once.
+        steps: Steps of one scenario, such as prefill and decode; shared shapes are priced once.
         context: Engine, systems and tier.
     """
     priced = price_steps(steps, context)
@@ -34,16 +33,16 @@ def step_costs(steps: Sequence[Step], context: StepContext) -> tuple[StepCost, .
 
 
 def compose_single_stream(step: PricedStep, profile: EngineProfile) -> StepCost:
-    """Return the cost of a step whose operators run one after the other, as in a CUDA graph.
+    """Return the cost of a step whose operators run back to back, as in a CUDA graph.
 
-    What the engine runs on a second stream shows only where it is longer than the operator beside
-    it, and host time that it hides behind the GPU only where that is longer.
+    Operators on a second stream cost only the time by which they exceed the overlapped operator;
+    overlapped host time costs only the time by which it exceeds that of the GPU.
 
     Args:
-        step: Its priced operators.
-        profile: The engine, with its overlaps and its host.
+        step: The step with its priced operators.
+        profile: The engine, with its overlaps and host costs.
 
-    Limits: communication is not overlapped with computation.
+    Limits: Communication is not overlapped with computation.
     """
     busy_s_CO = step.count_CO * step.prices.time_s_CO
     share_CO = exposed_share(step.operators, busy_s_CO, profile, step.tokens_C)

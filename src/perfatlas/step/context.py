@@ -1,4 +1,4 @@
-"""What every step of a question shares: model, formats, engine, plan, and where it runs.
+"""Context shared by all steps of a scenario: model, formats, engine, plan and placement.
 
 Shape legend: C candidates.
 """
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """Where the candidates run.
+    """System and clock of the candidates.
 
     Args:
         systems: Distinct systems.
         index_C: System of each candidate (C,).
-        clock_ratio_C: Clock over the default clock (C,), None for 1.
+        clock_ratio_C: Clock relative to the default clock (C,), None for 1.
     """
 
     systems: tuple[System, ...]
@@ -44,7 +44,7 @@ class Placement:
 
 @dataclass(frozen=True, kw_only=True)
 class StepContext:
-    """What every step of a question shares.
+    """Context shared by all steps of a scenario.
 
     Args:
         architecture: The model.
@@ -54,9 +54,8 @@ class StepContext:
         plan: Parallel sizes (C,).
         tier: Tier of pricing.
         expert_distribution: "uniform", "balanced" or "power_law_<alpha>".
-        silicon_version: Version of the tables of tier measured, "" for that of the calibrations.
-        drafts: Tokens drafted for a sequence between two decode steps, which verify them; 0
-            without speculative decoding.
+        silicon_version: Version of the measured tables, "" for that of the calibrations.
+        drafts: Draft tokens per sequence and decode step; 0 without speculative decoding.
     """
 
     architecture: Architecture

@@ -1,4 +1,4 @@
-"""One step of one rank: the prices of its operators, and what it costs as a whole.
+"""One step of one rank: the prices of its operators, and its total cost.
 
 Shape legend: C candidates, O operators.
 """
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One step of one rank, to be priced.
+    """One step of one rank, before it is priced.
 
     Args:
-        operators: What runs, collectives included, fusions applied.
+        operators: Operators, including collectives, with fusions applied.
         tokens_C: Tokens of the step (C,).
-        host_s_C: Host work of the step (C,) [s].
+        host_s_C: Host time of the step (C,) [s].
     """
 
     operators: Sequence[Operator]
@@ -43,14 +43,14 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class PricedStep:
-    """One step whose operators are priced, each as if it ran alone.
+    """One step whose operators are priced individually.
 
     Args:
-        operators: What runs, collectives last (O).
-        count_CO: Executions (C, O).
-        prices: Of one execution each (C, O).
+        operators: Operators, collectives last (O).
+        count_CO: Number of executions (C, O).
+        prices: Prices of one execution each (C, O).
         tokens_C: Tokens of the step (C,).
-        host_s_C: Host work of the step (C,) [s].
+        host_s_C: Host time of the step (C,) [s].
     """
 
     operators: tuple[Operator, ...]
@@ -65,9 +65,9 @@ class StepCost:
     """The cost of one step, operator by operator.
 
     Args:
-        operators: What ran, collectives last (O).
-        count_CO: Executions (C, O).
-        prices: Of one execution each (C, O); of times only what no other operator hides.
+        operators: Operators, collectives last (O).
+        count_CO: Number of executions (C, O).
+        prices: Prices of one execution each (C, O); times exclude overlapped parts.
         host_s_C: Host time exposed by the step (C,) [s].
     """
 
@@ -77,11 +77,11 @@ class StepCost:
     host_s_C: FloatArray
 
     def total(self, name: str, some_O: NDArray[np.bool_] | None = None) -> FloatArray:
-        """Return a quantity of the whole step without host time (C,).
+        """Return the total of a column over the step, without host time (C,).
 
         Args:
-            name: A column of `prices` that is summed, such as "flop_CO".
-            some_O: Which operators are counted (O,), None for all.
+            name: A summable column of `prices`, such as "flop_CO".
+            some_O: Mask of the operators to include (O,), None for all.
         """
         return total(self.prices, name, self.count_CO, some_O)
 
@@ -90,19 +90,19 @@ class StepCost:
         return self.total("time_s_CO") + self.host_s_C
 
     def low_s(self) -> FloatArray:
-        """Return the low end of the 90 % interval (C,) [s]; all errors are taken as shared."""
+        """Return the lower end of the 90% interval (C,) [s], with fully correlated errors."""
         return self.total("low_s_CO") + self.host_s_C
 
     def least_s(self) -> FloatArray:
-        """Return the step with every operator at its bound (C,) [s]."""
+        """Return the roofline time of the step (C,) [s]."""
         return self.total("bound_s_CO") + self.host_s_C
 
     def high_s(self) -> FloatArray:
-        """Return the high end of the 90 % interval (C,) [s]; all errors are taken as shared."""
+        """Return the upper end of the 90% interval (C,) [s], with fully correlated errors."""
         return self.total("high_s_CO") + self.host_s_C
 
     def bound_share(self) -> FloatArray:
-        """Return the share of the step priced at the bound for want of kernels (C,)."""
+        """Return the fraction of the step priced at the roofline for lack of calibrations (C,)."""
         time_s_CO = np.where(self.prices.match_CO < 0, self.prices.time_s_CO, 0.0)
         at_bound_C = (self.count_CO * time_s_CO).sum(axis=1)
         share_C: FloatArray = at_bound_C / np.maximum(self.total_s(), np.finfo(np.float64).tiny)
@@ -110,10 +110,10 @@ class StepCost:
 
 
 def price_steps(steps: Sequence[Step], context: StepContext) -> tuple[PricedStep, ...]:
-    """Return the prices of each step on one rank; shapes that steps share are priced once.
+    """Return the prices of each step on one rank; shared shapes are priced once.
 
     Args:
-        steps: Steps of one question, such as its prefill and its decode.
+        steps: Steps of one scenario, such as prefill and decode.
         context: Engine, systems and tier.
     """
     return price_steps_at_clocks(steps, context, (1.0,))[0]
@@ -122,15 +122,15 @@ def price_steps(steps: Sequence[Step], context: StepContext) -> tuple[PricedStep
 def price_steps_at_clocks(
     steps: Sequence[Step], context: StepContext, clock_ratios: Sequence[float]
 ) -> tuple[tuple[PricedStep, ...], ...]:
-    """Return the prices of each step on one rank at several clocks; links do not follow them.
+    """Return the prices of each step on one rank at several clocks; links are unaffected.
 
     Args:
-        steps: Steps of one question.
+        steps: Steps of one scenario.
         context: Engine, systems and tier.
-        clock_ratios: Over the clock of each candidate (K).
+        clock_ratios: Clocks relative to the clock of each candidate (K).
 
     Returns:
-        The steps at each ratio (K).
+        The priced steps at each ratio (K).
     """
     compute = [[op for op in s.operators if not isinstance(op, Collective)] for s in steps]
     links = [[op for op in s.operators if isinstance(op, Collective)] for s in steps]

@@ -1,4 +1,4 @@
-"""How many decode steps an output takes where drafts are accepted by chance.
+"""Expected number of decode steps per output with speculative decoding.
 
 Shape legend: C candidates.
 """
@@ -12,22 +12,22 @@ import numpy as np
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
-EXACT: Final = 4096  # tokens up to which every output is followed; then each step gives its mean
+EXACT: Final = 4096  # outputs up to this many tokens are exact; longer ones use mean steps
 
 
 def decode_steps(drafts: int, chance: float, tokens: FloatArray) -> FloatArray:
-    """Return the mean number of decode steps that give some tokens of a sequence (C,).
+    """Return the expected number of decode steps for a number of output tokens (C,).
 
-    A step gives one token and the drafts accepted before the first rejected, at most what is left:
-    S(n) = 1 + sum over k of p(k) S(n - k), with S(n) = 0 from n = 0 down.
+    A step produces one token plus the drafts accepted before the first rejection, at most the
+    remaining tokens: S(n) = 1 + sum over k of p(k) S(n - k), with S(n) = 0 for n <= 0.
 
     Args:
-        drafts: Drafted per step.
-        chance: That a draft is accepted where all before it are.
-        tokens: To be given (C,), whole.
+        drafts: Draft tokens per step.
+        chance: Probability that a draft is accepted if all previous ones are.
+        tokens: Output tokens (C,), integers.
 
     Source: Leviathan et al., Fast inference from transformers via speculative decoding (arXiv
-        2211.17192), section 3.1, for the tokens of a step; the end of an output by recursion.
+        2211.17192), section 3.1, for the tokens per step; own recursion for the end of outputs.
 
     Example:
         >>> import numpy as np

@@ -1,15 +1,15 @@
-"""What speculative decoding adds to a step: more tokens to verify, and the passes that draft.
+"""Operators that speculative decoding adds: verification of more tokens, and drafting passes.
 
-A decode step computes 1 + `drafts` tokens of every sequence. Queries of one sequence read its cache
-together: they are more query heads to the kernel, as kernels pack the heads of a group. After it
-the drafter passes once over the same tokens and once over one token of a sequence for each further
-draft. It also passes over every prompt, for its cache.
+A decode step computes 1 + `drafts` tokens of every sequence. The queries of a sequence read its KV
+cache together, so the kernel sees them as more query heads, as kernels pack the heads of a group.
+The drafter then runs one pass over the same tokens, and for each further draft one pass over one
+token per sequence. It also runs over every prompt to fill its own KV cache.
 
 Source: vllm-project/vllm, vllm/v1/spec_decode/eagle.py, propose(): one pass over all tokens of the
-    step, then one of a token per sequence for each further draft; Dao-AILab/flash-attention,
-    pack_gqa.
-Limits: host work of the drafting passes is not counted, nor what drafts for a prompt that ended.
-    Scheduled drafts are all computed; none is cut at the end of an output.
+    step, then one pass of a token per sequence for each further draft;
+    Dao-AILab/flash-attention, pack_gqa.
+Limits: Neglects the host time of drafting passes and the drafting after a prompt ends. All
+    scheduled drafts are computed; none is truncated at the end of an output.
 
 Shape legend: C candidates.
 """
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.step.context import StepContext
 
-FIRST: Final = "draft_"  # names of the pass over all tokens of a step,
-LATER: Final = "draft_again_"  # and of the others
-# what a pass over a prompt leaves out: its first draft comes with the next decode step
+FIRST: Final = "draft_"  # prefix of the pass over all tokens of a step
+LATER: Final = "draft_again_"  # prefix of the other passes
+# operators omitted from a pass over a prompt, whose first draft comes with the next decode step
 HEAD: Final = ("final_norm", "lm_head", "sampling")
 
 
-def verified(operator: Operator, batch: FloatArray, queries: int) -> Operator:
-    """Return an operator as it reads the caches of sequences, each with some queries.
+def verification_operator(operator: Operator, batch: FloatArray, queries: int) -> Operator:
+    """Return an operator of a decode step that verifies several tokens per sequence.
 
     Args:
-        operator: Of a decode step with one query of each row.
+        operator: Operator of a decode step with one query per row.
         batch: Sequences (C,).
-        queries: Tokens of each in the step.
+        queries: Tokens per sequence.
 
-    Limits: every query sees all keys of the step, up to `queries` - 1 too many. Where a query
-        chooses its keys, each reads its own.
+    Limits: Every query sees all keys of the step, up to `queries` - 1 too many. With key selection,
+        each query reads its own keys.
     """
     match operator:
         case Attention():
@@ -63,29 +63,29 @@ def verified(operator: Operator, batch: FloatArray, queries: int) -> Operator:
 def drafting_passes(
     context: StepContext, batch: FloatArray, kv_len: FloatArray
 ) -> tuple[Operator, ...]:
-    """Return what one rank runs to draft after a decode step, collectives included.
+    """Return the operators of one rank that draft after a decode step, with collectives.
 
     Args:
-        context: Model, engine, systems and plan; at least one draft.
+        context: Model, engine, systems and plan; with at least one draft.
         batch: Sequences on one attention-DP rank (C,).
-        kv_len: Keys per sequence, the new tokens included (C,).
+        kv_len: Keys per sequence, including the new tokens (C,).
     """
     sizes = context.profile.scheduler.graph_sizes
     tokens = 1 + context.drafts
     first = _pass(context, padded_batch(batch * tokens, sizes), batch, kv_len)
-    operators = [_renamed(verified(op, batch, tokens), FIRST, 1.0) for op in first]
+    operators = [_renamed(verification_operator(op, batch, tokens), FIRST, 1.0) for op in first]
     if context.drafts > 1:
         later = _pass(context, padded_batch(batch, sizes), batch, kv_len)
         again = context.drafts - 1.0
-        operators += [_renamed(verified(op, batch, 1), LATER, again) for op in later]
+        operators += [_renamed(verification_operator(op, batch, 1), LATER, again) for op in later]
     return tuple(operators)
 
 
 def prompt_pass(context: StepContext, phase: Phase, tokens: StepTokens) -> tuple[Operator, ...]:
-    """Return what one rank runs to take the tokens of a step into the cache of the drafter.
+    """Return the operators of one rank that add a step's tokens to the drafter's KV cache.
 
     Args:
-        context: Model, engine, systems and plan; at least one draft.
+        context: Model, engine, systems and plan; with at least one draft.
         phase: Prefill.
         tokens: The tokens of the step on one attention-DP rank.
     """

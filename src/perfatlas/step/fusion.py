@@ -1,4 +1,4 @@
-"""What an engine absorbs into other kernels or hides beside them.
+"""Operators that an engine fuses into other kernels or overlaps with them.
 
 Shape legend: C candidates.
 """
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 
 def apply_fusions(operators: Sequence[Operator], context: StepContext) -> tuple[Operator, ...]:
-    """Return the operators with fused ones counted 0, as the engine profile states.
+    """Return the operators, with the count of fused ones set to 0 by the engine profile.
 
     Args:
         operators: One rank's operators with its collectives.
         context: Model, engine, devices and plan; each fusion of the profile names its source.
 
     Returns:
-        The operators in order. Quantizations with dynamic scales become part of their product.
+        The operators in order. Dynamic quantizations become part of their matrix product.
 
-    Limits: a fused operator costs nothing of its own; the host kernel is not made slower.
+    Limits: A fused operator takes no time, and the kernel it is fused into does not get slower.
     """
     formats = {op.name: op.format for op in operators if isinstance(op, Gemm)}
     norm_fused_C = _norm_fused(operators, context)
     apart = {
-        name: _apart(f"{name}_quantize", format_name, context, norm_fused_C)
+        name: _separate_quantization(f"{name}_quantize", format_name, context, norm_fused_C)
         for name, format_name in formats.items()
     }
     result: list[Operator] = []
@@ -55,13 +55,13 @@ def apply_fusions(operators: Sequence[Operator], context: StepContext) -> tuple[
     return tuple(result)
 
 
-def _apart(
+def _separate_quantization(
     name: str, format_name: str, context: StepContext, norm_fused_C: NDArray[np.bool_]
 ) -> FloatArray:
-    """Return 1 where a quantization runs as a kernel of its own, else 0 (C,).
+    """Return 1 where a quantization runs as a separate kernel, else 0 (C,).
 
-    Dynamic scales are measured together with the product they feed and priced with it. A norm
-    that the all-reduce kernel absorbed takes only the quantizations that kernel knows.
+    Dynamic quantization is measured and priced with the product it feeds. A norm fused into the
+    all-reduce kernel includes only the quantizations that this kernel supports.
     """
     apart_C = np.ones(norm_fused_C.shape)
     model_type = context.architecture.model_type
@@ -76,7 +76,7 @@ def _apart(
 
 
 def _norm_fused(operators: Sequence[Operator], context: StepContext) -> NDArray[np.bool_]:
-    """Where the all-reduce kernel also adds the residual and normalises (C,)."""
+    """Return where the all-reduce kernel includes the residual addition and the norm (C,)."""
     rules, tp_C = context.profile.all_reduce, context.plan.tp
     sizes = [op.bytes for op in operators if isinstance(op, Collective) and op.op == "all_reduce"]
     model_types = rules.norm_fusion_model_types
@@ -97,17 +97,17 @@ def exposed_share(
     profile: EngineProfile,
     tokens_C: FloatArray,
 ) -> FloatArray:
-    """Return which share of each operator's time is not hidden beside another one (C, O).
+    """Return the fraction of each operator's time that is not overlapped (C, O).
 
-    Operators on a second stream cost only what exceeds the operator they run beside.
+    Operators on a second stream cost only the time by which they exceed the overlapped operator.
 
     Args:
-        operators: What runs (O).
+        operators: Operators of the step (O).
         busy_s_CO: Time over all executions (C, O) [s].
         profile: The engine.
         tokens_C: Tokens of the step (C,).
 
-    Limits: the two streams do not slow each other down, so this is optimistic.
+    Limits: Assumes that the two streams do not slow each other down, which is optimistic.
     """
     share_CO = np.ones(busy_s_CO.shape)
     for overlap in profile.overlaps:

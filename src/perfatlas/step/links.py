@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def price_links(links: Sequence[Collective], context: StepContext) -> PricedOperators:
-    """Return the prices of collectives; those of one kind are priced together where they run.
+    """Return the prices of collectives; those of one operation are priced together.
 
     Args:
         links: Collectives of all steps (O).
@@ -55,7 +55,7 @@ def price_links(links: Sequence[Collective], context: StepContext) -> PricedOper
 
 
 def _implementation(context: StepContext) -> Implementation:
-    """Return whose collectives the engine runs."""
+    """Return the collective implementation of the engine."""
     return Implementation(
         family=context.profile.kernel_family,
         custom_groups=all_reduce_groups(context.profile),

@@ -1,4 +1,4 @@
-"""Operators of a model as one rank runs them."""
+"""Operators of a model on one rank."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def run_locally(whole: Sequence[Operator], context: StepContext) -> tuple[Operator, ...]:
-    """Return what one rank runs, collectives included, fused operators counted 0.
+    """Return the operators of one rank with its collectives; fused ones have count 0.
 
     Args:
         whole: Operators of the whole model.

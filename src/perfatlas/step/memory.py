@@ -1,4 +1,4 @@
-"""Device memory of a question, and the advice when it does not fit.
+"""Device memory of candidates, and advice when it does not suffice.
 
 Shape legend: C candidates, S graph sizes.
 """
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from perfatlas.step.columns import Candidates
 
 
-def memory_question(question: Candidates) -> MemoryQuestion:
-    """Return what the memory of a question depends on; a request ends with isl + osl tokens."""
+def memory_inputs(question: Candidates) -> MemoryQuestion:
+    """Return the inputs of the memory model; a request ends with isl + osl tokens."""
     load, limits, engine = question.load, question.limits, question.profile.memory
     devices = question.placement.devices()
     return MemoryQuestion(
@@ -60,7 +60,7 @@ def memory_question(question: Candidates) -> MemoryQuestion:
 
 
 def _expert_multiples(question: Candidates) -> tuple[int, int]:
-    """Return the multiples the expert kernel of a question rounds widths up to, (1, 1) for none."""
+    """Return the multiples to which the MoE kernel pads widths, (1, 1) for none."""
     columns = question.placement.devices()
     architecture = columns.devices[columns.index_C[0]].architecture
     by_device = question.profile.memory.expert_multiples.get(question.formats.moe, {})
@@ -69,7 +69,7 @@ def _expert_multiples(question: Candidates) -> tuple[int, int]:
 
 
 def _captured_share(question: Candidates) -> FloatArray:
-    """Return the share of an engine's graph sizes that it captures (C,).
+    """Return the fraction of an engine's CUDA graph sizes that it captures (C,).
 
     Source: vLLM v1/worker/gpu_model_runner.py profile_cudagraph_memory: the estimate grows with
         the number of graphs; config/vllm.py: the largest size is twice max_num_seqs.
@@ -81,12 +81,12 @@ def _captured_share(question: Candidates) -> FloatArray:
     return share
 
 
-def question_memory(question: Candidates) -> MemoryColumns:
-    """Return the memory of the fullest rank of every candidate.
+def candidate_memory(question: Candidates) -> MemoryColumns:
+    """Return the memory of each candidate's rank with the highest usage.
 
-    In continuous batching requests queue for memory, so it fits as soon as one request fits.
+    With continuous batching, requests queue for memory, so one request must fit.
     """
-    asked = memory_question(question)
+    asked = memory_inputs(question)
     memory = memory_footprint(asked)
     if not np.any(question.aggregated_C):
         return memory
@@ -101,8 +101,8 @@ def question_memory(question: Candidates) -> MemoryColumns:
 
 
 def does_not_fit(question: Candidates, candidate: int = 0) -> tuple[str, tuple[str, ...]]:
-    """Return by how much a candidate does not fit, and which changes would make it fit."""
+    """Return the memory shortfall of a candidate, and changes that would make it fit."""
     columns = question.placement.devices()
     others = alternatives(columns.devices[columns.index_C[candidate]])
-    sentence, *advice = shortfall_advice(memory_question(question), candidate, devices=others)
+    sentence, *advice = shortfall_advice(memory_inputs(question), candidate, devices=others)
     return sentence, tuple(advice)

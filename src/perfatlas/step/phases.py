@@ -1,4 +1,4 @@
-"""A prefill chunk and a decode step of a replica, from model and plan to cost.
+"""Cost of a prefill chunk and of a decode step of a replica.
 
 Shape legend: C candidates.
 """
@@ -26,19 +26,19 @@ from perfatlas.operators import (
 )
 from perfatlas.step.composition import step_costs
 from perfatlas.step.cost import Step, StepCost
-from perfatlas.step.drafting import drafting_passes, prompt_pass, verified
+from perfatlas.step.drafting import drafting_passes, prompt_pass, verification_operator
 from perfatlas.step.local import run_locally
 from perfatlas.step.tokens import padded_batch
 
 if TYPE_CHECKING:
     from perfatlas.step.context import StepContext
 
-# Operators that decoding sequences run apart from a prefill in the same step.
+# Operators that run separately for decodes and prefills of the same step.
 ALONE: Final = (Attention, Convolution, KeyScores, KeySelection, LatentAttention, Scan)
 
 
 def prefill_step(context: StepContext, tokens: StepTokens) -> StepCost:
-    """Return the cost of one prefill chunk through the whole depth of the model.
+    """Return the cost of one prefill chunk through all layers of the model.
 
     Args:
         context: Model, engine, systems and plan.
@@ -48,12 +48,12 @@ def prefill_step(context: StepContext, tokens: StepTokens) -> StepCost:
 
 
 def decode_step(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> StepCost:
-    """Return the cost of one decode step through the whole depth of the model.
+    """Return the cost of one decode step through all layers of the model.
 
     Args:
         context: Model, engine, systems and plan.
         batch: Sequences on one attention-DP rank (C,).
-        kv_len: Keys per sequence, the new token included (C,).
+        kv_len: Keys per sequence, including the new token (C,).
     """
     return step_costs((decode_work(context, batch, kv_len),), context)[0]
 
@@ -61,22 +61,22 @@ def decode_step(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> 
 def prefill_work(
     context: StepContext, tokens: StepTokens, busy_ranks: FloatArray | None = None
 ) -> Step:
-    """Return one prefill chunk through the whole depth of the model.
+    """Return one prefill chunk through all layers of the model.
 
-    Decode tokens of other sequences (`tokens.decodes`) pass its linear layers; what they run of
-    their own, attention, scans and host work, belongs to their decode step.
+    Decode tokens of other sequences (`tokens.decodes`) share its linear layers; their attention,
+    scans and host time belong to their decode step.
 
     Args:
         context: Model, engine, systems and plan.
         tokens: The chunk on one attention-DP rank.
-        busy_ranks: Attention-DP ranks that prefill at the same time (C,); all of them if None.
+        busy_ranks: Attention-DP ranks that prefill at the same time (C,); None for all.
     """
     operators = rank_operators(context, Phase.PREFILL, tokens)
     if context.drafts:
         operators += prompt_pass(context, Phase.PREFILL, tokens)
     if busy_ranks is not None:
         idle = 1.0 - busy_ranks / context.plan.attention_dp
-        operators = _among_busy(operators, 1.0 - idle * tokens.own / tokens.all)
+        operators = _on_busy_ranks(operators, 1.0 - idle * tokens.own / tokens.all)
     host = context.profile.host
     layers = float(context.architecture.num_layers)
     host_s = host.step_s + tokens.batch * host.per_sequence_s + layers * host.per_layer_prefill_s
@@ -84,21 +84,22 @@ def prefill_work(
 
 
 def decode_work(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> Step:
-    """Return one decode step through the whole depth of the model.
+    """Return one decode step through all layers of the model.
 
-    Linear layers run the captured graph's batch; attention reads only the caches that exist. With
-    drafts the step verifies them, and what drafts the next ones belongs to it.
+    Linear layers run the batch of the captured graph; attention reads only existing KV caches. With
+    speculative decoding, the step verifies the drafts and includes drafting the next ones.
 
     Args:
         context: Model, engine, systems and plan.
         batch: Sequences on one attention-DP rank (C,).
-        kv_len: Keys per sequence, the new tokens included (C,).
+        kv_len: Keys per sequence, including the new tokens (C,).
     """
     queries = 1 + context.drafts
     padded = padded_batch(batch * queries, context.profile.scheduler.graph_sizes)
     tokens = StepTokens(batch=padded, q_len=np.ones_like(batch), kv_len=kv_len)
     operators = tuple(
-        verified(op, batch, queries) for op in rank_operators(context, Phase.DECODE, tokens)
+        verification_operator(op, batch, queries)
+        for op in rank_operators(context, Phase.DECODE, tokens)
     )
     if context.drafts:
         operators += drafting_passes(context, batch, kv_len)
@@ -107,8 +108,8 @@ def decode_work(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> 
     return Step(operators=operators, tokens_C=batch * queries, host_s_C=host_s)
 
 
-def _among_busy(operators: tuple[Operator, ...], share_C: FloatArray) -> tuple[Operator, ...]:
-    """Return the operators with only the tokens there are at the experts and on their way."""
+def _on_busy_ranks(operators: tuple[Operator, ...], share_C: FloatArray) -> tuple[Operator, ...]:
+    """Return the operators with MoE layers and their exchanges scaled to the busy ranks."""
     return tuple(
         replace(op, tokens=op.tokens * share_C)
         if isinstance(op, GroupedGemm)
@@ -120,7 +121,7 @@ def _among_busy(operators: tuple[Operator, ...], share_C: FloatArray) -> tuple[O
 
 
 def rank_operators(context: StepContext, phase: Phase, tokens: StepTokens) -> tuple[Operator, ...]:
-    """Return what one rank runs in a step, collectives included, fused operators counted 0."""
+    """Return the operators of one rank in a step with its collectives; fused ones have count 0."""
     whole = step_operators(
         context.architecture,
         context.formats,

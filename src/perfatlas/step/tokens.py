@@ -1,4 +1,4 @@
-"""How a workload becomes steps: prefill chunks and padded decode batches.
+"""Split a workload into steps: prefill chunks and padded decode batches.
 
 Shape legend: C candidates, G captured graph sizes.
 """
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PrefillChunks:
-    """The chunks that together prefill a batch: equal ones, and the one that ends it.
+    """The chunks that prefill a batch: equal chunks, and last chunks.
 
     Args:
-        count: Equal chunks, at least 1 (C,).
-        tokens: Tokens of one of them.
-        last_count: Chunks that end a sequence or the batch, 0 where one chunk does it all (C,).
-        last_tokens: Tokens of one of those.
+        count: Number of equal chunks, at least 1 (C,).
+        tokens: Tokens of an equal chunk.
+        last_count: Number of chunks that end a sequence or the batch, 0 for a single chunk (C,).
+        last_tokens: Tokens of a last chunk.
     """
 
     count: FloatArray
@@ -38,18 +38,18 @@ def prefill_chunks(
 ) -> PrefillChunks:
     """Return the chunks of a chunked prefill of `batch` sequences.
 
-    Engines fill the token budget of a step: chunks hold whole sequences where those fit the budget,
-    else a piece of one sequence. Pieces of one sequence see a growing prefix; the mean piece sees
-    the mean of them, which keeps the number of query-key pairs over all pieces exact.
+    Engines fill the token budget of a step: chunks contain whole sequences if those fit the budget,
+    otherwise a piece of one sequence. Pieces of one sequence see a growing prefix; the mean piece
+    sees the mean prefix, so the total number of query-key pairs is exact.
 
     Args:
         batch: Sequences (C,).
         new_tokens: Tokens to compute per sequence (C,).
-        prefix: Cached tokens before them (C,).
-        budget: Tokens a step may hold, max_num_batched_tokens (C,).
+        prefix: Cached prefix per sequence (C,).
+        budget: Maximum tokens per step, max_num_batched_tokens (C,).
 
-    Limits: a sequence cut at the border of two chunks of whole sequences is counted as two parts
-        of a sequence of full length.
+    Limits: A sequence split between two chunks of whole sequences counts as two parts of a sequence
+        of full length.
 
     Example:
         >>> import numpy as np
@@ -60,15 +60,15 @@ def prefill_chunks(
         16.0
     """
     whole = new_tokens <= budget
-    work = np.where(whole, batch * new_tokens, new_tokens)  # cut into budgets
-    # The last piece is priced apart even where it is full: it sees the longest past.
+    work = np.where(whole, batch * new_tokens, new_tokens)  # to be split by the budget
+    # The last piece is priced separately even if it is full, as it has the longest prefix.
     full = np.ceil(work / budget) - 1.0
     rest = work - full * budget
     size = np.where(full > 0, budget, work)
     pieces = np.maximum(full, 1.0)
     per_batch = np.where(whole, 1.0, batch)
     mean_before = np.where(whole, 0.0, (pieces - 1.0) * budget / 2.0)
-    # ends of several sequences share a step as far as the budget goes
+    # last pieces of several sequences share a step within the budget
     together = np.where(whole, 1.0, np.minimum(batch, np.floor(budget / np.maximum(rest, 1.0))))
     ends = np.ceil(per_batch / together)
     return PrefillChunks(
@@ -88,13 +88,13 @@ def prefill_chunks(
 
 
 def padded_batch(batch: FloatArray, graph_sizes: tuple[int, ...]) -> FloatArray:
-    """Return the decode batch a captured CUDA graph runs (C,).
+    """Return the decode batch padded to a captured CUDA graph size (C,).
 
-    The smallest captured size that holds the batch; above the largest one the step runs unpadded.
+    Uses the smallest captured size that fits the batch; above the largest one, no padding.
 
     Args:
         batch: Sequences (C,).
-        graph_sizes: Captured sizes, rising (G,); empty for no graphs.
+        graph_sizes: Captured sizes in ascending order (G,); empty without CUDA graphs.
 
     Example:
         >>> import numpy as np

@@ -22,71 +22,71 @@ if TYPE_CHECKING:
 _SHAPE: Final = (
     "batch",
     "q_len",
-    "kv_len",  # keys per sequence, the cached prefix and the queries included
+    "kv_len",  # keys per sequence, including the cached prefix and the queries
     "num_heads",
     "num_kv_heads",
     "head_dim",
     "value_head_dim",
     "window",  # 0: none
-    "kv_bytes_per_element",  # of the cache
-    "attention_bytes_per_element",  # of queries, new keys and new values as the products read them
-    "hot",  # 1: a benchmark loop that reads the same tensors again, 0: they come from memory
+    "kv_bytes_per_element",  # of the KV cache
+    "attention_bytes_per_element",  # of queries, new keys and new values, as read
+    "hot",  # 1: a benchmark loop rereads the same tensors; 0: they come from memory
 )
 PREFILL_ATTENTION_SHAPE: Final = _SHAPE
 DECODE_ATTENTION_SHAPE: Final = _SHAPE
 
 PREFILL_ATTENTION_PARAMETERS: Final = (
-    "efficiency_compute",  # share of the dense peak inside a tile
+    "efficiency_compute",  # fraction of the dense peak inside a tile
     "efficiency_bandwidth",
     "overhead_launch_s",
-    "overhead_tile_cycles",  # of one query tile
-    "exponential_cost",  # exponentials per pair that the products do not hide
-    "overlap_power",  # 1: none, large: perfect
-    "append_passes",  # of the cache append and of the staging copies around it
-    "l2_fraction",  # of the cache that keeps tensors between runs of a hot loop
-    "wide_head_cost",  # slowdown of a pair per 128 of head width beyond the first
-    "append_block_cycles",  # of one token's block in the append kernel
-    "window_cost",  # slowdown of a pair where a window hides keys
-    "tile_queries",  # most query rows of a tile (chosen)
-    "key_block",  # keys a tile visits at a time (chosen)
+    "overhead_tile_cycles",  # per query tile
+    "exponential_cost",  # exponentials per query-key pair not overlapped with the products
+    "overlap_power",  # 1: no overlap; large: perfect overlap
+    "append_passes",  # passes of the cache append and the staging copies around it
+    "l2_fraction",  # fraction of the L2 that retains tensors between iterations of a hot loop
+    "wide_head_cost",  # slowdown per query-key pair, for each 128 of head width beyond the first
+    "append_block_cycles",  # per token in the append kernel
+    "window_cost",  # slowdown per query-key pair under a sliding window
+    "tile_queries",  # maximum query rows per tile (chosen)
+    "key_block",  # keys a tile processes at a time (chosen)
     "append_queries",  # 1: queries are copied along with the append (chosen)
-    "packed_query_max",  # calls up to this many queries pack the heads of a group (rule)
-    "padded_width",  # 1: products run on the next power of two of the head width (chosen)
-    "fixed_tile",  # 1: short calls fill whole tiles too (chosen)
-    "append_threads",  # most threads of a token's block in the append kernel, 0: no such (rule)
-    "splits_keys",  # 1: idle SMs share the keys of long tiles (rule)
-    "longest_last",  # 1: a longest tile starts when an even share is done, 0: at first (rule)
+    "packed_query_max",  # calls with at most this many queries pack the heads of a group (rule)
+    "padded_width",  # 1: head width is padded to the next power of two (chosen)
+    "fixed_tile",  # 1: short calls are padded to full tiles (chosen)
+    "append_threads",  # maximum threads per token in the append kernel; 0: no limit (rule)
+    "splits_keys",  # 1: the keys of long tiles are split over idle SMs (rule)
+    "longest_last",  # 1: longest tiles are scheduled last; 0: first (rule)
 )
 DECODE_ATTENTION_PARAMETERS: Final = (
     "efficiency_compute",
     "efficiency_bandwidth",
     "overhead_launch_s",
-    "overhead_unit_cycles",  # of one block of a sequence, key-value head and key split
-    "overhead_split_s",  # of summing the splits
-    "feed_bytes_per_cycle",  # keys and values into one SM
+    "overhead_unit_cycles",  # per thread block: one sequence, KV head and key split
+    "overhead_split_s",  # reduction over the splits
+    "feed_bytes_per_cycle",  # keys and values loaded by one SM
     "overlap_power",
     "l2_fraction",
-    "unpacked_unit_cycles",  # of a block where query heads are not packed
+    "unpacked_unit_cycles",  # per thread block where query heads are not packed
     "unpacked_feed_bytes_per_cycle",
     "unit_width_power",  # growth of a block's fixed cost with (head width / 128)
-    "units_per_sm",  # blocks the split rule aims at (chosen)
-    "split_tokens",  # fewest keys of a split (chosen)
+    "units_per_sm",  # target number of thread blocks of the split rule (chosen)
+    "split_tokens",  # minimum keys per split (chosen)
     "unpacked_group_max",  # groups up to this size run unpacked (rule of the kernel)
     "packed_group_max",  # larger groups run unpacked (rule)
     "unpacked_window",  # 1: windowed calls run unpacked (rule)
     "unpacked_split",  # 1: unpacked blocks split the keys too (rule)
     "packed_split",  # 1: packed blocks split the keys (rule)
-    "unpacked_shared",  # 1: an unpacked block still serves a whole group (rule)
-    "grown_splits",  # 1: shares grow with the root of the keys and ignore a window (rule)
+    "unpacked_shared",  # 1: an unpacked block still processes a whole group (rule)
+    "grown_splits",  # 1: splits grow with the square root of the keys and ignore a window (rule)
     "least_blocks_per_sm",  # packed calls with fewer blocks of 128 keys run unpacked (rule)
-    "regroup_copies",  # merges' worth of copies where groups do not lie together (rule)
+    "regroup_copies",  # copies, in merges, where groups are not contiguous (rule)
 )
 
 SMALLEST_TILE: Final = 16.0  # query rows
 WIDE_HEAD: Final = 128.0
 THREADS: Final = 2048.0  # resident on an SM
-COLDEST_MISS: Final = 0.15  # of the traffic of a hot loop that misses the cache however small
-OUTPUT_BYTES: Final = 2.0  # the output of attention is 16 bits wide
+COLDEST_MISS: Final = 0.15  # minimum fraction of a hot loop's traffic that misses the cache
+OUTPUT_BYTES: Final = 2.0  # attention outputs are 16-bit
 QUERY_ROWS: Final = 8.0  # rows of the smallest tensor-core tile: packed heads are padded to it
 KEY_BLOCK: Final = 64.0  # keys a packed block reads at a time
 UNPACKED_KEY_BLOCK: Final = 32.0
@@ -96,21 +96,21 @@ GROWN_KEYS: Final = 128.0
 def prefill_attention_time_s(
     shape_UD: FloatArray, silicon_US: FloatArray, parameters_UP: FloatArray
 ) -> tuple[FloatArray, NDArray[np.int8]]:
-    """Return prefill times (U,) [s] and their bound codes (U,), cache append included.
+    """Return prefill times (U,) [s] including the cache append, and their bound codes (U,).
 
-    Queries are cut into tiles; a tile visits the key blocks its mask and window show. An SM
-    works off its share of tiles, or the longest tile where that takes longer, overlapped
-    with memory traffic; then the new keys and values are appended to the cache.
+    Queries are split into tiles; a tile processes the key blocks that its mask and window leave
+    visible. The time is that of an SM's even share of tiles, or of the longest tile where that
+    takes longer, overlapped with memory traffic, plus the append of new keys and values.
 
     Args:
         shape_UD: Columns of `PREFILL_ATTENTION_SHAPE`.
-        silicon_US: Columns of `kernels.silicon`; PEAK is that of the product's format.
+        silicon_US: Columns of `kernels.silicon`; PEAK is the peak of the product's format.
         parameters_UP: Columns of `PREFILL_ATTENTION_PARAMETERS`.
 
     Source:
-        Own derivation from tile reasoning; exercised against the measured tables.
+        Own tile model, validated against the measured tables.
 
-    Limits: one length for the whole batch; a cached prefix is derived, not measured.
+    Limits: All sequences have one length; cached prefixes are modelled, not measured.
     """
     rows = shape_UD.shape[0]
     time_s_U, code_U = np.empty(rows), np.empty(rows, np.int8)
@@ -123,21 +123,21 @@ def decode_attention_time_s(
 ) -> tuple[FloatArray, NDArray[np.int8]]:
     """Return decode times (U,) [s] and their bound codes (U,).
 
-    One block serves a sequence, a key-value head and a share of the keys; the query heads of a
-    group are packed into its tile. Kernels also have an unpacked path (a block per query
-    head on ordinary cores or without splits) for groups or windows that the packed one does
-    not take: which, is a rule of the kernel and part of its parameters.
+    A thread block processes one sequence, one KV head and one split of the keys; the query heads
+    of a group are packed into its tile. Kernels also have an unpacked path (a block per query
+    head, on CUDA cores or without splits) for groups or windows that the packed path does not
+    support. The rule that selects the path is part of the parameters.
 
     Args:
         shape_UD: Columns of `DECODE_ATTENTION_SHAPE`.
-        silicon_US: Columns of `kernels.silicon`; PEAK is that of the product's format.
+        silicon_US: Columns of `kernels.silicon`; PEAK is the peak of the product's format.
         parameters_UP: Columns of `DECODE_ATTENTION_PARAMETERS`.
 
     Source:
-        Own derivation from split and wave reasoning; exercised against the measured tables.
+        Own model of splits and waves, validated against the measured tables.
 
-    Limits: one length for the whole batch. Not monotone at the points where the kernel changes
-    its number of splits, as measured kernels are not.
+    Limits: All sequences have one length. Not monotone where the kernel changes its number of
+    splits, like measured kernels.
     """
     rows = shape_UD.shape[0]
     time_s_U, code_U = np.empty(rows), np.empty(rows, np.int8)
@@ -147,7 +147,7 @@ def decode_attention_time_s(
 
 @part
 def hot_share(traffic_bytes: float, l2_bytes: float) -> float:
-    """Return the share of a loop's traffic that stays in the last-level cache."""
+    """Return the fraction of a loop's traffic that hits the last-level cache."""
     ratio = (traffic_bytes / l2_bytes) ** 2
     return 1.0 / (1.0 + ratio * ratio)
 
@@ -156,19 +156,19 @@ def hot_share(traffic_bytes: float, l2_bytes: float) -> float:
 def visible_blocks(
     tiles: float, q_len: float, tile: float, block: float, seen: tuple[float, float]
 ) -> float:
-    """Return the key blocks that all query tiles of a sequence and head visit, causally.
+    """Return the key blocks that all query tiles of a sequence and head process (causal mask).
 
     Args:
-        tiles: Query tiles.
-        q_len: Queries.
-        tile: Queries of a tile; below 1 where packed heads fill several tiles per query.
-        block: Keys of a block.
-        seen: Blocks before the first query, and most blocks of one tile (inf: no window).
+        tiles: Number of query tiles.
+        q_len: Number of queries.
+        tile: Queries per tile; below 1 where packed heads fill several tiles per query.
+        block: Keys per block.
+        seen: Blocks before the first query, and maximum blocks of one tile (inf: no window).
     """
     prefix, limit = seen
     step = max(tile, block)
     per_step, blocks_per_step = step / tile, step / block
-    whole = math.ceil(q_len / step) - 1.0  # every step but the last has all its tiles
+    whole = math.ceil(q_len / step) - 1.0  # all steps but the last are full
     growing = math.floor(min(max((limit - prefix) / blocks_per_step, 0.0), whole))
     total = growing * prefix + blocks_per_step * growing * (growing + 1.0) / 2.0
     if whole > growing:
@@ -187,7 +187,7 @@ def largest_part(compute_s: float, memory_s: float, latency_s: float) -> int:
 
 @part
 def tile_size(q_len: float, largest: float) -> float:
-    """Return queries of a tile: the power of two that holds q_len, within its limits."""
+    """Return the queries per tile: q_len rounded up to a power of two, within the limits."""
     size = SMALLEST_TILE
     while size < q_len and size < largest:
         size *= 2.0
@@ -196,16 +196,16 @@ def tile_size(q_len: float, largest: float) -> float:
 
 @part
 def packs(q_len: float, window: float, packed_max: float) -> bool:
-    """Return whether a prefill kernel puts the query heads of a group into one tile.
+    """Return whether a prefill kernel packs the query heads of a group into one tile.
 
-    A kernel that does so only for single queries (FlashAttention-2) does not under a window.
+    A kernel that packs only single queries (FlashAttention-2) does not pack under a window.
     """
     return q_len <= packed_max and (window <= 0 or packed_max > 1.0)
 
 
 @part
 def last_end(even_s: float, longest_s: float, longest_last: float) -> float:
-    """Return when the last SM ends [s], from an even share of the work and the longest tile."""
+    """Return the end of the last SM [s], from an even share of the work and the longest tile."""
     return even_s + longest_s if longest_last > 0 else max(even_s, longest_s)
 
 
@@ -287,16 +287,16 @@ def _prefill(
 
 @part
 def _unpacked(group: float, window: float, rule_P: FloatArray) -> bool:
-    """Return whether a kernel's rule sends a call down its unpacked path."""
+    """Return whether a kernel's rule selects its unpacked path."""
     return group <= rule_P[0] or group > rule_P[1] or (window > 0 and rule_P[2] > 0)
 
 
 @part
 def grown_split_count(units: float, slots: float, kv_len: float) -> float:
-    """Return shares of the keys of a kernel that grows them with the root of the length.
+    """Return the splits of a kernel whose splits grow with the square root of the length.
 
-    One per `GROWN_KEYS` keys, at most the root of eight times as many, scaled down to the slots.
-    Read from TensorRT-LLM's computeMultiBlockCount; tested against the steps of its tables.
+    One per `GROWN_KEYS` keys, at most the square root of eight times as many, limited by the
+    slots. Source: TensorRT-LLM's computeMultiBlockCount; tested against the steps of its tables.
     """
     blocks = math.floor(kv_len / GROWN_KEYS)
     splits = max(min(blocks, math.floor(math.sqrt(8.0 * blocks) + 0.5)), 1.0)
@@ -305,7 +305,7 @@ def grown_split_count(units: float, slots: float, kv_len: float) -> float:
 
 @part
 def split_count(units: float, slots: float, keys: float, split_keys: float) -> float:
-    """Return into how many shares the keys are split to fill the device."""
+    """Return the number of key splits that fills the device."""
     return min(max(math.floor(slots / units), 1.0), math.ceil(keys / split_keys))
 
 
@@ -313,7 +313,7 @@ def split_count(units: float, slots: float, keys: float, split_keys: float) -> f
 def _decode_traffic_s(
     shape_D: FloatArray, silicon_S: FloatArray, parameters_P: FloatArray, keys: float
 ) -> float:
-    """Return the time of the memory traffic [s]; keys are those of one sequence."""
+    """Return the time of the memory traffic [s]; `keys` counts those of one sequence."""
     width = (shape_D[5] + shape_D[6]) / 2.0
     cache_bytes = 2.0 * shape_D[0] * shape_D[4] * keys * width * shape_D[8]
     cold = 1.0

@@ -45,7 +45,7 @@ SPLIT: Final = ("num_heads", "num_kv_heads")
 
 
 def decode_format(operator: Attention | LatentAttention) -> str:
-    """Return the format decode kernels were measured in: 16-bit queries whatever the cache.
+    """Return the format that decode kernels were measured in; queries are always 16-bit.
 
     Args:
         operator: Columns over candidates.
@@ -54,10 +54,10 @@ def decode_format(operator: Attention | LatentAttention) -> str:
 
 
 def prefill_formats(operator: Attention | LatentAttention) -> tuple[str, ...]:
-    """Return the formats a prefill may be fitted in, best first.
+    """Return the formats whose fits can price a prefill, best first.
 
-    A prefill that multiplies in fp8 is best priced by fp8 rows, else by 16-bit rows on the same
-    cache.
+    A prefill that multiplies in fp8 is priced by fp8 rows, otherwise by 16-bit rows with the
+    same KV cache format.
 
     Args:
         operator: Columns over candidates.
@@ -68,7 +68,7 @@ def prefill_formats(operator: Attention | LatentAttention) -> tuple[str, ...]:
 
 
 def protocol_columns(operator: Attention | LatentAttention) -> dict[str, FloatArray | float]:
-    """Return the columns that every kernel of attention has: bytes of an element, cold caches.
+    """Return the columns common to all attention kernels: element sizes and cold caches.
 
     Args:
         operator: Columns over candidates.

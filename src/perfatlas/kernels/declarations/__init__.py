@@ -1,4 +1,4 @@
-"""What the folder of an operator declares: which columns it prices, their key and their shapes."""
+"""Declarations of operator folders: priced operators, calibration keys and shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `shape.py` of an operator's folder declares; `kernels.shapes` finds it there.
+"""Declarations in the `shape.py` of each operator folder; `kernels.shapes` collects them.
 
 Shape legend: C candidates, D shape columns.
 """
@@ -16,7 +16,7 @@ CalibrationKey = tuple[str, tuple[str, ...]]
 
 
 class Axis(NamedTuple):
-    """One coordinate of the space in which shapes are near: weight x log2(product / product)."""
+    """One coordinate of the space of shapes: weight x log2(product of columns / product)."""
 
     times: tuple[str, ...]
     weight: float = 1.0
@@ -25,7 +25,7 @@ class Axis(NamedTuple):
 
 
 class StandIn(NamedTuple):
-    """Measured kernels that price an operator nobody measured: whose, and what is said of it."""
+    """A measured kernel family that prices an unmeasured operator, and the note about it."""
 
     family: str
     note: str
@@ -33,15 +33,15 @@ class StandIn(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class KernelShape:
-    """What is known of the shapes of one calibration operator beside its physics.
+    """Properties of the shapes of one calibration operator, beyond its physics.
 
     Args:
-        axes: The space in which its shapes are near each other; empty where tier measured does
-            not correct it. Weights were chosen on four devices by the error on shapes left out;
-            what a table holds constant keeps a query of another geometry away from its rows.
-        groups: Columns that name a group of rows no part of which a held-out row may see.
-        split_by: Columns that name the rows a fit holds out together.
-        split_words: The same in words.
+        axes: Coordinates of the space of its shapes; empty where tier measured does not correct
+            it. Weights were chosen on four devices by the error on held-out shapes; columns
+            that are constant in a table keep queries of another geometry away from its rows.
+        groups: Columns that identify a group of rows that is held out as a whole.
+        split_by: Columns that identify the rows that a fit holds out together.
+        split_words: Description of `split_by`.
     """
 
     axes: tuple[Axis, ...] = ()
@@ -51,32 +51,31 @@ class KernelShape:
 
 
 def always(_: Operator) -> bool:
-    """Return True: a folder prices every operator of its kind."""
+    """Return True: the folder prices all operators of its type."""
     return True
 
 
-def none_lent(_: Operator) -> StandIn | None:
-    """Return None: the kernels of the operator itself were measured."""
+def no_stand_in(_: Operator) -> StandIn | None:
+    """Return None: the operator's own kernels were measured."""
     return None
 
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorKernels:
-    """How the kernels in one folder price one kind of operator.
+    """How the kernels in one folder price one type of operator.
 
-    Physics of a calibration operator is `<operator>_time_s` of `physics.py` in the same folder,
-    with the columns `<OPERATOR>_SHAPE` and the parameters `<OPERATOR>_PARAMETERS`.
+    The physics of a calibration operator is `<operator>_time_s` in `physics.py` of the same
+    folder, with the columns `<OPERATOR>_SHAPE` and the parameters `<OPERATOR>_PARAMETERS`.
 
     Args:
-        kind: The columns it prices.
-        calibration_key: Returns the calibration operator of an operator and the formats it may be
-            fitted in, best first; None where it has no physics.
-        shape_columns: Returns its shape columns by name. A step runs cold: weights and cache come
-            from device memory, so the columns that describe a benchmark loop are those of no loop
-            at all.
+        kind: Type of the operators it prices.
+        calibration_key: Returns the calibration operator of an operator and the formats whose
+            fits can price it, best first; None where it has no physics.
+        shape_columns: Returns its shape columns by name. In a step, weights and KV cache come
+            from device memory, so columns that describe a benchmark loop are set to "no loop".
         shapes: Its calibration operators.
-        accepts: Whether it prices this one, where several folders price a kind.
-        stand_in: Returns whose measured kernels price an operator where nobody measured its own.
+        accepts: Whether it prices this operator, where several folders price one type.
+        stand_in: Returns the kernel family that prices an operator without measurements.
     """
 
     kind: type[Operator]
@@ -84,4 +83,4 @@ class OperatorKernels:
     shape_columns: Callable[[Any], Columns]
     shapes: Mapping[str, KernelShape]
     accepts: Callable[[Any], bool] = always
-    stand_in: Callable[[Any], StandIn | None] = none_lent
+    stand_in: Callable[[Any], StandIn | None] = no_stand_in

@@ -1,4 +1,4 @@
-"""Fields of operators that several folders read in the same way."""
+"""Helpers for operator fields that several folders use."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _MEASURED: Final = {
 
 
 def named(operator: Operator, names: tuple[str, ...]) -> dict[str, FloatArray | float]:
-    """Return fields of an operator by name.
+    """Return the named fields of an operator.
 
     Args:
         operator: Columns over candidates.
-        names: Of its fields.
+        names: Names of fields.
     """
     return {name: getattr(operator, name) for name in names}
 
@@ -32,28 +32,28 @@ def is_fp8(format_name: str) -> bool:
     """Return whether products in a format run on fp8 tensor cores.
 
     Args:
-        format_name: A name of `formats`.
+        format_name: Name of a number format.
     """
     return get_format(format_name).tensor_peak == "fp8"
 
 
 def kernel_phase(phase: Phase) -> str | None:
-    """Return the phase whose measured kernels run an operator, None where nobody measured any.
+    """Return the phase whose measured kernels run an operator, None if there are none.
 
-    The forward step of training runs the kernels of a prefill; gradients have their own.
+    The forward pass of training runs prefill kernels; gradients have kernels of their own.
 
     Args:
-        phase: Of the operator.
+        phase: Phase of the operator.
     """
     return _MEASURED.get(phase)
 
 
 def fitted_format(format_name: str) -> str:
-    """Return the format whose rows a product is fitted on.
+    """Return the format whose measured rows a matrix product is fitted on.
 
-    Static and dynamic scales run the same product kernel; fp16 runs as bf16.
+    Static and dynamic scales use the same GEMM kernel; fp16 runs as bf16.
 
     Args:
-        format_name: A name of `formats`.
+        format_name: Name of a number format.
     """
     return {"fp8_static": "fp8_dynamic", "fp16": "bf16"}.get(format_name, format_name)

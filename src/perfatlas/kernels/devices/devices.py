@@ -1,4 +1,4 @@
-"""Devices as columns: which device each candidate runs on and at which clock.
+"""Columns of devices: the device of each candidate and its clock.
 
 Shape legend: C candidates, D distinct devices.
 """
@@ -25,7 +25,7 @@ class DeviceColumns:
     Args:
         devices: Distinct devices (D,).
         index_C: Position in `devices` (C,).
-        clock_ratio_C: Clock over the device's default clock (C,); None is 1 everywhere. Compute
+        clock_ratio_C: Clock relative to the device's default clock (C,); None means 1. Compute
             terms scale with it, memory terms do not.
     """
 
@@ -35,7 +35,7 @@ class DeviceColumns:
     gathered: dict[str, FloatArray] = field(default_factory=dict, repr=False, compare=False)
 
     def gather(self, name: str) -> FloatArray:
-        """Return one numeric field of the device of each candidate (C,)."""
+        """Return a numeric field of each candidate's device (C,)."""
         known = self.gathered.get(name)
         if known is None:
             values_D = np.array([float(getattr(d, name)) for d in self.devices])
@@ -43,23 +43,23 @@ class DeviceColumns:
         return known
 
     def clock_ratio(self) -> FloatArray:
-        """Return clock over default clock (C,)."""
+        """Return the clock relative to the default clock (C,)."""
         if self.clock_ratio_C is None:
             return np.ones(self.index_C.shape[0])
         return self.clock_ratio_C
 
     def at_clock(self, ratio: float) -> DeviceColumns:
-        """Return the same devices with every clock times a ratio.
+        """Return the same devices with all clocks scaled by a ratio.
 
         Args:
-            ratio: Over the clock that each candidate has.
+            ratio: New clock relative to each candidate's clock.
         """
         if ratio == 1.0:
             return self
         return replace(self, clock_ratio_C=self.clock_ratio() * ratio, gathered={})
 
     def peak_flop_per_s(self, format_name: str) -> FloatArray:
-        """Return the dense peak that bounds products in a format, at the clock (C,) [FLOP/s].
+        """Return the dense peak of products in a format at the clock (C,) [FLOP/s].
 
         Raises:
             UnsupportedError: A device has no tensor cores for the format.
@@ -82,8 +82,8 @@ def device_peak(device: Device, format_name: str) -> float:
     peaks = device.peak_flop_per_s
     if tensor_peak not in peaks:
         raise UnsupportedError(
-            f"{device.name} has no {tensor_peak} tensor cores, which format {format_name!r} needs;"
-            f" it multiplies in {', '.join(sorted(peaks))}"
+            f"{device.name} has no {tensor_peak} tensor cores, required by format {format_name!r};"
+            f" its tensor cores support {', '.join(sorted(peaks))}"
             " (weight-only formats int8_wo, int4_wo and mxfp4 use bf16)"
         )
     return peaks[tensor_peak]

@@ -1,4 +1,4 @@
-"""The silicon columns every physics kernel reads, in one fixed layout.
+"""Silicon columns: the device properties that all physics models read, in a fixed layout.
 
 Shape legend: U unique shapes, S silicon fields.
 """
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from perfatlas.hardware import Device
     from perfatlas.operators import FloatArray
 
-# Row layout of `silicon_US` (float64). PEAK is the dense peak of the operator's format at CLOCK.
+# Column layout of `silicon_US` (float64). PEAK is the dense peak of the operator's format at CLOCK.
 PEAK: Final = 0  # [FLOP/s]
 BANDWIDTH: Final = 1  # device memory [bytes/s]
 SM_COUNT: Final = 2
 CLOCK: Final = 3  # [Hz]
 L2: Final = 4  # [bytes]
-EXPONENTIALS: Final = 5  # exp2 per SM and clock
+EXPONENTIALS: Final = 5  # exp2 per SM and cycle
 SHARED_MEMORY: Final = 6  # per SM [bytes]
 NUM_SILICON: Final = 7
 
@@ -32,8 +32,8 @@ NUM_SILICON: Final = 7
 def silicon_row(device: Device, format_name: str) -> FloatArray:
     """Return the silicon columns of a device for products in a format (S,).
 
-    Clock and peak are those of the sustained clock, at which calibrations are fitted; a clock
-    ratio scales both.
+    Clock and peak refer to the sustained clock, at which calibrations are fitted; a clock ratio
+    scales both.
 
     Raises:
         UnsupportedError: The device does not multiply in that format.
@@ -52,10 +52,10 @@ def silicon_row(device: Device, format_name: str) -> FloatArray:
 
 
 class SiliconRows:
-    """Silicon rows of every device, one block of rows per tensor peak that is asked for."""
+    """Silicon rows of all devices, one block of rows per tensor peak in use."""
 
     def __init__(self, devices: Sequence[Device]) -> None:
-        """Start with no rows."""
+        """Start without rows."""
         self.devices = devices
         self.rows: list[FloatArray] = []
         self._first: dict[str, int] = {}

@@ -17,10 +17,10 @@ _SHIFT = np.uint64(29)
 
 
 def unique_rows(rows_RD: FloatArray) -> tuple[IntArray, IntArray]:
-    """Return the first index of every distinct row (U,) and each row's position among them (R,).
+    """Return the first index of each distinct row (U,) and each row's position among them (R,).
 
-    Rows are hashed to 64 bits and sorted as integers; the result is checked against the rows, and
-    a collision falls back to an exact comparison.
+    Rows are hashed to 64 bits and sorted as integers. The result is checked against the rows; on a
+    collision, rows are compared exactly.
 
     Example:
         >>> import numpy as np

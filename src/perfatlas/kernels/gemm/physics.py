@@ -26,27 +26,27 @@ GEMM_SHAPE: Final = (
     "weight_bytes_per_element",
     "input_bytes_per_element",
     "output_bytes_per_element",
-    "quantize",  # 1: the activation is quantized inside the measured time
-    "copies",  # weight copies a benchmark cycles through; 0: everything is cold
+    "quantize",  # 1: the measured time includes quantizing the activation
+    "copies",  # weight copies that a benchmark cycles through; 0: all data is cold
     "shared_activation",  # 1: the copies share one activation
 )
 
 GEMM_PARAMETERS: Final = (
-    "efficiency_compute",  # of the dense peak, inside a thread block
-    "efficiency_bandwidth",  # of the memory bandwidth
+    "efficiency_compute",  # fraction of the dense peak inside a thread block
+    "efficiency_bandwidth",  # fraction of the memory bandwidth
     "overhead_launch_s",
     "overhead_wave_cycles",
-    "feed_bytes_per_flop",  # operand feed of one SM over the peak of one SM
+    "feed_bytes_per_flop",  # operand loads of one SM relative to its peak
     "overhead_split_cycles",
     "overlap_power",  # 1: compute and memory add; large: the longer hides the shorter
-    "l2_fraction",  # effective share of the cache in a benchmark loop
+    "l2_fraction",  # effective fraction of the L2 in a benchmark loop
     "overhead_quantize_s",
     "wave_smoothing",  # 0: whole waves; 1: a partial wave costs its fraction
-    "quantize_passes",  # times the activation's bytes over the full memory bandwidth
-    "tile_policy",  # 0: the library takes the best tile; else a row of TILE_POLICIES, chosen
+    "quantize_passes",  # multiples of the activation's bytes at full memory bandwidth
+    "tile_policy",  # 0: the library selects the best tile; else a row of TILE_POLICIES (chosen)
 )
 
-# Output tiles a library chooses from (rows, columns) and the ways it splits the contraction.
+# Output tiles that a library selects from (rows, columns), and its split-k factors.
 TILES: Final = np.array(
     [
         *((16, 64), (64, 16), (16, 128), (128, 16), (32, 64), (64, 32), (32, 128), (128, 32)),
@@ -55,9 +55,9 @@ TILES: Final = np.array(
     ],
     dtype=np.float64,
 )
-# Kernels dispatched on the number of rows alone, without a split: per policy, (up to m, rows,
-# columns). Policies 1 and 2 follow the fp8 dispatch of CUTLASS kernels for one SM (vLLM
-# csrc/quantization/w8a8/cutlass), 3 and 4 those for pairs of SMs (256-row tiles).
+# Kernels dispatched on the number of rows only, without split-k: per policy, (maximum m, tile
+# rows, tile columns). Policies 1 and 2 follow the fp8 dispatch of CUTLASS kernels for one SM (vLLM
+# csrc/quantization/w8a8/cutlass), 3 and 4 the dispatch for pairs of SMs (256-row tiles).
 TILE_POLICIES: Final = np.array(
     [
         [(16, 16, 64), (64, 64, 64), (128, 64, 128), (np.inf, 128, 128)],
@@ -71,14 +71,14 @@ SPLITS: Final = np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 32], dtype=np.float64)
 MIN_K_PER_SPLIT: Final = 128.0
 MAX_SPLIT_BLOCKS_PER_SM: Final = 4.0
 PARTIAL_SUM_BYTES: Final = 8.0 / 3.0  # per output element and split: fp32 out and in, part cached
-HOT_SHARPNESS: Final = 4.0  # how suddenly a loop stops fitting into the cache
+HOT_SHARPNESS: Final = 4.0  # sharpness of the transition when a loop exceeds the cache
 ACTIVATION_BYTES: Final = 2.0  # an activation before quantization
 
 
 def gemm_time_s(
     shape_UD: FloatArray, silicon_US: FloatArray, parameters_UP: FloatArray
 ) -> tuple[FloatArray, NDArray[np.int8]]:
-    """Return the time of each matrix product and what bounds it.
+    """Return the time of each matrix product and its bound code.
 
     Args:
         shape_UD: Columns of GEMM_SHAPE (U, D).
@@ -89,14 +89,14 @@ def gemm_time_s(
         time_s (U,) and bound codes (U,).
 
     Source:
-        Tile and wave reasoning fitted on measured tables: the time of a launch, plus the best
-        over tiles and splits of compute waves overlapped with device-memory traffic, plus
-        the exchange of partial sums and the quantization of the activation.
+        Own tile and wave model fitted on measured tables: launch time, plus the minimum over
+        tiles and splits of compute waves overlapped with device-memory traffic, plus the
+        reduction of partial sums and the quantization of the activation.
 
     Limits:
-        One tile list for all libraries; no structured sparsity; clocks are constant, so kernels
-        long enough to be power-capped are predicted too fast. With efficiencies up to 1 and
-        cold data the time is never below max(FLOP/peak, bytes/bandwidth).
+        One tile list for all libraries; no structured sparsity; constant clocks, so that
+        power-capped long kernels are predicted too fast. With efficiencies up to 1 and cold data
+        the time is never below max(FLOP/peak, bytes/bandwidth).
     """
     count = shape_UD.shape[0]
     time_s, bound = np.empty(count), np.empty(count, np.int8)
@@ -132,7 +132,7 @@ def _gemm(
 
 @part
 def _cold_share(shape: FloatArray, silicon: FloatArray, parameters: FloatArray) -> float:
-    """Return the share of the traffic that misses the cache in a benchmark loop."""
+    """Return the fraction of the traffic that misses the cache in a benchmark loop."""
     m, n, k = shape[0], shape[1], shape[2]
     copies = shape[7]
     if copies <= 0.0:
@@ -165,7 +165,7 @@ def _quantize_s(
 def _best_body(
     shape: FloatArray, silicon: FloatArray, parameters: FloatArray, memory_s: float
 ) -> tuple[float, float, float]:
-    """Return the least time over tiles and splits, its block time and its fixed part [s]."""
+    """Return the minimum time over tiles and splits, its block time and its fixed part [s]."""
     m, n = shape[0], shape[1]
     power = parameters[6]
     split_s = parameters[5] / silicon[CLOCK]
@@ -177,7 +177,7 @@ def _best_body(
         if split > 1.0 and shape[2] < split * MIN_K_PER_SPLIT:
             break
         extra_s = split_s + split * partial_s if split > 1.0 else 0.0
-        # A further split only pays if the blocks get shorter: the rest can only grow.
+        # Further splits help only if the blocks get shorter; the other terms only grow.
         if memory_s + extra_s >= best_s:
             break
         if parameters[11] == 0.0:
@@ -198,7 +198,7 @@ def _best_body(
 
 @part
 def _dispatched_tile(m: float, policy: int) -> tuple[float, float]:
-    """Return the tile (rows, columns) a policy gives to a product of m rows."""
+    """Return the tile (rows, columns) that a policy selects for a product of m rows."""
     row = 0
     while m > TILE_POLICIES[policy, row, 0]:
         row += 1
@@ -209,7 +209,7 @@ def _dispatched_tile(m: float, policy: int) -> tuple[float, float]:
 def _free_blocks_s(
     shape: FloatArray, silicon: FloatArray, parameters: FloatArray, split: float
 ) -> tuple[float, float]:
-    """Return the least time of the thread blocks over all tiles, and its per-wave part [s]."""
+    """Return the minimum time of the thread blocks over all tiles, and its per-wave part [s]."""
     best_s, best_wave_s = math.inf, 0.0
     for index in range(TILES.shape[0]):
         rows, columns = TILES[index, 0], TILES[index, 1]
@@ -234,7 +234,7 @@ def _tile_s(
     blocks = np.ceil(m / rows) * np.ceil(n / columns) * split
     if split > 1.0 and blocks > MAX_SPLIT_BLOCKS_PER_SM * sms:
         return math.inf, 0.0
-    depth_s = shape[2] / split * sms / silicon[PEAK]  # one FLOP per element of depth on one SM
+    depth_s = shape[2] / split * sms / silicon[PEAK]  # one FLOP per element of k on one SM
     smoothing = parameters[9]
     exact = blocks / sms
     waves = (1.0 - smoothing) * np.ceil(exact) + smoothing * max(exact, 1.0)

@@ -1,4 +1,4 @@
-"""Products: their calibration, shape columns and neighbours."""
+"""Matrix products: calibration, shape columns and neighbours."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def _key(operator: Gemm) -> CalibrationKey:
-    """Return the key; a static quantization is a pass over the activation, as a norm is."""
+    """Return the calibration key; static quantization is a separate streaming pass, like a norm."""
     return "gemm", (fitted_format(operator.format),)
 
 

@@ -1,1 +1,1 @@
-"""Time of the scores by which a sparse attention chooses its keys."""
+"""Time of the index scores of sparse attention."""

@@ -1,4 +1,4 @@
-"""Time of the scores a sparse attention chooses its keys by: every query against every key.
+"""Time of the index scores of sparse attention, which score every key for every query.
 
 Shape legend: U unique shapes, D shape dimensions, S silicon fields, P parameters.
 """
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
 _SHAPE: Final = (
-    "queries",  # of all sequences
-    "q_len",  # of one sequence
-    "kv_len",  # keys per sequence, the cached prefix and the queries included
+    "queries",  # total over sequences
+    "q_len",  # per sequence
+    "kv_len",  # keys per sequence, including the cached prefix and the queries
     "num_heads",
     "head_dim",
-    "key_bytes",  # of one cached key with its scale
-    "score_bytes",  # of one score
-    "key_sequences",  # sequences whose keys are their own; fewer where a benchmark shares them
-    "hot",  # 1: a benchmark loop that reads the same tensors again, 0: they come from memory
+    "key_bytes",  # per cached key, including its scale
+    "score_bytes",  # per score
+    "key_sequences",  # sequences with their own keys; fewer where a benchmark shares keys
+    "hot",  # 1: a benchmark loop rereads the same tensors; 0: they come from memory
 )
 KEY_SCORES_PREFILL_SHAPE: Final = _SHAPE
 KEY_SCORES_DECODE_SHAPE: Final = _SHAPE
 
 _PARAMETERS: Final = (
-    "efficiency_compute",  # share of the dense peak inside a block of keys
+    "efficiency_compute",  # fraction of the dense peak inside a block of keys
     "efficiency_bandwidth",
     "overhead_launch_s",
-    "overhead_tile_cycles",  # of one tile of queries
-    "overlap_power",  # 1: none, large: perfect
-    "l2_fraction",  # of the cache that keeps tensors between runs of a hot loop
+    "overhead_tile_cycles",  # per query tile
+    "overlap_power",  # 1: no overlap; large: perfect overlap
+    "l2_fraction",  # fraction of the L2 that retains tensors between iterations of a hot loop
 )
 KEY_SCORES_PREFILL_PARAMETERS: Final = _PARAMETERS
 KEY_SCORES_DECODE_PARAMETERS: Final = _PARAMETERS
@@ -48,7 +48,7 @@ KEY_SCORES_DECODE_PARAMETERS: Final = _PARAMETERS
 # csrc/apis/attention.hpp: block_q = 128 / num_heads, block_kv = split_kv = 256.
 TILE_ROWS: Final = 128.0
 KEY_BLOCK: Final = 256.0
-QUERY_BYTES: Final = 1.0  # queries are fp8, as the keys are
+QUERY_BYTES: Final = 1.0  # queries are fp8, like the keys
 
 
 def key_scores_prefill_time_s(
@@ -56,18 +56,18 @@ def key_scores_prefill_time_s(
 ) -> tuple[FloatArray, NDArray[np.int8]]:
     """Return the times of the prefill kernel (U,) [s] and their bound codes (U,).
 
-    A persistent block takes a tile of queries with all their heads through the keys they see,
-    256 at a time; keys are not split. Scores of a pair are summed over heads and written.
+    A persistent thread block processes a tile of queries with all heads over their visible keys,
+    256 at a time, without key splits. The scores of a pair are summed over heads and written.
 
     Args:
         shape_UD: Columns of `KEY_SCORES_PREFILL_SHAPE`.
-        silicon_US: Columns of `kernels.silicon`; PEAK is that of the product's format.
+        silicon_US: Columns of `kernels.silicon`; PEAK is the peak of the product's format.
         parameters_UP: Columns of `KEY_SCORES_PREFILL_PARAMETERS`.
 
     Source:
-        Own derivation from the tiles of DeepGEMM; exercised against the measured tables.
+        Own model of DeepGEMM's tiles, validated against the measured tables.
 
-    Limits: one length for the whole batch, and scores that fit into memory at once.
+    Limits: All sequences have one length, and all scores fit into memory at once.
     """
     rows = shape_UD.shape[0]
     time_s_U, code_U = np.empty(rows), np.empty(rows, np.int8)
@@ -80,20 +80,20 @@ def key_scores_decode_time_s(
 ) -> tuple[FloatArray, NDArray[np.int8]]:
     """Return the times of the decode kernel (U,) [s] and their bound codes (U,).
 
-    A query is scored by as many blocks as its keys fill, 256 each, and the blocks of all queries
-    are spread evenly over the SMs.
+    Each query is scored in blocks of 256 keys, and the blocks of all queries are distributed
+    evenly over the SMs.
 
     Args:
         shape_UD: Columns of `KEY_SCORES_DECODE_SHAPE`.
-        silicon_US: Columns of `kernels.silicon`; PEAK is that of the product's format.
+        silicon_US: Columns of `kernels.silicon`; PEAK is the peak of the product's format.
         parameters_UP: Columns of `KEY_SCORES_DECODE_PARAMETERS`.
 
     Source:
-        Own derivation from the schedule of DeepGEMM's paged kernel; exercised against the
-        measured tables.
+        Own model of the schedule of DeepGEMM's paged kernel, validated against the measured
+        tables.
 
-    Limits: several queries of a sequence are scored one by one; the loops that were measured
-    find their keys in cache, so the rate of memory is that of the written scores.
+    Limits: Several queries of a sequence are scored one by one. The measured loops find their
+    keys in cache, so the fitted memory rate is that of writing scores.
     """
     rows = shape_UD.shape[0]
     time_s_U, code_U = np.empty(rows), np.empty(rows, np.int8)
@@ -103,7 +103,7 @@ def key_scores_decode_time_s(
 
 @part
 def _blocks_to(keys: float) -> float:
-    """Return key blocks of queries that see 1, 2, ... keys, summed up to `keys`."""
+    """Return the total key blocks of queries that see 1, 2, ..., `keys` keys."""
     full = math.floor(keys / KEY_BLOCK)
     rest: float = KEY_BLOCK * full * (full + 1.0) / 2.0 + (keys - KEY_BLOCK * full) * (full + 1.0)
     return rest
@@ -111,7 +111,7 @@ def _blocks_to(keys: float) -> float:
 
 @part
 def _mean_blocks(q_len: float, kv_len: float) -> float:
-    """Return key blocks a query sees, in the mean over the queries of a sequence."""
+    """Return the mean number of key blocks that a query of a sequence sees."""
     if q_len <= 1.0:
         return math.ceil(kv_len / KEY_BLOCK)
     mean: float = (_blocks_to(kv_len) - _blocks_to(kv_len - q_len)) / q_len
@@ -120,7 +120,7 @@ def _mean_blocks(q_len: float, kv_len: float) -> float:
 
 @part
 def _memory_s(shape_D: FloatArray, silicon_S: FloatArray, parameters_P: FloatArray) -> float:
-    """Return the time of keys and queries read and scores written [s]."""
+    """Return the time of reading keys and queries and writing scores [s]."""
     queries, q_len, kv_len, heads, width = shape_D[:5]
     pairs = queries * (kv_len - (q_len - 1.0) / 2.0)
     moved = shape_D[7] * kv_len * shape_D[5] + queries * heads * width * QUERY_BYTES
@@ -175,7 +175,7 @@ def _decode(
         blocks = math.ceil(queries * _mean_blocks(q_len, kv_len) / sms)
         block_flop = 2.0 * heads * width * KEY_BLOCK
         products_s = blocks * block_flop * sms / (compute * silicon_US[u, PEAK])
-        # An SM that shares the blocks of a query with others still starts on one query.
+        # An SM that shares the blocks of a query still pays the fixed cost of one query.
         tiles_s = math.ceil(queries / sms) * tile_cycles / clock
         memory_s = _memory_s(shape_UD[u], silicon_US[u], parameters_UP[u])
         together_s = ((products_s + tiles_s) ** power + memory_s**power) ** (1.0 / power)

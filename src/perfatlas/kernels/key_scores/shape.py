@@ -1,4 +1,4 @@
-"""Scores of keys for sparse attention: their calibrations, shape columns and neighbours."""
+"""Index scores of sparse attention: calibrations, shape columns and neighbours."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _key(operator: KeyScores) -> CalibrationKey | None:
 
 
 def _columns(operator: KeyScores) -> Columns:
-    """Return the columns of scoring keys; all sequences have their own."""
+    """Return the shape columns; every sequence has its own keys."""
     return named(operator, ("q_len", "kv_len", "num_heads", "head_dim")) | {
         "queries": operator.batch * operator.q_len,
         "score_bytes": operator.score_bytes,

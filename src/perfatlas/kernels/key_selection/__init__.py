@@ -1,4 +1,4 @@
-"""Time of choosing the best-scored keys of every query."""
+"""Time of the top-k key selection of sparse attention."""
 
 from __future__ import annotations
 

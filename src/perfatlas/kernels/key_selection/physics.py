@@ -1,4 +1,4 @@
-"""Time of choosing the best-scored keys of every query, as a sparse attention does.
+"""Time of the top-k selection of keys for each query in sparse attention.
 
 Shape legend: U unique shapes, D shape dimensions, S silicon fields, P parameters.
 """
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
 KEY_SELECTION_SHAPE: Final = (
-    "queries",  # of all sequences
-    "q_len",  # of one sequence
-    "kv_len",  # scored keys per sequence, the queries included
-    "selected",  # keys a query keeps
-    "score_bytes",  # of one score
-    "index_bytes",  # of one chosen position
-    "hot",  # 1: a benchmark loop that reads the same scores again, 0: they come from memory
+    "queries",  # total over sequences
+    "q_len",  # per sequence
+    "kv_len",  # scored keys per sequence, including the queries
+    "selected",  # keys selected per query
+    "score_bytes",  # per score
+    "index_bytes",  # per selected position
+    "hot",  # 1: a benchmark loop rereads the same scores; 0: they come from memory
 )
 KEY_SELECTION_PARAMETERS: Final = (
     "efficiency_bandwidth",
     "overhead_launch_s",
-    "overhead_row_cycles",  # of a query that chooses
-    "overhead_short_row_cycles",  # of a query with no more keys than it keeps
-    "feed_bytes_per_cycle",  # scores into one SM, over all passes
-    "rows_at_once",  # queries an SM works on together
-    "overlap_power",  # 1: none, large: perfect
-    "l2_fraction",  # of the cache that keeps scores between runs of a hot loop
+    "overhead_row_cycles",  # per query with a selection
+    "overhead_short_row_cycles",  # per query with at most `selected` keys
+    "feed_bytes_per_cycle",  # scores loaded by one SM, over all passes
+    "rows_at_once",  # concurrent queries per SM
+    "overlap_power",  # 1: no overlap; large: perfect overlap
+    "l2_fraction",  # fraction of the L2 that retains scores between iterations of a hot loop
 )
 
 
@@ -45,8 +45,8 @@ def key_selection_time_s(
 ) -> tuple[FloatArray, NDArray[np.int8]]:
     """Return selection times (U,) [s] and their bound codes (U,).
 
-    One block scans the scores of one query. A query that sees no more keys than it keeps has
-    nothing to choose and costs a fixed time.
+    One thread block scans the scores of one query. A query that sees at most `selected` keys
+    needs no selection and costs a fixed time.
 
     Args:
         shape_UD: Columns of `KEY_SELECTION_SHAPE`.
@@ -54,10 +54,10 @@ def key_selection_time_s(
         parameters_UP: Columns of `KEY_SELECTION_PARAMETERS`.
 
     Source:
-        Own derivation from rows per SM; exercised against the measured tables.
+        Own model of rows per SM, validated against the measured tables.
 
-    Limits: one length for the whole batch. Time depends on the scores: these are those of
-    clear winners; equal scores took up to three times as long.
+    Limits: All sequences have one length. Times depend on the distribution of scores and hold for
+    well-separated ones; equal scores took up to three times as long.
     """
     count = shape_UD.shape[0]
     time_s_U, code_U = np.empty(count), np.empty(count, np.int8)

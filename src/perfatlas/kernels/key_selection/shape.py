@@ -1,4 +1,4 @@
-"""The choice of keys for sparse attention: its calibration, shape columns and neighbours."""
+"""Top-k key selection of sparse attention: calibration, shape columns and neighbours."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _key(_: KeySelection) -> CalibrationKey:
 
 
 def _columns(operator: KeySelection) -> Columns:
-    """Return the columns of choosing keys; all sequences have their own."""
+    """Return the shape columns; every sequence has its own keys."""
     return named(operator, ("q_len", "kv_len", "selected", "score_bytes", "index_bytes")) | {
         "queries": operator.batch * operator.q_len,
         "hot": 0.0,

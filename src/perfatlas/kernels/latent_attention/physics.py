@@ -31,53 +31,53 @@ if TYPE_CHECKING:
 _SHAPE: Final = (
     "batch",
     "q_len",
-    "kv_len",  # keys per sequence, the cached prefix and the queries included
+    "kv_len",  # keys per sequence, including the cached prefix and the queries
     "num_heads",
     "kv_lora_rank",
     "rope_dim",
     "nope_dim",
     "value_head_dim",
-    "selected",  # keys a query attends at most, 0: all
+    "selected",  # maximum keys a query attends to; 0: all
     "kv_bytes_per_element",
     "attention_bytes_per_element",
-    "hot",  # 1: a benchmark loop that reads the same tensors again, 0: they come from memory
+    "hot",  # 1: a benchmark loop rereads the same tensors; 0: they come from memory
 )
 MLA_PREFILL_SHAPE: Final = _SHAPE
 MLA_DECODE_SHAPE: Final = _SHAPE
 
 MLA_PREFILL_PARAMETERS: Final = (
-    "efficiency_compute",  # share of the dense peak inside a tile
+    "efficiency_compute",  # fraction of the dense peak inside a tile
     "efficiency_bandwidth",
     "overhead_launch_s",
-    "overhead_tile_cycles",  # of one query tile
-    "exponential_cost",  # exponentials per pair that the products do not hide
-    "overlap_power",  # 1: none, large: perfect
-    "l2_fraction",  # of the cache that keeps tensors between runs of a hot loop
-    "tile_queries",  # most queries of a tile (chosen)
-    "key_block",  # keys a tile visits at a time (chosen)
-    "longest_last",  # 1: a longest tile starts when an even share is done, 0: at first (chosen)
-    "fixed_tile",  # 1: short calls fill whole tiles too (chosen)
+    "overhead_tile_cycles",  # per query tile
+    "exponential_cost",  # exponentials per query-key pair not overlapped with the products
+    "overlap_power",  # 1: no overlap; large: perfect overlap
+    "l2_fraction",  # fraction of the L2 that retains tensors between iterations of a hot loop
+    "tile_queries",  # maximum queries per tile (chosen)
+    "key_block",  # keys a tile processes at a time (chosen)
+    "longest_last",  # 1: longest tiles are scheduled last; 0: first (chosen)
+    "fixed_tile",  # 1: short calls are padded to full tiles (chosen)
 )
 MLA_DECODE_PARAMETERS: Final = (
     "efficiency_compute",
     "efficiency_bandwidth",
     "overhead_launch_s",
-    "overhead_unit_cycles",  # of one block of a sequence, a tile of heads and a key split
-    "overhead_split_s",  # of summing the splits
-    "feed_bytes_per_cycle",  # latent rows into one SM
+    "overhead_unit_cycles",  # per thread block: one sequence, tile of heads and key split
+    "overhead_split_s",  # reduction over the splits
+    "feed_bytes_per_cycle",  # latent rows loaded by one SM
     "overlap_power",
     "l2_fraction",
-    "units_per_sm",  # blocks the split rule aims at (chosen)
-    "split_tokens",  # fewest keys of a split (chosen)
-    "tile_heads",  # rows of the product's tile: query heads are padded to it (chosen)
-    "reread_share",  # of the cache read again by each further narrow tile of a sequence
-    "narrow_tile",  # rows of the tile of fewer than 64 heads, 0: `tile_heads` (chosen)
-    "shared_keys",  # 1: the wide tiles of a sequence read the cache together (chosen)
-    "fp8_products",  # 1: an 8-bit cache is multiplied at twice the 16-bit peak (chosen)
+    "units_per_sm",  # target number of thread blocks of the split rule (chosen)
+    "split_tokens",  # minimum keys per split (chosen)
+    "tile_heads",  # rows of the product's tile, to which query heads are padded (chosen)
+    "reread_share",  # fraction of the KV cache reread by each further narrow tile of a sequence
+    "narrow_tile",  # tile rows below 64 heads; 0: `tile_heads` (chosen)
+    "shared_keys",  # 1: the wide tiles of a sequence share reads of the KV cache (chosen)
+    "fp8_products",  # 1: products with an 8-bit KV cache run at twice the 16-bit peak (chosen)
 )
 
 
-WIDE_ROWS: Final = 64.0  # query rows from which generated kernels use their wide tile
+WIDE_ROWS: Final = 64.0  # minimum query rows for which generated kernels use their wide tile
 
 
 def mla_prefill_time_s(
@@ -85,19 +85,19 @@ def mla_prefill_time_s(
 ) -> tuple[FloatArray, NDArray[np.int8]]:
     """Return prefill times (U,) [s] and their bound codes (U,).
 
-    Keys and values are expanded per head, so the kernel is multi-head attention with a wider
-    query and key head than value head.
+    Keys and values are expanded per head, so the kernel is multi-head attention whose query and
+    key heads are wider than its value heads.
 
     Args:
         shape_UD: Columns of `MLA_PREFILL_SHAPE`.
-        silicon_US: Columns of `kernels.silicon`; PEAK is that of the product's format.
+        silicon_US: Columns of `kernels.silicon`; PEAK is the peak of the product's format.
         parameters_UP: Columns of `MLA_PREFILL_PARAMETERS`.
 
     Source:
-        Own derivation from tile reasoning; exercised against the measured tables.
+        Own tile model, validated against the measured tables.
 
-    Limits: one length for the whole batch; a cached prefix is derived, not measured; expanding
-    the latent rows is a matrix product of its own and not part of this time.
+    Limits: All sequences have one length; cached prefixes are modelled, not measured. Expanding
+    the latent rows is a separate matrix product and not included.
     """
     rows = shape_UD.shape[0]
     time_s_U, code_U = np.empty(rows), np.empty(rows, np.int8)
@@ -110,18 +110,18 @@ def mla_decode_time_s(
 ) -> tuple[FloatArray, NDArray[np.int8]]:
     """Return decode times (U,) [s] and their bound codes (U,).
 
-    The absorbed form attends in the latent space: one cache row serves all heads of a tile as
-    key and as value.
+    In the absorbed form, attention runs in the latent space: one cache row is both key and value
+    of all heads of a tile.
 
     Args:
         shape_UD: Columns of `MLA_DECODE_SHAPE`.
-        silicon_US: Columns of `kernels.silicon`; PEAK is that of the product's format.
+        silicon_US: Columns of `kernels.silicon`; PEAK is the peak of the product's format.
         parameters_UP: Columns of `MLA_DECODE_PARAMETERS`.
 
     Source:
-        Own derivation from split and wave reasoning; exercised against the measured tables.
+        Own model of splits and waves, validated against the measured tables.
 
-    Limits: one length for the whole batch; selected keys are read as if they lay together.
+    Limits: All sequences have one length; selected keys are assumed contiguous.
     """
     rows = shape_UD.shape[0]
     time_s_U, code_U = np.empty(rows), np.empty(rows, np.int8)
@@ -161,7 +161,7 @@ def _prefill(
         pairs_s, tiles_s = share * blocks * block_s, share * tiles * fixed_s
         sm_s = last_end(pairs_s + tiles_s, longest * block_s + fixed_s, last)
 
-        # Queries, keys and values in, the output out: width counts each of the pairs once.
+        # Reads queries, keys and values, writes the output; width counts each pair once.
         fresh = batch * heads * q_len * (width * input_bytes + value_dim * OUTPUT_BYTES)
         fresh += batch * heads * q_len * (nope + rope) * input_bytes
         io_bytes = fresh + batch * heads * (kv_len - q_len) * width * input_bytes

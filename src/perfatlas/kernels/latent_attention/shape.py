@@ -1,7 +1,7 @@
-"""Latent attention: its calibrations, shape columns and neighbours.
+"""Latent attention: calibrations, shape columns and neighbours.
 
-Sparse decode is priced as dense decode over the selected keys; its kernels expand fp8 rows as they
-read them (FlashMLA) and multiply in 16 bits. Sparse prefill has kernels of its own.
+Sparse decode is priced as dense decode over the selected keys; its kernels (FlashMLA) expand fp8
+rows on load and multiply in 16 bits. Sparse prefill has its own kernels.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Time of the fused expert network of one rank."""
+"""Time of the fused MoE layer of one rank."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time of the fused expert network of one rank: routing, two grouped products, combination.
+"""Time of the fused MoE layer of one rank: routing, two grouped GEMMs, combination.
 
 Shape legend: U unique shapes, D shape dimensions, S silicon fields, P parameters, B load bins.
 """
@@ -31,53 +31,53 @@ MOE_SHAPE: Final = (
     "weight_bytes_per_element",
     "input_bytes_per_element",
     "matrices",
-    "skew",  # exponent of the power law of expert popularity; 0: balanced; UNIFORM
-    "hot",  # 1: a benchmark loop that reads the same weights again, 0: they come from memory
+    "skew",  # power-law exponent of expert popularity; 0: balanced; or UNIFORM
+    "hot",  # 1: a benchmark loop rereads the same weights; 0: they come from memory
 )
 
 MOE_PARAMETERS: Final = (
-    "efficiency_compute",  # of the dense peak, inside a thread block
-    "efficiency_bandwidth",  # of the memory bandwidth
+    "efficiency_compute",  # fraction of the dense peak inside a thread block
+    "efficiency_bandwidth",  # fraction of the memory bandwidth
     "overhead_launch_s",
     "overhead_tile_cycles",
     "overlap_power",  # 1: compute and memory add; large: the longer hides the shorter
-    "dispatch_passes",  # times the routed activations cross memory around the products
+    "dispatch_passes",  # memory passes of the routed activations around the GEMMs
     "overhead_expert_s",  # per active expert
-    "foreign_rows",  # traffic of a row of another rank over that of a dispatch pass of an own one
-    "l2_fraction",  # of the cache that keeps weights between runs of a hot loop
-    "tile_policy",  # TRITON_DEFAULTS, FIXED_TILES, or the kernel family's largest row tile; chosen
+    "foreign_rows",  # traffic of another rank's row relative to a dispatch pass of a local row
+    "l2_fraction",  # fraction of the L2 that retains weights between iterations of a hot loop
+    "tile_policy",  # TRITON_DEFAULTS, FIXED_TILES, or the largest row tile (chosen)
 )
 
 BINS: Final = 48
 MAX_ROUNDS: Final = 200
 TILE_COLUMNS: Final = 128.0
 MIN_TILE_ROWS: Final = 16.0
-# Fused Triton kernels without a tuned file take the tile from all tokens, not from an expert's:
-# (rows, columns) up to as many tokens as experts of the rank, and above (the default for 16-bit
+# Fused Triton kernels without a tuned config select the tile by the total number of tokens:
+# (rows, columns) up to the number of experts of the rank, and above it (default for 16-bit
 # weights in SGLang and vLLM, fused_moe_triton_config.py and fused_moe.py: get_default_config).
 TRITON_DEFAULTS: Final = 1.0
 TRITON_FEW: Final = (16.0, 32.0)
 TRITON_MANY: Final = (64.0, 64.0)
-# Block-scaled CUTLASS kernels have one row tile, however few rows an expert has.
+# Block-scaled CUTLASS kernels have one row tile for any number of rows per expert.
 FIXED_TILES: Final = 2.0
 FIXED_ROWS: Final = 128.0
 ACTIVATION_BYTES: Final = 2.0
-# Range of expert popularity before normalization: least weight, and share of the tokens the most
-# popular expert may have (few tokens: a fixed range).
+# Range of expert popularity before normalization: minimum weight, and maximum share of the tokens
+# of the most popular expert (few tokens: a fixed range).
 SPARSE_RANGE: Final = (0.01, 2.0)
 DENSE_LEAST: Final = 1.0
 DENSE_SHARE: Final = 0.8
-# Expected largest of n normal draws, within 0.1 deviations: EXTREME ln(n)^EXTREME_POWER.
+# Expected maximum of n normal draws, within 0.1 standard deviations: EXTREME ln(n)^EXTREME_POWER.
 EXTREME: Final = 0.87
 EXTREME_POWER: Final = 0.7
-MANY_ROWS: Final = 50.0  # rows per expert from which the normal law stands for the binomial one
-LEFT_OUT: Final = 1e-9  # probability of the loads that are not counted
+MANY_ROWS: Final = 50.0  # minimum rows per expert for the normal approximation of the binomial
+LEFT_OUT: Final = 1e-9  # total probability of the neglected loads
 
 
 def moe_time_s(
     shape_UD: FloatArray, silicon_US: FloatArray, parameters_UP: FloatArray
 ) -> tuple[FloatArray, NDArray[np.int8]]:
-    """Return the time of each expert network on its busiest rank, and what bounds it.
+    """Return the time of each MoE layer on its busiest rank, and its bound code.
 
     Args:
         shape_UD: Columns of MOE_SHAPE (U, D).
@@ -88,16 +88,17 @@ def moe_time_s(
         time_s (U,) and bound codes (U,).
 
     Source:
-        Tile and wave reasoning for grouped products, fitted on measured tables. Skewed loads
-        follow the collector of the tables: expert popularity is drawn from a power law (exponent
+        Own tile and wave model of grouped GEMMs, fitted on measured tables. Skewed loads follow
+        the collector of the tables: expert popularity is drawn from a power law (exponent
         `skew`, range SPARSE_RANGE or up to DENSE_SHARE of the tokens) and the busiest of the `ep`
-        ranks is timed (ai-dynamo/aiconfigurator, collector/helper.py). A uniform load is that of a
-        router without favourites: an expert's rows are binomial (tokens, top_k / experts).
+        ranks is timed (ai-dynamo/aiconfigurator, collector/helper.py). With a uniform load, the
+        rows of an expert are binomial (tokens, top_k / experts).
 
     Limits:
-        Popularity is taken at its quantiles, so the luck of one draw is not predicted; one fused
-        kernel family per parameter set, and no file of tiles tuned per shape; the exchange
-        between ranks is a collective of its own. Of a benchmark loop only the weights are hot.
+        Popularity is evaluated at its quantiles, so the variation between draws is not
+        predicted. One fused kernel family per parameter set, without per-shape tuned configs. The
+        all-to-all between ranks is a separate collective. In a benchmark loop only the weights
+        are hot.
     """
     count = shape_UD.shape[0]
     time_s, bound = np.empty(count), np.empty(count, np.int8)
@@ -139,7 +140,7 @@ def _moe(
 
 @part
 def _fill_loads(shape: FloatArray, loads_B: FloatArray) -> int:
-    """Fill rows per expert of the busiest rank, largest first; return the bins that are used."""
+    """Fill the rows per expert of the busiest rank, largest first; return the bins used."""
     tokens, experts, ep, skew = shape[0], shape[3], shape[5], shape[10]
     routed = tokens * shape[4]
     if skew == UNIFORM:
@@ -148,7 +149,7 @@ def _fill_loads(shape: FloatArray, loads_B: FloatArray) -> int:
         _fill_binomial(tokens, chance * _busiest(tokens, shape[4], experts, ep), loads_B[:bins])
         return bins
     if skew <= 0.0:
-        # Balanced: rows spread over as many experts as there are, at least one on this rank.
+        # Balanced: rows are spread over all experts, at least one on this rank.
         rows = max(routed / ep, 1.0)
         active = min(experts / ep, rows)
         filled = active / (experts / ep) * BINS
@@ -171,31 +172,31 @@ def _fill_loads(shape: FloatArray, loads_B: FloatArray) -> int:
 
 @part
 def _busiest(tokens: float, top_k: float, experts: float, ep: float) -> float:
-    """Return the rows of the busiest of `ep` ranks over the mean, tokens drawing evenly.
+    """Return the rows of the busiest of `ep` ranks relative to the mean, for uniform routing.
 
-    A token brings a rank a hypergeometric number of rows: top_k experts drawn, experts/ep of its
-    own among them.
+    A token sends a rank a hypergeometric number of rows: top_k draws from `experts`, of which
+    experts/ep are on the rank.
     """
     if ep <= 1.0 or experts <= 1.0:
         return 1.0
     mean = tokens * top_k / ep
     spread = (1.0 - 1.0 / ep) * max(experts - top_k, 0.0) / (experts - 1.0)
     deviation = math.sqrt(mean * spread)
-    most = min(ep, experts / top_k)  # every token sends all it can
+    most = min(ep, experts / top_k)  # every token sends its maximum
     extreme = float(EXTREME * math.log(ep) ** EXTREME_POWER)
     return min(1.0 + extreme * deviation / mean, most)
 
 
 @part
 def _fill_binomial(tokens: float, chance: float, loads_B: FloatArray) -> None:
-    """Fill the mean rows of experts drawn evenly, in bins of equal probability, largest first."""
+    """Fill the mean rows per expert of uniform routing in equiprobable bins, largest first."""
     bins = loads_B.size
     mean = tokens * chance
     deviation = math.sqrt(mean * max(1.0 - chance, 0.0))
     if mean > MANY_ROWS or chance >= 1.0:
         for index in range(bins):
             share = 1.0 - (index + 0.5) / bins
-            # Tukey's lambda form of the normal quantile, within 0.5 % of a deviation at the tails.
+            # Tukey's lambda approximation of the normal quantile, within 0.5% at the tails.
             normal = (share**0.135 - (1.0 - share) ** 0.135) / 0.1975
             loads_B[index] = min(max(mean + deviation * normal, 0.0), tokens)
         return
@@ -232,11 +233,11 @@ def _fill_power_law(low: float, high: float, skew: float, loads_B: FloatArray) -
 
 @part
 def _match_total(loads_B: FloatArray, total: float, tokens: float) -> None:
-    """Give rows lost to rounding to the least popular experts, take surplus from the most."""
+    """Add rows lost to rounding to the least popular experts, take surplus from the most."""
     rest = min(total, tokens * loads_B.size) - np.sum(loads_B)
     if rest < 0.0:
         loads_B *= total / np.sum(loads_B)
-    # A round places the rest evenly unless experts are full; the bound keeps odd input finite.
+    # A round distributes the rest evenly unless experts are full; the limit guarantees an end.
     for _ in range(MAX_ROUNDS):
         if not rest > 1e-9 * total:
             return
@@ -249,11 +250,11 @@ def _match_total(loads_B: FloatArray, total: float, tokens: float) -> None:
 
 @part
 def _concentrate(loads_B: FloatArray, ep: float, experts: float, tokens: float) -> None:
-    """Scale loads to the expected largest of `ep` random groups of experts."""
+    """Scale loads to the expected maximum over `ep` random groups of experts."""
     if ep <= 1.0:
         return
     mean = float(np.mean(loads_B))
-    # Within-bin spread of sparse loads: below one row an expert has all or nothing.
+    # Within-bin spread of sparse loads: below one row, an expert has one row or none.
     variance = 0.0
     for index in range(loads_B.size):
         load = float(loads_B[index])
@@ -273,7 +274,7 @@ def _blocks_s(
     loads_B: FloatArray,
     load: float,
 ) -> tuple[float, float]:
-    """Return the time of the thread blocks of both products and its fixed part [s]."""
+    """Return the time of the thread blocks of both GEMMs and its fixed part [s]."""
     hidden, width = shape[1], shape[2] / shape[6]
     rows, columns = _tile(shape, parameters[9], load)
     row_tiles = 0.0
@@ -294,7 +295,7 @@ def _blocks_s(
 
 @part
 def _tile(shape: FloatArray, policy: float, load: float) -> tuple[float, float]:
-    """Return rows and columns of an output tile; `load`: mean rows of an active expert."""
+    """Return rows and columns of an output tile; `load` is the mean rows of an active expert."""
     if policy == TRITON_DEFAULTS:
         return TRITON_FEW if shape[0] <= shape[3] / shape[5] else TRITON_MANY
     if policy == FIXED_TILES:
@@ -316,7 +317,7 @@ def _memory_s(
     if shape[11] > 0.0:
         weights *= 1.0 - hot_share(weights, parameters[8] * silicon[L2])
     activations = rows * (2.0 * hidden + shape[9] * width) * shape[8]
-    # Choices of other ranks: their rows are written as zeros, gated and summed in some kernels.
+    # Rows of experts on other ranks: some kernels write them as zeros, gate and sum them.
     foreign = max(shape[0] * shape[4] - rows, 0.0) * (hidden + shape[9] * width)
     routed = ACTIVATION_BYTES * (hidden * (rows + shape[0]) + parameters[7] * foreign)
     return (weights + activations) / rate, parameters[5] * routed / rate

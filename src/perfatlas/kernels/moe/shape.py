@@ -1,4 +1,4 @@
-"""Expert networks: their calibration, shape columns and neighbours."""
+"""MoE layers: calibration, shape columns and neighbours."""
 
 from __future__ import annotations
 

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 SCAN_PREFILL_SHAPE: Final = (
     "batch",
     "q_len",  # new tokens per sequence
-    "num_heads",  # heads with a state of their own
-    "chunk",  # tokens the algorithm takes at a time
-    "flop_per_token",  # of the chunked form, all heads
+    "num_heads",  # heads, each with its own state
+    "chunk",  # tokens per chunk of the algorithm
+    "flop_per_token",  # chunked form, all heads
     "io_bytes_per_token",  # inputs and the output
-    "inner_bytes_per_token",  # of the head width: what passes between the kernels
-    "state_bytes",  # of one sequence, as read plus as written
-    "hot",  # 1: a benchmark loop that finds the states in cache, 0: they come from memory
+    "inner_bytes_per_token",  # intermediates of the head width between the kernels
+    "state_bytes",  # per sequence, read plus written
+    "hot",  # 1: a benchmark loop finds the states in cache; 0: they come from memory
 )
 SCAN_DECODE_SHAPE: Final = (
     "batch",
@@ -43,45 +43,45 @@ CONV_PREFILL_SHAPE: Final = ("batch", "q_len", "channels", "kernel", "hot")
 CONV_DECODE_SHAPE: Final = CONV_PREFILL_SHAPE
 
 SCAN_PREFILL_PARAMETERS: Final = (
-    "overhead_launch_s",  # of all kernels of the scan
-    "overhead_unit_cycles",  # of one head of one sequence: its state in and out
-    "chunk_cycles",  # from one chunk of a head to the next: the part in sequence
-    "row_cycles",  # per token of a chunk: the triangular solve, which every chunk does at once
-    "parallel_cycles",  # of an SM per chunk and head: the part all chunks do at once
+    "overhead_launch_s",  # launch of all kernels of the scan
+    "overhead_unit_cycles",  # per head and sequence: loading and storing its state
+    "chunk_cycles",  # sequential part of each chunk of a head
+    "row_cycles",  # per token of a chunk: the triangular solve, parallel over chunks
+    "parallel_cycles",  # per chunk and head on one SM: the part that is parallel over chunks
     "efficiency_bandwidth",
-    "inner_passes",  # times the inner bytes cross memory between the kernels
-    "overlap_power",  # 1: none, large: perfect
-    "l2_fraction",  # of the cache that keeps tensors between kernels
-    "heads_per_sm",  # heads an SM works on at a time; below 1 a head is spread (chosen)
+    "inner_passes",  # memory passes of the intermediates between the kernels
+    "overlap_power",  # 1: no overlap; large: perfect overlap
+    "l2_fraction",  # fraction of the L2 that retains tensors between kernels
+    "heads_per_sm",  # concurrent heads per SM; below 1, a head is spread over SMs (chosen)
 )
 SCAN_DECODE_PARAMETERS: Final = (
     "overhead_launch_s",
     "efficiency_bandwidth",
-    "cache_bytes_per_cycle",  # rate of the last-level cache, of one SM
+    "cache_bytes_per_cycle",  # last-level cache bandwidth per SM
     "l2_fraction",
-    "overhead_unit_cycles",  # of an SM per program
+    "overhead_unit_cycles",  # per program on an SM
     "overlap_power",
 )
 CONV_DECODE_PARAMETERS: Final = SCAN_DECODE_PARAMETERS
 CONV_PREFILL_PARAMETERS: Final = (
     *SCAN_DECODE_PARAMETERS,
-    "row_cycles",  # per token of a program's tile, one after the other
-    "tile_tokens",  # tokens of a program (chosen)
-    "tile_channels",  # channels of a program (chosen)
+    "row_cycles",  # per token of a program's tile, sequential
+    "tile_tokens",  # tokens per program (chosen)
+    "tile_channels",  # channels per program (chosen)
 )
 
-# FLOP of one chunk of one head that the cycles are stated for: the gated delta rule with a state
-# of 128 x 128.
+# FLOP per chunk and head to which the cycle counts refer: the gated delta rule with a state of
+# 128 x 128.
 REFERENCE_FLOP: Final = float(DELTA_CHUNK * delta_rule_flop(128.0, 128.0, DELTA_CHUNK))
-HOT_SHARPNESS: Final = 4.0  # how suddenly tensors stop fitting into the cache
-ELEMENT_BYTES: Final = 2.0  # of the convolution's input, output and state
-UPDATE_CHANNELS: Final = 256.0  # of a program of the one-token convolution
+HOT_SHARPNESS: Final = 4.0  # sharpness of the transition when tensors exceed the cache
+ELEMENT_BYTES: Final = 2.0  # element of the convolution's input, output and state
+UPDATE_CHANNELS: Final = 256.0  # channels per program of the one-token convolution
 
 
 def scan_prefill_time_s(
     shape_UD: FloatArray, silicon_US: FloatArray, parameters_UP: FloatArray
 ) -> tuple[FloatArray, NDArray[np.int8]]:
-    """Return times of chunked scans (U,) [s] and their bound codes (U,).
+    """Return the times of chunked scans (U,) [s] and their bound codes (U,).
 
     Args:
         shape_UD: Columns of `SCAN_PREFILL_SHAPE`.
@@ -89,12 +89,12 @@ def scan_prefill_time_s(
         parameters_UP: Columns of `SCAN_PREFILL_PARAMETERS`.
 
     Source:
-        Own derivation from the chunked algorithm (arXiv 2412.06464, section 3.3): what a chunk
-        does alone runs on all chunks at once; the state passes from chunk to chunk, so a head of
-        a sequence takes its chunks one after the other, in waves of heads over the SMs. A chunk
-        that is not full costs a full one. Exercised against the measured tables.
+        Own model of the chunked algorithm (arXiv 2412.06464, section 3.3): work within a chunk
+        is parallel over chunks; the state passes from chunk to chunk, so a head of a sequence
+        processes its chunks sequentially, in waves of heads over the SMs. A partial chunk costs
+        as much as a full one. Validated against the measured tables.
 
-    Limits: one length for the whole batch; heads and states of other sizes than 128 x 128 are
+    Limits: All sequences have one length; heads and states of other sizes than 128 x 128 are
     scaled by their arithmetic.
     """
     rows = shape_UD.shape[0]
@@ -140,7 +140,7 @@ def _scan_prefill(
 def scan_decode_time_s(
     shape_UD: FloatArray, silicon_US: FloatArray, parameters_UP: FloatArray
 ) -> tuple[FloatArray, NDArray[np.int8]]:
-    """Return times of one-token updates of recurrent states (U,) [s] and their bound codes (U,).
+    """Return the times of recurrent decode updates (U,) [s] and their bound codes (U,).
 
     Args:
         shape_UD: Columns of `SCAN_DECODE_SHAPE`.
@@ -148,10 +148,10 @@ def scan_decode_time_s(
         parameters_UP: Columns of `SCAN_DECODE_PARAMETERS`.
 
     Source:
-        Every sequence's state is read and written once; a head of a sequence is a program.
-        Exercised against the measured tables.
+        Own model: the state of every sequence is read and written once; each head of a sequence
+        is a program. Validated against the measured tables.
 
-    Limits: measured with states of 128 x 128 per head; several tokens are taken one by one.
+    Limits: Measured with states of 128 x 128 per head; several tokens are processed one by one.
     """
     rows = shape_UD.shape[0]
     time_s_U, code_U = np.empty(rows), np.empty(rows, np.int8)
@@ -186,7 +186,7 @@ def _scan_decode(
 def conv_prefill_time_s(
     shape_UD: FloatArray, silicon_US: FloatArray, parameters_UP: FloatArray
 ) -> tuple[FloatArray, NDArray[np.int8]]:
-    """Return times of causal depthwise convolutions (U,) [s] and their bound codes (U,).
+    """Return the times of causal depthwise convolutions (U,) [s] and their bound codes (U,).
 
     Args:
         shape_UD: Columns of `CONV_PREFILL_SHAPE`.
@@ -194,10 +194,10 @@ def conv_prefill_time_s(
         parameters_UP: Columns of `CONV_PREFILL_PARAMETERS`.
 
     Source:
-        A program slides over a tile of tokens and channels, token by token; all tiles together
-        cross memory once. Exercised against the measured tables.
+        Own model: a program slides over a tile of tokens and channels, token by token; all tiles
+        together make one memory pass. Validated against the measured tables.
 
-    Limits: measured with kernels of 4 taps; one length for the whole batch.
+    Limits: Measured with kernels of 4 taps; all sequences have one length.
     """
     rows = shape_UD.shape[0]
     time_s_U, code_U = np.empty(rows), np.empty(rows, np.int8)
@@ -235,7 +235,7 @@ def _conv_prefill(
 def conv_decode_time_s(
     shape_UD: FloatArray, silicon_US: FloatArray, parameters_UP: FloatArray
 ) -> tuple[FloatArray, NDArray[np.int8]]:
-    """Return times of one-token updates of causal convolutions (U,) [s], bound codes (U,).
+    """Return the times of decode updates of causal convolutions (U,) [s], bound codes (U,).
 
     Args:
         shape_UD: Columns of `CONV_DECODE_SHAPE`.
@@ -243,10 +243,10 @@ def conv_decode_time_s(
         parameters_UP: Columns of `CONV_DECODE_PARAMETERS`.
 
     Source:
-        The last inputs of every channel are read and written; a tile of channels of a sequence
-        is a program. Exercised against the measured tables.
+        Own model: the last inputs of every channel are read and written; each tile of channels
+        of a sequence is a program. Validated against the measured tables.
 
-    Limits: measured with kernels of 4 taps; several tokens are taken one by one.
+    Limits: Measured with kernels of 4 taps; several tokens are processed one by one.
     """
     rows = shape_UD.shape[0]
     time_s_U, code_U = np.empty(rows), np.empty(rows, np.int8)
@@ -288,8 +288,8 @@ def _traffic_s(
 ) -> float:
     """Return the time of inputs, outputs and states [s].
 
-    What was just computed comes from the cache where it fits; so do states in a hot loop. `rates`
-    are the share of the bandwidth, the rate of the cache per SM and the share of it that helps.
+    Data that was just computed comes from the cache where it fits; so do states in a hot loop.
+    `rates` holds the bandwidth efficiency, the cache bandwidth per SM and the usable L2 fraction.
     """
     efficiency, cache_rate, fraction = rates
     kept = io_bytes + hot * state_bytes

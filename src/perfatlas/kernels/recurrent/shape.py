@@ -1,4 +1,4 @@
-"""Scans of recurrent mixers: their calibrations, shape columns and neighbours."""
+"""Scans of recurrent mixers: calibrations, shape columns and neighbours."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from perfatlas.kernels.declarations import CalibrationKey, Columns
 
 MEASURED_MIXER: Final = "gated_delta_net"
-# Mixers whose scans are priced with measured kernels of the gated delta net: the same chunked
-# products and the same traffic of states. Every engine runs Mamba-2 in Triton kernels, as
-# TensorRT-LLM runs the gated delta net. 8,192 tokens with 128 heads take 0.58 ms on an H100 this
-# way and were measured to take 0.65 (vllm-project/vllm pull request 27299).
+# Mixers whose scans are priced with measured kernels of the gated delta net, which have the same
+# chunked products and state traffic. All engines run Mamba-2 in Triton kernels, as TensorRT-LLM
+# does for the gated delta net. For 8,192 tokens with 128 heads this predicts 0.58 ms on an H100;
+# 0.65 ms was measured (vllm-project/vllm pull request 27299).
 STAND_INS: Final = {
     "mamba2": StandIn(
         "trtllm",
-        "no table measured the scan of Mamba-2: Triton kernels of the gated delta net are used,"
-        " scaled by arithmetic and bytes",
+        "the Mamba-2 scan has no measurements; it is priced with the Triton kernels of the gated"
+        " delta net, scaled by arithmetic and bytes",
     )
 }
 

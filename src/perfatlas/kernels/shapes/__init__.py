@@ -1,4 +1,4 @@
-"""From operators to the shape columns of their physics, and the range calibrations have seen."""
+"""Shape columns of operators for their physics, and the range of shapes of calibrations."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 from .neighbours import (
     AXES as AXES,
     GROUPS as GROUPS,
-    LEAST_RATIO as LEAST_RATIO,
-    carry as carry,
+    MIN_RATIO as MIN_RATIO,
     coordinates as coordinates,
     correct as correct,
-    followed as followed,
     no_residuals as no_residuals,
+    octave_lengths as octave_lengths,
+    residuals_by_distance as residuals_by_distance,
 )
 from .registry import (
     PhysicsModel as PhysicsModel,

@@ -1,4 +1,4 @@
-"""The space in which operator shapes are near each other, and its residuals.
+"""Coordinates in which operator shapes are compared, and residuals in them.
 
 Shape legend: U unique shapes, R measured rows, D shape columns, F coordinates.
 """
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from perfatlas.measurements.residuals import Correction, Residuals
     from perfatlas.operators import FloatArray
 
-NEAR_BALANCED: Final = -0.1  # skew of a uniform load beside measured ones: near, not the same
-LEAST_RATIO: Final = 2.0**-10  # of two columns, in a coordinate
+NEAR_BALANCED: Final = -0.1  # skew that represents a uniform load: close to balanced, not equal
+MIN_RATIO: Final = 2.0**-10  # minimum ratio of two columns in a coordinate
 
 
-# Columns that are followed beyond their measured range; the others are what a model or a plan is.
+# Columns that are extrapolated beyond their measured range; others are fixed by model or plan.
 SIZES: Final = ("m", "n", "k", "tokens", "batch", "q_len", "kv_len", "queries")
 AXES: Final[Mapping[str, tuple[Axis, ...]]] = {
     name: shape.axes for name, shape in kernel_shapes().items() if shape.axes
@@ -34,7 +34,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def coordinates(operator: str, shape_UD: FloatArray) -> FloatArray:
-    """Return shapes in the space in which they are near each other (U, F).
+    """Return the coordinates of shapes (U, F).
 
     Args:
         operator: A name of `AXES`.
@@ -50,24 +50,24 @@ def coordinates(operator: str, shape_UD: FloatArray) -> FloatArray:
         if axis.linear:
             value_U = np.maximum(value_U, NEAR_BALANCED)
         else:
-            value_U = np.log2(np.maximum(value_U, LEAST_RATIO if axis.over else 1.0))
+            value_U = np.log2(np.maximum(value_U, MIN_RATIO if axis.over else 1.0))
         space_UF[:, place] = axis.weight * value_U
     return space_UF
 
 
 def correct(residuals: Residuals, operator: str, shape_UD: FloatArray) -> Correction:
-    """Return the correction of the physics times of shapes.
+    """Return the corrections of the physics times of shapes.
 
     Args:
-        residuals: Of the cell whose parameters the physics used.
+        residuals: Residuals of the cell whose parameters the physics used.
         operator: A name of `AXES`.
         shape_UD: Columns of its physics (U, D).
     """
-    return near.correct(residuals, coordinates(operator, shape_UD), followed(operator))
+    return near.correct(residuals, coordinates(operator, shape_UD), octave_lengths(operator))
 
 
-def followed(operator: str) -> FloatArray:
-    """Return the coordinate of one octave along sizes, 0 along what a model or a plan is (F,).
+def octave_lengths(operator: str) -> FloatArray:
+    """Return the length of one octave along each coordinate, 0 where not extrapolated (F,).
 
     Args:
         operator: A name of `AXES`.
@@ -79,8 +79,8 @@ def followed(operator: str) -> FloatArray:
     return np.array(octaves)
 
 
-def carry(operator: str, shape_RD: FloatArray, residual_R: FloatArray) -> Residuals:
-    """Return residuals with what leaving rows and whole groups out says about distance.
+def residuals_by_distance(operator: str, shape_RD: FloatArray, residual_R: FloatArray) -> Residuals:
+    """Return residuals with error growth by distance, from held-out rows and groups.
 
     Args:
         operator: A name of `AXES`.
@@ -90,11 +90,11 @@ def carry(operator: str, shape_RD: FloatArray, residual_R: FloatArray) -> Residu
     names = physics_model(operator).shape_names
     columns = [names.index(name) for name in GROUPS[operator]]
     groups_R = near.number_groups(shape_RD[:, columns])
-    return near.carry(coordinates(operator, shape_RD), residual_R, groups_R)
+    return near.residuals_by_distance(coordinates(operator, shape_RD), residual_R, groups_R)
 
 
 def no_residuals(operator: str) -> Residuals:
-    """Return residuals of a cell without rows: nothing is near, physics answers.
+    """Return the residuals of a cell without rows, for which physics is not corrected.
 
     Args:
         operator: A name of `AXES`.

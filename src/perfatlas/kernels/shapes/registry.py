@@ -1,6 +1,6 @@
-"""From operators to the shape tables of their physics, as the folders of `kernels` declare them.
+"""Registry of the declarations in the folders of `kernels`: from operators to physics models.
 
-A folder with a module `shape` prices operators; nothing else lists it.
+Every folder with a module `shape` is found; there is no other list.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PhysicsModel:
-    """One compact model: where it is compiled, its shape columns and its parameters."""
+    """A physics model: its compiled function, shape columns and parameters."""
 
     physics: Physics
     shape_names: tuple[str, ...]
@@ -42,7 +42,7 @@ class PhysicsModel:
 
 
 class _Found(NamedTuple):
-    """Every declaration by the kind it prices, and folder and shapes of calibration operators."""
+    """Declarations by operator type, and folder and shapes of each calibration operator."""
 
     by_kind: Mapping[type[Operator], list[OperatorKernels]]
     folders: Mapping[str, str]
@@ -51,7 +51,7 @@ class _Found(NamedTuple):
 
 @cache
 def _found() -> _Found:
-    """Return what the folders declare."""
+    """Return the declarations of all folders."""
     by_kind: dict[type[Operator], list[OperatorKernels]] = {}
     folders: dict[str, str] = {}
     shapes: dict[str, KernelShape] = {}
@@ -68,13 +68,13 @@ def _found() -> _Found:
 
 
 def kernel_shapes() -> Mapping[str, KernelShape]:
-    """Return what is known of the shapes of every calibration operator."""
+    """Return the shape properties of all calibration operators."""
     return _found().shapes
 
 
 @cache
 def physics_model(calibration_operator: str) -> PhysicsModel:
-    """Return the compact model of a calibration operator; compiled code loads on first use."""
+    """Return the physics model of a calibration operator; compiled code loads on first use."""
     folder = _found().folders[calibration_operator]
     module = import_module(f"{home.__name__}.{folder}.physics")
     stem = calibration_operator.upper()
@@ -91,7 +91,7 @@ def _declared(operator: Operator) -> OperatorKernels | None:
 
 
 def calibration_key(operator: Operator) -> CalibrationKey | None:
-    """Return (calibration operator, formats it may be fitted in, best first), None without physics.
+    """Return the calibration operator and its formats, best first; None without physics.
 
     Args:
         operator: Columns over candidates.
@@ -101,7 +101,7 @@ def calibration_key(operator: Operator) -> CalibrationKey | None:
 
 
 def stand_in(operator: Operator) -> StandIn | None:
-    """Return whose measured kernels price the operator where nobody measured its own.
+    """Return the kernel family that prices an operator without measurements, None for others.
 
     Args:
         operator: Columns over candidates.
@@ -111,15 +111,15 @@ def stand_in(operator: Operator) -> StandIn | None:
 
 
 def shape_columns(operator: Operator) -> Columns:
-    """Return the named shape columns of an operator for its physics model.
+    """Return the shape columns of an operator for its physics model, by name.
 
     Args:
-        operator: Columns over candidates, of a kind with physics.
+        operator: Columns over candidates, of a type with physics.
 
     Raises:
-        TypeError: No folder prices that kind.
+        TypeError: No folder prices operators of this type.
     """
     declared = _declared(operator)
     if declared is None:
-        raise TypeError(f"no folder of kernels prices {operator.kind}")
+        raise TypeError(f"no kernel folder prices operators of kind {operator.kind}")
     return declared.shape_columns(operator)

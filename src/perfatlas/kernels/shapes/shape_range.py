@@ -1,4 +1,4 @@
-"""Which shapes a calibration has seen, and how far outside them a question lies.
+"""The range of shapes a calibration was fitted on, and the distance of a query from it.
 
 Shape legend: U unique shapes, R measured rows, D shape columns, M matches.
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.kernels.shapes.neighbours import AXES, LEAST_RATIO
+from perfatlas.kernels.shapes.neighbours import AXES, MIN_RATIO
 from perfatlas.kernels.shapes.registry import physics_model
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ ROUNDING: Final = 1e-6  # octaves
 
 @cache
 def widening_per_octave() -> dict[str, float]:
-    """Return by how many e-folds an interval widens per octave outside the range, by operator.
+    """Return the widening of intervals per octave outside the range [e-folds], by operator.
 
-    Source: fits that saw none of the outer two octaves of a dimension, one dimension at a time, on
-        the rows they did not see; `lab.range_extrapolation`.
+    Source: fits without the outer two octaves of one dimension at a time, scored on the rows left
+        out; `lab.range_extrapolation`.
     """
     text = resources.files("perfatlas").joinpath(BEYOND_RANGE).read_text("utf-8")
     rows = tomllib.loads(text)["beyond"]
@@ -38,10 +38,10 @@ def widening_per_octave() -> dict[str, float]:
 
 
 def shape_limits(operator: str, shape_RD: FloatArray) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the least and the largest value of every dimension of measured shapes, by name.
+    """Return the minimum and maximum of each dimension of measured shapes, by name.
 
     Args:
-        operator: Calibration operator; one without dimensions of its own has no limits.
+        operator: Calibration operator; one without axes has no limits.
         shape_RD: Measured shapes (R, D).
     """
     values = {_label(axis): _values(axis, operator, shape_RD) for axis in _axes(operator)}
@@ -56,15 +56,15 @@ def octaves_outside(
     match_U: IntArray,
     limits_M: Sequence[tuple[Mapping[str, float], Mapping[str, float]]],
 ) -> FloatArray:
-    """Return the octaves between a shape and the range its calibration has seen (U,).
+    """Return the octaves between a shape and the range its calibration was fitted on (U,).
 
-    The dimension that is farthest outside counts. 0 inside, and where a calibration says nothing.
+    Uses the dimension farthest outside. 0 inside, and for calibrations without limits.
 
     Args:
         operator: Calibration operator.
         shape_UD: Columns of its physics (U, D).
-        match_U: Which limits hold (U,).
-        limits_M: Least and largest values by dimension, of every match.
+        match_U: Position in `limits_M` (U,).
+        limits_M: Minimum and maximum by dimension, for each match.
 
     Example:
         >>> import numpy as np
@@ -100,7 +100,7 @@ def _values(axis: Axis, operator: str, shape_UD: FloatArray) -> FloatArray:
     value_U = np.prod([shape_UD[:, names.index(name)] for name in axis.times], axis=0)
     for name in axis.over:
         value_U = value_U / shape_UD[:, names.index(name)]
-    # 0 says that there is none: no window, nothing selected
-    floor = LEAST_RATIO if axis.over else 1.0
+    # 0 means none: no window, no selection
+    floor = MIN_RATIO if axis.over else 1.0
     limited_U: FloatArray = np.maximum(value_U, floor)
     return limited_U

@@ -1,4 +1,4 @@
-"""Time of latent attention over the keys a selection chose for each query.
+"""Time of sparse latent attention over the selected keys of each query.
 
 Shape legend: U unique shapes, D shape dimensions, S silicon fields, P parameters.
 """
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
 SPARSE_MLA_PREFILL_SHAPE: Final = (
-    "queries",  # of all sequences
-    "q_len",  # of one sequence
-    "kv_len",  # keys per sequence, the cached prefix and the queries included
+    "queries",  # total over sequences
+    "q_len",  # per sequence
+    "kv_len",  # keys per sequence, including the cached prefix and the queries
     "num_heads",
     "kv_lora_rank",
     "rope_dim",
-    "selected",  # keys of a query
+    "selected",  # selected keys per query
     "kv_bytes_per_element",
     "attention_bytes_per_element",
-    "hot",  # 1: a benchmark loop whose queries all select the same keys, 0: each its own, cold
+    "hot",  # 1: a benchmark loop in which all queries select the same keys; 0: distinct, cold keys
 )
 SPARSE_MLA_PREFILL_PARAMETERS: Final = (
-    "efficiency_compute",  # share of the dense peak inside a tile
+    "efficiency_compute",  # fraction of the dense peak inside a tile
     "efficiency_bandwidth",
     "overhead_launch_s",
-    "overhead_tile_cycles",  # of one query and tile of heads
-    "feed_bytes_per_cycle",  # gathered latent rows into one SM
-    "overlap_power",  # 1: none, large: perfect
-    "l2_fraction",  # of the cache that keeps tensors between runs of a hot loop
-    "padded_heads",  # query heads are padded to it (chosen)
+    "overhead_tile_cycles",  # per query and tile of heads
+    "feed_bytes_per_cycle",  # gathered latent rows loaded by one SM
+    "overlap_power",  # 1: no overlap; large: perfect overlap
+    "l2_fraction",  # fraction of the L2 that retains tensors between iterations of a hot loop
+    "padded_heads",  # number of heads to which query heads are padded (chosen)
 )
-# Query heads of a tile. Source: deepseek-ai/FlashMLA, csrc/sm90/prefill/sparse, csrc/sm100: B_H.
+# Query heads per tile. Source: deepseek-ai/FlashMLA, csrc/sm90/prefill/sparse, csrc/sm100: B_H.
 TILE_HEADS: Final = 64.0
 KEY_BLOCK: Final = 64.0
 
@@ -51,21 +51,21 @@ def sparse_mla_prefill_time_s(
 ) -> tuple[FloatArray, NDArray[np.int8]]:
     """Return the times of sparse latent attention (U,) [s] and their bound codes (U,).
 
-    A tile is one query with 64 of its heads; it gathers the latent rows the query selected and
-    attends to them as key and value. A query that sees fewer keys gathers fewer and multiplies as
-    many: the list of its keys is padded.
+    A tile is one query with 64 of its heads; it gathers the selected latent rows and uses them as
+    keys and values. A query with fewer visible keys gathers fewer rows, but multiplies a padded
+    list of full length.
 
     Args:
         shape_UD: Columns of `SPARSE_MLA_PREFILL_SHAPE`.
-        silicon_US: Columns of `kernels.silicon`; PEAK is that of the product's format.
+        silicon_US: Columns of `kernels.silicon`; PEAK is the peak of the product's format.
         parameters_UP: Columns of `SPARSE_MLA_PREFILL_PARAMETERS`.
 
     Source:
-        Own derivation from tile reasoning; exercised against the measured tables.
+        Own tile model, validated against the measured tables.
 
-    Limits: measured with 64 heads and 2,048 keys per query that lie together. TensorRT-LLM runs
-    other kernels, and SGLang leaves prompts no longer than the selection to dense attention:
-    whole measured blocks of theirs differ by up to a factor of two.
+    Limits: Measured with 64 heads and 2,048 contiguous keys per query. TensorRT-LLM uses other
+    kernels, and SGLang uses dense attention for prompts no longer than the selection; their
+    measured blocks differ by up to a factor of two.
     """
     rows = shape_UD.shape[0]
     time_s_U, code_U = np.empty(rows), np.empty(rows, np.int8)

@@ -1,4 +1,4 @@
-"""Prefill over selected keys: its calibration, shape columns and neighbours."""
+"""Sparse latent prefill: calibration, shape columns and neighbours."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def _accepts(operator: LatentAttention) -> bool:
 
 
 def _key(operator: LatentAttention) -> CalibrationKey | None:
-    """Return the key.
+    """Return the calibration key.
 
-    Sparse prefill kernels read 16-bit rows: engines expand an fp8 cache first, a pass over it that
-    is not priced.
+    Sparse prefill kernels read 16-bit rows: engines first expand an fp8 cache, in a pass that is
+    not priced.
     """
     return None if kernel_phase(operator.phase) is None else ("sparse_mla_prefill", ("bf16",))
 

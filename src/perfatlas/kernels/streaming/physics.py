@@ -19,25 +19,25 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
 STREAMING_SHAPE: Final = (
-    "bytes",  # read and written, the cold ones included
+    "bytes",  # read and written, including the cold ones
     "cold_bytes",  # tables and cache rows that are never in the last-level cache
-    "tokens",  # rows; one thread block works on one row at a time
+    "tokens",  # rows; a thread block processes one row at a time
 )
 
 STREAMING_PARAMETERS: Final = (
     "overhead_launch_s",
-    "efficiency_bandwidth",  # of the memory bandwidth
-    "cache_speedup",  # rate of the last-level cache over that of the memory
-    "l2_fraction",  # share of the cache that a pass finds its data in
-    "row_bytes_per_cycle",  # what one SM moves for one row
+    "efficiency_bandwidth",  # fraction of the memory bandwidth
+    "cache_speedup",  # last-level cache bandwidth relative to memory bandwidth
+    "l2_fraction",  # fraction of the L2 in which a pass finds its data
+    "row_bytes_per_cycle",  # bandwidth of one SM for one row
 )
-HOT_SHARPNESS: Final = 4.0  # how suddenly a pass stops fitting into the cache
+HOT_SHARPNESS: Final = 4.0  # sharpness of the transition when a pass exceeds the cache
 
 
 def streaming_time_s(
     shape_UD: FloatArray, silicon_US: FloatArray, parameters_UP: FloatArray
 ) -> tuple[FloatArray, NDArray[np.int8]]:
-    """Return the time of each pass and what bounds it.
+    """Return the time of each pass and its bound code.
 
     Args:
         shape_UD: Columns of STREAMING_SHAPE (U, D).
@@ -48,13 +48,13 @@ def streaming_time_s(
         time_s (U,) and bound codes (U,).
 
     Source:
-        A launch, plus the longer of memory traffic (activations that fit into the last-level
-        cache come from there) and the rows one SM must work through; fitted on the measured
+        Own model: launch time, plus the longer of the memory traffic (activations that fit the
+        last-level cache come from there) and the rows of one SM; fitted on measured
         quantization passes.
 
     Limits:
-        One parameter set for all passes of a kernel family: a norm is priced as the elementwise
-        pass that was measured.
+        One parameter set for all passes of a kernel family: a norm is priced like the measured
+        elementwise pass.
     """
     count = shape_UD.shape[0]
     time_s, bound = np.empty(count), np.empty(count, np.int8)

@@ -1,4 +1,4 @@
-"""Bandwidth-limited operators: their calibration and shape columns."""
+"""Bandwidth-limited operators: calibration and shape columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators and devices in, time with its bound and evidence out, in three tiers."""
+"""Prices of operators on devices in three tiers, with bounds and evidence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tier `bound`: the speed of light of an operator on a device.
+"""Tier `bound`: the roofline time of an operator on a device.
 
 Shape legend: C candidates, O operators, R rows.
 """
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 class BoundTime(NamedTuple):
-    """Least time of one execution (C,) [s], which resource sets it, and the work behind it.
+    """Roofline time of one execution (C,) [s], its limiting resource and the work.
 
     Args:
-        time_s_C: Least time (C,) [s].
+        time_s_C: Roofline time (C,) [s].
         code_C: Bound code (C,).
         flop_C: Arithmetic (C,) [FLOP].
-        memory_bytes_C: Traffic of device memory (C,) [bytes].
+        memory_bytes_C: Device memory traffic (C,) [bytes].
     """
 
     time_s_C: FloatArray
@@ -39,9 +39,9 @@ class BoundTime(NamedTuple):
 
 
 def bound_time(operator: Operator, devices: DeviceColumns) -> BoundTime:
-    """Return the least time any implementation could need, per candidate.
+    """Return a lower bound on the time of any implementation, per candidate.
 
-    Weights and KV cache are read once from device memory; activations cost memory time only
+    Weights and KV cache are read once from device memory; activations take memory time only
     where they do not fit the last-level cache. Arithmetic runs at the dense peak of the format.
 
     Args:
@@ -51,9 +51,9 @@ def bound_time(operator: Operator, devices: DeviceColumns) -> BoundTime:
     Returns:
         Time [s], bound code and work, each (C,).
 
-    Source: roofline, Williams, Waterman, Patterson, CACM 52(4), 2009, with tensor residency.
+    Source: roofline, Williams, Waterman, Patterson, CACM 52(4), 2009, extended by cache residency.
 
-    Limits: no launch, no tile, no exponent unit; nothing measured cold is faster.
+    Limits: No launch time, tiles or exponentials; no cold measurement is faster.
     """
     work = operator.work()
     spilled = np.where(
@@ -70,7 +70,7 @@ def bound_time(operator: Operator, devices: DeviceColumns) -> BoundTime:
 
 
 def price_at_bound(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOperators:
-    """Return the prices of operators in tier bound.
+    """Return the tier-bound prices of operators.
 
     Args:
         operators: Columns over candidates.
@@ -94,14 +94,14 @@ def price_at_bound(operators: Sequence[Operator], devices: DeviceColumns) -> Pri
 
 
 def resource_code(code_R: NDArray[np.int8], bound_R: NDArray[np.int8]) -> NDArray[np.int8]:
-    """Return what bounds each row: issue time is compute only where arithmetic could be the limit.
+    """Return the limiting resource of each row, with memory-bound issue time counted as latency.
 
-    A product that must move more bytes than it multiplies and still waits for its tiles does not
-    fill the device: that is latency.
+    A product whose roofline is memory-bound, but which is limited by issuing its tiles, does not
+    fill the device: it is latency-bound.
 
     Args:
-        code_R: What the physics is limited by, a code of `BOUND_NAMES` (R,).
-        bound_R: The same of the bound (R,).
+        code_R: Limiting resource by the physics, a code of `BOUND_NAMES` (R,).
+        bound_R: Limiting resource by the roofline (R,).
     """
     underfilled_R = (code_R == BOUND_COMPUTE) & (bound_R == BOUND_MEMORY)
     return np.where(underfilled_R, BOUND_LATENCY, code_R).astype(np.int8)

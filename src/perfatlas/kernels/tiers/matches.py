@@ -1,4 +1,4 @@
-"""Which calibration prices each operator of each candidate.
+"""The calibration that prices each operator of each candidate.
 
 Shape legend: C candidates, G operators of one physics model, M matches.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.kernels.shapes import stand_in
-from perfatlas.measurements.calibrations import CalibrationMatch, find_calibration, lend
+from perfatlas.measurements.calibrations import CalibrationMatch, as_substitute, find_calibration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 class Matches:
-    """Calibrations met so far, each looked up once per (device, operator, format)."""
+    """Calibrations in use, each looked up once per (device, operator, format)."""
 
     def __init__(self, devices: DeviceColumns, family: str, version: str | None) -> None:
-        """Start with none."""
+        """Start without matches."""
         self.devices = devices
         self.family = family
-        self.version = version  # of the tables of tier measured; None in the other tiers
+        self.version = version  # version of the tables of tier measured; None in the other tiers
         self.matches: list[CalibrationMatch] = []
         self._known: dict[tuple[str, tuple[str, ...], StandIn | None], IntArray] = {}
 
@@ -61,16 +61,16 @@ class Matches:
             return -1
         chosen = next((m for m in matches if m.own), matches[0])
         if lent:
-            chosen = lend(chosen, lent.note)
+            chosen = as_substitute(chosen, lent.note)
         if self.version is not None:
-            from perfatlas.kernels.tiers.measured import with_table  # no other tier reads tables
+            from perfatlas.kernels.tiers.measured import with_table  # reads tables
 
             chosen = with_table(chosen, self.version)
         self.matches.append(chosen)
         return len(self.matches) - 1
 
     def spread(self) -> FloatArray:
-        """Return exp of the 5 % and 95 % residual quantiles of every match (M, 2)."""
+        """Return exp of the 5% and 95% residual quantiles of each match (M, 2)."""
         pairs = [(m.quantiles["q05"], m.quantiles["q95"]) for m in self.matches]
         spread: FloatArray = np.exp(np.array(pairs, dtype=np.float64))
         return spread

@@ -1,8 +1,8 @@
-"""Tier `measured`: physics corrected by what it missed on the nearest measured shapes.
+"""Tier `measured`: physics corrected by its residuals on the nearest measured shapes.
 
-A measured row says by which factor the physics of its own protocol (hot or cold caches, weight
-copies, quantization inside) is off; the answer is the physics asked for, cold, times that factor.
-On a measured shape whose protocol is cold it is the measured time itself.
+A measured row yields the ratio of its time to the physics of its own protocol (hot or cold caches,
+weight copies, quantization included). The answer is the cold physics of the query times that
+ratio. For a shape that was measured cold, it is the measured time.
 
 Shape legend: U unique shapes, R measured rows, D shape columns, S silicon fields, P parameters,
 M matches.
@@ -18,11 +18,17 @@ import numpy as np
 
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.devices import silicon_row
-from perfatlas.kernels.shapes import LEAST_RATIO, carry, correct, no_residuals, physics_model
+from perfatlas.kernels.shapes import (
+    MIN_RATIO,
+    correct,
+    no_residuals,
+    physics_model,
+    residuals_by_distance,
+)
 from perfatlas.kernels.tiers.quantized_rows import holds_quantization
 from perfatlas.measurements.residuals import (
     Correction,
-    kept_residuals,
+    cached_residuals,
     producers_hash,
     with_rows_of,
 )
@@ -43,16 +49,16 @@ if TYPE_CHECKING:
     from perfatlas.measurements.residuals import Residuals
     from perfatlas.operators import FloatArray, IntArray
 
-LEAST_ROWS: Final = 100  # fewer do not tell how far a residual carries
+MIN_ROWS: Final = 100  # minimum rows to determine how residuals decay with distance
 
 
 def with_table(match: CalibrationMatch, version: str) -> CalibrationMatch:
-    """Return a match that names the table whose rows correct it, or notes why none does.
+    """Return a match with the table whose rows correct it, or with a note why there is none.
 
     Args:
         match: The calibration of an operator on a device.
-        version: Version of the engine that was measured; "" for the one the calibration was
-            fitted on.
+        version: Measured version of the engine; "" for the version the calibration was fitted
+            on.
 
     Raises:
         MissingDependencyError: The measured tables are not installed.
@@ -62,16 +68,16 @@ def with_table(match: CalibrationMatch, version: str) -> CalibrationMatch:
         return match
     if match.own and other_card(cell.device):
         why = f"its rows were measured on a card with {other_card(cell.device)}"
-        return replace(match, notes=(*match.notes, f"{cell.id} answers in physics: {why}"))
+        return replace(match, notes=(*match.notes, f"{cell.id} uses tier physics: {why}"))
     folder, name = TABLES[cell.operator]
     return with_rows_of(match, (folder, cell.family, name), version)
 
 
 def residuals_of(match: CalibrationMatch) -> Residuals:
-    """Return the residuals of the table a match names, from the user's cache or computed.
+    """Return the residuals of a match's table, from the user's cache or computed.
 
     Args:
-        match: With a table.
+        match: A match with a table.
     """
     cell = match.calibration
     parameters = tuple(cell.parameters[n] for n in physics_model(cell.operator).parameter_names)
@@ -86,17 +92,17 @@ def _residuals(
 ) -> Residuals:
     silicon_S = _silicon(cell[0], cell[3])
     stated = (cell, table, parameters, silicon_S.tolist(), producers(cell[1]))
-    return kept_residuals(
+    return cached_residuals(
         repr(stated), lambda: fit_residuals(cell, table[0], silicon_S, parameters)
     )
 
 
 @cache
 def producers(operator: str) -> str:
-    """Return a digest of the code that produces residuals; devices are named by their values.
+    """Return a digest of the code and device values that residuals depend on.
 
     Args:
-        operator: A name of `residuals.AXES`.
+        operator: A calibration operator.
     """
     physics = physics_model(operator).physics
     return producers_hash(fit_residuals, physics, by_value=(resolve_system,))
@@ -114,30 +120,30 @@ def fit_residuals(
     silicon_S: FloatArray,
     parameters: tuple[float, ...],
 ) -> Residuals:
-    """Return the residuals of the measured rows of a cell and how far they carry.
+    """Return the residuals of the measured rows of a cell and their decay with distance.
 
     Args:
         cell: Device, operator, engine, format.
         version: Version of the engine.
         silicon_S: Silicon columns (S,).
-        parameters: In the order of the physics (P,).
+        parameters: Parameters in the order of the physics (P,).
     """
     try:
         rows = table_rows(*cell, version)
     except UnsupportedError:
-        # A version may have measured other formats only: its rows correct nothing here.
+        # A version may have measured only other formats; its rows correct nothing here.
         return no_residuals(cell[1])
-    if rows.measured_s.size < LEAST_ROWS:
+    if rows.measured_s.size < MIN_ROWS:
         return no_residuals(cell[1])
     shape_RD = rows.shape_table(physics_model(cell[1]).shape_names)
     physics_s = physics_of(cell[1], shape_RD, silicon_S, np.array(parameters))
-    return carry(cell[1], shape_RD, np.log(rows.measured_s / physics_s))
+    return residuals_by_distance(cell[1], shape_RD, np.log(rows.measured_s / physics_s))
 
 
 def physics_of(
     operator: str, shape_RD: FloatArray, silicon_S: FloatArray, parameters_P: FloatArray
 ) -> FloatArray:
-    """Return the physics of shapes with one silicon and one set of parameters (R,) [s].
+    """Return the physics times of shapes on one device with one parameter set (R,) [s].
 
     Args:
         operator: A name of `AXES`.
@@ -159,10 +165,10 @@ def correct_rows(
     shape_UD: FloatArray,
     match_U: IntArray,
 ) -> Correction:
-    """Return the correction of shapes priced with several calibrations.
+    """Return the corrections of shapes priced with several calibrations.
 
     Args:
-        operator: Calibration operator of all of them.
+        operator: Calibration operator of all shapes.
         matches: Calibrations (M); those without a table correct nothing.
         shape_UD: Columns of the physics (U, D).
         match_U: Position in `matches` (U,).
@@ -185,10 +191,10 @@ def lacks_quantization(
     shape_UD: FloatArray,
     match_U: IntArray,
 ) -> NDArray[np.bool_]:
-    """Return which products leave out the quantization that their measured rows hold (U,).
+    """Return which products exclude the quantization that their measured rows include (U,).
 
     Args:
-        operator: Calibration operator of all of them.
+        operator: Calibration operator of all shapes.
         matches: Calibrations (M).
         shape_UD: Columns of the physics (U, D).
         match_U: Position in `matches` (U,).
@@ -201,10 +207,10 @@ def lacks_quantization(
 
 
 def with_quantization(key_UD: FloatArray) -> FloatArray:
-    """Return products with their activation quantized inside the time (U, D).
+    """Return products whose time includes quantizing the activation (U, D).
 
     Args:
-        key_UD: Columns of the physics of a product first (U, D).
+        key_UD: Rows that start with the columns of the GEMM physics (U, D).
     """
     quantized_UD = key_UD.copy()
     quantized_UD[:, _quantize()] = 1.0
@@ -216,15 +222,15 @@ def _quantize() -> int:
 
 
 def product_alone(near: Correction, alone_U: NDArray[np.bool_], whole_U: FloatArray) -> Correction:
-    """Return the correction of products without the quantization that was measured with them.
+    """Return the corrections of products without the quantization measured with them.
 
-    What physics misses of the sum is shared out as physics shares the sum. The interval spans both
-    other ways: all of it is the quantization's, or all of it is the product's.
+    The residual of the sum is split in proportion to the physics times. The interval covers both
+    extremes: all of it belongs to the quantization, or all of it to the product.
 
     Args:
         near: Corrections of the sums (U,).
-        alone_U: Where the product is asked for alone (U,).
-        whole_U: Physics of the sum over physics of the product (U,).
+        alone_U: Where only the product is priced (U,).
+        whole_U: Physics of the sum relative to physics of the product (U,).
 
     Example:
         >>> import numpy as np
@@ -236,7 +242,7 @@ def product_alone(near: Correction, alone_U: NDArray[np.bool_], whole_U: FloatAr
         [1.0, 5.0]
     """
     none_U = -np.log(near.factor_U)
-    all_U = np.log(np.maximum(whole_U + (1.0 - whole_U) / near.factor_U, LEAST_RATIO))
+    all_U = np.log(np.maximum(whole_U + (1.0 - whole_U) / near.factor_U, MIN_RATIO))
     low_U = np.minimum(near.low_U, np.minimum(none_U, all_U))
     high_U = np.maximum(near.high_U, np.maximum(none_U, all_U))
     return near._replace(

@@ -1,4 +1,4 @@
-"""One face for the tiers: operators and devices in, time with its bound and evidence out.
+"""Price operators on devices in any tier: time, bound and evidence.
 
 Shape legend: C candidates, O operators, R priced rows (one operator of one candidate), U unique
 rows, D shape columns, S silicon fields, P parameters, F kernel families,
@@ -47,24 +47,24 @@ def price_operators(
     tier: Tier,
     silicon_version: str = "",
 ) -> PricedOperators:
-    """Return the price of every operator on the device of every candidate.
+    """Return the prices of all operators on the device of each candidate.
 
     Args:
-        operators: Columns over C candidates; collectives are not priced here.
+        operators: Columns over C candidates, without collectives.
         devices: Device and clock of each candidate.
-        family: Kernel family of the engine; "" takes the fastest of all for each operator.
-        tier: "bound", or "physics" and "auto": physics where the device (or its nearest
-            relative) has a calibration for the operator, else bound; `match_CO` tells which.
-            "measured": physics times what it misses on the nearest measured shapes, where there
-            are any (`measured_CO`).
-        silicon_version: Version of the engine whose tables tier measured reads; "" for those the
+        family: Kernel family of the engine; "" selects the fastest family for each operator.
+        tier: "bound"; "physics" or "auto": physics where the device (or its nearest relative)
+            has a calibration for the operator, otherwise bound (see `match_CO`); "measured":
+            physics corrected by the residuals on the nearest measured shapes, where there are
+            any (see `measured_CO`).
+        silicon_version: Engine version whose tables tier measured reads; "" for those that the
             calibrations were fitted on.
 
     Raises:
-        UnsupportedError: A device cannot multiply in a format that is asked for.
-        MissingDependencyError: Tier measured without the measured tables.
+        UnsupportedError: A device has no tensor cores for a format.
+        MissingDependencyError: Tier measured is used without the measured tables.
 
-    Limits: prices a cold cache and back-to-back kernels of one graph.
+    Limits: Assumes cold caches and back-to-back kernels of one CUDA graph.
     """
     return price_at_clocks(
         operators, devices, (1.0,), family=family, tier=tier, silicon_version=silicon_version
@@ -80,24 +80,24 @@ def price_at_clocks(
     tier: Tier,
     silicon_version: str = "",
 ) -> tuple[PricedOperators, ...]:
-    """Return the price of every operator at several clocks; its shapes are gathered once.
+    """Return the prices of all operators at several clocks; shapes are gathered once.
 
     Args:
-        operators: As `price_operators` takes them.
+        operators: As for `price_operators`.
         devices: Device and clock of each candidate.
-        clock_ratios: Over the clock of each candidate (K).
-        family: As of `price_operators`.
-        tier: As of `price_operators`.
-        silicon_version: As of `price_operators`.
+        clock_ratios: Clocks relative to the clock of each candidate (K).
+        family: As for `price_operators`.
+        tier: As for `price_operators`.
+        silicon_version: As for `price_operators`.
 
     Returns:
-        One record for each ratio (K).
+        One record per ratio (K).
 
     Raises:
-        UnsupportedError: A device cannot multiply in a format that is asked for.
-        MissingDependencyError: Tier measured without the measured tables.
+        UnsupportedError: A device has no tensor cores for a format.
+        MissingDependencyError: Tier measured is used without the measured tables.
 
-    Limits: as of `price_operators`; no kernel was measured at another than the sustained clock.
+    Limits: As for `price_operators`; kernels were measured only at the sustained clock.
     """
     version = silicon_version if tier == "measured" else None
     names: tuple[str, ...] = (family,)
@@ -113,7 +113,7 @@ def price_at_clocks(
 
 
 class _Kernels(NamedTuple):
-    """Whose kernels run, how they are priced, and the version of the tables of tier measured."""
+    """Kernel family, tier, and engine version of the tables of tier measured."""
 
     family: str
     tier: Tier
@@ -126,7 +126,7 @@ def _price_family(
     clock_ratios: Sequence[float],
     kernels: _Kernels,
 ) -> list[PricedOperators]:
-    """Return what the operators cost with the kernels of one engine, at every clock (K)."""
+    """Return the prices of operators with the kernels of one engine, at each clock (K)."""
     prices_K = [price_at_bound(operators, devices.at_clock(ratio)) for ratio in clock_ratios]
     if kernels.tier == "bound":
         return prices_K
@@ -158,12 +158,12 @@ def _price_family(
 def _write_physics(
     prices: PricedOperators, table: _Table, priced: _Prices, inverse_R: IntArray
 ) -> None:
-    """Write the prices of the rows of one physics model over their bounds."""
+    """Overwrite the bounds of the rows of one physics model with their prices."""
     at = (table.candidate_R, table.operator_R)
     bound_R = prices.bound_s_CO[at]
     time_R = np.maximum(priced.time_s_U[inverse_R], bound_R)
-    # Measurements that all lie below the bound contradict it: by how much tells how wrong
-    # they are, not that the answer is sure.
+    # An interval below the bound contradicts it: the gap shows the error of the measurements,
+    # not a narrow interval.
     high_R = time_R * priced.high_U[inverse_R]
     mirrored_R = time_R / priced.low_U[inverse_R]
     write(
@@ -180,10 +180,10 @@ def _write_physics(
 
 
 def _fastest(priced: Sequence[PricedOperators]) -> PricedOperators:
-    """Return the fastest kernel of every operator of every candidate.
+    """Return the prices of the fastest kernel of each operator and candidate.
 
-    Of equally fast kernels one measured on the device itself is taken, then the first. The fastest
-    takes no longer than any of them: its slow end is the least of theirs.
+    Among equally fast kernels, one measured on the device itself is preferred, then the first. The
+    fastest is no slower than any other, so its upper end is the minimum of theirs.
     """
     time_FCO = np.stack([p.time_s_CO for p in priced])
     own_FCO = np.stack([np.array([*(m.own for m in p.matches), False])[p.match_CO] for p in priced])
@@ -193,7 +193,7 @@ def _fastest(priced: Sequence[PricedOperators]) -> PricedOperators:
 
 
 class _Prices(NamedTuple):
-    """Times of distinct shapes, factors to the ends of their intervals, what rows say of them."""
+    """Times of distinct shapes, interval factors, and how measured rows apply to them."""
 
     time_s_U: FloatArray
     code_U: NDArray[np.int8]
@@ -206,7 +206,7 @@ class _Prices(NamedTuple):
 def _price(
     table: _Table, first_U: IntArray, catalog: Matches, clock_ratios: Sequence[float]
 ) -> list[_Prices]:
-    """Return the prices of distinct rows of a table in the tier of the catalog, at every clock."""
+    """Return the prices of distinct rows of a table in the tier of the catalog, at each clock."""
     key_UD = table.key_RD[first_U]
     shape_UD = table.shape(key_UD)
     match_U = table.match_R[first_U]
@@ -249,7 +249,7 @@ def _price(
 
 @dataclass(frozen=True, kw_only=True)
 class _Table:
-    """Rows of one physics model, ready to be made unique and priced."""
+    """Rows of one physics model, before they are made unique and priced."""
 
     operator_name: str
     key_RD: FloatArray  # shape columns, then match, silicon row and clock ratio
@@ -280,7 +280,7 @@ class _Table:
 def _by_model(
     operators: Sequence[Operator],
 ) -> dict[str, tuple[list[int], list[tuple[str, ...]]]]:
-    """Return positions and calibration formats of the operators of every physics model."""
+    """Return positions and calibration formats of the operators of each physics model."""
     groups: dict[str, tuple[list[int], list[tuple[str, ...]]]] = {}
     for position, operator in enumerate(operators):
         key = calibration_key(operator)
@@ -298,7 +298,7 @@ def _gather(
     catalog: Matches,
     name: str,
 ) -> _Table | None:
-    """Stack the rows of the operators of one model that run and have a calibration."""
+    """Stack the rows of the operators of one model that are executed and calibrated."""
     model = physics_model(name)
     width = len(model.shape_names)
     devices = catalog.devices
@@ -337,6 +337,6 @@ def _parameters(match: CalibrationMatch, name: str, model: PhysicsModel) -> list
     if missing := [p for p in model.parameter_names if p not in fitted]:
         raise InvalidSpecError(
             f"calibration {match.calibration.id} was fitted for an older model and lacks"
-            f" {', '.join(missing)}; renew it with `{match.calibration.command}`"
+            f" {', '.join(missing)}; refit it with `{match.calibration.command}`"
         )
     return [fitted[p] for p in model.parameter_names]

@@ -1,4 +1,4 @@
-"""Which calibrations hold the quantization of an activation in the times of their rows."""
+"""Calibrations whose measured times include the quantization of the activation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def holds_quantization(match: CalibrationMatch) -> bool:
-    """Return whether the activation was quantized inside the times of a calibration's rows.
+    """Return whether the measured times of a calibration include quantizing the activation.
 
     Args:
         match: The calibration of an operator on a device.

@@ -16,7 +16,7 @@ from perfatlas.lab.fitting.few_shot_search import folds, small_sample_quantiles
 from perfatlas.lab.fitting.least_squares import PENALTY, error_statistics, simplex_search
 from perfatlas.measurements.calibrations import (
     KERNELS,
-    LENDERS,
+    SUBSTITUTE_FAMILIES,
     catalog_silicon,
     donor_of,
     find_shipped_calibration,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, IntArray
 
 STEP: Final = 0.25  # size of the first simplex, in ln(parameter)
-LEAST_ROWS: Final = 10
+MIN_ROWS: Final = 10
 MOST_ROWS: Final = 2000  # rows fitted and scored per cell
 SEED: Final = 20251
 # Typical |ln(measured/predicted)| of a fitted cell: the weight of a row relative to the prior.
@@ -168,8 +168,8 @@ def refit_cell(cell: RowCell, device: Device, without: Sequence[str] = ()) -> Ce
     groups = int(np.unique(kept.group_N).size)
     known = known_calibrations(cell, without)
     prior = _prior(cell, device, known, without)
-    if kept.rows < LEAST_ROWS:
-        reason = f"fewer than {LEAST_ROWS} rows"
+    if kept.rows < MIN_ROWS:
+        reason = f"fewer than {MIN_ROWS} rows"
     elif groups < LEAST_GROUPS:
         reason = f"fewer than {LEAST_GROUPS} distinct shapes: no held-out validation possible"
     elif prior is None:
@@ -228,7 +228,7 @@ def known_calibrations(cell: RowCell, without: Sequence[str] = ()) -> tuple[Cali
         if (one.operator, one.format) == (cell.operator, cell.format)
         and cell.has_parameters(one.parameters)
     ]
-    families = (cell.family, *LENDERS, *(one.family for one in found))
+    families = (cell.family, *SUBSTITUTE_FAMILIES, *(one.family for one in found))
     family = next((name for name in families if any(one.family == name for one in found)), "")
     return tuple(one for one in found if one.family == family)
 

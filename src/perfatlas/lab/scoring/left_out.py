@@ -13,7 +13,7 @@ from perfatlas.lab.cells import cells_by_key
 from perfatlas.lab.fitting import error_statistics
 from perfatlas.lab.scoring.tables import SHORT_NAMES, Row, about, percent, table
 from perfatlas.measurements.calibrations import load_calibrations
-from perfatlas.measurements.tables import SLOW, left_out_moe_rows
+from perfatlas.measurements.tables import SLOW, excluded_moe_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +61,7 @@ def left_out_errors(cells: Sequence[Row]) -> list[LeftOut]:
     for row in scored:
         cell = known["moe", row["family"], row["format"]][row["system"]]
         parameters = load_calibrations(cell.device)[cell.id].parameters
-        left = left_out_moe_rows(cell.device, cell.family, cell.format)
+        left = excluded_moe_rows(cell.device, cell.family, cell.format)
         every = row["rows"] + sum(rows.measured_s.size for rows in left.values())
         for reason, rows in left.items():
             count = rows.measured_s.size

@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas import hardware
 from perfatlas.collectives import measured as links
-from perfatlas.kernels.shapes import AXES, GROUPS, carry, correct, physics_model
+from perfatlas.kernels.shapes import AXES, GROUPS, correct, physics_model, residuals_by_distance
 from perfatlas.lab.cells import MEASURED_DEVICES, device_cells
 from perfatlas.lab.fitting import error_statistics, held_out
 from perfatlas.lab.validate.measured_medians import UnseenScore, median_rows
@@ -112,7 +112,9 @@ def score_unseen_sizes(cell: Cell) -> Iterator[UnseenScore]:
     physics_s = cell.predict(rows.shape_UD, match.calibration.parameters)
     residual_R = np.log(rows.measured_s / physics_s)
     space_RF, seen_UD = links.coordinates(rows.shape_UD), rows.shape_UD[~held]
-    known = near.carry(space_RF[~held], residual_R[~held], links.size_groups(seen_UD))
+    known = near.residuals_by_distance(
+        space_RF[~held], residual_R[~held], links.size_groups(seen_UD)
+    )
     correction = near.correct(known, space_RF[held])
     yield score_of(cell, "size", physics_s[held], rows.measured_s[held], correction)
 
@@ -169,6 +171,6 @@ def score_unseen(cell: Cell) -> Iterator[UnseenScore]:
         if held is None:
             continue
         residual = np.log(measured_s / physics_s)
-        known = carry(cell.operator, shape_UD[~held], residual[~held])
+        known = residuals_by_distance(cell.operator, shape_UD[~held], residual[~held])
         correction = correct(known, cell.operator, shape_UD[held])
         yield score_of(cell, unseen, physics_s[held], measured_s[held], correction)

@@ -13,11 +13,11 @@ import numpy as np
 from perfatlas import hardware
 from perfatlas.kernels.shapes import (
     AXES,
-    carry,
     coordinates,
     correct,
-    followed,
+    octave_lengths,
     physics_model,
+    residuals_by_distance,
     widening_per_octave,
 )
 from perfatlas.lab.cells import MEASURED_DEVICES, device_cells
@@ -95,7 +95,7 @@ def score_edges(cell: Cell) -> UnseenScore | None:
     asked: list[NDArray[np.int64]] = []
     found: list[Correction] = []
     for hidden_U, outside_U in _ends(cell.operator, shape_UD):
-        seen = carry(cell.operator, shape_UD[~hidden_U], residual_U[~hidden_U])
+        seen = residuals_by_distance(cell.operator, shape_UD[~hidden_U], residual_U[~hidden_U])
         some = np.flatnonzero(hidden_U)
         some = some[seeded_subset(some.size, SAMPLE, SEED)]
         correction = correct(seen, cell.operator, shape_UD[some])
@@ -115,7 +115,7 @@ def score_edges(cell: Cell) -> UnseenScore | None:
 
 def _ends(operator: str, shape_UD: FloatArray) -> Iterator[tuple[NDArray[np.bool_], FloatArray]]:
     """Yield the rows in the outer octaves of a size (U,) and by how many octaves (U,)."""
-    space_UF, octave_F = coordinates(operator, shape_UD), followed(operator)
+    space_UF, octave_F = coordinates(operator, shape_UD), octave_lengths(operator)
     for place, axis in enumerate(AXES[operator]):
         if len(axis.times) > 1 or axis.over or octave_F[place] == 0.0:
             continue

@@ -1,4 +1,4 @@
-"""Fitted parameters, who may lend them, and a user's own."""
+"""Fitted parameters, their transfer to other devices, and user calibrations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fitted parameters of one device x kernel family x format, as shipped data, and their lookup."""
+"""Calibrations: fitted parameters by device, operator, kernel family and format."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from perfatlas.hardware import Device
 
-TABLE: Final = "[[calibration]]\n"  # each cell of a file begins with it
+TABLE: Final = "[[calibration]]\n"  # header of each cell in a file
 KERNELS: Final = (
     "gemm",
     "moe",
@@ -49,7 +49,7 @@ KERNELS: Final = (
     "conv_prefill",
     "conv_decode",
 )
-# Overridden fields that leave the silicon a calibration was measured on.
+# Overridden device fields for which a calibration no longer describes the measured silicon.
 KERNEL_FIELDS: Final = (
     "device.peak.",
     "device.sm_count",
@@ -61,14 +61,13 @@ KERNEL_FIELDS: Final = (
     "device.memory.bandwidth",
 )
 LINK_FIELDS: Final = ("device.scale_up.", "node.", "fabric")
-# Kernel families with measured tables whose kernels stand in for another family's: the open ones
-# share DeepGEMM, CUTLASS, FlashInfer and Triton kernels.
-LENDERS: Final = ("vllm", "sglang", "trtllm")
+# Families that can substitute for another: engines share DeepGEMM, CUTLASS and FlashInfer kernels.
+SUBSTITUTE_FAMILIES: Final = ("vllm", "sglang", "trtllm")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """One fitted cell with its evidence.
+    """A calibration cell: fitted parameters with their evidence.
 
     Args:
         id: "<device>/<operator>/<family>/<format>".
@@ -78,20 +77,19 @@ class Calibration:
         family: Kernel family: the engine whose kernels were measured.
         format: Format of the product, with "+<kv_format>_kv" where the cache differs.
         parameters: Name -> value [SI]; names carry units.
-        rows: Rows scored.
-        mape, median_error, p90_error, bias: On all rows (bias = mean ln(predicted/measured)).
+        rows: Number of scored rows.
+        mape, median_error, p90_error, bias: Over all rows (bias = mean ln(predicted/measured)).
         residual_quantiles: {"q05","q25","q50","q75","q95"} of ln(measured/predicted).
-        transfer_quantiles: The same where this cell prices another device: what would be expected
-            of its own device, had nobody measured it; empty where too few others were.
+        transfer_quantiles: Expected quantiles when this cell prices another device; empty if too
+            few devices were measured.
         baselines: roofline_mape and two_parameter_mape on the same rows.
-        excluded: Reason -> rows left out of fit and score.
-        least_shape, most_shape: Dimension -> least and largest value among the rows; empty where
-            nothing is known of them.
+        excluded: Reason -> rows excluded from fit and score.
+        least_shape, most_shape: Dimension -> minimum and maximum over the rows; empty if unknown.
         protocol: How the rows were measured.
         data_hash: Hash of the rows.
         data_version: Engine version of the table.
         fitted: Date of the fit.
-        command: What regenerates it.
+        command: Command that regenerates it.
     """
 
     id: str
@@ -120,14 +118,14 @@ class Calibration:
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrationMatch:
-    """The calibration that prices an operator on a device, and how far it may be trusted.
+    """The calibration that prices an operator on a device, with its expected errors.
 
     Args:
         calibration: The fitted cell.
-        own: Measured on this device with these kernels.
-        quantiles: {"q05", ..., "q95"} of ln(measured/predicted) to expect here.
-        notes: What was substituted or is the user's own; empty for the shipped own cell.
-        table: Version and data hash of the table whose rows correct it in tier measured; else "".
+        own: Whether it was measured on this device with these kernels.
+        quantiles: Expected {"q05", ..., "q95"} of ln(measured/predicted).
+        notes: Substitutions and user calibrations; empty for the device's own shipped cell.
+        table: Version and data hash of the table that corrects it in tier measured; otherwise "".
     """
 
     calibration: Calibration
@@ -138,7 +136,7 @@ class CalibrationMatch:
 
     @property
     def limits(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
-        """Least and largest value of every dimension the calibration has seen."""
+        """Minimum and maximum of each dimension of the fitted rows."""
         return self.calibration.least_shape, self.calibration.most_shape
 
 
@@ -149,7 +147,7 @@ def calibration_folder() -> Path:
 
 @cache
 def load_calibrations(device_name: str) -> dict[str, Calibration]:
-    """Return the calibrations measured on a device by id; empty where there are none.
+    """Return the calibrations measured on a device, by id; empty if there are none.
 
     Args:
         device_name: Catalog name of the device.
@@ -181,10 +179,10 @@ def shipped_cells(device_name: str, operator: str, format_name: str) -> tuple[Ca
 
 
 def user_calibrations(device_name: str) -> dict[str, Calibration]:
-    """Return the user's own calibrations of a device by id; empty where there are none.
+    """Return the user's calibrations of a device, by id; empty if there are none.
 
     Args:
-        device_name: Name of the device, which is that of its file in the user's folder.
+        device_name: Name of the device, and of its file in the user's folder.
 
     Raises:
         InvalidSpecError: The file is not a calibration file of that device.
@@ -194,7 +192,7 @@ def user_calibrations(device_name: str) -> dict[str, Calibration]:
 
 @cache
 def _user_file(stamp: tuple[str, int, int]) -> UserFile:
-    """Return a user's file; `stamp` tells one version of it from the next."""
+    """Return a user's file; `stamp` identifies its version."""
     return UserFile([], ()) if stamp == NO_FILE else read_user_file(Path(stamp[0]))
 
 
@@ -205,7 +203,7 @@ def _user_cells(device_name: str, stamp: tuple[str, int, int]) -> dict[str, Cali
         if cell.id != f"{device_name}/{cell.operator}/{cell.family}/{cell.format}":
             raise InvalidSpecError(
                 f"calibration file '{stamp[0]}': {cell.id!r} is not the id of a cell of"
-                f" {device_name!r}; a file holds the cells of the device it is named after"
+                f" {device_name!r}; a file may contain only cells of the device it is named after"
             )
     return {cell.id: cell for cell in cells}
 
@@ -213,42 +211,42 @@ def _user_cells(device_name: str, stamp: tuple[str, int, int]) -> dict[str, Cali
 def find_calibration(
     device: Device, operator: str, family: str, format_name: str
 ) -> CalibrationMatch | None:
-    """Return the best calibration for an operator on a device, None where nobody measured one.
+    """Return the best calibration for an operator on a device, None if there is none.
 
-    In this order: the device's own cell; the same device with another engine's kernels; the
-    device it is the relative of; the parameters of a donor (`transfer.donor_of`), if this one is
-    calibrated for anything or of a donor's vendor and so runs the same kernels. Each step away is
-    noted and has wider quantiles. A cell the user measured takes the place of the shipped one and
-    is noted with the hash of its rows.
+    Order of preference: the device's own cell; the same device with another engine's kernels; the
+    device's kernel relative; the parameters of a donor (`transfer.donor_of`), if this device has
+    any calibration or a donor's vendor, and so runs the same kernels. Each substitution is noted
+    and widens the quantiles. A user calibration replaces the shipped cell and is noted with the
+    hash of its rows.
 
     Args:
-        device: Where the operator runs.
+        device: Device the operator runs on.
         operator: gemm, moe, prefill_attention, ... as in `Calibration`.
-        family: Engine whose kernels run; "" takes the most accurate cell.
+        family: Kernel family; "" selects the most accurate cell.
         format_name: Format, with "+<kv_format>_kv" where the cache differs.
     """
     return _find_for(device, (operator, family, format_name), user_file_stamp(device.name))
 
 
 def kernel_families(device_names: Iterable[str]) -> tuple[str, ...]:
-    """Return the kernel families to choose from: the shipped ones, then the user's own.
+    """Return the available kernel families: the shipped ones, then the user's.
 
     Args:
         device_names: Devices whose user calibrations may add families.
     """
     mine = (cell.family for name in device_names for cell in user_calibrations(name).values())
-    return tuple(dict.fromkeys((*LENDERS, *mine)))
+    return tuple(dict.fromkeys((*SUBSTITUTE_FAMILIES, *mine)))
 
 
 def find_shipped_calibration(
     device: Device, operator: str, family: str, format_name: str
 ) -> CalibrationMatch | None:
-    """Return what `find_calibration` finds where the user has no calibrations.
+    """Return the result of `find_calibration` without user calibrations.
 
     Args:
-        device: Where the operator runs.
+        device: Device the operator runs on.
         operator: As in `Calibration`.
-        family: Engine whose kernels run.
+        family: Kernel family.
         format_name: Format of the cell.
     """
     return _find_for(device, (operator, family, format_name), NO_FILE)
@@ -262,7 +260,7 @@ def _find_for(
 
 
 def _changed(device: Device, operator: str) -> tuple[str, ...]:
-    """Return the overridden fields that leave the silicon a calibration was measured on."""
+    """Return the overridden fields for which calibrations do not describe the silicon."""
     fields = KERNEL_FIELDS if operator in KERNELS else LINK_FIELDS
     return tuple(name for name in device.overridden if name.startswith(fields))
 
@@ -281,14 +279,14 @@ def _find(
     cells = _cells(device_name, operator, format_name, mine)
     if cells:
         match = _noted(_same_device(cells, family), mine)
-        if match.calibration.id in mine:  # measured with what the device's own spec changes
+        if match.calibration.id in mine:  # measured on the user's device, including its changes
             changed = tuple(name for name in changed if name not in _user_file(stamp).changed)
         return _what_if(match, changed) if changed else match
     cells = _cells(relative, operator, format_name) if relative else ()
     if cells:
         lent = _same_device(cells, family)
-        return lend(
-            lent, f"{device_name} has no measured {operator} kernels: those of {relative} are used"
+        return as_substitute(
+            lent, f"{device_name} has no measured {operator} kernels; those of {relative} are used"
         )
     calibrated = bool(load_calibrations(relative or device_name) or mine)
     return _from_donor(silicon, cell, calibrated=calibrated)
@@ -300,7 +298,7 @@ def _cells(
     format_name: str,
     mine: Mapping[str, Calibration] = MappingProxyType({}),
 ) -> tuple[Calibration, ...]:
-    """Return the cells of every family: the user's own, then the most accurate first."""
+    """Return the cells of all families: the user's first, then the most accurate first."""
     shipped = {cell.id: cell for cell in shipped_cells(device_name, operator, format_name)}
     known = {**shipped, **mine}.values()
     found = (c for c in known if (c.operator, c.format) == (operator, format_name))
@@ -308,11 +306,11 @@ def _cells(
 
 
 def _noted(match: CalibrationMatch, mine: Mapping[str, Calibration]) -> CalibrationMatch:
-    """Return a match that says so where its cell is the user's own."""
+    """Return a match with a note if its cell is a user calibration."""
     cell = match.calibration
     if cell.id not in mine:
         return match
-    note = f"{cell.id} is your own calibration: {cell.data_version}, {cell.data_hash}"
+    note = f"{cell.id} is a user calibration: {cell.data_version}, {cell.data_hash}"
     return replace(match, notes=(*match.notes, note))
 
 
@@ -322,31 +320,35 @@ def _same_device(cells: Sequence[Calibration], family: str) -> CalibrationMatch:
             return CalibrationMatch(
                 calibration=cell, own=True, quantiles=dict(cell.residual_quantiles)
             )
-    cell = min(cells, key=_lending_order)
-    note = f"no measured {cell.operator} {cell.format} kernels of {family}: {cell.id} is used"
+    cell = min(cells, key=_substitution_order)
+    note = f"{family} has no measured {cell.operator} {cell.format} kernels; {cell.id} is used"
     apart = engine_transfers(cell.operator)
     quantiles = envelope([*(other.residual_quantiles for other in cells), apart])
     return CalibrationMatch(calibration=cell, own=False, quantiles=quantiles, notes=(note,))
 
 
-def _lending_order(cell: Calibration) -> int:
-    """Return the rank of a cell that lends its kernels to another engine."""
-    return LENDERS.index(cell.family) if cell.family in LENDERS else len(LENDERS)
-
-
-def _what_if(match: CalibrationMatch, changed: Sequence[str]) -> CalibrationMatch:
-    """Return the match for silicon that is no longer the measured one."""
-    return lend(
-        match, f"{', '.join(changed)} changed: the kernel parameters are those of the real device"
+def _substitution_order(cell: Calibration) -> int:
+    """Return the order of preference of a cell that substitutes for another engine's."""
+    return (
+        SUBSTITUTE_FAMILIES.index(cell.family)
+        if cell.family in SUBSTITUTE_FAMILIES
+        else len(SUBSTITUTE_FAMILIES)
     )
 
 
-def lend(match: CalibrationMatch, note: str) -> CalibrationMatch:
-    """Return a match used away from what was measured: noted, and as unsure as transfers were.
+def _what_if(match: CalibrationMatch, changed: Sequence[str]) -> CalibrationMatch:
+    """Return the match for silicon that differs from the measured one."""
+    return as_substitute(
+        match, f"{', '.join(changed)} changed; kernel parameters are those of the original device"
+    )
+
+
+def as_substitute(match: CalibrationMatch, note: str) -> CalibrationMatch:
+    """Return a match used as a substitute, with a note and the quantiles of transfers.
 
     Args:
-        match: Of the kernels that are used.
-        note: What they stand in for.
+        match: Match of the kernels that are used.
+        note: Note on the substitution.
     """
     return CalibrationMatch(
         calibration=match.calibration,
@@ -359,10 +361,10 @@ def lend(match: CalibrationMatch, note: str) -> CalibrationMatch:
 def _from_donor(
     silicon: Silicon, cell: tuple[str, str, str], *, calibrated: bool
 ) -> CalibrationMatch | None:
-    """Return the parameters of a donor, None where nobody measured the cell for these kernels."""
+    """Return a match with the parameters of a donor, None if there is no donor."""
     operator, family, format_name = cell
     measured = [key for key in load_transfers(operator) if key[1] == format_name]
-    families = [family, *LENDERS, *(name for name, _ in measured)]
+    families = [family, *SUBSTITUTE_FAMILIES, *(name for name, _ in measured)]
     lender = next((name for name in families if (name, format_name) in measured), None)
     if lender is None:
         return None
@@ -376,8 +378,8 @@ def _from_donor(
         return None
     expected = expected_quantiles(silicon, known, pairs)
     note = (
-        f"{silicon.name} has no measured {operator} {format_name} kernels:"
-        f" parameters of {donor}, the best predictor of the nearest of {len(known)} measured"
+        f"{silicon.name} has no measured {operator} {format_name} kernels; parameters of {donor}"
+        f" are used, which best predict the most similar of {len(known)} measured"
         " devices"
     )
     return CalibrationMatch(
@@ -389,10 +391,10 @@ def _from_donor(
 
 
 def _transfer(cell: Calibration) -> dict[str, float]:
-    """Return quantiles for another device, never narrower than on the measured one."""
+    """Return the quantiles for another device, at least as wide as on the measured one."""
     known = [cell.transfer_quantiles] if cell.transfer_quantiles else []
     if not known:
-        # Nobody else measured this format: the other formats of the operator tell how it moves.
+        # No other device has this format; use the transfers of the operator's other formats.
         same = load_calibrations(cell.device).values()
         known = [c.transfer_quantiles for c in same if c.operator == cell.operator]
     return envelope([cell.residual_quantiles, *(one for one in known if one)])

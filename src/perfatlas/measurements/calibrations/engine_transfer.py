@@ -1,4 +1,4 @@
-"""How far one engine's kernels are from another's on the same device, as shipped data."""
+"""Errors when one engine's kernels price another's on the same device, as shipped data."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ ANY_KERNEL: Final = ""
 
 @cache
 def engine_transfers(operator: str) -> Mapping[str, float]:
-    """Return quantiles of ln(measured/predicted) of kernels that stand in for another engine's.
+    """Return quantiles of ln(measured/predicted) for substituting another engine's kernels.
 
     Args:
-        operator: Calibration operator; one that a single engine has measured takes all kernels'.
+        operator: Calibration operator; those measured for a single engine use pooled quantiles.
 
-    Source: every measured cell priced with the kernels that would stand in for it;
+    Source: each measured cell priced with the kernels that would substitute for it;
         `lab.engine_transfer`.
     """
     text = resources.files("perfatlas").joinpath(ENGINE_TRANSFERS).read_text("utf-8")
@@ -33,7 +33,7 @@ def engine_transfers(operator: str) -> Mapping[str, float]:
 
 
 def envelope(quantiles: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the widest tails and the middle median of several quantile sets.
+    """Return the envelope of several quantile sets, with the median of their medians.
 
     Args:
         quantiles: Sets with the same names, at least one.

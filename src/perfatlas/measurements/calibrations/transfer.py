@@ -1,7 +1,7 @@
-"""Whose fitted parameters price a device nobody measured, and how far off that was elsewhere.
+"""Transfer of calibrations to unmeasured devices: choice of the donor, and expected errors.
 
-A device borrows the whole parameter set of one real device, its donor: tiles, splits and
-efficiencies belong together. The rule reads the devices that were measured, never the one priced.
+A device uses the whole parameter set of one measured device, its donor, since tiles, splits and
+efficiencies belong together. The rule reads only measured devices, never the one priced.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
     from perfatlas.hardware import Device
 
-# How far a donor is from the device it lends to, nearest first.
-SAME_ARCHITECTURE: Final = 0  # and of the same kind
+# Distance of a donor from the target device, nearest first.
+SAME_ARCHITECTURE: Final = 0  # and the same kind
 SAME_KIND: Final = 1
 OTHER_KIND: Final = 2
 STEPS: Final = (SAME_ARCHITECTURE, SAME_KIND, OTHER_KIND)
-# Shared memory per SM [bytes] that parts the dies of graphics boards (100 KiB) from those of
-# data centres (164 KiB and more): it bounds the tiles a kernel can have.
+# Shared memory per SM [bytes] that separates graphics dies (100 KiB) from data centre dies (164 KiB
+# and more); it limits the tiles of kernels.
 LARGE_TILES: Final = 128 * 1024
-# Quantiles of Student's t with 1, 2, ... degrees of freedom; the last one serves beyond.
+# Quantiles of Student's t with 1, 2, ... degrees of freedom; the last one is used beyond.
 # Source: Student, The probable error of a mean, 1908; any table of the distribution.
 T_95: Final = (6.314, 2.92, 2.353, 2.132, 2.015, 1.943, 1.895, 1.86, 1.833, 1.812)
 T_75: Final = (1.0, 0.816, 0.765, 0.741, 0.727, 0.718, 0.711, 0.706, 0.703, 0.7)
@@ -37,13 +37,13 @@ DIGITS: Final = 4
 
 
 class Silicon(NamedTuple):
-    """What decides whose kernels a device runs most alike.
+    """Properties of a device by which donors are chosen.
 
     Args:
         name: Catalog name.
-        vendor: Who makes it.
+        vendor: Manufacturer.
         architecture: As in `Device`.
-        kind: Of its links for a collective, else of its tiles: large or small.
+        kind: Type of its links for collectives; otherwise large or small tiles.
     """
 
     name: str
@@ -64,15 +64,15 @@ class Pair(NamedTuple):
     quantiles: tuple[float, ...]
 
 
-Pairs = dict[tuple[str, str], Pair]  # (whose rows, whose parameters)
+Pairs = dict[tuple[str, str], Pair]  # (device of the rows, device of the parameters)
 
 
 class Transfers(NamedTuple):
-    """What is known of one operator, kernel family and format beyond single devices.
+    """Cross-device errors of one operator, kernel family and format.
 
     Args:
         devices: Devices that have the cell.
-        pairs: Each of them priced with each other's parameters.
+        pairs: Rows of each device priced with the parameters of each other one.
     """
 
     devices: tuple[str, ...]
@@ -80,11 +80,11 @@ class Transfers(NamedTuple):
 
 
 def silicon_of(device: Device, *, links: bool) -> Silicon:
-    """Return what decides whose parameters a device borrows.
+    """Return the properties of a device by which its donor is chosen.
 
     Args:
         device: Any device.
-        links: For a collective: the kind is that of the links.
+        links: Whether the operator is a collective, for which the links count.
     """
     kind = "large tiles" if device.shared_memory_bytes > LARGE_TILES else "small tiles"
     if links:
@@ -93,7 +93,7 @@ def silicon_of(device: Device, *, links: bool) -> Silicon:
 
 
 def catalog_silicon(names: Iterable[str], *, links: bool) -> tuple[Silicon, ...]:
-    """Return what decides whose parameters catalog devices borrow and lend.
+    """Return the properties of catalog devices by which donors are chosen.
 
     Args:
         names: Catalog names.
@@ -103,15 +103,15 @@ def catalog_silicon(names: Iterable[str], *, links: bool) -> tuple[Silicon, ...]
 
 
 def donor_of(target: Silicon, known: Sequence[Silicon], pairs: Pairs) -> str:
-    """Return the device whose parameters a device borrows, "" where nobody lends.
+    """Return the donor of a device, "" if there is none.
 
-    Of the nearest devices (same kind and architecture, else same kind, else any) the one whose
-    parameters predict the rows of the other nearest ones best.
+    Among the nearest devices (same kind and architecture, otherwise same kind, otherwise any), the
+    donor is the one whose parameters best predict the rows of the others.
 
     Args:
-        target: The device to price; it may be among the known, and does not lend to itself.
+        target: The device to price; it may be one of `known`, but is never its own donor.
         known: Devices that have the cell.
-        pairs: Those devices priced with each other's parameters; pairs of the target are unread.
+        pairs: Those devices priced with each other's parameters; pairs of the target are ignored.
 
     Example:
         >>> from perfatlas.measurements.calibrations import Pair, Silicon, donor_of
@@ -130,26 +130,26 @@ def donor_of(target: Silicon, known: Sequence[Silicon], pairs: Pairs) -> str:
 
 
 def expected_quantiles(target: Silicon, known: Sequence[Silicon], pairs: Pairs) -> dict[str, float]:
-    """Return q05 ... q95 of ln(measured/predicted) to expect with a donor's parameters.
+    """Return the expected q05 ... q95 of ln(measured/predicted) with a donor's parameters.
 
-    Every known device takes a turn as one nobody measured, with a donor as far from it as the
-    target's is from the target. How far whole devices were off (the medians of the turns) and how
-    rows scatter about that add as independent errors: the first times Student's t of as many
-    degrees of freedom as there were turns, about zero, for a device is as often the lender as the
-    borrower. Empty where no two devices can take a turn.
+    Leave-one-out: each known device is treated as unmeasured, with a donor at the same distance as
+    the target's. The error of whole devices (medians of the turns) and the scatter of rows about
+    it add as independent errors. The first is multiplied by Student's t with as many degrees of
+    freedom as turns, and centred at zero, as each device is as often donor as target. Empty if
+    fewer than two devices can take a turn.
 
     Args:
-        target: The device to price; its own rows and parameters take no part.
+        target: The device to price; its own rows and parameters are not used.
         known: Devices that have the cell.
         pairs: Those devices priced with each other's parameters.
 
     Source:
-        Random effects of two levels, devices and rows; the variance between few devices is
-        estimated with as many degrees of freedom as devices, hence t.
+        Two-level random effects model of devices and rows; the variance between few devices is
+        estimated with as many degrees of freedom as devices, hence Student's t.
 
     Limits:
-        Devices of one architecture are near twins, and the fewer architectures take turns the
-        less their spread says of a new one.
+        Devices of one architecture are very similar; with few architectures, their spread says
+        little about a new one.
     """
     others = [one for one in known if one.name != target.name]
     found = _turns(target, others, pairs)
@@ -169,11 +169,11 @@ def expected_quantiles(target: Silicon, known: Sequence[Silicon], pairs: Pairs) 
 
 
 def _turns(target: Silicon, known: Sequence[Silicon], pairs: Pairs) -> list[tuple[float, ...]]:
-    """Return the quantiles of every device that can stand in for the target."""
+    """Return the quantiles of each device that can represent the target."""
     at = {step: _turns_at(known, step, pairs) for step in STEPS}
     asked = next((step for step in STEPS if _at_step(target, known, step)), OTHER_KIND)
     found = at[asked]
-    # A kind that lent nothing to itself says nothing of itself: then kinds lend to each other.
+    # Without turns inside the kind, use donors of the other kind.
     if asked == SAME_KIND and all(one.kind != target.kind for one, _ in found):
         found = found + at[OTHER_KIND]
     farther, nearer = STEPS[asked + 1 :], STEPS[:asked][::-1]
@@ -185,7 +185,7 @@ def _turns(target: Silicon, known: Sequence[Silicon], pairs: Pairs) -> list[tupl
 def _turns_at(
     known: Sequence[Silicon], step: int, pairs: Pairs
 ) -> list[tuple[Silicon, tuple[float, ...]]]:
-    """Return the devices with a donor at a step, and the quantiles with its parameters."""
+    """Return the devices with a donor at a distance, and the quantiles with its parameters."""
     found = []
     for turn in known:
         near = _at_step(turn, known, step)
@@ -196,18 +196,18 @@ def _turns_at(
 
 
 def _at_step(target: Silicon, known: Sequence[Silicon], step: int) -> list[str]:
-    """Return the devices that are that far from the target."""
-    return [one.name for one in known if one.name != target.name and _apart(one, target) == step]
+    """Return the devices at a distance from the target."""
+    return [one.name for one in known if one.name != target.name and _distance(one, target) == step]
 
 
-def _apart(one: Silicon, other: Silicon) -> int:
+def _distance(one: Silicon, other: Silicon) -> int:
     if one.kind != other.kind:
         return OTHER_KIND
     return SAME_ARCHITECTURE if one.architecture == other.architecture else SAME_KIND
 
 
 def _best_of(names: Sequence[str], pairs: Pairs) -> str:
-    """Return the device whose parameters predict the rows of the others best."""
+    """Return the device whose parameters best predict the rows of the others."""
 
     def error(donor: str) -> float:
         known = [pairs[rows, donor].error for rows in names if (rows, donor) in pairs]
@@ -217,7 +217,7 @@ def _best_of(names: Sequence[str], pairs: Pairs) -> str:
 
 
 def transfer_path(operator: str) -> Path:
-    """Return the file of the pairs of an operator.
+    """Return the file with the pairs of an operator.
 
     Args:
         operator: As in `Calibration`.
@@ -228,7 +228,7 @@ def transfer_path(operator: str) -> Path:
 
 @cache
 def load_transfers(operator: str) -> Mapping[tuple[str, str], Transfers]:
-    """Return (kernel family, format) -> what is known of its transfer; empty without a file.
+    """Return (kernel family, format) -> cross-device errors; empty without a file.
 
     Args:
         operator: As in `Calibration`.

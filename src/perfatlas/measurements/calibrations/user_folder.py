@@ -1,4 +1,4 @@
-"""Where a user's own calibrations live, and their files read as untrusted input."""
+"""The folder of user calibrations, and validation of its files as untrusted input."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 DEVICE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
 NO_FILE: Final = ("", 0, 0)
 FIVE: Final = ("q05", "q25", "q50", "q75", "q95")
-LARGEST: Final = 1e18  # of any field [SI]; nan fails the comparison too
-WIDEST: Final = 20.0  # e-folds between predicted and measured that a quantile may claim
-REMEDY: Final = "write it again with `perfatlas calibrate --measurements FILE`, or remove it"
+LARGEST: Final = 1e18  # maximum of any field [SI]; nan also fails the comparison
+WIDEST: Final = 20.0  # maximum of a quantile of ln(measured/predicted) [e-folds]
+REMEDY: Final = "recreate it with `perfatlas calibrate --measurements FILE`, or delete it"
 _TEXTS: Final = (
     *("id", "device", "operator", "family", "format"),
     *("protocol", "data_hash", "data_version", "fitted", "command"),
@@ -30,9 +30,9 @@ _TABLES: Final = ("transfer_quantiles", "baselines", "excluded")
 
 
 def user_calibration_folder() -> Path:
-    """Return the folder of the user's own calibrations; it is not created.
+    """Return the folder of user calibrations, which is not created.
 
-    A file `<device>.toml` in it is read before the calibrations that are shipped.
+    A file `<device>.toml` in it takes precedence over shipped calibrations.
     """
     return _calibrations_in(user_folder("data"))
 
@@ -43,27 +43,27 @@ def _calibrations_in(folder: Path) -> Path:
 
 
 def user_file_stamp(device_name: str) -> tuple[str, int, int]:
-    """Return path, time and size of a device's file of user calibrations; "" where there is none.
+    """Return path, time and size of a device's file of user calibrations; "" if there is none.
 
     Args:
-        device_name: Name of a device, which may be any text.
+        device_name: Name of a device; any text.
     """
     if not DEVICE_NAME.fullmatch(device_name):
         return NO_FILE
     path = f"{user_calibration_folder()}{os.sep}{device_name}.toml"
     try:
-        status = os.stat(path)  # noqa: PTH116 - asked for every cell; a Path takes five times as long
+        status = os.stat(path)  # noqa: PTH116 - called for every cell; Path.stat is five times slower
     except OSError:
         return NO_FILE
     return (path, status.st_mtime_ns, status.st_size)
 
 
 class UserFile(NamedTuple):
-    """A user's calibration file, checked.
+    """A validated user calibration file.
 
     Args:
         cells: Fields of each calibration.
-        changed: Fields of the device that its own spec changes from the catalog's.
+        changed: Fields of the device that differ from the catalog.
     """
 
     cells: list[dict[str, Any]]
@@ -71,13 +71,13 @@ class UserFile(NamedTuple):
 
 
 def read_user_file(path: Path) -> UserFile:
-    """Return what a user's calibration file holds.
+    """Return a user's calibration file after validating it.
 
     Args:
         path: A TOML file with [[calibration]] tables.
 
     Raises:
-        InvalidSpecError: It cannot be read, or a cell lacks a field or holds a wrong one.
+        InvalidSpecError: The file cannot be read, or a cell lacks a field or has an invalid one.
     """
     try:
         document = tomllib.loads(path.read_text("utf-8"))
@@ -87,9 +87,9 @@ def read_user_file(path: Path) -> UserFile:
         ) from problem
     cells, changed = document.get("calibration", []), document.get("changed", [])
     if not isinstance(cells, list):
-        raise InvalidSpecError(f"calibration file '{path}': no [[calibration]] tables; {REMEDY}")
+        raise InvalidSpecError(f"calibration file '{path}' has no [[calibration]] tables; {REMEDY}")
     if not isinstance(changed, list) or not all(isinstance(name, str) for name in changed):
-        raise InvalidSpecError(f"calibration file '{path}': changed is not an array of text")
+        raise InvalidSpecError(f"calibration file '{path}': changed is not an array of strings")
     checked = [
         _checked(cell, f"calibration file '{path}', cell {number}")
         for number, cell in enumerate(cells, start=1)
@@ -102,11 +102,11 @@ def _checked(cell: object, place: str) -> dict[str, Any]:
         raise InvalidSpecError(f"{place}: {shown(cell)} is not a table; {REMEDY}")
     for name in _TEXTS:
         if not isinstance(cell.get(name), str):
-            raise InvalidSpecError(f"{place}: {name} = {shown(cell.get(name))}: expected text")
+            raise InvalidSpecError(f"{place}: {name} = {shown(cell.get(name))}: expected a string")
     _check_numbers(cell, _ERRORS, place)
     rows = cell.get("rows")
     if not isinstance(rows, int) or isinstance(rows, bool) or rows < 0:
-        raise InvalidSpecError(f"{place}: rows = {shown(rows)}: expected a whole number")
+        raise InvalidSpecError(f"{place}: rows = {shown(rows)}: expected an integer")
     tables = {name: _table(cell, name, place) for name in ("parameters", "residual_quantiles")}
     tables |= {name: _table(cell, name, place) for name in _TABLES if name in cell}
     for name in ("residual_quantiles", "transfer_quantiles"):
@@ -139,4 +139,4 @@ def _check_numbers(values: Mapping[str, Any], names: tuple[str, ...], place: str
 def _check_quantiles(quantiles: Mapping[str, float], place: str) -> None:
     values = [quantiles[name] for name in FIVE]
     if values != sorted(values) or max(map(abs, values)) > WIDEST:
-        raise InvalidSpecError(f"{place}: the quantiles do not rise, or are absurd; {REMEDY}")
+        raise InvalidSpecError(f"{place}: quantiles are not ascending or out of range; {REMEDY}")

@@ -1,4 +1,4 @@
-"""Residuals of a model on measured shapes, and what they say about shapes nearby."""
+"""Residuals of a physics model on measured shapes, and corrections of nearby shapes."""
 
 from __future__ import annotations
 

@@ -4,10 +4,10 @@ from .producers import (
 from .residuals import (
     Correction as Correction,
     Residuals as Residuals,
-    carry as carry,
+    cached_residuals as cached_residuals,
     correct as correct,
-    kept_residuals as kept_residuals,
     no_residuals as no_residuals,
     number_groups as number_groups,
+    residuals_by_distance as residuals_by_distance,
     with_rows_of as with_rows_of,
 )

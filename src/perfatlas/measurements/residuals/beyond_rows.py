@@ -1,4 +1,4 @@
-"""What is left of a correction beyond the sizes that were measured.
+"""Extrapolation of corrections beyond the measured sizes.
 
 Shape legend: U unique shapes, R measured rows, F coordinates.
 """
@@ -12,20 +12,20 @@ import numpy as np
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
-EDGE_SPAN: Final = 2.0  # octaves that rows span of a size which is followed beyond them
-EDGE_TRIED: Final = 2.0  # octaves beyond the rows, up to which all of the edge's correction is kept
-EDGE_LOSS: Final = 0.1  # e-folds per octave lost farther out: a time still grows with its work
+EDGE_SPAN: Final = 2.0  # minimum octaves spanned by the rows for a size to be extrapolated
+EDGE_TRIED: Final = 2.0  # octaves beyond the rows up to which the full correction is kept
+EDGE_LOSS: Final = 0.1  # e-folds lost per octave farther out; times still grow with work
 
 
 def to_edge(
     rows_RF: FloatArray, query_UF: FloatArray, octave_F: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the nearest shapes inside the measured sizes (U, F) and the octaves to them (U,).
+    """Return the nearest shapes within the measured sizes (U, F) and the octaves to them (U,).
 
     Args:
-        rows_RF: Measured shapes in the space in which they are near each other (R, F).
-        query_UF: Shapes in that space (U, F).
-        octave_F: Coordinate of one octave along sizes that are followed, 0 along others (F,).
+        rows_RF: Coordinates of measured shapes (R, F).
+        query_UF: Coordinates of shapes (U, F).
+        octave_F: Length of one octave along extrapolated sizes, 0 along others (F,).
 
     Example:
         >>> import numpy as np
@@ -43,17 +43,17 @@ def to_edge(
 
 
 def kept_beyond(edge_U: FloatArray, outside_U: FloatArray) -> FloatArray:
-    """Return what is kept of the edge's correction outside the measured sizes (U,) [e-folds].
+    """Return the correction kept outside the measured sizes (U,) [e-folds].
 
     Args:
         edge_U: ln(factor) at the edge (U,).
-        outside_U: Octaves beyond it (U,).
+        outside_U: Octaves beyond the edge (U,).
 
-    Source: outer one and two octaves of each size of matrix products and attention left out on
-        a100_sxm, h200_sxm, b200_sxm and l40s (aiconfigurator-core 0.12.0). Mean error with all of
-        the edge's correction 10.0 and 6.0 %, losing 0.1 e-folds per octave 12.0 and 8.3 %, fading
-        with the distance to the nearest row 12.1 and 6.6 %, with physics alone 15.0 and 10.5 %.
-        Farther out nothing was tried: the loss there is an assumption.
+    Source: outer one and two octaves of each size of matrix products and attention held out on
+        a100_sxm, h200_sxm, b200_sxm and l40s (aiconfigurator-core 0.12.0). Mean errors: with the
+        full correction 10.0% and 6.0%, losing 0.1 e-folds per octave 12.0% and 8.3%, fading with
+        the distance to the nearest row 12.1% and 6.6%, physics only 15.0% and 10.5%. Farther
+        extrapolation was not tested; the loss there is an assumption.
 
     Example:
         >>> import numpy as np

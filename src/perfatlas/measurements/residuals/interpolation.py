@@ -1,4 +1,4 @@
-"""A value among measured neighbours.
+"""Interpolation of residuals among measured neighbours.
 
 Shape legend: U unique shapes, R measured rows, F coordinates, K neighbours, N near neighbours.
 """
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, IntArray
 
 NEIGHBOURS: Final = 16
-IN_MEDIAN: Final = 8  # the nearest of them
-LEAST_DISTANCE: Final = 1e-6  # a row closer than this is the shape itself
-APART: Final = 1e-5  # of two rows of one shape, so that they share its weight
-AT_ONCE: Final = 4096  # shapes, to bound memory
+IN_MEDIAN: Final = 8  # nearest neighbours used for the median
+MIN_DISTANCE: Final = 1e-6  # rows closer than this count as the same shape
+APART: Final = 1e-5  # between two rows of one shape, so that they share its weight
+AT_ONCE: Final = 4096  # shapes per batch, to limit memory
 
 
 def expected_at(
     rows_RF: FloatArray, residual_R: FloatArray, distance_UK: FloatArray, index_UK: IntArray
 ) -> FloatArray:
-    """Return the residual expected among neighbours (U,).
+    """Return the interpolated residual (U,).
 
     Args:
-        rows_RF: Rows in the space in which shapes are near each other (R, F).
-        residual_R: Residuals there (R,).
+        rows_RF: Coordinates of the rows (R, F).
+        residual_R: Their residuals (R,).
         distance_UK: Distances to the nearest rows, nearest first (U, K).
-        index_UK: Those rows (U, K).
+        index_UK: Indices of the nearest rows (U, K).
     """
     expected_U = np.empty(index_UK.shape[0])
     for first in range(0, expected_U.size, AT_ONCE):
@@ -46,20 +46,20 @@ def expected_at(
 def interpolate(
     distance_UK: FloatArray, residual_UK: FloatArray, between_UKK: FloatArray
 ) -> FloatArray:
-    """Return the residual expected among neighbours (U,), never beyond theirs.
+    """Return the interpolated residual (U,), within the range of the neighbours.
 
-    Midway between a kriged mean and the median of the nearest eight, weighted with the inverse
-    distance: the mean knows which neighbours stand for each other, the median forgives a row of
-    another kernel or a bad measurement. A neighbour at no distance has all the weight.
+    Average of the kriging mean and the inverse-distance-weighted median of the nearest eight: the
+    mean accounts for clustered neighbours, the median is robust to rows of another kernel and bad
+    measurements. A neighbour at distance zero has all the weight.
 
     Args:
         distance_UK: Distances, nearest first (U, K).
-        residual_UK: Residuals there (U, K).
+        residual_UK: Residuals of the neighbours (U, K).
         between_UKK: Distances between neighbours (U, K, K).
 
-    Source: ordinary kriging, whose expected squared difference grows linearly with distance
-        (Chiles and Delfiner, Geostatistics, 2nd ed., chapter 3). Chosen on groups of rows of
-        a100_sxm, h200_sxm, b200_sxm and l40s other than the ones it is reported on.
+    Source: ordinary kriging with a linear variogram (Chiles and Delfiner, Geostatistics, 2nd ed.,
+        chapter 3). Selected on groups of rows of a100_sxm, h200_sxm, b200_sxm and l40s that are
+        not used to report errors.
 
     Example:
         >>> import numpy as np
@@ -77,7 +77,7 @@ def interpolate(
 
 
 def _kriging_weights(distance_UK: FloatArray, between_UKK: FloatArray) -> FloatArray:
-    """Return weights that sum to 1 and leave the least expected square error (U, K)."""
+    """Return the kriging weights, which sum to 1 and minimize the expected squared error (U, K)."""
     count, neighbours = distance_UK.shape
     left = np.ones((count, neighbours + 1, neighbours + 1))
     each = np.arange(neighbours)
@@ -85,14 +85,14 @@ def _kriging_weights(distance_UK: FloatArray, between_UKK: FloatArray) -> FloatA
     left[:, each, each] = 0.0
     left[:, neighbours, neighbours] = 0.0
     right = np.ones((count, neighbours + 1, 1))
-    right[:, :neighbours, 0] = np.where(distance_UK < LEAST_DISTANCE, 0.0, distance_UK + APART)
+    right[:, :neighbours, 0] = np.where(distance_UK < MIN_DISTANCE, 0.0, distance_UK + APART)
     solved: FloatArray = np.linalg.solve(left, right)[:, :neighbours, 0]
     return solved
 
 
 def _median(distance_UN: FloatArray, residual_UN: FloatArray) -> FloatArray:
-    """Return the median weighted with the inverse distance (U,)."""
-    weight_UN = 1.0 / np.maximum(distance_UN, LEAST_DISTANCE)
+    """Return the inverse-distance-weighted median (U,)."""
+    weight_UN = 1.0 / np.maximum(distance_UN, MIN_DISTANCE)
     order_UN = np.argsort(residual_UN, axis=1)
     rising_UN = np.take_along_axis(residual_UN, order_UN, axis=1)
     share_UN = np.cumsum(np.take_along_axis(weight_UN, order_UN, axis=1), axis=1)

@@ -1,7 +1,7 @@
-"""A digest of the code that produces something: of the functions it reaches, and of nothing else.
+"""Digest of the code that produces a cached result: the functions it reaches and nothing else.
 
-What is kept under it is made anew where one of them changes, and stays where a comment, a docstring
-or another function of the same file does.
+A cached result is recomputed when one of these functions changes, but not for a change of a
+comment, a docstring or another function in the same file.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _PLAIN: Final = (bool, int, float, str, bytes, type(None), np.generic, np.dtype,
 
 
 def producers_hash(*producers: Callable[..., Any], by_value: tuple[Any, ...] = ()) -> str:
-    """Return a digest of functions, of all that they reach, and of the lists those read from data.
+    """Return a digest of functions, of everything they reach, and of the data files those read.
 
     Args:
         producers: The functions.
-        by_value: Functions that are not looked into: what they return is told elsewhere.
+        by_value: Functions that are not followed, as their results are part of the key elsewhere.
 
-    Limits: a function that is looked up under a name made at run time is not reached, and is given
-        as a producer.
+    Limits: Functions looked up by a name computed at run time are not found; pass them as
+        producers.
 
     Example:
         >>> from perfatlas.measurements.residuals.producers import producers_hash
@@ -41,34 +41,34 @@ def producers_hash(*producers: Callable[..., Any], by_value: tuple[Any, ...] = (
         True
     """
     walk = _Walk(by_value)
-    told = [walk.told(one) for one in producers]
+    text_of = [walk.text_of(one) for one in producers]
     while walk.ahead:
-        told.append(walk.inside(walk.ahead.pop()))
+        text_of.append(walk.inside(walk.ahead.pop()))
     data = Path(__file__).parents[1] / "data"
     lists = [data / name for name in sorted(walk.files) if (data / name).is_file()]
-    return content_hash(repr((told, [content_hash(path.read_bytes()) for path in lists])))
+    return content_hash(repr((text_of, [content_hash(path.read_bytes()) for path in lists])))
 
 
 class _Walk:
-    """Functions and classes met so far.
+    """Functions and classes found so far.
 
     Args:
-        by_value: What is not looked into.
+        by_value: Functions that are not followed.
 
     Attributes:
-        ahead: Met and not looked into yet.
-        files: Names of lists that they read.
+        ahead: Found but not followed yet.
+        files: Names of data files that they read.
     """
 
     def __init__(self, by_value: tuple[Any, ...]) -> None:
-        """Nothing is met yet."""
+        """Start empty."""
         self._number: dict[int, int] = {}
         self._by_value = by_value
         self.ahead: list[Any] = []
         self.files: set[str] = set()
 
-    def told(self, value: Any) -> str:  # noqa: ANN401 - any global
-        """Return what a name stands for, as text that is the same in all processes."""
+    def text_of(self, value: Any) -> str:  # noqa: ANN401 - any global
+        """Return the value of a name as text that is stable across processes."""
         if any(value is one for one in self._by_value):
             return "by value"
         value = getattr(value, "__wrapped__", value)
@@ -85,10 +85,10 @@ class _Walk:
         return f"{type(value).__name__} {value!r}"
 
     def _items(self, value: Any) -> list[str]:  # noqa: ANN401 - a collection
-        """Return what is in a collection."""
+        """Return the items of a collection as text."""
         if isinstance(value, Mapping):
-            return [f"{self.told(key)}: {self.told(value[key])}" for key in value]
-        items = [self.told(one) for one in value]
+            return [f"{self.text_of(key)}: {self.text_of(value[key])}" for key in value]
+        items = [self.text_of(one) for one in value]
         return sorted(items) if isinstance(value, set | frozenset) else items
 
     def _met(self, value: Any) -> str:  # noqa: ANN401 - a function or a class
@@ -101,22 +101,22 @@ class _Walk:
         return f"number {self._number[id(value)]}"
 
     def inside(self, value: Any) -> str:  # noqa: ANN401 - a function or a class
-        """Return what a function or class of perfatlas is made of, as text."""
+        """Return the definition of a function or class of perfatlas as text."""
         if isinstance(value, type):
             names = sorted(name for name in vars(value) if not name.startswith("__"))
             members = [(name, self._member(vars(value)[name])) for name in names]
-            return f"class {[self.told(one) for one in value.__bases__]} {members}"
-        cells = [self.told(cell.cell_contents) for cell in value.__closure__ or ()]
-        read = [(name, self.told(one)) for name, one in self._globals(value)]
-        defaults = self.told((value.__defaults__, value.__kwdefaults__))
+            return f"class {[self.text_of(one) for one in value.__bases__]} {members}"
+        cells = [self.text_of(cell.cell_contents) for cell in value.__closure__ or ()]
+        read = [(name, self.text_of(one)) for name, one in self._globals(value)]
+        defaults = self.text_of((value.__defaults__, value.__kwdefaults__))
         return f"function {code_text(value.__code__)} {defaults} {cells} {sorted(read)}"
 
     def _member(self, value: Any) -> str:  # noqa: ANN401 - of a class
-        """Return what a member of a class is."""
-        return self.told(getattr(value, "__func__", getattr(value, "fget", None) or value))
+        """Return a member of a class as text."""
+        return self.text_of(getattr(value, "__func__", getattr(value, "fget", None) or value))
 
     def _globals(self, function: FunctionType) -> Iterator[tuple[str, Any]]:
-        """Yield the global names of a function, those of modules that it names, and imports."""
+        """Yield the global names of a function, module attributes it uses, and its imports."""
         names: set[str] = set()
         for code in _codes(function.__code__):
             names.update(code.co_names)
@@ -134,7 +134,7 @@ class _Walk:
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """Yield a code object and those of the functions and comprehensions within."""
+    """Yield a code object and its nested functions and comprehensions."""
     yield code
     for one in code.co_consts:
         if isinstance(one, CodeType):

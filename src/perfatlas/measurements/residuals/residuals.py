@@ -1,4 +1,4 @@
-"""Residuals of a model on measured shapes, and what they say about shapes nearby.
+"""Residuals of a physics model on measured shapes, and corrections of nearby shapes.
 
 Shape legend: U unique shapes, R measured rows, F coordinates, K neighbours, B distance bins.
 """
@@ -15,7 +15,7 @@ import numpy as np
 from perfatlas.files import atomic_file, content_hash, user_folder
 from perfatlas.measurements.calibrations import load_calibrations
 from perfatlas.measurements.residuals.beyond_rows import EDGE_TRIED, kept_beyond, to_edge
-from perfatlas.measurements.residuals.interpolation import LEAST_DISTANCE, NEIGHBOURS, expected_at
+from perfatlas.measurements.residuals.interpolation import MIN_DISTANCE, NEIGHBOURS, expected_at
 from perfatlas.measurements.tables import choose_version, data_hash, table_paths
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.sampling import seeded_subset
@@ -29,15 +29,17 @@ if TYPE_CHECKING:
     from perfatlas.measurements.calibrations import CalibrationMatch
     from perfatlas.operators import FloatArray, IntArray
 
-FEW_PAIRS: Final = 4_000_000  # of shapes and rows, up to which comparing all beats a search tree
+FEW_PAIRS: Final = 4_000_000  # maximum pairs of shapes and rows to compare without a tree
 BINS: Final = 8
 FOLDS: Final = 4
 SAMPLE: Final = 1500
 SEED: Final = 20252
-LEAST_TRIED: Final = 30  # rows that tell quantiles
-DOUBT: Final = 4.0  # intervals by which its neighbours miss a row that is not to be trusted
-LEAST_INTERVAL: Final = 0.01  # e-folds: rounding and clocks alone
-FADE: Final = 2.0  # times the largest distance tried, where nothing of the correction is left
+MIN_TRIED: Final = 30  # minimum rows for quantiles
+OUTLIER_INTERVALS: Final = (
+    4.0  # a row this many intervals off its neighbours' prediction is an outlier
+)
+MIN_INTERVAL: Final = 0.01  # e-folds, due to rounding and clocks
+FADE: Final = 2.0  # multiple of the largest tested distance at which the correction has faded to 0
 TRUSTS: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
 SAVED: Final = (
     *("coordinate_RF", "residual_R", "distance_B", "trust_B"),
@@ -47,16 +49,16 @@ SAVED: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Residuals:
-    """What physics missed on the rows of one cell, and how far that carries.
+    """Residuals of the physics on the rows of one cell, and their decay with distance.
 
     Args:
-        coordinate_RF: Rows in the space in which shapes are near each other (R, F).
+        coordinate_RF: Coordinates of the rows (R, F).
         residual_R: ln(measured / physics of the row's protocol) (R,).
-        distance_B: Distances to the nearest row (B,), rising from 0.
-        trust_B: Share of the interpolated residual that is believed at that distance (B,).
-        low_B, high_B: 5 % and 95 % quantiles of what is then left of the residual (B,).
-        reach: Distance beyond which physics answers alone (1,).
-        tree: The search tree once it is needed.
+        distance_B: Distances to the nearest row (B,), ascending from 0.
+        trust_B: Fraction of the interpolated residual that is applied at that distance (B,).
+        low_B, high_B: 5% and 95% quantiles of the remaining residual (B,).
+        reach: Distance beyond which physics is not corrected (1,).
+        tree: The search tree, once it is needed.
     """
 
     coordinate_RF: FloatArray
@@ -69,7 +71,7 @@ class Residuals:
     tree: list[Any] = field(default_factory=list, repr=False, compare=False)
 
     def nearest(self, query_UF: FloatArray) -> tuple[FloatArray, IntArray]:
-        """Return distances and rows of the nearest measured shapes (U, K), nearest first."""
+        """Return distances and indices of the nearest measured shapes (U, K), nearest first."""
         count = min(NEIGHBOURS, self.residual_R.size)
         if query_UF.shape[0] * self.residual_R.size <= FEW_PAIRS:
             return _compare_all(self.coordinate_RF, query_UF, count)
@@ -79,7 +81,7 @@ class Residuals:
 
 
 class Correction(NamedTuple):
-    """What tier measured makes of physics times (U,): factor, spread in e-folds, and where."""
+    """Correction of physics times (U,): factor, interval [e-folds], and where it applies."""
 
     factor_U: FloatArray
     low_U: FloatArray
@@ -90,18 +92,18 @@ class Correction(NamedTuple):
 def correct(
     residuals: Residuals, query_UF: FloatArray, octave_F: FloatArray | None = None
 ) -> Correction:
-    """Return the correction of the physics times of shapes.
+    """Return the corrections of the physics times of shapes.
 
-    Where the nearest row is doubted, the other neighbours answer and the interval holds that row.
-    A shape beyond the measured sizes has the correction of the nearest shape at their edge, and
-    within one octave its interval grows to span that of physics alone. Farther out than outer
-    octaves were tried the correction shrinks, and where nothing is left of it physics answers.
+    If the nearest row is an outlier, the other neighbours are used and the interval includes that
+    row. Beyond the measured sizes, the correction of the nearest shape at the edge is used; within
+    one octave, the interval grows to include that of uncorrected physics. Farther out, the
+    correction decreases to 0, where physics is not corrected.
 
     Args:
-        residuals: Of the cell whose parameters the physics used.
-        query_UF: Shapes in the space of its rows (U, F).
-        octave_F: Coordinate of one octave along sizes that are followed beyond the rows, 0 along
-            the others (F,); by default 1 along all.
+        residuals: Residuals of the cell whose parameters the physics used.
+        query_UF: Coordinates of the shapes (U, F).
+        octave_F: Length of one octave along extrapolated sizes, 0 along the others (F,); by default
+            1 along all.
     """
     octaves_F = np.ones(query_UF.shape[1]) if octave_F is None else octave_F
     edge_UF, outside_U = to_edge(residuals.coordinate_RF, query_UF, octaves_F)
@@ -109,12 +111,12 @@ def correct(
 
 
 def _from_edge(residuals: Residuals, found: Correction, outside_U: FloatArray) -> Correction:
-    """Return corrections found at the edge as they are beyond it."""
+    """Return corrections beyond the edge from those at the edge."""
     edge_U = np.log(found.factor_U)
     kept_U = kept_beyond(edge_U, outside_U)
-    measured_U = found.measured_U & ((outside_U <= EDGE_TRIED) | (np.abs(kept_U) > LEAST_INTERVAL))
+    measured_U = found.measured_U & ((outside_U <= EDGE_TRIED) | (np.abs(kept_U) > MIN_INTERVAL))
     share_U = np.minimum(outside_U, 1.0)
-    low, high = residuals.low_B[-1], residuals.high_B[-1]  # of physics alone
+    low, high = residuals.low_B[-1], residuals.high_B[-1]  # of uncorrected physics
     low_U = np.minimum(found.low_U, share_U * (min(low, 0.0) - kept_U))
     high_U = np.maximum(found.high_U, share_U * (max(high, 0.0) - kept_U))
     return Correction(
@@ -126,10 +128,10 @@ def _from_edge(residuals: Residuals, found: Correction, outside_U: FloatArray) -
 
 
 def _within(residuals: Residuals, query_UF: FloatArray) -> Correction:
-    """Return the correction of shapes no larger or smaller than the rows."""
+    """Return the corrections of shapes within the measured sizes."""
     distance_UK, index_UK = residuals.nearest(query_UF)
     plain = _corrected(residuals, distance_UK, index_UK)
-    doubted_U = _doubted(residuals, index_UK[:, 0])
+    doubted_U = _outliers(residuals, index_UK[:, 0])
     if not doubted_U.any():
         return plain
     own_U = residuals.residual_R[index_UK[:, 0]]
@@ -144,7 +146,7 @@ def _within(residuals: Residuals, query_UF: FloatArray) -> Correction:
 
 
 def _corrected(residuals: Residuals, distance_UK: FloatArray, index_UK: IntArray) -> Correction:
-    """Return the correction that neighbours make, nearest first."""
+    """Return the corrections from neighbours, nearest first."""
     near_U = distance_UK[:, 0]
     expected_U = expected_at(residuals.coordinate_RF, residuals.residual_R, distance_UK, index_UK)
     trust_U = np.interp(near_U, residuals.distance_B, residuals.trust_B)
@@ -157,37 +159,39 @@ def _corrected(residuals: Residuals, distance_UK: FloatArray, index_UK: IntArray
     )
 
 
-def _doubted(residuals: Residuals, row_U: IntArray) -> NDArray[np.bool_]:
-    """Return where a row is far from what its neighbours say without it (U,).
+def _outliers(residuals: Residuals, row_U: IntArray) -> NDArray[np.bool_]:
+    """Return where a row is an outlier relative to its neighbours (U,).
 
-    Rows that share their shape with another are not judged: they speak for each other.
+    Rows that share their shape with another row are never outliers, as they confirm each other.
     """
     row_V, back_U = np.unique(row_U, return_inverse=True)
     distance_VK, index_VK = residuals.nearest(residuals.coordinate_RF[row_V])
     if distance_VK.shape[1] < NEIGHBOURS:
         return np.zeros(row_U.size, np.bool_)
     others = _corrected(residuals, distance_VK[:, 1:], index_VK[:, 1:])
-    # The interval on a row is the narrowest of all: its neighbours answer from the next bin on.
+    # Predictions from neighbours start at the second bin; the first is for the row itself.
     away_V = np.maximum(distance_VK[:, 1], residuals.distance_B[1])
     low_V = np.interp(away_V, residuals.distance_B, residuals.low_B)
     high_V = np.interp(away_V, residuals.distance_B, residuals.high_B)
     missed_V = np.abs(residuals.residual_R[row_V] - np.log(others.factor_U))
-    alone_V = distance_VK[:, 1] > LEAST_DISTANCE
-    doubted_V = alone_V & (missed_V > DOUBT * np.maximum(high_V - low_V, LEAST_INTERVAL))
+    alone_V = distance_VK[:, 1] > MIN_DISTANCE
+    doubted_V = alone_V & (missed_V > OUTLIER_INTERVALS * np.maximum(high_V - low_V, MIN_INTERVAL))
     return np.asarray(doubted_V[back_U.reshape(-1)], np.bool_)
 
 
-def carry(space_RF: FloatArray, residual_R: FloatArray, group_R: IntArray) -> Residuals:
-    """Return residuals with what leaving rows and whole groups out says about distance.
+def residuals_by_distance(
+    space_RF: FloatArray, residual_R: FloatArray, group_R: IntArray
+) -> Residuals:
+    """Return residuals with error growth by distance, from held-out rows and groups.
 
-    Each row of a sample is predicted from the others, and from the other groups alone; by the
-    distance to the nearest row left, the share of the interpolated residual that would have been
-    best and the quantiles of what remained are kept. A measured shape has the narrowest of these
-    intervals: tables measure a shape once and do not tell its noise. Beyond the largest distance
-    tried the correction fades to physics and its interval.
+    Each row of a sample is predicted from the other rows, and from the other groups only. By
+    distance to the nearest remaining row, this yields the optimal fraction of the interpolated
+    residual and the quantiles of what remains. Measured shapes get the narrowest of these
+    intervals, since tables measure each shape once and do not show noise. Beyond the largest tested
+    distance the correction fades to uncorrected physics and its interval.
 
     Args:
-        space_RF: Measured shapes in the space in which they are near each other (R, F).
+        space_RF: Coordinates of measured shapes (R, F).
         residual_R: ln(measured / physics) (R,).
         group_R: Group of each row, numbered from 0 (R,).
     """
@@ -210,7 +214,7 @@ def carry(space_RF: FloatArray, residual_R: FloatArray, group_R: IntArray) -> Re
     bins = [place == b for b in range(BINS) if np.any(place == b)]
     trust = [_best_trust(expected[one], actual[one]) for one in bins]
     left = [actual[one] - t * expected[one] for one, t in zip(bins, trust, strict=True)]
-    whole = np.arange(near.size) >= sample.size  # predicted without any of their group
+    whole = np.arange(near.size) >= sample.size  # predicted without their whole group
     parts = [_widest(rest, whole[one]) for one, rest in zip(bins, left, strict=True)]
     low, high = np.array(parts).T
     tried_most = float(near.max())
@@ -228,20 +232,20 @@ def carry(space_RF: FloatArray, residual_R: FloatArray, group_R: IntArray) -> Re
 
 
 def _widest(left_U: FloatArray, whole_U: NDArray[np.bool_]) -> tuple[float, float]:
-    """Return the wider quantiles of rows left out alone and of those left out with their group.
+    """Return the wider of the quantiles of single held-out rows and of held-out groups.
 
-    At one distance a row whose group is known is foretold better than one of a new group.
+    At equal distance, a row of a known group is predicted better than one of a new group.
     """
-    parts = [left_U, *(left_U[some] for some in (whole_U, ~whole_U) if some.sum() >= LEAST_TRIED)]
+    parts = [left_U, *(left_U[some] for some in (whole_U, ~whole_U) if some.sum() >= MIN_TRIED)]
     ends = np.array([np.quantile(part, [0.05, 0.95]) for part in parts])
     return float(ends[:, 0].min()), float(ends[:, 1].max())
 
 
 def no_residuals(axes: int) -> Residuals:
-    """Return residuals of a cell without rows: nothing is near, physics answers.
+    """Return the residuals of a cell without rows, for which physics is not corrected.
 
     Args:
-        axes: Coordinates of its space.
+        axes: Number of coordinates.
     """
     none = np.zeros(1)
     return Residuals(
@@ -256,10 +260,10 @@ def no_residuals(axes: int) -> Residuals:
 
 
 def number_groups(key_RG: FloatArray) -> IntArray:
-    """Return the group of each row, rows with equal keys together (R,).
+    """Return the group number of each row; rows with equal keys share a group (R,).
 
     Args:
-        key_RG: Columns that name the group (R, G).
+        key_RG: Columns that identify the group (R, G).
     """
     _, group_R = np.unique(key_RG, axis=0, return_inverse=True)
     return np.asarray(group_R, np.int64).reshape(-1)
@@ -268,37 +272,37 @@ def number_groups(key_RG: FloatArray) -> IntArray:
 def with_rows_of(
     match: CalibrationMatch, place: tuple[str, str, str], version: str
 ) -> CalibrationMatch:
-    """Return a match that names the table whose rows correct it, or notes why none does.
+    """Return a match with the table whose rows correct it, or with a note why there is none.
 
     Args:
         match: The calibration of an operator on a device.
         place: Folder, framework and name of its table.
-        version: Version that was measured; "" for the one the calibration was fitted on.
+        version: Measured version; "" for the version the calibration was fitted on.
 
     Raises:
         MissingDependencyError: The measured tables are not installed.
     """
     cell = match.calibration
     if not match.own:
-        why = "the calibration is not of these kernels on this device as it is"
+        why = "the calibration is a substitute for the kernels of this device"
     elif load_calibrations(cell.device).get(cell.id) != cell:
-        why = "the calibration is your own"
+        why = "it is a user calibration"
     else:
         paths = table_paths(cell.device, *place)
         fitted = cell.data_version if cell.data_version in paths else ""
         chosen = version or fitted or choose_version(cell.device, *place) or ""
         if chosen in paths:
             return replace(match, table=(chosen, data_hash(paths[chosen])))
-        why = f"no table of {cell.family} {chosen}; there are {', '.join(paths) or 'none'}"
-    return replace(match, notes=(*match.notes, f"{cell.id} answers in physics: {why}"))
+        why = f"no table of {cell.family} {chosen}; available: {', '.join(paths) or 'none'}"
+    return replace(match, notes=(*match.notes, f"{cell.id} uses tier physics: {why}"))
 
 
-def kept_residuals(stated: str, fit: Callable[[], Residuals]) -> Residuals:
-    """Return residuals from the user's cache folder, or fitted and kept there.
+def cached_residuals(stated: str, fit: Callable[[], Residuals]) -> Residuals:
+    """Return residuals from the user's cache folder, computed and stored if missing.
 
     Args:
-        stated: All that they depend on: table, parameters, silicon, code.
-        fit: Computes them.
+        stated: Everything that they depend on: table, parameters, silicon, code.
+        fit: Function that computes them.
     """
     folder = user_folder("cache") / "residuals"
     name = content_hash(stated).removeprefix("sha256:")
@@ -306,7 +310,7 @@ def kept_residuals(stated: str, fit: Callable[[], Residuals]) -> Residuals:
     found = _read(path)
     if found is None:
         found = fit()
-        # A folder that cannot be written costs the next run a second, nothing else.
+        # If the folder is not writable, the next run only takes a second longer.
         with suppress(OSError, InvalidSpecError):
             folder.mkdir(parents=True, exist_ok=True)
             with atomic_file(path) as scratch, scratch.open("wb") as stream:
@@ -315,7 +319,7 @@ def kept_residuals(stated: str, fit: Callable[[], Residuals]) -> Residuals:
 
 
 def _read(path: Path) -> Residuals | None:
-    """Return cached residuals, None where there are none or the file is damaged."""
+    """Return cached residuals, None if the file is missing or damaged."""
     if not path.is_file():
         return None
     try:
@@ -326,14 +330,14 @@ def _read(path: Path) -> Residuals | None:
 
 
 def _best_trust(expected_U: FloatArray, actual_U: FloatArray) -> float:
-    """Return the share of expected residuals that leaves the least mean error."""
+    """Return the fraction of expected residuals that minimizes the mean error."""
     return min(TRUSTS, key=lambda share: float(np.mean(np.abs(actual_U - share * expected_U))))
 
 
 def _compare_all(
     rows_RF: FloatArray, query_UF: FloatArray, count: int
 ) -> tuple[FloatArray, IntArray]:
-    """Return distances and rows of the nearest rows by comparing every pair."""
+    """Return distances and indices of the nearest rows by comparing all pairs."""
     square_UR = (rows_RF**2).sum(axis=1) - 2.0 * (query_UF @ rows_RF.T)
     some_UK = np.argpartition(square_UR, count - 1, axis=1)[:, :count]
     distance_UK = np.sqrt(((rows_RF[some_UK] - query_UF[:, None, :]) ** 2).sum(axis=2))
@@ -355,6 +359,6 @@ def _search(
     query_UF: FloatArray,
     count: int,
 ) -> tuple[FloatArray, IntArray]:
-    """Return distances and rows of the nearest rows from a search tree."""
+    """Return distances and indices of the nearest rows from a search tree."""
     distance_UK, index_UK = tree.query(query_UF, k=list(range(1, count + 1)))
     return distance_UK, index_UK.astype(np.int64)

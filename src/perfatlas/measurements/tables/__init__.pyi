@@ -54,7 +54,7 @@ from .tables import (
     QUANTIZED_INSIDE as QUANTIZED_INSIDE,
     TABLES as TABLES,
     default_kernels as default_kernels,
-    left_out_moe_rows as left_out_moe_rows,
+    excluded_moe_rows as excluded_moe_rows,
     main_moe_rows as main_moe_rows,
     table_rows as table_rows,
     table_versions as table_versions,

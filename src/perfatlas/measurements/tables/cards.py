@@ -1,4 +1,4 @@
-"""Which card stood behind measured tables, where it is not the catalog's device of that name."""
+"""The cards of measured tables that differ from the catalog's device of that name."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def measured_device(name: str) -> Device:
-    """Return the device whose kernels the measured tables of a name hold.
+    """Return the device on which the measured tables of a name were collected.
 
     Args:
         name: Catalog name.
 
     Raises:
-        InvalidSpecError: The catalog does not know it.
+        InvalidSpecError: The name is not in the catalog.
 
     Example:
         >>> from perfatlas.measurements.tables import measured_device
@@ -33,7 +33,7 @@ def measured_device(name: str) -> Device:
 
 
 def other_card(name: str) -> str:
-    """Return what differs between the measured card and the catalog's device, "" for nothing.
+    """Return the differences of the measured card from the catalog's device, "" for none.
 
     Args:
         name: Catalog name.

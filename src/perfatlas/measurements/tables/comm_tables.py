@@ -1,4 +1,4 @@
-"""The measured rows of collectives: which rows of which table belong to a calibration cell.
+"""The measured rows of collectives: the rows and tables of each calibration cell.
 
 Shape legend: U measured rows.
 """
@@ -27,27 +27,27 @@ LIBRARY: Final = "nccl"
 LIBRARY_TABLE: Final = "nccl_perf"
 CUSTOM: Final = "custom_all_reduce"
 CUSTOM_TABLE: Final = "custom_allreduce_perf"
-# Our name of the operation -> the table's.
+# Operation -> its name in the tables.
 LIBRARY_OPS: Final = {
     "all_reduce": "all_reduce",
     "all_gather": "all_gather",
     "reduce_scatter": "reduce_scatter",
     "all_to_all": "alltoall",
 }
-# The tables count elements; a reduction works on numbers, the other operations move bytes.
+# The tables count elements; only reductions depend on the format.
 ELEMENT_BYTES: Final = {"half": 2.0, "bfloat16": 2.0, "int8": 1.0}
 FORMAT_WORDS: Final = {"bf16": ("half", "bfloat16"), "int8": ("int8",), "any": ("half", "int8")}
 
 EXCHANGE_FAMILY: Final = "trtllm"
 DEEPEP_TABLE: Final = "moe_a2a_perf"
 NVLINK_TABLE: Final = "trtllm_alltoall_perf"
-# DeepEP as SGLang ships it: two kernels, of which the faster per shape counts.
+# DeepEP as shipped with SGLang: two kernels, of which the faster per shape is used.
 TWO_MODE_FAMILY: Final = "sglang"
 LOW_LATENCY_TABLE: Final = "wideep_deepep_ll_perf"
 NORMAL_TABLE: Final = "wideep_deepep_normal_perf"
 NORMAL_SMS: Final = 20  # DeepEP's default, Buffer.num_sms
-# Elements as they travel with their scales; rows of other types are left out. Dispatch sends FP8
-# with a 4-byte scale per 128 elements.
+# Bytes per element with scales; rows of other types are excluded. Dispatch sends FP8 with a 4-byte
+# scale per 128 elements.
 FP8_ROW_BYTES: Final = 1.0 + 4.0 / 128.0
 EXCHANGED_BYTES: Final[Mapping[str, Mapping[str, float]]] = {
     "dispatch": {"bfloat16": 2.0, "fp8": FP8_ROW_BYTES, "nvfp4": 0.5625},
@@ -57,15 +57,15 @@ MICROSECOND: Final = 1e-6
 
 
 class CommRows(NamedTuple):
-    """Measured collectives of one cell.
+    """Measured rows of one collective cell.
 
     Args:
-        bytes_U: Size as nccl-tests counts it (U,) [bytes].
+        bytes_U: Size as counted by nccl-tests (U,) [bytes].
         ranks_U: Ranks of the group (U,).
         measured_s: Measured times (U,) [s].
         version: Version of the library or engine.
         data_hash: Hash of the file.
-        excluded: Reason -> rows left out.
+        excluded: Reason -> excluded rows.
     """
 
     bytes_U: FloatArray
@@ -108,7 +108,7 @@ def comm_rows(
 
     Raises:
         MissingDependencyError: The measured tables are not installed.
-        UnsupportedError: The package holds no such table.
+        UnsupportedError: The package does not contain the table.
     """
     place = comm_table(device, operator, family)
     newest = list(table_paths(device, *place))[-1:] or [""]
@@ -130,10 +130,10 @@ def comm_rows(
 
 
 def _own_kernels(table: SiliconTable, device: str, family: str) -> NDArray[np.bool_]:
-    """Return which rows of a custom table are the engine's own kernel in a CUDA graph (U,)."""
+    """Return the rows of a custom table that ran the engine's kernel in a CUDA graph (U,)."""
     source = table.columns["kernel_source"].astype(str)
     keep: NDArray[np.bool_] = np.char.find(source, "eager") < 0
-    if family != "trtllm":  # beyond one node of GPUs these engines hand over to the library
+    if family != "trtllm":  # beyond one node these engines use the library
         keep &= table.columns["num_gpus"] <= resolve_system(device).node.devices
     return keep
 
@@ -141,7 +141,7 @@ def _own_kernels(table: SiliconTable, device: str, family: str) -> NDArray[np.bo
 def _counted(
     table: SiliconTable, word: str, keep: NDArray[np.bool_], excluded: Mapping[str, int]
 ) -> CommRows:
-    """Return rows of a table that counts elements."""
+    """Return the rows of a table whose sizes are in elements."""
     width = np.array([ELEMENT_BYTES[str(name)] for name in table.columns[word][keep]])
     return CommRows(
         bytes_U=table.columns["message_size"][keep].astype(np.float64) * width,
@@ -154,7 +154,7 @@ def _counted(
 
 
 def _deepep(table: SiliconTable, phase: str) -> CommRows:
-    """Return the faster backend of every shape; the table's latency is in microseconds."""
+    """Return the faster backend of each shape; the table's latency is in microseconds."""
     columns, widths = table.columns, EXCHANGED_BYTES[phase]
     keep = (columns["phase"] == phase) & np.isin(columns["comm_dtype"].astype(str), list(widths))
     names = ("comm_dtype", "hidden_size", "topk", "num_experts", "num_tokens", "ep_size")
@@ -167,10 +167,10 @@ def _deepep(table: SiliconTable, phase: str) -> CommRows:
 
 
 def _two_modes(quick: SiliconTable, normal: SiliconTable, phase: str, devices: int) -> CommRows:
-    """Return DeepEP inside a node: the faster of low-latency and normal kernels per shape.
+    """Return DeepEP rows inside a node: the faster of low-latency and normal kernels per shape.
 
-    Shapes that only the normal kernel was measured on count where it has more tokens than the
-    other was tried with; the hash is that of the low-latency table.
+    Shapes with measurements of the normal kernel only are included if they have more tokens than
+    any of the low-latency kernel. The hash is that of the low-latency table.
     """
     names = ("hidden_size", "num_topk", "num_experts", "num_token")
     found_s: dict[tuple[float, ...], list[float]] = {}
@@ -194,7 +194,7 @@ def _two_modes(quick: SiliconTable, normal: SiliconTable, phase: str, devices: i
 
 
 def _nvlink(table: SiliconTable, phase: str) -> CommRows:
-    """Return the two-sided NVLink kernels of NVL72, a dispatch with its prepare step."""
+    """Return the two-sided NVLink kernels of NVL72; dispatch includes its prepare step."""
     columns, widths = table.columns, EXCHANGED_BYTES[phase]
     two_sided = columns["kernel_source"] == "NVLinkTwoSided"
     names = ("moe_dtype", "hidden_size", "topk", "num_experts", "num_tokens", "moe_ep_size")
@@ -216,7 +216,7 @@ def _nvlink(table: SiliconTable, phase: str) -> CommRows:
 def _exchanged(
     table: SiliconTable, shapes: FloatArray, measured_s: FloatArray, found: int
 ) -> CommRows:
-    """Return rows from (element bytes, hidden, top_k, experts, tokens, ep) per measurement."""
+    """Return rows of measurements with (element bytes, hidden, top_k, experts, tokens, ep)."""
     width, hidden, top_k, experts, tokens, ranks = shapes.T
     reached = expert_groups_reached(_experts(hidden, top_k, experts, ranks))
     return CommRows(
@@ -232,7 +232,7 @@ def _exchanged(
 def _experts(
     hidden: FloatArray, top_k: FloatArray, experts: FloatArray, ranks: FloatArray
 ) -> GroupedGemm:
-    """Return the expert networks whose exchange was measured."""
+    """Return the MoE layers whose exchange was measured."""
     ones = np.ones_like(hidden)
     return GroupedGemm(
         name="experts",

@@ -1,7 +1,7 @@
-"""Which measured rows of expert networks are what they say: one rank's share of the experts.
+"""Validation of measured MoE rows: whether they hold one rank's share of the experts.
 
-What a row leaves unsaid is read from rows of the same table, where the work of some contains that
-of others, and from the files of the checkpoints.
+Information that rows lack is inferred from other rows of the table whose work includes theirs, and
+from the files of the checkpoints.
 
 Shape legend: U measured rows.
 """
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
     Columns = Mapping[str, FloatArray]
 
 MOE_MODEL: Final = ("hidden", "intermediate", "experts", "top_k")
-LARGE_BATCH: Final = 1024.0  # tokens from which rows of a load outweigh the reading of weights
-POSSIBLE_RATIO: Final = 1.15  # balanced over skewed time that measurement noise explains
-UNSHARED: Final = (0.85, 1.15)  # time on more ranks over time on two where nothing was shared out
-MOST: Final = 0.5  # of the models of a table
-SLOW_PART: Final = 1.5  # time of a part over that of the whole that tuning explains
+LARGE_BATCH: Final = 1024.0  # minimum tokens for which the load outweighs reading weights
+POSSIBLE_RATIO: Final = 1.15  # maximum balanced/skewed time explained by noise
+UNSHARED: Final = (0.85, 1.15)  # time on more ranks / time on two, if work was not divided
+MOST: Final = 0.5  # fraction of the models of a table
+SLOW_PART: Final = 1.5  # maximum time of a part / time of the whole explained by tuning
 GATED: Final = 3.0  # weight matrices: gate, up, down
 UNGATED: Final = 2.0  # up, down
-LEAST_TIME_S: Final = 1e-9
+MIN_TIME_S: Final = 1e-9
 
 
 SLOW: Final = "a part slower than its whole"
 
 
 def left_out(columns: Columns, measured_s: FloatArray) -> dict[str, Mask]:
-    """Return reason -> rows that are not one rank's share as its columns state it (U,).
+    """Return reason -> rows that do not hold one rank's share as stated by their columns (U,).
 
-    A row is counted once, for the first reason it meets.
+    A row is counted once, for the first reason that applies.
 
     Args:
         columns: Columns of an MoE table by name (U,).
@@ -51,7 +51,9 @@ def left_out(columns: Columns, measured_s: FloatArray) -> dict[str, Mask]:
     if not measured_s.size:
         return {}
     found = {
-        "balanced load of a model whose router is not balanced": doubtful_rows(columns, measured_s),
+        "balanced load of a model whose router is not balanced": implausible_rows(
+            columns, measured_s
+        ),
         "choices of other ranks computed as well": unshared_rows(columns, measured_s),
         SLOW: slow_parts(columns, measured_s),
     }
@@ -62,14 +64,14 @@ def left_out(columns: Columns, measured_s: FloatArray) -> dict[str, Mask]:
     return found
 
 
-def doubtful_rows(columns: Columns, measured_s: FloatArray) -> Mask:
-    """Return the balanced rows that cannot be what they say (U,).
+def implausible_rows(columns: Columns, measured_s: FloatArray) -> Mask:
+    """Return the rows labelled balanced that cannot be balanced (U,).
 
-    A balanced load cannot take longer than the busiest rank of a skewed one. Where a model's does,
-    for typical large batches on several ranks, all its balanced rows are doubted: on vLLM and
-    SGLang those of DeepSeek-V3 (7168, 2048, 256 experts, top 8) take up to twice as long as the
-    skewed rows of the same shape on several ranks, and on one rank little more than half of what
-    reading all experts takes: its router chose among half of them.
+    A balanced load cannot take longer than the busiest rank of a skewed one. If it does for a
+    model, for typical large batches on several ranks, all its balanced rows are rejected. With
+    vLLM and SGLang, those of DeepSeek-V3 (7168, 2048, 256 experts, top 8) take up to twice as long
+    as skewed rows of the same shape on several ranks, and on one rank little more than half of the
+    time to read all experts: the router selected among half of them.
 
     Args:
         columns: Columns of an MoE table by name (U,).
@@ -83,7 +85,7 @@ def doubtful_rows(columns: Columns, measured_s: FloatArray) -> Mask:
     np.maximum.at(skewed_s, shape[skewed], measured_s[skewed])
     compared = balanced & (columns["ep"] > 1.0) & (columns["tokens"] >= LARGE_BATCH)
     compared &= skewed_s[shape] > 0.0
-    ratio = measured_s / np.maximum(skewed_s[shape], LEAST_TIME_S)
+    ratio = measured_s / np.maximum(skewed_s[shape], MIN_TIME_S)
     doubted = np.zeros(balanced.shape, np.bool_)
     for one in np.unique(model[compared]):
         if np.median(ratio[compared & (model == one)]) > POSSIBLE_RATIO:
@@ -92,12 +94,12 @@ def doubtful_rows(columns: Columns, measured_s: FloatArray) -> Mask:
 
 
 def unshared_rows(columns: Columns, measured_s: FloatArray) -> Mask:
-    """Return the rows on several ranks that hold the work of other ranks as well (U,).
+    """Return the rows on several ranks that include the work of other ranks (U,).
 
-    A rank of eight has a quarter of the experts of a rank of two, so a large batch takes it less
-    time. Where neither four nor eight ranks are faster than two, in some load of a model, its rows
-    on several ranks are left out; all models' where most are so. Collectors that replaced the
-    choices of other ranks by an own expert measured them (ai-dynamo/aiconfigurator,
+    One rank of eight has a quarter of the experts of one of two, so it is faster for large batches.
+    If neither four nor eight ranks are faster than two, for some load of a model, its rows on
+    several ranks are excluded; those of all models, if this holds for most. The collectors had
+    replaced experts of other ranks by a local expert (ai-dynamo/aiconfigurator,
     collector/sglang/collect_moe.py).
 
     Args:
@@ -129,11 +131,11 @@ def unshared_rows(columns: Columns, measured_s: FloatArray) -> Mask:
 
 
 def slow_parts(columns: Columns, measured_s: FloatArray) -> Mask:
-    """Return the rows that took longer than a row whose work contains theirs (U,).
+    """Return the rows that took longer than a row whose work includes theirs (U,).
 
-    A rank of fewer ranks, or of a coarser division of the experts, has the experts and the rows
-    of this one and more. Where it was faster by more than SLOW_PART, the kernel of this row was
-    badly tuned: which rows are is chance (a tenth of TensorRT-LLM's bf16 and fp8 rows on Hopper).
+    With fewer ranks or a coarser split of the experts, a rank has the experts and rows of this one
+    and more. If that was faster by more than SLOW_PART, the kernel of this row was badly tuned,
+    which happens at random (10% of TensorRT-LLM's bf16 and fp8 rows on Hopper).
 
     Args:
         columns: Columns of an MoE table by name (U,).
@@ -151,16 +153,16 @@ def slow_parts(columns: Columns, measured_s: FloatArray) -> Mask:
     return slow
 
 
-def matrices_of(columns: Columns, kernel: str, version: str) -> FloatArray:
-    """Return the weight matrices of an expert, which the tables do not tell (U,).
+def matrices_per_expert(columns: Columns, kernel: str, version: str) -> FloatArray:
+    """Return the number of weight matrices per expert, which the tables do not contain (U,).
 
-    Three with a gate, two without. Which networks have none is data with its sources
-    (data/ungated_experts.toml), and so are the collectors that measured them with one: no time of
-    a row is looked at.
+    Three with a gate, two without. The networks without a gate, and the collectors that measured
+    them with one, are listed with sources in data/ungated_experts.toml; measured times are not
+    used.
 
     Args:
         columns: Columns of an MoE table by name (U,).
-        kernel: What the table calls the kernel that ran.
+        kernel: Name of the kernel in the table.
         version: Version of its engine.
 
     Example:
@@ -184,7 +186,7 @@ def matrices_of(columns: Columns, kernel: str, version: str) -> FloatArray:
 
 
 def _measured_gated(model: str, kernel: str, version: str) -> bool:
-    """Return whether the collector of a kernel gave a network without a gate one."""
+    """Return whether a kernel's collector measured an ungated network with a gate."""
     return any(
         kernel in rule["kernels"]
         and version in rule.get("versions", (version,))
@@ -195,15 +197,15 @@ def _measured_gated(model: str, kernel: str, version: str) -> bool:
 
 @cache
 def _ungated() -> dict[str, list[dict[str, Any]]]:
-    """Return the networks without a gate and the collectors that gave them one, as data."""
+    """Return the ungated networks and the collectors that measured them with a gate."""
     text = resources.files("perfatlas").joinpath("data/ungated_experts.toml").read_text("utf-8")
     return tomllib.loads(text)
 
 
 def _group(columns: Columns, names: tuple[str, ...]) -> NDArray[Any]:
-    """Return a number for each row, equal where the named columns are (U,).
+    """Return a group number per row; rows with equal named columns share a group (U,).
 
-    Column by column: numpy sorts numbers many times faster than rows of them.
+    Works column by column, as numpy sorts numbers much faster than rows.
     """
     number = np.zeros(columns[names[0]].shape, np.int64)
     for name in names:

@@ -1,6 +1,6 @@
-"""What the rows of the gated delta net tables mean: which kernel, which shape, which bytes.
+"""Interpretation of the gated delta net tables: kernel, shape and bytes of each row.
 
-A row times one kernel alone: the convolution or the scan, of a prompt or of one new token.
+A row times a single kernel: the convolution or the scan, in prefill or decode.
 
 Shape legend: U measured rows.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from perfatlas.measurements.tables.silicon import SiliconTable
     from perfatlas.operators import FloatArray
 
-# calibration operator -> how the names of its kernels begin.
+# calibration operator -> prefix of its kernel names.
 KERNEL_NAMES: Final = {
     "scan_prefill": "chunk_gated_delta_rule",
     "scan_decode": "fused_recurrent_gated_delta_rule",
@@ -35,11 +35,11 @@ SIZES: Final = (
 ACTIVATION_BYTES: Final = 2.0
 FULL_STATE_BYTES: Final = 4.0
 HALF_STATE_BYTES: Final = 2.0
-# Two kinds of collectors, told apart by their decode kernel. With this one they convolve the keys
-# alone, not queries, keys and values together; the scan of a prompt keeps no state, and a new token
-# reads a state of 16 bits and writes one of 32: collector/trtllm/collect_gdn.py of
-# ai-dynamo/aiconfigurator. With the packed kernel all states have 32 bits
-# (collector/sglang/collect_gdn.py); vLLM's rows of that kernel take the same time as SGLang's.
+# There are two types of collectors, identified by their decode kernel. With this kernel, they
+# convolve only the keys instead of queries, keys and values; the prefill scan stores no state, and
+# decode reads a 16-bit state and writes a 32-bit one: collector/trtllm/collect_gdn.py of
+# ai-dynamo/aiconfigurator. With the packed kernel, all states are 32-bit
+# (collector/sglang/collect_gdn.py); vLLM's rows of that kernel take as long as SGLang's.
 UNPACKED_KERNEL: Final = "fused_recurrent_gated_delta_rule"
 
 
@@ -55,7 +55,7 @@ def recurrent_mask(table: SiliconTable, operator: str) -> NDArray[np.bool_]:
 
 
 def recurrent_kernel(table: SiliconTable, operator: str) -> str:
-    """Return the name of the kernel that was measured, "" where none was.
+    """Return the name of the measured kernel, "" if there is none.
 
     Args:
         table: A gated delta net table.
@@ -68,12 +68,12 @@ def recurrent_kernel(table: SiliconTable, operator: str) -> str:
 def recurrent_columns(
     table: SiliconTable, operator: str, keep: NDArray[np.bool_]
 ) -> Mapping[str, FloatArray | float]:
-    """Return the shape columns of rows, as the physics of the operator reads them (U,).
+    """Return the shape columns of rows, named as in the physics of the operator (U,).
 
     Args:
         table: A gated delta net table.
         operator: A name of `KERNEL_NAMES`.
-        keep: Its rows.
+        keep: Mask of its rows.
     """
     size = {name: np.asarray(table.columns[name][keep], np.float64) for name in SIZES}
     common: dict[str, FloatArray | float] = {

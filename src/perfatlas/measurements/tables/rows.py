@@ -1,4 +1,4 @@
-"""The schema of one measured row, for every tool that writes rows and every fit that reads them.
+"""Schema of measured rows, for all tools that write them and all fits that read them.
 
 Shape legend: N rows.
 """
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
     from perfatlas.operators import FloatArray
 
-NEEDED: Final = math.nan  # a column that every row of the operator must fill
+NEEDED: Final = math.nan  # default of columns that are required for the operator
 
 _ATTENTION: Final = {
     "batch": NEEDED,
     "kv_len": NEEDED,
     "num_heads": NEEDED,
 }
-# Operator -> shape column -> value of an empty cell. Names and meanings are those of the
-# operators: kv_len counts the new tokens too, bytes count reads and writes.
+# Operator -> shape column -> default of an empty cell. Names and meanings are those of the
+# operators: kv_len includes the new tokens, bytes include reads and writes.
 SHAPE_COLUMNS: Final[Mapping[str, Mapping[str, float]]] = {
     "gemm": {"m": NEEDED, "n": NEEDED, "k": NEEDED},
     "moe": {
@@ -45,7 +45,7 @@ SHAPE_COLUMNS: Final[Mapping[str, Mapping[str, float]]] = {
     "prefill_attention": {
         **_ATTENTION,
         **dict.fromkeys(("q_len", "num_kv_heads", "head_dim"), NEEDED),
-        "value_head_dim": 0.0,  # that of head_dim
+        "value_head_dim": 0.0,  # 0: same as head_dim
         "window": 0.0,
     },
     "decode_attention": {
@@ -82,15 +82,15 @@ SHAPE_COLUMNS: Final[Mapping[str, Mapping[str, float]]] = {
     },
     "streaming": {"bytes": NEEDED, "tokens": NEEDED, "cold_bytes": 0.0},
 }
-# How the row was measured -> value of an empty cell.
+# Protocol column -> default of an empty cell.
 PROTOCOL_COLUMNS: Final[Mapping[str, float]] = {
-    "copies": 0.0,  # weight copies the loop cycles through; 0: everything is cold
+    "copies": 0.0,  # weight copies that the loop cycles through; 0: all data is cold
     "shared_activation": 0.0,  # 1: the copies share one activation
-    "hot": 0.0,  # 1: the loop reads the same tensors again and finds them in cache
-    "graph": 1.0,  # 0: launched one by one, host time inside
-    "quantize": 0.0,  # 1: the activation is quantized inside the measured time
+    "hot": 0.0,  # 1: the loop rereads the same tensors and finds them in cache
+    "graph": 1.0,  # 0: launched one by one, including host time
+    "quantize": 0.0,  # 1: the measured time includes quantizing the activation
 }
-OPTIONAL_NUMBERS: Final = ("clock_hz", "power_w")  # nan where not recorded
+OPTIONAL_NUMBERS: Final = ("clock_hz", "power_w")  # nan if not recorded
 TEXT_COLUMNS: Final[Mapping[str, str]] = {
     "device": "",
     "operator": "",
@@ -105,7 +105,7 @@ NEEDED_TEXTS: Final = ("device", "operator", "format", "kernel_family")
 TIME_UNITS: Final[Mapping[str, float]] = {"time_s": 1.0, "time_us": 1e-6}
 FLAGS: Final = ("shared_activation", "hot", "graph", "quantize")
 MAY_BE_ZERO: Final = ("copies", "window", "value_head_dim", "selected", "cold_bytes", *FLAGS)
-# (smaller, larger): what cannot be the other way round.
+# (smaller, larger): pairs of columns whose order is checked.
 ORDERED: Final = (
     ("q_len", "kv_len"),
     ("num_kv_heads", "num_heads"),
@@ -125,7 +125,7 @@ COLUMNS: Final = tuple(
     )
 )
 
-_MOST: Final = 2.0**53  # whole numbers are exact up to here
+_MOST: Final = 2.0**53  # integers are exact up to here
 _LONGEST_S: Final = 1e4
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
 _DISTRIBUTION: Final = re.compile(r"uniform|balanced|power_law_\d{1,2}(\.\d{1,4})?")
@@ -133,15 +133,15 @@ _DISTRIBUTION: Final = re.compile(r"uniform|balanced|power_law_\d{1,2}(\.\d{1,4}
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredRows:
-    """Measured rows as columns, every cell checked.
+    """Measured rows as validated columns.
 
     Args:
         texts: Text columns of TEXT_COLUMNS (N,).
         numbers: Shape, protocol and optional columns (N,) [SI]; nan where a column does not
-            belong to the row's operator or was not recorded.
+            apply to the row's operator or was not recorded.
         time_s: Measured times (N,) [s].
-        number_N: Row of the file, the first row of data being 1 (N,).
-        origin: File the rows come from.
+        number_N: Row number in the file, starting at 1 for the first data row (N,).
+        origin: File that contains the rows.
         data_hash: "sha256:" and 16 hex digits of that file.
         ignored_columns: Columns of the file that are not in the schema.
     """
@@ -160,7 +160,7 @@ class MeasuredRows:
         return int(self.time_s.size)
 
     def take(self, chosen: NDArray[Any]) -> MeasuredRows:
-        """Return some of the rows.
+        """Return the selected rows.
 
         Args:
             chosen: Mask (N,) or positions of the rows.
@@ -183,8 +183,8 @@ def read_measured_rows(path: str | Path) -> MeasuredRows:
         path: The file; docs/calibrate.md lists its columns.
 
     Raises:
-        InvalidSpecError: The file is not a table, lacks a column, or a cell is not what its
-            column holds; the message names row and column. The first row of data is row 1.
+        InvalidSpecError: The file is not a table, lacks a column, or has an invalid cell; the
+            message contains row and column. The first data row is row 1.
 
     Example:
         >>> import tempfile
@@ -206,16 +206,16 @@ def check_rows(table: Table, origin: str, data_hash: str = "") -> MeasuredRows:
     """Return a table as measured rows.
 
     Args:
-        table: Columns as they were read.
-        origin: What messages call the table.
-        data_hash: Hash of its bytes.
+        table: Columns as read from the file.
+        origin: Name of the table in messages.
+        data_hash: Hash of the file.
 
     Raises:
-        InvalidSpecError: A column is missing or a cell is wrong.
+        InvalidSpecError: A column is missing or a cell is invalid.
     """
     time_name = _check_header(table, origin)
     if not table.rows:
-        raise InvalidSpecError(f"measured rows '{origin}': no rows below the header")
+        raise InvalidSpecError(f"measured rows '{origin}': no data rows")
     texts = {name: _texts(table, name, origin) for name in TEXT_COLUMNS}
     _check_words(texts, origin)
     numbers = _shape_numbers(table, texts["operator"], origin)
@@ -240,20 +240,20 @@ def check_rows(table: Table, origin: str, data_hash: str = "") -> MeasuredRows:
 
 
 def _check_header(table: Table, origin: str) -> str:
-    """Return which time column the table has; refuse a table without the columns of all rows."""
+    """Return the name of the time column after checking for the required columns."""
     times = [name for name in TIME_UNITS if name in table.columns]
     if len(times) != 1:
         raise InvalidSpecError(
             f"measured rows '{origin}': {'two time columns' if times else 'no time column'};"
-            f" one of {' and '.join(TIME_UNITS)} holds the time of one execution"
+            f" exactly one of {' and '.join(TIME_UNITS)} must hold the time of one execution"
         )
     missing = [name for name in NEEDED_TEXTS if name not in table.columns]
     if missing:
         others = [str(name) for name in table.columns if name not in COLUMNS]
         hint = did_you_mean(missing[0], others)
         raise InvalidSpecError(
-            f"measured rows '{origin}': no column {', '.join(map(repr, missing))};"
-            f" every row needs {', '.join(NEEDED_TEXTS)} and a time{hint}"
+            f"measured rows '{origin}': missing column {', '.join(map(repr, missing))};"
+            f" the required columns are {', '.join(NEEDED_TEXTS)} and a time{hint}"
         )
     return times[0]
 
@@ -268,20 +268,20 @@ def _wrong(origin: str, position: int, column: str, problem: str) -> InvalidSpec
 
 
 def _texts(table: Table, name: str, origin: str) -> NDArray[Any]:
-    """Return a text column; its default where the column or a cell is empty."""
+    """Return a text column, with its default for empty cells or a missing column."""
     found = np.full(table.rows, TEXT_COLUMNS[name], dtype=object)
     if name not in table.columns:
         return found
     for position, cell in enumerate(table.cells(name)):
         word = "" if cell is None else cell
         if isinstance(word, (int, float)) and name not in NEEDED_TEXTS:
-            word = str(word)  # a stack called 0.24 is a number to the reader of a CSV file
+            word = str(word)  # the CSV reader parses a stack named 0.24 as a number
         if not isinstance(word, str):
             _refuse(origin, position, name, f"expected text, got {shown(cell)}")
         elif word.strip():
             found[position] = word.strip()
         elif name in NEEDED_TEXTS:
-            _refuse(origin, position, name, "empty; every row needs it")
+            _refuse(origin, position, name, "empty; it is required")
     return found
 
 
@@ -291,8 +291,8 @@ def _check_words(texts: Mapping[str, NDArray[Any]], origin: str) -> None:
         "operator": (SHAPE_COLUMNS.__contains__, "operators", tuple(SHAPE_COLUMNS)),
         "format": (known.__contains__, "formats", known),
         "kv_format": (known.__contains__, "formats", known),
-        "device": (_NAME.fullmatch, "letters, digits, '_', '-' and '.', 64 at most", ()),
-        "kernel_family": (_NAME.fullmatch, "letters, digits, '_', '-' and '.', 64 at most", ()),
+        "device": (_NAME.fullmatch, "letters, digits, '_', '-' and '.', at most 64", ()),
+        "kernel_family": (_NAME.fullmatch, "letters, digits, '_', '-' and '.', at most 64", ()),
         "distribution": (_DISTRIBUTION.fullmatch, "uniform, balanced or power_law_<alpha>", ()),
     }
     for name, (accepts, rule, choices) in checks.items():
@@ -301,11 +301,11 @@ def _check_words(texts: Mapping[str, NDArray[Any]], origin: str) -> None:
                 position = texts[name].tolist().index(word)
                 listed = f"; {rule}: {', '.join(choices)}" if choices else f"; allowed: {rule}"
                 hint = did_you_mean(word, choices) if choices else ""
-                _refuse(origin, position, name, f"{shown(word)} is not known{listed}{hint}")
+                _refuse(origin, position, name, f"unknown value {shown(word)}{listed}{hint}")
 
 
 def _shape_numbers(table: Table, operators: NDArray[Any], origin: str) -> dict[str, FloatArray]:
-    """Return every shape column, nan where it does not belong to the row's operator."""
+    """Return all shape columns, nan where they do not apply to the row's operator."""
     numbers = {
         name: np.full(table.rows, math.nan) for names in SHAPE_COLUMNS.values() for name in names
     }
@@ -315,8 +315,8 @@ def _shape_numbers(table: Table, operators: NDArray[Any], origin: str) -> dict[s
             if math.isnan(default) and name not in table.columns:
                 others = [str(other) for other in table.columns if other not in COLUMNS]
                 raise InvalidSpecError(
-                    f"measured rows '{origin}': no column {name!r}, which row"
-                    f" {int(rows[0]) + 1} ({operator}) needs; the shape of {operator} is"
+                    f"measured rows '{origin}': missing column {name!r}, required by row"
+                    f" {int(rows[0]) + 1} ({operator}); the shape of {operator} is"
                     f" {', '.join(SHAPE_COLUMNS[operator])}{did_you_mean(name, others)}"
                 )
             numbers[name][rows] = _numbers(table, name, default, origin, rows)
@@ -332,7 +332,7 @@ def _numbers(
     origin: str,
     rows: NDArray[Any] | None = None,
 ) -> FloatArray:
-    """Return a number column of some rows; None as default leaves empty cells nan."""
+    """Return a number column of some rows; without a default, empty cells are nan."""
     chosen = np.arange(table.rows) if rows is None else rows
     found = np.full(chosen.size, math.nan if default is None else default)
     if name not in table.columns:
@@ -352,7 +352,7 @@ def _numbers(
     value = number_column(cells, field, wrong)
     empty = np.isnan(value)
     if default is not None and math.isnan(default) and empty.any():
-        raise wrong(int(np.argmax(empty)), " is empty; this row needs it")
+        raise wrong(int(np.argmax(empty)), " is empty but required for this row")
     return np.where(empty, found, value)
 
 
@@ -365,6 +365,5 @@ def _check_order(numbers: Mapping[str, FloatArray], origin: str) -> None:
                 origin,
                 position,
                 smaller,
-                f"{numbers[smaller][position]:g} is more than {larger}"
-                f" {numbers[larger][position]:g}",
+                f"{numbers[smaller][position]:g} exceeds {larger} {numbers[larger][position]:g}",
             )

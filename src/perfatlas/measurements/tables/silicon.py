@@ -22,26 +22,26 @@ if TYPE_CHECKING:
 PACKAGE = "aiconfigurator_core"
 PIP_LINE = "pip install 'perfatlas[silicon]'"
 SECONDS_PER_MILLISECOND = 1e-3
-# Order of a word inside a version number: 1.3.0.dev1 < 1.3.0rc2 < 1.3.0 < 1.3.0.post1.
+# Order of suffixes inside a version number: 1.3.0.dev1 < 1.3.0rc2 < 1.3.0 < 1.3.0.post1.
 WORD_RANK = {"dev": -2, "rc": -1, "post": 1}
 
 
 class Text(NamedTuple):
-    """A column of text: few words, and which of them each row holds.
+    """A text column, dictionary-encoded.
 
     Args:
-        words: The words.
-        code_U: Place of each row's word (rows,).
+        words: The distinct values.
+        code_U: Index of each row's value (rows,).
     """
 
     words: tuple[str, ...]
     code_U: NDArray[np.int32]
 
     def holds(self, wanted: Iterable[str]) -> NDArray[np.bool_]:
-        """Return which rows hold one of the wanted words (rows,).
+        """Return which rows have one of the wanted values (rows,).
 
         Args:
-            wanted: Words; those of no row are none of its rows.
+            wanted: Values; those that do not occur are ignored.
         """
         looked_for = frozenset(wanted)
         right = np.array([word in looked_for for word in self.words], np.bool_)
@@ -49,7 +49,7 @@ class Text(NamedTuple):
 
 
 class SiliconColumns(Mapping[str, "NDArray[Any]"]):
-    """Columns of a Parquet file, each read when it is first asked for.
+    """Columns of a Parquet file, each read on first access.
 
     Text columns are object arrays.
 
@@ -58,7 +58,7 @@ class SiliconColumns(Mapping[str, "NDArray[Any]"]):
     """
 
     def __init__(self, path: Path) -> None:
-        """Read the names of the columns alone."""
+        """Read only the names of the columns."""
         from pyarrow import parquet
 
         self._path = path
@@ -69,11 +69,11 @@ class SiliconColumns(Mapping[str, "NDArray[Any]"]):
 
     @property
     def rows(self) -> int:
-        """Rows of the file."""
+        """Number of rows of the file."""
         return int(self._file.num_rows)
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the names."""
+        """Yield the names of the columns."""
         return iter(self._names)
 
     def __len__(self) -> int:
@@ -84,7 +84,7 @@ class SiliconColumns(Mapping[str, "NDArray[Any]"]):
         """Return a column (rows,).
 
         Args:
-            name: Of the column.
+            name: Name of the column.
         """
         if name not in self._values:
             if name not in self._names:
@@ -93,20 +93,20 @@ class SiliconColumns(Mapping[str, "NDArray[Any]"]):
         return self._values[name]
 
     def text(self, name: str) -> Text:
-        """Return a column of text without empty cells.
+        """Return a text column without empty cells.
 
         Args:
-            name: Of the column.
+            name: Name of the column.
 
         Raises:
-            KeyError: There is no such column, or it is none of text.
+            KeyError: There is no such column, or it is not text.
         """
         if name not in self._texts and name in self._names:
             self._read(name)
         return self._texts[name]
 
     def _read(self, name: str) -> None:
-        """Read a column; text becomes few, shared words."""
+        """Read a column; text columns are dictionary-encoded."""
         import pyarrow as pa
         from pyarrow import parquet
 
@@ -127,10 +127,10 @@ class SiliconColumns(Mapping[str, "NDArray[Any]"]):
 
 @dataclass(frozen=True, kw_only=True)
 class SiliconTable:
-    """One measured table as columns.
+    """A measured table as columns.
 
     Args:
-        system: System the rows were measured on, with the package's name for it.
+        system: System the rows were measured on, by its name in the package.
         framework: Engine whose kernels ran, or "nccl".
         version: Version of the framework.
         columns: Column name -> values (rows,).
@@ -147,7 +147,7 @@ class SiliconTable:
 
     @property
     def rows(self) -> int:
-        """Rows of the table."""
+        """Number of rows of the table."""
         return self.columns.rows
 
     def measured_s(self) -> NDArray[np.float64]:
@@ -189,7 +189,7 @@ def version_key(version: str) -> tuple[tuple[int, int], ...]:
 
 
 def table_paths(system: str, family: str, framework: str, name: str) -> dict[str, Path]:
-    """Return version -> file of one table, oldest version first; empty where there is none."""
+    """Return version -> file of one table, oldest version first; empty if there is none."""
     folder = silicon_root() / "data" / system / family / framework
     found = {path.parent.name: path for path in folder.glob(f"*/{name}.parquet")}
     return {version: found[version] for version in sorted(found, key=version_key)}
@@ -197,10 +197,10 @@ def table_paths(system: str, family: str, framework: str, name: str) -> dict[str
 
 @cache
 def choose_version(system: str, family: str, framework: str, name: str) -> str | None:
-    """Return the newest version with a full table, None where there is no table.
+    """Return the newest version with a full table, None if there is no table.
 
-    Later folders may hold only the rows of one new model: a table with fewer than half the rows
-    of the fullest one is passed over.
+    Later folders may contain only the rows of one new model, so tables with less than half the rows
+    of the largest one are skipped.
     """
     from pyarrow import parquet
 
@@ -237,15 +237,16 @@ def read_table(
 
     Raises:
         MissingDependencyError: The optional package is not installed.
-        UnsupportedError: The package holds no such table.
+        UnsupportedError: The package does not contain the table.
     """
     paths = table_paths(system, family, framework, name)
     chosen = version or choose_version(system, family, framework, name)
     if chosen is None or chosen not in paths:
         raise UnsupportedError(
             f"no measured table {name!r} ({family}) for {system!r} and {framework!r}"
-            f" version {chosen or 'any'}; versions: {', '.join(paths) or 'none'}; systems with"
-            f" tables: {', '.join(silicon_systems())}{did_you_mean(system, silicon_systems())}"
+            f" version {chosen or 'any'}; available versions: {', '.join(paths) or 'none'};"
+            f" systems with tables: {', '.join(silicon_systems())}"
+            f"{did_you_mean(system, silicon_systems())}"
         )
     path = paths[chosen]
     return SiliconTable(
@@ -259,7 +260,7 @@ def read_table(
 
 
 def has_table(system: str, family: str, framework: str, name: str) -> bool:
-    """Return whether the package holds this table."""
+    """Return whether the package contains this table."""
     return bool(table_paths(system, family, framework, name))
 
 

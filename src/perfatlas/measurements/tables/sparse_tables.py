@@ -1,9 +1,9 @@
-"""The measured rows of the steps of DeepSeek sparse attention: scores, selection, attention.
+"""Measured rows of the stages of DeepSeek sparse attention: scores, selection, attention.
 
 One row of these tables is one call of one kernel on synthetic tensors.
 
 Source: ai-dynamo/aiconfigurator, collector/sglang/glm5_dsa_sparse_modules.py and
-collector/sglang/deepseekv4_sparse_modules.py: shapes, protocol and what the columns mean.
+collector/sglang/deepseekv4_sparse_modules.py: shapes, protocol and meaning of the columns.
 
 Shape legend: R rows of a table, U rows kept.
 """
@@ -29,7 +29,7 @@ SPARSE_TABLES: Final = {
     "key_scores_decode": (FOLDER, "dsv4_paged_mqa_logits_module_perf"),
     "key_selection": (FOLDER, "glm5_topk_module_perf"),
 }
-# Format of the calibration; a selection multiplies nothing and is filed under the activations'.
+# Format of the calibration; selection, without products, uses the activations' format.
 SPARSE_FORMATS: Final = {
     "sparse_mla_prefill": "bf16",
     "key_scores_prefill": "fp8",
@@ -44,13 +44,13 @@ KEY_BYTES: Final = 132.0  # 128 elements of fp8 and one fp32 scale
 SCORE_BYTES: Final = 4.0
 SELECTED: Final = 2048.0
 LATENT: Final = {"kv_lora_rank": 512.0, "rope_dim": 64.0}
-# The scores of all sequences lie in one matrix, queries x keys of the batch: above this the
-# collector computes them in pieces too small for the device.
+# The scores of all sequences form one matrix, queries x keys of the batch. Above this size the
+# collector computes it in pieces that are too small for the device.
 LARGEST_SCORES: Final = 2.0**35  # [bytes]
 
 
 class SparseRows(NamedTuple):
-    """Rows of a cell: which (R,), their shape columns (U,), and reason -> rows left out."""
+    """Rows of a cell: mask (R,), shape columns (U,), and reason -> excluded rows."""
 
     keep: NDArray[np.bool_]
     columns: Mapping[str, FloatArray | float]
@@ -58,11 +58,11 @@ class SparseRows(NamedTuple):
 
 
 def sparse_rows(table: SiliconTable, operator: str, format_name: str) -> SparseRows:
-    """Return the rows of a table that measure an operator, with their protocol.
+    """Return the rows of a table that measure an operator, including their protocol.
 
     Args:
         table: A table of `SPARSE_TABLES`.
-        operator: A name of it.
+        operator: A key of `SPARSE_TABLES`.
         format_name: Format of the calibration.
     """
     right = np.full(table.rows, format_name == SPARSE_FORMATS[operator])
@@ -76,7 +76,7 @@ def sparse_rows(table: SiliconTable, operator: str, format_name: str) -> SparseR
 def _sizes(
     table: SiliconTable, keep: NDArray[np.bool_]
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return sequences, queries of a sequence and its keys, the queries included (U,)."""
+    """Return sequences, queries per sequence, and keys per sequence including queries (U,)."""
     batch, q_len, cached = (
         np.asarray(table.columns[name], np.float64)[keep] for name in ("batch_size", "isl", "step")
     )
@@ -111,10 +111,10 @@ def _prefill_scores(table: SiliconTable, right: NDArray[np.bool_]) -> SparseRows
 
 
 def _paged(table: SiliconTable, keep: NDArray[np.bool_]) -> SparseRows:
-    """Return the paged rows: every query is a sequence of its own, and all read the same keys.
+    """Return the paged rows, in which each query is a sequence and all read the same keys.
 
-    Four tokens share a key there, and a query sees the keys before it: the q queries of a
-    sequence are four sequences of q/4 queries. vLLM's collector counts the queries of all
+    Four tokens share a key, and a query sees the keys before it, so the q queries of a sequence
+    are equivalent to four sequences of q/4 queries. vLLM's collector counts the queries of all
     sequences as those of one.
     """
     batch, q_len, kv_len = _sizes(table, keep)

@@ -1,7 +1,7 @@
-"""The measured rows of one calibration cell as named shape columns with their protocol.
+"""Measured rows of one calibration cell as named shape columns with their protocol.
 
-Which rows of a table belong to a cell (one kernel of one format) and what each of its columns means
-is decided here, once, for fitting and for tier `measured`.
+Defines, for fits and for tier `measured`, which rows of a table belong to a cell (one kernel of one
+format) and the meaning of each column.
 
 Shape legend: U measured rows.
 """
@@ -16,7 +16,7 @@ import numpy as np
 
 from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
-from perfatlas.measurements.tables.moe_rows import left_out, matrices_of
+from perfatlas.measurements.tables.moe_rows import left_out, matrices_per_expert
 from perfatlas.measurements.tables.recurrent_tables import (
     KERNEL_NAMES,
     recurrent_columns,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from perfatlas.measurements.tables.silicon import SiliconTable
     from perfatlas.operators import FloatArray
 
-RECURRENT_FORMAT: Final = "bf16"  # the only one the recurrent kernels were measured in
+RECURRENT_FORMAT: Final = "bf16"  # the only measured format of recurrent kernels
 # calibration operator -> (folder, table) of the package.
 TABLES: Final = {
     "gemm": ("gemm", "gemm_perf"),
@@ -47,7 +47,7 @@ TABLES: Final = {
     **SPARSE_TABLES,
     **dict.fromkeys(KERNEL_NAMES, ("linear_attention", "gdn_perf")),
 }
-# Word of the GEMM tables -> format of the product.
+# Name in the GEMM tables -> format of the product.
 GEMM_FORMATS: Final = {
     "bfloat16": "bf16",
     "fp8": "fp8_dynamic",
@@ -57,12 +57,12 @@ GEMM_FORMATS: Final = {
     "int4_wo": "int4_wo",
     "sq": "int8",
 }
-# Formats whose activations are quantized inside the measured time.
+# Formats whose measured times include quantizing the activations.
 QUANTIZED_INSIDE: Final = ("fp8_dynamic", "fp8_block", "nvfp4")
 TRTLLM_COPIES: Final = 5.0  # clamp(ceil(L2 / weight bytes), 1, 5): collector/trtllm/collect_gemm.py
 LOOP_COPIES: Final = 6.0  # collector/vllm/collect_gemm.py; nvfp4 has one
 
-# Word of the MoE tables -> format of the product.
+# Name in the MoE tables -> format of the product.
 MOE_FORMATS: Final = {
     "bfloat16": "bf16",
     "fp8": "fp8_dynamic",
@@ -72,7 +72,7 @@ MOE_FORMATS: Final = {
     "w4a16_mxfp4": "mxfp4",
     "w4a8_mxfp4_mxfp8": "mxfp4_mxfp8",
 }
-# Kernels that are another algorithm or another network than the gated fused experts of the rest.
+# Kernels of another algorithm or network than the gated fused experts of the others.
 OTHER_KERNELS: Final = ("nongated", "min_latency", "situ_as_silu", "modular")
 MOE_WORDS: Final = {
     "tokens": "num_tokens",
@@ -84,15 +84,15 @@ MOE_WORDS: Final = {
     "moe_tp": "moe_tp_size",
 }
 
-# (word of the products, word of the cache) in the tables -> format of the calibration.
+# (format of products, format of KV cache) in the tables -> format of the calibration.
 ATTENTION_FORMATS: Final = {
     ("bfloat16", "bfloat16"): "bf16",
     ("bfloat16", "fp8"): "bf16+fp8_kv",
     ("fp8", "fp8"): "fp8+fp8_kv",
 }
-# A kernel that ran fewer rows than this share of the engine's main kernel is not its default.
-LEAST_SHARE: Final = 0.5
-# The MLA tables hold one geometry, DeepSeek-V3: config.json of deepseek-ai/DeepSeek-V3, keys
+# A kernel with fewer rows than this fraction of the main kernel's is not the engine's default.
+MIN_SHARE: Final = 0.5
+# The MLA tables contain one geometry, DeepSeek-V3: config.json of deepseek-ai/DeepSeek-V3, keys
 # kv_lora_rank, qk_rope_head_dim, qk_nope_head_dim, v_head_dim.
 MLA_GEOMETRY: Final = {
     "kv_lora_rank": 512.0,
@@ -104,15 +104,15 @@ MLA_GEOMETRY: Final = {
 
 
 class TableRows(NamedTuple):
-    """The measured rows of one cell, with how they were measured among their columns.
+    """The measured rows of one cell, including protocol columns.
 
     Args:
-        columns: Shape column -> values (U,), named as the physics of the operator reads them;
-            `copies`, `shared_activation`, `quantize` and `hot` state the protocol of the row.
+        columns: Shape column -> values (U,), named as in the physics of the operator; `copies`,
+            `shared_activation`, `quantize` and `hot` describe the protocol of the row.
         measured_s: Measured times (U,) [s].
-        version: Version of the engine whose kernels ran.
-        data_hash: Hash of the file the rows come from.
-        excluded: Reason -> rows of the format that are left out.
+        version: Version of the measured engine.
+        data_hash: Hash of the file that contains the rows.
+        excluded: Reason -> excluded rows of the format.
     """
 
     columns: Mapping[str, FloatArray]
@@ -122,16 +122,16 @@ class TableRows(NamedTuple):
     excluded: Mapping[str, int]
 
     def shape_table(self, names: tuple[str, ...]) -> FloatArray:
-        """Return named columns as a table (U, D) in the order a physics function reads them."""
+        """Return named columns as a table (U, D), in the given order."""
         return np.stack([self.columns[name] for name in names], axis=1)
 
 
 def table_versions(device: str, operator: str, family: str) -> tuple[str, ...]:
-    """Return the versions of an engine that measured an operator on a device, oldest first.
+    """Return the measured engine versions of an operator on a device, oldest first.
 
     Args:
         device: Catalog name.
-        operator: A name of `TABLES`.
+        operator: A key of `TABLES`.
         family: Engine.
 
     Raises:
@@ -148,7 +148,7 @@ def table_rows(
 
     Args:
         device: Catalog name of a device with measured tables.
-        operator: A name of `TABLES`.
+        operator: A key of `TABLES`.
         family: Engine whose kernels were measured.
         format_name: Format of the calibration, with "+fp8_kv" where the cache differs.
         version: Version of the engine; the newest full table by default.
@@ -212,7 +212,7 @@ def _gemm(table: SiliconTable, format_name: str) -> TableRows:
 
 
 def _copies(table: SiliconTable, format_name: str, weight_bytes: FloatArray) -> FloatArray | float:
-    """Return the weight copies the collector cycled through (U,)."""
+    """Return the number of weight copies that the collector cycled through (U,)."""
     if table.framework == "vllm":
         return 1.0 if format_name == "nvfp4" else LOOP_COPIES
     if table.framework == "sglang":
@@ -250,8 +250,8 @@ def _moe(table: SiliconTable, format_name: str) -> TableRows:
     return _some(rows, kept)._replace(excluded=excluded)
 
 
-def left_out_moe_rows(device: str, family: str, format_name: str) -> dict[str, TableRows]:
-    """Return reason -> the MoE rows of a cell that are left out for the times they took.
+def excluded_moe_rows(device: str, family: str, format_name: str) -> dict[str, TableRows]:
+    """Return reason -> the MoE rows of a cell that are excluded because of their times.
 
     Args:
         device: Catalog name.
@@ -269,7 +269,7 @@ def left_out_moe_rows(device: str, family: str, format_name: str) -> dict[str, T
 
 
 def _every_moe_row(table: SiliconTable, format_name: str) -> TableRows:
-    """Return the rows of the main kernel, believable or not."""
+    """Return the rows of the main kernel, valid or not."""
     keep = main_moe_rows(table, format_name)
     layout = get_format(format_name)
     loads = table.columns.text("distribution")
@@ -289,7 +289,7 @@ def _every_moe_row(table: SiliconTable, format_name: str) -> TableRows:
     if not rows.measured_s.size:
         return rows
     kernel = str(table.columns["kernel_source"][keep][0])
-    matrices = matrices_of(rows.columns, kernel, table.version)
+    matrices = matrices_per_expert(rows.columns, kernel, table.version)
     return rows._replace(columns={**rows.columns, "matrices": matrices})
 
 
@@ -302,9 +302,9 @@ def _some(rows: TableRows, chosen: NDArray[np.bool_]) -> TableRows:
 def default_kernels(
     device: str, operator: str, family: str, version: str | None = None
 ) -> dict[str, str]:
-    """Return format -> the kernel the engine runs by default, of a measured attention table.
+    """Return format -> the engine's default kernel, from a measured attention table.
 
-    Formats that only a side kernel ran have none.
+    Formats measured only with a secondary kernel are omitted.
 
     Args:
         device: Catalog name.
@@ -322,13 +322,13 @@ def default_kernels(
     chosen: dict[str, str] = {}
     for place in np.lexsort((first, -counts)):
         of_format, of_kernel = divmod(int(pairs[place]), len(kernels.words))
-        if counts[place] >= LEAST_SHARE * counts.max() and formats.words[of_format]:
+        if counts[place] >= MIN_SHARE * counts.max() and formats.words[of_format]:
             chosen.setdefault(formats.words[of_format], kernels.words[of_kernel])
     return chosen
 
 
 def _attention_formats(table: SiliconTable) -> Text:
-    """Return the calibration format of every row, "" where there is none."""
+    """Return the calibration format of each row, "" if there is none."""
     columns = table.columns
     products = columns.text("attn_dtype" if "attn_dtype" in columns else "mla_dtype")
     caches = columns.text("kv_cache_dtype")
@@ -342,7 +342,7 @@ def _attention_formats(table: SiliconTable) -> Text:
 def _measured_mask(
     table: SiliconTable, format_name: str, kernel: str
 ) -> tuple[NDArray[np.bool_], dict[str, int]]:
-    """Return the rows of a format's default kernel, and reason -> rows of the others."""
+    """Return the rows of a format's default kernel, and reason -> rows of other kernels."""
     in_format = _attention_formats(table).holds((format_name,))
     sources = table.columns.text("kernel_source")
     counts = np.bincount(sources.code_U[in_format], minlength=len(sources.words))
@@ -384,17 +384,17 @@ def _attention(table: SiliconTable, operator: str, format_name: str) -> TableRow
 
 
 def numbers(table: SiliconTable, name: str, keep: NDArray[np.bool_]) -> FloatArray:
-    """Return a column of numbers; 0 where the table or the row has none (U,)."""
+    """Return a number column, 0 for empty cells or a missing column (U,)."""
     if name not in table.columns:
         return np.zeros(int(np.sum(keep)))
     return np.nan_to_num(np.asarray(table.columns[name][keep], dtype=np.float64))
 
 
 def product_bytes(format_name: str) -> float:
-    """Return bytes of an element of the inputs of attention's products."""
+    """Return the bytes per element of the inputs of attention products."""
     return 1.0 if format_name.startswith("fp8") else 2.0
 
 
 def cache_bytes(format_name: str) -> float:
-    """Return bytes of a cached element."""
+    """Return the bytes per element of the KV cache."""
     return 1.0 if format_name.endswith("+fp8_kv") else 2.0

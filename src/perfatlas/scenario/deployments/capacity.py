@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.resolution import resolve_scenarios
-from perfatlas.step import question_memory
+from perfatlas.step import candidate_memory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,7 +75,7 @@ def cache_capacity(
     if engine_memory:
         changed = replace(question.profile.memory, **engine_memory)
         question = replace(question, profile=replace(question.profile, memory=changed))
-    memory = question_memory(question)
+    memory = candidate_memory(question)
     blocks = derived_blocks(question, memory)
     fixed = memory.total_bytes - memory.kv_bytes
     return CacheCapacity(

@@ -15,17 +15,17 @@ from perfatlas.scenario.deployments.front_end import FrontEnd, front_end
 from perfatlas.scenario.fields import TierSizes, tier_sizes
 from perfatlas.scenario.resolution import resolve_scenarios
 from perfatlas.serving.closed_form import memory_columns, plain_results
-from perfatlas.serving.config import MOST_SCHEDULERS, Limits, Replicas
+from perfatlas.serving.config import MAX_SCHEDULERS, Limits, Replicas
 from perfatlas.serving.prices import PriceTable, StepPrices, TableLimits, price_table
 from perfatlas.serving.requests import Requests, whole_ticks
-from perfatlas.step import does_not_fit, question_memory
+from perfatlas.step import candidate_memory, does_not_fit
 from perfatlas.vocabulary.fields import LARGEST_COUNT
 
 if TYPE_CHECKING:
     from perfatlas.parallelism import MemoryColumns
     from perfatlas.scenario.deployments.arrivals import ResolvedTraffic
     from perfatlas.scenario.fields import Scenario, Traffic
-    from perfatlas.serving.outcome import Seen
+    from perfatlas.serving.outcome import ClientDelays
     from perfatlas.step import Candidates
 
 
@@ -64,7 +64,7 @@ class Deployment:
     tiers: TierSizes
 
     @property
-    def seen(self) -> Seen:
+    def seen(self) -> ClientDelays:
         """Latency that a client sees in addition to the engine's."""
         return self.front.seen
 
@@ -116,7 +116,7 @@ def deployment(
     (problem,) = plan_problems(question.model.architecture, question.plan)
     if problem is not None:
         raise InvalidSpecError(problem)
-    memory = question_memory(question)
+    memory = candidate_memory(question)
     if derived_blocks(question, memory) <= NULL_BLOCKS:
         sentence, advice = does_not_fit(question)
         raise InfeasibleError(sentence, advice=advice)
@@ -132,7 +132,7 @@ def deployment(
         seed=traffic.seed,
         turnaround=int(whole_ticks(np.array(front.seen.turnaround_s))),
         affinity=traffic.affinity(),
-        upkeep=traffic.upkeep(scenario.dp),
+        availability=traffic.availability(scenario.dp),
         readers=front.readers,
         read_token=front.read_token,
         stream_token=front.stream_token,
@@ -161,11 +161,11 @@ def check_count(name: str, engines: int, ranks: int) -> None:
     Raises:
         InvalidSpecError: The limit is exceeded.
     """
-    if engines * ranks > MOST_SCHEDULERS:
+    if engines * ranks > MAX_SCHEDULERS:
         each = f" with {ranks:,} schedulers each" if ranks > 1 else ""
         raise InvalidSpecError(
-            f"{name} = {engines:,}{each}: a simulation supports at most {MOST_SCHEDULERS:,}"
-            f" schedulers; set {name} to {MOST_SCHEDULERS // ranks:,} or fewer and scale the"
+            f"{name} = {engines:,}{each}: a simulation supports at most {MAX_SCHEDULERS:,}"
+            f" schedulers; set {name} to {MAX_SCHEDULERS // ranks:,} or fewer and scale the"
             " traffic accordingly"
         )
 

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 
 def evaluate_one(scenario: Scenario) -> tuple[Candidates, Evaluation]:
-    """Return the candidate of one scenario and its evaluation.
+    """Return the candidates of one scenario and their results.
 
     Raises:
         InvalidSpecError: A name, value or plan is invalid.
-        InfeasibleError: The model and its cache do not fit.
+        InfeasibleError: The model and its KV cache do not fit.
         UnsupportedError: There is no model or data for the combination.
     """
     question, problems = resolve_scenarios([scenario])

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfatlas.serving.closed_form import front_end_said, processes, reading
-from perfatlas.serving.outcome import Seen
+from perfatlas.serving.closed_form import front_end_note, processes, reading
+from perfatlas.serving.outcome import ClientDelays
 from perfatlas.serving.requests import TICKS_PER_SECOND
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class FrontEnd(NamedTuple):
         note: Assumptions, a sentence.
     """
 
-    seen: Seen
+    seen: ClientDelays
     read_token: int
     stream_token: int
     stream_interval: int
@@ -37,7 +37,7 @@ class FrontEnd(NamedTuple):
 
 
 AT_ENGINE: Final = FrontEnd(
-    seen=Seen(),
+    seen=ClientDelays(),
     read_token=0,
     stream_token=0,
     stream_interval=1,
@@ -61,13 +61,13 @@ def front_end(question: Candidates, traffic: Traffic, *, pooled: bool) -> FrontE
     read = reading(question, traffic.prompt_text)
     several = int(processes(question)[0])
     interval = int(question.limits.stream_interval[0])
-    note = front_end_said(question, read, pooled=pooled)
+    note = front_end_note(question, read, pooled=pooled)
     read_token = 0 if read is None else round(read.token_s * TICKS_PER_SECOND)
     if pooled:
-        seen = Seen(front.request_s, front.token_s, front.response_s)
+        seen = ClientDelays(front.request_s, front.token_s, front.response_s)
         return FrontEnd(seen, read_token, 0, 1, 0, note)
     return FrontEnd(
-        Seen(front.request_s, 0.0, front.response_s),
+        ClientDelays(front.request_s, 0.0, front.response_s),
         read_token,
         round(front.token_s / several * TICKS_PER_SECOND),
         interval,

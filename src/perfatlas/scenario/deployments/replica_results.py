@@ -26,8 +26,8 @@ def operation_results(
         outcome: Outcome of the simulation.
         found: Results so far.
     """
-    upkeep = ready.replicas.upkeep
-    if not upkeep.varies:
+    availability = ready.replicas.availability
+    if not availability.varies:
         return {}
     held_s = int(outcome.operated.held_F.sum()) / TICKS_PER_SECOND
     last = max(
@@ -37,7 +37,7 @@ def operation_results(
     )
     ended_s = int(last) / TICKS_PER_SECOND
     results: dict[str, Any] = {"replica_time_s": held_s}
-    if upkeep.scaler is not None:
+    if availability.scaler is not None:
         each = int(ready.question.plan.ranks[0]) // int(ready.question.plan.dp[0])
         gpus = each * ready.replicas.number
         tokens = found["output_tokens_per_s"]

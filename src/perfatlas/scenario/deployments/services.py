@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.deployments.arrivals import ResolvedTraffic
     from perfatlas.scenario.deployments.engine_deployment import Priced
     from perfatlas.scenario.fields import Traffic
-    from perfatlas.serving.outcome import Outcome, Seen
+    from perfatlas.serving.outcome import ClientDelays, Outcome
     from perfatlas.step import Candidates
 
 POOLS: Final = ("prefill", "decode")
@@ -107,7 +107,7 @@ class Service:
         )
 
     @property
-    def seen(self) -> Seen:
+    def seen(self) -> ClientDelays:
         """Latency that a client sees in addition to the engine's."""
         return self.entry.seen
 
@@ -180,7 +180,7 @@ def _kinds_service(
     scenario: Scenario, traffic: Traffic, resolved: ResolvedTraffic, known: Priced
 ) -> Service:
     """Return replicas of several kinds; the errors of one name it."""
-    traffic.upkeep(None)  # report problems that apply to all kinds first
+    traffic.availability(None)  # report problems that apply to all kinds first
     pools = []
     for number, one in enumerate(kind_scenarios(scenario, traffic.replica_kinds), start=1):
         try:
@@ -277,7 +277,7 @@ def fleet_of(ready: Service) -> Fleet:
         ready.handover.latency,
         ready.handover.first_from,
         replicas.affinity,
-        replicas.upkeep,
+        replicas.availability,
         sum(pool.replicas.number * pool.replicas.readers for pool in entries),
         replicas.read_token,
     )

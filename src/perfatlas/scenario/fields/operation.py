@@ -10,7 +10,7 @@ from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.fields.input_fields import InputFields
 from perfatlas.scenario.fields.replica_events import ReplicaEvent, read_events
 from perfatlas.scenario.fields.replica_kinds import ReplicaKind, read_kinds
-from perfatlas.serving.config import Affinity, Scaler, Upkeep
+from perfatlas.serving.config import Affinity, Availability, Scaler
 from perfatlas.serving.requests import whole_ticks
 from perfatlas.vocabulary.fields import ReplicaOperation
 
@@ -47,7 +47,7 @@ class Operation(InputFields, ReplicaOperation):
         }
         return Affinity(**given)
 
-    def upkeep(self, replicas: int | None) -> Upkeep:
+    def availability(self, replicas: int | None) -> Availability:
         """Return the failures and the autoscaler.
 
         Args:
@@ -57,7 +57,7 @@ class Operation(InputFields, ReplicaOperation):
             InvalidSpecError: An event or the autoscaler is inconsistent.
         """
         events: tuple[ReplicaEvent, ...] = self.replica_events or ()
-        return Upkeep(
+        return Availability(
             outages=tuple(event.outage() for event in events),
             on_failure=self.on_failure or "retry",
             retry_after=int(whole_ticks(self.retry_after_s or 0.0)),

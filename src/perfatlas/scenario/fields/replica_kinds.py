@@ -10,7 +10,7 @@ from perfatlas.quantities import InvalidSpecError, shown
 from perfatlas.scenario.fields.input_fields import InputFields, sentences
 from perfatlas.scenario.fields.row_input import input_rows
 from perfatlas.scenario.fields.vocabulary import Scenario
-from perfatlas.serving.config import MOST_KINDS
+from perfatlas.serving.config import MAX_ENGINE_TYPES
 from perfatlas.vocabulary.fields import ReplicaFields
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def read_kinds(given: Any) -> tuple[ReplicaKind, ...] | None:  # noqa: ANN401 - 
     """
     if given is None:
         return None
-    wanted = f"a list of 1 to {MOST_KINDS} kinds such as {EXAMPLE}"
-    rows, where = input_rows(given, "replica_kinds", wanted, MOST_KINDS)
+    wanted = f"a list of 1 to {MAX_ENGINE_TYPES} kinds such as {EXAMPLE}"
+    rows, where = input_rows(given, "replica_kinds", wanted, MAX_ENGINE_TYPES)
     if not rows:
         raise InvalidSpecError(f"replica_kinds is empty: set {wanted}, or leave it out")
     return tuple(_kind(row, number, where) for number, row in enumerate(rows, start=1))

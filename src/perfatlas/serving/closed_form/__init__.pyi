@@ -1,13 +1,13 @@
 from .evaluation import (
-    LEAST_BOUND_SHARE as LEAST_BOUND_SHARE,
+    MIN_BOUND_SHARE as MIN_BOUND_SHARE,
     Evaluation as Evaluation,
     evaluate as evaluate,
-    question_step_error as question_step_error,
+    measured_step_error as measured_step_error,
 )
 from .front_end import (
     client_note as client_note,
     client_side as client_side,
-    front_end_said as front_end_said,
+    front_end_note as front_end_note,
     processes as processes,
     reading as reading,
 )

@@ -1,4 +1,4 @@
-"""The one path from a question to its numbers, for every candidate at once.
+"""Closed-form evaluation of all candidates at once.
 
 Shape legend: C candidates.
 """
@@ -26,11 +26,11 @@ from perfatlas.step import (
     ALONE,
     PrefillChunks,
     StepCost,
+    candidate_memory,
     decode_work,
     padded_batch,
     prefill_chunks,
     prefill_work,
-    question_memory,
     step_costs,
     take_columns,
 )
@@ -42,24 +42,24 @@ if TYPE_CHECKING:
     from perfatlas.step import Candidates
 
 
-# Of a step: below it an operator without measured kernels does not spoil the interval.
-LEAST_BOUND_SHARE: Final = 0.005
+# Fraction of a step below which operators without calibrations do not void the interval.
+MIN_BOUND_SHARE: Final = 0.005
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """Numbers of a question.
+    """Closed-form results of candidates.
 
     Args:
-        latencies: Predicted.
-        low: Every time at its 5 % quantile.
-        high: Every time at its 95 % quantile, NaN where there is none.
-        memory: Memory of the fullest rank.
+        latencies: Predicted latencies.
+        low: 5% quantiles of all times.
+        high: 95% quantiles of all times, NaN where there is none.
+        memory: Memory of the rank with the highest usage.
         prefill: Cost of one full prefill chunk.
-        last: Cost of the smaller chunk that ends a prefill.
+        last: Cost of the smaller last chunk of a prefill.
         decode: Cost of one decode step.
         chunks: Prefill chunks of the batch (static) or of one request (aggregated).
-        served: Sequences of a replica that run at a time (C,).
+        served: Concurrently running sequences per replica (C,).
         utilization: MFU and MBU of the full chunk and the decode step.
     """
 
@@ -75,7 +75,7 @@ class Evaluation:
     utilization: Utilization
 
     def take(self, rows: list[int]) -> Evaluation:
-        """Return the latencies and memory of some candidates, in that order."""
+        """Return the latencies and memory of the candidates at the given positions."""
         index = np.array(rows, np.int64)
         return replace(
             self,
@@ -89,24 +89,24 @@ class Evaluation:
 
 
 def evaluate(question: Candidates) -> Evaluation:
-    """Return latencies, memory and step costs of a question whose plans are legal.
+    """Return latencies, memory and step costs of candidates with valid plans.
 
-    Mode static: one batch of equal requests. Mode aggregated: continuous batching in closed form.
+    Static mode: one batch of equal requests. Aggregated mode: continuous batching in closed form.
 
     Args:
-        question: Model, engine, systems, plans and load.
+        question: The candidates.
     """
     context = question.context()
-    memory = question_memory(question)
+    memory = candidate_memory(question)
     aggregated = question.aggregated_C
     served = np.where(aggregated, _served(question, memory), question.load.sequences)
-    # pipeline stages work on different micro-batches at the same time
+    # pipeline stages process different micro-batches at the same time
     on_rank = np.ceil(served / question.plan.attention_dp)
     micro_batches = np.minimum(question.plan.pp, on_rank)
     batch = np.ceil(on_rank / micro_batches)
     load = question.load
     chunks, prompts = _chunks(question, on_rank, batch)
-    # attention-DP ranks without a prompt of their own bring no tokens to the experts
+    # attention-DP ranks without a prompt send no tokens to the experts
     busy_ranks = np.minimum(served / on_rank, question.plan.attention_dp)
     steps = [
         decode_work(context, batch, load.isl + load.osl / 2.0),
@@ -114,7 +114,7 @@ def evaluate(question: Candidates) -> Evaluation:
     ]
     if np.any(chunks.last_count):
         steps.append(prefill_work(context, chunks.last_tokens, busy_ranks))
-    # priced together: what steps share (weights, most shapes) is gathered and priced once
+    # priced together, so that shared shapes are priced once
     decode, prefill, *others = step_costs(steps, context)
     last = others[0] if others else prefill
     parts = _Parts(
@@ -152,7 +152,7 @@ def _occupied(question: Candidates, batch_C: FloatArray) -> FloatArray:
 def _predicted(
     parts: _Parts, costs: tuple[StepCost, ...]
 ) -> tuple[Latencies, Latencies, Latencies]:
-    """Return predicted latencies and both ends of their interval."""
+    """Return predicted latencies, and the lower and upper ends of their interval."""
     latencies, low, high, least = (
         _compose(parts, _Times(*(getattr(cost, total)() for cost in costs)))
         for total in ("total_s", "low_s", "high_s", "least_s")
@@ -168,11 +168,11 @@ def _predicted(
 def _chunks(
     question: Candidates, on_rank: FloatArray, batch: FloatArray
 ) -> tuple[PrefillChunks, FloatArray]:
-    """Return the chunks of the prompts that are prefilled together, and their number (C,).
+    """Return the chunks of prompts that are prefilled together, and the number of prompts (C,).
 
-    A static batch prefills all its prompts. In flight, as many prompts arrive in a step as
-    sequences end, (B - 1)/steps, one at least where any does. Engines that mix decode everyone in
-    flight, with the padding of their own step, and fill what is left of it with prompts.
+    A static batch prefills all its prompts. With continuous batching, as many prompts start per
+    step as sequences end, (B - 1)/steps, at least one if any. Engines with mixed steps decode all
+    running sequences, padded like a decode step, and fill the rest of the budget with prompts.
     """
     load, mixes = question.load, question.profile.scheduler.mixes
     new, queries = load.isl - load.prefix, 1.0 + question.drafts
@@ -193,11 +193,11 @@ def _chunks(
 
 
 def _served(question: Candidates, memory: MemoryColumns) -> FloatArray:
-    """Return requests of a replica that run at a time: asked, or what memory and engine admit.
+    """Return the concurrently running requests per replica, limited by memory and engine.
 
-    Where prompts share steps with decodes, B sequences in flight bring B isl/osl prompt tokens a
-    step, which have to fit what the decodes leave of it: B <= budget osl/(isl + osl). More wait.
-    With drafts a request takes fewer steps, of several tokens each.
+    If prefills and decodes share steps, B running sequences cause B isl/osl prompt tokens per step,
+    which must fit the token budget besides the decodes: B <= budget osl/(isl + osl). Others wait.
+    With speculative decoding a request takes fewer steps, of several tokens each.
     """
     load, limits = question.load, question.limits
     on_rank = np.minimum(memory.max_sequences, limits.max_num_seqs)
@@ -222,7 +222,7 @@ class _Parts:
 
 
 class _Times(NamedTuple):
-    """One full chunk, the last chunk and one decode step, each through the whole depth (C,)."""
+    """Time of a full chunk, the last chunk and a decode step, each through all layers (C,)."""
 
     chunk_s: FloatArray
     last_s: FloatArray
@@ -230,7 +230,7 @@ class _Times(NamedTuple):
 
 
 def _compose(parts: _Parts, times: _Times) -> Latencies:
-    """Compose chunks and decode steps to latencies."""
+    """Compose chunks and decode steps into latencies."""
     question, chunks = parts.question, parts.chunks
     stages, step_s = question.plan.pp, times.step_s
     share = stage_share(question.model.architecture, question.plan)
@@ -248,7 +248,7 @@ def _compose(parts: _Parts, times: _Times) -> Latencies:
     own_s = pipelined_s(prefill_s + number * alone_s, times.chunk_s + alone_s, stages, share)
     added_s = prefill_s + number * (alone_s - np.where(shared, step_s, 0.0))
     cost_s = np.maximum(added_s, 0.0) / parts.prompts * np.where(stages > 1, share, 1.0)
-    # at most every step is mixed
+    # at most all steps are mixed
     steps = question.load.osl / question.tokens_per_step
     mixed_steps = number * (parts.on_rank - 1.0) / (parts.prompts * steps)
     cost_s = cost_s / np.where(shared, np.maximum(mixed_steps, 1.0), 1.0)
@@ -272,12 +272,12 @@ def _compose(parts: _Parts, times: _Times) -> Latencies:
 
 
 def steps_ahead(question: Candidates) -> FloatArray:
-    """Return how many steps an engine has decided before the one that runs has ended (C,).
+    """Return the number of steps scheduled ahead of the running one (C,).
 
     Args:
-        question: What runs where.
+        question: The candidates.
 
-    Limits: The stages of a pipeline are taken to have none.
+    Limits: Assumed to be 0 with pipeline parallelism.
     """
     ahead_C: FloatArray = np.where(
         question.plan.pp == 1, float(question.profile.host.overlapped), 0
@@ -288,13 +288,12 @@ def steps_ahead(question: Candidates) -> FloatArray:
 def _at_least_as_wide(
     question: Candidates, predicted: Latencies, low: Latencies, high: Latencies
 ) -> tuple[Latencies, Latencies]:
-    """Return the ends, moved out to where measured runs on the engine were beside predictions.
+    """Return the interval, widened to the errors of measured runs of the engine.
 
-    Kernels say how wrong steps may be made of their own errors; what an engine does between them
-    is seen in whole runs only, which are all of aggregated serving. Times to the first token have
-    none.
+    Kernel errors give the interval of steps; the overhead between steps shows only in whole runs,
+    which are all measured in aggregated mode. TTFT has no such measurements.
     """
-    error = question_step_error(question)
+    error = measured_step_error(question)
     if error is None:
         return low, high
     response_s = question.profile.front.response_s
@@ -309,10 +308,10 @@ def _at_least_as_wide(
     return ends[0], ends[1]
 
 
-def question_step_error(question: Candidates) -> StepError | None:
-    """Return what measured runs on the engine showed; None where they say nothing.
+def measured_step_error(question: Candidates) -> StepError | None:
+    """Return the error of measured runs of the engine, None where it does not apply.
 
-    That is for a bound, for static batches, and for an engine without any.
+    It does not apply to tier bound, static batches, and engines without measured runs.
     """
     if question.tier == "bound" or not np.any(question.aggregated_C):
         return None
@@ -320,12 +319,11 @@ def question_step_error(question: Candidates) -> StepError | None:
 
 
 def _where_known(high: Latencies, parts: _Parts, costs: tuple[StepCost, ...]) -> Latencies:
-    """Return the slow ends that are known, NaN elsewhere.
+    """Return the upper ends of the interval, NaN where unknown.
 
-    What is priced at the bound is a lower limit, and so is a TTFT that leaves queueing out: they
-    have no slow end.
+    Times priced at the bound, and TTFT without queueing, are lower limits and have no upper end.
     """
-    prefill, last, decode = (cost.bound_share() >= LEAST_BOUND_SHARE for cost in costs)
+    prefill, last, decode = (cost.bound_share() >= MIN_BOUND_SHARE for cost in costs)
     slow = prefill | ((parts.chunks.last_count > 0) & last)
     return Latencies(
         ttft_s=np.where(slow | parts.aggregated, np.nan, high.ttft_s),
@@ -336,10 +334,10 @@ def _where_known(high: Latencies, parts: _Parts, costs: tuple[StepCost, ...]) ->
 
 
 def _alone(decode: StepCost, prefill: StepCost) -> FloatArray:
-    """Return the share of a decode step that a mixed step runs beside the prefill's (C,).
+    """Return the fraction of a decode step that a mixed step runs in addition to the prefill (C,).
 
-    Linear layers take the tokens of both at once; attention, scans, what only decoding runs and
-    host work are apart.
+    Linear layers process the tokens of both together; attention, scans, decode-only operators and
+    host work are separate.
     """
     shared = {op.name for op in prefill.operators if not isinstance(op, ALONE)}
     columns = [i for i, op in enumerate(decode.operators) if op.name not in shared]

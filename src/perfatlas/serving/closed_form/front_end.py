@@ -1,4 +1,4 @@
-"""What clients see later than the engine: HTTP, tokenizing, streaming.
+"""Delays between engine and client: HTTP, tokenization, streaming.
 
 Shape legend: C candidates.
 """
@@ -20,16 +20,16 @@ PROSE: Final = "natural"
 
 
 def client_side(question: Candidates) -> ClientSide:
-    """Return what clients see later than the engines of candidates, prompts of prose.
+    """Return the delays between engines and clients, for prompts of prose.
 
     Args:
-        question: What runs where.
+        question: The candidates.
     """
     front, osl = question.profile.front, question.load.osl
     read = reading(question, PROSE)
     read_s = 0.0 if read is None else read.token_s
     each_C = np.ones(osl.size)
-    # the first token goes alone, the others some at a time
+    # the first token is sent alone, the others in groups of stream_interval
     sendings = (1.0 + (osl - 1.0) / question.limits.stream_interval) / osl
     return ClientSide(
         request_s=front.request_s + read_s * question.load.isl,
@@ -40,46 +40,46 @@ def client_side(question: Candidates) -> ClientSide:
 
 
 def client_note(question: Candidates) -> str:
-    """Return how much of TTFT lies outside the engine's steps, as the end of a sentence.
+    """Return a remark on the part of TTFT outside the engine's steps.
 
     Args:
-        question: What runs where; told is the first candidate.
+        question: The candidates; the remark describes the first one.
     """
     late_ms = 1e3 * float(client_side(question).late_s[0])
-    said = front_end_said(question, reading(question, PROSE), pooled=False)
-    return f"TTFT includes {late_ms:.1f} ms of HTTP, tokenizing and streaming: {said}"
+    said = front_end_note(question, reading(question, PROSE), pooled=False)
+    return f"TTFT includes {late_ms:.1f} ms of HTTP, tokenization and streaming: {said}"
 
 
 def reading(question: Candidates, text: str) -> Tokenizing | None:
-    """Return what a prompt token takes, None where prompts come as tokens."""
+    """Return the time to tokenize a prompt token, None for pre-tokenized prompts."""
     if not question.profile.front.tokenizes:
         return None
     return tokenizing(question.model.architecture.vocab_size, text)
 
 
 def processes(question: Candidates) -> FloatArray:
-    """Return the processes of a replica that tokenize and stream (C,)."""
+    """Return the number of front-end processes per replica (C,)."""
     ranks_C: FloatArray = np.asarray(question.plan.attention_dp, np.float64)
     return ranks_C if question.profile.front.per_rank else np.ones_like(ranks_C)
 
 
-def front_end_said(question: Candidates, read: Tokenizing | None, *, pooled: bool) -> str:
-    """Return what a front end takes, a sentence.
+def front_end_note(question: Candidates, read: Tokenizing | None, *, pooled: bool) -> str:
+    """Return a remark on front-end times.
 
     Args:
-        question: What runs where.
-        read: What a prompt token takes to tokenize, None where prompts come as tokens.
-        pooled: A router of its own stands before two pools.
+        question: The candidates.
+        read: Tokenization time, None for pre-tokenized prompts.
+        pooled: Whether a router serves two pools.
     """
     front = question.profile.front
     if front.request_s == front.token_s == 0.0 and read is None:
-        return "front ends take no time"
-    parts = [f"a request takes {1e3 * front.request_s:.1f} ms to the queue"]
+        return "front-end time is 0"
+    parts = [f"front end: {1e3 * front.request_s:.1f} ms per request until it is queued"]
     if read is not None:
-        parts.append(f"a prompt token {1e6 * read.token_s:.2f} us to tokenize ({read.note})")
+        parts.append(f"{1e6 * read.token_s:.2f} µs per prompt token to tokenize ({read.note})")
     several = int(question.limits.stream_interval[0])
-    sent = "an output token" if several == 1 else f"{several} output tokens"
-    parts.append(f"{sent} {1e6 * front.token_s:.3g} us to send")
-    queue = "nobody waits for another there" if pooled else "one process does one after the other"
+    sent = "output token" if several == 1 else f"{several} output tokens"
+    parts.append(f"{1e6 * front.token_s:.3g} µs per {sent} to send")
+    queue = "without queueing there" if pooled else "one process handles them in order"
     sources = "; ".join((front.source, *(() if read is None else (read.source,))))
     return f"{', '.join(parts)}; {queue} (sources: {sources})"

@@ -1,4 +1,4 @@
-"""From step costs to what a user of the service sees, in closed form.
+"""Closed-form latencies of a service from step costs.
 
 Shape legend: C candidates.
 """
@@ -16,19 +16,19 @@ TINY: Final = float(np.finfo(np.float64).tiny)  # keeps 0 over 0 at 0
 
 
 class Latencies(NamedTuple):
-    """Latencies of a request and the throughput they imply, each (C,).
+    """Latencies of a request and the resulting throughput, each (C,).
 
-    Those of a service are a client's, those of a static batch the engine's.
+    Measured at the client for a service, at the engine for a static batch.
     """
 
     ttft_s: FloatArray
     tpot_s: FloatArray
     request_latency_s: FloatArray
-    output_tokens_per_s: FloatArray  # of one replica
+    output_tokens_per_s: FloatArray  # per replica
 
 
 class Prompt(NamedTuple):
-    """How long engines are at a prompt, and at the whole request, each (C,) [s]."""
+    """Engine time of a prompt and of the whole request, each (C,) [s]."""
 
     engine_s: FloatArray
     request_s: FloatArray
@@ -37,16 +37,16 @@ class Prompt(NamedTuple):
 def static_latencies(
     prefill_s: FloatArray, decode_s: FloatArray, sequences: FloatArray, osl: FloatArray
 ) -> Latencies:
-    """Return the latencies of one static batch that starts and ends together.
+    """Return the latencies of a static batch that starts and ends together.
 
     Args:
         prefill_s: Time to prefill the whole batch (C,) [s].
         decode_s: Time per output token after the first (C,) [s].
-        sequences: Sequences of a replica (C,).
+        sequences: Sequences per replica (C,).
         osl: Output tokens (C,).
 
-    Limits: no arrivals, no queue, no client: times are the engine's, from the start of the batch.
-        Every request has the mean lengths.
+    Limits: No arrivals, queueing or client: times are measured at the engine from the start of the
+        batch. All requests have the mean lengths.
 
     Example:
         >>> import numpy as np
@@ -60,14 +60,13 @@ def static_latencies(
 
 
 class Joining(NamedTuple):
-    """How a request finds the engine that it comes to.
+    """State of the engine when a request arrives.
 
     Args:
-        step_s: The step that others decode in (C,) [s].
+        step_s: Decode step of the other requests (C,) [s].
         others: Other requests of the replica, whose ranks step together (C,).
-        ahead: Steps that are decided before the one that runs has ended (C,): 1 where the host
-            works ahead of the GPU.
-        away_s: From the end of one request to the next of the same client (C,) [s].
+        ahead: Steps scheduled ahead of the running one (C,): 1 with asynchronous scheduling.
+        away_s: Time from the end of a request to the next one of the same client (C,) [s].
     """
 
     step_s: FloatArray
@@ -77,18 +76,19 @@ class Joining(NamedTuple):
 
 
 def joining_s(joining: Joining, request_s: FloatArray) -> FloatArray:
-    """Return how long a request waits for the steps that run when it comes (C,) [s].
+    """Return how long an arriving request waits for running and scheduled steps (C,) [s].
 
-    Each of the others is at the engine for request / (request + away) of the time, and a step runs
-    where any of them is. The newcomer waits for half of it and for those that are decided already.
-    Where clients are never away it comes as a step ends, and waits for what is decided alone.
+    Each other request is at the engine for a fraction request / (request + away) of the time, and a
+    step runs if any of them is. The new request waits for half of it and for the steps already
+    scheduled. If clients are never away, it arrives at the end of a step and waits only for the
+    scheduled ones.
 
     Args:
-        joining: What it finds.
-        request_s: Of a request at the engine (C,) [s].
+        joining: State of the engine.
+        request_s: Time of a request at the engine (C,) [s].
 
-    Limits: Requests come at any time of a step and independent of each other. Where all are alike
-        and nothing jitters, a loop settles to one phase, up to half a step off.
+    Limits: Arrivals are uniform over a step and independent. If all requests are equal, without
+        jitter, a closed loop settles to a fixed phase, up to half a step off.
 
     Source: derived.
 
@@ -108,15 +108,14 @@ def joining_s(joining: Joining, request_s: FloatArray) -> FloatArray:
 
 
 class ClientSide(NamedTuple):
-    """What a client sees later than the engine, each (C,) [s].
+    """Delays between engine and client, each (C,) [s].
 
     Args:
-        request_s: From sending a request to its place in the queue, its prompt tokenized; requests
-            come apart, so that none waits for another there.
-        token_s: From the step that gives a token to the client, where no other is sent.
-        stream_s: What the front end takes to send a token, divided by the share of its sequences
-            that a rank has.
-        response_s: From the last token to the end of the response, when the client goes on.
+        request_s: From sending a request until it is queued, including tokenization, without
+            waiting for other requests.
+        token_s: From the step that produces a token to the client, without other tokens.
+        stream_s: Time to send a token, divided by the rank's share of the front end's sequences.
+        response_s: From the last token to the end of the response, when the client continues.
     """
 
     request_s: FloatArray
@@ -126,13 +125,13 @@ class ClientSide(NamedTuple):
 
     @property
     def late_s(self) -> FloatArray:
-        """How much later than the engine counts it a client alone has its first token (C,) [s]."""
+        """Delay of the first token for a single client, relative to the engine (C,) [s]."""
         late_C: FloatArray = self.request_s + self.token_s
         return late_C
 
     @property
     def turnaround_s(self) -> FloatArray:
-        """From the last token of the engine to the request that it causes in the queue (C,) [s]."""
+        """Time from the engine's last token until the client's next request is queued (C,) [s]."""
         away_C: FloatArray = self.late_s + self.response_s
         return away_C
 
@@ -140,19 +139,19 @@ class ClientSide(NamedTuple):
 def at_client(
     latencies: Latencies, client: ClientSide, sequences: FloatArray, osl: FloatArray
 ) -> Latencies:
-    """Return latencies of a closed loop as its clients see them.
+    """Return the latencies of a closed loop as seen by its clients.
 
-    The tokens of a step are sent one after the other, and a client gets the middle one. Where a
-    front end takes longer to send them than the step lasts, it sets the rate: one over its time
-    per token, and the latency that Little's law leaves.
+    The tokens of a step are sent sequentially; a client gets the middle one. If sending takes
+    longer than the step, the front end limits the rate to the inverse of its time per token, and
+    the latency follows from Little's law.
 
     Args:
-        latencies: At the engine, of a rank.
-        client: What a client sees later than the engine.
+        latencies: Latencies at the engine, for one rank.
+        client: Delays between engine and client.
         sequences: Requests in flight on the rank (C,).
         osl: Output tokens (C,).
 
-    Limits: at rates below its own, what a front end is late by is that of one step.
+    Limits: At rates below its limit, the delay of the front end is that of one step.
 
     Source: derived, as `serving.front`.
 
@@ -163,7 +162,7 @@ def at_client(
         >>> engine = Latencies(0.1 * one, 0.01 * one, 1.09 * one, 8 * 100 / 1.09 * one)
         >>> client = ClientSide(0 * one, 2e-3 * one, 2e-3 * one, 0 * one)
         >>> seen = at_client(engine, client, 8 * one, 100 * one)
-        >>> float(seen.output_tokens_per_s[0])  # one over 2 ms; the engine gives 734
+        >>> float(seen.output_tokens_per_s[0])  # one per 2 ms; the engine alone reaches 734
         500.0
     """
     engine_s = latencies.request_latency_s
@@ -189,25 +188,24 @@ def aggregated_latencies(
 ) -> Latencies:
     """Return the latencies of continuous batching at a fixed number of requests in flight.
 
-    In the time one request generates its osl tokens, each of the other B - 1 requests in flight is
-    replaced once, so every output token carries 1/osl of what their prefills add. Where a prompt
-    shares its step with the decodes of the others, that is t_mixed - t_decode for each chunk: the
-    weights are read once for both. Where it does not, it is t_prefill.
-    TPOT = t_decode(B, isl + osl/2) + ((B - 1)/osl) added. TTFT is the request's own prefill, after
-    the steps in flight. All of it is the engine's, not yet a client's.
+    While a request generates its osl tokens, each of the other B - 1 requests in flight is replaced
+    once, so every output token carries 1/osl of the time added by their prefills. If prefills share
+    steps with decodes, this is t_mixed - t_decode per chunk, as weights are read once for both;
+    otherwise it is t_prefill. TPOT = t_decode(B, isl + osl/2) + ((B - 1)/osl) added. TTFT is the
+    request's own prefill, after the steps in flight. All times are measured at the engine.
 
     Args:
-        own_prefill_s: Steps that prefill one prompt (C,) [s].
-        prefill_cost_s: What the prefill of one request adds to the steps of the others (C,) [s].
-        decode_s: Decode step at the mean context, for a token (C,) [s].
+        own_prefill_s: Time of the steps that prefill one prompt (C,) [s].
+        prefill_cost_s: Time that the prefill of one request adds to other requests (C,) [s].
+        decode_s: Decode time per token at the mean context (C,) [s].
         sequences: Requests in flight on one attention-DP rank (C,).
         osl: Output tokens (C,).
-        joining: What a request finds.
+        joining: State of the engine when a request arrives.
 
-    Limits: closed loop in steady state, no queue for memory or for the scheduler, prefills do not
-        collide: TTFT is a floor under load. Lengths are all equal.
+    Limits: Closed loop in steady state, no queueing for memory or scheduler, no colliding prefills:
+        TTFT is a lower limit under load. All lengths are equal.
 
-    Source: derived; chunked prefill beside decodes as in Sarathi-Serve (arXiv 2403.02310).
+    Source: derived; chunked prefill mixed with decodes as in Sarathi-Serve (arXiv 2403.02310).
 
     Example:
         >>> import numpy as np
@@ -229,15 +227,15 @@ def aggregated_latencies(
 def pipelined_s(
     total_s: FloatArray, first_s: FloatArray, stages: FloatArray, stage_share: FloatArray
 ) -> FloatArray:
-    """Return the time for pieces of work to pass a pipeline one after the other (C,) [s].
+    """Return the time for successive pieces of work to pass a pipeline (C,) [s].
 
-    The first piece takes the whole depth, each further one what it needs on the slowest stage.
+    The first piece takes the time of all stages, each further one that of the slowest stage.
 
     Args:
         total_s: All pieces through all stages, summed (C,) [s].
         first_s: The first piece through all stages (C,) [s].
         stages: Pipeline stages (C,).
-        stage_share: Share of the depth in the slowest stage (C,).
+        stage_share: Fraction of the layers in the slowest stage (C,).
     """
     share = np.where(stages > 1, stage_share, 1.0)
     return total_s * share + first_s * (1.0 - share)

@@ -1,8 +1,8 @@
-"""Disaggregated serving in closed form: a prefill pool and a decode pool with matched rates.
+"""Closed-form disaggregated serving: a prefill pool and a decode pool with matched rates.
 
-A prompt runs, its cache travels, its sequence joins those that decode. Whose first token a client
-gets is the engine's: that of the prefill worker as its prompt ends, the same as the sequence joins,
-or the one that the decode worker computes again.
+A prompt runs, its KV cache is transferred, and its sequence joins the decode batch. By engine, the
+client gets its first token from the prefill worker when the prompt ends, from the prefill worker
+when the sequence joins the batch, or from the decode worker, which recomputes it.
 
 Shape legend: C candidates.
 """
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
     from perfatlas.serving.closed_form.evaluation import Evaluation
     from perfatlas.step import Candidates
 
-SHORTEST_S: Final = 1e-12  # at a decode worker, where nothing is left to do there
+SHORTEST_S: Final = 1e-12  # at a decode worker without remaining work
 POOL_RULES: Final = (
-    "disaggregated: the cache travels over one NIC per device without contention; no queueing in"
-    " either pool; throughput is that of the slower pool"
+    "disaggregated serving: KV caches are transferred over one NIC per device without contention;"
+    " no queueing in either pool; the slower pool limits throughput"
 )
 FIRST_TOKEN: Final = {
-    "prefill": "the first token is the prefill worker's, seen as its prompt ends",
-    "arrival": "the first token is the prefill worker's, seen as the sequence joins those that"
-    " decode",
-    "recomputed": "the first token is the decode worker's, computed from the last token of the"
-    " prompt when the cache has come",
+    "prefill": "the prefill worker returns the first token when the prompt ends",
+    "arrival": "the prefill worker's first token is returned when the sequence joins the decode"
+    " batch",
+    "recomputed": "the decode worker computes the first token from the last prompt token after the"
+    " KV cache transfer",
 }
 
 
 def cache_link_s(question: Candidates, tokens_C: FloatArray) -> FloatArray:
-    """Return how long a cache takes over the NICs of a worker (C,) [s].
+    """Return the transfer time of a KV cache over the NICs of a worker (C,) [s].
 
-    Every rank sends, or takes, the part it holds over the NICs of its own device.
+    Every rank sends or receives its part over the NICs of its own device.
 
     Args:
-        question: Of a prefill or a decode worker.
-        tokens_C: Tokens of the cache (C,).
+        question: Candidates of a prefill or decode worker.
+        tokens_C: Tokens in the KV cache (C,).
     """
     nodes = [system.node for system in question.placement.systems]
     nic_S = np.array([node.nic_bandwidth * node.nics / node.devices for node in nodes])
@@ -58,10 +58,10 @@ def cache_link_s(question: Candidates, tokens_C: FloatArray) -> FloatArray:
 
 
 def fabric_latency_s(question: Candidates) -> FloatArray:
-    """Return the time from one node to another, whatever the size (C,) [s].
+    """Return the inter-node latency (C,) [s].
 
     Args:
-        question: Of a worker.
+        question: Candidates of a worker.
     """
     latency_S = np.array([system.fabric.latency_s for system in question.placement.systems])
     latency_s_C: FloatArray = latency_S[question.placement.index_C]
@@ -72,10 +72,10 @@ class Decoding(NamedTuple):
     """Times of a sequence at its decode worker (C,) [s].
 
     Args:
-        joins_s: To join those that decode.
-        token_s: For an output token.
-        step_s: Of a step.
-        rest_s: Of all its steps.
+        joins_s: Until it joins the decode batch.
+        token_s: Per output token.
+        step_s: Per step.
+        rest_s: Total of its steps.
     """
 
     joins_s: FloatArray
@@ -91,9 +91,9 @@ class PoolLoad:
     Args:
         prefill_workers: Replicas of the prefill pool.
         decode_workers: Replicas of the decode pool.
-        concurrency: Requests in flight over the deployment, inf where only workers limit them.
-        derived: The same where the decode batch is derived from it, else 0: some workers then hold
-            one more than the batch that steps are priced at.
+        concurrency: Requests in flight over the deployment, inf if limited only by the workers.
+        derived: Equal to `concurrency` if the decode batch is derived from it, otherwise 0. Some
+            workers then have one request more than the batch used to price steps.
     """
 
     prefill_workers: FloatArray
@@ -104,12 +104,12 @@ class PoolLoad:
 
 @dataclass(frozen=True, kw_only=True)
 class PoolRates:
-    """Both pools evaluated for the same candidates.
+    """Results of both pools for the same candidates.
 
     Args:
         load: Workers and requests in flight.
-        prefill: Candidates and numbers of a prefill worker.
-        decode: Candidates and numbers of a decode worker.
+        prefill: Candidates and results of a prefill worker.
+        decode: Candidates and results of a decode worker.
     """
 
     load: PoolLoad
@@ -117,15 +117,15 @@ class PoolRates:
     decode: tuple[Candidates, Evaluation]
 
     def gpus(self) -> FloatArray:
-        """Return devices of both pools (C,)."""
+        """Return the number of devices of both pools (C,)."""
         one_prefill = self.prefill[0].plan.gpus_per_replica
         one_decode = self.decode[0].plan.gpus_per_replica
         return one_prefill * self.load.prefill_workers + one_decode * self.load.decode_workers
 
     def transfer_s(self) -> FloatArray:
-        """Return the time to hand one request's cache to a decode worker (C,) [s].
+        """Return the transfer time of one request's KV cache to a decode worker (C,) [s].
 
-        Limits: no contention, no overlap with the prefill; workers are not in one scale-up domain.
+        Limits: No contention, no overlap with the prefill, workers in different scale-up domains.
         """
         isl_C = self.prefill[0].load.isl
         both = [cache_link_s(question, isl_C) for question in (self.prefill[0], self.decode[0])]
@@ -133,7 +133,7 @@ class PoolRates:
         return transfer_C
 
     def prompt_s(self, quantile: str = "latencies") -> FloatArray:
-        """Return how long a prefill worker is at its prompts (C,) [s].
+        """Return the time of a prefill worker for its prompts (C,) [s].
 
         Args:
             quantile: As for `latencies`.
@@ -142,14 +142,14 @@ class PoolRates:
         return prompt_C
 
     def latencies(self, quantile: str) -> Latencies:
-        """Return what a user sees, and the output tokens/s of the deployment.
+        """Return the latencies seen by a client, and the output tokens/s of the deployment.
 
-        The rate is that of the slower pool, and never more than the requests in flight allow
-        (Little's law). TPOT is from the first token a user sees to the last, so that a transfer
-        between the two is part of it.
+        The rate is that of the slower pool, at most what the requests in flight allow (Little's
+        law). TPOT covers the first to the last token seen by the client, including a transfer
+        between them.
 
-        Limits: What a slower prompt leaves free at the decode workers is not in the ends of the
-            interval.
+        Limits: The interval does not account for decode workers that idle because of slower
+            prefills.
 
         Args:
             quantile: "latencies", "low" or "high" of the pools' evaluations.
@@ -163,7 +163,7 @@ class PoolRates:
         tpot_s = parts.token_s
         if self.first_from == "prefill":
             first = ended
-            last = np.where(osl > 1.0, last, ended)  # one token needs no decode worker
+            last = np.where(osl > 1.0, last, ended)  # a single output token needs no decode worker
             tpot_s = tpot_s + between_s / np.maximum(osl - 1.0, 1.0)
         elif self.first_from == "recomputed":
             first = first + parts.step_s
@@ -172,17 +172,17 @@ class PoolRates:
         served = np.minimum(self.prefill_rate(quantile), held / busy_s)
         rate = np.minimum(served, self.load.concurrency / (last + seen.response_s))
         if quantile == "high":
-            first = np.full_like(first, np.nan)  # a floor that leaves queueing out
+            first = np.full_like(first, np.nan)  # a lower limit without queueing
         return Latencies(first, tpot_s, last, rate * osl)
 
     def prompt(self) -> Prompt:
-        """Return what is spent on a prompt and a request, for both pools together."""
+        """Return the engine time of a prompt and of a request over both pools."""
         late_s = client_side(self.prefill[0]).late_s
         return Prompt(self.prompt_s(), self.latencies("latencies").request_latency_s - late_s)
 
     @property
     def first_from(self) -> str:
-        """Whose first token a user sees, as in `engines.Disaggregation`."""
+        """Origin of the first token, as in `engines.Disaggregation`."""
         return self.prefill[0].profile.disaggregation.first_from
 
     def decoding(self, quantile: str) -> Decoding:
@@ -205,20 +205,20 @@ class PoolRates:
         return Decoding(joining_s(joining, rest_s), token_s, step_s, rest_s)
 
     def prefill_rate(self, quantile: str) -> FloatArray:
-        """Return the requests/s the prefill pool can take (C,).
+        """Return the maximum request rate of the prefill pool (C,) [1/s].
 
         Args:
             quantile: As for `latencies`.
         """
         question = self.prefill[0]
-        # a pipeline takes the next prompts as soon as its slowest stage is free
+        # a pipeline accepts the next prompts as soon as its slowest stage is free
         share = stage_share(question.model.architecture, question.plan)
         busy_s = self.prompt_s(quantile) * np.where(question.plan.pp > 1, share, 1.0)
         rate_C: FloatArray = self.load.prefill_workers * question.load.sequences / busy_s
         return rate_C
 
     def said(self) -> str:
-        """Return what the closed forms take of both pools, a sentence."""
+        """Return a remark on the assumptions about both pools."""
         client = client_note(self.prefill[0])
         return f"{POOL_RULES}; {FIRST_TOKEN[self.first_from]}; {client}"
 
@@ -228,7 +228,7 @@ class PoolRates:
         latencies = (self.latencies("latencies"), self.latencies("low"), self.latencies("high"))
         columns = interval_columns(latencies, gpus, self.decode[0].load.osl)
         alone = (self.decode[0].load.osl <= 1.0) & (self.first_from == "prefill")
-        travels_s = np.where(alone, np.nan, self.transfer_s())  # nothing goes
+        travels_s = np.where(alone, np.nan, self.transfer_s())  # no transfer
         steps = self.prefill[1].utilization._asdict()
         steps |= {
             name: share_C

@@ -1,4 +1,4 @@
-"""Result columns of questions, under the names of the vocabulary.
+"""Result columns of candidates, named as in the vocabulary.
 
 Shape legend: C candidates.
 """
@@ -31,10 +31,10 @@ WHOLE: Final[Mapping[str, type]] = {"count": int, "flag": bool}
 
 
 def plain_column(name: str, values: FloatArray) -> list[Any]:
-    """Return a result column as plain values, None where a row has no answer.
+    """Return a result column as plain values, None for NaN.
 
     Args:
-        name: Name of the result; one of the memory results may be prefixed by `memory_`.
+        name: Name of the result; memory results may be prefixed by `memory_`.
         values: The column (C,).
     """
     metric = find_metric(name.removeprefix("memory_"), "memory")
@@ -48,13 +48,13 @@ def plain_results(columns: Mapping[str, FloatArray]) -> dict[str, Any]:
 
 
 def result_columns(question: Candidates, evaluation: Evaluation) -> dict[str, FloatArray]:
-    """Return latencies and throughputs with their 90 % intervals, each (C,).
+    """Return latencies and throughputs with their 90% intervals, each (C,).
 
     Args:
-        question: What was asked.
-        evaluation: Its numbers.
+        question: The candidates.
+        evaluation: Their results.
     """
-    # idle replicas have devices too
+    # devices of idle replicas count too
     gpus = question.plan.gpus_per_replica / question.load.occupancy
     latencies = (evaluation.latencies, evaluation.low, evaluation.high)
     columns = interval_columns(latencies, gpus, question.load.osl)
@@ -69,12 +69,12 @@ def interval_columns(
 ) -> dict[str, FloatArray]:
     """Return result columns from latencies and their quantiles.
 
-    The slow end of a time is the low end of a throughput.
+    The upper end of a time is the lower end of a throughput.
 
     Args:
-        latencies: Predicted, times at their 5 % quantile, times at their 95 % quantile.
+        latencies: Predictions, 5% quantiles and 95% quantiles.
         gpus: Devices that produce `output_tokens_per_s` (C,).
-        osl: Output tokens (C,); a request of one token has no TPOT.
+        osl: Output tokens (C,); requests with one token have no TPOT.
     """
     predicted, low, high = latencies
     columns: dict[str, FloatArray] = {}
@@ -97,5 +97,5 @@ def interval_columns(
 
 
 def memory_columns(memory: MemoryColumns) -> dict[str, FloatArray]:
-    """Return memory results of the fullest rank, each (C,)."""
+    """Return memory results of the rank with the highest usage, each (C,)."""
     return {name: getattr(memory, name) for name in MEMORY}

@@ -1,4 +1,4 @@
-"""Limits of schedulers, engines and routers, and the checks of them."""
+"""Configuration of schedulers, engines and routers, and its validation."""
 
 from __future__ import annotations
 

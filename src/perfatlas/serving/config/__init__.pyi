@@ -1,11 +1,11 @@
 from .availability import (
     FOREVER as FOREVER,
+    Availability as Availability,
     Outage as Outage,
     Scaler as Scaler,
-    Upkeep as Upkeep,
 )
 from .availability_checks import (
-    check_upkeep as check_upkeep,
+    check_availability as check_availability,
 )
 from .checks import (
     check_fleet as check_fleet,
@@ -18,7 +18,7 @@ from .engines import (
     ARRIVAL as ARRIVAL,
     DECODE as DECODE,
     FIRST_FROM as FIRST_FROM,
-    MOST_KINDS as MOST_KINDS,
+    MAX_ENGINE_TYPES as MAX_ENGINE_TYPES,
     PREFILL as PREFILL,
     RECOMPUTED as RECOMPUTED,
     ROLES as ROLES,
@@ -31,7 +31,7 @@ from .front_end_checks import (
     check_front as check_front,
 )
 from .limits import (
-    MOST_SCHEDULERS as MOST_SCHEDULERS,
+    MAX_SCHEDULERS as MAX_SCHEDULERS,
     PREFIX_AWARE as PREFIX_AWARE,
     RANDOM as RANDOM,
     ROUND_ROBIN as ROUND_ROBIN,

@@ -1,4 +1,4 @@
-"""Replicas that fail, come back, start and stop while traffic runs, as they are asked for."""
+"""Configuration of replicas that fail, recover, start and stop during a simulation."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ FOREVER: Final = -1
 
 
 class Outage(NamedTuple):
-    """A replica that does not serve for a time.
+    """An outage of a replica.
 
     Args:
-        replica: Its place among all.
-        start: From when on the router sends it nothing [ps].
-        end: When it serves again, its caches empty [ps]; `FOREVER` where it never does.
-        drain: It goes on with what it has, to `end` at the latest; otherwise it loses that.
+        replica: Index of the replica.
+        start: Time from which the router sends it no requests [ps].
+        end: Time when it serves again with empty caches [ps]; `FOREVER` if it never does.
+        drain: Whether it finishes its requests, until `end` at the latest; otherwise it loses
+            them.
     """
 
     replica: int
@@ -25,17 +26,17 @@ class Outage(NamedTuple):
 
 
 class Scaler(NamedTuple):
-    """Replicas started and stopped by the load, as `autoscaling` says.
+    """Autoscaler that starts and stops replicas by load; see `autoscaling`.
 
     Args:
-        low: Replicas at least; at most are those of the fleet.
-        initial: Replicas at the start, the first ones.
-        target: Requests of a replica that are aimed at.
-        queue_only: Requests that wait count, those that run do not.
-        period: Between two looks at the load [ps].
-        tolerance: Share by which the load may miss the target before anything changes.
-        stable: How long the most replicas that were wanted are kept [ps].
-        start_up: From the decision to the first request of a replica [ps].
+        low: Minimum replicas; the maximum is the size of the fleet.
+        initial: Replicas at the start, by lowest index.
+        target: Target requests per replica.
+        queue_only: Count only waiting requests.
+        period: Sync period [ps].
+        tolerance: Relative deviation from the target without scaling.
+        stable: Downscale stabilization window [ps].
+        start_up: Time from the decision until a replica serves [ps].
     """
 
     low: int
@@ -48,15 +49,15 @@ class Scaler(NamedTuple):
     start_up: int = 0
 
 
-class Upkeep(NamedTuple):
-    """What changes replicas while traffic runs.
+class Availability(NamedTuple):
+    """Changes of replicas during a simulation: outages and autoscaling.
 
     Args:
-        outages: Of each replica one after the other.
-        on_failure: What a client does whose request was on a replica that failed: `retry`, it asks
-            again, from the start; `lost`, it does not.
-        retry_after: From the failure to the next try [ps].
-        scaler: Starts and stops replicas.
+        outages: Outages; those of one replica are in order.
+        on_failure: Handling of requests on a failed replica: `retry` restarts them from the
+            beginning, `lost` drops them.
+        retry_after: Time from the failure to the retry [ps].
+        scaler: The autoscaler, if any.
     """
 
     outages: tuple[Outage, ...] = ()
@@ -66,5 +67,5 @@ class Upkeep(NamedTuple):
 
     @property
     def varies(self) -> bool:
-        """Return whether anything ever changes."""
+        """Return whether there are outages or an autoscaler."""
         return bool(self.outages) or self.scaler is not None

@@ -1,4 +1,4 @@
-"""What the loop refuses of failing, starting and stopping replicas before it starts."""
+"""Validation of outages and autoscalers before a simulation."""
 
 from __future__ import annotations
 
@@ -12,47 +12,47 @@ if TYPE_CHECKING:
     from perfatlas.serving.config.availability import Outage, Scaler
     from perfatlas.serving.config.engines import Fleet
 
-MOST_LOOKS: Final = 1_000_000  # of an autoscaler that are remembered
+MAX_SYNCS: Final = 1_000_000  # size of an autoscaler's history
 
 
-def _said(ticks: int) -> str:
+def _time(ticks: int) -> str:
     return f"{ticks / TICKS_PER_SECOND:g} s"
 
 
-def check_upkeep(fleet: Fleet, last: int) -> None:
-    """Refuse outages of replicas there are not, ends before starts, and what is not simulated.
+def check_availability(fleet: Fleet, last: int) -> None:
+    """Validate outages and autoscaler of a fleet.
 
     Args:
-        fleet: Engines and what changes them.
-        last: Last time of the clock [ps].
+        fleet: Engines with their outages and autoscaler.
+        last: Maximum time of the clock [ps].
 
     Raises:
-        InvalidSpecError: A replica, a time or a number contradicts the fleet.
-        UnsupportedError: Replicas of two pools fail, start or stop, or an autoscaler's do fail.
+        InvalidSpecError: A replica, a time or a number is invalid for the fleet.
+        UnsupportedError: Outages or autoscaling with two pools, or both together.
     """
-    upkeep = fleet.upkeep
+    availability = fleet.availability
     number = sum(kind.number for kind in fleet.kinds)
-    if upkeep.on_failure not in ON_FAILURE:
+    if availability.on_failure not in ON_FAILURE:
         raise InvalidSpecError(
-            f"on_failure {shown(upkeep.on_failure)} is unknown; choose one of"
-            f" {', '.join(ON_FAILURE)}{did_you_mean(upkeep.on_failure, ON_FAILURE)}"
+            f"on_failure {shown(availability.on_failure)} is unknown; choose one of"
+            f" {', '.join(ON_FAILURE)}{did_you_mean(availability.on_failure, ON_FAILURE)}"
         )
-    if not 0 <= upkeep.retry_after <= last:
+    if not 0 <= availability.retry_after <= last:
         raise InvalidSpecError(
-            f"retry_after is {_said(upkeep.retry_after)}; it is 0 s to {_said(last)}"
+            f"retry_after is {_time(availability.retry_after)}; it must be 0 s to {_time(last)}"
         )
-    if upkeep.varies and any(kind.role != "both" for kind in fleet.kinds):
+    if availability.varies and any(kind.role != "both" for kind in fleet.kinds):
         raise UnsupportedError(
-            "replicas of two pools that fail, start or stop are not simulated; leave one of both"
+            "outages and autoscaling are not supported with two pools; remove one of them"
         )
-    if upkeep.outages and upkeep.scaler is not None:
+    if availability.outages and availability.scaler is not None:
         raise UnsupportedError(
-            "outages name a replica, and which replicas there are is up to the autoscaler: both"
-            " together are not simulated; leave one of both"
+            "outages refer to fixed replicas and cannot be combined with an autoscaler; remove one"
+            " of them"
         )
-    _check_outages(upkeep.outages, number, last)
-    if upkeep.scaler is not None:
-        _check_scaler(upkeep.scaler, number, last)
+    _check_outages(availability.outages, number, last)
+    if availability.scaler is not None:
+        _check_scaler(availability.scaler, number, last)
 
 
 def _check_outages(outages: tuple[Outage, ...], number: int, last: int) -> None:
@@ -61,23 +61,27 @@ def _check_outages(outages: tuple[Outage, ...], number: int, last: int) -> None:
         name = f"replica {outage.replica}"
         if not 0 <= outage.replica < number:
             raise InvalidSpecError(
-                f"an outage of {name}: there are {number}, counted from 0 to {number - 1}"
+                f"outage of {name}: there are {number} replicas, numbered from 0 to {number - 1}"
             )
         if not 0 <= outage.start <= last:
             raise InvalidSpecError(
-                f"{name} fails at {_said(outage.start)}; it is 0 s to {_said(last)}"
+                f"{name} fails at {_time(outage.start)}; it must be 0 s to {_time(last)}"
             )
         if outage.end != FOREVER and not outage.start < outage.end <= last:
             raise InvalidSpecError(
-                f"{name} fails at {_said(outage.start)} and is back at {_said(outage.end)}; it"
-                f" is back later than it fails, by {_said(last)}"
+                f"{name} fails at {_time(outage.start)} and recovers at {_time(outage.end)}; it"
+                f" must recover later than it fails, by {_time(last)}"
             )
         earlier = before.get(outage.replica)
         if earlier is not None and (earlier.end == FOREVER or earlier.end > outage.start):
-            back = "never back" if earlier.end == FOREVER else f"back at {_said(earlier.end)}"
+            back = (
+                "without recovery"
+                if earlier.end == FOREVER
+                else f"recovering at {_time(earlier.end)}"
+            )
             raise InvalidSpecError(
-                f"{name} fails at {_said(outage.start)}, when it has failed already: at"
-                f" {_said(earlier.start)}, {back}; outages of a replica follow each other"
+                f"{name} fails at {_time(outage.start)} during an outage that starts at"
+                f" {_time(earlier.start)}, {back}; outages of a replica must not overlap"
             )
         before[outage.replica] = outage
 
@@ -85,23 +89,23 @@ def _check_outages(outages: tuple[Outage, ...], number: int, last: int) -> None:
 def _check_scaler(scaler: Scaler, number: int, last: int) -> None:
     if not 1 <= scaler.low <= scaler.initial <= number:
         raise InvalidSpecError(
-            f"an autoscaler of at least {scaler.low}, at first {scaler.initial} and at most"
-            f" {number} replicas; these rise, from 1 on"
+            f"autoscaler with minimum {scaler.low}, initial {scaler.initial} and maximum"
+            f" {number} replicas; 1 <= minimum <= initial <= maximum is required"
         )
     if not 0.0 < scaler.target <= last:
         raise InvalidSpecError(
-            f"target is {scaler.target} requests of a replica; it is above 0 and finite"
+            f"target is {scaler.target} requests per replica; it must be positive and finite"
         )
     if not 0.0 <= scaler.tolerance < 1.0:
-        raise InvalidSpecError(f"tolerance is {scaler.tolerance}; it is 0 or more and below 1")
+        raise InvalidSpecError(f"tolerance is {scaler.tolerance}; it must be in [0, 1)")
     for name, least in (("period", 1), ("stable", 0), ("start_up", 0)):
         value = getattr(scaler, name)
         if not least <= value <= last:
             raise InvalidSpecError(
-                f"{name} is {_said(value)}; it is {_said(least)} to {_said(last)}"
+                f"{name} is {_time(value)}; it must be {_time(least)} to {_time(last)}"
             )
-    if scaler.stable // scaler.period > MOST_LOOKS:
+    if scaler.stable // scaler.period > MAX_SYNCS:
         raise InvalidSpecError(
-            f"stable {_said(scaler.stable)} is more than {MOST_LOOKS:,} periods of"
-            f" {_said(scaler.period)}; look less often or keep less long"
+            f"the stabilization window {_time(scaler.stable)} exceeds {MAX_SYNCS:,} sync periods"
+            f" of {_time(scaler.period)}; use a longer period or a shorter window"
         )

@@ -1,4 +1,4 @@
-"""What the loop refuses before it starts: contradictions that it would answer with nonsense.
+"""Validation of the inputs of a simulation.
 
 Shape legend: N requests.
 """
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, shown
-from perfatlas.serving.config.engines import FIRST_FROM, MOST_KINDS
-from perfatlas.serving.config.limits import MOST_SCHEDULERS
+from perfatlas.serving.config.engines import FIRST_FROM, MAX_ENGINE_TYPES
+from perfatlas.serving.config.limits import MAX_SCHEDULERS
 from perfatlas.serving.config.router_checks import check_router
 
 if TYPE_CHECKING:
@@ -23,34 +23,34 @@ if TYPE_CHECKING:
     from perfatlas.serving.prices import StepPrices
     from perfatlas.serving.requests import Requests
 
-LONGEST_REQUEST: Final = 1 << 30  # tokens, prompt and output
-LONGEST_STEP: Final = 1_000_000_000_000_000  # ps, of any part of a step: 1,000 s
-LONGEST_THINK: Final = 4_000_000_000_000_000_000  # ps: may begin at the last tick of the clock
-SAFE: Final = 1_000_000_000_000_000_000  # ps: a sum of some of these fits into 64 bits
+LONGEST_REQUEST: Final = 1 << 30  # tokens of prompt and output
+LONGEST_STEP: Final = 1_000_000_000_000_000  # ps, per part of a step: 1,000 s
+LONGEST_THINK: Final = 4_000_000_000_000_000_000  # ps: may start at the last tick of the clock
+SAFE: Final = 1_000_000_000_000_000_000  # ps: sums of a few of these fit into 64 bits
 
 
 def check_fleet(fleet: Fleet, concurrency: int, control: Control) -> None:
-    """Refuse a fleet without engines or with an unknown routing.
+    """Validate the engines and the routing of a fleet.
 
     Args:
         fleet: Engines and routing.
         concurrency: Requests in flight of a closed loop.
-        control: How the simulation runs.
+        control: Options of the simulation.
     """
-    _at_least("kinds of engines", len(fleet.kinds), 1)
-    if len(fleet.kinds) > MOST_KINDS:
+    _at_least("the number of engine types", len(fleet.kinds), 1)
+    if len(fleet.kinds) > MAX_ENGINE_TYPES:
         raise InvalidSpecError(
-            f"there are {len(fleet.kinds)} kinds of engines, at most {MOST_KINDS}"
+            f"there are {len(fleet.kinds)} engine types; the maximum is {MAX_ENGINE_TYPES}"
         )
     _check_roles(fleet)
     for kind in fleet.kinds:
         for name in ("number", "ranks"):
             _at_least(f"replicas.{name}", getattr(kind, name), 1)
     schedulers = sum(kind.number * kind.ranks for kind in fleet.kinds)
-    if schedulers > MOST_SCHEDULERS:
+    if schedulers > MAX_SCHEDULERS:
         raise InvalidSpecError(
-            f"the engines have {schedulers:,} schedulers, one for each of their ranks; at most"
-            f" {MOST_SCHEDULERS:,} are simulated: simulate fewer replicas and as much less traffic"
+            f"the engines have {schedulers:,} schedulers, one per rank; the maximum is"
+            f" {MAX_SCHEDULERS:,}: simulate fewer replicas with proportionally less traffic"
         )
     for name, value in (
         ("replicas.seed", fleet.seed),
@@ -59,10 +59,10 @@ def check_fleet(fleet: Fleet, concurrency: int, control: Control) -> None:
         ("fleet.readers", fleet.readers),
         ("fleet.read_token", fleet.read_token),
         *(
-            (f"stream_interval of kind {k} - 1", kind.stream_interval - 1)
+            (f"stream_interval of type {k} - 1", kind.stream_interval - 1)
             for k, kind in enumerate(fleet.kinds)
         ),
-        *((f"stream_token of kind {k}", kind.stream_token) for k, kind in enumerate(fleet.kinds)),
+        *((f"stream_token of type {k}", kind.stream_token) for k, kind in enumerate(fleet.kinds)),
         ("concurrency", concurrency),
         ("control.series_rows", control.series_rows),
     ):
@@ -71,13 +71,13 @@ def check_fleet(fleet: Fleet, concurrency: int, control: Control) -> None:
 
 
 def _check_roles(fleet: Fleet) -> None:
-    """Refuse roles that are not those of two pools, and what the pools do not simulate."""
+    """Validate the roles of engines, and the options of two pools."""
     roles = [kind.role for kind in fleet.kinds]
     known = sorted(roles, key=lambda role: role == "decode") == roles
     if not known or set(roles) not in ({"both"}, {"prefill", "decode"}):
         raise InvalidSpecError(
-            f"roles {shown(', '.join(roles))}: all kinds are both, or some are prefill and after"
-            " them some decode"
+            f"roles {shown(', '.join(roles))}: either all are both, or prefill is followed by"
+            " decode"
         )
     if fleet.first_from not in FIRST_FROM:
         raise InvalidSpecError(
@@ -88,16 +88,16 @@ def _check_roles(fleet: Fleet) -> None:
         drafts = kind.limits.draft_tokens
         if kind.role != "both" and drafts:
             raise UnsupportedError(
-                f"draft_tokens {drafts} in role {kind.role} is not simulated; set it to 0"
+                f"draft_tokens {drafts} is not supported in role {kind.role}; set it to 0"
             )
 
 
 def check_links(fleet: Fleet, requests: Requests) -> None:
-    """Refuse links over which a cache takes longer than the clock can add up.
+    """Validate that transfer times of KV caches do not overflow the clock.
 
     Args:
         fleet: Engines and their links.
-        requests: What arrives.
+        requests: The requests.
     """
     longest = int(requests.isl_N.max(initial=0))
     for k, kind in enumerate(fleet.kinds):
@@ -105,25 +105,25 @@ def check_links(fleet: Fleet, requests: Requests) -> None:
         time = kind.link.time(longest)
         if time > LONGEST_STEP:
             raise InvalidSpecError(
-                f"the cache of {longest} tokens takes {time / 1e12:.3g} s over"
-                f" the link of kind {k}; it is at most 1,000 s: shorten prompts or widen the link"
+                f"the KV cache of {longest} tokens takes {time / 1e12:.3g} s over the link of"
+                f" engine type {k}; the maximum is 1,000 s: use shorter prompts or a faster link"
             )
 
 
 def _check_link(k: int, link: Link) -> None:
-    """Refuse a line that does not begin at 0, does not rise or falls."""
+    """Validate the breakpoints of a link: from 0, ascending, with non-negative times."""
     borders, times, per_token = link
     known = len(borders) == len(times) == len(per_token) and borders[:1] == (0,)
     if not known or any(b <= a for a, b in pairwise(borders)):
         raise InvalidSpecError(
-            f"the link of kind {k} has borders {shown(str(borders))}; they rise from 0, with a"
-            " time and a slope each"
+            f"the link of engine type {k} has borders {shown(str(borders))}; they must be ascending"
+            " from 0, each with a time and a slope"
         )
-    _at_least(f"link of kind {k}", min(*times, *per_token), 0)
+    _at_least(f"the link of engine type {k}", min(*times, *per_token), 0)
 
 
 def check_limits(limits: Limits) -> None:
-    """Refuse limits under which a scheduler cannot run.
+    """Validate the limits of a scheduler.
 
     Args:
         limits: Limits of a scheduler.
@@ -135,7 +135,7 @@ def check_limits(limits: Limits) -> None:
     if limits.long_prefill_token_threshold != 0:
         raise UnsupportedError(
             f"long_prefill_token_threshold {shown(limits.long_prefill_token_threshold)} is not "
-            "simulated: several prompts would be partly computed; set it to 0"
+            "supported: several prompts would be partially computed; set it to 0"
         )
 
 
@@ -145,14 +145,14 @@ def _check_drafts(limits: Limits) -> None:
         _at_least(name, getattr(limits, name), 0)
     if len(limits.acceptance) != drafts or not all(0.0 <= p <= 1.0 for p in limits.acceptance):
         raise InvalidSpecError(
-            f"acceptance is {shown(str(limits.acceptance))}; {drafts} draft_tokens need as many "
-            "probabilities, one for each position"
+            f"acceptance is {shown(str(limits.acceptance))}; {drafts} draft_tokens need one "
+            "probability for each position"
         )
     if limits.max_num_seqs * (1 + drafts) > limits.max_num_batched_tokens:
         raise InvalidSpecError(
-            f"max_num_seqs {limits.max_num_seqs} is above max_num_batched_tokens "
-            f"{limits.max_num_batched_tokens} over {1 + drafts} tokens: a step could not give "
-            "every sequence its tokens; lower the first or raise the second"
+            f"max_num_seqs {limits.max_num_seqs} exceeds max_num_batched_tokens "
+            f"{limits.max_num_batched_tokens} / {1 + drafts} tokens per sequence and step; "
+            "decrease the first or increase the second"
         )
 
 
@@ -163,16 +163,16 @@ def _check_chunks(limits: Limits) -> None:
     _at_least("batch_wait_max_tokens", limits.batch_wait_max_tokens, 0)
     if not 0.0 < limits.new_token_ratio <= 1.0:
         raise InvalidSpecError(
-            f"new_token_ratio is {limits.new_token_ratio}; it is above 0 and at most 1"
+            f"new_token_ratio is {limits.new_token_ratio}; it must be above 0 and at most 1"
         )
 
 
 def check_requests(requests: Requests, last: int) -> None:
-    """Refuse columns of unlike length, unsorted arrivals, turns without a turn before.
+    """Validate requests: equal column lengths, sorted arrivals, and complete sessions.
 
     Args:
-        requests: What arrives.
-        last: Last time of the clock [ps].
+        requests: The requests.
+        last: Maximum time of the clock [ps].
     """
     count = requests.isl_N.shape[0]
     for name in ("arrival_N", "osl_N", "session_N", "think_N"):
@@ -194,7 +194,7 @@ def check_requests(requests: Requests, last: int) -> None:
     if count and not 0 <= requests.arrival_N[0] <= requests.arrival_N[-1] <= last:
         raise InvalidSpecError(
             f"arrivals run from {requests.arrival_N[0]} to {requests.arrival_N[-1]} ps; they "
-            f"start at 0 and end by {last} ps"
+            f"must be within 0 and {last} ps"
         )
     _check_turns(requests)
     _check_hashes(requests)
@@ -211,8 +211,8 @@ def _check_turns(requests: Requests) -> None:
     orphans = np.sort(order[alone_N & (requests.think_N[order] >= 0)])
     if orphans.size:
         raise InvalidSpecError(
-            f"request {orphans[0]} has think time {requests.think_N[orphans[0]]} ps but no turn of "
-            "its session comes before it; give it -1 and an arrival"
+            f"request {orphans[0]} has think time {requests.think_N[orphans[0]]} ps but no "
+            "previous turn in its session; set its think time to -1 and give it an arrival"
         )
 
 
@@ -220,15 +220,15 @@ def _check_hashes(requests: Requests) -> None:
     places_N = requests.hash_first_N
     if places_N[0] != 0 or (np.diff(places_N) < 0).any() or places_N[-1] > requests.hash_H.size:
         raise InvalidSpecError(
-            f"hash_first_N runs from {places_N[0]} to {places_N[-1]}; it rises from 0 to at most "
-            f"the {requests.hash_H.size} hashes there are"
+            f"hash_first_N runs from {places_N[0]} to {places_N[-1]}; it must be ascending from 0 "
+            f"to at most {requests.hash_H.size}, the number of hashes"
         )
     if places_N[-1] == 0:
         return
     if requests.hash_block < 1:
         raise InvalidSpecError(
-            f"hash_block is {requests.hash_block} though prompts have hashes; say how many tokens "
-            "a hashed block has"
+            f"hash_block is {requests.hash_block} but prompts have hashes; set it to the number of "
+            "tokens per hashed block"
         )
     need_N = -(-requests.isl_N // requests.hash_block)
     have_N = np.diff(places_N)
@@ -236,21 +236,21 @@ def _check_hashes(requests: Requests) -> None:
     if wrong.size:
         i = int(wrong[0])
         raise InvalidSpecError(
-            f"request {i} of {requests.isl_N[i]} tokens has {have_N[i]} hashes; blocks of "
-            f"{requests.hash_block} tokens need {need_N[i]}, or none"
+            f"request {i} of {requests.isl_N[i]} tokens has {have_N[i]} hashes; with blocks of "
+            f"{requests.hash_block} tokens it must have {need_N[i]} or none"
         )
 
 
 def check_prices(prices: StepPrices, limits: Limits, requests: Requests) -> None:
-    """Refuse tables that do not cover the steps the limits allow.
+    """Validate that price tables cover all steps that the limits allow.
 
     Args:
-        prices: Tables of a step.
+        prices: Price tables of a step.
         limits: Limits of a scheduler.
-        requests: What arrives.
+        requests: The requests.
     """
     longest = int((requests.isl_N + requests.osl_N).max(initial=1)) + limits.draft_tokens
-    longest = min(longest, limits.kv_blocks * limits.block_size)  # a longer one never runs
+    longest = min(longest, limits.kv_blocks * limits.block_size)  # longer ones never run
     borders = (prices.context_K, prices.queries_Q, prices.before_P)
     for name, border, reach in zip(
         ("context_K", "queries_Q", "before_P"),
@@ -260,16 +260,16 @@ def check_prices(prices: StepPrices, limits: Limits, requests: Requests) -> None
     ):
         _check_borders(name, border, reach)
     rows = limits.max_num_seqs * (1 + limits.draft_tokens) + 1
-    _at_least("entries of head_B", prices.head_B.shape[0], rows)
+    _at_least("the number of entries of head_B", prices.head_B.shape[0], rows)
     batch = prices.decode_linear_B.shape[0]
-    _at_least("entries of decode_linear_B", batch, limits.max_num_seqs + 1)
+    _at_least("the number of entries of decode_linear_B", batch, limits.max_num_seqs + 1)
     if prices.tokens_per_decode != 1 + limits.draft_tokens:
         raise InvalidSpecError(
-            f"the prices are of {prices.tokens_per_decode} tokens per decode step of a sequence;"
-            f" with draft_tokens {limits.draft_tokens} it computes {1 + limits.draft_tokens}"
+            f"the prices are for {prices.tokens_per_decode} tokens per sequence and decode step;"
+            f" draft_tokens {limits.draft_tokens} requires {1 + limits.draft_tokens}"
         )
     _at_least(
-        "entries of mixed_linear_T",
+        "the number of entries of mixed_linear_T",
         prices.mixed_linear_T.shape[0],
         limits.max_num_batched_tokens + 1,
     )
@@ -277,21 +277,21 @@ def check_prices(prices: StepPrices, limits: Limits, requests: Requests) -> None
         _shape(name, getattr(prices, name), (batch, borders[0].shape[0]))
     for name in ("prefill_added_QP", "prefill_last_QP"):
         _shape(name, getattr(prices, name), (borders[1].shape[0], borders[2].shape[0]))
-    # the last chunk may take back some of the start that is part of every step with prompts
+    # negative for the last chunk: it may offset part of the fixed time of prefill steps
     start = int(prices.mixed_linear_T[1:].min(initial=LONGEST_STEP))
     for name in prices._fields:
         value = np.asarray(getattr(prices, name))
         least = {"prefill_last_QP": -start, "decode_slope_BK": -LONGEST_STEP}.get(name, 0)
         if (value < least).any() or (value > LONGEST_STEP).any():
             raise InvalidSpecError(
-                f"{name} holds {value.min()} to {value.max()}; it is {least} to 1e15"
+                f"{name} ranges from {value.min()} to {value.max()}; it must be {least} to 1e15"
             )
     _check_lines(prices)
     _check_products(prices, limits, longest)
 
 
 def _check_lines(prices: StepPrices) -> None:
-    """Refuse steps that fall below no time inside a cell; they may fall from key to key."""
+    """Validate that step times stay non-negative inside a cell, even if they decrease."""
     batch_B1 = np.arange(prices.decode_base_BK.shape[0], dtype=np.float64)[:, None]
     fall_BK = batch_B1 * np.diff(prices.context_K) * prices.decode_slope_BK[:, :-1]
     linear = min(prices.decode_linear_B[1:].min(), prices.mixed_linear_T[1:].min())
@@ -299,15 +299,15 @@ def _check_lines(prices: StepPrices) -> None:
     if wrong.size:
         b, k = wrong[0]
         raise InvalidSpecError(
-            f"decode_slope_BK[{b}, {k}] = {prices.decode_slope_BK[b, k]} takes a step of {b}"
-            f" sequences below 0 before {prices.context_K[k + 1]} keys"
+            f"decode_slope_BK[{b}, {k}] = {prices.decode_slope_BK[b, k]} makes a step of {b}"
+            f" sequences negative before {prices.context_K[k + 1]} keys"
         )
     if (prices.decode_slope_BK[:, -1] < 0).any():
-        raise InvalidSpecError("decode_slope_BK falls in its last column, which has no end")
+        raise InvalidSpecError("decode_slope_BK must not be negative in its last, unbounded column")
 
 
 def _check_products(prices: StepPrices, limits: Limits, longest: int) -> None:
-    """Refuse tables whose sums over sequences or products with tokens leave 64 bits."""
+    """Validate that sums over sequences and products with tokens fit into 64 bits."""
     width = max(int(np.diff(border).max()) for border in (prices.queries_Q, prices.before_P))
     for name, factor, words in (
         ("decode_slope_BK", limits.max_num_seqs * longest, "keys of a step"),
@@ -318,7 +318,7 @@ def _check_products(prices: StepPrices, limits: Limits, longest: int) -> None:
         most = int(np.abs(getattr(prices, name)).max())
         if most * factor > SAFE:
             raise InvalidSpecError(
-                f"{name} holds {most} ps, times {factor} {words} more than 64 bits can count; give"
+                f"{name} is up to {most} ps; times {factor} {words} this overflows 64 bits; use"
                 " cheaper steps, shorter requests or closer borders"
             )
 
@@ -328,14 +328,14 @@ def _check_borders(name: str, border: NDArray[np.int64], reach: int) -> None:
     rising = border.shape[0] >= least and border[0] == 0 and (np.diff(border) > 0).all()
     if not rising or border[-1] < reach:
         raise InvalidSpecError(
-            f"{name} is {shown(str(border.tolist()))}; it needs at least {least} borders that rise"
-            f" from 0 to {reach} or more"
+            f"{name} is {shown(str(border.tolist()))}; it needs at least {least} ascending"
+            f" borders from 0 to {reach} or more"
         )
 
 
 def _at_least(name: str, value: int, least: int) -> None:
     if value < least:
-        raise InvalidSpecError(f"{name} is {shown(int(value))}; it is at least {least}")
+        raise InvalidSpecError(f"{name} is {shown(int(value))}; it must be at least {least}")
 
 
 def _within(name: str, column: NDArray[np.int64], most: int) -> None:
@@ -343,10 +343,10 @@ def _within(name: str, column: NDArray[np.int64], most: int) -> None:
     wrong = np.flatnonzero((column < least) | (column > most))
     if wrong.size:
         raise InvalidSpecError(
-            f"{name} of request {wrong[0]} is {column[wrong[0]]}; it is {least} to {most}"
+            f"{name} of request {wrong[0]} is {column[wrong[0]]}; it must be {least} to {most}"
         )
 
 
 def _shape(name: str, column: NDArray[np.int64], shape: tuple[int, ...]) -> None:
     if column.shape != shape:
-        raise InvalidSpecError(f"{name} has shape {column.shape}; the others ask for {shape}")
+        raise InvalidSpecError(f"{name} has shape {column.shape}; expected {shape}")

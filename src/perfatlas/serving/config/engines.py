@@ -1,11 +1,11 @@
-"""Engines that serve together: kinds of them, and how requests are divided."""
+"""Engines of a deployment: engine types, and the routing of requests."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfatlas.serving.config.availability import Upkeep
+from perfatlas.serving.config.availability import Availability
 from perfatlas.serving.config.limits import Affinity
 
 if TYPE_CHECKING:
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 ROLES: Final = ("both", "prefill", "decode")
 BOTH, PREFILL, DECODE = range(len(ROLES))
-MOST_KINDS: Final = 16
+MAX_ENGINE_TYPES: Final = 16
 FIRST_FROM: Final = ("prefill", "arrival", "recomputed")
 GIVEN, ARRIVAL, RECOMPUTED = range(len(FIRST_FROM))
 
 
 class Link(NamedTuple):
-    """What a cache takes over a link by its tokens: a line from every border to the next.
+    """Transfer time of a KV cache over a link, piecewise linear in its tokens.
 
-    Layers that keep a window of tokens, and states of one size, make it bend and begin above 0.
+    It bends at the window of sliding-window layers, and starts above 0 with recurrent states.
 
     Args:
-        borders: Tokens, rising from 0.
-        times: Of a cache of as many tokens [ps].
-        per_token: Of every further one up to the next border [ps].
+        borders: Breakpoints [tokens], ascending from 0.
+        times: Transfer times at the breakpoints [ps].
+        per_token: Time per further token up to the next breakpoint [ps].
     """
 
     borders: tuple[int, ...] = (0,)
@@ -36,10 +36,10 @@ class Link(NamedTuple):
     per_token: tuple[int, ...] = (0,)
 
     def time(self, tokens: int) -> int:
-        """Return what a cache takes [ps].
+        """Return the transfer time of a KV cache [ps].
 
         Args:
-            tokens: Of the cache, at least 0.
+            tokens: Tokens in the KV cache, at least 0.
 
         Example:
             >>> from perfatlas.serving.config import Link
@@ -51,19 +51,19 @@ class Link(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """Equal engines of a fleet.
+    """Identical engines of a fleet.
 
     Args:
-        prices: What a step of one costs.
-        limits: Of each of its schedulers.
-        number: Engines.
-        ranks: Attention-data-parallel ranks of an engine, as in `Replicas`.
-        role: `both` phases of a request, or one of two pools: `prefill` engines run prompts to
-            their first token, `decode` engines the rest, as `pools` says.
-        link: What a cache takes over the link of a scheduler, that of the devices of its rank.
-        stream_token: What its front end takes to send output tokens of a request, as `front` says
-            [ps],
-        stream_interval: after the first so many at a time.
+        prices: Price tables of a step.
+        limits: Limits of each scheduler.
+        number: Number of engines.
+        ranks: Attention-data-parallel ranks per engine, as in `Replicas`.
+        role: `both` phases of a request, or one of two pools: `prefill` engines run prompts up to
+            the first token, `decode` engines the rest; see `pools`.
+        link: KV cache transfer over the link of a scheduler, i.e. of the devices of its rank.
+        stream_token: Time of its front end to send output tokens of a request once [ps]; see
+            `front`.
+        stream_interval: Output tokens that are sent at a time, after the first.
     """
 
     prices: StepPrices
@@ -77,25 +77,25 @@ class Kind(NamedTuple):
 
 
 class Fleet(NamedTuple):
-    """Engines of some kinds behind one router, numbered kind after kind.
+    """Engines of one or several types behind one router, numbered in order of type.
 
     Args:
-        kinds: 1 to `MOST_KINDS`. Of two pools, those that prefill come first.
-        routing: As in `Replicas`, over the engines of all kinds, or over each pool; `prefix_aware`
-            is `least_loaded` over those that decode.
+        kinds: 1 to `MAX_ENGINE_TYPES` engine types. With two pools, prefill comes first.
+        routing: As in `Replicas`, over all engines, or over each pool; `prefix_aware` is
+            `least_loaded` for decode engines.
         seed: Seed of `random`.
         turnaround: As in `Replicas` [ps].
-        latency: From the last byte of a cache on its way to its arrival [ps].
-        first_from: Of two pools: `prefill`, the client gets the first token when the prompt has
-            ended; `arrival`, when the sequence joins those that decode; `recomputed`, when the
-            decode engine has computed it again from the last token of the prompt.
-        affinity: Of `prefix_aware`.
-        upkeep: What changes replicas while traffic runs.
-        readers: Threads that tokenize, before the router; 0 for as many as there are requests.
-        read_token: What one takes for a token of a prompt, as `front` says [ps].
+        latency: Latency of a KV cache transfer after its last byte is sent [ps].
+        first_from: With two pools, when the client gets the first token: `prefill`, at the end of
+            the prompt; `arrival`, when the sequence joins the decode batch; `recomputed`, when
+            the decode engine has recomputed it from the last prompt token.
+        affinity: Options of `prefix_aware`.
+        availability: Outages and autoscaling.
+        readers: Tokenization threads before the router; 0 for unlimited.
+        read_token: Time of a thread per prompt token [ps]; see `front`.
 
-    Limits: The router does not know which engine is faster. A request that one of the kinds could
-        never run is rejected, whichever it would have been sent to.
+    Limits: The router does not know which engine is faster. A request that exceeds the limits of
+        any engine type is rejected, whichever engine it would have been sent to.
     """
 
     kinds: tuple[Kind, ...]
@@ -105,17 +105,17 @@ class Fleet(NamedTuple):
     latency: int = 0
     first_from: str = "prefill"
     affinity: Affinity = Affinity()
-    upkeep: Upkeep = Upkeep()
+    availability: Availability = Availability()
     readers: int = 1
     read_token: int = 0
 
 
 def equal_engines(prices: StepPrices, limits: Limits, replicas: Replicas) -> Fleet:
-    """Return a fleet of one kind.
+    """Return a fleet of identical engines.
 
     Args:
-        prices: What a step costs.
-        limits: Of a scheduler.
+        prices: Price tables of a step.
+        limits: Limits of a scheduler.
         replicas: Engines and routing.
     """
     kind = Kind(
@@ -132,7 +132,7 @@ def equal_engines(prices: StepPrices, limits: Limits, replicas: Replicas) -> Fle
         replicas.seed,
         replicas.turnaround,
         affinity=replicas.affinity,
-        upkeep=replicas.upkeep,
+        availability=replicas.availability,
         readers=replicas.number * replicas.readers,
         read_token=replicas.read_token,
     )

@@ -1,4 +1,4 @@
-"""What front ends may take: what the clock can add up."""
+"""Validation of front-end times against the range of the clock."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def check_front(fleet: Fleet, requests: Requests) -> None:
-    """Refuse front ends that take longer than the clock can add up.
+    """Validate that front-end times do not overflow the clock.
 
     Args:
         fleet: Engines and their front ends.
-        requests: What arrives.
+        requests: The requests.
     """
     sends = max((kind.stream_token for kind in fleet.kinds), default=0)
     for name, each, tokens in (
@@ -28,5 +28,5 @@ def check_front(fleet: Fleet, requests: Requests) -> None:
         if total > SAFE:
             raise InvalidSpecError(
                 f"{name} {each}: front ends need {total / 1e12:.3g} s for {int(tokens.sum()):,}"
-                " tokens; the clock adds up 1,000,000 s: simulate fewer requests"
+                " tokens; the maximum is 1,000,000 s: simulate fewer requests"
             )

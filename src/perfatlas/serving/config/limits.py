@@ -1,10 +1,10 @@
-"""What bounds a scheduler, how replicas share the traffic, how a simulation is watched."""
+"""Limits of schedulers, routing between replicas, and options of a simulation."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfatlas.serving.config.availability import Upkeep
+from perfatlas.serving.config.availability import Availability
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -12,52 +12,53 @@ if TYPE_CHECKING:
 ROUTINGS: Final = ("round_robin", "random", "least_loaded", "prefix_aware")
 ROUND_ROBIN, RANDOM, LEAST_LOADED, PREFIX_AWARE = range(len(ROUTINGS))
 
-# of all engines: each holds the state of its sequences, and every event looks at every engine
-MOST_SCHEDULERS: Final = 100_000
+# over all engines: each stores the state of its sequences, and every event visits every engine
+MAX_SCHEDULERS: Final = 100_000
 
 
 class Limits(NamedTuple):
-    """Limits of one scheduler, by the names of vLLM V1.
+    """Limits of one scheduler, named as in vLLM V1.
 
     Args:
-        max_num_seqs: Sequences that run together.
-        max_num_batched_tokens: Tokens of one step, decoded and of prompts; at least `max_num_seqs`.
-        block_size: Tokens of a cache block.
-        kv_blocks: Usable cache blocks, the null block not counted.
-        reserve_full_isl: Admit a sequence only where all of its tokens so far fit into free blocks,
-            not only its first chunk (`scheduler_reserve_full_isl`). Nothing is set aside.
-        long_prefill_token_threshold: Longest chunk of one prompt; only 0, no limit, is simulated.
-        prefix_caching: Full blocks of equal hash are shared.
-        async_scheduling: A step is scheduled when the one before it begins, so that what arrives
-            or is given back in a step counts from the step after the next. The engine is never
-            ahead of itself when idle. Host work is hidden only where the prices say so.
-        rules: Name of its policy, as the modules of `policies` describe them.
-        chunked_prefill: A prompt may run in several steps; where it may not, one longer than
-            `max_num_batched_tokens` is rejected. TensorRT-LLM and static batches alone do without.
-        mixed_chunk: Of SGLang: sequences decode in steps with prompts too.
-        new_token_ratio: Of SGLang: share of their longest outputs that sequences are expected to
-            give, at the start; SGLANG_INIT_NEW_TOKEN_RATIO times schedule_conservativeness.
-        scheduler_recv_interval: Of SGLang: what arrives is read from the socket every so many
-            steps that only decode, at once where a prompt ran or nothing does.
-        reserved_decode_tokens: Of SGLang, where it decodes for prefill engines: tokens that stay
-            free for every sequence when another cache is taken (num_reserved_decode_tokens); at
-            least 1, or sequences that come back throw each other out for ever.
-        batch_wait_timeout_iters: Of TensorRT-LLM: prompts wait for more beside sequences that
-            decode, at most so many steps, 0 for never.
-        batch_wait_max_tokens: Of TensorRT-LLM: tokens of a step for which they wait no longer
+        max_num_seqs: Maximum running sequences.
+        max_num_batched_tokens: Maximum tokens per step, decode and prefill; at least
+            `max_num_seqs`.
+        block_size: Tokens per KV cache block.
+        kv_blocks: Usable KV cache blocks, without the null block.
+        reserve_full_isl: Admit a sequence only if all of its tokens so far fit into free blocks,
+            not only its first chunk (`scheduler_reserve_full_isl`). Nothing is reserved.
+        long_prefill_token_threshold: Maximum chunk of one prompt; only 0 (no limit) is supported.
+        prefix_caching: Share full blocks with equal hashes.
+        async_scheduling: Schedule a step when the previous one starts, so that arrivals and freed
+            blocks during a step take effect from the step after the next. An idle engine does
+            not schedule ahead. Whether host work is overlapped depends on the prices.
+        rules: Name of the scheduling policy; see the modules of `policies`.
+        chunked_prefill: Allow a prompt to run in several steps; otherwise prompts longer than
+            `max_num_batched_tokens` are rejected. Can be disabled only for TensorRT-LLM and
+            static batches.
+        mixed_chunk: SGLang only: mix decodes into prefill steps.
+        new_token_ratio: SGLang only: initial fraction of their maximum outputs that sequences are
+            expected to generate; SGLANG_INIT_NEW_TOKEN_RATIO times schedule_conservativeness.
+        scheduler_recv_interval: SGLang only: decode-only steps between reads of new requests from
+            the socket; they are read at once after a prefill step or when idle.
+        reserved_decode_tokens: SGLang decode engines only: tokens reserved per running sequence
+            when another KV cache is accepted (num_reserved_decode_tokens); at least 1, or
+            resumed sequences would preempt each other forever.
+        batch_wait_timeout_iters: TensorRT-LLM only: maximum steps that prompts wait for more
+            prompts while sequences decode, 0 to disable.
+        batch_wait_max_tokens: TensorRT-LLM only: tokens of a step at which they stop waiting
             (batch_wait_max_tokens_ratio of max_num_batched_tokens).
-        draft_tokens: Tokens that are drafted for every step of a sequence that decodes; 0 for no
-            speculative decoding.
-        acceptance: Probability that a draft is accepted where those before it are, by position.
-        draft_seed: Seed of what is accepted.
-        host_blocks: Cache blocks that host memory keeps, 0 for none; what `offload` says of them.
-        ssd_blocks: Cache blocks that an SSD keeps below it, 0 for none.
-        host_move: What a block takes between the GPU and host memory [ps].
-        ssd_move: What a block takes from the SSD to host memory [ps].
+        draft_tokens: Draft tokens per decode step of a sequence; 0 without speculative decoding.
+        acceptance: Probability that a draft is accepted if all previous ones are, by position.
+        draft_seed: Random seed of acceptance.
+        host_blocks: KV cache blocks in host memory, 0 for none; see `offload`.
+        ssd_blocks: KV cache blocks on an SSD, 0 for none.
+        host_move: Transfer time of a block between GPU and host memory [ps].
+        ssd_move: Transfer time of a block from SSD to host memory [ps].
 
-    Limits: The prefix cache of every engine shares whole blocks and gives up the least recently
-        freed; SGLang's tree shares single tokens. More is in `policies`, `async_scheduling` and
-        `speculation`.
+    Limits: The prefix cache of every engine shares whole blocks and evicts the least recently
+        freed one; SGLang's radix tree shares single tokens. See also `policies`,
+        `async_scheduling` and `speculation`.
     """
 
     max_num_seqs: int
@@ -86,18 +87,19 @@ class Limits(NamedTuple):
 
     @property
     def offloads(self) -> bool:
-        """Whether there is a tier below the GPU."""
+        """Whether there is a cache tier below the GPU."""
         return self.host_blocks + self.ssd_blocks > 0
 
 
 class Affinity(NamedTuple):
-    """When a router of `prefix_aware` follows a prefix, and when the load.
+    """Thresholds of `prefix_aware` routing between cached prefixes and load.
 
     Args:
-        match_share: Share of a prompt above which it goes where the most of it went before.
-        balance_apart: Requests by which loads differ at most where prefixes are followed,
-        balance_ratio: and how many times the least load the most is; past both the least loaded
-            replica takes the request.
+        match_share: Matched fraction of a prompt above which it is routed to the replica with the
+            longest match.
+        balance_apart: Maximum difference of loads [requests] for prefix routing.
+        balance_ratio: Maximum ratio of the highest to the lowest load for prefix routing; if both
+            are exceeded, the least loaded replica gets the request.
 
     Source: defaults of sglang-router 0.3.2, src/sglang_router/router_args.py: cache_threshold,
     balance_abs_threshold, balance_rel_threshold.
@@ -109,25 +111,26 @@ class Affinity(NamedTuple):
 
 
 class Replicas(NamedTuple):
-    """Equal engines behind one router.
+    """Identical engines behind one router.
 
     Args:
-        number: Engines.
-        ranks: Attention-data-parallel ranks of an engine: each has its scheduler and its cache, all
-            step together. A request goes to the rank with the least 4 waiting + running at its
-            arrival, the lowest one of equals.
-        routing: `round_robin` over accepted requests, `random`, `least_loaded`: fewest waiting
-            and running, of equals the next in turn, or `prefix_aware`: where the beginning of the
-            prompt went before, as `affinity` says.
+        number: Number of engines.
+        ranks: Attention-data-parallel ranks per engine, each with its own scheduler and KV cache;
+            all step together. A request goes to the rank with the lowest 4 x waiting + running
+            at its arrival, lowest index first.
+        routing: `round_robin` over accepted requests; `random`; `least_loaded`: fewest waiting
+            and running requests, ties in turn; or `prefix_aware`: the replica with the longest
+            matching prefix, see `affinity`.
         seed: Seed of `random`.
-        turnaround: From the last token of a request to the arrival of the one it causes, in a
-            closed loop or a conversation, beyond the time to think [ps].
-        affinity: Of `prefix_aware`.
-        upkeep: What changes replicas while traffic runs.
-        readers: Threads of one that tokenize.
-        read_token: What such a thread takes for a token of a prompt [ps],
-        stream_token: and a front end to send output tokens of a request, as `front` says [ps],
-        stream_interval: after the first so many at a time.
+        turnaround: Time from the last token of a request to the arrival of the next one, in a
+            closed loop or a conversation, without think time [ps].
+        affinity: Options of `prefix_aware`.
+        availability: Outages and autoscaling.
+        readers: Tokenization threads per engine.
+        read_token: Time of a thread per prompt token [ps].
+        stream_token: Time of a front end to send output tokens of a request once [ps]; see
+            `front`.
+        stream_interval: Output tokens that are sent at a time, after the first.
     """
 
     number: int = 1
@@ -136,7 +139,7 @@ class Replicas(NamedTuple):
     seed: int = 0
     turnaround: int = 0
     affinity: Affinity = Affinity()
-    upkeep: Upkeep = Upkeep()
+    availability: Availability = Availability()
     readers: int = 1
     read_token: int = 0
     stream_token: int = 0
@@ -144,13 +147,13 @@ class Replicas(NamedTuple):
 
 
 class Control(NamedTuple):
-    """How a simulation runs; nothing here changes what comes of the requests.
+    """Options of a simulation that do not change its results.
 
     Args:
-        coalesce: Take stretches of equal decode steps at once.
-        watch: Told every 20,000 instants which share of the requests is done; true stops the
-            simulation.
-        series_rows: Most rows of the sampled series, 0 for none.
+        coalesce: Batch runs of equal decode steps.
+        watch: Called every 20,000 events with the fraction of finished requests; returns True to
+            stop the simulation.
+        series_rows: Maximum rows of the sampled time series, 0 for none.
     """
 
     coalesce: bool = True

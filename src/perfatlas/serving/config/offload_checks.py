@@ -1,4 +1,4 @@
-"""What the loop refuses of tiers below the GPU before it starts."""
+"""Validation of cache tiers below the GPU."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from perfatlas.serving.requests import Requests
 
 LONGEST_MOVE: Final = 1_000_000_000_000_000_000  # ps: all copies of a step fit into 64 bits
-MOST_BLOCKS: Final = 1 << 30  # of a tier
+MAX_BLOCKS: Final = 1 << 30  # per tier
 
 
 def check_offload(fleet: Fleet, requests: Requests) -> None:
-    """Refuse tiers with pools and failures they are not simulated with.
+    """Validate the cache tiers below the GPU.
 
     Args:
-        fleet: Engines and what changes them.
-        requests: What arrives.
+        fleet: Engines with their outages and autoscaler.
+        requests: The requests.
 
     Raises:
         InvalidSpecError: A size or a time is out of range.
-        UnsupportedError: No prefix caching, two pools, or replicas that fail, start or stop.
+        UnsupportedError: Tiers without prefix caching, or with two pools, outages or autoscaling.
     """
     for kind in fleet.kinds:
         limits = kind.limits
@@ -33,37 +33,37 @@ def check_offload(fleet: Fleet, requests: Requests) -> None:
             continue
         if not limits.prefix_caching:
             raise InvalidSpecError(
-                "cache tiers below the GPU hold shared prefixes, and prefix_caching is off; turn it"
-                " on or leave the tiers out"
+                "KV cache offloading requires prefix_caching, which is off; enable it or remove the"
+                " cache tiers"
             )
         if kind.role != "both":
             raise UnsupportedError(
-                f"cache tiers below the GPU in role {kind.role} are not simulated; leave them out"
+                f"KV cache offloading is not supported in role {kind.role}; remove the cache tiers"
                 " or use one pool"
             )
-        if fleet.upkeep.varies:
+        if fleet.availability.varies:
             raise UnsupportedError(
-                "cache tiers below the GPU of replicas that fail, start or stop are not simulated:"
-                " what host and SSD keep then differs by deployment; leave one of both out"
+                "KV cache offloading is not supported with outages or autoscaling, as the contents"
+                " of host and SSD then depend on the deployment; remove one of them"
             )
         if len({one.limits.offloads for one in fleet.kinds}) > 1:
             raise UnsupportedError(
-                "cache tiers below the GPU of some kinds of engines and not of others are not"
-                " simulated; give them to all or to none"
+                "KV cache offloading is supported only for all engine types or none; set the same"
+                " tiers for all"
             )
 
 
 def _check_sizes(limits: Limits, requests: Requests) -> None:
     for name in ("host_blocks", "ssd_blocks"):
         value = getattr(limits, name)
-        if not 0 <= value <= MOST_BLOCKS:
-            raise InvalidSpecError(f"{name} is {value}; it is 0 to {MOST_BLOCKS:,}")
+        if not 0 <= value <= MAX_BLOCKS:
+            raise InvalidSpecError(f"{name} is {value}; it must be 0 to {MAX_BLOCKS:,}")
     longest = int(requests.isl_N.max(initial=0)) // limits.block_size
     for name in ("host_move", "ssd_move"):
         value = getattr(limits, name)
         if not 0 <= value * longest * limits.max_num_seqs <= LONGEST_MOVE:
             raise InvalidSpecError(
-                f"{name} is {value} ps for a block; it is at least 0, and {limits.max_num_seqs}"
-                f" prompts of {longest} blocks take at most 1,000,000 s: shorten prompts or widen"
-                " the link"
+                f"{name} is {value} ps per block; it must be at least 0, and {limits.max_num_seqs}"
+                f" prompts of {longest} blocks may take at most 1,000,000 s: use shorter prompts or"
+                " a faster link"
             )

@@ -1,4 +1,4 @@
-"""What the loop refuses of routers before it starts."""
+"""Validation of the router."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def check_router(routing: str, affinity: Affinity) -> None:
-    """Refuse an unknown routing and thresholds that nothing meets.
+    """Validate the routing policy and its thresholds.
 
     Args:
-        routing: How requests are divided.
+        routing: Routing policy.
         affinity: Thresholds of `prefix_aware`.
 
     Raises:
@@ -28,10 +28,8 @@ def check_router(routing: str, affinity: Affinity) -> None:
         )
     share, apart, ratio = affinity
     if not 0.0 <= share <= 1.0:
-        raise InvalidSpecError(f"match_share is {share}; it is a share of the prompt, 0 to 1")
+        raise InvalidSpecError(f"match_share is {share}; it must be between 0 and 1")
     if apart < 0:
-        raise InvalidSpecError(f"balance_apart is {apart}; it is 0 requests or more")
+        raise InvalidSpecError(f"balance_apart is {apart}; it must be at least 0 requests")
     if not ratio >= 1.0:
-        raise InvalidSpecError(
-            f"balance_ratio is {ratio}; the most loaded replica has at least once the least load"
-        )
+        raise InvalidSpecError(f"balance_ratio is {ratio}; it must be at least 1")

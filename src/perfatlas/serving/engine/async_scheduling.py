@@ -1,22 +1,21 @@
-"""Steps scheduled ahead: when a step begins, the one after it is decided.
+"""Asynchronous scheduling: when a step starts, the next one is scheduled.
 
-What the decision sees is the past: requests that have arrived, tokens of the steps that have ended.
-Of the step that begins it knows how many tokens it gives, not more. A sequence whose last token
-that step gives is left out of the next one, but keeps its slot and its blocks until the step has
-ended, so that others get them one step later still. It may even be thrown out for its blocks
-meanwhile; it ends all the same. A sequence that is thrown out keeps the token of the step that
-runs.
+Scheduling sees requests that have arrived and tokens of finished steps. Of the starting step it
+knows only the number of tokens. A sequence that gets its last token in that step is excluded from
+the next one, but keeps its slot and blocks until the step ends, so that others get them one step
+later. It may even be preempted for its blocks meanwhile, and still finishes. A preempted sequence
+keeps the token of the running step.
 
-Where nothing runs, nothing is known to come, and the next step is decided and begins at once. A
-decision that finds nothing to run takes no time.
+If no step is running, the next step is scheduled and starts at once. Scheduling that finds nothing
+to run takes no time.
 
 Source: vllm-project/vllm, vllm/v1/engine/core.py, step_with_batch_queue() with a queue of two
 batches, which fills the queue before it waits for a result; vllm/v1/core/sched/async_scheduler.py,
 _update_after_schedule(); vllm/v1/core/sched/scheduler.py, schedule() on output placeholders and
 update_from_output() on requests that stop while preempted.
 
-Limits: ranks that step together are all decided at the same instant. An engine whose ranks have
-nothing to run but unfinished requests runs no empty step.
+Limits: Ranks that step together are scheduled at the same instant. An engine whose ranks have
+unfinished requests but nothing to run does not run an empty step.
 
 Shape legend: S schedulers, R replicas.
 """
@@ -29,82 +28,82 @@ from perfatlas.compiled import part
 from perfatlas.serving.engine.front_end import stream
 from perfatlas.serving.engine.step_end import finish_step
 from perfatlas.serving.policies import on_last_token
-from perfatlas.serving.sequences import steps_until, stretch_time, take_finishing
-from perfatlas.serving.state import NOBODY
+from perfatlas.serving.sequences import batch_time, steps_until, take_finishing
+from perfatlas.serving.state import NO_INDEX
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 
 @part
-def foresee(world: World, r: int, end: int) -> None:
-    """Let the steps that run have happened, all but what finishes at their end.
+def plan_ahead(sim: SimulationState, r: int, end: int) -> None:
+    """Apply the running steps ahead of their end, except for finishing requests.
 
     Args:
-        world: The simulation.
-        r: The replica, whose last step begins.
+        sim: The simulation.
+        r: The replica, whose last step starts.
         end: End of that step [ps].
     """
-    steps = world.replica_R[r].steps
-    if world.stream_token > 0:
-        stream(world, r, steps, end)
-    for s in range(r * world.ranks, (r + 1) * world.ranks):
-        finish_step(world, s, steps, end)
-        lane = world.lane_S[s]
-        while world.foresees_ends:
-            i = take_finishing(world, s)
-            if i == NOBODY:
+    steps = sim.replica_R[r].steps
+    if sim.stream_token > 0:
+        stream(sim, r, steps, end)
+    for s in range(r * sim.ranks, (r + 1) * sim.ranks):
+        finish_step(sim, s, steps, end)
+        scheduler = sim.scheduler_S[s]
+        while sim.foresees_ends:
+            i = take_finishing(sim, s)
+            if i == NO_INDEX:
                 break
-            on_last_token(world, i)
-            world.leaving_SH[s, lane.leaving] = i
-            lane.leaving += 1
+            on_last_token(sim, i)
+            sim.leaving_SH[s, scheduler.leaving] = i
+            scheduler.leaving += 1
 
 
 @part
-def note_done(world: World, r: int) -> None:
-    """Count the steps that end, and the time they took.
+def note_done(sim: SimulationState, r: int) -> None:
+    """Count the finished steps and their time.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         r: The replica.
     """
-    replica = world.replica_R[r]
-    world.clock_1[0].steps += replica.steps
+    replica = sim.replica_R[r]
+    sim.clock_1[0].steps += replica.steps
     replica.done += replica.steps
-    replica.busy += stretch_time(replica.base, replica.rise, replica.steps)
+    replica.busy += batch_time(replica.base, replica.rise, replica.steps)
 
 
 @part
-def end_overlapped(world: World, r: int) -> bool:
-    """Return whether the stretch of a replica has ended, and not only begun its last step.
+def end_overlapped(sim: SimulationState, r: int) -> bool:
+    """Return whether a replica's batch of steps has ended, rather than its last step started.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         r: The replica.
     """
-    replica = world.replica_R[r]
+    replica = sim.replica_R[r]
     if replica.decided == 0:
         return False
-    note_done(world, r)
+    note_done(sim, r)
     replica.steps = 0
     replica.decided = 0
     return True
 
 
 @part
-def cut_overlapped(world: World, r: int, now: int) -> None:
-    """Let the first border of steps from now on see what has arrived.
+def truncate_overlapped(sim: SimulationState, r: int, now: int) -> None:
+    """Truncate the batch so that the next step boundary sees arrivals.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         r: The replica.
         now: Time [ps].
     """
-    replica = world.replica_R[r]
+    replica = sim.replica_R[r]
     if replica.decided or replica.steps == 0:
         replica.stale = 1
         return
     delay = now - replica.start
     seen = steps_until(replica.base, replica.rise, replica.steps - 1, delay)
     replica.steps = seen + 1
-    world.end_R[r] = replica.start + stretch_time(replica.base, replica.rise, seen)
+    sim.end_R[r] = replica.start + batch_time(replica.base, replica.rise, seen)

@@ -1,23 +1,23 @@
-"""Replicas start and stop by the load, as a horizontal pod autoscaler has them.
+"""Autoscaling of replicas, as by the Kubernetes horizontal pod autoscaler.
 
-Every period the requests at the replicas that serve are counted, or those of them that wait. Where
-they differ from the target of the replicas there are, those that start included, by more than a
-tolerance, as many replicas are wanted as the target needs, rounded up. More are started at once, at
-most 4 or as many again, whichever is more. Fewer are kept only when over some minutes never more
-were wanted. A replica that starts takes its time; one that stops takes nothing new and is gone when
-it has ended what it has. Those that start are stopped first, then the last ones.
+Every sync period, the requests (or only the waiting requests) of serving replicas are counted. If
+they deviate by more than a tolerance from the target of the current replicas, including starting
+ones, the desired number of replicas is the load over the target, rounded up. Scaling up is
+immediate, by at most 4 replicas or 100%, whichever is more. Scaling down uses the maximum desired
+number over the stabilization window. A replica takes a start-up time; a stopping replica accepts no
+requests and is removed when its requests are finished. Starting replicas are stopped first, then
+those with the highest index.
 
 Source: kubernetes/kubernetes, pkg/controller/podautoscaler/replica_calculator.go,
 GetExternalPerPodMetricReplicas(), and horizontal.go,
 stabilizeRecommendationWithBehaviors() and convertDesiredReplicasWithBehaviorRate(); defaults of
 kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale: sync period 15 s, tolerance 0.1,
-downscale stabilization 300 s, scaling up by 100 % or 4 pods in 15 s.
+downscale stabilization 300 s, scaling up by 100% or 4 pods in 15 s.
 
-Limits: the count is never stale. Four or as many again are started per look, whatever its period. A
-replica that drains ends its requests however long they take, and another can start in its place
-only then.
+Limits: Metrics are never stale. The scale-up limit is per sync, for any period. A draining replica
+finishes its requests however long they take, and only then can another start in its place.
 
-Shape legend: F replicas of all kinds, A looks that are remembered.
+Shape legend: F replicas of all types, A history of desired replicas.
 """
 
 from __future__ import annotations
@@ -27,85 +27,85 @@ from typing import TYPE_CHECKING, Final
 
 from perfatlas.compiled import part
 from perfatlas.serving.engine.outages import clear
-from perfatlas.serving.engine.prefix_routing import forget_replica
+from perfatlas.serving.engine.prefix_routing import drop_replica
 from perfatlas.serving.state import DRAINING, OFF, STARTING, UP
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
-STEP_UP: Final = 4  # replicas started at once, or as many as there are
+STEP_UP: Final = 4  # replicas per scale-up, or 100%
 
 
 @part
-def next_look(world: World) -> int:
-    """Return when the autoscaler looks next, or a replica has started [ps].
+def next_sync(sim: SimulationState) -> int:
+    """Return the time of the next sync or of the next replica start [ps].
 
     Args:
-        world: The simulation, with an autoscaler.
+        sim: The simulation, with an autoscaler.
     """
-    time = world.scaler_1[0].due
-    for place in range(world.replica_F.shape[0]):
-        replica = world.replica_F[place]
+    time = sim.scaler_1[0].due
+    for place in range(sim.replica_F.shape[0]):
+        replica = sim.replica_F[place]
         if replica.status == STARTING:
             time = min(time, replica.up_at)
     return int(time)
 
 
 @part
-def scale(kinds: tuple[World, ...], now: int) -> None:
-    """Let replicas have started and stopped, and look at the load where that is due.
+def scale(kinds: tuple[SimulationState, ...], now: int) -> None:
+    """Complete starts and stops of replicas, and sync the autoscaler when due.
 
     Args:
-        kinds: The simulation, by kind of engine.
+        kinds: The simulation, by engine type.
         now: Time [ps].
     """
-    world = kinds[0]
-    scaler = world.scaler_1[0]
+    sim = kinds[0]
+    scaler = sim.scaler_1[0]
     _end_changes(kinds, now)
     if scaler.due > now:
         return
     scaler.due += scaler.period
     current = 0
-    for place in range(world.replica_F.shape[0]):
-        status = world.replica_F[place].status
+    for place in range(sim.replica_F.shape[0]):
+        status = sim.replica_F[place].status
         current += 1 if status in (UP, STARTING) else 0
-    wanted = _stable(world, current, _wanted(kinds, current), now)
+    wanted = _stable(sim, current, _wanted(kinds, current), now)
     if wanted > current:
-        wanted = min(wanted, max(current + STEP_UP, 2 * current), world.replica_F.shape[0])
-        _start(world, wanted - current, now)
+        wanted = min(wanted, max(current + STEP_UP, 2 * current), sim.replica_F.shape[0])
+        _start(sim, wanted - current, now)
     else:
-        _stop(world, current - max(wanted, scaler.low))
+        _stop(sim, current - max(wanted, scaler.low))
         _end_changes(kinds, now)
 
 
 @part
-def _end_changes(kinds: tuple[World, ...], now: int) -> None:
-    """Let replicas serve that have started, and be gone that have drained."""
-    world = kinds[0]
-    for place in range(world.replica_F.shape[0]):
-        replica = world.replica_F[place]
+def _end_changes(kinds: tuple[SimulationState, ...], now: int) -> None:
+    """Put started replicas into service, and remove drained ones."""
+    sim = kinds[0]
+    for place in range(sim.replica_F.shape[0]):
+        replica = sim.replica_F[place]
         if replica.status == STARTING and replica.up_at <= now:
             replica.status = UP
         busy = replica.load + replica.steps + replica.next_steps
         if replica.status == DRAINING and busy == 0:
             replica.status = OFF
-            owner = kinds[world.kind_F[place]]
+            owner = kinds[sim.kind_F[place]]
             clear(owner, place - owner.first_replica)
 
 
 @part
-def _wanted(kinds: tuple[World, ...], current: int) -> int:
-    """Return the replicas that the load of this instant asks for."""
-    world = kinds[0]
-    scaler = world.scaler_1[0]
+def _wanted(kinds: tuple[SimulationState, ...], current: int) -> int:
+    """Return the desired number of replicas for the current load."""
+    sim = kinds[0]
+    scaler = sim.scaler_1[0]
     requests = 0
-    for place in range(world.replica_F.shape[0]):
-        replica = world.replica_F[place]
+    for place in range(sim.replica_F.shape[0]):
+        replica = sim.replica_F[place]
         if replica.status == UP and scaler.queue_only:
-            owner = kinds[world.kind_F[place]]
+            owner = kinds[sim.kind_F[place]]
             r = place - owner.first_replica
             for s in range(r * owner.ranks, (r + 1) * owner.ranks):
-                requests += owner.lane_S[s].waiting + owner.lane_S[s].unread
+                requests += owner.scheduler_S[s].waiting + owner.scheduler_S[s].unread
         elif replica.status == UP:
             requests += replica.load
     if abs(1.0 - requests / (scaler.target * current)) <= scaler.tolerance:
@@ -115,50 +115,50 @@ def _wanted(kinds: tuple[World, ...], current: int) -> int:
 
 
 @part
-def _stable(world: World, current: int, wanted: int, now: int) -> int:
-    """Return what is wanted, or what was wanted lately where that was more; remember it."""
-    scaler = world.scaler_1[0]
-    places = world.advice_AV.shape[0]
+def _stable(sim: SimulationState, current: int, wanted: int, now: int) -> int:
+    """Return the stabilized number of desired replicas, after recording the current one."""
+    scaler = sim.scaler_1[0]
+    places = sim.advice_AV.shape[0]
     if scaler.heard == 0:
-        _hear(world, now, current)
+        _record(sim, now, current)
     most = wanted
     for a in range(min(scaler.heard, places)):
-        if world.advice_AV[a, 0] > now - scaler.stable:
-            most = max(most, world.advice_AV[a, 1])
-    _hear(world, now, wanted)
+        if sim.advice_AV[a, 0] > now - scaler.stable:
+            most = max(most, sim.advice_AV[a, 1])
+    _record(sim, now, wanted)
     return int(max(min(current, most), wanted))
 
 
 @part
-def _hear(world: World, now: int, wanted: int) -> None:
-    """Remember what was wanted."""
-    scaler = world.scaler_1[0]
-    a = scaler.heard % world.advice_AV.shape[0]
-    world.advice_AV[a, 0] = now
-    world.advice_AV[a, 1] = wanted
+def _record(sim: SimulationState, now: int, wanted: int) -> None:
+    """Record the desired number of replicas."""
+    scaler = sim.scaler_1[0]
+    a = scaler.heard % sim.advice_AV.shape[0]
+    sim.advice_AV[a, 0] = now
+    sim.advice_AV[a, 1] = wanted
     scaler.heard += 1
 
 
 @part
-def _start(world: World, more: int, now: int) -> None:
-    """Start replicas, the first ones that are off; fewer where no more are."""
-    for place in range(world.replica_F.shape[0]):
-        replica = world.replica_F[place]
+def _start(sim: SimulationState, more: int, now: int) -> None:
+    """Start stopped replicas in order of index, as far as available."""
+    for place in range(sim.replica_F.shape[0]):
+        replica = sim.replica_F[place]
         if more > 0 and replica.status == OFF:
             replica.status = STARTING
-            replica.up_at = now + world.scaler_1[0].start_up
-            if world.scaler_1[0].start_up == 0:
+            replica.up_at = now + sim.scaler_1[0].start_up
+            if sim.scaler_1[0].start_up == 0:
                 replica.status = UP
             more -= 1
 
 
 @part
-def _stop(world: World, fewer: int) -> None:
-    """Stop replicas, those that start first, then the last ones."""
+def _stop(sim: SimulationState, fewer: int) -> None:
+    """Stop replicas: starting ones first, then those with the highest index."""
     for status in (STARTING, UP):
-        for place in range(world.replica_F.shape[0] - 1, -1, -1):
-            replica = world.replica_F[place]
+        for place in range(sim.replica_F.shape[0] - 1, -1, -1):
+            replica = sim.replica_F[place]
             if fewer > 0 and replica.status == status:
                 replica.status = OFF if status == STARTING else DRAINING
-                forget_replica(world, place)
+                drop_replica(sim, place)
                 fewer -= 1

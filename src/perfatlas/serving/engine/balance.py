@@ -1,13 +1,13 @@
-"""Which replica has the least load, and which of several that have.
+"""Least-loaded routing and its tie-breaking.
 
-Equals take turns: the search begins after the replica that was found last, so that idle replicas
-fill evenly whatever their numbers.
+Ties are broken in turn: the search starts after the last selected replica, so that idle replicas
+fill evenly.
 
-Source: nginx, ngx_http_upstream_least_conn_module: of peers with equally few connections it takes
-the next in turn. vLLM's internal balancer likewise begins at another engine for every client
-(vllm/v1/engine/core_client.py), and NVIDIA Dynamo draws one of equals.
+Source: nginx, ngx_http_upstream_least_conn_module: among peers with equally few connections it
+selects the next in turn. vLLM's internal balancer also starts at another engine for every client
+(vllm/v1/engine/core_client.py); NVIDIA Dynamo selects at random.
 
-Shape legend: F replicas of all kinds.
+Shape legend: F replicas of all types.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from perfatlas.compiled import part
 from perfatlas.serving.state import UP
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 
 @part
-def least_loaded(world: World, pool: tuple[int, int], turn: int) -> int:
-    """Return the replica of a pool that serves the fewest requests, the next in turn of equals.
+def least_loaded(sim: SimulationState, pool: tuple[int, int], turn: int) -> int:
+    """Return the replica of a pool with the fewest requests, with ties broken in turn.
 
     Args:
-        world: The simulation; a replica of the pool serves.
-        pool: Places of its first replica and after its last.
-        turn: From which one on, counted from the first.
+        sim: The simulation; at least one replica of the pool serves.
+        pool: Index of its first replica, and after its last.
+        turn: Offset in the pool at which the search starts.
     """
     first, end = pool
     best = first + turn
@@ -37,9 +37,9 @@ def least_loaded(world: World, pool: tuple[int, int], turn: int) -> int:
         r += 1
         if r == end:
             r = first
-        replica = world.replica_F[r]
+        replica = sim.replica_F[r]
         if replica.status == UP:
-            held = world.replica_F[best]
+            held = sim.replica_F[best]
             if replica.load < held.load or held.status != UP:
                 best = r
     return int(best)

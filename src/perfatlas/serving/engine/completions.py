@@ -1,6 +1,6 @@
-"""Steps end, and requests with them.
+"""Ends of steps and completions of requests.
 
-Shape legend: S schedulers, R replicas of a kind, F of all kinds.
+Shape legend: S schedulers, R replicas of a type, F of all types.
 """
 
 from __future__ import annotations
@@ -8,107 +8,110 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfatlas.compiled import part
-from perfatlas.serving.engine.arrival_queue import follow
+from perfatlas.serving.engine.arrival_queue import on_request_end
 from perfatlas.serving.engine.async_scheduling import end_overlapped
 from perfatlas.serving.engine.handover import make_ready
 from perfatlas.serving.engine.step_batching import end
-from perfatlas.serving.engine.step_end import learn_late
+from perfatlas.serving.engine.step_end import cache_finished_prompts
 from perfatlas.serving.policies import on_last_token
 from perfatlas.serving.sequences import (
     blocks,
-    goes_on,
+    continues_elsewhere,
     hand_over,
     leave_queue,
     leave_running,
     take_finishing,
 )
-from perfatlas.serving.state import NOBODY
+from perfatlas.serving.state import NO_INDEX
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 
 @part
-def end_steps(kinds: tuple[World, ...], now: int) -> None:
-    """End every step that ends at this instant.
+def end_steps(kinds: tuple[SimulationState, ...], now: int) -> None:
+    """End all steps due at this time.
 
     Args:
-        kinds: The simulation, by kind of engine.
+        kinds: The simulation, by engine type.
         now: Time [ps].
     """
-    world = kinds[0]
-    for place in range(world.end_F.shape[0]):
-        if world.end_F[place] == now:
-            owner = kinds[world.kind_F[place]]
+    sim = kinds[0]
+    for place in range(sim.end_F.shape[0]):
+        if sim.end_F[place] == now:
+            owner = kinds[sim.kind_F[place]]
             end_step(owner, place - owner.first_replica, now)
 
 
 @part
-def end_step(world: World, r: int, now: int) -> None:
-    """End the step of a replica that ends at this instant.
+def end_step(sim: SimulationState, r: int, now: int) -> None:
+    """End the step of a replica.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         r: The replica.
         now: Time [ps].
     """
-    if world.async_scheduling:
-        if end_overlapped(world, r):
-            for s in range(r * world.ranks, (r + 1) * world.ranks):
-                learn_late(world, s)
-                if not world.foresees_ends:
-                    _finish(world, s, now)
-                _let_leave(world, s, now)
+    if sim.async_scheduling:
+        if end_overlapped(sim, r):
+            for s in range(r * sim.ranks, (r + 1) * sim.ranks):
+                cache_finished_prompts(sim, s)
+                if not sim.foresees_ends:
+                    _finish(sim, s, now)
+                _finish_planned(sim, s, now)
     else:
-        end(world, r, now)
-        for s in range(r * world.ranks, (r + 1) * world.ranks):
-            _finish(world, s, now)
-    make_ready(world, r)
+        end(sim, r, now)
+        for s in range(r * sim.ranks, (r + 1) * sim.ranks):
+            _finish(sim, s, now)
+    make_ready(sim, r)
 
 
 @part
-def _finish(world: World, s: int, now: int) -> None:
-    """Finish the requests of a scheduler whose last token the step now ending gave."""
+def _finish(sim: SimulationState, s: int, now: int) -> None:
+    """Finish the requests of a scheduler that got their last token in the ending step."""
     while True:
-        i = take_finishing(world, s)
-        if i == NOBODY:
+        i = take_finishing(sim, s)
+        if i == NO_INDEX:
             break
-        on_last_token(world, i)
-        _end_request(world, i, now)
+        on_last_token(sim, i)
+        _end_request(sim, i, now)
 
 
 @part
-def _let_leave(world: World, s: int, now: int) -> None:
-    """Finish the requests of a scheduler whose end was foreseen when their last step began."""
-    lane = world.lane_S[s]
-    left = lane.leaving + lane.learning + lane.ended
-    for place in range(lane.leaving):
-        i = world.leaving_SH[s, place]
-        if world.request_N[i].computed == 0:  # thrown out meanwhile
-            leave_queue(world, i)
-        _end_request(world, i, now)
-    if lane.waiting + lane.arrived + lane.ready + lane.retracted > 0 and left > 0:
-        world.replica_R[s // world.ranks].stale = 1
-    lane.leaving = 0
-    lane.learning = 0
+def _finish_planned(sim: SimulationState, s: int, now: int) -> None:
+    """Finish the requests of a scheduler whose end was planned when their last step started."""
+    scheduler = sim.scheduler_S[s]
+    left = scheduler.leaving + scheduler.learning + scheduler.ended
+    for place in range(scheduler.leaving):
+        i = sim.leaving_SH[s, place]
+        if sim.request_N[i].computed == 0:  # preempted meanwhile
+            leave_queue(sim, i)
+        _end_request(sim, i, now)
+    if (
+        scheduler.waiting + scheduler.arrived + scheduler.ready + scheduler.retracted > 0
+        and left > 0
+    ):
+        sim.replica_R[s // sim.ranks].stale = 1
+    scheduler.leaving = 0
+    scheduler.learning = 0
 
 
 @part
-def _end_request(world: World, i: int, now: int) -> None:
-    """Finish a request that decodes no more."""
-    if goes_on(world, i):
-        hand_over(world, i, now)
+def _end_request(sim: SimulationState, i: int, now: int) -> None:
+    """Finish a request that does not decode any more."""
+    if continues_elsewhere(sim, i):
+        hand_over(sim, i, now)
         return
-    request = world.request_N[i]
-    world.finished_N[i] = now
+    request = sim.request_N[i]
+    sim.finished_N[i] = now
     if request.computed > 0:
-        leave_running(world, i)
-        blocks.keep_answer(world, i)
-        blocks.release(world, i)
-    replica = world.replica_R[request.lane // world.ranks]
+        leave_running(sim, i)
+        blocks.cache_output(sim, i)
+        blocks.release(sim, i)
+    replica = sim.replica_R[request.scheduler // sim.ranks]
     replica.load -= 1
-    if world.stream_token > 0:
-        world.late_last_N[i] = replica.late
-        follow(world, i, now + replica.late)
+    if sim.stream_token > 0:
+        sim.late_last_N[i] = replica.late
+        on_request_end(sim, i, now + replica.late)
     else:
-        follow(world, i, now)
+        on_request_end(sim, i, now)

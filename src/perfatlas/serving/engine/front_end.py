@@ -1,24 +1,24 @@
-"""The front end of a replica: text becomes tokens before its queue, tokens text after its steps.
+"""The front end of a replica: tokenization before its queue, detokenization after its steps.
 
-One thread tokenizes prompts, one after the other; requests go to the front ends in turn. One
-process turns the tokens of a step into text and sends them to their clients, one after the other,
-those of a step behind what is left of the steps before. The engine does not wait for it: where
-steps give tokens faster than it sends them, clients fall behind.
+One thread tokenizes prompts sequentially; requests are assigned to front ends in turn. One process
+detokenizes the tokens of a step and sends them to their clients sequentially, after the remaining
+ones of previous steps. The engine does not wait for it: if steps produce tokens faster than it
+sends them, clients lag behind.
 
-A client gets its token when half of those of its step are sent, the middle one: which of them is
-whose is not told.
+Every client gets its token when half of the tokens of its step are sent, as the order within a step
+is not simulated.
 
 Source: one thread that tokenizes: vllm-project/vllm issue 25301, vllm/entrypoints/openai
 serving_engine.py, ThreadPoolExecutor(max_workers=1); sgl-project/sglang issue 6553: one process
 receives requests, tokenizes them and streams results.
 
-Limits: what a client's end of the line takes is not told apart. A token that SGLang computes for a
-sequence that has ended is sent like the others; of drafted tokens, as many as are accepted on
-average. Of several tokens that are sent at a time every one bears its part, and none waits for the
-others. A prompt may be tokenized at another replica than it runs at. Front ends do not fail with
-their replicas, and are as many with an autoscaler as it has replicas at most.
+Limits: The client side of the connection is not modelled separately. Tokens that SGLang computes
+for finished sequences are sent like others; with speculative decoding, the mean number of accepted
+tokens is sent. With stream_interval, each token takes its share of the time and does not wait for
+the others. A prompt may be tokenized at another replica than it runs on. Front ends do not fail
+with their replicas; with an autoscaler, there is one for each replica of the maximum.
 
-Shape legend: N requests, F replicas of all kinds, R replicas of a kind, S schedulers.
+Shape legend: N requests, F replicas of all types, R replicas of a type, S schedulers.
 """
 
 from __future__ import annotations
@@ -26,72 +26,72 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfatlas.compiled import part
-from perfatlas.serving.sequences import expect, stretch_time
-from perfatlas.serving.state import NOBODY
+from perfatlas.serving.sequences import batch_time, schedule_arrival
+from perfatlas.serving.state import NO_INDEX
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 
 @part
-def is_read(world: World, i: int, now: int) -> bool:
-    """Return whether the prompt of a request that has come is tokenized; let it be, where not.
+def is_read(sim: SimulationState, i: int, now: int) -> bool:
+    """Return whether the prompt of an arrived request is tokenized; start tokenization if not.
 
     Args:
-        world: The simulation, of front ends that take time.
+        sim: The simulation, with front-end times above 0.
         i: The request.
         now: Time [ps].
     """
-    if world.read_N[i] != NOBODY:
-        return True  # it was sent again
-    if world.came_N[i] != NOBODY:
-        world.read_N[i] = now
+    if sim.read_N[i] != NO_INDEX:
+        return True  # it was retried
+    if sim.came_N[i] != NO_INDEX:
+        sim.read_N[i] = now
         return True
-    world.came_N[i] = now
-    clock = world.clock_1[0]
-    work = world.read_token * world.request_N[i].isl
-    readers = world.free_F.shape[0]
+    sim.came_N[i] = now
+    clock = sim.clock_1[0]
+    work = sim.read_token * sim.request_N[i].isl
+    readers = sim.free_F.shape[0]
     if readers == 0:
-        expect(world, i, now + work)
+        schedule_arrival(sim, i, now + work)
         return False
-    free = max(world.free_F[clock.reader], now) + work
-    world.free_F[clock.reader] = free
+    free = max(sim.free_F[clock.reader], now) + work
+    sim.free_F[clock.reader] = free
     clock.reader = (clock.reader + 1) % readers
-    expect(world, i, free)
+    schedule_arrival(sim, i, free)
     return False
 
 
 @part
-def stream(world: World, r: int, steps: int, end: int) -> None:
-    """Hand the tokens of a stretch to the front end of a replica, before its requests finish.
+def stream(sim: SimulationState, r: int, steps: int, end: int) -> None:
+    """Pass the tokens of a batch of steps to the front end, before its requests finish.
 
-    What is left to send shrinks while a step runs and grows by its tokens when it ends. Over equal
-    batches whose steps change evenly, what is left before the last step's tokens is the first
-    step's rest, plus all changes since, or as much as they grew since they were least.
+    The backlog shrinks while a step runs and grows by its tokens when it ends. Over equal batches
+    whose steps change linearly, the backlog before the last step's tokens is that of the first step
+    plus all changes since, or the growth since its minimum.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         r: The replica.
-        steps: Steps of the stretch.
-        end: Its end [ps].
+        steps: Number of steps.
+        end: End of the last step [ps].
     """
     work = 0
-    for s in range(r * world.ranks, (r + 1) * world.ranks):
-        lane = world.lane_S[s]
-        work += world.stream_token * lane.fresh + world.stream_step * lane.decodes
-    replica = world.replica_R[r]
+    for s in range(r * sim.ranks, (r + 1) * sim.ranks):
+        scheduler = sim.scheduler_S[s]
+        work += sim.stream_token * scheduler.fresh + sim.stream_step * scheduler.decodes
+    replica = sim.replica_R[r]
     base = replica.base
     rise = replica.rise
-    first = end - stretch_time(base, rise, steps) + base
+    first = end - batch_time(base, rise, steps) + base
     left = max(replica.unsent - (first - replica.sent), 0)
     more = steps - 1
     if more > 0:
         change = more * work - (end - first)
         least = min(change, 0)
-        if rise < 0:  # steps that grow shorter: it may shrink before it grows
+        if rise < 0:  # steps get shorter: the backlog may shrink before it grows
             falls = min(max((base + rise - work) // -rise + 1, 0), more)
-            least = min(least, falls * work - stretch_time(base + rise, rise, falls))
+            least = min(least, falls * work - batch_time(base + rise, rise, falls))
         left = max(left + change, change - least)
-    replica.late = left + (work + world.stream_token) // 2
+    replica.late = left + (work + sim.stream_token) // 2
     replica.unsent = left + work
     replica.sent = end

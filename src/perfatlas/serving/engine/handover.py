@@ -1,14 +1,14 @@
-"""The way of a request from its prefill engine to its decode engine, between their steps.
+"""Transfer of a request from its prefill engine to its decode engine.
 
-The decode engine is chosen when the prompt has ended. A transfer keeps both links busy, that of
-either engine, for as long as the slower one needs; transfers of a link follow each other in order
-of their requests for it. What one takes is a matter of its own length. A latency later the cache
-is there, and the prefill engine gives its blocks back.
+The decode engine is selected when the prompt ends. A transfer occupies the links of both engines
+for the time of the slower one; transfers over a link are served in order of request. The duration
+depends only on the size of the KV cache. After a latency the KV cache arrives, and the prefill
+engine frees its blocks.
 
-Limits: SGLang chooses both engines, and takes the blocks at the decode engine, before the prompt
-runs.
+Limits: SGLang selects both engines, and allocates the blocks at the decode engine, before the
+prompt runs.
 
-Shape legend: N requests, S schedulers, R replicas of a kind, F of all kinds, M pieces of a line.
+Shape legend: N requests, S schedulers, R replicas of a type, F of all types, M pieces of a link.
 """
 
 from __future__ import annotations
@@ -17,130 +17,130 @@ from typing import TYPE_CHECKING, Final
 
 from perfatlas.compiled import part
 from perfatlas.serving.config import RECOMPUTED
-from perfatlas.serving.engine.async_scheduling import cut_overlapped
-from perfatlas.serving.engine.step_batching import cut
-from perfatlas.serving.sequences import blocks, expect, free_at_home
-from perfatlas.serving.state import FETCHED, LOCAL, NOBODY, TRAVELLING
+from perfatlas.serving.engine.async_scheduling import truncate_overlapped
+from perfatlas.serving.engine.step_batching import truncate_batch
+from perfatlas.serving.sequences import blocks, free_prefill_blocks, schedule_arrival
+from perfatlas.serving.state import FETCHED, LOCAL, NO_INDEX, TRAVELLING
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 
-BEYOND: Final = 8_000_000_000_000_000_000  # ps: after the end of the clock, before that of 64 bits
+BEYOND: Final = 8_000_000_000_000_000_000  # ps: beyond the end of the clock, within 64 bits
 
 
 @part
-def look_again(world: World, r: int, now: int) -> None:
-    """Let a replica see at the next border of steps what has come to it or been given back.
+def look_again(sim: SimulationState, r: int, now: int) -> None:
+    """Let a replica reschedule at its next step boundary, after arrivals or freed blocks.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         r: The replica.
         now: Time [ps].
     """
-    replica = world.replica_R[r]
+    replica = sim.replica_R[r]
     if replica.steps == 0:
-        make_ready(world, r)
-    if world.async_scheduling:
-        cut_overlapped(world, r, now)
+        make_ready(sim, r)
+    if sim.async_scheduling:
+        truncate_overlapped(sim, r, now)
     elif replica.steps > 0:
-        cut(world, r, now)
+        truncate_batch(sim, r, now)
 
 
 @part
-def make_ready(world: World, r: int) -> None:
-    """Let a replica begin a step at this instant.
+def make_ready(sim: SimulationState, r: int) -> None:
+    """Mark a replica as ready to start a step at this time.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         r: The replica.
     """
-    if world.replica_R[r].ready == 0:
-        clock = world.clock_1[0]
-        world.replica_R[r].ready = 1
-        world.ready_F[clock.ready] = world.first_replica + r
+    if sim.replica_R[r].ready == 0:
+        clock = sim.clock_1[0]
+        sim.replica_R[r].ready = 1
+        sim.ready_F[clock.ready] = sim.first_replica + r
         clock.ready += 1
 
 
 @part
-def send(kinds: tuple[World, ...], i: int, now: int) -> None:
-    """Let a cache take its way as soon as both links are free.
+def send_kv(kinds: tuple[SimulationState, ...], i: int, now: int) -> None:
+    """Start a KV cache transfer as soon as both links are free.
 
     Args:
-        kinds: The simulation, by kind of engine.
-        i: The request, with its blocks at both engines.
+        kinds: The simulation, by engine type.
+        i: The request, with blocks allocated at both engines.
         now: Time [ps].
     """
     travel = kinds[0].travel_N[i]
     here = kinds[kinds[0].kind_F[travel.home]]
     there = kinds[kinds[0].kind_F[travel.replica]]
-    home, lane = travel.lane, kinds[0].request_N[i].lane
-    start = min(max(now, here.link_S[home], there.link_S[lane]), BEYOND)
+    home, scheduler = travel.scheduler, kinds[0].request_N[i].scheduler
+    start = min(max(now, here.link_S[home], there.link_S[scheduler]), BEYOND)
     end = start + max(_link_time(here, travel.tokens), _link_time(there, travel.tokens))
     here.link_S[home] = end
-    there.link_S[lane] = end
+    there.link_S[scheduler] = end
     travel.stage = TRAVELLING
-    expect(kinds[0], i, end + kinds[0].latency)
+    schedule_arrival(kinds[0], i, end + kinds[0].latency)
 
 
 @part
-def _link_time(world: World, tokens: int) -> int:
-    """Return what a cache takes over a link of an engine, whatever the other side [ps]."""
+def _link_time(sim: SimulationState, tokens: int) -> int:
+    """Return the transfer time of a KV cache over one engine's link [ps]."""
     piece = 0
-    while piece + 1 < world.link_M3.shape[0] and world.link_M3[piece + 1, 0] <= tokens:
+    while piece + 1 < sim.link_M3.shape[0] and sim.link_M3[piece + 1, 0] <= tokens:
         piece += 1
-    beyond = tokens - world.link_M3[piece, 0]
-    return int(world.link_M3[piece, 1] + beyond * world.link_M3[piece, 2])
+    beyond = tokens - sim.link_M3[piece, 0]
+    return int(sim.link_M3[piece, 1] + beyond * sim.link_M3[piece, 2])
 
 
 @part
-def land(kinds: tuple[World, ...], i: int, now: int) -> bool:
-    """Let a cache have arrived; return whether its request ends with it.
+def receive_kv(kinds: tuple[SimulationState, ...], i: int, now: int) -> bool:
+    """Complete a KV cache transfer; return whether its request is finished.
 
     Args:
-        kinds: The simulation, by kind of engine.
+        kinds: The simulation, by engine type.
         i: The request.
         now: Time [ps].
     """
     travel = kinds[0].travel_N[i]
     travel.arrived = now
     here = kinds[kinds[0].kind_F[travel.home]]
-    free_at_home(here, i)
+    free_prefill_blocks(here, i)
     look_again(here, travel.home - here.first_replica, now)
-    world = kinds[kinds[0].kind_F[travel.replica]]
-    request = world.request_N[i]
-    lane = world.lane_S[request.lane]
-    r = travel.replica - world.first_replica
-    ends = request.osl == 1 and world.first_from != RECOMPUTED
+    sim = kinds[kinds[0].kind_F[travel.replica]]
+    request = sim.request_N[i]
+    scheduler = sim.scheduler_S[request.scheduler]
+    r = travel.replica - sim.first_replica
+    ends = request.osl == 1 and sim.first_from != RECOMPUTED
     if ends:
-        if world.reserves_blocks:
-            lane.spare += blocks.promised(world, i) - blocks.count(world, request.placed)
-        blocks.keep_known(world, i, request.isl)
-        blocks.release(world, i)
-        lane.away -= 1
-        world.replica_R[r].load -= 1
+        if sim.reserves_blocks:
+            scheduler.spare += blocks.reserved_at_end(sim, i) - blocks.count(sim, request.placed)
+        blocks.cache_tokens(sim, i, request.isl)
+        blocks.release(sim, i)
+        scheduler.away -= 1
+        sim.replica_R[r].load -= 1
         travel.stage = LOCAL
         travel.resumed = now
-        world.first_token_N[i] = now
-        world.finished_N[i] = now
+        sim.first_token_N[i] = now
+        sim.finished_N[i] = now
     else:
-        if lane.arrived == 0:
-            lane.arrived_head = i
+        if scheduler.arrived == 0:
+            scheduler.arrived_head = i
         else:
-            world.request_N[lane.arrived_tail].after = i
-        lane.arrived_tail = i
-        request.after = NOBODY
-        lane.arrived += 1
-    look_again(world, r, now)
+            sim.request_N[scheduler.arrived_tail].after = i
+        scheduler.arrived_tail = i
+        request.after = NO_INDEX
+        scheduler.arrived += 1
+    look_again(sim, r, now)
     return bool(ends)
 
 
 @part
-def is_fetched(world: World, i: int) -> bool:
-    """Return whether a request waits for its links.
+def is_in_transfer(sim: SimulationState, i: int) -> bool:
+    """Return whether a request waits for its KV cache transfer.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
     """
-    return bool(world.travel_N[i].stage == FETCHED)
+    return bool(sim.travel_N[i].stage == FETCHED)

@@ -1,21 +1,21 @@
-"""What a router remembers of the prompts it has sent, to send their like after them.
+"""Prefix-aware routing by the prompts that the router has sent before.
 
-It keeps a tree of prompts, and of every node the replicas that got it. A request goes to the first
-replica that got the longest known beginning of its prompt, where that is more than a share of the
-prompt; otherwise to the least loaded, of equals to the next in turn. Where loads are too far apart
-the least loaded takes it in any case. The tree learns of every request where it went. What a
-replica got is forgotten when it stops serving.
+The router stores a tree of prompts, with the replicas that received each node. A request goes to
+the first replica that received the longest matching prefix of its prompt, if this exceeds a
+fraction of the prompt; otherwise to the least loaded replica, with ties broken in turn. If loads
+are too unbalanced, the least loaded replica gets it in any case. Every routed request is added to
+the tree. The entries of a replica are removed when it stops serving.
 
 Source: sglang-router 0.3.2, src/policies/cache_aware.rs, select_worker(), and src/policies/tree.rs,
 prefix_match_with_counts(); defaults of src/sglang_router/router_args.py.
 
-Limits: a node is a block of the hashes of the traffic, where the router's is any run of characters:
-a prompt without hashes matches nothing. Of equal loads the router takes the first of a list whose
-order its registry gives; here they take turns. Nodes are not evicted; the router's tree holds 2^26
-characters of a replica. When the first replica of a node has stopped, the lowest of the others
-stands in, where the router takes any. Loads count replicas that serve, not those that fail.
+Limits: A node is a hashed block of the traffic, while sglang-router's is any string: prompts
+without hashes never match. Among equal loads sglang-router selects the first in the order of its
+registry; here ties are broken in turn. Nodes are not evicted; sglang-router's tree holds 2^26
+characters per replica. When the first replica of a node has stopped, the lowest of the others is
+used, where sglang-router uses any. Loads count serving replicas only.
 
-Shape legend: N requests, H hashes of prompts, T nodes of the tree, F replicas of all kinds.
+Shape legend: N requests, H hashes of prompts, T nodes of the tree, F replicas of all types.
 """
 
 from __future__ import annotations
@@ -24,83 +24,83 @@ from typing import TYPE_CHECKING
 
 from perfatlas.compiled import part
 from perfatlas.serving.engine.balance import least_loaded
-from perfatlas.serving.state import NOBODY, UP
+from perfatlas.serving.state import NO_INDEX, UP
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 
 @part
-def follow_prefix(world: World, i: int, turn: int) -> tuple[int, int]:
-    """Return the replica of a request, among those that serve, and whose turn is next.
+def route_by_prefix(sim: SimulationState, i: int, turn: int) -> tuple[int, int]:
+    """Return the serving replica for a request, and the next turn.
 
     Args:
-        world: The simulation, in which a replica serves; it remembers where the prompt went.
+        sim: The simulation, with at least one serving replica; the prompt is added to the tree.
         i: The request.
-        turn: Of equal loads; who follows a prompt takes none.
+        turn: Tie-breaker for equal loads; unchanged by a prefix match.
     """
-    least = least_loaded(world, (0, world.entries), turn)
+    least = least_loaded(sim, (0, sim.entries), turn)
     most = 0
-    for r in range(world.entries):
-        if world.replica_F[r].status == UP:
-            most = max(most, world.replica_F[r].load)
-    fewest = world.replica_F[least].load
-    apart = most - fewest > world.balance_apart and most > fewest * world.balance_ratio
+    for r in range(sim.entries):
+        if sim.replica_F[r].status == UP:
+            most = max(most, sim.replica_F[r].load)
+    fewest = sim.replica_F[least].load
+    apart = most - fewest > sim.balance_apart and most > fewest * sim.balance_ratio
     chosen = least
     follows = False
     if not apart:
-        matched, owner = _longest_match(world, i)
-        if matched > world.match_share * world.request_N[i].isl:
+        matched, owner = _longest_match(sim, i)
+        if matched > sim.match_share * sim.request_N[i].isl:
             chosen = owner
             follows = True
-    _remember(world, i, chosen)
-    return int(chosen), turn if follows else (least + 1) % world.entries
+    _remember(sim, i, chosen)
+    return int(chosen), turn if follows else (least + 1) % sim.entries
 
 
 @part
-def _longest_match(world: World, i: int) -> tuple[int, int]:
-    """Return the tokens of the longest known beginning of a prompt, and who got it first."""
+def _longest_match(sim: SimulationState, i: int) -> tuple[int, int]:
+    """Return the length of the longest matching prefix [tokens], and its first replica."""
     matched = 0
-    owner = NOBODY
-    for h in range(world.hash_first_N[i], world.hash_first_N[i + 1]):
-        found = _owner(world, world.node_H[h])
-        if found == NOBODY:
+    owner = NO_INDEX
+    for h in range(sim.hash_first_N[i], sim.hash_first_N[i + 1]):
+        found = _owner(sim, sim.node_H[h])
+        if found == NO_INDEX:
             break
         owner = found
-        matched += world.hash_block
-    return min(matched, world.request_N[i].isl), owner
+        matched += sim.hash_block
+    return min(matched, sim.request_N[i].isl), owner
 
 
 @part
-def _owner(world: World, node: int) -> int:
-    """Return the replica that stands for a node of the tree, NOBODY where none got it."""
-    owner = world.owner_T[node]
-    if owner != NOBODY and world.got_TF[node, owner] == world.replica_F[owner].era:
+def _owner(sim: SimulationState, node: int) -> int:
+    """Return the replica of a node of the tree, NO_INDEX if there is none."""
+    owner = sim.owner_T[node]
+    if owner != NO_INDEX and sim.got_TF[node, owner] == sim.replica_F[owner].era:
         return int(owner)
-    for r in range(world.entries):
-        if world.got_TF[node, r] == world.replica_F[r].era:
-            world.owner_T[node] = r
+    for r in range(sim.entries):
+        if sim.got_TF[node, r] == sim.replica_F[r].era:
+            sim.owner_T[node] = r
             return int(r)
-    return NOBODY
+    return NO_INDEX
 
 
 @part
-def _remember(world: World, i: int, r: int) -> None:
-    """Let the tree know where a prompt went."""
-    era = world.replica_F[r].era
-    for h in range(world.hash_first_N[i], world.hash_first_N[i + 1]):
-        node = world.node_H[h]
-        if _owner(world, node) == NOBODY:
-            world.owner_T[node] = r
-        world.got_TF[node, r] = era
+def _remember(sim: SimulationState, i: int, r: int) -> None:
+    """Add a routed prompt to the tree."""
+    era = sim.replica_F[r].era
+    for h in range(sim.hash_first_N[i], sim.hash_first_N[i + 1]):
+        node = sim.node_H[h]
+        if _owner(sim, node) == NO_INDEX:
+            sim.owner_T[node] = r
+        sim.got_TF[node, r] = era
 
 
 @part
-def forget_replica(world: World, r: int) -> None:
-    """Let the tree forget what a replica got.
+def drop_replica(sim: SimulationState, r: int) -> None:
+    """Remove the entries of a replica from the tree.
 
     Args:
-        world: The simulation.
-        r: The replica, among all.
+        sim: The simulation.
+        r: Index of the replica among all.
     """
-    world.replica_F[r].era += 1
+    sim.replica_F[r].era += 1

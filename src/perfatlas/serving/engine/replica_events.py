@@ -1,8 +1,8 @@
-"""What happens to replicas at an instant, and who waits while none of them serves.
+"""Changes of replicas, and requests that wait at the router while none of them serves.
 
-Requests that find no replica wait at the router and arrive again as soon as one serves.
+Requests without a serving replica wait at the router and arrive again as soon as one serves.
 
-Shape legend: N requests, F replicas of all kinds, E failures and returns.
+Shape legend: N requests, F replicas of all types, E failures and recoveries.
 """
 
 from __future__ import annotations
@@ -10,105 +10,105 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfatlas.compiled import part
-from perfatlas.serving.engine.autoscaling import next_look, scale
-from perfatlas.serving.engine.outages import strike, take_down
-from perfatlas.serving.sequences import expect
-from perfatlas.serving.state import DRAINING, NEVER, NOBODY, STARTING, UP
+from perfatlas.serving.engine.autoscaling import next_sync, scale
+from perfatlas.serving.engine.outages import apply_failure, take_down
+from perfatlas.serving.sequences import schedule_arrival
+from perfatlas.serving.state import DRAINING, NEVER, NO_INDEX, STARTING, UP
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 
 @part
-def next_change(world: World, time: int) -> int:
-    """Return when something happens next: a request, or a replica as long as requests are left.
+def next_change(sim: SimulationState, time: int) -> int:
+    """Return the time of the next event, including replica changes while requests remain.
 
     Args:
-        world: The simulation.
-        time: When the next request arrives or step ends [ps].
+        sim: The simulation.
+        time: Time of the next arrival or end of a step [ps].
     """
-    clock = world.clock_1[0]
+    clock = sim.clock_1[0]
     if clock.left == 0:
         return time
-    if world.scaler_1.shape[0] > 0 and time < NEVER:
-        time = min(time, next_look(world))
-    if clock.strike < world.strike_E.shape[0]:
-        time = min(time, world.strike_E[clock.strike].time)
+    if sim.scaler_1.shape[0] > 0 and time < NEVER:
+        time = min(time, next_sync(sim))
+    if clock.strike < sim.failure_E.shape[0]:
+        time = min(time, sim.failure_E[clock.strike].time)
     return int(time)
 
 
 @part
-def change(kinds: tuple[World, ...], now: int) -> bool:
-    """Let replicas fail, return, start and stop; return whether a step was cut to end now.
+def change(kinds: tuple[SimulationState, ...], now: int) -> bool:
+    """Apply replica changes due now; return whether a batch of steps was truncated to end now.
 
-    Then that step ends first, and what it leaves behind goes with it, before requests arrive.
+    If so, its steps end first and its requests are handled before new requests arrive.
 
     Args:
-        kinds: The simulation, by kind of engine.
+        kinds: The simulation, by engine type.
         now: Time [ps].
     """
     cut_now = False
-    world = kinds[0]
-    clock = world.clock_1[0]
-    for place in range(world.replica_F.shape[0]):
-        replica = world.replica_F[place]
+    sim = kinds[0]
+    clock = sim.clock_1[0]
+    for place in range(sim.replica_F.shape[0]):
+        replica = sim.replica_F[place]
         if replica.status in (UP, STARTING, DRAINING):
             replica.held += now - clock.counted
         if replica.doomed:
-            owner = kinds[world.kind_F[place]]
+            owner = kinds[sim.kind_F[place]]
             take_down(owner, place - owner.first_replica, now)
     clock.counted = now
-    while clock.strike < world.strike_E.shape[0] and clock.left > 0:
-        event = world.strike_E[clock.strike]
+    while clock.strike < sim.failure_E.shape[0] and clock.left > 0:
+        event = sim.failure_E[clock.strike]
         if event.time > now:
             break
         clock.strike += 1
-        strike(kinds[world.kind_F[event.replica]], event.replica, event.what, now)
-        cut_now = cut_now or world.end_F[event.replica] == now
-    if world.scaler_1.shape[0] > 0 and clock.left > 0:
+        apply_failure(kinds[sim.kind_F[event.replica]], event.replica, event.what, now)
+        cut_now = cut_now or sim.end_F[event.replica] == now
+    if sim.scaler_1.shape[0] > 0 and clock.left > 0:
         scale(kinds, now)
-    if clock.door > 0 and serves(world):
-        _let_in(world, now)
+    if clock.door > 0 and serves(sim):
+        _readmit(sim, now)
     return bool(cut_now)
 
 
 @part
-def serves(world: World) -> bool:
-    """Return whether any replica takes requests.
+def serves(sim: SimulationState) -> bool:
+    """Return whether any replica accepts requests.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
     """
     up = False
-    for place in range(world.entries):
-        up = up or world.replica_F[place].status == UP
+    for place in range(sim.entries):
+        up = up or sim.replica_F[place].status == UP
     return bool(up)
 
 
 @part
-def wait_outside(world: World, i: int) -> None:
-    """Let a request wait at the router.
+def wait_at_router(sim: SimulationState, i: int) -> None:
+    """Queue a request at the router.
 
     Args:
-        world: The simulation.
-        i: The request, for which no replica serves.
+        sim: The simulation.
+        i: The request.
     """
-    clock = world.clock_1[0]
-    world.replica_N[i] = NOBODY
+    clock = sim.clock_1[0]
+    sim.replica_N[i] = NO_INDEX
     if clock.door == 0:
         clock.door_head = i
     else:
-        world.request_N[clock.door_tail].after = i
+        sim.request_N[clock.door_tail].after = i
     clock.door_tail = i
     clock.door += 1
 
 
 @part
-def _let_in(world: World, now: int) -> None:
-    """Let those that wait at the router arrive again."""
-    clock = world.clock_1[0]
+def _readmit(sim: SimulationState, now: int) -> None:
+    """Let the requests that wait at the router arrive again."""
+    clock = sim.clock_1[0]
     i = clock.door_head
     while clock.door > 0:
         clock.door -= 1
-        expect(world, i, now)
-        i = world.request_N[i].after
+        schedule_arrival(sim, i, now)
+        i = sim.request_N[i].after

@@ -1,6 +1,6 @@
-"""Which replica takes a request, and which of its schedulers.
+"""Routing of requests to replicas, and to the schedulers of a replica.
 
-Shape legend: N requests, S schedulers, R replicas of a kind, F of all kinds.
+Shape legend: N requests, S schedulers, R replicas of a type, F of all types.
 """
 
 from __future__ import annotations
@@ -11,58 +11,58 @@ import numpy as np
 
 from perfatlas.compiled import inlined, part
 from perfatlas.serving.config import PREFIX_AWARE, RANDOM, ROUND_ROBIN
-from perfatlas.serving.engine.async_scheduling import cut_overlapped
+from perfatlas.serving.engine.async_scheduling import truncate_overlapped
 from perfatlas.serving.engine.balance import least_loaded
 from perfatlas.serving.engine.handover import make_ready
-from perfatlas.serving.engine.prefix_routing import follow_prefix
-from perfatlas.serving.engine.step_batching import cut
+from perfatlas.serving.engine.prefix_routing import route_by_prefix
+from perfatlas.serving.engine.step_batching import truncate_batch
 from perfatlas.serving.policies import enqueue
 from perfatlas.serving.state import UP
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 MIX = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # splitmix64
 
 
 @inlined
-def route(world: World, i: int, pool: tuple[int, int], turn: int) -> tuple[int, int]:
-    """Return the replica of a request, its place among all, and whose turn is next in the pool.
+def route(sim: SimulationState, i: int, pool: tuple[int, int], turn: int) -> tuple[int, int]:
+    """Return the index of the replica for a request, and the next turn in the pool.
 
     Args:
-        world: The simulation; a replica of the pool serves.
+        sim: The simulation; at least one replica of the pool serves.
         i: The request.
-        pool: Places of its first replica and after its last.
-        turn: Whose it is, of round robin and of equal loads.
+        pool: Index of its first replica, and after its last.
+        turn: Current turn of round robin and of ties.
     """
     first, end = pool
     count = end - first
-    if world.routing == ROUND_ROBIN:
-        while world.varies and world.replica_F[first + turn].status != UP:
+    if sim.routing == ROUND_ROBIN:
+        while sim.varies and sim.replica_F[first + turn].status != UP:
             turn = (turn + 1) % count
         return first + turn, (turn + 1) % count
-    if world.routing == RANDOM:
-        return _drawn(world, i, pool), turn
-    if world.routing == PREFIX_AWARE and first == 0:
-        chosen, following = follow_prefix(world, i, turn)
+    if sim.routing == RANDOM:
+        return _drawn(sim, i, pool), turn
+    if sim.routing == PREFIX_AWARE and first == 0:
+        chosen, following = route_by_prefix(sim, i, turn)
         return int(chosen), int(following)
-    best = least_loaded(world, pool, turn)
+    best = least_loaded(sim, pool, turn)
     return best, (best - first + 1) % count
 
 
 @part
-def _drawn(world: World, i: int, pool: tuple[int, int]) -> int:
-    """Return one of the replicas of a pool that serve, drawn for a request."""
+def _drawn(sim: SimulationState, i: int, pool: tuple[int, int]) -> int:
+    """Return a random serving replica of a pool."""
     first, end = pool
-    if not world.varies:
-        return first + int(np.int64(_mixed(world.seed, i) >> np.uint64(1)) % (end - first))
+    if not sim.varies:
+        return first + int(np.int64(_mixed(sim.seed, i) >> np.uint64(1)) % (end - first))
     serve = 0
     for r in range(first, end):
-        serve += 1 if world.replica_F[r].status == UP else 0
-    left = np.int64(_mixed(world.seed, i) >> np.uint64(1)) % serve
+        serve += 1 if sim.replica_F[r].status == UP else 0
+    left = np.int64(_mixed(sim.seed, i) >> np.uint64(1)) % serve
     chosen = first
     for r in range(first, end):
-        if world.replica_F[r].status == UP:
+        if sim.replica_F[r].status == UP:
             if left == 0:
                 chosen = r
                 break
@@ -72,7 +72,7 @@ def _drawn(world: World, i: int, pool: tuple[int, int]) -> int:
 
 @part
 def _mixed(seed: int, i: int) -> np.uint64:
-    """Return a number of 64 bits that looks random; splitmix64 of Steele, Lea and Flood 2014."""
+    """Return 64 pseudo-random bits; splitmix64 of Steele, Lea and Flood 2014."""
     z = np.uint64(seed) + np.uint64(i + 1) * np.uint64(MIX[0])
     z = (z ^ (z >> np.uint64(30))) * np.uint64(MIX[1])
     z = (z ^ (z >> np.uint64(27))) * np.uint64(MIX[2])
@@ -80,36 +80,36 @@ def _mixed(seed: int, i: int) -> np.uint64:
 
 
 @inlined
-def queue_at(world: World, i: int, place: int, now: int) -> None:
-    """Put a request into the queue of a replica.
+def queue_at(sim: SimulationState, i: int, place: int, now: int) -> None:
+    """Queue a request at a replica.
 
     Args:
-        world: That of the replica.
+        sim: The simulation of the replica's type.
         i: The request.
-        place: The replica's, among all.
+        place: Index of the replica among all.
         now: Time [ps].
     """
-    request = world.request_N[i]
-    r = place - world.first_replica
-    request.lane = _rank(world, r)
-    replica = world.replica_R[r]
+    request = sim.request_N[i]
+    r = place - sim.first_replica
+    request.scheduler = _rank(sim, r)
+    replica = sim.replica_R[r]
     replica.load += 1
-    open_door = enqueue(world, i)
+    open_door = enqueue(sim, i)
     if replica.steps == 0:
-        make_ready(world, r)
-    if open_door and world.async_scheduling:
-        cut_overlapped(world, r, now)
+        make_ready(sim, r)
+    if open_door and sim.async_scheduling:
+        truncate_overlapped(sim, r, now)
     elif open_door and replica.steps > 0:
-        cut(world, r, now)
+        truncate_batch(sim, r, now)
 
 
 @part
-def _rank(world: World, r: int) -> int:
-    """Return the scheduler of a replica for a request: least 4 waiting + running."""
-    best = r * world.ranks
-    least = _queued(world, best)
-    for s in range(best + 1, (r + 1) * world.ranks):
-        load = _queued(world, s)
+def _rank(sim: SimulationState, r: int) -> int:
+    """Return the scheduler of a replica for a request: lowest 4 x waiting + running."""
+    best = r * sim.ranks
+    least = _queued(sim, best)
+    for s in range(best + 1, (r + 1) * sim.ranks):
+        load = _queued(sim, s)
         if load < least:
             best = s
             least = load
@@ -117,8 +117,8 @@ def _rank(world: World, r: int) -> int:
 
 
 @part
-def _queued(world: World, s: int) -> int:
-    """Return 4 waiting + running of a scheduler; what is not yet read or not yet there waits."""
-    lane = world.lane_S[s]
-    waiting = lane.waiting + lane.unread + lane.away + lane.retracted
-    return int(4 * waiting + lane.running)
+def _queued(sim: SimulationState, s: int) -> int:
+    """Return 4 x waiting + running of a scheduler, counting requests not yet read as waiting."""
+    scheduler = sim.scheduler_S[s]
+    waiting = scheduler.waiting + scheduler.unread + scheduler.away + scheduler.retracted
+    return int(4 * waiting + scheduler.running)

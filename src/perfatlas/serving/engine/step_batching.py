@@ -1,9 +1,9 @@
-"""Steps of one replica: how many happen alike, how long they take, what they leave behind.
+"""Batches of equal steps of a replica: their number, their time and their effects.
 
-A stretch of decode steps is taken at once. It ends before a sequence finishes, a block is missing,
-the mean context leaves its cell of the price table or another rank's line becomes the longest; an
-arrival that may be admitted cuts it at the next border of steps. Nothing else can change a step:
-free blocks only shrink in it, so that a queue whose head does not fit stays where it is.
+Successive decode steps are simulated as one batch. It ends before a sequence finishes, before
+blocks run out, before the mean context leaves its cell of the price table, or before another rank
+becomes the slowest; an arrival that may be admitted truncates it at the next step boundary. Nothing
+else changes a step: free blocks only decrease, so a queue whose head does not fit stays blocked.
 
 Shape legend: N requests, S schedulers, R replicas.
 """
@@ -13,13 +13,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.compiled import part
-from perfatlas.serving.engine.async_scheduling import foresee, note_done
+from perfatlas.serving.engine.async_scheduling import note_done, plan_ahead
 from perfatlas.serving.engine.front_end import stream
 from perfatlas.serving.engine.step_end import finish_step
 from perfatlas.serving.policies import on_idle, schedule, steady_steps
 from perfatlas.serving.sequences import (
     MANY,
     Line,
+    batch_time,
     blocks,
     clear_step,
     decode_time,
@@ -27,91 +28,90 @@ from perfatlas.serving.sequences import (
     longest,
     rank_line,
     steps_until,
-    stretch_time,
 )
 from perfatlas.serving.state import NEVER
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
-LONGEST_STRETCH: Final = 1e18  # ps: far from the end of 64 bits
+LONGEST_BATCH: Final = 1e18  # ps: well within 64 bits
 
 
 @part
-def begin(world: World, r: int, now: int) -> None:
-    """Let the next stretch of a replica begin, or leave it idle.
+def begin(sim: SimulationState, r: int, now: int) -> None:
+    """Start the next batch of steps of a replica, or leave it idle.
 
-    Where steps are scheduled ahead, what was scheduled begins; once its last step has begun, what
-    follows is scheduled.
+    With asynchronous scheduling, the scheduled steps start; when the last one has started, the next
+    ones are scheduled.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         r: The replica, between steps.
         now: Time [ps].
     """
-    replica = world.replica_R[r]
+    replica = sim.replica_R[r]
     if replica.steps == 0 and replica.next_steps > 0:
         if replica.stale:
             replica.next_steps = 1
-        _run_planned(world, r, now)
+        _run_planned(sim, r, now)
     while replica.decided == 0:
         start = now
         if replica.steps > 0:
-            last = replica.start + stretch_time(replica.base, replica.rise, replica.steps - 1)
-            start = replica.start + stretch_time(replica.base, replica.rise, replica.steps)
-            world.end_R[r] = start
-            if not world.async_scheduling:
+            last = replica.start + batch_time(replica.base, replica.rise, replica.steps - 1)
+            start = replica.start + batch_time(replica.base, replica.rise, replica.steps)
+            sim.end_R[r] = start
+            if not sim.async_scheduling:
                 break
             if last > now:
-                world.end_R[r] = last
+                sim.end_R[r] = last
                 break
-            foresee(world, r, start)
+            plan_ahead(sim, r, start)
             replica.decided = 1
-        _plan(world, r, start)
+        _plan(sim, r, start)
         if replica.steps == 0:
-            _run_planned(world, r, now)
+            _run_planned(sim, r, now)
         if replica.steps == 0:
-            world.end_R[r] = NEVER
+            sim.end_R[r] = NEVER
             break
 
 
 @part
-def _plan(world: World, r: int, start: int) -> None:
-    """Schedule the next stretch of a replica, none where nothing can run."""
-    replica = world.replica_R[r]
-    first = r * world.ranks
+def _plan(sim: SimulationState, r: int, start: int) -> None:
+    """Schedule the next batch of steps of a replica, if anything can run."""
+    replica = sim.replica_R[r]
+    first = r * sim.ranks
     busy = 0
-    tries = world.idle_passes if replica.steps == 0 else 1
+    tries = sim.idle_passes if replica.steps == 0 else 1
     while busy == 0 and tries > 0:
-        busy = _schedule_ranks(world, first, start)
+        busy = _schedule_ranks(sim, first, start)
         tries -= 1
     replica.next_steps = 0
     if busy > 0:
-        line = _replica_line(world, first)
-        replica.next_steps = _alike(world, first, line)
+        line = _replica_line(sim, first)
+        replica.next_steps = _equal_steps(sim, first, line)
         replica.next_base = line.base
         replica.next_rise = line.rise
-        replica.next_extra = _beyond_decoding(world, first, line.base)
+        replica.next_extra = _added_by_prompts(sim, first, line.base)
 
 
 @part
-def _schedule_ranks(world: World, first: int, start: int) -> int:
-    """Schedule all ranks of a replica; return how many sequences and chunks run."""
+def _schedule_ranks(sim: SimulationState, first: int, start: int) -> int:
+    """Schedule all ranks of a replica; return the number of running sequences and chunks."""
     busy = 0
-    for s in range(first, first + world.ranks):
-        clear_step(world, s, start)
-        schedule(world, s, start)
-        busy += world.lane_S[s].decodes + world.lane_S[s].chunks
-    if busy == 0 and world.replica_R[first // world.ranks].steps == 0:
-        for s in range(first, first + world.ranks):
-            on_idle(world, s)
+    for s in range(first, first + sim.ranks):
+        clear_step(sim, s, start)
+        schedule(sim, s, start)
+        busy += sim.scheduler_S[s].decodes + sim.scheduler_S[s].chunks
+    if busy == 0 and sim.replica_R[first // sim.ranks].steps == 0:
+        for s in range(first, first + sim.ranks):
+            on_idle(sim, s)
     return int(busy)
 
 
 @part
-def _run_planned(world: World, r: int, now: int) -> None:
-    """Let what is scheduled run."""
-    replica = world.replica_R[r]
+def _run_planned(sim: SimulationState, r: int, now: int) -> None:
+    """Start the scheduled steps."""
+    replica = sim.replica_R[r]
     replica.stale = 0
     replica.start = now
     replica.steps = replica.next_steps
@@ -122,91 +122,91 @@ def _run_planned(world: World, r: int, now: int) -> None:
 
 
 @part
-def _replica_line(world: World, first: int) -> Line:
-    """Return the time of the replica's next steps."""
+def _replica_line(sim: SimulationState, first: int) -> Line:
+    """Return the times of the replica's next steps."""
     most = 0
     tokens = 0
     chunks = 0
-    for s in range(first, first + world.ranks):
-        lane = world.lane_S[s]
-        most = max(most, lane.decodes)
-        tokens = max(tokens, lane.decodes * world.tokens_per_decode + lane.tokens)
-        chunks += lane.chunks
-    linear = world.mixed_linear_T[tokens] if chunks > 0 else world.decode_linear_B[most]
-    line: Line = rank_line(world, world.lane_S[first], linear)
-    for s in range(first + 1, first + world.ranks):
-        line = longest(line, rank_line(world, world.lane_S[s], linear))
-    if world.host_overlapped:
-        for s in range(first, first + world.ranks):
-            line = longest(line, Line(host_work(world, world.lane_S[s]), 0, MANY))
+    for s in range(first, first + sim.ranks):
+        scheduler = sim.scheduler_S[s]
+        most = max(most, scheduler.decodes)
+        tokens = max(tokens, scheduler.decodes * sim.tokens_per_decode + scheduler.tokens)
+        chunks += scheduler.chunks
+    linear = sim.mixed_linear_T[tokens] if chunks > 0 else sim.decode_linear_B[most]
+    line: Line = rank_line(sim, sim.scheduler_S[first], linear)
+    for s in range(first + 1, first + sim.ranks):
+        line = longest(line, rank_line(sim, sim.scheduler_S[s], linear))
+    if sim.host_overlapped:
+        for s in range(first, first + sim.ranks):
+            line = longest(line, Line(host_work(sim, sim.scheduler_S[s]), 0, MANY))
     return line
 
 
 @part
-def _beyond_decoding(world: World, first: int, time: int) -> int:
-    """Return what a step takes beyond the time it would take without its prompts [ps]."""
+def _added_by_prompts(sim: SimulationState, first: int, time: int) -> int:
+    """Return the time that prompts add to a step [ps]."""
     decodes = 0
     chunks = 0
-    for s in range(first, first + world.ranks):
-        decodes = max(decodes, world.lane_S[s].decodes)
-        chunks += world.lane_S[s].chunks
+    for s in range(first, first + sim.ranks):
+        decodes = max(decodes, sim.scheduler_S[s].decodes)
+        chunks += sim.scheduler_S[s].chunks
     if chunks == 0 or decodes == 0:
         return 0
     alone = 0
-    for s in range(first, first + world.ranks):
-        alone = max(alone, decode_time(world, world.lane_S[s], world.decode_linear_B[decodes]))
+    for s in range(first, first + sim.ranks):
+        alone = max(alone, decode_time(sim, sim.scheduler_S[s], sim.decode_linear_B[decodes]))
     return int(time - alone)
 
 
 @part
-def _alike(world: World, first: int, line: Line) -> int:
-    """Return how many of the next steps differ from the one scheduled in nothing but contexts."""
-    if not world.coalesce or world.draft_tokens > 0:
+def _equal_steps(sim: SimulationState, first: int, line: Line) -> int:
+    """Return the number of next steps that differ only in contexts."""
+    if not sim.coalesce or sim.draft_tokens > 0:
         return 1
     steps = line.steps
-    for s in range(first, first + world.ranks):
-        lane = world.lane_S[s]
-        if lane.chunks > 0 or lane.preempted > 0:
+    for s in range(first, first + sim.ranks):
+        scheduler = sim.scheduler_S[s]
+        if scheduler.chunks > 0 or scheduler.preempted > 0:
             return 1
-        steps = min(steps, steady_steps(world, s))
-        if lane.decodes > 0:  # one that has ended already decodes once more
-            steps = min(steps, max(1, world.finishing_SH[s, 0].key - lane.step))
+        steps = min(steps, steady_steps(sim, s))
+        if scheduler.decodes > 0:  # a finished sequence decodes once more
+            steps = min(steps, max(1, sim.finishing_SH[s, 0].key - scheduler.step))
     last = float(line.base) + float(line.rise) * steps + 1.0
-    steps = min(steps, max(1, int(LONGEST_STRETCH / last)))
-    for s in range(first, first + world.ranks):
-        steps = 1 + blocks.affordable(world, s, steps - 1)
+    steps = min(steps, max(1, int(LONGEST_BATCH / last)))
+    for s in range(first, first + sim.ranks):
+        steps = 1 + blocks.steps_with_blocks(sim, s, steps - 1)
     return steps
 
 
 @part
-def end(world: World, r: int, now: int) -> None:
-    """Let the stretch of a replica have happened, all but what finishes at its end.
+def end(sim: SimulationState, r: int, now: int) -> None:
+    """Apply a finished batch of steps, except for finishing requests.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         r: The replica.
-        now: End of the stretch [ps].
+        now: End of the last step [ps].
     """
-    replica = world.replica_R[r]
-    note_done(world, r)
-    if world.stream_token > 0:
-        stream(world, r, replica.steps, now)
-    for s in range(r * world.ranks, (r + 1) * world.ranks):
-        finish_step(world, s, replica.steps, now)
+    replica = sim.replica_R[r]
+    note_done(sim, r)
+    if sim.stream_token > 0:
+        stream(sim, r, replica.steps, now)
+    for s in range(r * sim.ranks, (r + 1) * sim.ranks):
+        finish_step(sim, s, replica.steps, now)
     replica.steps = 0
-    world.end_R[r] = NEVER
+    sim.end_R[r] = NEVER
 
 
 @part
-def cut(world: World, r: int, now: int) -> None:
-    """End the stretch of a replica at the first border of steps from now on.
+def truncate_batch(sim: SimulationState, r: int, now: int) -> None:
+    """Truncate the batch of steps of a replica at the next step boundary.
 
     Args:
-        world: The simulation.
-        r: The replica, running.
+        sim: The simulation.
+        r: The running replica.
         now: Time [ps].
     """
-    replica = world.replica_R[r]
+    replica = sim.replica_R[r]
     delay = now - replica.start
     replica.steps = steps_until(replica.base, replica.rise, replica.steps, delay)
-    world.end_R[r] = replica.start + stretch_time(replica.base, replica.rise, replica.steps)
+    sim.end_R[r] = replica.start + batch_time(replica.base, replica.rise, replica.steps)

@@ -1,10 +1,10 @@
-"""What a scheduler's steps leave behind when they have happened.
+"""Effects of finished steps on a scheduler and its requests.
 
-Kept of every request that decodes: what its steps took beyond decoding alone, because prompts ran
-in them or instead of them. It is the difference of two readings of its scheduler's sum. Kept of all
-requests together: how many gaps between their tokens lie between which borders.
+Recorded per decoding request: the time that prompts added to its steps or took instead of them, as
+the difference of two readings of its scheduler's total. Recorded over all requests: a histogram of
+the gaps between tokens.
 
-Shape legend: N requests, S schedulers, G borders of gaps.
+Shape legend: N requests, S schedulers, G edges of the histogram.
 """
 
 from __future__ import annotations
@@ -14,204 +14,206 @@ from typing import TYPE_CHECKING
 from perfatlas.compiled import part
 from perfatlas.serving.sequences import (
     advance_each,
+    batch_time,
     blocks,
     cell,
     decode_steps,
     last_joined,
     start_decoding,
-    stretch_time,
 )
-from perfatlas.serving.state import NOBODY
+from perfatlas.serving.state import NO_INDEX
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 
 @part
-def finish_step(world: World, s: int, steps: int, now: int) -> None:
-    """Let the steps of a stretch have happened: contexts grow, ended prompts start to decode.
+def finish_step(sim: SimulationState, s: int, steps: int, now: int) -> None:
+    """Apply a batch of steps: contexts grow, finished prompts start to decode.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         s: The scheduler.
-        steps: Steps taken; 1 where prompts ran.
-        now: Their end [ps].
+        steps: Number of steps; 1 with prompts.
+        now: End of the last step [ps].
     """
-    lane = world.lane_S[s]
-    lane.beat += 1
-    lane.ran = lane.decodes
-    _note_steps(world, s, steps, now)
-    if lane.decodes > 0:
-        lane.decays += steps - 1
-        lane.step += 1
-        if world.draft_tokens == 0:
-            blocks.grow(world, s, steps - 1)
-            lane.step += steps - 1
-            lane.context += lane.decoding * steps
+    scheduler = sim.scheduler_S[s]
+    scheduler.beat += 1
+    scheduler.ran = scheduler.decodes
+    _note_steps(sim, s, steps, now)
+    if scheduler.decodes > 0:
+        scheduler.decays += steps - 1
+        scheduler.step += 1
+        if sim.draft_tokens == 0:
+            blocks.allocate_steps(sim, s, steps - 1)
+            scheduler.step += steps - 1
+            scheduler.context += scheduler.decoding * steps
         else:
-            advance_each(world, s)
-    _start_fresh(world, s, now)
-    if lane.partial != NOBODY:
-        request = world.request_N[lane.partial]
-        known = world.preempted_N[lane.partial] > 0
-        if known and request.computed >= world.loss_N[lane.partial].mark:
-            _end_loss(world, lane.partial, now)
+            advance_each(sim, s)
+    _start_fresh(sim, s, now)
+    if scheduler.partial != NO_INDEX:
+        request = sim.request_N[scheduler.partial]
+        known = sim.preempted_N[scheduler.partial] > 0
+        if known and request.computed >= sim.loss_N[scheduler.partial].mark:
+            _end_recompute(sim, scheduler.partial, now)
 
 
 @part
-def _end_loss(world: World, i: int, now: int) -> None:
-    """Let a request that was thrown out be back where it was."""
-    loss = world.loss_N[i]
+def _end_recompute(sim: SimulationState, i: int, now: int) -> None:
+    """Record that a preempted request has recovered its position."""
+    loss = sim.loss_N[i]
     if loss.gone > 0:
-        world.lost_N[i] += now - (loss.gone - 1)
+        sim.lost_N[i] += now - (loss.gone - 1)
         loss.gone = 0
 
 
 @part
-def _note_steps(world: World, s: int, steps: int, now: int) -> None:
-    """Note the gaps that steps now ending make, and what they take beyond decoding alone."""
-    lane = world.lane_S[s]
-    replica = world.replica_R[s // world.ranks]
-    if lane.decodes > 0:
-        lane.delay += replica.extra
+def _note_steps(sim: SimulationState, s: int, steps: int, now: int) -> None:
+    """Record the token gaps of the ending steps, and the time added by prompts."""
+    scheduler = sim.scheduler_S[s]
+    replica = sim.replica_R[s // sim.ranks]
+    if scheduler.decodes > 0:
+        scheduler.delay += replica.extra
         before = 0
-        if lane.paused:
-            first = now - stretch_time(replica.base, replica.rise, steps) + replica.base
-            _end_pause(world, s, first)
+        if scheduler.paused:
+            first = now - batch_time(replica.base, replica.rise, steps) + replica.base
+            _end_pause(sim, s, first)
             before = 1
-        elif lane.joiners > 0:
-            _greet(world, s, now - stretch_time(replica.base, replica.rise, steps) + replica.base)
-            _count_gaps(world, (replica.base, 0), 1, lane.decoding - lane.joiners)
+        elif scheduler.joiners > 0:
+            _record_first_tokens(
+                sim, s, now - batch_time(replica.base, replica.rise, steps) + replica.base
+            )
+            _count_gaps(sim, (replica.base, 0), 1, scheduler.decoding - scheduler.joiners)
             before = 1
         base = replica.base + replica.rise * before
-        _count_gaps(world, (base, replica.rise), steps - before, lane.decoding)
-        lane.last_end = now
-    elif lane.decoding > 0:
-        lane.paused = 1
-        lane.delay += replica.base
+        _count_gaps(sim, (base, replica.rise), steps - before, scheduler.decoding)
+        scheduler.last_end = now
+    elif scheduler.decoding > 0:
+        scheduler.paused = 1
+        scheduler.delay += replica.base
 
 
 @part
-def _end_pause(world: World, s: int, now: int) -> None:
-    """Note the gaps of sequences whose first token after prompts ran without them is there."""
-    lane = world.lane_S[s]
-    lane.paused = 0
-    fresh = lane.fresh
-    i = lane.running_tail
-    while i != NOBODY:
-        if i != lane.partial:
+def _end_pause(sim: SimulationState, s: int, now: int) -> None:
+    """Record the gaps of sequences that were paused while prompts ran."""
+    scheduler = sim.scheduler_S[s]
+    scheduler.paused = 0
+    fresh = scheduler.fresh
+    i = scheduler.running_tail
+    while i != NO_INDEX:
+        if i != scheduler.partial:
             if fresh == 0:
-                last = max(last_joined(world, i), lane.last_end)
-                _count_gaps(world, (now - last, 0), 1, 1)
+                last = max(last_joined(sim, i), scheduler.last_end)
+                _count_gaps(sim, (now - last, 0), 1, 1)
             else:
                 fresh -= 1
-        i = world.request_N[i].before
+        i = sim.request_N[i].before
 
 
 @part
-def _greet(world: World, s: int, now: int) -> None:
-    """Note the first tokens of sequences that have joined from another engine."""
-    lane = world.lane_S[s]
-    fresh = lane.fresh
-    left = lane.joiners
-    i = lane.running_tail
+def _record_first_tokens(sim: SimulationState, s: int, now: int) -> None:
+    """Record the first tokens of sequences transferred from another engine."""
+    scheduler = sim.scheduler_S[s]
+    fresh = scheduler.fresh
+    left = scheduler.joiners
+    i = scheduler.running_tail
     while left > 0:
-        if i == lane.partial:
+        if i == scheduler.partial:
             pass
         elif fresh > 0:
             fresh -= 1
         else:
             left -= 1
-            if world.loss_N[i].gone > 0:  # it was thrown out before
-                _return(world, i, now)
-                if world.first_token_N[i] == NOBODY:
-                    _give_first(world, i, now)
-            elif world.first_token_N[i] == NOBODY:
-                _give_first(world, i, now)
+            if sim.loss_N[i].gone > 0:  # it was preempted before
+                _return(sim, i, now)
+                if sim.first_token_N[i] == NO_INDEX:
+                    _record_first_token(sim, i, now)
+            elif sim.first_token_N[i] == NO_INDEX:
+                _record_first_token(sim, i, now)
             else:
-                _count_gaps(world, (now - world.first_token_N[i], 0), 1, 1)
-        i = world.request_N[i].before
+                _count_gaps(sim, (now - sim.first_token_N[i], 0), 1, 1)
+        i = sim.request_N[i].before
 
 
 @part
-def _count_gaps(world: World, line: tuple[int, int], steps: int, sequences: int) -> None:
-    """Count the gaps of sequences in steps that take base + rise j each."""
+def _count_gaps(sim: SimulationState, line: tuple[int, int], steps: int, sequences: int) -> None:
+    """Add the gaps of sequences in steps of time base + rise j to the histogram."""
     base, rise = line
-    clock = world.clock_1[0]
-    last = world.gaps_G.shape[0] - 1
+    clock = sim.clock_1[0]
+    last = sim.gaps_G.shape[0] - 1
     j = 0
     while j < steps:
-        g = clock.gap  # mostly as the last one
+        g = clock.gap  # usually the same bin
         gap = base + rise * j
-        if gap < world.edges_G[g] or gap >= world.edges_G[min(g + 1, last)]:
-            g = cell(world.edges_G, gap)
+        if gap < sim.edges_G[g] or gap >= sim.edges_G[min(g + 1, last)]:
+            g = cell(sim.edges_G, gap)
             clock.gap = g
         end = steps
         final = base + rise * (steps - 1)
-        if g < last and final >= world.edges_G[g + 1]:
-            end = (world.edges_G[g + 1] - base + rise - 1) // rise
-        elif final < world.edges_G[g]:  # steps may fall from key to key
-            end = (base - world.edges_G[g]) // -rise + 1
-        world.gaps_G[g] += (end - j) * sequences
+        if g < last and final >= sim.edges_G[g + 1]:
+            end = (sim.edges_G[g + 1] - base + rise - 1) // rise
+        elif final < sim.edges_G[g]:  # steps may get shorter with more keys
+            end = (base - sim.edges_G[g]) // -rise + 1
+        sim.gaps_G[g] += (end - j) * sequences
         j = end
 
 
 @part
-def learn_late(world: World, s: int) -> None:
-    """Let others find what the prompts that the step now ending computed have in the cache.
+def cache_finished_prompts(sim: SimulationState, s: int) -> None:
+    """Register prompt blocks computed by the ending step in the prefix cache.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         s: The scheduler.
     """
-    lane = world.lane_S[s]
-    for place in range(lane.learning):
-        blocks.learn(world, world.learning_SH[s, place])
+    scheduler = sim.scheduler_S[s]
+    for place in range(scheduler.learning):
+        blocks.cache_prompt(sim, sim.learning_SH[s, place])
 
 
 @part
-def _return(world: World, i: int, now: int) -> None:
-    """Note that a request that was thrown out decodes again."""
-    loss = world.loss_N[i]
-    if world.request_N[i].generated > 0:
-        _count_gaps(world, (now - loss.since, 0), 1, 1)
+def _return(sim: SimulationState, i: int, now: int) -> None:
+    """Record that a preempted request decodes again."""
+    loss = sim.loss_N[i]
+    if sim.request_N[i].generated > 0:
+        _count_gaps(sim, (now - loss.since, 0), 1, 1)
     loss.since = now
-    _end_loss(world, i, now)
+    _end_recompute(sim, i, now)
 
 
 @part
-def _give_first(world: World, i: int, now: int) -> None:
-    """Note the first token of a request, and when its client has it."""
-    world.first_token_N[i] = now
-    if world.stream_token > 0:
-        world.late_first_N[i] = world.replica_R[world.request_N[i].lane // world.ranks].late
+def _record_first_token(sim: SimulationState, i: int, now: int) -> None:
+    """Record the first token of a request, and when its client receives it."""
+    sim.first_token_N[i] = now
+    if sim.stream_token > 0:
+        sim.late_first_N[i] = sim.replica_R[sim.request_N[i].scheduler // sim.ranks].late
 
 
 @part
-def _start_fresh(world: World, s: int, now: int) -> None:
-    """Let the prompts that ended start to decode, in order of admission: the last running ones."""
-    lane = world.lane_S[s]
-    i = lane.running_tail
-    back = lane.fresh - 1
-    if lane.partial != NOBODY:
+def _start_fresh(sim: SimulationState, s: int, now: int) -> None:
+    """Start decoding the finished prompts, the last running ones, in order of admission."""
+    scheduler = sim.scheduler_S[s]
+    i = scheduler.running_tail
+    back = scheduler.fresh - 1
+    if scheduler.partial != NO_INDEX:
         back += 1
     for _ in range(back):
-        i = world.request_N[i].before
-    for _ in range(lane.fresh):
-        request = world.request_N[i]
-        if world.preempted_N[i] > 0:
-            _return(world, i, now)
-        if world.first_token_N[i] == NOBODY:
-            _give_first(world, i, now)
-        if world.async_scheduling:
-            world.learning_SH[s, lane.learning] = i
-            lane.learning += 1
+        i = sim.request_N[i].before
+    for _ in range(scheduler.fresh):
+        request = sim.request_N[i]
+        if sim.preempted_N[i] > 0:
+            _return(sim, i, now)
+        if sim.first_token_N[i] == NO_INDEX:
+            _record_first_token(sim, i, now)
+        if sim.async_scheduling:
+            sim.learning_SH[s, scheduler.learning] = i
+            scheduler.learning += 1
         else:
-            blocks.learn(world, i)
+            blocks.cache_prompt(sim, i)
         steps = request.osl - request.generated - 1
-        if world.draft_tokens > 0:
+        if sim.draft_tokens > 0:
             request.generated += 1
-            steps = decode_steps(world, i, request.generated)
-        start_decoding(world, i, steps)
+            steps = decode_steps(sim, i, request.generated)
+        start_decoding(sim, i, steps)
         i = request.after
-    lane.fresh = 0
+    scheduler.fresh = 0

@@ -3,15 +3,15 @@ from .binned import (
 )
 from .columns import (
     GAP_EDGES as GAP_EDGES,
-    Fronted as Fronted,
+    FrontEndTimes as FrontEndTimes,
     Offloaded as Offloaded,
-    Operated as Operated,
     Outcome as Outcome,
+    ReplicaOutcome as ReplicaOutcome,
     Series as Series,
-    Travels as Travels,
+    Transfers as Transfers,
 )
 from .metrics import (
-    Seen as Seen,
+    ClientDelays as ClientDelays,
     request_columns as request_columns,
     request_latencies as request_latencies,
     saturated as saturated,

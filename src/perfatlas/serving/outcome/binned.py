@@ -1,4 +1,4 @@
-"""The state over time in few equal bins, as an answer tells it.
+"""Time series in few equal bins, as shown in answers.
 
 Shape legend: W rows of a series, B bins.
 """
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 def binned_series(
     series: Series, kv_blocks: int, most: int
 ) -> dict[str, float | list[float] | None]:
-    """Return the state over time in equal bins between its first row and its last.
+    """Return a time series in equal bins between its first and last row.
 
-    A row holds until the next: a mean is over time. Peaks between two rows are not seen.
+    A row is valid until the next one; means are over time. Peaks between rows are not visible.
 
     Args:
         series: State over time.
-        kv_blocks: Cache blocks of all schedulers.
-        most: Bins; fewer rows make no more bins than they are.
+        kv_blocks: KV cache blocks of all schedulers.
+        most: Maximum number of bins; at most one per row.
 
     Returns:
-        `bin_width_s`, the starts of bins `time_s`, and of each bin the mean and the largest value
-        (`_max`) of `running_requests`, `waiting_requests`, `kv_used_share` (blocks that requests
-        hold, of all; cached blocks that none holds count as free) and, as a mean, of
-        `serving_replicas`. Of a series without rows `bin_width_s` is None and the lists are empty.
+        `bin_width_s`; the starts of the bins, `time_s`; the mean and maximum (`_max`) per bin of
+        `running_requests`, `waiting_requests` and `kv_used_share` (blocks in use by requests over
+        all; unused cached blocks count as free); and the mean of `serving_replicas`. For a series
+        without rows, `bin_width_s` is None and the lists are empty.
 
     Example:
         >>> import numpy as np
@@ -75,7 +75,7 @@ def _means(time_W: FloatArray, value_W: FloatArray, edges: FloatArray) -> FloatA
 
 
 def _largest(time_W: FloatArray, value_W: FloatArray, edges: FloatArray) -> FloatArray:
-    """Return the largest values of a step function in bins (B,)."""
+    """Return the maxima of a step function in bins (B,)."""
     if edges.size < 2:
         return np.zeros(0)
     starts_B: NDArray[np.int64] = np.searchsorted(time_W, edges[:-1], side="right") - 1

@@ -1,6 +1,6 @@
-"""What came of every request, and what the engine did, as columns.
+"""Results of every request and engine of a simulation, as columns.
 
-Shape legend: N requests, W windows of the series, G borders of gaps, F replicas.
+Shape legend: N requests, W rows of the series, G edges of the gap histogram, F replicas.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ticks = NDArray[np.int64]
-# borders of gaps between tokens [ps]: 0, then 64 to a decade from 10 us to 100 s
+# edges of the histogram of token gaps [ps]: 0, then 64 per decade from 10 µs to 100 s
 GAP_EDGES: Final = np.append(0, np.rint(10.0 ** (7 + np.arange(449) / 64)).astype(np.int64))
 
 
 class Series(NamedTuple):
-    """State of all schedulers together, sampled at the first event of every pause.
+    """State of all schedulers together, sampled at the first event of each interval.
 
     Args:
-        time_W: Times (W,) [ps], rising.
-        running_W: Requests that run (W,).
-        waiting_W: Requests in queues (W,).
-        used_W: Cache blocks that requests hold (W,).
-        replicas_W: Replicas that serve (W,).
+        time_W: Times in ascending order (W,) [ps].
+        running_W: Running requests (W,).
+        waiting_W: Waiting requests (W,).
+        used_W: KV cache blocks in use by requests (W,).
+        replicas_W: Serving replicas (W,).
     """
 
     time_W: Ticks
@@ -33,16 +33,16 @@ class Series(NamedTuple):
     replicas_W: NDArray[np.int64]
 
 
-class Travels(NamedTuple):
-    """What came of requests between two pools; times in picoseconds, -1 where it never happened.
+class Transfers(NamedTuple):
+    """Transfers of requests between two pools; times in picoseconds, -1 if it never happened.
 
-    All are empty without pools.
+    All columns are empty without pools.
 
     Args:
-        handed_N: End of the prompt, from which on its cache is handed over (N,).
-        arrived_N: The cache is at the decode engine (N,).
-        resumed_N: Start of the first step that decodes it there (N,).
-        replica_N: Where it decoded (N,).
+        handed_N: End of the prompt, when the transfer is requested (N,).
+        arrived_N: Arrival of the KV cache at the decode engine (N,).
+        resumed_N: Start of its first decode step there (N,).
+        replica_N: Decode replica (N,).
     """
 
     handed_N: Ticks
@@ -51,18 +51,18 @@ class Travels(NamedTuple):
     replica_N: NDArray[np.int64]
 
 
-class Operated(NamedTuple):
-    """What came of requests and replicas where these fail, start or stop.
+class ReplicaOutcome(NamedTuple):
+    """Effects of outages and autoscaling on requests and replicas.
 
-    Columns of requests are empty where they do not.
+    Columns of requests are empty without them.
 
     Args:
-        again_N: When a request was sent again last, its replica having failed (N,) [ps], or -1.
-        tries_N: How often that failed under it (N,).
-        lost_N: It was given up then (N,).
-        rejected_N: It needs more cache than there is (N,).
+        again_N: Time of the last retry after a replica failure (N,) [ps], or -1.
+        tries_N: Number of replica failures that affected it (N,).
+        lost_N: Whether it was lost in a failure (N,).
+        rejected_N: Whether it needs more KV cache than available (N,).
         held_F: Time in which a replica served, started or drained (F,) [ps].
-        wasted: Tokens that replicas had given of what they lost.
+        wasted: Output tokens of requests that were lost or restarted.
     """
 
     again_N: Ticks
@@ -74,19 +74,19 @@ class Operated(NamedTuple):
 
 
 class Offloaded(NamedTuple):
-    """What came of cache tiers below the GPU; columns of requests are empty without them.
+    """Statistics of cache tiers below the GPU; columns of requests are empty without them.
 
-    Of the two tiers, host memory comes first.
+    Pairs are in the order host memory, SSD.
 
     Args:
         host_N: Prompt tokens loaded from host memory when a request was first admitted (N,).
-        ssd_N: The same, from the SSD (N,).
-        moved_N: What steps waited for copies of a request up to its first token (N,) [ps].
-        loaded_2: Blocks loaded from each tier, those of requests that start over too (2,).
+        ssd_N: Prompt tokens loaded from the SSD (N,).
+        moved_N: Time that steps waited for copies of a request, up to its first token (N,) [ps].
+        loaded_2: Blocks loaded from each tier, including those of restarted requests (2,).
         stored: Blocks copied from the GPU.
-        came_2: Blocks that were new to each tier (2,).
-        went_2: Blocks it gave up for others (2,).
-        held_2: Blocks it holds at the end (2,): those that came less those that went.
+        came_2: Blocks added to each tier (2,).
+        went_2: Blocks evicted from each tier (2,).
+        held_2: Blocks in each tier at the end (2,): added less evicted.
     """
 
     host_N: NDArray[np.int64]
@@ -99,13 +99,13 @@ class Offloaded(NamedTuple):
     held_2: NDArray[np.int64]
 
 
-class Fronted(NamedTuple):
-    """What front ends did with requests; empty where they take no time to read or to send.
+class FrontEndTimes(NamedTuple):
+    """Front-end times of requests; empty if tokenization and streaming take no time.
 
     Args:
-        read_N: When a prompt was tokenized (N,) [ps], -1 before.
-        late_first_N: How late the client got the first output token (N,) [ps],
-        late_last_N: and the last one (N,).
+        read_N: Time when the prompt was tokenized (N,) [ps], -1 before.
+        late_first_N: Delay of the first output token at the client (N,) [ps].
+        late_last_N: Delay of the last output token at the client (N,) [ps].
     """
 
     read_N: Ticks
@@ -114,34 +114,32 @@ class Fronted(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of a simulation; times in picoseconds, -1 where it never happened.
+    """Results of a simulation; times in picoseconds, -1 if it never happened.
 
     Args:
-        arrival_N: Arrival (N,); what a closed loop or a session made of it.
+        arrival_N: Arrival, as determined by a closed loop or session if any (N,).
         scheduled_N: Start of the first step with a token of the request (N,).
-        first_token_N: End of the step that gave the first output token (N,).
-        finished_N: End of the step that gave the last one (N,).
-        replica_N: Where it ran, its prompt where there are pools, last (N,), -1 where it was
-            rejected, waits for a replica that serves or, with no arrival, was not reached.
+        first_token_N: End of the step that produced the first output token (N,).
+        finished_N: End of the step that produced the last output token (N,).
+        replica_N: Last replica it ran on (prefill, with pools) (N,); -1 if it was rejected, waits
+            for a serving replica, or did not arrive.
         preempted_N: Times it was preempted (N,).
-        cached_N: Prompt tokens taken from the prefix cache, of tiers below the GPU too (N,).
-        interference_N: What steps in which it decoded took beyond decoding alone, because prompts
-            of any rank ran in them, and all of the steps with prompts for which it paused (N,);
-            0 where it did not finish.
-        lost_N: From the steps without it, after it was thrown out, to the ends of those that
-            brought it back to the same token (N,).
-        gaps_G: Gaps between two tokens of a request that lie from one of `GAP_EDGES` up to the
-            next (G,), those of tokens too that SGLang drops as it retracts their request.
-        steps: Steps the engines ran, coalesced ones counted one by one.
-        preemptions: Over all requests.
-        interrupted: The simulation was stopped before its end.
-        series: State over time; empty where none was asked for.
-        travels: Between two pools.
-        busy_F: Time each replica ran steps (F,) [ps].
-        steps_F: How many (F,).
-        operated: Where replicas fail, start or stop.
-        offloaded: Of cache tiers below the GPU.
-        fronted: Of front ends.
+        cached_N: Prompt tokens from the prefix cache, including tiers below the GPU (N,).
+        interference_N: Time that prompts of any rank added to its decode steps, plus the steps
+            with prompts for which it was paused (N,); 0 if it did not finish.
+        lost_N: Time from each preemption until it is recomputed to the same token (N,).
+        gaps_G: Histogram over `GAP_EDGES` of the gaps between tokens (G,), including tokens that
+            SGLang discards when it retracts a request.
+        steps: Steps of all engines, including batched ones.
+        preemptions: Total preemptions.
+        interrupted: Whether the simulation was stopped early.
+        series: State over time; empty unless requested.
+        travels: Transfers between two pools.
+        busy_F: Time in which each replica ran steps (F,) [ps].
+        steps_F: Steps of each replica (F,).
+        operated: Effects of outages and autoscaling.
+        offloaded: Statistics of cache tiers below the GPU.
+        fronted: Front-end times.
     """
 
     arrival_N: Ticks
@@ -158,15 +156,15 @@ class Outcome(NamedTuple):
     preemptions: int
     interrupted: bool
     series: Series
-    travels: Travels
+    travels: Transfers
     busy_F: Ticks
     steps_F: NDArray[np.int64]
-    operated: Operated
+    operated: ReplicaOutcome
     offloaded: Offloaded
-    fronted: Fronted
+    fronted: FrontEndTimes
 
     def rejected(self) -> NDArray[np.bool_]:
-        """Return which requests need more cache than there is (N,)."""
+        """Return which requests need more KV cache than available (N,)."""
         if self.operated.rejected_N.size:
             return self.operated.rejected_N
         came_N = self.fronted.read_N if self.fronted.read_N.size else self.arrival_N
@@ -174,7 +172,7 @@ class Outcome(NamedTuple):
         return found
 
     def unserved(self) -> NDArray[np.bool_]:
-        """Return which requests are left at the end though they could run (N,)."""
+        """Return which valid requests are unfinished at the end (N,)."""
         left_N: NDArray[np.bool_] = (self.arrival_N >= 0) & (self.finished_N < 0)
         left_N &= ~self.rejected()
         return left_N & ~self.operated.lost_N if self.operated.lost_N.size else left_N

@@ -1,4 +1,4 @@
-"""Latencies, throughput and goodput of what was simulated.
+"""Latencies, throughput and goodput of a simulation.
 
 Shape legend: N requests, B some of them.
 """
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 PERCENTILES: Final = tuple(int(name[1:]) for name in STATISTICS[1:])  # the mean is first
 OBJECTIVES: Final = ("ttft_s", "tpot_s", "itl_s", "request_latency_s")
-BACKLOG: Final = 10  # requests that wait, from which on a growing queue is more than chance
-GROWTH: Final = 2.0  # of the backlog from the first half of the arrivals to their last third
-AT_A_TIME: Final = 1 << 20  # requests whose latencies are worked out in one step
-LOOKS: Final = 60  # at the queue, evenly over the arrivals
+BACKLOG: Final = 10  # minimum waiting requests for a growing queue to be significant
+GROWTH: Final = 2.0  # growth of the backlog from the first half of the arrivals to their last third
+AT_A_TIME: Final = 1 << 20  # requests per batch when computing latencies
+LOOKS: Final = 60  # samples of the queue, evenly over the arrivals
 
 
-class Seen(NamedTuple):
-    """What a client sees later than the engine [s].
+class ClientDelays(NamedTuple):
+    """Delays between engine and client [s].
 
     Args:
-        request_s: From sending a request to its place in the queue.
-        token_s: From the step that gives a token to the client.
-        response_s: From the last token to the end of the response, when the client goes on.
+        request_s: From sending a request until it is queued.
+        token_s: From the step that produces a token to the client.
+        response_s: From the last token to the end of the response, when the client continues.
     """
 
     request_s: float = 0.0
@@ -46,32 +46,33 @@ class Seen(NamedTuple):
 
     @property
     def late_s(self) -> float:
-        """How much later than the engine counts it a client has a token of its request [s]."""
+        """Delay of a token at the client, relative to the engine [s]."""
         return self.request_s + self.token_s
 
     @property
     def turnaround_s(self) -> float:
-        """From the last token of the engine to the request that it causes in the queue [s]."""
+        """Time from the engine's last token until the client's next request is queued [s]."""
         return self.request_s + self.token_s + self.response_s
 
 
-AT_ENGINE: Final = Seen()
+AT_ENGINE: Final = ClientDelays()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Latencies:
-    """Of every completed request; times [s].
+    """Latencies of all completed requests; times [s].
 
     Args:
         arrival_s: Arrival (N,).
-        read_s: Until the prompt is tokenized, waits for its front end included (N,).
-        queue_s: In the queue, to the first step with a token of the request (N,).
+        read_s: Until the prompt is tokenized, including waiting for its front end (N,).
+        queue_s: From queueing to the first step with a token of the request (N,).
         ttft_s: Arrival to first output token (N,).
         tpot_s: (request latency - TTFT) / (osl - 1) (N,); NaN for a single output token.
         request_latency_s: Arrival to last output token (N,).
-        kv_transfer_s: Between two pools, from the end of the prompt to the arrival of its cache,
-            waits for blocks and links included (N,); NaN where nothing went, empty without pools.
-        place_N: Which requests these are (N,).
+        kv_transfer_s: With two pools, from the end of the prompt to the arrival of its KV cache,
+            including waiting for blocks and links (N,); NaN without a transfer, empty without
+            pools.
+        place_N: Indices of these requests (N,).
     """
 
     arrival_s: NDArray[np.float64]
@@ -84,13 +85,15 @@ class Latencies:
     place_N: NDArray[np.int64]
 
 
-def request_latencies(requests: Requests, outcome: Outcome, seen: Seen = AT_ENGINE) -> Latencies:
-    """Return the latencies of the requests that completed.
+def request_latencies(
+    requests: Requests, outcome: Outcome, seen: ClientDelays = AT_ENGINE
+) -> Latencies:
+    """Return the latencies of completed requests.
 
     Args:
-        requests: What arrived.
-        outcome: What came of it.
-        seen: What lies between the engine and the client.
+        requests: The requests.
+        outcome: Results of the simulation.
+        seen: Delays between engine and client.
     """
     place_N = np.flatnonzero(outcome.finished_N >= 0)
     columns: dict[str, NDArray[np.float64]] = {}
@@ -104,9 +107,9 @@ def request_latencies(requests: Requests, outcome: Outcome, seen: Seen = AT_ENGI
 
 
 def _latencies(
-    requests: Requests, outcome: Outcome, seen: Seen, place_B: NDArray[np.int64]
+    requests: Requests, outcome: Outcome, seen: ClientDelays, place_B: NDArray[np.int64]
 ) -> dict[str, NDArray[np.float64]]:
-    """Return the latencies of some requests that completed, by name, each (B,) [s]."""
+    """Return the latencies of some completed requests by name, each (B,) [s]."""
     arrival, fronted = outcome.arrival_N[place_B], outcome.fronted
     read = fronted.read_N[place_B] if fronted.read_N.size else arrival
     first, last = outcome.first_token_N[place_B], outcome.finished_N[place_B]
@@ -134,15 +137,15 @@ def _transfers_s(outcome: Outcome, place_N: NDArray[np.int64]) -> NDArray[np.flo
 
 
 def gap_statistics(requests: Requests, outcome: Outcome) -> dict[str, float | None]:
-    """Return mean and percentiles of the gaps between tokens of all requests [s].
+    """Return mean and percentiles of the inter-token latency over all requests [s].
 
-    Percentiles are read from counts of gaps, 64 borders to a decade: good to 3.7 %; gaps below 10
-    us, such as those of tokens that one step gives together, count as 0. They are gaps as the
-    engine leaves them. The mean is that of completed requests, exactly, as clients see it.
+    Percentiles come from a histogram with 64 edges per decade, accurate to 3.7%, measured at the
+    engine; gaps below 10 µs, such as those of tokens of the same step, count as 0. The mean is
+    exact, over completed requests, as seen by clients.
 
     Args:
-        requests: What arrived.
-        outcome: What came of requests.
+        requests: The requests.
+        outcome: Results of the simulation.
     """
     count_G = outcome.gaps_G
     total = int(count_G.sum())
@@ -165,14 +168,14 @@ def gap_statistics(requests: Requests, outcome: Outcome) -> dict[str, float | No
 
 
 def request_columns(
-    requests: Requests, outcome: Outcome, seen: Seen = AT_ENGINE
+    requests: Requests, outcome: Outcome, seen: ClientDelays = AT_ENGINE
 ) -> dict[str, list[Any]]:
-    """Return what came of every request, as columns of a table; None where nothing did.
+    """Return per-request results as columns of a table, with None for missing values.
 
     Args:
-        requests: What arrived.
-        outcome: What came of it.
-        seen: What lies between the engine and the client.
+        requests: The requests.
+        outcome: Results of the simulation.
+        seen: Delays between engine and client.
     """
     found = request_latencies(requests, outcome, seen)
     count = requests.isl_N.shape[0]
@@ -216,7 +219,7 @@ def request_columns(
 
 
 def _travel_columns(outcome: Outcome) -> dict[str, list[Any]]:
-    """Return what came of requests between two pools; None where they did not get there."""
+    """Return per-request transfers between two pools, with None for missing values."""
     travels = outcome.travels
     went_N, came_N = travels.handed_N >= 0, travels.arrived_N >= 0
     prefilled_s = (travels.handed_N - outcome.arrival_N) / TICKS_PER_SECOND
@@ -229,13 +232,13 @@ def _travel_columns(outcome: Outcome) -> dict[str, list[Any]]:
 
 
 def series_columns(series: Series, kv_blocks: int) -> dict[str, list[float]]:
-    """Return the state over time as columns of a table.
+    """Return the time series as columns of a table.
 
-    They are time_s, running, waiting, kv_used_share and replicas, those that serve.
+    The columns are time_s, running, waiting, kv_used_share and replicas (serving).
 
     Args:
         series: State over time.
-        kv_blocks: Cache blocks of all schedulers.
+        kv_blocks: KV cache blocks of all schedulers.
     """
     return {
         "time_s": (series.time_W / TICKS_PER_SECOND).tolist(),
@@ -256,34 +259,34 @@ def _since(ticks_N: NDArray[np.int64], start_N: NDArray[np.int64]) -> list[float
 
 
 def meets(latencies: Latencies, slos: Mapping[str, float]) -> NDArray[np.bool_]:
-    """Return which completed requests meet every objective (N,).
+    """Return which completed requests meet all SLOs (N,).
 
     Args:
-        latencies: Of the completed requests.
-        slos: Largest value by name: ttft_s, tpot_s, itl_s (the mean gap of a request, so its
-            TPOT), request_latency_s [s].
+        latencies: Latencies of the completed requests.
+        slos: Maximum by name: ttft_s, tpot_s, itl_s (mean gap of a request, i.e. its TPOT),
+            request_latency_s [s].
     """
     good: NDArray[np.bool_] = np.ones(latencies.place_N.size, np.bool_)
     for name, most in slos.items():
         values = latencies.tpot_s if name == "itl_s" else getattr(latencies, name)
-        good &= ~(values > most)  # a single output token has no gap and meets any
+        good &= ~(values > most)  # requests with a single output token have no gap and meet any SLO
     return good
 
 
 def summarize(
-    requests: Requests, outcome: Outcome, slos: Mapping[str, float], seen: Seen = AT_ENGINE
+    requests: Requests, outcome: Outcome, slos: Mapping[str, float], seen: ClientDelays = AT_ENGINE
 ) -> dict[str, Any]:
-    """Return what a simulation comes to, by names of the vocabulary.
+    """Return the metrics of a simulation, named as in the vocabulary.
 
-    Throughput and goodput are over the makespan, first arrival to last token, or to the last
-    arrival of a request that failing replicas left without an answer: traffic goes on without them.
-    A request that is rejected, lost or never served meets no objective.
+    Throughput and goodput are over the makespan: from the first arrival to the last token, or to
+    the last arrival of a request that replica failures left unanswered. Rejected, lost and unserved
+    requests meet no SLO.
 
     Args:
-        requests: What arrived.
-        outcome: What came of it.
+        requests: The requests.
+        outcome: Results of the simulation.
         slos: As in `meets`.
-        seen: What lies between the engine and the client.
+        seen: Delays between engine and client.
     """
     found = request_latencies(requests, outcome, seen)
     completed = int(found.place_N.size)
@@ -323,23 +326,23 @@ def summarize(
 
 
 def _failed(outcome: Outcome) -> NDArray[np.bool_]:
-    """Return which requests a failing replica took with it, or no replica ever took (N,)."""
+    """Return which requests were lost in a replica failure or never served (N,)."""
     if outcome.interrupted or not outcome.operated.lost_N.size:
         return np.zeros(outcome.arrival_N.shape[0], np.bool_)
     return outcome.operated.lost_N | outcome.unserved()
 
 
 def saturated(outcome: Outcome) -> bool:
-    """Return whether requests came faster than they were served: the queue grows to the end.
+    """Return whether the load exceeds the capacity, i.e. the queue grows until the end.
 
-    True where over the last third of the arrivals more than `BACKLOG` requests wait on average, for
-    their first step or for a front end to send their first token, and `GROWTH` times as many as
-    over the first half: a queue that grows evenly has three times as many there. Between two pools
-    they wait until they decode. Requests that are rejected, or that failing replicas took with them
-    or left to nobody, wait for no server and do not count. A closed loop never is.
+    True if over the last third of the arrivals more than `BACKLOG` requests wait on average for
+    their first step, or for a front end to send their first token, and at least `GROWTH` times as
+    many as over the first half (a linearly growing queue has three times as many). With two pools,
+    requests wait until they decode. Rejected requests, and those lost or unserved because of
+    replica failures, do not count. A closed loop is never saturated.
 
     Args:
-        outcome: Of an open loop.
+        outcome: Results of an open loop.
     """
     waits_N = (outcome.arrival_N >= 0) & ~_failed(outcome) & ~outcome.rejected()
     arrived_N = np.sort(outcome.arrival_N[waits_N])
@@ -347,7 +350,7 @@ def saturated(outcome: Outcome) -> bool:
         return False
     went = outcome.travels.handed_N.size > 0
     served_N = outcome.travels.resumed_N if went else outcome.scheduled_N
-    if went:  # a single token may need no decode engine
+    if went:  # a single output token may need no decode engine
         served_N = np.where(outcome.travels.handed_N < 0, outcome.finished_N, served_N)
     late_N = outcome.fronted.late_first_N
     if late_N.size:

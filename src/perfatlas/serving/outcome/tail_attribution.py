@@ -1,4 +1,4 @@
-"""Why the slowest requests are slow: their latency by what it was spent on.
+"""Breakdown of the latency of the slowest requests.
 
 Shape legend: N requests, K of them in the tail, M steps of their prompts.
 """
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.serving.outcome.metrics import AT_ENGINE, Seen, request_latencies
+from perfatlas.serving.outcome.metrics import AT_ENGINE, ClientDelays, request_latencies
 from perfatlas.serving.prices import StepLoads, step_s
 from perfatlas.serving.requests import TICKS_PER_SECOND
 
@@ -23,33 +23,33 @@ if TYPE_CHECKING:
     from perfatlas.serving.outcome.columns import Outcome
     from perfatlas.serving.requests import Requests
 
-SHARE: Final = 0.01  # of the requests are the tail
+SHARE: Final = 0.01  # fraction of the requests in the tail
 
 
 def tail_parts(
     requests: Requests,
     outcome: Outcome,
     kinds: Sequence[Kind],
-    seen: Seen = AT_ENGINE,
+    seen: ClientDelays = AT_ENGINE,
 ) -> dict[str, dict[str, float]]:
-    """Return what the slowest 1 % spent their time on, means over them [s]; {} where none ended.
+    """Return the mean latency breakdown of the slowest 1% [s]; {} if no request completed.
 
-    Of `tail_ttft_s`, the requests of the longest TTFT: `http`, `tokenize` (with the wait for it),
-    `stream` (how late the front end sends the token), `queue`, `prompt` (its own steps, had it been
-    alone), `shared` (what those steps took longer because others ran in them or between them). Of
-    `tail_request_latency_s`, those of the longest latency: the same, and `decode` (its own output,
-    prompts of others taken off), `interference` (those prompts) and `preemption`. Between two pools
-    also `transfer`, from the end of the prompt to the arrival of its cache, and `join`, from there
-    until it decodes, with the first step where that gives the first token. Where replicas fail,
-    both have `failure`: what was lost with them, up to the last try; with cache below the GPU
-    `load`, what steps waited for the copies of the request itself before its first token. The parts
-    of each sum to its mean.
+    `tail_ttft_s`, over the requests with the highest TTFT: `http`, `tokenize` (incl. queueing),
+    `stream` (delay of the token in the front end), `queue`, `prompt` (its own prefill steps, if it
+    were alone), `shared` (time added to those steps by batching with others, or between them).
+    `tail_request_latency_s`, over the requests with the highest latency: the same, plus `decode`
+    (its own output, without prefill interference), `interference` (prefills of others) and
+    `preemption`. With two pools also `transfer`, from the end of the prompt to the arrival of its
+    KV cache, and `join`, from there until it decodes, including the first step if that produces the
+    first token. With outages also `failure`: time lost up to the last try; with cache tiers below
+    the GPU also `load`: time that steps waited for copies of the request before its first token.
+    The parts sum to the mean.
 
     Args:
-        requests: What arrived.
-        outcome: What came of it.
-        kinds: Engines, in the order of their numbers.
-        seen: What lies between the engine and the client.
+        requests: The requests.
+        outcome: Results of the simulation.
+        kinds: Engines, in order of their indices.
+        seen: Delays between engine and client.
     """
     found = request_latencies(requests, outcome, seen)
     if not found.place_N.size:
@@ -59,8 +59,8 @@ def tail_parts(
     for name in ("ttft_s", "request_latency_s"):
         slowest_K = np.argsort(-getattr(found, name), kind="stable")[:count]
         place_K = found.place_N[slowest_K]
-        way_K = _way(outcome, place_K)
-        between_s_K = (way_K.prompt_end - outcome.scheduled_N[place_K]) / TICKS_PER_SECOND
+        transfer_K = _transfer_times(outcome, place_K)
+        between_s_K = (transfer_K.prompt_end - outcome.scheduled_N[place_K]) / TICKS_PER_SECOND
         prompt_s_K = np.minimum(_alone_s(requests, outcome, kinds, place_K), between_s_K)
         failure_s_K = _failure_s(outcome, place_K)
         columns = {
@@ -80,26 +80,27 @@ def tail_parts(
         if outcome.operated.again_N.size:
             columns["failure"] = failure_s_K
         if name == "request_latency_s":
-            columns |= _decoding(outcome, place_K, way_K)
+            columns |= _decoding(outcome, place_K, transfer_K)
         if outcome.travels.handed_N.size:
             late = name == "request_latency_s"
             columns |= {
-                "transfer": (way_K.transfer if late else way_K.transfer_before) / TICKS_PER_SECOND,
-                "join": (way_K.join if late else way_K.join_before) / TICKS_PER_SECOND,
+                "transfer": (transfer_K.transfer if late else transfer_K.transfer_before)
+                / TICKS_PER_SECOND,
+                "join": (transfer_K.join if late else transfer_K.join_before) / TICKS_PER_SECOND,
             }
         parts[f"tail_{name}"] = {part: float(column.mean()) for part, column in columns.items()}
     return parts
 
 
-class _Way(NamedTuple):
-    """Of requests between two pools, each (K,) [ps]; nothing without pools.
+class _TransferTimes(NamedTuple):
+    """Times of requests between two pools, each (K,) [ps]; 0 without pools.
 
     Args:
-        prompt_end: When the prompt had ended; without pools, when the first token was there.
-        transfer: To the arrival of its cache.
-        join: From there to the first token, or to decoding where that was there before.
-        transfer_before: Of these, before the first token.
-        join_before: The same.
+        prompt_end: End of the prompt; without pools, the first token.
+        transfer: Until the arrival of its KV cache.
+        join: From there to the first token, or to decoding if the first token was earlier.
+        transfer_before: Part of `transfer` before the first token.
+        join_before: Part of `join` before the first token.
     """
 
     prompt_end: NDArray[np.int64]
@@ -109,18 +110,18 @@ class _Way(NamedTuple):
     join_before: NDArray[np.int64]
 
 
-def _way(outcome: Outcome, place_K: NDArray[np.int64]) -> _Way:
-    """Return how long requests were between two pools."""
+def _transfer_times(outcome: Outcome, place_K: NDArray[np.int64]) -> _TransferTimes:
+    """Return the times of requests between two pools."""
     first_K = outcome.first_token_N[place_K]
     nothing_K = np.zeros_like(first_K)
     if not outcome.travels.handed_N.size:
-        return _Way(first_K, *4 * (nothing_K,))
+        return _TransferTimes(first_K, *4 * (nothing_K,))
     handed_K, arrived_K, resumed_K, _ = (column[place_K] for column in outcome.travels)
     went_K = handed_K >= 0
-    late_K = went_K & (first_K > handed_K)  # the first token comes when the cache is there
+    late_K = went_K & (first_K > handed_K)  # the first token comes after the transfer
     transfer_K = np.where(went_K, arrived_K - handed_K, 0)
     join_K = np.where(late_K, first_K - arrived_K, np.where(went_K, resumed_K - arrived_K, 0))
-    return _Way(
+    return _TransferTimes(
         np.where(went_K, handed_K, first_K),
         transfer_K,
         join_K,
@@ -130,7 +131,7 @@ def _way(outcome: Outcome, place_K: NDArray[np.int64]) -> _Way:
 
 
 def _late_s(outcome: Outcome, place_K: NDArray[np.int64], name: str) -> FloatArray:
-    """Return how late clients got the token that ends a latency (K,) [s]."""
+    """Return the front-end delay of the token that ends a latency (K,) [s]."""
     fronted = outcome.fronted
     late_N = fronted.late_first_N if name == "ttft_s" else fronted.late_last_N
     late_s_K: FloatArray = late_N[place_K] / TICKS_PER_SECOND
@@ -138,7 +139,7 @@ def _late_s(outcome: Outcome, place_K: NDArray[np.int64], name: str) -> FloatArr
 
 
 def _failure_s(outcome: Outcome, place_K: NDArray[np.int64]) -> FloatArray:
-    """Return the time from the first arrivals of requests to their last (K,) [s]."""
+    """Return the time from the first arrival of requests to their last retry (K,) [s]."""
     if not outcome.operated.again_N.size:
         return np.zeros(place_K.size)
     again_K = outcome.operated.again_N[place_K]
@@ -148,13 +149,15 @@ def _failure_s(outcome: Outcome, place_K: NDArray[np.int64]) -> FloatArray:
     return spent_s_K
 
 
-def _decoding(outcome: Outcome, place_K: NDArray[np.int64], way_K: _Way) -> dict[str, FloatArray]:
-    """Return what requests spent after their first token on, by part (K,) [s]."""
+def _decoding(
+    outcome: Outcome, place_K: NDArray[np.int64], transfer_K: _TransferTimes
+) -> dict[str, FloatArray]:
+    """Return the breakdown of the time after the first token (K,) [s]."""
     between_K = (outcome.finished_N - outcome.first_token_N)[place_K]
-    between_K = between_K - (way_K.transfer - way_K.transfer_before)
-    between_K = between_K - (way_K.join - way_K.join_before)
+    between_K = between_K - (transfer_K.transfer - transfer_K.transfer_before)
+    between_K = between_K - (transfer_K.join - transfer_K.join_before)
     interference_K = np.minimum(outcome.interference_N[place_K], between_K)
-    # one thrown out before its first token has lost that time there
+    # preemption before the first token is part of TTFT
     lost_K = np.minimum(outcome.lost_N[place_K], between_K - interference_K)
     return {
         "decode": (between_K - interference_K - lost_K) / TICKS_PER_SECOND,
@@ -166,7 +169,7 @@ def _decoding(outcome: Outcome, place_K: NDArray[np.int64], way_K: _Way) -> dict
 def _alone_s(
     requests: Requests, outcome: Outcome, kinds: Sequence[Kind], place_K: NDArray[np.int64]
 ) -> FloatArray:
-    """Return what prompts would take with every step to themselves, where they ran (K,) [s]."""
+    """Return the time of prompts if they ran alone on their engines (K,) [s]."""
     total_s_K = np.zeros(place_K.size)
     replica_K = outcome.replica_N[place_K]
     first = 0
@@ -181,7 +184,7 @@ def _alone_s(
 def _alone_at_s(
     requests: Requests, outcome: Outcome, kind: Kind, place_K: NDArray[np.int64]
 ) -> FloatArray:
-    """Return the same of prompts that ran on engines of one kind (K,) [s]."""
+    """Return the time of prompts if they ran alone on engines of one type (K,) [s]."""
     limits = kind.limits
     cached_K = outcome.cached_N[place_K]
     left_K = requests.isl_N[place_K] - cached_K

@@ -1,4 +1,4 @@
-"""Schedulers of engines, a module each."""
+"""Scheduling policies of engines, one module each."""
 
 from __future__ import annotations
 

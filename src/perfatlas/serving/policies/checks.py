@@ -1,4 +1,4 @@
-"""What is refused of schedulers before a simulation starts: what theirs does not simulate."""
+"""Validation of options against the scheduling policies."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def check_policies(fleet: Fleet) -> None:
-    """Refuse engines whose scheduler does not do what is asked of it.
+    """Validate that the schedulers of all engines support their options.
 
     Args:
-        fleet: Kinds of engines.
+        fleet: The engines.
 
     Raises:
         InvalidSpecError: A scheduler is unknown, or could never run a chunk.
-        UnsupportedError: A role or an option is not simulated with a scheduler.
+        UnsupportedError: A scheduler does not support a role or an option.
     """
     for kind in fleet.kinds:
         policy = find_policy(kind.limits.rules, kind.role)
@@ -34,20 +34,18 @@ def _check_fixed(policy: Policy, limits: Limits, role: str) -> None:
         asked = getattr(limits, name)
         if asked != value:
             raise UnsupportedError(
-                f"{name} {asked} in role {role} is not simulated; set it to {value}"
+                f"{name} {asked} is not supported in role {role}; set it to {value}"
             )
 
 
 def _check_chunks(policy: Policy, limits: Limits) -> None:
     if policy.requires_chunks and not limits.chunked_prefill:
-        raise UnsupportedError(
-            f"rules {policy.name} without chunked_prefill are not simulated; set it to true"
-        )
+        raise UnsupportedError(f"rules {policy.name} requires chunked_prefill; set it to true")
     cut = policy.chunks_whole_blocks and limits.chunked_prefill
     if cut and limits.max_num_batched_tokens < limits.block_size:
         raise InvalidSpecError(
             f"max_num_batched_tokens {limits.max_num_batched_tokens} is below block_size "
-            f"{limits.block_size}: a chunk of whole blocks never fits; raise the first"
+            f"{limits.block_size}: no chunk of whole blocks fits; increase the former"
         )
 
 
@@ -55,12 +53,11 @@ def _check_options(policy: Policy, limits: Limits) -> None:
     if limits.draft_tokens and not policy.supports_drafts:
         named = " or ".join(names_where(lambda row: row.supports_drafts))
         raise UnsupportedError(
-            f"draft_tokens {limits.draft_tokens} under rules {policy.name} are not simulated; use"
+            f"draft_tokens {limits.draft_tokens} is not supported by rules {policy.name}; use"
             f" rules {named}"
         )
     if limits.offloads and not policy.supports_offload:
         named = " or ".join(names_where(lambda row: row.supports_offload))
         raise UnsupportedError(
-            f"cache tiers below the GPU under rules {policy.name} are not simulated; use rules"
-            f" {named}"
+            f"KV cache offloading is not supported by rules {policy.name}; use rules {named}"
         )

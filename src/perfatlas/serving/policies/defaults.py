@@ -1,4 +1,4 @@
-"""What most schedulers do alike: parts of the protocol that a policy may leave as they are.
+"""Default implementations of the policy protocol.
 
 Shape legend: N requests, S schedulers.
 """
@@ -11,53 +11,53 @@ from perfatlas.compiled import part
 from perfatlas.serving.sequences import MANY, blocks, queue_last
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 
 @part
-def put_in_queue(world: World, i: int) -> bool:
-    """Put a request at the end of the queue; return whether it may start with the next step.
+def append_to_queue(sim: SimulationState, i: int) -> bool:
+    """Append a request to the queue; return whether it may start in the next step.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request, at its scheduler.
     """
-    lane = world.lane_S[world.request_N[i].lane]
-    opens = lane.waiting == 0 and lane.running < world.max_num_seqs
-    queue_last(world, i)
+    scheduler = sim.scheduler_S[sim.request_N[i].scheduler]
+    opens = scheduler.waiting == 0 and scheduler.running < sim.max_num_seqs
+    queue_last(sim, i)
     return bool(opens)
 
 
 @part
-def keeps_waiting(world: World, s: int) -> int:  # noqa: ARG001 - of the protocol
-    """Return that a request at the head of the queue that does not fit now will not fit later.
+def always_steady(sim: SimulationState, s: int) -> int:  # noqa: ARG001 - part of the protocol
+    """Return MANY: the head of the queue, if it does not fit now, will not fit later.
 
-    While sequences only decode, free blocks shrink and nobody leaves.
+    While sequences only decode, free blocks decrease and no sequence leaves.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         s: The scheduler.
     """
     return MANY
 
 
 @part
-def ignore(world: World, place: int) -> None:
-    """Let something happen without consequence.
+def do_nothing(sim: SimulationState, place: int) -> None:
+    """Do nothing.
 
     Args:
-        world: The simulation.
-        place: Of the request or the scheduler.
+        sim: The simulation.
+        place: Index of the request or the scheduler.
     """
 
 
 @part
-def fits_in_cache(world: World, i: int, tokens: int) -> bool:  # noqa: ARG001 - of the protocol
-    """Return whether the cache has blocks for every token of a request.
+def fits_in_cache(sim: SimulationState, i: int, tokens: int) -> bool:  # noqa: ARG001 - part of the protocol
+    """Return whether the KV cache has blocks for all tokens of a request.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
-        tokens: Of its prompt and its output.
+        tokens: Tokens of its prompt and output.
     """
-    return bool(blocks.count(world, tokens) <= world.kv_blocks)
+    return bool(blocks.count(sim, tokens) <= sim.kv_blocks)

@@ -1,7 +1,7 @@
-"""From the scheduler of a kind of engines to its functions: the one place that chooses.
+"""Dispatch of the event loop to the functions of scheduling policies.
 
-The functions here stand for those of all policies: each is a chain of comparisons with the place of
-a policy, generated from the table. The event loop calls them and knows no policy by name.
+Each function here selects the policy's implementation by a chain of comparisons with its index,
+generated from the table. The event loop calls these and does not depend on policy names.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 PROTOCOL: Final = {
-    "schedule": ("world", "s", "now"),
-    "enqueue": ("world", "i"),
-    "steady_steps": ("world", "s"),
-    "on_last_token": ("world", "i"),
-    "on_idle": ("world", "s"),
-    "can_hold": ("world", "i", "tokens"),
+    "schedule": ("sim", "s", "now"),
+    "enqueue": ("sim", "i"),
+    "steady_steps": ("sim", "s"),
+    "on_last_token": ("sim", "i"),
+    "on_idle": ("sim", "s"),
+    "can_hold": ("sim", "i", "tokens"),
 }
 
 
 def choice(name: str, places: Iterable[int]) -> Callable[..., Any]:
-    """Return a compiled function that stands for those of some policies.
+    """Return a compiled function that dispatches to the implementations of some policies.
 
-    Policies that share a function share a branch; the most shared one has no test.
+    Policies that share a function share a branch; the most common one is the default branch.
 
     Args:
-        name: Of the protocol.
-        places: Of the policies in `POLICIES`; only these are compiled.
+        name: Name in the protocol.
+        places: Indices in `POLICIES` of the policies; only these are compiled.
     """
     given = ", ".join(PROTOCOL[name])
     names: dict[str, Any] = {"__name__": __name__}
@@ -41,12 +41,12 @@ def choice(name: str, places: Iterable[int]) -> Callable[..., Any]:
         owners.setdefault(getattr(POLICIES[place], name), []).append(place)
     *others, most = sorted(owners, key=lambda function: len(owners[function]))
     for function in others:
-        test = " or ".join(f"world.policy == {place}" for place in owners[function])
+        test = " or ".join(f"sim.policy == {place}" for place in owners[function])
         names[f"{name}_{owners[function][0]}"] = function
         lines.append(f"    if {test}: return {name}_{owners[function][0]}({given})")
     names[f"{name}_otherwise"] = most
     lines.append(f"    return {name}_otherwise({given})")
-    exec("\n".join(lines), names)  # noqa: S102 - a branch for every policy, from names in this file
+    exec("\n".join(lines), names)  # noqa: S102 - a branch per policy, from names in this file
     chosen: Callable[..., Any] = part(names[name])
     return chosen
 

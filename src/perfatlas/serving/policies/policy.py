@@ -1,4 +1,4 @@
-"""What one scheduler is to the event loop: facts about it, and a few compiled functions.
+"""Interface between a scheduling policy and the event loop.
 
 Shape legend: N requests, S schedulers.
 """
@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.serving.policies.defaults import (
+    always_steady,
+    append_to_queue,
+    do_nothing,
     fits_in_cache,
-    ignore,
-    keeps_waiting,
-    put_in_queue,
 )
 
 if TYPE_CHECKING:
@@ -21,40 +21,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """A scheduler of an engine: its row in `POLICIES`.
+    """A scheduling policy: a row in `POLICIES`.
 
-    Functions are compiled into the event loop, marked `part`, and get the engines of a kind as
-    `world`. All but `schedule` have a default.
+    Functions are compiled into the event loop, marked `part`, and get the engines of one type as
+    `sim`. All except `schedule` have a default.
 
     Args:
-        name: Selects it, as `Limits.rules`; several rows may share one for different roles.
-        title: Of the scheduler, within a sentence.
+        name: Value of `Limits.rules` that selects it; several rows may share one for different
+            roles.
+        title: Name of the scheduler in messages.
         description: How it schedules, as a sentence.
-        roles: Of `ROLES`, the phases of a request that its engines serve.
-        reads: Limits that only some schedulers read, this one among them.
+        roles: Phases of a request that its engines serve, of `ROLES`.
+        reads: Limits that this scheduler reads and some others do not.
         fixed: Limits that must have this value in a pool, by role.
-        supports_drafts: Speculative decoding is simulated.
-        supports_offload: Cache tiers below the GPU are simulated.
-        requires_chunks: Prompts always run in chunks where they do not fit.
-        chunks_whole_blocks: A chunk that is cut short is a multiple of a cache block.
-        reserves_blocks: A request that starts reserves all blocks that it will ever hold.
-        foresees_ends: When a step is scheduled ahead, the sequences that end in the one that runs
-            are known; otherwise they decode once more.
-        shares_scheduled: Others find the full blocks of a prompt as soon as they are scheduled,
-            otherwise when the whole prompt has been computed.
-        reuses_unnamed: With prefix caching, blocks of which nothing can be found are given out
-            before those that still hold a prefix.
-        idle_passes: Times that an engine with nothing to run schedules at one instant.
-        schedule: (world, s, now): decides what scheduler s runs in the step that begins at `now`
-            [ps]: admits, runs chunks, grows, preempts.
-        enqueue: (world, i): takes a request that has arrived; returns whether the scheduler must
-            see it at the next end of a step.
-        steady_steps: (world, s): how many steps at most may follow the one just scheduled, which
-            only decodes, without a look at the queue; `MANY` for any number.
-        on_last_token: (world, i): a request that decoded has its last token.
-        on_idle: (world, s): an engine without a step that runs found nothing to run.
-        can_hold: (world, i, tokens): whether an empty cache could hold a request of so many tokens
-            of prompt and output to its end.
+        supports_drafts: Supports speculative decoding.
+        supports_offload: Supports cache tiers below the GPU.
+        requires_chunks: Prompts that do not fit always run in chunks.
+        chunks_whole_blocks: A truncated chunk is a multiple of the block size.
+        reserves_blocks: A starting request reserves all blocks it will ever need.
+        foresees_ends: With asynchronous scheduling, sequences that end in the running step are
+            known; otherwise they decode once more.
+        shares_scheduled: Full blocks of a prompt enter the prefix cache when they are scheduled;
+            otherwise when the whole prompt is computed.
+        reuses_unnamed: With prefix caching, blocks without cached content are allocated before
+            those with a cached prefix.
+        idle_passes: Scheduling passes of an idle engine at the same time.
+        schedule: (sim, s, now): schedules the step of scheduler s that starts at `now` [ps]:
+            admits requests, runs chunks, allocates blocks, preempts.
+        enqueue: (sim, i): queues an arrived request; returns whether the scheduler must see it
+            at the next end of a step.
+        steady_steps: (sim, s): maximum number of steps that may follow a decode-only step
+            without checking the queue; `MANY` for any number.
+        on_last_token: (sim, i): a decoding request has got its last token.
+        on_idle: (sim, s): an engine without a running step found nothing to run.
+        can_hold: (sim, i, tokens): whether an empty KV cache could hold a request with this
+            number of prompt and output tokens until its end.
 
     Example:
         >>> from perfatlas.serving.policies import find_policy
@@ -78,8 +79,8 @@ class Policy:
     reuses_unnamed: bool = False
     idle_passes: int = 1
     schedule: Callable[..., Any]
-    enqueue: Callable[..., Any] = put_in_queue
-    steady_steps: Callable[..., Any] = keeps_waiting
-    on_last_token: Callable[..., Any] = ignore
-    on_idle: Callable[..., Any] = ignore
+    enqueue: Callable[..., Any] = append_to_queue
+    steady_steps: Callable[..., Any] = always_steady
+    on_last_token: Callable[..., Any] = do_nothing
+    on_idle: Callable[..., Any] = do_nothing
     can_hold: Callable[..., Any] = fits_in_cache

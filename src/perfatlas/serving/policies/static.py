@@ -1,7 +1,7 @@
-"""One step of one scheduler of static batches: the next one starts when all of it has ended.
+"""The static batching policy: the next batch starts when all sequences have finished.
 
-Blocks are reserved and prompts run as under `trtllm_guaranteed_no_evict`; requests start only when
-none is left that decodes.
+Blocks are reserved and prompts run as with `trtllm_guaranteed_no_evict`; requests start only when
+no sequence decodes.
 
 Source: NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/batch_manager/capacityScheduler.cpp,
 StaticBatchScheduler::operator().
@@ -15,36 +15,36 @@ from typing import TYPE_CHECKING, Final
 
 from perfatlas.compiled import part
 from perfatlas.serving.policies.policy import Policy
-from perfatlas.serving.policies.trtllm import READS, decode_all, look_while_held, run_prompts
+from perfatlas.serving.policies.trtllm import READS, check_while_waiting, decode_all, run_prompts
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 
 @part
-def schedule_static(world: World, s: int, now: int) -> None:
-    """Decide what a scheduler runs in its next step.
+def schedule_static(sim: SimulationState, s: int, now: int) -> None:
+    """Schedule the next step.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         s: The scheduler.
-        now: When the step begins [ps].
+        now: Start of the step [ps].
     """
-    decode_all(world, s, now)
-    lane = world.lane_S[s]
-    if lane.preempted == 0 and lane.decoding == 0:
-        run_prompts(world, s, now)
+    decode_all(sim, s, now)
+    scheduler = sim.scheduler_S[s]
+    if scheduler.preempted == 0 and scheduler.decoding == 0:
+        run_prompts(sim, s, now)
 
 
 STATIC: Final = Policy(
     name="static",
     title="static batching",
     description=(
-        "requests wait for a batch to end: the next one starts when its longest output is done"
+        "requests wait for the current batch: the next one starts when its longest output is done"
     ),
     reads=READS,
     chunks_whole_blocks=True,
     reserves_blocks=True,
     schedule=schedule_static,
-    steady_steps=look_while_held,
+    steady_steps=check_while_waiting,
 )

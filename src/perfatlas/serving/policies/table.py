@@ -1,4 +1,4 @@
-"""The schedulers that there are, each a row, found by name and role."""
+"""The table of scheduling policies, by name and role."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from perfatlas.serving.policies.policy import Policy
 
-# compiled code knows a policy by its place
+# compiled code identifies a policy by its index
 POLICIES: Final[list[Policy]] = [
     vllm.VLLM,
     sglang.SGLANG,
@@ -25,31 +25,31 @@ POLICIES: Final[list[Policy]] = [
 
 
 def register(policy: Policy) -> None:
-    """Add a scheduler to those there are, before the first simulation of a process.
+    """Register a scheduling policy, before the first simulation of a process.
 
     Args:
-        policy: Its row.
+        policy: The policy.
 
     Raises:
-        InvalidSpecError: There is one of this name for one of its roles, or the event loop is
-            loaded and keeps the schedulers there were.
+        InvalidSpecError: A policy of this name exists for one of its roles, or the event loop is
+            already loaded.
     """
     if f"{__package__}.dispatch" in sys.modules:
         raise InvalidSpecError(
-            f"scheduler {policy.name} comes after the event loop was loaded; register it before the"
-            " first simulation of the process"
+            f"scheduler {policy.name} was registered after the event loop was loaded; register it"
+            " before the first simulation of the process"
         )
     for known in POLICIES:
         shared = set(known.roles) & set(policy.roles)
         if known.name == policy.name and shared:
             raise InvalidSpecError(
-                f"scheduler {policy.name} is registered for role {min(shared)}; choose another name"
+                f"scheduler {policy.name} already exists for role {min(shared)}; rename it"
             )
     POLICIES.append(policy)
 
 
 def policy_names() -> tuple[str, ...]:
-    """Return the names of all schedulers, each once.
+    """Return the distinct names of all policies.
 
     Example:
         >>> from perfatlas.serving.policies import policy_names
@@ -60,19 +60,19 @@ def policy_names() -> tuple[str, ...]:
 
 
 def policies_where(holds: Callable[[Policy], bool]) -> list[Policy]:
-    """Return the rows of which something holds.
+    """Return the policies that satisfy a predicate.
 
     Args:
-        holds: Of a row.
+        holds: The predicate.
     """
     return [policy for policy in POLICIES if holds(policy)]
 
 
 def names_where(holds: Callable[[Policy], bool]) -> tuple[str, ...]:
-    """Return the names of the rows of which something holds, each once.
+    """Return the distinct names of the policies that satisfy a predicate.
 
     Args:
-        holds: Of a row.
+        holds: The predicate.
 
     Example:
         >>> from perfatlas.serving.policies import names_where
@@ -83,39 +83,39 @@ def names_where(holds: Callable[[Policy], bool]) -> tuple[str, ...]:
 
 
 def policies_named(name: str) -> list[Policy]:
-    """Return the rows of a name, one for each of its roles or for several.
+    """Return the policies of a name, one for each role or group of roles.
 
     Args:
-        name: Of a scheduler.
+        name: Name of a scheduler.
 
     Raises:
-        InvalidSpecError: There is none.
+        InvalidSpecError: There is no scheduler of this name.
     """
     found = policies_where(lambda policy: policy.name == name)
     if not found:
         names = policy_names()
         raise InvalidSpecError(
-            f"rules {shown(name)} are unknown; choose one of {', '.join(names)}"
+            f"unknown rules {shown(name)}; choose one of {', '.join(names)}"
             f"{did_you_mean(name, names)}"
         )
     return found
 
 
 def find_policy(name: str, role: str = "both") -> Policy:
-    """Return the scheduler of engines.
+    """Return the scheduling policy of engines.
 
     Args:
-        name: As `Limits.rules`.
-        role: Of the engines, one of `ROLES`.
+        name: Value of `Limits.rules`.
+        role: Role of the engines, one of `ROLES`.
 
     Raises:
         InvalidSpecError: There is no scheduler of this name.
-        UnsupportedError: It is not simulated in this role.
+        UnsupportedError: It does not support this role.
     """
     for policy in policies_named(name):
         if role in policy.roles:
             return policy
     named = names_where(lambda policy: role in policy.roles)
     raise UnsupportedError(
-        f"role {role} under rules {name} is not simulated; use one of {', '.join(named)}"
+        f"rules {name} does not support role {role}; use one of {', '.join(named)}"
     )

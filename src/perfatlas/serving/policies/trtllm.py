@@ -1,29 +1,28 @@
-"""One step of one scheduler by the rules of TensorRT-LLM: in-flight batches.
+"""The TensorRT-LLM scheduling policies: in-flight batching.
 
-What fits is decided in two parts. Capacity: under `trtllm_guaranteed_no_evict` a request starts
-where all blocks it will ever hold are neither held nor needed by those that run to reach their
-ends, so that nobody is ever thrown out; under `trtllm_max_utilization` where its prompt fits, and
-when a sequence that decodes finds no block the last started is paused, to start over from the head
-of the queue.
-Tokens: those that decode take one each, prompts what is left, in their order. Without chunks the
-first prompt that does not fit whole ends it; with chunks it is cut to a multiple of a block, and
-may get nothing. A prompt takes blocks for all its tokens when it starts.
+Scheduling has two parts. Capacity: with `trtllm_guaranteed_no_evict` a request starts if all blocks
+it will ever need are neither used nor reserved by running requests, so that requests are never
+preempted; with `trtllm_max_utilization` it starts if its prompt fits, and when a decoding sequence
+finds no block, the last started request is paused and restarts from the head of the queue.
+Tokens: decoding sequences take one each, prompts the rest, in order. Without chunked prefill the
+first prompt that does not fit ends the step's prompts; with it, the prompt is truncated to a
+multiple of a block, possibly 0. A prompt is allocated blocks for all its tokens when it starts.
 
-Where batches wait, prompts that fit beside sequences that decode are held back until the step is
-full enough or they have waited long enough; ranks of attention-data parallelism never wait.
+With batch waiting, prompts that fit are delayed while sequences decode until the step is full
+enough or they have waited long enough; attention-data-parallel ranks never wait.
 
-A sequence whose last token the running step gives is neither counted against the slots nor paused.
+A sequence that gets its last token in the running step neither occupies a slot nor is paused.
 
 Source: NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/batch_manager/capacityScheduler.cpp,
 GuaranteedNoEvictScheduler::impl() and MaxUtilizationScheduler::operator();
 microBatchScheduler.cpp, MicroBatchScheduler::operator() and setCtxRequestsChunkSize() of
 FIRST_COME_FIRST_SERVED; tensorrt_llm/_torch/pyexecutor/py_executor.py, which schedules the next
-step while one runs and passes over requests that it is known to complete, and _waiting_requests().
+step while one runs and skips requests known to complete in it, and _waiting_requests().
 
-Limits: nothing starts behind a cut prompt in the same step. Tokens found in the cache take no
-budget. No request is held back for a prefix that another computes in the same step. A paused
-request that has outgrown the budget resumes in chunks. One that is paused keeps the token of the
-step that runs.
+Limits: Nothing starts after a truncated prompt in the same step. Cached tokens do not count against
+the budget. Requests do not wait for a prefix that another one computes in the same step. A paused
+request larger than the budget resumes in chunks. A paused request keeps the token of the running
+step.
 
 Shape legend: S schedulers.
 """
@@ -38,140 +37,140 @@ from perfatlas.serving.sequences import (
     MANY,
     admit_head,
     blocks,
-    fetch,
     has_ended,
     is_handed,
     join,
-    places,
+    preempt,
     queue_first,
     run_chunk,
-    throw_out,
+    start_transfer,
+    tokens_to_allocate,
 )
-from perfatlas.serving.state import NOBODY
+from perfatlas.serving.state import NO_INDEX
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 
 @part
-def schedule_trtllm(world: World, s: int, now: int) -> None:
-    """Decide what a scheduler runs in its next step.
+def schedule_trtllm(sim: SimulationState, s: int, now: int) -> None:
+    """Schedule the next step.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         s: The scheduler.
-        now: When the step begins [ps].
+        now: Start of the step [ps].
     """
-    decode_all(world, s, now)
-    if world.lane_S[s].preempted == 0:
-        run_prompts(world, s, now)
+    decode_all(sim, s, now)
+    if sim.scheduler_S[s].preempted == 0:
+        run_prompts(sim, s, now)
 
 
 @part
-def decode_all(world: World, s: int, now: int) -> None:
-    """Let all sequences past their prompts decode, pausing the last started while blocks miss.
+def decode_all(sim: SimulationState, s: int, now: int) -> None:
+    """Decode all sequences past their prompts, pausing the last started while blocks are missing.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         s: The scheduler.
-        now: When the step begins [ps].
+        now: Start of the step [ps].
     """
-    lane = world.lane_S[s]
-    residue = -lane.step % world.block_size
-    while world.growth_SB[s, residue] > lane.free:
-        _pause_last(world, s)
-    blocks.grow(world, s, 1)
-    if lane.arrived > 0 and lane.preempted == 0 and lane.partial == NOBODY:
-        join(world, s, world.max_num_seqs - (lane.running - lane.leaving), now)
-    lane.decodes = lane.decoding
+    scheduler = sim.scheduler_S[s]
+    residue = -scheduler.step % sim.block_size
+    while sim.growth_SB[s, residue] > scheduler.free:
+        _pause_last(sim, s)
+    blocks.allocate_steps(sim, s, 1)
+    if scheduler.arrived > 0 and scheduler.preempted == 0 and scheduler.partial == NO_INDEX:
+        join(sim, s, sim.max_num_seqs - (scheduler.running - scheduler.leaving), now)
+    scheduler.decodes = scheduler.decoding
 
 
 @part
-def run_prompts(world: World, s: int, now: int) -> None:
-    """Put prompts into the step, or let them wait for more of them.
+def run_prompts(sim: SimulationState, s: int, now: int) -> None:
+    """Add prompts to the step, or let them wait for more prompts.
 
     Args:
-        world: The simulation.
-        s: The scheduler, nobody paused in this step.
-        now: When the step begins [ps].
+        sim: The simulation.
+        s: The scheduler, without pauses in this step.
+        now: Start of the step [ps].
     """
-    lane = world.lane_S[s]
-    budget = world.max_num_batched_tokens - lane.decoding
-    if world.batch_wait_timeout_iters > 0 and _wait(world, s, budget):
+    scheduler = sim.scheduler_S[s]
+    budget = sim.max_num_batched_tokens - scheduler.decoding
+    if sim.batch_wait_timeout_iters > 0 and _wait(sim, s, budget):
         return
-    if lane.partial != NOBODY:
-        request = world.request_N[lane.partial]
-        chunk = _cut(world, request.isl + request.generated - request.computed, budget)
+    if scheduler.partial != NO_INDEX:
+        request = sim.request_N[scheduler.partial]
+        chunk = _cut(sim, request.isl + request.generated - request.computed, budget)
         if chunk > 0:
-            run_chunk(world, lane.partial, chunk)
-        budget -= lane.tokens
-    if lane.partial == NOBODY:
-        _start(world, s, budget, now)
+            run_chunk(sim, scheduler.partial, chunk)
+        budget -= scheduler.tokens
+    if scheduler.partial == NO_INDEX:
+        _start(sim, s, budget, now)
 
 
 @part
-def _pause_last(world: World, s: int) -> None:
-    """Throw out the last started that does not end anyway; it starts over before those waiting."""
-    i = world.lane_S[s].running_tail
-    while has_ended(world, i):
-        i = world.request_N[i].before
-    throw_out(world, i)
-    queue_first(world, i)
+def _pause_last(sim: SimulationState, s: int) -> None:
+    """Pause the last started request that is not ending; it restarts from the head of the queue."""
+    i = sim.scheduler_S[s].running_tail
+    while has_ended(sim, i):
+        i = sim.request_N[i].before
+    preempt(sim, i)
+    queue_first(sim, i)
 
 
 @part
-def _cut(world: World, wanted: int, budget: int) -> int:
-    """Return the tokens of a chunk: all that is wanted, or whole blocks within the budget."""
+def _cut(sim: SimulationState, wanted: int, budget: int) -> int:
+    """Return the tokens of a chunk: all of them, or whole blocks within the budget."""
     if wanted <= budget:
         return wanted
-    return int(budget // world.block_size * world.block_size)
+    return int(budget // sim.block_size * sim.block_size)
 
 
 @part
-def _wait(world: World, s: int, budget: int) -> bool:
-    """Return whether the prompts that fit wait for more, and count the step."""
-    lane = world.lane_S[s]
-    tokens = _fitting(world, s, budget)
-    if lane.decodes == 0 or tokens == 0 or world.ranks > 1:
+def _wait(sim: SimulationState, s: int, budget: int) -> bool:
+    """Return whether fitting prompts wait for more prompts, and count the step."""
+    scheduler = sim.scheduler_S[s]
+    tokens = _fitting(sim, s, budget)
+    if scheduler.decodes == 0 or tokens == 0 or sim.ranks > 1:
         return False
     if (
-        lane.held >= world.batch_wait_timeout_iters
-        or tokens + lane.decodes >= world.batch_wait_max_tokens
+        scheduler.held >= sim.batch_wait_timeout_iters
+        or tokens + scheduler.decodes >= sim.batch_wait_max_tokens
     ):
-        lane.held = 0
+        scheduler.held = 0
         return False
-    lane.held += 1
+    scheduler.held += 1
     return True
 
 
 @part
-def _fitting(world: World, s: int, budget: int) -> int:
-    """Return the tokens of the prompts, whole, that would run in the next step."""
-    lane = world.lane_S[s]
+def _fitting(sim: SimulationState, s: int, budget: int) -> int:
+    """Return the total tokens of the prompts that would run in the next step."""
+    scheduler = sim.scheduler_S[s]
     tokens = 0
-    if lane.partial != NOBODY:
-        request = world.request_N[lane.partial]
+    if scheduler.partial != NO_INDEX:
+        request = sim.request_N[scheduler.partial]
         total = request.isl + request.generated
-        chunk = _cut(world, total - request.computed, budget)
+        chunk = _cut(sim, total - request.computed, budget)
         budget -= chunk
         tokens = total if chunk > 0 else 0
         if chunk < total - request.computed:
             return int(tokens)
-    left = lane.spare if world.reserves_blocks else lane.free
-    running = lane.running - lane.leaving
-    i = lane.waiting_head
-    for _ in range(lane.waiting):
-        request = world.request_N[i]
+    left = scheduler.spare if sim.reserves_blocks else scheduler.free
+    running = scheduler.running - scheduler.leaving
+    i = scheduler.waiting_head
+    for _ in range(scheduler.waiting):
+        request = sim.request_N[i]
         total = request.isl + request.generated
-        if world.reserves_blocks:
-            left -= blocks.promised(world, i)
+        if sim.reserves_blocks:
+            left -= blocks.reserved_at_end(sim, i)
         else:
-            left -= blocks.count(world, total)
-        wanted = total - blocks.hits(world, i)[0] * world.block_size
-        chunk = _cut(world, wanted, budget)
-        if left < 0 or running >= world.max_num_seqs or chunk <= 0:
+            left -= blocks.count(sim, total)
+        wanted = total - blocks.find_cached(sim, i)[0] * sim.block_size
+        chunk = _cut(sim, wanted, budget)
+        if left < 0 or running >= sim.max_num_seqs or chunk <= 0:
             break
-        if chunk < wanted and not world.chunked_prefill and total <= world.max_num_batched_tokens:
+        if chunk < wanted and not sim.chunked_prefill and total <= sim.max_num_batched_tokens:
             break
         tokens += total
         running += 1
@@ -183,48 +182,52 @@ def _fitting(world: World, s: int, budget: int) -> int:
 
 
 @part
-def _start(world: World, s: int, budget: int, now: int) -> None:
+def _start(sim: SimulationState, s: int, budget: int, now: int) -> None:
     """Start requests from the head of the queue while they fit."""
-    lane = world.lane_S[s]
-    left = lane.spare if world.reserves_blocks else lane.free
-    while lane.waiting > 0 and budget > 0 and lane.partial == NOBODY:
-        i = lane.waiting_head
-        request = world.request_N[i]
+    scheduler = sim.scheduler_S[s]
+    left = scheduler.spare if sim.reserves_blocks else scheduler.free
+    while scheduler.waiting > 0 and budget > 0 and scheduler.partial == NO_INDEX:
+        i = scheduler.waiting_head
+        request = sim.request_N[i]
         total = request.isl + request.generated
-        if world.reserves_blocks:
-            left -= blocks.promised(world, i)
+        if sim.reserves_blocks:
+            left -= blocks.reserved_at_end(sim, i)
         else:
-            left -= blocks.count(world, total)
-        found = blocks.hits(world, i)
-        if is_handed(world, i):
-            if left < 0 or lane.running - lane.leaving >= world.max_num_seqs:
+            left -= blocks.count(sim, total)
+        found = blocks.find_cached(sim, i)
+        if is_handed(sim, i):
+            if left < 0 or scheduler.running - scheduler.leaving >= sim.max_num_seqs:
                 break
-            fetch(world, i, found, places(world, i), now)
-            left = lane.spare
+            start_transfer(sim, i, found, tokens_to_allocate(sim, i), now)
+            left = scheduler.spare
             continue
-        wanted = total - found[0] * world.block_size
-        chunk = _cut(world, wanted, budget)
+        wanted = total - found[0] * sim.block_size
+        chunk = _cut(sim, wanted, budget)
         cut = chunk < wanted
-        if left < 0 or lane.running - lane.leaving >= world.max_num_seqs or chunk == 0:
+        if left < 0 or scheduler.running - scheduler.leaving >= sim.max_num_seqs or chunk == 0:
             break
-        if cut and not world.chunked_prefill and total <= world.max_num_batched_tokens:
+        if cut and not sim.chunked_prefill and total <= sim.max_num_batched_tokens:
             break
-        admit_head(world, i, found, now)
-        blocks.extend(world, i, total)
-        run_chunk(world, i, chunk)
+        admit_head(sim, i, found, now)
+        blocks.extend(sim, i, total)
+        run_chunk(sim, i, chunk)
         budget -= chunk
 
 
 @part
-def look_while_held(world: World, s: int) -> int:
-    """Return 1 where prompts wait for more of them: every step counts.
+def check_while_waiting(sim: SimulationState, s: int) -> int:
+    """Return 1 if prompts wait for more prompts, as every step counts.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         s: The scheduler.
     """
-    lane = world.lane_S[s]
-    return 1 if lane.held > 0 and (lane.waiting > 0 or lane.partial != NOBODY) else MANY
+    scheduler = sim.scheduler_S[s]
+    return (
+        1
+        if scheduler.held > 0 and (scheduler.waiting > 0 or scheduler.partial != NO_INDEX)
+        else MANY
+    )
 
 
 READS: Final = frozenset(("batch_wait_timeout_iters", "batch_wait_max_tokens"))
@@ -232,8 +235,8 @@ GUARANTEED_NO_EVICT: Final = Policy(
     name="trtllm_guaranteed_no_evict",
     title="TensorRT-LLM",
     description=(
-        "requests wait in the queues of TensorRT-LLM's in-flight batching: one starts where the"
-        " blocks to its last token are promised to nobody, and nobody is thrown out"
+        "requests are scheduled as in TensorRT-LLM's in-flight batching: a request starts if all"
+        " blocks up to its last token can be reserved; requests are never preempted"
     ),
     roles=("both", "prefill", "decode"),
     reads=READS,
@@ -241,18 +244,18 @@ GUARANTEED_NO_EVICT: Final = Policy(
     chunks_whole_blocks=True,
     reserves_blocks=True,
     schedule=schedule_trtllm,
-    steady_steps=look_while_held,
+    steady_steps=check_while_waiting,
 )
 MAX_UTILIZATION: Final = Policy(
     name="trtllm_max_utilization",
     title="TensorRT-LLM",
     description=(
-        "requests wait in the queues of TensorRT-LLM's in-flight batching: one starts where its"
-        " prompt fits; without a free block the last started is paused and starts over"
+        "requests are scheduled as in TensorRT-LLM's in-flight batching: a request starts if its"
+        " prompt fits; without a free block the last started request is paused and restarts"
     ),
     roles=("both", "prefill"),
     reads=READS,
     chunks_whole_blocks=True,
     schedule=schedule_trtllm,
-    steady_steps=look_while_held,
+    steady_steps=check_while_waiting,
 )

@@ -1,20 +1,20 @@
-"""One step of one scheduler by the rules of vLLM V1, without a look at every sequence.
+"""The vLLM V1 scheduling policy, without visiting every sequence in each step.
 
-Sequences past their prompts decode one token per step and have the first claim on the budget of
-tokens; prompts take what is left, in chunks.
+Sequences past their prompts decode one token per step and take the token budget first; prompts take
+the rest, in chunks.
 
-A chunk is cut short only by the end of the budget, which ends admission in that step; in later
-steps the sequences before it take one token each, it takes the rest, and only a budget that
-outlasts it reaches the queue. It always gets a token, since a scheduler runs no more sequences than
-it has tokens.
+A chunk is truncated only by the end of the budget, which ends admission in that step. In later
+steps, the sequences before it take one token each, it takes the rest, and requests are admitted
+only from what remains. It always gets a token, since the budget is at least the number of running
+sequences.
 
-A sequence in need of a block throws out the last admitted, possibly itself. Those thrown out come
-after it, so they have not been scheduled yet, and the fewest leave that let all others go on.
-Counting needs is therefore enough.
+A sequence that needs a block preempts the last admitted one, possibly itself. Preempted sequences
+come after it and are not scheduled yet, so the minimum number that lets all others continue is
+preempted. Counting the needed blocks is therefore sufficient.
 
 Source: vllm-project/vllm, vllm/v1/core/sched/scheduler.py, schedule() and update_from_output().
 
-Shape legend: S schedulers, B places in a cache block.
+Shape legend: S schedulers, B token slots of a block.
 """
 
 from __future__ import annotations
@@ -27,158 +27,160 @@ from perfatlas.serving.sequences import (
     MANY,
     admit_head,
     blocks,
-    fetch,
+    find_offloaded,
     is_handed,
     join,
-    look_below,
-    places,
+    preempt,
     queue_first,
     reserve,
     run_chunk,
-    throw_out,
+    start_transfer,
+    tokens_to_allocate,
 )
-from perfatlas.serving.state import NOBODY
+from perfatlas.serving.state import NO_INDEX
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 
 @part
-def schedule_vllm(world: World, s: int, now: int) -> None:
-    """Decide what a scheduler runs in its next step.
+def schedule_vllm(sim: SimulationState, s: int, now: int) -> None:
+    """Schedule the next step.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         s: The scheduler.
-        now: When the step begins [ps].
+        now: Start of the step [ps].
     """
-    lane = world.lane_S[s]
-    if world.draft_tokens == 0:
-        _keep_decoding(world, s)
+    scheduler = sim.scheduler_S[s]
+    if sim.draft_tokens == 0:
+        _keep_decoding(sim, s)
     else:
-        reserve(world, s)
-    if lane.arrived > 0 and lane.preempted == 0 and lane.partial == NOBODY:
-        join(world, s, world.max_num_seqs - lane.running, now)
-    lane.decodes = lane.decoding
-    if lane.partial != NOBODY:
-        _continue_prompt(world, s)
-    if lane.preempted == 0:
-        _admit(world, s, now)
+        reserve(sim, s)
+    if scheduler.arrived > 0 and scheduler.preempted == 0 and scheduler.partial == NO_INDEX:
+        join(sim, s, sim.max_num_seqs - scheduler.running, now)
+    scheduler.decodes = scheduler.decoding
+    if scheduler.partial != NO_INDEX:
+        _continue_prompt(sim, s)
+    if scheduler.preempted == 0:
+        _admit(sim, s, now)
 
 
 @part
-def _keep_decoding(world: World, s: int) -> None:
-    """Give decoding sequences their blocks, throwing out the last admitted while one is missing."""
-    lane = world.lane_S[s]
-    residue = -lane.step % world.block_size
-    if world.growth_SB[s, residue] <= lane.free:
-        blocks.grow(world, s, 1)
-    elif world.prefix_caching:
-        _grow_one_by_one(world, s, residue)
+def _keep_decoding(sim: SimulationState, s: int) -> None:
+    """Allocate blocks to decoding sequences, preempting the last admitted while one is missing."""
+    scheduler = sim.scheduler_S[s]
+    residue = -scheduler.step % sim.block_size
+    if sim.growth_SB[s, residue] <= scheduler.free:
+        blocks.allocate_steps(sim, s, 1)
+    elif sim.prefix_caching:
+        _grow_one_by_one(sim, s, residue)
     else:
-        while world.growth_SB[s, residue] > lane.free:
-            preempt_last(world, s)
-        blocks.grow(world, s, 1)
+        while sim.growth_SB[s, residue] > scheduler.free:
+            preempt_last(sim, s)
+        blocks.allocate_steps(sim, s, 1)
 
 
 @part
-def _grow_one_by_one(world: World, s: int, residue: int) -> None:
-    """Give decoding sequences blocks in order of admission: who is early takes what is free first.
+def _grow_one_by_one(sim: SimulationState, s: int, residue: int) -> None:
+    """Allocate blocks to decoding sequences in order of admission.
 
-    The blocks of those thrown out are only there for those after that.
+    The blocks of preempted sequences are available only to later sequences.
     """
-    lane = world.lane_S[s]
-    i = world.growers_SB[s, residue].head
-    while i != NOBODY:
-        before = world.preempted_N[i]
-        while lane.free == 0 and world.preempted_N[i] == before:
-            preempt_last(world, s)
-        if world.preempted_N[i] > before:  # it was the last admitted itself
+    scheduler = sim.scheduler_S[s]
+    i = sim.growers_SB[s, residue].head
+    while i != NO_INDEX:
+        before = sim.preempted_N[i]
+        while scheduler.free == 0 and sim.preempted_N[i] == before:
+            preempt_last(sim, s)
+        if sim.preempted_N[i] > before:  # it preempted itself
             break
-        i = blocks.grow_one(world, s, i)
+        i = blocks.grow_one(sim, s, i)
 
 
 @part
-def _continue_prompt(world: World, s: int) -> None:
-    """Run the next chunk of the partly computed prompt, or throw it out."""
-    lane = world.lane_S[s]
-    request = world.request_N[lane.partial]
-    budget = world.max_num_batched_tokens - lane.decoding * world.tokens_per_decode
+def _continue_prompt(sim: SimulationState, s: int) -> None:
+    """Run the next chunk of the partially computed prompt, or preempt it."""
+    scheduler = sim.scheduler_S[s]
+    request = sim.request_N[scheduler.partial]
+    budget = sim.max_num_batched_tokens - scheduler.decoding * sim.tokens_per_decode
     chunk = min(request.isl + request.generated - request.computed, budget)
-    need = blocks.count(world, request.computed + chunk) - blocks.count(world, request.placed)
-    if need > lane.free:
-        preempt_last(world, s)
+    need = blocks.count(sim, request.computed + chunk) - blocks.count(sim, request.placed)
+    if need > scheduler.free:
+        preempt_last(sim, s)
     else:
-        run_chunk(world, lane.partial, chunk)
+        run_chunk(sim, scheduler.partial, chunk)
 
 
 @part
-def _admit(world: World, s: int, now: int) -> None:
+def _admit(sim: SimulationState, s: int, now: int) -> None:
     """Admit from the head of the queue until it is empty or its head does not fit."""
-    lane = world.lane_S[s]
-    budget = world.max_num_batched_tokens - lane.decoding * world.tokens_per_decode - lane.tokens
-    while lane.waiting > 0 and budget > 0 and lane.running < world.max_num_seqs:
-        i = lane.waiting_head
-        request = world.request_N[i]
+    scheduler = sim.scheduler_S[s]
+    budget = (
+        sim.max_num_batched_tokens - scheduler.decoding * sim.tokens_per_decode - scheduler.tokens
+    )
+    while scheduler.waiting > 0 and budget > 0 and scheduler.running < sim.max_num_seqs:
+        i = scheduler.waiting_head
+        request = sim.request_N[i]
         total = request.isl + request.generated
-        hits, idle_hits = blocks.hits(world, i)
-        if is_handed(world, i):
-            if blocks.count(world, places(world, i)) - hits + idle_hits > lane.free:
+        hits, idle_hits = blocks.find_cached(sim, i)
+        if is_handed(sim, i):
+            if blocks.count(sim, tokens_to_allocate(sim, i)) - hits + idle_hits > scheduler.free:
                 break
-            fetch(world, i, (hits, idle_hits), places(world, i), now)
+            start_transfer(sim, i, (hits, idle_hits), tokens_to_allocate(sim, i), now)
             continue
         found = hits
         below = (0, 0)
-        if world.offloads:
-            below = look_below(world, i)
+        if sim.offloads:
+            below = find_offloaded(sim, i)
             found = max(hits, below[0])
-        chunk = min(total - found * world.block_size, budget)
-        tokens = total if world.reserve_full_isl else found * world.block_size + chunk
-        if blocks.count(world, tokens) - hits + idle_hits > lane.free:
+        chunk = min(total - found * sim.block_size, budget)
+        tokens = total if sim.reserve_full_isl else found * sim.block_size + chunk
+        if blocks.count(sim, tokens) - hits + idle_hits > scheduler.free:
             break
-        admit_head(world, i, (hits, idle_hits), now)
-        if world.offloads:
-            blocks.load(world, i, hits, below)
-        run_chunk(world, i, chunk)
+        admit_head(sim, i, (hits, idle_hits), now)
+        if sim.offloads:
+            blocks.load_tiers(sim, i, hits, below)
+        run_chunk(sim, i, chunk)
         budget -= chunk
 
 
 @part
-def preempt_last(world: World, s: int) -> None:
-    """Throw out the last admitted; it goes to the head of the queue and starts over.
+def preempt_last(sim: SimulationState, s: int) -> None:
+    """Preempt the last admitted sequence; it restarts from the head of the queue.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         s: The scheduler.
     """
-    i = world.lane_S[s].running_tail
-    throw_out(world, i)
-    queue_first(world, i)
+    i = sim.scheduler_S[s].running_tail
+    preempt(sim, i)
+    queue_first(sim, i)
 
 
 @part
-def _steady_steps(world: World, s: int) -> int:
-    """Return 1 where the head of the queue might fit later though it does not fit now.
+def _steady_steps(sim: SimulationState, s: int) -> int:
+    """Return 1 if the head of the queue might fit later although it does not fit now.
 
-    Where its whole prompt must fit, an evicted block that it would have found takes as much from
-    the free ones as from its need. A chunk alone can start earlier in a prompt and need less.
+    If its whole prompt must fit, evicting a block of its cached prefix does not change what is
+    missing. If only a chunk must fit, the chunk can start earlier in the prompt and need less.
     """
-    chunk_alone = world.prefix_caching and not world.reserve_full_isl
-    return 1 if chunk_alone and world.lane_S[s].waiting > 0 else MANY
+    chunk_alone = sim.prefix_caching and not sim.reserve_full_isl
+    return 1 if chunk_alone and sim.scheduler_S[s].waiting > 0 else MANY
 
 
 @part
-def _can_hold(world: World, i: int, tokens: int) -> bool:  # noqa: ARG001 - of the protocol
-    """Return whether the cache holds a request: its drafts too, but never its last token."""
-    return bool(blocks.count(world, tokens + 2 * world.draft_tokens - 1) <= world.kv_blocks)
+def _can_hold(sim: SimulationState, i: int, tokens: int) -> bool:  # noqa: ARG001 - part of the protocol
+    """Return whether the KV cache holds a request, with drafts but without its last token."""
+    return bool(blocks.count(sim, tokens + 2 * sim.draft_tokens - 1) <= sim.kv_blocks)
 
 
 VLLM: Final = Policy(
     name="vllm",
     title="vLLM",
     description=(
-        "requests wait in the queues of vLLM V1 schedulers: one token budget for prompts and"
-        " decodes, cache by blocks, the last admitted recomputed when none is free"
+        "requests are scheduled as in vLLM V1: one token budget for prefills and decodes, KV"
+        " cache in blocks, the last admitted request preempted and recomputed when none is free"
     ),
     roles=("both", "prefill", "decode"),
     supports_drafts=True,

@@ -1,4 +1,4 @@
-"""Step prices tabulated for a compiled loop."""
+"""Price tables of steps for the compiled event loop."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the chunks of prompts take apart from the linear layers of their step.
+"""Price tables of prompt chunks: operators outside the shared linear layers.
 
-Shape legend: N quantities, Q borders of chunk length, P borders of keys before a chunk, X and Y
-sizes tried.
+Shape legend: N quantities, Q breakpoints of chunk length, P breakpoints of keys before a chunk,
+X and Y candidate sizes.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
     from perfatlas.serving.prices.parts import StepParts
     from perfatlas.serving.prices.tables import Ticks
 
-WIDEST_CELL: Final = 65_536  # keys: longer ones leave 64 bits when a time is read inside
-TOLERANCE: Final = 0.02  # of a chunk's time, where a line between borders may miss it
-PARTS: Final = 64  # sizes tried of an octave
-KEY_STEP: Final = 64  # keys of a block of the kernels
-PROBES: Final = 10  # lengths and contexts at which the borders of the other are placed
+WIDEST_CELL: Final = 65_536  # keys: interpolation in wider cells overflows 64 bits
+TOLERANCE: Final = 0.02  # relative error of interpolated chunk times
+PARTS: Final = 64  # candidate sizes per octave
+KEY_STEP: Final = 64  # keys per block of the kernels
+PROBES: Final = 10  # lengths (contexts) used to place the breakpoints of contexts (lengths)
 
 
 class ChunkPrices(NamedTuple):
-    """Attention, and what else chunks run apart, of steps that hold one chunk or several.
+    """Time of attention and other separate operators of the chunks of a step.
 
-    A step takes start + sum over chunks added + max over chunks last. One chunk alone leaves SMs
-    idle while its longest tiles end; among others only the last to end does.
+    A step takes start + sum over chunks of added + max over chunks of last. A single chunk leaves
+    SMs idle while its longest tiles finish; among several, only the last one does.
 
     Args:
-        queries_Q: Borders of chunk length (Q,) [tokens], rising from 0.
-        before_P: Borders of keys before a chunk (P,) [tokens], rising from 0.
-        start_N: What the shortest chunk takes (N,) [ticks].
-        added_NQP: What it adds among as many like it as the step holds (N, Q, P) [ticks].
-        last_NQP: What it takes beyond start and that, alone in its step (N, Q, P) [ticks]; below 0
-            where it has less of a start than the shortest chunk.
+        queries_Q: Breakpoints of chunk length (Q,) [tokens], ascending from 0.
+        before_P: Breakpoints of keys before a chunk (P,) [tokens], ascending from 0.
+        start_N: Cost of the shortest chunk (N,) [ticks].
+        added_NQP: Marginal cost in a step full of equal chunks (N, Q, P) [ticks].
+        last_NQP: Further cost if alone in its step (N, Q, P) [ticks]; negative if its fixed cost
+            is lower than that of the shortest chunk.
     """
 
     queries_Q: Sizes
@@ -48,14 +48,14 @@ class ChunkPrices(NamedTuple):
 
 
 def chunk_prices(parts: StepParts, most: int, longest: int) -> ChunkPrices:
-    """Return what chunks take, bilinear between borders that lie where their times need them.
+    """Return the costs of chunks, bilinear between adaptive breakpoints.
 
     Args:
         parts: Parts of the steps of one candidate.
-        most: Tokens of a step at most.
-        longest: Keys of the longest sequence.
+        most: Maximum tokens per step.
+        longest: Maximum keys of a sequence.
 
-    Limits: chunks that share a step are priced among others of their own length and context.
+    Limits: Chunks that share a step are priced as if all had equal length and context.
     """
     queries = sizes_up_to(most, least_step=1, parts=PARTS)
     before = np.append(0, sizes_up_to(longest, least_step=KEY_STEP, parts=PARTS))
@@ -68,7 +68,7 @@ def chunk_prices(parts: StepParts, most: int, longest: int) -> ChunkPrices:
     before = np.union1d(before, np.arange(WIDEST_CELL, longest, WIDEST_CELL))
     alone_NQP, added_NQP = _grid(parts, queries, before, most)
     start_N = alone_NQP[:, 0, 0]
-    # no queries cost nothing; but to end last has no length
+    # no queries cost nothing, except for `last`, which does not depend on the length
     none_N1P = np.zeros((start_N.size, 1, before.size))
     beyond_NQP = alone_NQP - start_N[:, None, None]
     last_NQP = beyond_NQP - added_NQP
@@ -84,7 +84,7 @@ def chunk_prices(parts: StepParts, most: int, longest: int) -> ChunkPrices:
 def _grid(
     parts: StepParts, queries_X: Sizes, before_Y: Sizes, most: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return what a chunk takes alone, and among as many as fit `most` tokens, (N, X, Y) each."""
+    """Return the cost of a chunk alone, and in a step full of equal ones, (N, X, Y) each."""
     queries_XY, before_XY = np.meshgrid(queries_X, before_Y, indexing="ij")
     queries_R = queries_XY.ravel().astype(np.float64)
     before_R = before_XY.ravel().astype(np.float64)

@@ -1,4 +1,4 @@
-"""At which sizes steps are priced, and which of them a table needs.
+"""Grids of sizes at which steps are priced, and their reduction to breakpoints.
 
 Shape legend: X sizes, Y probes.
 """
@@ -19,17 +19,17 @@ Sizes = NDArray[np.int64]
 def sizes_up_to(
     most: int, *, least_step: int, parts: int, around: tuple[int, ...] = (0, 1)
 ) -> Sizes:
-    """Return sizes from 1 to `most`, an even share of every octave (X,), rising.
+    """Return sizes from 1 to `most`, equally many per octave, in ascending order (X,).
 
-    Kernels step at multiples of their tiles: a size comes with its neighbours, one on each side
-    of such a step.
+    Kernel times jump at multiples of their tiles, so sizes on both sides of a multiple are
+    included.
 
     Args:
-        most: The largest.
-        least_step: Distance of sizes in the octaves that hold fewer than `parts` of them; a power
-            of two, as `parts`.
-        parts: Sizes of an octave.
-        around: What is taken beside each multiple.
+        most: Maximum size.
+        least_step: Minimum distance of sizes, in octaves with fewer than `parts` of them; a power
+            of two.
+        parts: Sizes per octave; a power of two.
+        around: Offsets included for each multiple.
 
     Example:
         >>> from perfatlas.serving.prices.grids import sizes_up_to
@@ -48,27 +48,27 @@ def sizes_up_to(
 
 
 def spaced_sizes(most: int, count: int) -> Sizes:
-    """Return at most `count` sizes from 1 to `most`, evenly spaced in octaves (X,), rising.
+    """Return at most `count` sizes from 1 to `most`, evenly spaced in octaves, ascending (X,).
 
     Args:
-        most: The largest.
-        count: How many.
+        most: Maximum size.
+        count: Maximum number of sizes.
     """
     return np.unique(np.rint(np.geomspace(1, most, count)).astype(np.int64))
 
 
 def needed_sizes(sizes_X: Sizes, time_XY: FloatArray, tolerance: float) -> Sizes:
-    """Return the sizes between which times are straight lines, the first and the last included.
+    """Return the sizes between which times are linear, including the first and last.
 
-    A stretch is cut where a line over it misses most, until it misses nothing by more than the
-    tolerance. Both sides of a sudden step are kept.
+    An interval is split where linear interpolation has the largest error, until all errors are
+    within the tolerance. Both sides of a jump are kept.
 
     Args:
-        sizes_X: Sizes, rising (X,).
-        time_XY: Times at them of several probes (X, Y), above 0.
-        tolerance: Largest miss of a time, as a share of it.
+        sizes_X: Sizes in ascending order (X,).
+        time_XY: Positive times of several probes at the sizes (X, Y).
+        tolerance: Maximum relative error.
 
-    Source: Douglas and Peucker 1973, Algorithms for the reduction of the number of points, in
+    Source: Douglas and Peucker 1973, Algorithms for the reduction of the number of points, with
         relative errors.
 
     Example:

@@ -1,4 +1,4 @@
-"""What steps take, read from their price tables.
+"""Step times from price tables.
 
 Shape legend: R steps, M chunks of all steps.
 """
@@ -20,12 +20,12 @@ Counts = NDArray[np.int64]
 
 
 class StepLoads(NamedTuple):
-    """What steps of a scheduler hold.
+    """Contents of the steps of a scheduler.
 
     Args:
-        decodes_R: Sequences that decode (R,).
-        keys_R: Keys of all of them, their new tokens included (R,).
-        sampled_R: Tokens sampled (R,).
+        decodes_R: Decoding sequences (R,).
+        keys_R: Total keys of these, including new tokens (R,).
+        sampled_R: Sampled tokens (R,).
         step_M: Step of each chunk (M,).
         queries_M: Tokens of each chunk (M,), at least 1.
         before_M: Keys before each chunk (M,).
@@ -43,8 +43,8 @@ def step_s(prices: StepPrices, loads: StepLoads) -> FloatArray:
     """Return the time of each step (R,) [s].
 
     Args:
-        prices: The tables.
-        loads: What the steps hold, within the limits of the tables.
+        prices: The price tables.
+        loads: Contents of the steps, within the limits of the tables.
     """
     steps, decodes_R = loads.decodes_R.size, loads.decodes_R
     chunks_R = np.bincount(loads.step_M, minlength=steps)
@@ -71,7 +71,7 @@ def step_s(prices: StepPrices, loads: StepLoads) -> FloatArray:
 
 
 def _decode_ticks(prices: StepPrices, loads: StepLoads) -> Counts:
-    """Return what decoding sequences run apart (R,) [ps]."""
+    """Return the time of decode operators outside the linear part (R,) [ps]."""
     batch_R, keys_R = loads.decodes_R, loads.keys_R
     mean_R = keys_R // np.maximum(batch_R, 1)
     cell_R = np.searchsorted(prices.context_K, mean_R, side="right") - 1
@@ -98,7 +98,7 @@ def _between(
 
 
 def _place(borders_X: Counts, value_M: Counts) -> tuple[Counts, FloatArray]:
-    """Return the cell of each value, and how far into it the value lies."""
+    """Return the cell of each value, and its relative position in the cell."""
     cell_M = np.clip(np.searchsorted(borders_X, value_M, side="right") - 1, 0, borders_X.size - 2)
     width_M = borders_X[cell_M + 1] - borders_X[cell_M]
     return cell_M, (value_M - borders_X[cell_M]) / width_M

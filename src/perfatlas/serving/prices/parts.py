@@ -1,6 +1,6 @@
-"""What each part of a step costs at many sizes, through the public functions of `step`.
+"""Costs of the parts of a step at many sizes, from the public functions of `step`.
 
-Shape legend: N quantities, R rows, one shape of a step each.
+Shape legend: N quantities, R rows, each one shape of a step.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.step import Step, StepContext, StepCost
 
-# Operators whose time hangs on the keys in the cache.
+# Operators whose time depends on the keys in the KV cache.
 KEYED: Final = (Attention, KeyScores, KeySelection, LatentAttention)
-# Names of `models`: what runs once per sequence that is sampled, and its collective.
+# Operators that run once per sampled sequence, with their collective.
 HEAD: Final = ("lm_head", "sampling")
 TABULATED: Final = tuple(
     name for name, column in columns_of(PricedOperators).items() if column.tabulated
@@ -34,15 +34,15 @@ TABULATED: Final = tuple(
 
 @dataclass(frozen=True, kw_only=True)
 class StepParts:
-    """The parts of the steps of one candidate.
+    """Parts of the steps of one candidate.
 
-    What decoding sequences and prompts both run takes the tokens of both at once: the linear
-    part. The rest is run apart by those who decode and by every chunk of a prompt.
+    The linear part processes the tokens of decodes and prompts together. All other operators run
+    separately for decodes and for each prompt chunk.
 
     Args:
         context: Model, engine, system and plan of one candidate.
         shared: Names of the operators of the linear part.
-        quantities: Columns of the priced record, each summed over a part (N).
+        quantities: Columns of the priced record, summed over a part (N).
     """
 
     context: StepContext
@@ -50,10 +50,10 @@ class StepParts:
     quantities: tuple[str, ...]
 
     def decode(self, batch_R: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return linear part, and what decoding runs apart whatever the keys, each (N, R).
+        """Return the linear part, and the other decode operators without keys, each (N, R).
 
         Args:
-            batch_R: Sequences, as padded (R,).
+            batch_R: Sequences, padded (R,).
         """
         context = _repeated(self.context, batch_R.size)
         step = decode_work(context, batch_R, np.ones_like(batch_R))
@@ -62,11 +62,11 @@ class StepParts:
         return self._totals(cost, linear), self._totals(cost, ~linear)
 
     def decode_keyed(self, batch_R: FloatArray, keys_R: FloatArray) -> FloatArray:
-        """Return what decoding sequences run over their keys (N, R).
+        """Return the decode operators that depend on keys (N, R).
 
         Args:
             batch_R: Sequences (R,).
-            keys_R: Keys of each, its new token included (R,).
+            keys_R: Keys per sequence, including the new token (R,).
         """
         context = _repeated(self.context, batch_R.size)
         step = decode_work(context, batch_R, keys_R)
@@ -76,7 +76,7 @@ class StepParts:
         """Return the linear part of a step with prompts (N, R).
 
         Args:
-            tokens_R: Tokens of prompts and of decoding sequences together (R,).
+            tokens_R: Total tokens of prompts and decodes (R,).
         """
         context = _repeated(self.context, tokens_R.size)
         tokens = StepTokens(batch=np.ones_like(tokens_R), q_len=tokens_R, kv_len=tokens_R)
@@ -86,12 +86,12 @@ class StepParts:
     def chunk(
         self, chunks_R: FloatArray, queries_R: FloatArray, before_R: FloatArray
     ) -> FloatArray:
-        """Return what equal chunks of prompts in one step run apart, all of them (N, R).
+        """Return the separate operators of all prompt chunks of a step with equal chunks (N, R).
 
         Args:
-            chunks_R: Chunks of the step (R,).
-            queries_R: Tokens of each (R,).
-            before_R: Keys before them (R,).
+            chunks_R: Number of chunks (R,).
+            queries_R: Tokens per chunk (R,).
+            before_R: Keys before a chunk (R,).
         """
         context = _repeated(self.context, queries_R.size)
         tokens = StepTokens(batch=chunks_R, q_len=queries_R, kv_len=before_R + queries_R)
@@ -104,7 +104,7 @@ class StepParts:
         """Return logits and sampling (N, R).
 
         Args:
-            sampled_R: Sequences sampled (R,).
+            sampled_R: Sampled sequences (R,).
         """
         context = _repeated(self.context, sampled_R.size)
         one_R = np.ones_like(sampled_R)
@@ -112,7 +112,7 @@ class StepParts:
         return self._totals(_price(prefill_work(context, tokens), context, _is_head))
 
     def _totals(self, cost: StepCost, some_O: NDArray[np.bool_] | None = None) -> FloatArray:
-        """Return every quantity over the executions of all or some operators (N, R)."""
+        """Return the totals of all quantities over all or some operators (N, R)."""
         return np.stack([cost.total(name, some_O) for name in self.quantities])
 
 
@@ -121,7 +121,7 @@ def step_parts(context: StepContext, quantities: Sequence[str] = TABULATED) -> S
 
     Args:
         context: Model, engine, system and plan of one candidate.
-        quantities: Columns of the priced record that are summed, time first (N).
+        quantities: Summable columns of the priced record, time first (N).
     """
     one = np.ones(1)
     prefill = prefill_work(context, StepTokens(batch=one, q_len=one, kv_len=one)).operators
@@ -138,7 +138,7 @@ def _is_head(operator: Operator) -> bool:
 
 
 def _repeated(context: StepContext, rows: int) -> StepContext:
-    """Return the context with its one candidate `rows` times."""
+    """Return the context with its single candidate repeated `rows` times."""
     plan, placement = context.plan, context.placement
     ratio = placement.clock_ratio_C
     return replace(
@@ -153,6 +153,6 @@ def _repeated(context: StepContext, rows: int) -> StepContext:
 
 
 def _price(step: Step, context: StepContext, keep: Callable[[Operator], bool]) -> StepCost:
-    """Return the cost of some operators of a step; what hides beside others stays hidden."""
+    """Return the cost of some operators of a step, with overlaps as in the whole step."""
     kept = tuple(op for op in step.operators if keep(op))
     return step_costs((replace(step, operators=kept),), context)[0]

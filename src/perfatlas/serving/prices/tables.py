@@ -1,24 +1,24 @@
-"""What a step costs, as integer tables that a compiled loop reads.
+"""Integer price tables of a step for the compiled event loop.
 
-A step of one scheduler holds n sequences that decode, with S keys in their caches together, those
-of the tokens it computes included, and chunks of prompts. Its time is
+A step of one scheduler contains n decoding sequences with S keys in total, including those of the
+new tokens, and prompt chunks. Its time is
 
-    linear(tokens) + head(sequences sampled) + decode_attention(n, S)
+    linear(tokens) + head(sampled sequences) + decode_attention(n, S)
         + sum over chunks added(queries, keys before) + max over chunks last(queries, keys before)
         + host
 
-with `linear` read at the padded batch of the captured graph where only sequences decode, and at all
-tokens of the step where a chunk runs. Decode attention is affine in S between the borders of a
-table cell: k steps of one batch inside a cell take k a + b (k S + n k (k - 1)/2) picoseconds,
-exactly. The cell is that of S // n; the last one has no upper border. Tables of chunks are linear
-along the queries at both borders of keys, then along the keys, each rounded down. Ranks that step
-together share linear(most tokens of a rank) and wait for the longest sum of the rest.
+where `linear` is evaluated at the padded batch of the captured graph for decode-only steps, and at
+all tokens of the step otherwise. Decode attention is affine in S within a table cell: k steps of
+one batch inside a cell take exactly k a + b (k S + n k (k - 1)/2) picoseconds. The cell is that of
+S // n; the last one is unbounded. Chunk tables are interpolated linearly along the queries, then
+along the keys, each rounded down. Ranks that step together share linear(maximum tokens of a rank)
+and wait for the slowest rank.
 
-Every quantity of a step, energy as well as time, is tabulated so, over the borders that its time
-needs; the loop reads the tables of time.
+All quantities of a step, such as energy, are tabulated with the breakpoints of its time; the event
+loop reads the tables of time.
 
-Shape legend: N quantities, T tokens of a step (from 0), B sequences (from 0), K borders of mean
-context, Q borders of chunk length, P borders of keys before a chunk.
+Shape legend: N quantities, T tokens of a step (from 0), B sequences (from 0), K breakpoints of mean
+context, Q breakpoints of chunk length, P breakpoints of keys before a chunk.
 """
 
 from __future__ import annotations
@@ -39,30 +39,31 @@ Ticks = NDArray[np.int64]
 
 
 class StepPrices(NamedTuple):
-    """Integer tables of one model on one system under one engine and plan.
+    """Integer price tables of one model, system, engine and plan.
 
     Args:
-        decode_linear_B: Linear layers, norms and links of a step that only decodes, at its padded
+        decode_linear_B: Linear layers, norms and collectives of a decode-only step, at its padded
             batch (B,) [ps].
-        mixed_linear_T: The same of a step with prompts, by all of its tokens (T,) [ps].
-        head_B: Logits and sampling, by sequences sampled (B,) [ps].
-        context_K: Borders of the mean context of decoding sequences (K,) [tokens], rising from 0.
-        decode_base_BK: Decode attention of n sequences at the lower border of a cell (B, K) [ps].
-        decode_slope_BK: Its growth per key of all sequences together (B, K) [ps/token].
-        queries_Q: Borders of chunk length (Q,) [tokens], rising from 0.
-        before_P: Borders of keys before a chunk (P,) [tokens], rising from 0.
-        prefill_added_QP: Attention of a chunk, and what else it runs apart, among others like it
-            (Q, P) [ps]; bilinear between borders.
-        prefill_last_QP: What it takes beyond that where it ends last (Q, P) [ps]: one chunk leaves
-            processors idle while its longest tiles end, among others only the last to end does.
-            Below 0 where it starts faster than the shortest chunk, whose start is linear.
-        host_step: Host work of a step [ps].
-        host_sequence: Host work per sequence of a step [ps].
-        host_prefill: Host work of a step with prompts that no whole-step graph covers [ps].
-        host_overlapped: Only the host work longer than the device's shows.
-        tokens_per_decode: Query tokens of a sequence in a decode step, 1 and its drafts. What is
-            read at B sequences that decode holds so many tokens for each, drafting included;
-            `mixed_linear_T` and `head_B` are read at as many tokens and rows of each.
+        mixed_linear_T: The same for a step with prompts, by its total tokens (T,) [ps].
+        head_B: Logits and sampling, by sampled sequences (B,) [ps].
+        context_K: Breakpoints of the mean context of decodes (K,) [tokens], ascending from 0.
+        decode_base_BK: Decode attention at the lower breakpoint of a cell (B, K) [ps].
+        decode_slope_BK: Growth of decode attention per key in total (B, K) [ps/token].
+        queries_Q: Breakpoints of chunk length (Q,) [tokens], ascending from 0.
+        before_P: Breakpoints of keys before a chunk (P,) [tokens], ascending from 0.
+        prefill_added_QP: Marginal time of attention and other separate operators of a chunk among
+            equal ones (Q, P) [ps]; bilinear between breakpoints.
+        prefill_last_QP: Further time of the chunk that finishes last (Q, P) [ps]: a single chunk
+            leaves SMs idle while its longest tiles finish; among several, only the last one
+            does. Negative if its fixed time is below that of the shortest chunk, which is part
+            of the linear tables.
+        host_step: Host time per step [ps].
+        host_sequence: Host time per sequence of a step [ps].
+        host_prefill: Host time of a step with prompts, without a full CUDA graph [ps].
+        host_overlapped: Whether host time counts only where it exceeds device time.
+        tokens_per_decode: Query tokens per sequence and decode step: 1 plus drafts. Decode tables
+            at B sequences include this many tokens per sequence, with drafting;
+            `mixed_linear_T` and `head_B` are read at B times this many tokens and rows.
     """
 
     decode_linear_B: Ticks
@@ -83,21 +84,21 @@ class StepPrices(NamedTuple):
 
 
 class QuantityTables(NamedTuple):
-    """The integer tables of every quantity of a step, which share their borders.
+    """Integer tables of all quantities of a step, with shared breakpoints.
 
     Args:
-        quantities: Columns of the priced record, time first (N); a tick is what each declares.
-        decode_linear_NB: As `decode_linear_B` of `StepPrices`, of each quantity (N, B) [ticks].
+        quantities: Columns of the priced record, time first (N), in ticks of each column.
+        decode_linear_NB: As `decode_linear_B` of `StepPrices`, per quantity (N, B) [ticks].
         mixed_linear_NT: As `mixed_linear_T` (N, T) [ticks].
         head_NB: As `head_B` (N, B) [ticks].
-        context_K: Borders of the mean context (K,) [tokens].
+        context_K: Breakpoints of the mean context (K,) [tokens].
         decode_base_NBK: As `decode_base_BK` (N, B, K) [ticks].
         decode_slope_NBK: As `decode_slope_BK` (N, B, K) [ticks/token].
-        queries_Q: Borders of chunk length (Q,) [tokens].
-        before_P: Borders of keys before a chunk (P,) [tokens].
+        queries_Q: Breakpoints of chunk length (Q,) [tokens].
+        before_P: Breakpoints of keys before a chunk (P,) [tokens].
         prefill_added_NQP: As `prefill_added_QP` (N, Q, P) [ticks].
         prefill_last_NQP: As `prefill_last_QP` (N, Q, P) [ticks].
-        tokens_per_decode: Query tokens of a sequence in a decode step.
+        tokens_per_decode: Query tokens per sequence and decode step.
     """
 
     quantities: tuple[str, ...]
@@ -114,7 +115,7 @@ class QuantityTables(NamedTuple):
     tokens_per_decode: int
 
     def of(self, quantity: str) -> StepPrices:
-        """Return the tables of one quantity, without host work.
+        """Return the tables of one quantity, without host time.
 
         Args:
             quantity: A name of `quantities`.
@@ -140,10 +141,10 @@ class QuantityTables(NamedTuple):
 
 
 def quantity_ticks(values_N: FloatArray, quantities: Sequence[str]) -> Ticks:
-    """Return values as whole ticks of their quantities, of the same shape.
+    """Return values as integer ticks of their quantities.
 
     Args:
-        values_N: Quantities first (N, ...).
+        values_N: Values with quantities as the first axis (N, ...).
         quantities: Columns of the priced record (N).
     """
     declared = columns_of(PricedOperators)

@@ -1,6 +1,6 @@
-"""The step prices of one candidate, tabulated.
+"""Tabulation of the step prices of one candidate.
 
-Shape legend: as in `serving.prices`; X sizes that are priced.
+Shape legend: as in `serving.prices`; X priced sizes.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
     from perfatlas.step import StepContext, StepCost
 
-TOLERANCE: Final = 0.01  # of decode attention, where a line between borders may miss it
-# Sizes priced of an octave of tokens, both sides of every tile's step among them. Direct pricing of
-# all 8,192 sizes of the models of the tests is missed by 0.7 % at most in 99 of 100 (1.0 % with 64,
-# 1.1 % with 32), by 2.7 % at most: an expert's or a cache's step lies on no tile. Without the other
-# side of the steps it is 3.6 % and 14 %.
+TOLERANCE: Final = 0.01  # relative error of interpolated decode attention
+# Priced sizes per octave of tokens, including both sides of each tile multiple. Against direct
+# pricing of all 8,192 sizes of the test models, 99% of the errors are below 0.7% (1.0% with 64,
+# 1.1% with 32), and the maximum is 2.7%, at jumps of MoE layers and caches that are not tile
+# multiples. Without both sides of the multiples these are 3.6% and 14%.
 TOKEN_PARTS: Final = 128
-BATCH_PARTS: Final = 256  # the same of batches tried for their attention
-CONTEXT_PARTS: Final = 32  # the same of contexts
-CONTEXT_STEP: Final = 64  # keys of a block of the kernels
-SHORT_STEP: Final = 8  # contexts tried below one block
-PROBE_GROWTH: Final = 1.25  # of the batches whose attention places the borders of context
-PROBE_CONTEXTS: Final = 12  # at which attention places the batches that are priced
-EVERY_BATCH: Final = 256  # up to which every batch is priced: waves and splits turn on each
+BATCH_PARTS: Final = 256  # batches per octave for attention
+CONTEXT_PARTS: Final = 32  # contexts per octave
+CONTEXT_STEP: Final = 64  # keys per block of the kernels
+SHORT_STEP: Final = 8  # step of contexts below one block
+PROBE_GROWTH: Final = 1.25  # ratio of the batches used to place the breakpoints of context
+PROBE_CONTEXTS: Final = 12  # contexts used to select the priced batches
+EVERY_BATCH: Final = 256  # all batches up to this size are priced, as waves and splits vary
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableLimits:
-    """How far a table reaches; each at least 1.
+    """Range of a price table; each limit is at least 1.
 
     Args:
-        max_num_seqs: Sequences of a step of one scheduler at most.
-        max_num_batched_tokens: Tokens of its step at most.
-        longest_context: Keys of the longest sequence, its new token included.
+        max_num_seqs: Maximum sequences per step of one scheduler.
+        max_num_batched_tokens: Maximum tokens per step.
+        longest_context: Maximum keys of a sequence, including its new token.
     """
 
     max_num_seqs: int
@@ -57,14 +57,14 @@ class TableLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class PriceTable:
-    """Step prices of one candidate, and two whole steps that tell what they rest on.
+    """Step prices of one candidate, and two whole steps as evidence.
 
     Args:
-        prices: The tables of time, with the host work of the engine.
-        tables: The tables of every quantity.
-        decode: Cost of the largest batch at half the longest context: its calibrations, tiers,
-            notes and share priced at the bound.
-        prefill: The same of the longest chunk, without keys before it.
+        prices: The tables of time, with the host time of the engine.
+        tables: The tables of all quantities.
+        decode: Decode step of the maximum batch at half the maximum context, for its
+            calibrations, tiers, notes and share priced at the bound.
+        prefill: Prefill step of the maximum chunk without prefix, for the same.
     """
 
     prices: StepPrices
@@ -78,34 +78,34 @@ def price_table(
 ) -> PriceTable:
     """Return the step prices of one candidate.
 
-    The attention of prompts starts once per step, however many chunks it holds: what the
-    shortest chunk takes is part of `mixed_linear_T`, and the tables of chunks hold what they take
-    beyond it. What decoding sequences run apart from prompts goes with their attention: scans and
-    convolutions at the padded batch, the absorbed products of latent attention. What a captured
-    graph computes of logits beyond the sequences sampled is part of `decode_linear_B`.
+    The fixed cost of prompt attention occurs once per step, for any number of chunks: the cost of
+    the shortest chunk is part of `mixed_linear_T`, and the chunk tables contain the cost beyond
+    it. Decode operators outside the linear part are tabulated with decode attention: scans and
+    convolutions at the padded batch, and the absorbed products of latent attention. Logits that a
+    captured graph computes beyond the sampled sequences are part of `decode_linear_B`.
 
     Args:
-        context: Model, engine, system and plan; one candidate.
-        limits: How far the table reaches. Cost and size grow with max_num_seqs: give what the
-            cache holds where that is less than what the engine admits.
+        context: Model, engine, system and plan of one candidate.
+        limits: Range of the table. Cost and size grow with max_num_seqs: use the number of
+            sequences that fit the KV cache if that is lower than the engine's limit.
         quantities: Columns of the priced record to tabulate, time first.
 
     Raises:
-        InvalidSpecError: Several candidates.
-        UnsupportedError: Pipeline stages.
+        InvalidSpecError: There are several candidates.
+        UnsupportedError: The plan uses pipeline parallelism.
 
-    Limits: the ranks of attention_dp hold equal tokens. Sequences that decode together are priced
-    at their mean context.
+    Limits: All attention_dp ranks have equal tokens. Decoding sequences are priced at their mean
+        context.
     """
     candidates, stages = context.plan.pp.size, int(context.plan.pp[0])
     if candidates != 1:
         raise InvalidSpecError(
-            f"{candidates} candidates: a price table is that of one; take one plan at a time"
+            f"{candidates} candidates: a price table needs exactly one; tabulate one plan at a time"
         )
     if stages > 1:
         raise UnsupportedError(
-            f"pp = {stages}: the stages of a pipeline run different steps at the same time, and a"
-            " simulated scheduler runs one; use pp = 1, or method formula"
+            f"pp = {stages}: simulation does not support pipeline parallelism, whose stages run"
+            " different steps at the same time; use pp = 1, or estimate with method formula"
         )
     parts = step_parts(context, quantities)
     tables = _tabulate(parts, limits)
@@ -121,7 +121,7 @@ def price_table(
 
 
 def _tabulate(parts: StepParts, limits: TableLimits) -> QuantityTables:
-    """Return the tables of every quantity of the steps."""
+    """Return the tables of all quantities of the steps."""
     most, queries = limits.max_num_seqs, 1 + parts.context.drafts
     head_NT = _head(parts, most * queries)
     linear_NB, apart_NB = _decode(parts, most, head_NT)
@@ -153,7 +153,7 @@ def _largest_steps(context: StepContext, limits: TableLimits) -> tuple[StepCost,
 
 
 def _head(parts: StepParts, most: int) -> FloatArray:
-    """Return logits and sampling, by sequences sampled, up to the largest padded batch (N, T)."""
+    """Return logits and sampling by sampled sequences, up to the maximum padded batch (N, T)."""
     graphs = parts.context.profile.scheduler.graph_sizes
     padded = int(padded_batch(np.array([float(most)]), graphs)[0])
     sizes_X = _token_sizes(padded)
@@ -163,10 +163,10 @@ def _head(parts: StepParts, most: int) -> FloatArray:
 
 
 def _decode(parts: StepParts, most: int, head_NT: FloatArray) -> tuple[Ticks, Ticks]:
-    """Return linear part and what hangs on no keys of a decode step, by batch, each (N, B)."""
+    """Return the linear part and the other key-independent part of decode steps, each (N, B)."""
     graphs, queries = parts.context.profile.scheduler.graph_sizes, 1 + parts.context.drafts
     tried_X = _token_sizes(most)
-    # both sides of every step of the padding: of all tokens, and of those of later drafts
+    # both sides of every padding boundary, for all tokens and for those of later drafts
     for tokens in {1, queries}:
         full = np.array([size // tokens for size in graphs], np.int64)
         tried_X = np.union1d(tried_X, np.append(full, full + 1))
@@ -197,24 +197,24 @@ def _mixed(parts: StepParts, most: int) -> Ticks:
 
 
 def _between(wanted_Y: Sizes, sizes_X: Sizes, values_NX: FloatArray) -> FloatArray:
-    """Return the values of every quantity at some sizes, linear between those priced (N, Y)."""
+    """Return all quantities at some sizes, interpolated between the priced ones (N, Y)."""
     return np.stack([np.interp(wanted_Y, sizes_X, values_X) for values_X in values_NX])
 
 
 def _token_sizes(most: int) -> Sizes:
-    """Return the numbers of tokens that are priced (X,), rising.
+    """Return the priced numbers of tokens in ascending order (X,).
 
-    Messages are tokens times a width, and an engine's all-reduce may leave its kernels below a
-    power of two: each comes with the size before it.
+    Messages are tokens times a width, and an engine's all-reduce may switch kernels at a power of
+    two, so the size before each is included.
     """
     powers = 2 ** np.arange(1, most.bit_length())
     return np.union1d(sizes_up_to(most, least_step=1, parts=TOKEN_PARTS), powers - 1)
 
 
 def _decode_keyed(parts: StepParts, most: int, longest: int) -> tuple[Sizes, Ticks, Ticks]:
-    """Return borders of context (K,), attention at them and its growth per key, each (N, B, K).
+    """Return context breakpoints (K,), attention at them and its slope per key, each (N, B, K).
 
-    Borders and the batches that are priced lie where the times of the kernels need them.
+    Breakpoints and priced batches are placed adaptively.
     """
     contexts = sizes_up_to(longest, least_step=CONTEXT_STEP, parts=CONTEXT_PARTS, around=(-1, 0, 1))
     contexts = np.union1d(contexts, np.arange(1, min(longest, CONTEXT_STEP), SHORT_STEP))
@@ -231,7 +231,8 @@ def _decode_keyed(parts: StepParts, most: int, longest: int) -> tuple[Sizes, Tic
         at_BK[0] = 0.0
         keys_BK = np.maximum(every_B, 1)[:, None] * np.diff(contexts)
         slope_BK = np.diff(at_BK, axis=1) / keys_BK
-        # nothing is below one key, and the last border continues the cell before it, but never down
+        # there is no cell below one key; the last one continues the slope before it, if not
+        # negative
         none_B1 = np.zeros((most + 1, 1))
         last_B1 = np.maximum(slope_BK[:, -1:], 0.0) if contexts.size > 1 else none_B1
         slopes.append(np.hstack((none_B1, slope_BK, last_B1)))

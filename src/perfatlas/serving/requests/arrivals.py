@@ -1,9 +1,9 @@
-"""When requests arrive: renewal and ramped processes as integer times, reproducible from a seed.
+"""Arrival processes: renewal and ramped processes as integer times, reproducible by seed.
 
-Every purpose draws from a stream of its own, so that another rate, or another number of requests,
-leaves the lengths of the requests as they were (common random numbers): two answers then differ by
-what was changed and not by luck. Gaps are drawn at rate 1 and scaled, so that another rate keeps
-the pattern too. The first request arrives at 0.
+Each purpose uses its own random stream, so that changing the rate or the number of requests does
+not change their lengths (common random numbers): two results then differ only by what was changed.
+Gaps are drawn at rate 1 and scaled, so that the pattern is the same for all rates. The first
+request arrives at 0.
 
 Shape legend: N requests.
 """
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     from perfatlas.serving.requests.columns import Ticks
 
 Purpose = Literal["arrivals", "isl", "osl", "rows", "turns", "think"]
-# The key of a stream is its place here: append, never reorder.
+# The key of a stream is its position here: append, never reorder.
 _PURPOSES: Final[tuple[Purpose, ...]] = ("arrivals", "isl", "osl", "rows", "turns", "think")
 
-# Below, gaps differ by less than a millionth; above, all but one in a million are 0.
+# Below, gaps differ by less than 1e-6; above, all but one in a million are 0.
 _LEAST_CV: Final = 1e-6
 _MOST_CV: Final = 1e3
 
 
 def stream(seed: int, purpose: Purpose, *place: int) -> np.random.Generator:
-    """Return the generator of one purpose: PCG64, independent of every other purpose.
+    """Return the random generator of one purpose: PCG64, independent of all other purposes.
 
     Args:
         seed: Seed of the run, 0 or more.
-        purpose: What the numbers are for.
-        place: Numbers, 0 or more, of whoever draws, where several draw for one purpose.
+        purpose: Purpose of the numbers.
+        place: Further non-negative indices, if several streams share a purpose.
 
     Raises:
         InvalidSpecError: The seed is negative.
@@ -52,20 +52,20 @@ def stream(seed: int, purpose: Purpose, *place: int) -> np.random.Generator:
         True
     """
     if seed < 0:
-        raise InvalidSpecError(f"seed = {shown(seed)} is negative; use a whole number from 0")
+        raise InvalidSpecError(f"seed = {shown(seed)} is negative; use an integer of at least 0")
     key = (_PURPOSES.index(purpose), *place)
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=key)))
 
 
 def constant_arrivals(num_requests: int, request_rate: float) -> Ticks:
-    """Return arrivals at equal distances (N,) [ps].
+    """Return equidistant arrivals (N,) [ps].
 
     Args:
-        num_requests: How many.
-        request_rate: Mean rate [1/s]; inf is all at once.
+        num_requests: Number of requests.
+        request_rate: Mean rate [1/s]; inf for all at once.
 
     Raises:
-        InvalidSpecError: A number is out of range, or the last request would arrive too late.
+        InvalidSpecError: A value is out of range, or the last request would arrive too late.
 
     Example:
         >>> from perfatlas.serving.requests import constant_arrivals
@@ -79,12 +79,12 @@ def poisson_arrivals(num_requests: int, request_rate: float, seed: int) -> Ticks
     """Return arrivals of a Poisson process (N,) [ps]: exponential gaps, coefficient of variation 1.
 
     Args:
-        num_requests: How many.
-        request_rate: Mean rate [1/s]; inf is all at once.
-        seed: Seed of the run.
+        num_requests: Number of requests.
+        request_rate: Mean rate [1/s]; inf for all at once.
+        seed: Random seed.
 
     Raises:
-        InvalidSpecError: A number is out of range, or the last request would arrive too late.
+        InvalidSpecError: A value is out of range, or the last request would arrive too late.
 
     Example:
         >>> from perfatlas.serving.requests import poisson_arrivals
@@ -96,23 +96,23 @@ def poisson_arrivals(num_requests: int, request_rate: float, seed: int) -> Ticks
 
 
 def gamma_arrivals(num_requests: int, request_rate: float, cv: float, seed: int) -> Ticks:
-    """Return arrivals with gamma gaps (N,) [ps]: bursts where `cv` is above 1.
+    """Return arrivals with gamma-distributed gaps (N,) [ps]; bursty if `cv` is above 1.
 
     Args:
-        num_requests: How many.
-        request_rate: Mean rate [1/s]; inf is all at once.
-        cv: Coefficient of variation of the gaps (standard deviation over mean), 0 for equal
-            gaps, at most 1000.
-        seed: Seed of the run.
+        num_requests: Number of requests.
+        request_rate: Mean rate [1/s]; inf for all at once.
+        cv: Coefficient of variation of the gaps (standard deviation / mean), 0 for equal gaps,
+            at most 1000.
+        seed: Random seed.
 
     Raises:
-        InvalidSpecError: A number is out of range, or the last request would arrive too late.
+        InvalidSpecError: A value is out of range, or the last request would arrive too late.
 
     Source: shape k = 1 / cv^2 and mean 1 / rate. The `burstiness` of `vllm bench serve` is k:
         burstiness = 1 / cv^2, smaller is burstier.
-    Limits: the mean of n gaps has the standard error cv / sqrt(n): at cv = 13 a thousand requests
-        tell their own rate to 41 % only. `vllm bench serve` stretches its gaps to the exact rate,
-        as `scale_rate(requests, request_rate / mean_rate(requests))` does.
+    Limits: The mean of n gaps has a standard error of cv / sqrt(n): at cv = 13, the rate of a
+        thousand requests varies by 41%. `vllm bench serve` scales its gaps to the exact rate,
+        like `scale_rate(requests, request_rate / mean_rate(requests))`.
 
     Example:
         >>> from perfatlas.serving.requests import gamma_arrivals
@@ -125,18 +125,18 @@ def gamma_arrivals(num_requests: int, request_rate: float, cv: float, seed: int)
 def ramp_arrivals(
     num_requests: int, rates: tuple[float, float], duration_s: float, cv: float, seed: int
 ) -> Ticks:
-    """Return arrivals whose rate changes linearly, then stays (N,) [ps].
+    """Return arrivals whose rate changes linearly and then stays constant (N,) [ps].
 
     Args:
-        num_requests: How many.
+        num_requests: Number of requests.
         rates: Rate at time 0 and from `duration_s` on [1/s].
         duration_s: Length of the ramp [s].
         cv: Coefficient of variation of the gaps at a constant rate: 1 for a Poisson process, 0 for
-            equal shares of the expected number.
-        seed: Seed of the run.
+            deterministic arrivals.
+        seed: Random seed.
 
     Raises:
-        InvalidSpecError: A number is out of range, or the rate falls to 0 before all have arrived.
+        InvalidSpecError: A value is out of range, or the rate reaches 0 before all have arrived.
 
     Source: inversion of the cumulative rate R(t) = r0 t + (r1 - r0) t^2 / (2 D), applied to a
         process of rate 1 (Cinlar, Introduction to Stochastic Processes, 1975, section 4.7).
@@ -153,14 +153,15 @@ def ramp_arrivals(
     ramped = (first + last) / 2 * length_s
     if last == 0.0 and sum_N[-1] > ramped:
         raise InvalidSpecError(
-            f"the ramp from {first:g} to 0 requests/s over {length_s:g} s lets {ramped:.0f} "
-            f"requests arrive on average and {num_requests} were asked; ask fewer, or end above 0"
+            f"the ramp from {first:g} to 0 requests/s over {length_s:g} s yields {ramped:.0f} "
+            f"requests on average, fewer than num_requests = {num_requests}; reduce it, or end "
+            "above 0"
         )
     slope = (last - first) / length_s if length_s else 0.0
     inside_N = np.minimum(sum_N, ramped)
     root_N = np.sqrt(np.maximum(first * first + 2 * slope * inside_N, 0.0))
     speed_N = first + root_N
-    # 2 R / (r0 + sqrt(r0^2 + 2 slope R)): no difference of near numbers where the slope is small
+    # 2 R / (r0 + sqrt(r0^2 + 2 slope R)): avoids cancellation at small slopes
     time_N = np.divide(2 * inside_N, speed_N, out=np.zeros_like(sum_N), where=speed_N > 0.0)
     if last > 0.0:
         time_N += (sum_N - inside_N) / last
@@ -170,12 +171,12 @@ def ramp_arrivals(
 
 
 def think_times(count: int, mean_s: float, seed: int) -> Ticks:
-    """Return times between an answer and the next turn, drawn exponentially (N,) [ps].
+    """Return exponentially distributed times between an answer and the next turn (N,) [ps].
 
     Args:
-        count: How many.
-        mean_s: Their mean [s].
-        seed: Seed of the run.
+        count: Number of times.
+        mean_s: Mean [s].
+        seed: Random seed.
 
     Raises:
         InvalidSpecError: The mean is out of range.
@@ -192,10 +193,10 @@ def think_times(count: int, mean_s: float, seed: int) -> Ticks:
 
 
 def all_at_once(num_requests: int) -> Ticks:
-    """Return arrivals at time 0 (N,) [ps]: request_rate = inf, or a closed loop.
+    """Return arrivals at time 0 (N,) [ps], for request_rate = inf or a closed loop.
 
     Args:
-        num_requests: How many.
+        num_requests: Number of requests.
 
     Example:
         >>> from perfatlas.serving.requests import all_at_once
@@ -217,13 +218,13 @@ def _unit_gaps(count: int, cv: float, seed: int) -> NDArray[np.float64]:
 
 
 def _times(gap_N: NDArray[np.float64], request_rate: float) -> Ticks:
-    """Return the running sum of gaps of mean 1 at a rate, from 0 (N,) [ps]."""
+    """Return arrival times from gaps of mean 1 and a rate, starting at 0 (N,) [ps]."""
     rate = _number("request_rate", request_rate, finite=False)
     if rate == 0.0:
-        raise InvalidSpecError("request_rate = 0: no request would arrive; inf sends all at once")
+        raise InvalidSpecError("request_rate = 0; it must be positive (inf: all at once)")
     _check_span(float(gap_N.sum()) / rate, gap_N.shape[0] + 1)
     time_N = np.zeros(gap_N.shape[0] + 1, np.int64)
-    # Whole gaps first: a sum of integers is exact however long it is.
+    # Round the gaps first: sums of integers are exact.
     np.cumsum(np.rint(gap_N * (TICKS_PER_SECOND / rate)).astype(np.int64), out=time_N[1:])
     return time_N
 
@@ -231,19 +232,19 @@ def _times(gap_N: NDArray[np.float64], request_rate: float) -> Ticks:
 def _check_span(last_s: float, count: int) -> None:
     if not last_s <= LONGEST_S:
         raise InvalidSpecError(
-            f"the last of {count} requests would arrive after {last_s:.3g} s; a simulation holds "
-            f"{LONGEST_S:g} s: raise the rate or ask fewer requests"
+            f"the last of {count} requests would arrive after {last_s:.3g} s; a simulation is "
+            f"limited to {LONGEST_S:g} s: increase the rate or reduce the number of requests"
         )
 
 
 def _count(num_requests: int) -> int:
     if num_requests < 1:
-        raise InvalidSpecError(f"num_requests = {shown(num_requests)}; at least 1")
+        raise InvalidSpecError(f"num_requests = {shown(num_requests)}; it must be at least 1")
     return num_requests
 
 
 def _number(name: str, value: float, *, finite: bool) -> float:
     if not value >= 0.0 or (finite and math.isinf(value)):
         kind = "a finite number" if finite else "a number"
-        raise InvalidSpecError(f"{name} = {shown(value)}; {kind} of at least 0 is needed")
+        raise InvalidSpecError(f"{name} = {shown(value)}; it must be {kind} of at least 0")
     return float(value)

@@ -1,7 +1,7 @@
-"""What arrives: requests as columns, in integer time.
+"""Requests as columns, in integer time.
 
-Time in this room is counted in whole picoseconds, so that many steps taken at once end at exactly
-the instant they end at one by one.
+Time is counted in integer picoseconds, so that a batch of steps ends at exactly the same time as
+its steps one by one.
 
 Shape legend: N requests, H hashes of prompt blocks of all requests.
 """
@@ -21,7 +21,7 @@ TICKS_PER_SECOND: Final = 1_000_000_000_000
 
 
 def whole_ticks(time_s: FloatArray | float) -> Ticks:
-    """Return seconds as whole picoseconds, of the same shape.
+    """Return seconds as integer picoseconds.
 
     Args:
         time_s: Times [s].
@@ -31,19 +31,19 @@ def whole_ticks(time_s: FloatArray | float) -> Ticks:
 
 
 class Requests(NamedTuple):
-    """Requests in order of arrival; a closed loop gives them out in this order.
+    """Requests in order of arrival; a closed loop issues them in this order.
 
     Args:
-        arrival_N: Time of arrival (N,) [ps], rising; earliest time in a closed loop.
+        arrival_N: Time of arrival (N,) [ps], ascending; earliest time in a closed loop.
         isl_N: Prompt tokens (N,), at least 1.
         osl_N: Output tokens (N,), at least 1.
-        session_N: Session of a request (N,), -1 for none; turns of one session follow each other.
-        think_N: Time between the last token of the session's turn before and this arrival (N,)
-            [ps]; -1 where `arrival_N` holds.
-        hash_first_N: Place of the first hash of a prompt (N + 1,).
+        session_N: Session of a request (N,), -1 for none; turns of a session run in order.
+        think_N: Time between the last token of the session's previous turn and this arrival (N,)
+            [ps]; -1 if `arrival_N` applies.
+        hash_first_N: Position of the first hash of a prompt (N + 1,).
         hash_H: Chained hashes of the blocks of prompts (H,), of `hash_block` tokens each; the last
-            block of a prompt may be partial. Empty where nothing is shared.
-        hash_block: Tokens of a hashed block, 0 without hashes.
+            block of a prompt may be partial. Empty if nothing is shared.
+        hash_block: Tokens per hashed block, 0 without hashes.
     """
 
     arrival_N: Ticks
@@ -62,7 +62,7 @@ def plain_requests(
     """Return requests without sessions or shared prompts.
 
     Args:
-        arrival_N: Times of arrival (N,) [ps], rising.
+        arrival_N: Times of arrival (N,) [ps], ascending.
         isl_N: Prompt tokens (N,).
         osl_N: Output tokens (N,).
 

@@ -1,7 +1,7 @@
-"""Conversations: turns whose prompts hold all that was said before, with time to think between.
+"""Conversations: turns whose prompts contain all previous turns, with think times in between.
 
-Shape legend: S sessions, N turns of all sessions, session by session (requests once they are sorted
-by arrival), H hashes of their prompts.
+Shape legend: S sessions, N turns of all sessions in order of session (requests after sorting by
+arrival), H hashes of their prompts.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
     Int = NDArray[np.int64]
 
-MOST_HASHES: Final = 100_000_000  # some 4 GB while they are made
+MAX_HASHES: Final = 100_000_000  # about 4 GB during generation
 
 
 class Turns(NamedTuple):
-    """The turns of all sessions, session by session.
+    """The turns of all sessions, in order of session.
 
     Args:
-        asked_N: Tokens the user adds in a turn (N,), at least 1.
-        osl_N: Tokens of its answer (N,), at least 1.
-        think_N: Time from the last token of the answer before to this turn (N,) [ps], 0 or more;
-            that of a first turn is not used.
+        asked_N: Tokens that the user adds in a turn (N,), at least 1.
+        osl_N: Output tokens (N,), at least 1.
+        think_N: Time from the last token of the previous answer to this turn (N,) [ps], 0 or
+            more; unused for a first turn.
     """
 
     asked_N: Int
@@ -46,26 +46,26 @@ def sessions(
     """Return the requests of conversations.
 
     The prompt of a turn is the shared prefix, all earlier prompts and answers of the session, and
-    what the user adds. Its blocks are hashed so that every full block has one hash in all prompts
-    that hold it, and a last block that is partial has one of its own.
+    the tokens the user adds. A full block has the same hash in all prompts that contain it; a
+    partial last block has a unique hash.
 
     Args:
         start_S: Arrival of the first turn of each session (S,) [ps], in any order.
         turns_S: Turns of each session (S,), at least 1.
         turns: All turns.
-        hash_block: Tokens of a hashed block.
+        hash_block: Tokens per hashed block.
         shared_prefix: Tokens at the start of every prompt that all sessions share (a system
             prompt).
 
     Returns:
-        Requests sorted by earliest arrival; later turns carry their think time, and as time of
-        arrival the one they would have if answers took no time.
+        Requests sorted by earliest arrival; later turns have a think time, and the time of
+        arrival they would have if answers took no time.
 
     Raises:
-        InvalidSpecError: Lengths of columns do not fit each other, a value is out of range, or a
-            prompt or the last arrival gets too long.
+        InvalidSpecError: The lengths of columns differ, a value is out of range, a prompt gets too
+            long, or the last arrival is too late.
 
-    Limits: no context is cut or summarised. A session of n turns has of the order of n^2 hashes.
+    Limits: Contexts are not truncated or summarised. A session of n turns has O(n^2) hashes.
 
     Example:
         >>> import numpy as np
@@ -83,24 +83,24 @@ def sessions(
     isl_N = shared_prefix + _since_first(said_N, first_S, session_N) - turns.osl_N
     if isl_N.max() > LONGEST_TOKENS:
         raise InvalidSpecError(
-            f"session {session_N[np.argmax(isl_N)]} grows to a prompt of {isl_N.max()} tokens; at "
-            f"most {LONGEST_TOKENS}"
+            f"session {session_N[np.argmax(isl_N)]} reaches a prompt of {isl_N.max()} tokens; the "
+            f"maximum is {LONGEST_TOKENS}"
         )
     hashes = int((-(-isl_N // hash_block)).sum())
-    if hashes > MOST_HASHES:
+    if hashes > MAX_HASHES:
         raise InvalidSpecError(
-            f"{isl_N.shape[0]:,} prompts of up to {isl_N.max():,} tokens have {hashes:,} blocks to"
-            f" tell apart; at most {MOST_HASHES:,}: ask fewer or shorter ones"
+            f"{isl_N.shape[0]:,} prompts of up to {isl_N.max():,} tokens have {hashes:,} hashed"
+            f" blocks; the maximum is {MAX_HASHES:,}: use fewer or shorter prompts"
         )
     think_N = turns.think_N.copy()
     think_N[first_S] = 0
     arrival_N = start_S[session_N] + _since_first(think_N, first_S, session_N)
-    # in floating point, where a sum that leaves 64 bits does not come back as a small number
+    # in floating point, to detect sums that overflow 64 bits
     last_S = start_S + np.add.reduceat(think_N.astype(np.float64), first_S)
     if last_S.max() > LONGEST_S * TICKS_PER_SECOND:
-        raise InvalidSpecError(f"the last turn arrives after the {LONGEST_S:g} s of a simulation")
+        raise InvalidSpecError(f"the last turn arrives after the limit of {LONGEST_S:g} s")
     think_N[first_S] = -1
-    # A place of its own for each block of each session, and for each partial block.
+    # A unique index for each block of each session, and for each partial block.
     blocks_S = np.maximum.reduceat(isl_N, first_S) // hash_block
     base_S = np.cumsum(blocks_S) - blocks_S
     order_N = np.lexsort((np.arange(isl_N.shape[0]), arrival_N))
@@ -123,7 +123,7 @@ def sessions(
 
 
 def _since_first(value_N: Int, first_S: Int, session_N: Int) -> Int:
-    """Return the running sum within each session (N,)."""
+    """Return the cumulative sum within each session (N,)."""
     sum_N = np.cumsum(value_N)
     before_S = sum_N[first_S] - value_N[first_S]
     running_N: Int = sum_N - before_S[session_N]
@@ -147,11 +147,11 @@ def _hashes(isl_N: Int, base_N: Int, block: int, shared_blocks: int) -> Int:
 def _check(start_S: Ticks, turns_S: Int, turns: Turns, hash_block: int, shared_prefix: int) -> None:
     if start_S.shape != turns_S.shape or not turns_S.shape[0]:
         raise InvalidSpecError(
-            f"{start_S.shape[0]} starts and {turns_S.shape[0]} numbers of turns; one of each per "
-            "session, and at least one session"
+            f"{start_S.shape[0]} starts and {turns_S.shape[0]} numbers of turns; exactly one of "
+            "each per session is required, for at least one session"
         )
     if turns_S.min() < 1 or start_S.min() < 0:
-        raise InvalidSpecError("a session has at least 1 turn and starts at 0 or later")
+        raise InvalidSpecError("a session must have at least 1 turn and start at 0 or later")
     total = int(turns_S.sum())
     tokens = (1, LONGEST_TOKENS)
     ticks = (0, round(LONGEST_S * TICKS_PER_SECOND))
@@ -161,8 +161,9 @@ def _check(start_S: Ticks, turns_S: Int, turns: Turns, hash_block: int, shared_p
             raise InvalidSpecError(f"{name} has {column.shape[0]} rows for {total} turns")
         if column.min() < low or column.max() > high:
             wrong = column.min() if column.min() < low else column.max()
-            raise InvalidSpecError(f"{name} holds {wrong}; from {low} to {high}")
+            raise InvalidSpecError(f"{name} contains {wrong}; it must be {low} to {high}")
     if hash_block < 1 or shared_prefix < 0:
         raise InvalidSpecError(
-            f"hash_block = {hash_block} and shared_prefix = {shared_prefix}; at least 1 and 0"
+            f"hash_block = {hash_block} and shared_prefix = {shared_prefix}; they must be "
+            "at least 1 and 0"
         )

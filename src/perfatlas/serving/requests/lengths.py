@@ -1,4 +1,4 @@
-"""How long prompts and answers are: whole numbers of tokens, at least 1, reproducible from a seed.
+"""Lengths of prompts and outputs: integers of at least 1 token, reproducible by seed.
 
 Shape legend: N requests, E rows of an empirical sample.
 """
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     Lengths = NDArray[np.int64]
 
 Column = Literal["isl", "osl"]
-LONGEST_TOKENS: Final = 10**9  # of one prompt or answer: above is a mistake of units
-_Z99: Final = 2.3263478740408408  # 99 % quantile of the standard normal distribution
+LONGEST_TOKENS: Final = 10**9  # of one prompt or output; larger values are unit errors
+_Z99: Final = 2.3263478740408408  # 99% quantile of the standard normal distribution
 
 
 class LogNormal(NamedTuple):
@@ -34,7 +34,7 @@ def fixed_lengths(num_requests: int, tokens: int) -> Lengths:
     """Return the same length for all (N,).
 
     Args:
-        num_requests: How many.
+        num_requests: Number of requests.
         tokens: The length.
 
     Raises:
@@ -49,14 +49,14 @@ def fixed_lengths(num_requests: int, tokens: int) -> Lengths:
 
 
 def range_around(tokens: int, ratio: float) -> tuple[int, int]:
-    """Return the lowest and the highest length that lie within a ratio of a length.
+    """Return the minimum and maximum length within a ratio of a length.
 
     Args:
-        tokens: The middle.
+        tokens: The central length.
         ratio: 0 (no spread) to below 1: the `--random-range-ratio` of `vllm bench serve`.
 
     Raises:
-        InvalidSpecError: A number is out of range.
+        InvalidSpecError: A value is out of range.
 
     Source: vLLM's random dataset: floor(n (1 - r)) to ceil(n (1 + r)), the lower one at least 1.
 
@@ -66,7 +66,7 @@ def range_around(tokens: int, ratio: float) -> tuple[int, int]:
         (750, 1250)
     """
     if not 0.0 <= ratio < 1.0:
-        raise InvalidSpecError(f"range ratio = {shown(ratio)}; from 0 to below 1")
+        raise InvalidSpecError(f"range ratio = {shown(ratio)}; it must be in [0, 1)")
     middle = _tokens("length", tokens)
     return max(math.floor(middle * (1.0 - ratio)), 1), math.ceil(middle * (1.0 + ratio))
 
@@ -74,13 +74,13 @@ def range_around(tokens: int, ratio: float) -> tuple[int, int]:
 def uniform_lengths(
     num_requests: int, bounds: tuple[int, int], column: Column, seed: int
 ) -> Lengths:
-    """Return lengths drawn evenly from a range, both ends included (N,).
+    """Return uniformly distributed lengths of an inclusive range (N,).
 
     Args:
-        num_requests: How many.
-        bounds: Lowest and highest length.
-        column: Which column: prompts and answers are drawn independently.
-        seed: Seed of the run.
+        num_requests: Number of requests.
+        bounds: Minimum and maximum length.
+        column: Column of the lengths: prompts and outputs are drawn independently.
+        seed: Random seed.
 
     Raises:
         InvalidSpecError: The bounds are out of range or crossed.
@@ -92,8 +92,8 @@ def uniform_lengths(
     """
     low, high = (_tokens("bound", bound) for bound in bounds)
     if low > high:
-        raise InvalidSpecError(f"lengths from {low} to {high}: the lower bound comes first")
-    # One uniform number per request, whatever the bounds: another range keeps the pattern.
+        raise InvalidSpecError(f"lengths from {low} to {high}: the lower bound must come first")
+    # One uniform number per request for any bounds, so that other ranges keep the pattern.
     share_N = stream(seed, column).random(num_requests)
     return low + np.floor(share_N * (high - low + 1)).astype(np.int64)
 
@@ -105,19 +105,20 @@ def lognormal(
     p99: float | None = None,
     sigma: float | None = None,
 ) -> LogNormal:
-    """Return the lognormal with a median or a mean, and a 99th percentile or a sigma.
+    """Return the lognormal distribution with a median or mean, and a 99th percentile or sigma.
 
     Args:
-        median: Half of the lengths are below [tokens].
-        mean: Average [tokens], instead of the median.
-        p99: 99 of 100 lengths are below [tokens].
+        median: Median [tokens].
+        mean: Mean [tokens], instead of the median.
+        p99: 99th percentile [tokens].
         sigma: Standard deviation of the logarithm, instead of `p99`.
 
     Raises:
-        InvalidSpecError: Not exactly one of each pair, or no lognormal has both.
+        InvalidSpecError: Not exactly one of each pair is given, or no lognormal has both values.
 
     Source: median = exp(mu), mean = exp(mu + sigma^2 / 2), p99 = exp(mu + 2.326 sigma). Of the two
-        sigmas with the same mean and p99, the smaller one, which has the mode nearer the median.
+        sigmas with the same mean and p99, the smaller one is used, whose mode is nearer the
+        median.
     Limits: p99 / mean is at most exp(2.326^2 / 2) = 14.97.
 
     Example:
@@ -126,13 +127,13 @@ def lognormal(
         0.894
     """
     if (median is None) == (mean is None) or (p99 is None) == (sigma is None):
-        raise InvalidSpecError("a lognormal length takes one of median, mean and one of p99, sigma")
+        raise InvalidSpecError("a lognormal length needs one of median, mean and one of p99, sigma")
     named = {"median": median, "mean": mean, "p99": p99}
     for name, value in named.items():
         if value is not None and not 1.0 <= value <= LONGEST_TOKENS:
-            raise InvalidSpecError(f"{name} = {shown(value)}; from 1 to {LONGEST_TOKENS} tokens")
+            raise InvalidSpecError(f"{name} = {shown(value)}; 1 to {LONGEST_TOKENS} tokens")
     if sigma is not None and not 0.0 <= sigma <= 10.0:
-        raise InvalidSpecError(f"sigma = {shown(sigma)}; from 0 to 10")
+        raise InvalidSpecError(f"sigma = {shown(sigma)}; it must be 0 to 10")
     if median is not None:
         return LogNormal(math.log(median), _sigma_of_median(median, p99, sigma))
     spread = _sigma_of_mean(mean or 1.0, p99, sigma)
@@ -140,15 +141,15 @@ def lognormal(
 
 
 def lognormal_lengths(num_requests: int, shape: LogNormal, column: Column, seed: int) -> Lengths:
-    """Return lognormal lengths rounded to whole tokens, at least 1 (N,).
+    """Return lognormal lengths, rounded to integers of at least 1 (N,).
 
     Args:
-        num_requests: How many.
+        num_requests: Number of requests.
         shape: The distribution, from `lognormal`.
-        column: Which column: prompts and answers are drawn independently.
-        seed: Seed of the run.
+        column: Column of the lengths: prompts and outputs are drawn independently.
+        seed: Random seed.
 
-    Limits: lengths above LONGEST_TOKENS are cut to it.
+    Limits: Lengths are limited to LONGEST_TOKENS.
 
     Example:
         >>> from perfatlas.serving.requests import lognormal, lognormal_lengths
@@ -164,15 +165,15 @@ def lognormal_lengths(num_requests: int, shape: LogNormal, column: Column, seed:
 def empirical_lengths(
     num_requests: int, isl_E: Lengths, osl_E: Lengths, seed: int
 ) -> tuple[Lengths, Lengths]:
-    """Return prompt and output lengths drawn with repetition from rows of a sample ((N,), (N,)).
+    """Return prompt and output lengths drawn with replacement from a sample ((N,), (N,)).
 
-    Whole rows are drawn: long prompts keep the answers that go with them.
+    Whole rows are drawn, which preserves the correlation of prompts and outputs.
 
     Args:
-        num_requests: How many.
+        num_requests: Number of requests.
         isl_E: Prompt tokens of the sample (E,).
         osl_E: Output tokens of the sample (E,).
-        seed: Seed of the run.
+        seed: Random seed.
 
     Raises:
         InvalidSpecError: The sample is empty, its columns differ in length, or a length is not in
@@ -187,12 +188,12 @@ def empirical_lengths(
     """
     if isl_E.shape != osl_E.shape or isl_E.shape[0] == 0:
         raise InvalidSpecError(
-            f"a sample of {isl_E.shape[0]} prompts and {osl_E.shape[0]} answers; one of each per "
-            "row, and at least one row"
+            f"a sample of {isl_E.shape[0]} prompts and {osl_E.shape[0]} outputs; one of each per "
+            "row is required, for at least one row"
         )
     for name, length_E in (("isl", isl_E), ("osl", osl_E)):
-        _tokens(f"smallest {name} of the sample", int(length_E.min()))
-        _tokens(f"largest {name} of the sample", int(length_E.max()))
+        _tokens(f"minimum {name} of the sample", int(length_E.min()))
+        _tokens(f"maximum {name} of the sample", int(length_E.max()))
     row_N = np.floor(stream(seed, "rows").random(num_requests) * isl_E.shape[0]).astype(np.int64)
     return isl_E[row_N].astype(np.int64), osl_E[row_N].astype(np.int64)
 
@@ -212,12 +213,12 @@ def _sigma_of_mean(mean: float, p99: float | None, sigma: float | None) -> float
     if p99 < mean or reach < 0.0:
         raise InvalidSpecError(
             f"no lognormal has mean {mean:g} and p99 {p99:g}: p99 lies between the mean and "
-            f"{math.exp(_Z99 * _Z99 / 2):.2f} times it; give median and sigma instead"
+            f"{math.exp(_Z99 * _Z99 / 2):.2f} times it; specify median and sigma instead"
         )
     return _Z99 - math.sqrt(reach)
 
 
 def _tokens(name: str, tokens: int) -> int:
     if not 1 <= tokens <= LONGEST_TOKENS:
-        raise InvalidSpecError(f"{name} = {shown(tokens)} tokens; from 1 to {LONGEST_TOKENS}")
+        raise InvalidSpecError(f"{name} = {shown(tokens)} tokens; it must be 1 to {LONGEST_TOKENS}")
     return tokens

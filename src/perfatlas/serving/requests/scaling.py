@@ -1,9 +1,9 @@
-"""Other rates, other lengths and parts of given requests; nothing is ever duplicated.
+"""Scaling of rates and lengths of requests, and selection of parts, without duplication.
 
-A request that is sent twice finds its own prompt in the cache: repeating a trace to raise its rate
-inflates prefix hits. Rates change by compressing time only.
+A duplicated request would hit its own prompt in the prefix cache, so repeating a trace to increase
+its rate would inflate prefix hits. Rates are changed only by compressing time.
 
-Shape legend: N requests, T times of arrival that differ, H hashes of all requests.
+Shape legend: N requests, T distinct times of arrival, H hashes of all requests.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 def mean_rate(requests: Requests) -> float:
-    """Return requests per second between the first and the last arrival [1/s], inf at once.
+    """Return the mean rate between first and last arrival [1/s], inf if all arrive at once.
 
     Args:
         requests: At least two requests.
 
     Raises:
-        InvalidSpecError: There are fewer than two.
+        InvalidSpecError: There are fewer than two requests.
 
     Example:
         >>> import numpy as np
@@ -42,22 +42,22 @@ def mean_rate(requests: Requests) -> float:
     """
     gaps = requests.arrival_N.shape[0] - 1
     if gaps < 1:
-        raise InvalidSpecError(f"{gaps + 1} requests have no rate; two are needed")
+        raise InvalidSpecError(f"{gaps + 1} requests have no rate; at least 2 are required")
     span = int(requests.arrival_N[-1] - requests.arrival_N[0])
     return gaps * TICKS_PER_SECOND / span if span else math.inf
 
 
 def scale_rate(requests: Requests, factor: float) -> Requests:
-    """Return the same requests at `factor` times the rate: every time of arrival divided by it.
+    """Return the same requests at `factor` times the rate: all times of arrival divided by it.
 
     Args:
-        requests: What arrives.
+        requests: The requests.
         factor: Above 1 to compress time, below 1 to stretch it.
 
     Raises:
         InvalidSpecError: The factor is not positive and finite, or the last arrival is too late.
 
-    Limits: think times stay: a person does not think faster where more people ask.
+    Limits: Think times are unchanged, as users do not think faster under higher load.
 
     Example:
         >>> import numpy as np
@@ -71,22 +71,22 @@ def scale_rate(requests: Requests, factor: float) -> Requests:
     last_s = float(requests.arrival_N[-1:].sum()) / TICKS_PER_SECOND / factor
     if last_s > LONGEST_S:
         raise InvalidSpecError(
-            f"rate factor {factor:g} puts the last arrival at {last_s:.3g} s; a simulation holds "
-            f"{LONGEST_S:g} s: take a window of the requests first"
+            f"rate factor {factor:g} puts the last arrival at {last_s:.3g} s; a simulation is "
+            f"limited to {LONGEST_S:g} s: select a window of the requests first"
         )
     arrival_N = np.rint(requests.arrival_N / factor).astype(np.int64)
     return requests._replace(arrival_N=arrival_N)
 
 
 def spread_batches(requests: Requests) -> Requests:
-    """Return the same requests with those of one time stamp spread evenly up to the next.
+    """Return the same requests with those of equal timestamps spread evenly up to the next.
 
-    A log that writes its times in ticks (Mooncake: every 3 s) makes bursts that never were.
+    Logs with coarse timestamps (Mooncake: 3 s) otherwise create artificial bursts.
 
     Args:
-        requests: What arrives.
+        requests: The requests.
 
-    Limits: those of the last time stamp are spread over the gap before it.
+    Limits: Requests of the last timestamp are spread over the length of the gap before it.
 
     Example:
         >>> import numpy as np
@@ -103,27 +103,27 @@ def spread_batches(requests: Requests) -> Requests:
     room = round(LONGEST_S * TICKS_PER_SECOND) - int(time_T[-1])
     gap_N = np.repeat(np.append(gap_T, min(int(gap_T[-1]), room)), size_T)
     place_N = np.arange(requests.arrival_N.shape[0]) - np.repeat(first_T, size_T)
-    # whole steps first: place x gap would leave 64 bits
+    # divide first: position x gap would overflow 64 bits
     step_N, rest_N = np.divmod(gap_N, np.repeat(size_T, size_T))
     spread_N = place_N * step_N + place_N * rest_N // np.repeat(size_T, size_T)
     return requests._replace(arrival_N=requests.arrival_N + spread_N)
 
 
 def scale_lengths(requests: Requests, isl_factor: float, osl_factor: float) -> Requests:
-    """Return the same requests with longer or shorter prompts and answers, at least 1 token each.
+    """Return the same requests with scaled prompts and outputs, at least 1 token each.
 
     Args:
-        requests: What arrives.
-        isl_factor: On prompt tokens; where prompts are hashed, on the tokens of a block too, so
-            that the same share of each prompt is shared. Prompts are then rounded up.
-        osl_factor: On output tokens.
+        requests: The requests.
+        isl_factor: Factor on prompt tokens; for hashed prompts also on the block size, so that
+            the shared fraction of each prompt is preserved. Prompts are then rounded up.
+        osl_factor: Factor on output tokens.
 
     Raises:
-        InvalidSpecError: A factor is not positive and finite, a length gets too long, or a hashed
-            block would not be a whole number of tokens.
+        InvalidSpecError: A factor is not positive and finite, a length is too long, or a hashed
+            block would not be an integer number of tokens.
 
-    Limits: turns of a session are scaled one by one; with different factors a prompt is no longer
-        as long as the turns before it make it.
+    Limits: Turns of a session are scaled independently; with different factors, the length of a
+        prompt does not match its previous turns.
 
     Example:
         >>> import numpy as np
@@ -139,8 +139,8 @@ def scale_lengths(requests: Requests, isl_factor: float, osl_factor: float) -> R
     if block and (block < 1 or abs(block - round(block)) > 1e-9 * block):
         whole = max(round(block), 1)
         raise InvalidSpecError(
-            f"isl factor {isl_factor:g} makes {block:g} tokens of a hashed block of "
-            f"{requests.hash_block}; the nearest factor that keeps it whole is "
+            f"isl factor {isl_factor:g} scales a hashed block of {requests.hash_block} tokens to "
+            f"{block:g}; the nearest factor with an integer result is "
             f"{whole}/{requests.hash_block} = {whole / requests.hash_block!r}"
         )
     isl_N = _scaled(requests.isl_N, isl_factor, round_up=bool(block))
@@ -151,18 +151,18 @@ def scale_lengths(requests: Requests, isl_factor: float, osl_factor: float) -> R
 def take_window(
     requests: Requests, *, first: int | None = None, start_s: float = 0.0, end_s: float = math.inf
 ) -> Requests:
-    """Return the requests of a time span, its start at time 0.
+    """Return the requests of a time span, with its start at time 0.
 
     Args:
-        requests: What arrives.
-        first: At most so many of them.
+        requests: The requests.
+        first: Maximum number of requests.
         start_s: Start of the span [s].
-        end_s: End of the span, not included [s].
+        end_s: End of the span, exclusive [s].
 
     Raises:
-        InvalidSpecError: Nothing is left.
+        InvalidSpecError: No requests are left.
 
-    Limits: a turn whose turn before was cut off arrives when its own time of arrival says.
+    Limits: A turn whose previous turn was removed arrives at its own time of arrival.
 
     Example:
         >>> import numpy as np
@@ -198,7 +198,7 @@ def take_window(
 
 
 def _begins(session_N: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Tell which requests are the first of their session (N,)."""
+    """Return which requests are the first of their session (N,)."""
     begins_N = np.zeros(session_N.shape[0], np.bool_)
     begins_N[np.unique(session_N, return_index=True)[1]] = True
     begins_N[session_N < 0] = True
@@ -206,14 +206,14 @@ def _begins(session_N: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def _scaled(tokens_N: NDArray[np.int64], factor: float, *, round_up: bool) -> NDArray[np.int64]:
-    # a product like 30 x 0.1 lies a rounding error above 3 and must not become 4
+    # a product like 30 x 0.1 is slightly above 3 and must not be rounded up to 4
     exact_N = tokens_N * factor
     near_N = np.rint(exact_N)
     up_N = np.where(np.abs(exact_N - near_N) <= 1e-9 * exact_N, near_N, np.ceil(exact_N))
     scaled_N = np.maximum(up_N if round_up else near_N, 1.0)
     if scaled_N.size and scaled_N.max() > LONGEST_TOKENS:
         raise InvalidSpecError(
-            f"factor {factor:g} makes a length of {scaled_N.max():.3g} tokens; at most "
+            f"factor {factor:g} yields a length of {scaled_N.max():.3g} tokens; the maximum is "
             f"{LONGEST_TOKENS}"
         )
     tokens: NDArray[np.int64] = scaled_N.astype(np.int64)
@@ -222,4 +222,4 @@ def _scaled(tokens_N: NDArray[np.int64], factor: float, *, round_up: bool) -> ND
 
 def _positive(name: str, factor: float) -> None:
     if not 0.0 < factor < math.inf:
-        raise InvalidSpecError(f"{name} = {shown(factor)}; a positive number is needed")
+        raise InvalidSpecError(f"{name} = {shown(factor)}; it must be a positive number")

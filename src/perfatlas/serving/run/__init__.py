@@ -1,4 +1,4 @@
-"""Run traffic through replicas of engines."""
+"""Simulate traffic on replicas of engines."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Replicas and what changes them, before the first event.
+"""Initial state of outages and autoscaling.
 
-Shape legend: N requests, F replicas of all kinds, E failures and returns, A looks of an autoscaler
-that are remembered, V the columns of one.
+Shape legend: N requests, F replicas of all types, E failures and recoveries, A history of an
+autoscaler, V its columns.
 """
 
 from __future__ import annotations
@@ -12,53 +12,53 @@ import numpy as np
 
 from perfatlas.serving.config import FOREVER
 from perfatlas.serving.engine import CRASH, DRAIN, RETURN
-from perfatlas.serving.state import FAULT, NOBODY, OFF, REPLICA, SCALER, STRIKE
+from perfatlas.serving.state import FAILURE_EVENT, FAULT, NO_INDEX, OFF, REPLICA, SCALER
 
 if TYPE_CHECKING:
-    from perfatlas.serving.config import Outage, Scaler, Upkeep
+    from perfatlas.serving.config import Availability, Outage, Scaler
     from perfatlas.serving.state import Rows
 
 
-def upkeep_state(upkeep: Upkeep, count: int, replicas: int) -> dict[str, Any]:
-    """Return what holds and changes of replicas, by field of the world.
+def availability_state(availability: Availability, count: int, replicas: int) -> dict[str, Any]:
+    """Return the state of outages and autoscaling, by field of `SimulationState`.
 
     Args:
-        upkeep: What changes them.
-        count: Requests.
-        replicas: Of all kinds.
+        availability: Outages and autoscaling.
+        count: Number of requests.
+        replicas: Number of replicas of all types.
     """
     replica_F = np.zeros(replicas, REPLICA)
     replica_F["era"] = 1
-    if upkeep.scaler is not None:
-        replica_F["status"][upkeep.scaler.initial :] = OFF
-    fault_N = np.zeros(count if upkeep.varies else 0, FAULT)
-    fault_N["again"] = NOBODY
+    if availability.scaler is not None:
+        replica_F["status"][availability.scaler.initial :] = OFF
+    fault_N = np.zeros(count if availability.varies else 0, FAULT)
+    fault_N["again"] = NO_INDEX
     return dict(
         replica_F=replica_F,
-        varies=upkeep.varies,
-        retries=upkeep.on_failure == "retry",
-        retry_after=upkeep.retry_after,
+        varies=availability.varies,
+        retries=availability.on_failure == "retry",
+        retry_after=availability.retry_after,
         fault_N=fault_N,
-        strike_E=_strikes(upkeep.outages),
-        **_scaler(upkeep.scaler),
+        failure_E=_failure_events(availability.outages),
+        **_scaler(availability.scaler),
     )
 
 
-def _strikes(outages: tuple[Outage, ...]) -> Rows:
-    """Return failures and returns in order of time (E,); returns come first at one instant."""
+def _failure_events(outages: tuple[Outage, ...]) -> Rows:
+    """Return failures and recoveries in order of time, recoveries first at equal times (E,)."""
     rows = []
     for outage in outages:
         rows.append((outage.start, DRAIN if outage.drain else CRASH, outage.replica))
         if outage.end != FOREVER:
             rows.append((outage.end, RETURN, outage.replica))
-    strike_E = np.zeros(len(rows), STRIKE)
+    failure_E = np.zeros(len(rows), FAILURE_EVENT)
     for e, (time, what, replica) in enumerate(sorted(rows)):
-        strike_E[e] = (time, replica, what)
-    return strike_E
+        failure_E[e] = (time, replica, what)
+    return failure_E
 
 
 def _scaler(scaler: Scaler | None) -> dict[str, Any]:
-    """Return an autoscaler before its first look, empty where there is none."""
+    """Return the initial state of an autoscaler, empty if there is none."""
     if scaler is None:
         return {"scaler_1": np.zeros(0, SCALER), "advice_AV": np.zeros((0, 2), np.int64)}
     scaler_1 = np.zeros(1, SCALER)

@@ -1,4 +1,4 @@
-"""Tiers below the GPU before the first event, and what is told of them after the last.
+"""Initial state and final statistics of cache tiers below the GPU.
 
 Shape legend: N requests, S schedulers, K blocks of the larger tier, U buckets of its hash table;
 2 tiers, host and SSD.
@@ -12,49 +12,49 @@ import numpy as np
 
 from perfatlas.quantities import InfeasibleError
 from perfatlas.serving.outcome import Offloaded
-from perfatlas.serving.state import LOADED, NOBODY, SHELF, STOCK
+from perfatlas.serving.state import LOADED, NO_INDEX, SHELF, STOCK
 
 if TYPE_CHECKING:
     from perfatlas.serving.config import Fleet, Limits
     from perfatlas.serving.requests import Requests
-    from perfatlas.serving.state import Rows, World
+    from perfatlas.serving.state import Rows, SimulationState
 
 
 def loaded_rows(fleet: Fleet, count: int) -> Rows:
-    """Return what is kept of every request, before the first event (N,); empty without tiers.
+    """Return the initial per-request state of the tiers (N,); empty without tiers.
 
     Args:
-        fleet: Engines.
-        count: Requests.
+        fleet: The engines.
+        count: Number of requests.
     """
     return np.zeros(count if fleet.kinds[0].limits.offloads else 0, LOADED)
 
 
-def offload_state(requests: Requests, limits: Limits, lanes: int) -> dict[str, Any]:
-    """Return the tiers of all schedulers, by field of the world; empty where there are none.
+def offload_state(requests: Requests, limits: Limits, schedulers: int) -> dict[str, Any]:
+    """Return the tiers of all schedulers, by field of `SimulationState`; empty if there are none.
 
-    A tier has room for no more blocks than all prompts have.
+    A tier is limited to the number of blocks of all prompts.
 
     Args:
-        requests: What arrives.
-        limits: Of a scheduler.
-        lanes: Schedulers.
+        requests: The requests.
+        limits: Limits of a scheduler.
+        schedulers: Number of schedulers.
 
     Raises:
-        InfeasibleError: The tables are larger than memory.
+        InfeasibleError: The tables do not fit into memory.
     """
     every = int((requests.isl_N // limits.block_size).sum())
     host, ssd = min(limits.host_blocks, every), min(limits.ssd_blocks, every)
     rooms = max(host, ssd)
-    stock_S2 = np.zeros((lanes, 2), STOCK)
-    stock_S2["newest"] = stock_S2["oldest"] = NOBODY
-    try:  # a page nobody writes takes no memory
-        shelf_S2K = np.zeros((lanes, 2, rooms), SHELF)
-        slot_S2U = np.zeros((lanes, 2, 1 << rooms.bit_length()), np.int32)
+    stock_S2 = np.zeros((schedulers, 2), STOCK)
+    stock_S2["newest"] = stock_S2["oldest"] = NO_INDEX
+    try:  # untouched pages take no memory
+        shelf_S2K = np.zeros((schedulers, 2, rooms), SHELF)
+        slot_S2U = np.zeros((schedulers, 2, 1 << rooms.bit_length()), np.int32)
     except MemoryError as error:
         raise InfeasibleError(
-            f"tables of {lanes} schedulers with up to {rooms:,} cache blocks below the GPU need"
-            f" {2 * lanes * rooms * (SHELF.itemsize + 4) / 2**30:.0f} GiB",
+            f"the tables of {schedulers} schedulers with up to {rooms:,} offloaded KV blocks need"
+            f" {2 * schedulers * rooms * (SHELF.itemsize + 4) / 2**30:.0f} GiB",
             advice=("simulate fewer replicas, fewer requests or larger blocks",),
         ) from error
     return {
@@ -67,17 +67,17 @@ def offload_state(requests: Requests, limits: Limits, lanes: int) -> dict[str, A
     }
 
 
-def offloaded(worlds: tuple[World, ...]) -> Offloaded:
-    """Return what came of the tiers of all kinds of engines.
+def offloaded(sims: tuple[SimulationState, ...]) -> Offloaded:
+    """Return the statistics of the tiers of all engines.
 
     Args:
-        worlds: The simulation.
+        sims: The simulation.
     """
     sums = {
-        name: sum(world.stock_S2[name].sum(axis=0) for world in worlds)
+        name: sum(sim.stock_S2[name].sum(axis=0) for sim in sims)
         for name in ("loaded", "stored", "came", "went", "held")
     }
-    loaded_N = worlds[0].loaded_N
+    loaded_N = sims[0].loaded_N
     return Offloaded(
         host_N=loaded_N["host"].copy(),
         ssd_N=loaded_N["ssd"].copy(),

@@ -1,9 +1,9 @@
-"""A simulation before its first event.
+"""Initial state of a simulation.
 
-Shape legend: N requests, S schedulers of a kind (replicas times ranks), R replicas of a kind, F of
-all kinds, B places in a cache block, H sequences of a scheduler, C requests yet to come, W rows of
-the series, K cache blocks of a scheduler, U buckets of its hash table, L cache blocks of the
-longest request, H hashes of prompts, T nodes of the router's tree of them.
+Shape legend: N requests, S schedulers of a type (replicas times ranks), R replicas of a type, F of
+all types, B token slots of a block, H sequences of a scheduler, C scheduled arrivals, W rows of the
+series, K KV blocks of a scheduler, U buckets of its hash table, L KV blocks of the longest request,
+H hashes of prompts, T nodes of the router's prefix tree.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from perfatlas.quantities import InfeasibleError
 from perfatlas.serving.config import FIRST_FROM, ROLES, ROUTINGS
 from perfatlas.serving.outcome import GAP_EDGES
 from perfatlas.serving.policies import POLICIES, find_policy
-from perfatlas.serving.run.initial_availability import upkeep_state
+from perfatlas.serving.run.initial_availability import availability_state
 from perfatlas.serving.run.initial_offload import loaded_rows, offload_state
 from perfatlas.serving.state import (
     BLOCK,
     CLOCK,
     ENDS,
-    LANE,
     LOSS,
     NEVER,
-    NOBODY,
+    NO_INDEX,
     NODE,
     REQUEST,
+    SCHEDULER,
     TRAVEL,
-    World,
+    SimulationState,
 )
 
 if TYPE_CHECKING:
@@ -43,19 +43,19 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-FIRST_PAUSE: Final = 1_000_000_000  # ps between rows of a series that is not yet full
+FIRST_PAUSE: Final = 1_000_000_000  # ps between rows of a series before it is full
 
 
-def build_worlds(
+def initial_states(
     requests: Requests, fleet: Fleet, *, concurrency: int, control: Control
-) -> tuple[World, ...]:
-    """Return a simulation before its first event, a world for every kind of engine.
+) -> tuple[SimulationState, ...]:
+    """Return the initial state of a simulation, one `SimulationState` per engine type.
 
     Args:
-        requests: What arrives.
-        fleet: Kinds of engines.
-        concurrency: Requests in flight of a closed loop, 0 for an open one.
-        control: Coalescing and rows of the series.
+        requests: The requests.
+        fleet: The engines.
+        concurrency: Requests in flight of a closed loop, 0 for an open loop.
+        control: Options of the simulation.
     """
     holds: dict[str, Any] = requests._asdict() | fleet._asdict() | fleet.affinity._asdict()
     holds |= {
@@ -66,16 +66,16 @@ def build_worlds(
         "coalesce": control.coalesce,
     }
     holds |= _shared_state(requests, fleet, concurrency, control.series_rows)
-    worlds = []
+    sims = []
     first = 0
     for kind in fleet.kinds:
-        worlds.append(_world(requests, kind, holds, first))
+        sims.append(_world(requests, kind, holds, first))
         first += kind.number
-    return tuple(worlds)
+    return tuple(sims)
 
 
-def _world(requests: Requests, kind: Kind, shared: dict[str, Any], first: int) -> World:
-    """Return the engines of one kind, whose first is at a place among all."""
+def _world(requests: Requests, kind: Kind, shared: dict[str, Any], first: int) -> SimulationState:
+    """Return the state of one engine type; `first` is the index of its first replica."""
     limits = kind.limits
     holds = shared | kind.prices._asdict() | limits._asdict()
     holds |= {
@@ -91,11 +91,11 @@ def _world(requests: Requests, kind: Kind, shared: dict[str, Any], first: int) -
         "end_R": shared["end_F"][first : first + kind.number],
     }
     holds |= _own_state(requests, kind)
-    return World(**{name: holds[name] for name in World._fields})
+    return SimulationState(**{name: holds[name] for name in SimulationState._fields})
 
 
 def _policy_facts(name: str, role: str) -> dict[str, Any]:
-    """Return which scheduler decides, and what the loop knows of it."""
+    """Return the scheduling policy and its properties, by field of `SimulationState`."""
     policy = find_policy(name, role)
     return {
         "policy": POLICIES.index(policy),
@@ -103,13 +103,13 @@ def _policy_facts(name: str, role: str) -> dict[str, Any]:
         "foresees_ends": policy.foresees_ends,
         "shares_scheduled": policy.shares_scheduled,
         "reuses_unnamed": policy.reuses_unnamed,
-        # caches on their way hold blocks: the last sequence may be thrown out, and others can run
+        # transfers hold blocks: the last sequence may be preempted although others can run
         "idle_passes": max(policy.idle_passes, 1 if role == "both" else 2),
     }
 
 
 def _stream_step(kind: Kind) -> int:
-    """Return what a front end takes for a sequence in a decode step, on average [ps]."""
+    """Return the mean front-end time per sequence and decode step [ps]."""
     tokens = 1.0 + float(np.cumprod(kind.limits.acceptance).sum())
     return round(kind.stream_token * tokens / kind.stream_interval)
 
@@ -117,7 +117,7 @@ def _stream_step(kind: Kind) -> int:
 def _shared_state(
     requests: Requests, fleet: Fleet, concurrency: int, series_rows: int
 ) -> dict[str, Any]:
-    """Return what changes and belongs to all kinds, before the first event."""
+    """Return the initial state shared by all engine types."""
     request_N = _request_rows(requests)
     pools = fleet.kinds[0].role != "both"
     clock_1 = np.zeros(1, CLOCK)
@@ -128,7 +128,7 @@ def _shared_state(
         request_N=request_N,
         **_columns(requests.isl_N.shape[0]),
         **_front_state(fleet, requests.isl_N.shape[0]),
-        **upkeep_state(fleet.upkeep, requests.isl_N.shape[0], kind_F.shape[0]),
+        **availability_state(fleet.availability, requests.isl_N.shape[0], kind_F.shape[0]),
         end_F=np.full(kind_F.shape[0], NEVER, np.int64),
         kind_F=kind_F,
         ready_F=np.zeros(kind_F.shape[0], np.int64),
@@ -138,7 +138,7 @@ def _shared_state(
             concurrency,
             request_N,
             clock_1,
-            pools or fleet.upkeep.varies or fleet.read_token > 0,
+            pools or fleet.availability.varies or fleet.read_token > 0,
         ),
         clock_1=clock_1,
         **_tree(requests, fleet),
@@ -150,7 +150,7 @@ def _shared_state(
 
 
 def _tree(requests: Requests, fleet: Fleet) -> dict[str, Any]:
-    """Return the router's tree of prompts, empty where it has none."""
+    """Return the router's prefix tree, empty if it has none."""
     node_H = np.zeros(0, np.int32)
     nodes = 0
     if fleet.routing == "prefix_aware":
@@ -159,49 +159,49 @@ def _tree(requests: Requests, fleet: Fleet) -> dict[str, Any]:
     entries = sum(kind.number for kind in fleet.kinds if kind.role != "decode")
     return {
         "node_H": node_H,
-        "owner_T": np.full(nodes, NOBODY, np.int32),
+        "owner_T": np.full(nodes, NO_INDEX, np.int32),
         "got_TF": np.zeros((nodes, entries), np.int32),
     }
 
 
 def _own_state(requests: Requests, kind: Kind) -> dict[str, Any]:
-    """Return what changes and belongs to one kind, before the first event."""
-    limits, lanes = kind.limits, kind.number * kind.ranks
-    lane_S = np.zeros(lanes, LANE)
-    lane_S["free"] = limits.kv_blocks
-    lane_S["spare"] = limits.kv_blocks
-    lane_S["ratio"] = limits.new_token_ratio
+    """Return the initial state of one engine type."""
+    limits, schedulers = kind.limits, kind.number * kind.ranks
+    scheduler_S = np.zeros(schedulers, SCHEDULER)
+    scheduler_S["free"] = limits.kv_blocks
+    scheduler_S["spare"] = limits.kv_blocks
+    scheduler_S["ratio"] = limits.new_token_ratio
     for name in ("waiting_head", "waiting_tail", "running_tail", "partial", "unread_head"):
-        lane_S[name] = NOBODY
-    named = _named_blocks(requests, limits, lane_S, kind.role != "both")
+        scheduler_S[name] = NO_INDEX
+    named = _named_blocks(requests, limits, scheduler_S, kind.role != "both")
     return dict(
-        lane_S=lane_S,
-        link_S=np.zeros(lanes, np.int64),
-        blank_1=lane_S[:1].copy(),
-        growth_SB=np.zeros((lanes, limits.block_size), np.int64),
-        finishing_SH=np.zeros((lanes, limits.max_num_seqs), NODE),
-        leaving_SH=np.zeros((lanes, limits.max_num_seqs), np.int32),
-        learning_SH=np.zeros((lanes, limits.max_num_seqs), np.int32),
+        scheduler_S=scheduler_S,
+        link_S=np.zeros(schedulers, np.int64),
+        blank_1=scheduler_S[:1].copy(),
+        growth_SB=np.zeros((schedulers, limits.block_size), np.int64),
+        finishing_SH=np.zeros((schedulers, limits.max_num_seqs), NODE),
+        leaving_SH=np.zeros((schedulers, limits.max_num_seqs), np.int32),
+        learning_SH=np.zeros((schedulers, limits.max_num_seqs), np.int32),
         **named,
-        **offload_state(requests, limits, lanes),
+        **offload_state(requests, limits, schedulers),
     )
 
 
 def _columns(count: int) -> dict[str, Any]:
-    """Return what is kept of every request to its end; a page nobody writes takes no memory."""
+    """Return the result columns of requests; untouched pages take no memory."""
     names = ("came_N", "scheduled_N", "first_token_N", "finished_N", "replica_N")
     zeros = ("preempted_N", "cached_N", "delay_N", "lost_N")
-    times = {name: large_array(count, np.int64, fill=NOBODY) for name in names}
+    times = {name: large_array(count, np.int64, fill=NO_INDEX) for name in names}
     sums = {name: large_array(count, np.int64) for name in zeros}
     return times | sums | {"loss_N": large_array(count, LOSS)}
 
 
 def _front_state(fleet: Fleet, count: int) -> dict[str, Any]:
-    """Return what front ends do, empty where they take no time."""
+    """Return the state of front ends, empty if they take no time."""
     reads = count if fleet.read_token > 0 else 0
     sends = count if any(kind.stream_token > 0 for kind in fleet.kinds) else 0
     return {
-        "read_N": large_array(reads, np.int64, fill=NOBODY),
+        "read_N": large_array(reads, np.int64, fill=NO_INDEX),
         "late_first_N": large_array(sends, np.int64),
         "late_last_N": large_array(sends, np.int64),
         "free_F": np.zeros(fleet.readers, np.int64),
@@ -209,70 +209,70 @@ def _front_state(fleet: Fleet, count: int) -> dict[str, Any]:
 
 
 def _travels(count: int) -> Rows:
-    """Return what is kept of requests between two pools."""
+    """Return the transfer state of requests between two pools."""
     travel_N = np.zeros(count, TRAVEL)
     for name in ("handed", "arrived", "resumed", "replica"):
-        travel_N[name] = NOBODY
+        travel_N[name] = NO_INDEX
     return travel_N
 
 
 def _named_blocks(
     requests: Requests,
     limits: Limits,
-    lane_S: Rows,
+    scheduler_S: Rows,
     travels: bool,  # noqa: FBT001
 ) -> dict[str, Rows]:
-    """Return the tables of named blocks, empty where prefixes are not shared."""
-    lanes = lane_S.shape[0]
+    """Return the tables of the prefix cache, empty without prefix caching."""
+    schedulers = scheduler_S.shape[0]
     blocks, rows, size, longest = 0, 0, 0, 0
     if limits.prefix_caching:
         blocks, rows, size = limits.kv_blocks, 2 * limits.max_num_seqs, limits.block_size
         tokens = int((requests.isl_N + requests.osl_N).max(initial=0)) + 2 * limits.draft_tokens
         longest = min(-(-tokens // size), blocks)
-    if not limits.async_scheduling:  # nobody starts before another has left
+    if not limits.async_scheduling:  # sequences leave before others start
         rows //= 2
-    if travels and rows:  # those between two pools hold blocks too
+    if travels and rows:  # requests in transfer hold blocks too
         rows += min(blocks, requests.isl_N.shape[0])
-    try:  # only what the longest request of a row has held is ever touched and takes memory
-        table_SHL = np.empty((lanes, rows, longest), np.int32)
+    try:  # only pages touched by the longest request of a row take memory
+        table_SHL = np.empty((schedulers, rows, longest), np.int32)
     except MemoryError as error:
         raise InfeasibleError(
-            f"{lanes} schedulers of {rows} sequences with up to {longest} cache blocks each need a "
-            f"table of {4 * lanes * rows * longest / 2**30:.0f} GiB to tell shared blocks apart",
+            f"prefix caching for {schedulers} schedulers of {rows} sequences with up to {longest} "
+            f"KV blocks each needs a table of {4 * schedulers * rows * longest / 2**30:.0f} GiB",
             advice=("simulate fewer replicas or a lower max_num_seqs",),
         ) from error
-    _refuse_beyond_memory(lanes, blocks)
-    block_SK = np.zeros((lanes, blocks), BLOCK)
-    block_SK["after"] = np.append(np.arange(1, blocks), NOBODY)[:blocks]
+    _refuse_beyond_memory(schedulers, blocks)
+    block_SK = np.zeros((schedulers, blocks), BLOCK)
+    block_SK["after"] = np.append(np.arange(1, blocks), NO_INDEX)[:blocks]
     block_SK["before"] = np.arange(-1, blocks - 1)
-    lane_S["free_tail"] = blocks - 1
-    lane_S["spare_rows"] = rows
+    scheduler_S["free_tail"] = blocks - 1
+    scheduler_S["spare_rows"] = rows
     return {
         "block_SK": block_SK,
-        "bucket_SU": np.full((lanes, 1 << max(blocks, 1).bit_length()), NOBODY, "i4, i4").view(
-            ENDS
-        ),
-        "growers_SB": np.full((lanes, size), NOBODY, "i4, i4").view(ENDS),
+        "bucket_SU": np.full(
+            (schedulers, 1 << max(blocks, 1).bit_length()), NO_INDEX, "i4, i4"
+        ).view(ENDS),
+        "growers_SB": np.full((schedulers, size), NO_INDEX, "i4, i4").view(ENDS),
         "table_SHL": table_SHL,
-        "spare_SH": np.tile(np.arange(rows, dtype=np.int32)[::-1], (lanes, 1)),
+        "spare_SH": np.tile(np.arange(rows, dtype=np.int32)[::-1], (schedulers, 1)),
         "found_L": np.zeros(longest, np.int32),
     }
 
 
-def _refuse_beyond_memory(lanes: int, blocks: int) -> None:
-    """Refuse tables of blocks that memory does not hold: they are written from end to end.
+def _refuse_beyond_memory(schedulers: int, blocks: int) -> None:
+    """Check that the block tables, which are fully written, fit into memory.
 
     Raises:
-        InfeasibleError: They are larger.
+        InfeasibleError: They do not fit.
     """
     buckets = 1 << max(blocks, 1).bit_length()
-    needed = lanes * (blocks * BLOCK.itemsize + buckets * ENDS.itemsize)
+    needed = schedulers * (blocks * BLOCK.itemsize + buckets * ENDS.itemsize)
     there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > there:
         raise InfeasibleError(
-            f"the prefix caches of {lanes:,} schedulers of {blocks:,} blocks each need tables of"
-            f" {needed / 2**30:,.0f} GiB; this machine has {there / 2**30:,.0f} GiB:",
-            advice=("simulate fewer replicas, a smaller cache (kv_blocks), or no prefix caching",),
+            f"the prefix caches of {schedulers:,} schedulers of {blocks:,} blocks each need tables"
+            f" of {needed / 2**30:,.0f} GiB; this machine has {there / 2**30:,.0f} GiB:",
+            advice=("simulate fewer replicas, fewer kv_blocks, or disable prefix caching",),
         )
 
 
@@ -281,9 +281,9 @@ def _first_issued(
     concurrency: int,
     request_N: Rows,
     clock_1: Rows,
-    again: bool,  # noqa: FBT001 - a request may come more than once
+    again: bool,  # noqa: FBT001 - whether requests may be retried
 ) -> Rows:
-    """Return the heap of arrivals with those a closed loop starts with: sorted, it is a heap."""
+    """Return the heap of arrivals with the initial ones of a closed loop, in sorted order."""
     free = np.flatnonzero(requests.think_N < 0)[:concurrency]
     turns = int((requests.think_N >= 0).sum())
     most = requests.isl_N.shape[0] if again else turns + concurrency
@@ -298,10 +298,10 @@ def _first_issued(
 
 
 def _request_rows(requests: Requests) -> Rows:
-    """Return a row for every request, before it arrived (N,)."""
+    """Return the initial rows of all requests (N,)."""
     request_N = large_array(requests.isl_N.shape[0], REQUEST)
-    request_N["next_turn"] = NOBODY
-    request_N["heir"] = NOBODY
+    request_N["next_turn"] = NO_INDEX
+    request_N["next_turn_prefix_owner"] = NO_INDEX
     request_N["isl"] = requests.isl_N
     request_N["osl"] = requests.osl_N
     turns = np.flatnonzero(requests.think_N >= 0)
@@ -312,15 +312,15 @@ def _request_rows(requests: Requests) -> Rows:
         before = order[place[turns] - 1]
         request_N["next_turn"][before] = turns
         holds = _begins_with_answer(requests, before, turns)
-        request_N["heir"][before[holds]] = turns[holds]
+        request_N["next_turn_prefix_owner"][before[holds]] = turns[holds]
     return request_N
 
 
 def _begins_with_answer(requests: Requests, before_T: Ints, turn_T: Ints) -> NDArray[np.bool_]:
-    """Return which turns' prompts begin with prompt and output of the turn before (T,).
+    """Return which turns' prompts start with prompt and output of the previous turn (T,).
 
-    They do where they are long enough and all full blocks of the prompt before have the same
-    hashes: a hash tells all tokens up to its block.
+    This holds if they are long enough and all full blocks of the previous prompt have the same
+    hashes, as a hash identifies all tokens up to its block.
     """
     size, isl_N, first_N = requests.hash_block, requests.isl_N, requests.hash_first_N
     holds_T = isl_N[turn_T] >= isl_N[before_T] + requests.osl_N[before_T]

@@ -1,4 +1,4 @@
-"""Run traffic through replicas of an engine: columns in, columns out.
+"""Simulate requests on replicas of an engine: columns in, columns out.
 
 Shape legend: N requests, W rows of the series.
 """
@@ -15,6 +15,7 @@ from perfatlas.serving.config import (
     Fleet,
     Limits,
     Replicas,
+    check_availability,
     check_fleet,
     check_front,
     check_limits,
@@ -22,10 +23,9 @@ from perfatlas.serving.config import (
     check_offload,
     check_prices,
     check_requests,
-    check_upkeep,
     equal_engines,
 )
-from perfatlas.serving.outcome import Fronted, Operated, Outcome, Series, Travels
+from perfatlas.serving.outcome import FrontEndTimes, Outcome, ReplicaOutcome, Series, Transfers
 from perfatlas.serving.prices import StepPrices
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
 from perfatlas.serving.run.initial_offload import offloaded
@@ -33,9 +33,9 @@ from perfatlas.serving.state import LOST, REJECTED
 from perfatlas.vocabulary.fields import LONGEST_S
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
-SLICE: Final = 20_000  # instants of one compiled call, some milliseconds: then Ctrl-C is heard
+SLICE: Final = 20_000  # event times per compiled call, some milliseconds between checks for Ctrl-C
 LAST_TICK: Final = int(LONGEST_S) * TICKS_PER_SECOND
 ONE_REPLICA: Final = Replicas()
 TO_THE_END: Final = Control()
@@ -50,28 +50,27 @@ def run(
     concurrency: int = 0,
     control: Control = TO_THE_END,
 ) -> Outcome:
-    """Return what comes of requests at replicas of an engine, to the picosecond.
+    """Simulate requests on identical replicas of an engine and return the results.
 
-    Requests wait in the queue of their scheduler, which follows the policy that `limits.rules`
-    names; the modules of `policies` describe them. Ctrl-C ends the simulation and keeps what was
-    simulated.
+    Requests wait in the queue of their scheduler, whose policy is named by `limits.rules`; see the
+    modules of `policies`. Ctrl-C ends the simulation and keeps the results so far.
 
     Args:
-        requests: What arrives. In a closed loop they are issued in order, the next one when one
-            finishes; a request that follows another's last token keeps its place instead.
-        prices: What a step costs.
+        requests: The requests. In a closed loop they are issued in order, the next one when one
+            finishes; a later turn of a session replaces its previous turn instead.
+        prices: Price tables of a step.
         limits: Limits of a scheduler.
-        replicas: Engines and how requests are divided among them.
-        concurrency: Requests in flight of a closed loop; 0 lets them arrive by their times.
-        control: Coalescing, interruption, series.
+        replicas: Engines and routing.
+        concurrency: Requests in flight of a closed loop; 0 for an open loop.
+        control: Options of the simulation.
 
     Raises:
-        InvalidSpecError: Columns, limits or prices contradict each other, or simulated time would
-            outrun its clock.
-        InfeasibleError: Its state at the start is larger than memory.
+        InvalidSpecError: Columns, limits or prices are inconsistent, or the simulated time exceeds
+            the range of the clock.
+        InfeasibleError: The initial state does not fit into memory.
 
-    Limits: Loads that routing reads are never stale. A last token is an end where the request says
-        so; there is no other. Turns after a rejected one arrive `think_N` after its rejection.
+    Limits: Loads used for routing are never stale. Requests end only at their output length. Turns
+        after a rejected one arrive `think_N` after its rejection.
 
     Example:
         >>> import numpy as np
@@ -99,17 +98,17 @@ def run(
 def run_fleet(
     requests: Requests, fleet: Fleet, *, concurrency: int = 0, control: Control = TO_THE_END
 ) -> Outcome:
-    """Return what comes of requests at engines of several kinds, to the picosecond.
+    """Simulate requests on engines of several types and return the results.
 
     Args:
-        requests: What arrives.
-        fleet: Engines and how requests are divided among them.
-        concurrency: Requests in flight of a closed loop; 0 lets them arrive by their times.
-        control: Coalescing, interruption, series.
+        requests: The requests.
+        fleet: Engines and routing.
+        concurrency: Requests in flight of a closed loop; 0 for an open loop.
+        control: Options of the simulation.
 
     Raises:
-        InvalidSpecError: As for `run`, by kind.
-        InfeasibleError: Its state at the start is larger than memory.
+        InvalidSpecError: As for `run`, per engine type.
+        InfeasibleError: The initial state does not fit into memory.
     """
     requests = _columns(requests)
     kinds = tuple(kind._replace(prices=_tables(kind.prices)) for kind in fleet.kinds)
@@ -118,7 +117,7 @@ def run_fleet(
 
     check_fleet(fleet, concurrency, control)
     check_policies(fleet)
-    check_upkeep(fleet, LAST_TICK)
+    check_availability(fleet, LAST_TICK)
     check_requests(requests, LAST_TICK)
     check_links(fleet, requests)
     check_front(fleet, requests)
@@ -126,97 +125,97 @@ def run_fleet(
         check_limits(kind.limits)
         check_prices(kind.prices, kind.limits, requests)
     check_offload(fleet, requests)
-    from perfatlas.serving.run.initial_state import build_worlds
+    from perfatlas.serving.run.initial_state import initial_states
 
     concurrency = min(concurrency, requests.isl_N.shape[0])
     try:
-        worlds = build_worlds(requests, fleet, concurrency=concurrency, control=control)
+        sims = initial_states(requests, fleet, concurrency=concurrency, control=control)
     except MemoryError as error:
         schedulers = sum(kind.number * kind.ranks for kind in fleet.kinds)
         raise InfeasibleError(
-            f"what {schedulers:,} schedulers and {requests.isl_N.shape[0]:,} requests hold at the"
-            " start of a simulation is more than the memory of this machine;",
+            f"the initial state of {schedulers:,} schedulers and {requests.isl_N.shape[0]:,}"
+            " requests does not fit into the memory of this machine;",
             advice=("simulate fewer replicas or fewer requests",),
         ) from error
-    return _outcome(worlds, _simulate(worlds, control))
+    return _outcome(sims, _simulate(sims, control))
 
 
-def _simulate(worlds: tuple[World, ...], control: Control) -> bool:
-    """Run to the end; return whether it was stopped before."""
-    world = worlds[0]
+def _simulate(sims: tuple[SimulationState, ...], control: Control) -> bool:
+    """Run to the end; return whether the simulation was stopped early."""
+    sim = sims[0]
     from perfatlas.compiled import hold
     from perfatlas.serving.engine import advance
 
-    kinds = hold(worlds)
+    kinds = hold(sims)
     try:
         while advance(kinds, SLICE, LAST_TICK) == 0:
-            left = int(world.clock_1["left"][0])
-            if control.watch is not None and control.watch(1.0 - left / world.request_N.shape[0]):
+            left = int(sim.clock_1["left"][0])
+            if control.watch is not None and control.watch(1.0 - left / sim.request_N.shape[0]):
                 return True
     except KeyboardInterrupt:
         return True
-    if world.clock_1["late"][0]:
+    if sim.clock_1["late"][0]:
         raise InvalidSpecError(
-            f"the simulation reaches {LONGEST_S:g} s with {world.clock_1['left'][0]} requests "
-            "left; 64-bit picoseconds end there: simulate fewer requests or a higher rate"
+            f"the simulation reaches its limit of {LONGEST_S:g} s with "
+            f"{sim.clock_1['left'][0]} requests left; simulate fewer requests or a higher rate"
         )
     return False
 
 
 def _outcome(
-    worlds: tuple[World, ...],
-    interrupted: bool,  # noqa: FBT001 - a column like the others
+    sims: tuple[SimulationState, ...],
+    interrupted: bool,  # noqa: FBT001 - part of the results
 ) -> Outcome:
-    """Return the columns of a simulation."""
-    world = worlds[0]
-    clock = world.clock_1[0]
-    series_WV = world.series_WV[: clock["rows"]]
+    """Return the results of a simulation."""
+    sim = sims[0]
+    clock = sim.clock_1[0]
+    series_WV = sim.series_WV[: clock["rows"]]
     series = Series(*(series_WV[:, column].copy() for column in range(5)))
     return Outcome(
-        arrival_N=world.came_N,
-        scheduled_N=world.scheduled_N,
-        first_token_N=world.first_token_N,
-        finished_N=world.finished_N,
-        replica_N=world.replica_N,
-        preempted_N=world.preempted_N,
-        cached_N=world.cached_N,
-        interference_N=np.where(world.finished_N >= 0, world.delay_N, 0),
-        lost_N=world.lost_N,
-        gaps_G=world.gaps_G.copy(),
+        arrival_N=sim.came_N,
+        scheduled_N=sim.scheduled_N,
+        first_token_N=sim.first_token_N,
+        finished_N=sim.finished_N,
+        replica_N=sim.replica_N,
+        preempted_N=sim.preempted_N,
+        cached_N=sim.cached_N,
+        interference_N=np.where(sim.finished_N >= 0, sim.delay_N, 0),
+        lost_N=sim.lost_N,
+        gaps_G=sim.gaps_G.copy(),
         steps=int(clock["steps"]),
         preemptions=int(clock["preemptions"]),
         interrupted=interrupted,
         series=series,
-        travels=Travels(
-            *(world.travel_N[name].copy() for name in ("handed", "arrived", "resumed", "replica"))
+        travels=Transfers(
+            *(sim.travel_N[name].copy() for name in ("handed", "arrived", "resumed", "replica"))
         ),
-        busy_F=world.replica_F["busy"].copy(),
-        steps_F=world.replica_F["done"].copy(),
-        operated=Operated(
-            again_N=world.fault_N["again"].copy(),
-            tries_N=world.fault_N["tries"].copy(),
-            lost_N=world.fault_N["fate"] == LOST,
-            rejected_N=world.fault_N["fate"] == REJECTED,
-            held_F=world.replica_F["held"].copy(),
+        busy_F=sim.replica_F["busy"].copy(),
+        steps_F=sim.replica_F["done"].copy(),
+        operated=ReplicaOutcome(
+            again_N=sim.fault_N["again"].copy(),
+            tries_N=sim.fault_N["tries"].copy(),
+            lost_N=sim.fault_N["fate"] == LOST,
+            rejected_N=sim.fault_N["fate"] == REJECTED,
+            held_F=sim.replica_F["held"].copy(),
             wasted=int(clock["wasted"]),
         ),
-        offloaded=offloaded(worlds),
-        fronted=Fronted(world.read_N, world.late_first_N, world.late_last_N),
+        offloaded=offloaded(sims),
+        fronted=FrontEndTimes(sim.read_N, sim.late_first_N, sim.late_last_N),
     )
 
 
 def _columns(requests: Requests) -> Requests:
-    """Return the requests in the types the compiled loop knows."""
+    """Return the requests in the types of the compiled loop."""
     return Requests(*(_whole(column) for column in requests))
 
 
 def _tables(prices: StepPrices) -> StepPrices:
-    """Return the prices in the types the compiled loop knows."""
+    """Return the prices in the types of the compiled loop."""
     return StepPrices(*(_whole(table) for table in prices))
 
 
-def _whole(column: Any) -> Any:  # noqa: ANN401 - an array, or a number as it is
-    """Return an array as 64-bit integers that lie one after the other."""
+def _whole(column: Any) -> Any:  # noqa: ANN401 - an array, or an unchanged number
+    """Return an array as contiguous 64-bit integers."""
     if not isinstance(column, np.ndarray):
         return column
     return np.require(column, np.int64, ["C", "A", "W"])

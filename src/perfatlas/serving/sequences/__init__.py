@@ -1,4 +1,4 @@
-"""Sequences of a scheduler and their cache blocks."""
+"""Sequences of a scheduler and their KV cache blocks."""
 
 from __future__ import annotations
 

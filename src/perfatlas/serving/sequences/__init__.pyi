@@ -1,21 +1,21 @@
 from .offload import (
-    look_below as look_below,
+    find_offloaded as find_offloaded,
 )
 from .pools import (
-    expect as expect,
-    fetch as fetch,
+    continues_elsewhere as continues_elsewhere,
     first_output as first_output,
-    free_at_home as free_at_home,
-    goes_on as goes_on,
+    free_prefill_blocks as free_prefill_blocks,
     hand_over as hand_over,
     is_handed as is_handed,
     join as join,
     join_one as join_one,
-    places as places,
+    schedule_arrival as schedule_arrival,
+    start_transfer as start_transfer,
+    tokens_to_allocate as tokens_to_allocate,
 )
 from .preemption import (
-    give_up as give_up,
-    throw_out as throw_out,
+    preempt as preempt,
+    preempt_uncached as preempt_uncached,
 )
 from .running import (
     admit_head as admit_head,
@@ -24,14 +24,14 @@ from .running import (
     last_joined as last_joined,
     leave_queue as leave_queue,
     leave_running as leave_running,
-    leave_unread as leave_unread,
+    queue_at_socket as queue_at_socket,
     queue_first as queue_first,
     queue_last as queue_last,
-    read_all as read_all,
+    receive_all as receive_all,
     run_chunk as run_chunk,
     start_decoding as start_decoding,
     take_finishing as take_finishing,
-    unseen as unseen,
+    unreported_tokens as unreported_tokens,
 )
 from .speculation import (
     advance_each as advance_each,
@@ -41,11 +41,11 @@ from .speculation import (
 from .step_time import (
     MANY as MANY,
     Line as Line,
+    batch_time as batch_time,
     cell as cell,
     decode_time as decode_time,
     host_work as host_work,
     longest as longest,
     rank_line as rank_line,
     steps_until as steps_until,
-    stretch_time as stretch_time,
 )

@@ -1,6 +1,6 @@
-"""Cache blocks of a scheduler: counted, and told apart only where prefixes are shared.
+"""KV cache blocks of a scheduler: only counted, or identified if prefix caching is enabled.
 
-Shape legend: N requests, S schedulers, B places in a cache block.
+Shape legend: N requests, S schedulers, B token slots of a block.
 """
 
 from __future__ import annotations
@@ -9,86 +9,86 @@ from typing import TYPE_CHECKING
 
 from perfatlas.compiled import part
 from perfatlas.serving.sequences import prefix
-from perfatlas.serving.sequences.offload import keep_below, take_up
-from perfatlas.serving.state import NOBODY
+from perfatlas.serving.sequences.offload import load_offloaded, offload_prompt
+from perfatlas.serving.state import NO_INDEX
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 
 @part
-def count(world: World, tokens: int) -> int:
-    """Return the blocks of tokens.
+def count(sim: SimulationState, tokens: int) -> int:
+    """Return the number of blocks for tokens.
 
     Args:
-        world: The simulation.
-        tokens: Tokens.
+        sim: The simulation.
+        tokens: Number of tokens.
     """
-    return int((tokens + world.block_size - 1) // world.block_size)
+    return int((tokens + sim.block_size - 1) // sim.block_size)
 
 
 @part
-def promised(world: World, i: int) -> int:
-    """Return the blocks a request holds at its end, as engines that promise them count.
+def reserved_at_end(sim: SimulationState, i: int) -> int:
+    """Return the blocks a request needs until its end, for engines that reserve them.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
 
     Source: NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/batch_manager/kvCacheManager.cpp,
-    getRemainingBlocksToCompletion(): prompt and all new tokens, though the last is never stored.
+    getRemainingBlocksToCompletion(): prompt and all new tokens, although the last is never stored.
     """
-    return int(count(world, world.request_N[i].isl + world.request_N[i].osl))
+    return int(count(sim, sim.request_N[i].isl + sim.request_N[i].osl))
 
 
 @part
-def grow(world: World, s: int, steps: int) -> None:
-    """Give decoding sequences the blocks of the coming steps; there are enough.
+def allocate_steps(sim: SimulationState, s: int, steps: int) -> None:
+    """Allocate blocks to decoding sequences for the next steps; there are enough.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         s: The scheduler.
-        steps: Steps, from that of its counter.
+        steps: Number of steps, from the current one.
     """
-    lane = world.lane_S[s]
-    size = world.block_size
-    if world.prefix_caching:
-        prefix.grow_named(world, s, steps)
+    scheduler = sim.scheduler_S[s]
+    size = sim.block_size
+    if sim.prefix_caching:
+        prefix.grow_named(sim, s, steps)
         return
-    lane.free -= steps // size * lane.decoding
+    scheduler.free -= steps // size * scheduler.decoding
     for j in range(steps % size):
-        lane.free -= world.growth_SB[s, -(lane.step + j) % size]
+        scheduler.free -= sim.growth_SB[s, -(scheduler.step + j) % size]
 
 
 @part
-def grow_one(world: World, s: int, i: int) -> int:
-    """Give a decoding sequence the block of the coming step; return who needs one after it.
+def grow_one(sim: SimulationState, s: int, i: int) -> int:
+    """Allocate a block to a decoding sequence for the next step; return the next one in need.
 
     Args:
-        world: The simulation, with prefix caching.
-        s: The scheduler; a block is free.
-        i: The request, one that needs a block in this step.
+        sim: The simulation, with prefix caching.
+        s: The scheduler, with at least one free block.
+        i: A request that needs a block in this step.
     """
-    return int(prefix.grow_one(world, s, i))
+    return int(prefix.grow_one(sim, s, i))
 
 
 @part
-def affordable(world: World, s: int, most: int) -> int:
-    """Return how many steps, up to `most`, have blocks after the one just scheduled.
+def steps_with_blocks(sim: SimulationState, s: int, most: int) -> int:
+    """Return how many further steps, up to `most`, have sufficient blocks.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         s: The scheduler.
-        most: Steps wanted.
+        most: Maximum number of steps.
     """
-    lane = world.lane_S[s]
-    size = world.block_size
-    if lane.decoding * ((most + size - 1) // size) <= lane.free:
+    scheduler = sim.scheduler_S[s]
+    size = sim.block_size
+    if scheduler.decoding * ((most + size - 1) // size) <= scheduler.free:
         return most
-    steps = lane.free // lane.decoding * size
-    spare = lane.free % lane.decoding
+    steps = scheduler.free // scheduler.decoding * size
+    spare = scheduler.free % scheduler.decoding
     while steps < most:
-        spare -= world.growth_SB[s, -(lane.step + 1 + steps) % size]
+        spare -= sim.growth_SB[s, -(scheduler.step + 1 + steps) % size]
         if spare < 0:
             break
         steps += 1
@@ -96,162 +96,162 @@ def affordable(world: World, s: int, most: int) -> int:
 
 
 @part
-def hits(world: World, i: int) -> tuple[int, int]:
-    """Return the leading blocks a request finds in the cache, and those of them nobody holds.
+def find_cached(sim: SimulationState, i: int) -> tuple[int, int]:
+    """Return the leading cached blocks of a request, and how many of them are unreferenced.
 
     Args:
-        world: The simulation.
-        i: The request, waiting.
+        sim: The simulation.
+        i: The waiting request.
     """
     found = 0
     idle = 0
-    if world.prefix_caching:
-        found, idle = prefix.find_prefix(world, i)
+    if sim.prefix_caching:
+        found, idle = prefix.find_prefix(sim, i)
     return found, idle
 
 
 @part
-def share(world: World, i: int, found: int) -> None:
-    """Let an admitted request hold the cached blocks it found.
+def reference_cached(sim: SimulationState, i: int, found: int) -> None:
+    """Reference the cached blocks of an admitted request.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
-        found: Blocks, as just found.
+        found: Number of cached blocks, as just found.
     """
-    if world.prefix_caching:
-        prefix.share_prefix(world, i, found)
-    request = world.request_N[i]
-    request.computed = found * world.block_size
+    if sim.prefix_caching:
+        prefix.share_prefix(sim, i, found)
+    request = sim.request_N[i]
+    request.computed = found * sim.block_size
     request.placed = request.computed
 
 
 @part
-def load(world: World, i: int, hits: int, found: tuple[int, int]) -> None:
-    """Let an admitted request hold what tiers below the GPU have of it; there are blocks enough.
+def load_tiers(sim: SimulationState, i: int, hits: int, found: tuple[int, int]) -> None:
+    """Load blocks of an admitted request from tiers below the GPU; there are enough free blocks.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request, with its hits on the GPU.
-        hits: Leading blocks found there.
-        found: Leading blocks in the tiers, and those of them in host memory.
+        hits: Leading blocks found on the GPU.
+        found: Leading blocks in the tiers, and how many of them are in host memory.
     """
-    take_up(world, i, hits, found)
+    load_offloaded(sim, i, hits, found)
     below = found[0]
     if below > hits:
-        extend(world, i, below * world.block_size)
-        world.request_N[i].computed = below * world.block_size
+        extend(sim, i, below * sim.block_size)
+        sim.request_N[i].computed = below * sim.block_size
 
 
 @part
-def extend(world: World, i: int, tokens: int) -> None:
-    """Give a request, whose prompt runs, blocks for its first tokens; there are enough.
+def extend(sim: SimulationState, i: int, tokens: int) -> None:
+    """Allocate blocks for the first tokens of a request in prefill; there are enough.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
-        tokens: Tokens that need a place; `placed` have one.
+        tokens: Tokens that need a slot; `placed` of them have one.
     """
-    request = world.request_N[i]
-    if world.prefix_caching:
-        prefix.extend_named(world, i, tokens)
-        if world.offloads:
-            keep_below(world, i, tokens)
+    request = sim.request_N[i]
+    if sim.prefix_caching:
+        prefix.extend_named(sim, i, tokens)
+        if sim.offloads:
+            offload_prompt(sim, i, tokens)
     else:
-        lane = world.lane_S[request.lane]
-        lane.free -= count(world, tokens) - count(world, request.placed)
+        scheduler = sim.scheduler_S[request.scheduler]
+        scheduler.free -= count(sim, tokens) - count(sim, request.placed)
     request.placed = tokens
 
 
 @part
-def release(world: World, i: int) -> None:
-    """Give back the blocks of a request's tokens that have a place.
+def release(sim: SimulationState, i: int) -> None:
+    """Free the blocks of a request.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
     """
-    request = world.request_N[i]
-    lane = world.lane_S[request.lane]
-    before = lane.free
-    if world.prefix_caching:
-        prefix.release_named(world, i)
+    request = sim.request_N[i]
+    scheduler = sim.scheduler_S[request.scheduler]
+    before = scheduler.free
+    if sim.prefix_caching:
+        prefix.release_named(sim, i)
     else:
-        lane.free += count(world, request.placed)
-    lane.spare += lane.free - before
+        scheduler.free += count(sim, request.placed)
+    scheduler.spare += scheduler.free - before
     request.placed = 0
 
 
 @part
-def learn(world: World, i: int) -> None:
-    """Let others find the full blocks of a prompt that has ended, where they do not yet.
+def cache_prompt(sim: SimulationState, i: int) -> None:
+    """Register the full blocks of a finished prompt in the prefix cache, if not done yet.
 
     Args:
-        world: The simulation.
-        i: The request; one that has been thrown out meanwhile has nothing to be found.
+        sim: The simulation.
+        i: The request; one that was preempted meanwhile has no blocks.
     """
-    request = world.request_N[i]
-    if world.prefix_caching and not world.shares_scheduled and request.placed > 0:
-        prefix.register(world, i, request.isl + request.generated)
+    request = sim.request_N[i]
+    if sim.prefix_caching and not sim.shares_scheduled and request.placed > 0:
+        prefix.register(sim, i, request.isl + request.generated)
 
 
 @part
-def keep_answer(world: World, i: int) -> None:
-    """Let the next turn, where there is one, find the full blocks of a request's output.
+def cache_output(sim: SimulationState, i: int) -> None:
+    """Register the full blocks of a request's output for its next turn, if there is one.
 
     Args:
-        world: The simulation.
-        i: The request, finished, with its blocks.
+        sim: The simulation.
+        i: The finished request, with its blocks.
     """
-    if world.prefix_caching and world.request_N[i].heir != NOBODY:
-        prefix.name_answer(world, i)
-    elif world.prefix_caching:
-        prefix.count_answer(world, i)
+    if sim.prefix_caching and sim.request_N[i].next_turn_prefix_owner != NO_INDEX:
+        prefix.hash_output(sim, i)
+    elif sim.prefix_caching:
+        prefix.mark_output_hashed(sim, i)
 
 
 @part
-def keep_known(world: World, i: int, tokens: int) -> None:
-    """Let the full blocks of a request's first tokens be found, those of its own output too.
+def cache_tokens(sim: SimulationState, i: int, tokens: int) -> None:
+    """Register the full blocks of a request's first tokens, including its output.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request, with its blocks.
-        tokens: Its first tokens that are in the cache.
+        tokens: Number of first tokens that are in the KV cache.
     """
-    if world.prefix_caching:
-        prefix.register(world, i, tokens)
+    if sim.prefix_caching:
+        prefix.register(sim, i, tokens)
 
 
 @part
-def join_growth(world: World, i: int) -> None:
-    """Count a request that starts to decode among those that need blocks when it does.
+def join_growth(sim: SimulationState, i: int) -> None:
+    """Add a request that starts to decode to the group that needs blocks in the same steps.
 
     Args:
-        world: The simulation.
-        i: The request, admitted after all that decode.
+        sim: The simulation.
+        i: The request, admitted after all decoding ones.
     """
-    residue = _residue(world, i)
-    world.growth_SB[world.request_N[i].lane, residue] += 1
-    if world.prefix_caching:
-        prefix.join_growers(world, i, residue)
+    residue = _residue(sim, i)
+    sim.growth_SB[sim.request_N[i].scheduler, residue] += 1
+    if sim.prefix_caching:
+        prefix.join_growers(sim, i, residue)
 
 
 @part
-def leave_growth(world: World, i: int) -> None:
-    """Take a request that decodes no more from those that need blocks.
+def leave_growth(sim: SimulationState, i: int) -> None:
+    """Remove a request that stops decoding from its group.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
     """
-    residue = _residue(world, i)
-    world.growth_SB[world.request_N[i].lane, residue] -= 1
-    if world.prefix_caching:
-        prefix.leave_growers(world, i, residue)
+    residue = _residue(sim, i)
+    sim.growth_SB[sim.request_N[i].scheduler, residue] -= 1
+    if sim.prefix_caching:
+        prefix.leave_growers(sim, i, residue)
 
 
 @part
-def _residue(world: World, i: int) -> int:
+def _residue(sim: SimulationState, i: int) -> int:
     """Return a decoding request's context less its scheduler's steps, modulo a block's size."""
-    request = world.request_N[i]
-    return int((request.isl + request.osl - 1 - request.finish) % world.block_size)
+    request = sim.request_N[i]
+    return int((request.isl + request.osl - 1 - request.finish) % sim.block_size)

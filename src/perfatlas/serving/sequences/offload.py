@@ -1,29 +1,29 @@
-"""Cache below the GPU: blocks of prompts in host memory, and after it on an SSD.
+"""KV cache offloading: prompt blocks in host memory, and on an SSD below it.
 
 Every full block of a prompt is written through to both tiers when the step that computes it is
-scheduled, unless it was found there at admission. Each tier holds so many blocks and gives up the
-least recently used one; what the SSD holds need not be in host memory, nor the other way round.
+scheduled, unless it was found there at admission. Each tier holds a fixed number of blocks and
+evicts the least recently used one; neither tier includes the other.
 
-When a request is admitted, its leading blocks are looked up in host memory, and from the first one
-that is missing there on the SSD. Those found are renewed, the last one first, so that a beginning
-outlives its end. What they hold beyond the blocks found on the GPU is loaded: it takes blocks of
-the GPU and is known there at once; what comes off the SSD is put into host memory on its way. The
-step in which a request is admitted or computes waits for its loads and stores, one after the other.
-Output is not kept.
+When a request is admitted, its leading blocks are looked up in host memory, and from the first miss
+on the SSD. Hits become most recently used, the last block first, so that the start of a prompt is
+evicted after its end. Hits beyond the blocks found on the GPU are loaded: they are allocated GPU
+blocks and enter its prefix cache at once; blocks from the SSD are also put into host memory. The
+step that admits or computes a request waits for its loads and stores, one after the other. Output
+is not stored.
 
 Source: LMCache 0.5.7rc2 in vLLM's process, its defaults enable_async_loading, use_layerwise and
 save_decode_cache false: lmcache/inprocess/integration/vllm/vllm_v1_adapter.py,
 get_num_new_matched_tokens() (a lookup from the first token on), start_load_kv() and
 wait_for_save() (both block the worker); lmcache/v1/storage_backend/storage_manager.py,
 batched_contains() (tier after tier), batched_put() (to all of them), batched_get() (SSD to host);
-local_cpu_backend.py and local_disk_backend.py, touch_cache() (reversed) and submit_put_task() (a
-block that is there is renewed on disk alone); cache_policy/lru.py.
+local_cpu_backend.py and local_disk_backend.py, touch_cache() (reversed) and submit_put_task() (an
+existing block is refreshed on disk only); cache_policy/lru.py.
 
-Limits: a chunk of LMCache (256 tokens by default) is a block of the engine here. In one step,
-requests look up, load and store one after the other, where LMCache loads for all before it stores.
-Nothing is pinned: a prompt longer than a tier pushes its own beginning out. Writing to the SSD
-takes no time of a step, and is over at once. Where all of a prompt is found, its last block is
-computed again, where LMCache computes its last token.
+Limits: A chunk of LMCache (256 tokens by default) is a block of the engine here. In one step,
+requests look up, load and store in turn, whereas LMCache loads for all requests before it stores.
+Nothing is pinned: a prompt larger than a tier evicts its own start. Writing to the SSD is
+instantaneous and takes no step time. If a whole prompt is found, its last block is recomputed,
+whereas LMCache recomputes its last token.
 
 Shape legend: N requests, S schedulers, K blocks of the larger tier, U buckets of its hash table;
 2 tiers, host and SSD.
@@ -35,10 +35,10 @@ from typing import TYPE_CHECKING, Final
 
 from perfatlas.compiled import part
 from perfatlas.serving.sequences.prefix import block_key
-from perfatlas.serving.state import NOBODY
+from perfatlas.serving.state import NO_INDEX
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 _key = part(block_key)
 HOST: Final = 0
@@ -46,179 +46,179 @@ SSD: Final = 1
 
 
 @part
-def look_below(world: World, i: int) -> tuple[int, int]:
-    """Return how many leading blocks of a request the tiers hold, and how many of these the host.
+def find_offloaded(sim: SimulationState, i: int) -> tuple[int, int]:
+    """Return the leading blocks of a request in the tiers, and how many are in host memory.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request, waiting.
     """
-    request = world.request_N[i]
-    s = request.lane
-    most = (request.isl + request.generated - 1) // world.block_size
+    request = sim.request_N[i]
+    s = request.scheduler
+    most = (request.isl + request.generated - 1) // sim.block_size
     b = 0
-    while b < most and _find(world, (s, HOST), _key(world, i, b)) != NOBODY:
+    while b < most and _find(sim, (s, HOST), _key(sim, i, b)) != NO_INDEX:
         b += 1
     host = b
-    while b < most and _find(world, (s, SSD), _key(world, i, b)) != NOBODY:
+    while b < most and _find(sim, (s, SSD), _key(sim, i, b)) != NO_INDEX:
         b += 1
     return b, host
 
 
 @part
-def take_up(world: World, i: int, hits: int, found: tuple[int, int]) -> None:
-    """Renew what an admitted request found in the tiers, and load what the GPU lacks.
+def load_offloaded(sim: SimulationState, i: int, hits: int, found: tuple[int, int]) -> None:
+    """Refresh the hits of an admitted request in the tiers, and load those not on the GPU.
 
     Args:
-        world: The simulation.
-        i: The request, admitted.
+        sim: The simulation.
+        i: The admitted request.
         hits: Leading blocks found on the GPU.
-        found: Leading blocks in the tiers, and those of them in host memory, as just found.
+        found: Leading blocks in the tiers, and how many are in host memory, as just found.
     """
-    request = world.request_N[i]
-    s = request.lane
+    request = sim.request_N[i]
+    s = request.scheduler
     below, host = found
     for b in range(host - 1, -1, -1):
-        _renew(world, (s, HOST), _find(world, (s, HOST), _key(world, i, b)))
+        _renew(sim, (s, HOST), _find(sim, (s, HOST), _key(sim, i, b)))
     for b in range(below - 1, host - 1, -1):
-        _renew(world, (s, SSD), _find(world, (s, SSD), _key(world, i, b)))
+        _renew(sim, (s, SSD), _find(sim, (s, SSD), _key(sim, i, b)))
     request.kept = below
     from_host = max(host - hits, 0)
     from_ssd = max(below - max(hits, host), 0)
     for b in range(below - from_ssd, below):
-        _put(world, (s, HOST), _key(world, i, b))
-    world.stock_S2[s, HOST].loaded += from_host
-    world.stock_S2[s, SSD].loaded += from_ssd
-    if world.preempted_N[i] == 0:
-        loaded = world.loaded_N[i]
-        loaded.host = from_host * world.block_size
-        loaded.ssd = from_ssd * world.block_size
-        world.cached_N[i] += loaded.host + loaded.ssd
-    moved = (from_host + from_ssd) * world.host_move + from_ssd * world.ssd_move
-    _wait_for(world, i, moved)
+        _put(sim, (s, HOST), _key(sim, i, b))
+    sim.stock_S2[s, HOST].loaded += from_host
+    sim.stock_S2[s, SSD].loaded += from_ssd
+    if sim.preempted_N[i] == 0:
+        loaded = sim.loaded_N[i]
+        loaded.host = from_host * sim.block_size
+        loaded.ssd = from_ssd * sim.block_size
+        sim.cached_N[i] += loaded.host + loaded.ssd
+    moved = (from_host + from_ssd) * sim.host_move + from_ssd * sim.ssd_move
+    _wait_for(sim, i, moved)
 
 
 @part
-def keep_below(world: World, i: int, tokens: int) -> None:
-    """Write the full blocks of a prompt's first tokens through, those not found or written before.
+def offload_prompt(sim: SimulationState, i: int, tokens: int) -> None:
+    """Write through the full blocks of a prompt's first tokens that are not in the tiers yet.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
-        tokens: Its first tokens, with a place on the GPU.
+        tokens: Number of first tokens with slots on the GPU.
     """
-    request = world.request_N[i]
-    s = request.lane
-    full = min(tokens, request.isl) // world.block_size
+    request = sim.request_N[i]
+    s = request.scheduler
+    full = min(tokens, request.isl) // sim.block_size
     if full <= request.kept:
         return
     for b in range(request.kept, full):
-        key = _key(world, i, b)
-        _put(world, (s, HOST), key)
-        _put(world, (s, SSD), key)
-    world.stock_S2[s, HOST].stored += full - request.kept
-    _wait_for(world, i, (full - request.kept) * world.host_move)
+        key = _key(sim, i, b)
+        _put(sim, (s, HOST), key)
+        _put(sim, (s, SSD), key)
+    sim.stock_S2[s, HOST].stored += full - request.kept
+    _wait_for(sim, i, (full - request.kept) * sim.host_move)
     request.kept = full
 
 
 @part
-def _wait_for(world: World, i: int, time: int) -> None:
-    """Let the step that is scheduled wait for a copy."""
-    world.lane_S[world.request_N[i].lane].moving += time
-    if world.first_token_N[i] == NOBODY:
-        world.loaded_N[i].moved += time
+def _wait_for(sim: SimulationState, i: int, time: int) -> None:
+    """Add the time of a copy to the step being scheduled."""
+    sim.scheduler_S[sim.request_N[i].scheduler].moving += time
+    if sim.first_token_N[i] == NO_INDEX:
+        sim.loaded_N[i].moved += time
 
 
 @part
-def _find(world: World, shelf: tuple[int, int], key: int) -> int:
-    """Return the place of a block in a tier, NOBODY where it is not there."""
+def _find(sim: SimulationState, shelf: tuple[int, int], key: int) -> int:
+    """Return the index of a block in a tier, NO_INDEX if it is not there."""
     s, t = shelf
-    k = world.slot_S2U[s, t, key & (world.slot_S2U.shape[2] - 1)] - 1
-    while k != NOBODY and world.shelf_S2K[s, t, k].key != key:
-        k = world.shelf_S2K[s, t, k].chain_after
+    k = sim.slot_S2U[s, t, key & (sim.slot_S2U.shape[2] - 1)] - 1
+    while k != NO_INDEX and sim.shelf_S2K[s, t, k].key != key:
+        k = sim.shelf_S2K[s, t, k].chain_after
     return int(k)
 
 
 @part
-def _put(world: World, shelf: tuple[int, int], key: int) -> None:
-    """Put a block into a tier as the newest one; one that is there is renewed on the SSD alone."""
+def _put(sim: SimulationState, shelf: tuple[int, int], key: int) -> None:
+    """Add a block to a tier as most recently used; an existing one is refreshed on the SSD only."""
     s, t = shelf
-    room = world.ssd_blocks if t == SSD else world.host_blocks
-    k = _find(world, shelf, key)
-    if k != NOBODY:
+    room = sim.ssd_blocks if t == SSD else sim.host_blocks
+    k = _find(sim, shelf, key)
+    if k != NO_INDEX:
         if t == SSD:
-            _renew(world, shelf, k)
+            _renew(sim, shelf, k)
         return
     if room == 0:
         return
-    stock = world.stock_S2[s, t]
+    stock = sim.stock_S2[s, t]
     if stock.held < room:
         k = int(stock.held)
         stock.held += 1
     else:
         k = int(stock.oldest)
-        _leave_order(world, shelf, k)
-        _leave_chain(world, shelf, k)
+        _leave_order(sim, shelf, k)
+        _leave_chain(sim, shelf, k)
         stock.went += 1
     stock.came += 1
-    row = world.shelf_S2K[s, t, k]
-    u = key & (world.slot_S2U.shape[2] - 1)
-    first = world.slot_S2U[s, t, u] - 1
+    row = sim.shelf_S2K[s, t, k]
+    u = key & (sim.slot_S2U.shape[2] - 1)
+    first = sim.slot_S2U[s, t, u] - 1
     row.key = key
-    row.chain_before = NOBODY
+    row.chain_before = NO_INDEX
     row.chain_after = first
-    if first != NOBODY:
-        world.shelf_S2K[s, t, first].chain_before = k
-    world.slot_S2U[s, t, u] = k + 1
-    _join_order(world, shelf, k)
+    if first != NO_INDEX:
+        sim.shelf_S2K[s, t, first].chain_before = k
+    sim.slot_S2U[s, t, u] = k + 1
+    _join_order(sim, shelf, k)
 
 
 @part
-def _leave_chain(world: World, shelf: tuple[int, int], k: int) -> None:
-    """Take a block out of its bucket of the hash table."""
+def _leave_chain(sim: SimulationState, shelf: tuple[int, int], k: int) -> None:
+    """Remove a block from its bucket of the hash table."""
     s, t = shelf
-    row = world.shelf_S2K[s, t, k]
-    if row.chain_before == NOBODY:
-        world.slot_S2U[s, t, row.key & (world.slot_S2U.shape[2] - 1)] = row.chain_after + 1
+    row = sim.shelf_S2K[s, t, k]
+    if row.chain_before == NO_INDEX:
+        sim.slot_S2U[s, t, row.key & (sim.slot_S2U.shape[2] - 1)] = row.chain_after + 1
     else:
-        world.shelf_S2K[s, t, row.chain_before].chain_after = row.chain_after
-    if row.chain_after != NOBODY:
-        world.shelf_S2K[s, t, row.chain_after].chain_before = row.chain_before
+        sim.shelf_S2K[s, t, row.chain_before].chain_after = row.chain_after
+    if row.chain_after != NO_INDEX:
+        sim.shelf_S2K[s, t, row.chain_after].chain_before = row.chain_before
 
 
 @part
-def _renew(world: World, shelf: tuple[int, int], k: int) -> None:
-    """Let a block be the most recently used one of its tier."""
-    _leave_order(world, shelf, k)
-    _join_order(world, shelf, k)
+def _renew(sim: SimulationState, shelf: tuple[int, int], k: int) -> None:
+    """Make a block the most recently used one of its tier."""
+    _leave_order(sim, shelf, k)
+    _join_order(sim, shelf, k)
 
 
 @part
-def _leave_order(world: World, shelf: tuple[int, int], k: int) -> None:
-    """Take a block out of the order of use."""
+def _leave_order(sim: SimulationState, shelf: tuple[int, int], k: int) -> None:
+    """Remove a block from the LRU list."""
     s, t = shelf
-    stock = world.stock_S2[s, t]
-    row = world.shelf_S2K[s, t, k]
-    if row.before == NOBODY:
+    stock = sim.stock_S2[s, t]
+    row = sim.shelf_S2K[s, t, k]
+    if row.before == NO_INDEX:
         stock.oldest = row.after
     else:
-        world.shelf_S2K[s, t, row.before].after = row.after
-    if row.after == NOBODY:
+        sim.shelf_S2K[s, t, row.before].after = row.after
+    if row.after == NO_INDEX:
         stock.newest = row.before
     else:
-        world.shelf_S2K[s, t, row.after].before = row.before
+        sim.shelf_S2K[s, t, row.after].before = row.before
 
 
 @part
-def _join_order(world: World, shelf: tuple[int, int], k: int) -> None:
-    """Add a block at the end of the order of use."""
+def _join_order(sim: SimulationState, shelf: tuple[int, int], k: int) -> None:
+    """Append a block to the LRU list."""
     s, t = shelf
-    stock = world.stock_S2[s, t]
-    row = world.shelf_S2K[s, t, k]
+    stock = sim.stock_S2[s, t]
+    row = sim.shelf_S2K[s, t, k]
     row.before = stock.newest
-    row.after = NOBODY
-    if stock.newest == NOBODY:
+    row.after = NO_INDEX
+    if stock.newest == NO_INDEX:
         stock.oldest = k
     else:
-        world.shelf_S2K[s, t, stock.newest].after = k
+        sim.shelf_S2K[s, t, stock.newest].after = k
     stock.newest = k

@@ -1,24 +1,25 @@
-"""Requests that one engine prefills and another decodes, as the decoding side schedules them.
+"""Scheduling of prefilled requests at decode engines in disaggregated serving.
 
-A request whose prompt has ended at a prefill engine is handed to a decode engine, where it waits in
-the queue like any other. When its scheduler reaches it and has blocks for the prompt and the token
-after it, they are taken and the cache is fetched; until it is there it holds blocks on both sides
-and runs on neither. Then it joins those that decode as soon as there is a slot, before others are
-admitted, in order of the arrivals of caches. A sequence that is thrown out later starts over on its
-decode engine, prompt and all, or its cache waits in host memory: that is up to the scheduler.
+A request whose prompt has finished at a prefill engine is handed over to a decode engine, where it
+waits in the queue like any other. When it reaches the head and there are blocks for the prompt and
+the next token, they are allocated and the KV cache is transferred; until it arrives, the request
+holds blocks on both engines and runs on neither. It then joins the decode batch as soon as there is
+a slot, before others are admitted, in order of arrival of the KV caches. Depending on the
+scheduler, a sequence preempted later restarts on its decode engine including the prompt, or its KV
+cache is kept in host memory.
 
-Whose first token counts is a matter of the engine: the prefill engine's, given when its step ends;
-the same, given when the sequence joins those that decode; or the one that the decode engine
-computes again from the last token of the prompt.
+The first token depends on the engine: the prefill engine's, returned at the end of its step; the
+same, returned when the sequence joins the decode batch; or the one that the decode engine
+recomputes from the last token of the prompt.
 
 Source: vllm-project/vllm, vllm/v1/core/sched/scheduler.py, WAITING_FOR_REMOTE_KVS and
 _update_waiting_for_remote_kv(), which leaves the last token to be computed; sgl-project/sglang,
 python/sglang/srt/disaggregation/decode.py, get_new_prebuilt_batch(); NVIDIA/TensorRT-LLM,
-tensorrt_llm/_torch/pyexecutor/py_executor.py, _handle_first_token_response(): the first token goes
-out as the sequence joins the batch.
+tensorrt_llm/_torch/pyexecutor/py_executor.py, _handle_first_token_response(): the first token is
+returned when the sequence joins the batch.
 
-Limits: nobody joins while a prompt that starts over is partly computed. Blocks found in the cache
-of the decode engine are not fetched. Layers are not sent while others are computed.
+Limits: No sequence joins while a restarted prompt is partially computed. Blocks in the prefix cache
+of the decode engine are not transferred. Transfers do not overlap with the prefill.
 
 Shape legend: N requests, S schedulers.
 """
@@ -31,212 +32,214 @@ from perfatlas.compiled import part
 from perfatlas.serving.config import ARRIVAL, DECODE, PREFILL, RECOMPUTED
 from perfatlas.serving.sequences import blocks
 from perfatlas.serving.sequences.running import leave_running, start_decoding
-from perfatlas.serving.state import FETCHED, HANDED, LOCAL, NOBODY, put
+from perfatlas.serving.state import FETCHED, HANDED, LOCAL, NO_INDEX, put
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 
 @part
-def expect(world: World, i: int, time: int) -> None:
-    """Let something happen to a request at a time: it arrives, or goes on to its decode engine.
+def schedule_arrival(sim: SimulationState, i: int, time: int) -> None:
+    """Schedule an event of a request: its arrival, or its handover to a decode engine.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
-        time: When [ps].
+        time: Time of the event [ps].
     """
-    clock = world.clock_1[0]
-    put(world.coming_C, world.request_N, clock.coming, (time, i, i))
+    clock = sim.clock_1[0]
+    put(sim.coming_C, sim.request_N, clock.coming, (time, i, i))
     clock.coming += 1
 
 
 @part
-def goes_on(world: World, i: int) -> bool:
-    """Return whether a request that ends at an engine is handed to another.
+def continues_elsewhere(sim: SimulationState, i: int) -> bool:
+    """Return whether a request that ends at an engine continues at another.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
     """
-    return bool(world.role == PREFILL and (world.osl_N[i] > 1 or world.first_from >= ARRIVAL))
+    return bool(sim.role == PREFILL and (sim.osl_N[i] > 1 or sim.first_from >= ARRIVAL))
 
 
 @part
-def hand_over(world: World, i: int, now: int) -> None:
-    """Let a request leave its prefill engine, all but the blocks of its prompt.
+def hand_over(sim: SimulationState, i: int, now: int) -> None:
+    """Remove a request from its prefill engine, except for the blocks of its prompt.
 
     Args:
-        world: The simulation.
-        i: The request, its prompt computed.
+        sim: The simulation.
+        i: The request, with its prompt computed.
         now: Time [ps].
     """
-    request = world.request_N[i]
-    travel = world.travel_N[i]
-    leave_running(world, i)
-    replica = request.lane // world.ranks
-    world.replica_R[replica].load -= 1
+    request = sim.request_N[i]
+    travel = sim.travel_N[i]
+    leave_running(sim, i)
+    replica = request.scheduler // sim.ranks
+    sim.replica_R[replica].load -= 1
     travel.stage = HANDED
     travel.handed = now
-    travel.home = world.first_replica + replica
-    travel.lane = request.lane
+    travel.home = sim.first_replica + replica
+    travel.scheduler = request.scheduler
     travel.row = request.row
     travel.placed = request.placed
     travel.registered = request.registered
-    request.osl = world.osl_N[i]
+    request.osl = sim.osl_N[i]
     request.computed = 0
     request.placed = 0
     request.registered = 0
-    if world.first_from >= ARRIVAL:
-        world.first_token_N[i] = NOBODY
-    expect(world, i, now)
+    if sim.first_from >= ARRIVAL:
+        sim.first_token_N[i] = NO_INDEX
+    schedule_arrival(sim, i, now)
 
 
 @part
-def free_at_home(world: World, i: int) -> None:
-    """Give back the blocks a request holds at its prefill engine.
+def free_prefill_blocks(sim: SimulationState, i: int) -> None:
+    """Free the blocks of a request at its prefill engine.
 
     Args:
-        world: That of the prefill engine.
-        i: The request, its cache at its decode engine.
+        sim: The simulation of the prefill engine.
+        i: The request, with its KV cache at its decode engine.
     """
-    request = world.request_N[i]
-    travel = world.travel_N[i]
-    lane, row, placed = request.lane, request.row, request.placed
+    request = sim.request_N[i]
+    travel = sim.travel_N[i]
+    scheduler, row, placed = request.scheduler, request.row, request.placed
     registered = request.registered
-    request.lane = travel.lane
+    request.scheduler = travel.scheduler
     request.row = travel.row
     request.placed = travel.placed
     request.registered = travel.registered
-    blocks.release(world, i)
-    request.lane = lane
+    blocks.release(sim, i)
+    request.scheduler = scheduler
     request.row = row
     request.placed = placed
     request.registered = registered
 
 
 @part
-def is_handed(world: World, i: int) -> bool:
-    """Return whether a request in a queue has its cache at another engine.
+def is_handed(sim: SimulationState, i: int) -> bool:
+    """Return whether the KV cache of a queued request is at another engine.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
     """
-    return bool(world.role == DECODE and world.travel_N[i].stage == HANDED)
+    return bool(sim.role == DECODE and sim.travel_N[i].stage == HANDED)
 
 
 @part
-def places(world: World, i: int) -> int:
-    """Return the tokens a handed request has blocks for before it decodes.
+def tokens_to_allocate(sim: SimulationState, i: int) -> int:
+    """Return the tokens for which a prefilled request is allocated blocks before it decodes.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
     """
-    request = world.request_N[i]
-    more = 0 if world.first_from == RECOMPUTED else min(request.osl - 1, 1)
+    request = sim.request_N[i]
+    more = 0 if sim.first_from == RECOMPUTED else min(request.osl - 1, 1)
     return int(request.isl + more)
 
 
 @part
-def first_output(world: World) -> int:
-    """Return the output tokens of a request that has come and not yet decoded.
+def first_output(sim: SimulationState) -> int:
+    """Return the output tokens of a prefilled request that has not decoded yet.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
     """
-    return 0 if world.first_from == RECOMPUTED else 1
+    return 0 if sim.first_from == RECOMPUTED else 1
 
 
 @part
-def fetch(world: World, i: int, found: tuple[int, int], tokens: int, now: int) -> None:
-    """Take the head of a queue and blocks for its cache, which is fetched from now on.
+def start_transfer(
+    sim: SimulationState, i: int, found: tuple[int, int], tokens: int, now: int
+) -> None:
+    """Dequeue the head of a queue, allocate its blocks and start its KV cache transfer.
 
     Args:
-        world: The simulation.
-        i: The request at the head; there are blocks enough.
-        found: Leading blocks found in the cache, and those of them nobody holds.
-        tokens: That it gets blocks for.
-        now: When the step begins [ps].
+        sim: The simulation.
+        i: The request at the head; there are enough blocks.
+        found: Leading cached blocks, and how many of them are unreferenced.
+        tokens: Tokens for which blocks are allocated.
+        now: Start of the step [ps].
     """
-    request = world.request_N[i]
-    travel = world.travel_N[i]
-    lane = world.lane_S[request.lane]
-    lane.waiting_head = request.after
-    lane.waiting -= 1
-    if lane.waiting == 0:
-        lane.waiting_tail = NOBODY
+    request = sim.request_N[i]
+    travel = sim.travel_N[i]
+    scheduler = sim.scheduler_S[request.scheduler]
+    scheduler.waiting_head = request.after
+    scheduler.waiting -= 1
+    if scheduler.waiting == 0:
+        scheduler.waiting_tail = NO_INDEX
     hits, idle = found
-    if world.reserves_blocks:
-        lane.spare -= blocks.promised(world, i) - hits + idle
-    blocks.share(world, i, hits)
-    blocks.extend(world, i, tokens)
-    travel.tokens = request.isl - hits * world.block_size
+    if sim.reserves_blocks:
+        scheduler.spare -= blocks.reserved_at_end(sim, i) - hits + idle
+    blocks.reference_cached(sim, i, hits)
+    blocks.extend(sim, i, tokens)
+    travel.tokens = request.isl - hits * sim.block_size
     travel.stage = FETCHED
-    lane.away += 1
-    expect(world, i, now)
+    scheduler.away += 1
+    schedule_arrival(sim, i, now)
 
 
 @part
-def join(world: World, s: int, most: int, now: int) -> None:
-    """Let sequences whose caches are there decode from the step on, the first ones there first.
+def join(sim: SimulationState, s: int, most: int, now: int) -> None:
+    """Add sequences with arrived KV caches to the decode batch, in order of arrival.
 
     Args:
-        world: The simulation.
-        s: The scheduler, which has given those that decode their blocks.
-        most: How many at most.
-        now: When the step begins [ps].
+        sim: The simulation.
+        s: The scheduler, after allocating blocks to decoding sequences.
+        most: Maximum number of sequences.
+        now: Start of the step [ps].
     """
-    lane = world.lane_S[s]
-    while lane.arrived > 0 and lane.joiners < most:
-        i = lane.arrived_head
-        lane.arrived_head = world.request_N[i].after
-        lane.arrived -= 1
-        lane.away -= 1
-        lane.joiners += 1
-        first = world.travel_N[i].stage != LOCAL
-        join_one(world, s, i, now)
+    scheduler = sim.scheduler_S[s]
+    while scheduler.arrived > 0 and scheduler.joiners < most:
+        i = scheduler.arrived_head
+        scheduler.arrived_head = sim.request_N[i].after
+        scheduler.arrived -= 1
+        scheduler.away -= 1
+        scheduler.joiners += 1
+        first = sim.travel_N[i].stage != LOCAL
+        join_one(sim, s, i, now)
         if first:
-            blocks.keep_known(world, i, world.request_N[i].isl)
+            blocks.cache_tokens(sim, i, sim.request_N[i].isl)
 
 
 @part
-def join_one(world: World, s: int, i: int, now: int) -> None:
-    """Let a sequence whose cache is there decode from the step on.
+def join_one(sim: SimulationState, s: int, i: int, now: int) -> None:
+    """Add a sequence with an arrived KV cache to the decode batch.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         s: The scheduler.
-        i: The request, one that comes back from host memory with what it has generated.
-        now: When the step begins [ps].
+        i: The request; one resumed from host memory keeps its generated tokens.
+        now: Start of the step [ps].
     """
-    request = world.request_N[i]
-    travel = world.travel_N[i]
+    request = sim.request_N[i]
+    travel = sim.travel_N[i]
     first = travel.stage != LOCAL
-    _run_last(world, s, i)
+    _run_last(sim, s, i)
     if first:
-        request.generated = first_output(world)
+        request.generated = first_output(sim)
     request.computed = request.isl + request.generated - 1
-    start_decoding(world, i, request.osl - request.generated)
-    request.joined += 1  # not in the step that runs
+    start_decoding(sim, i, request.osl - request.generated)
+    request.joined += 1  # not in the running step
     if first:
         travel.stage = LOCAL
         travel.resumed = now
-        if world.first_from == ARRIVAL:
-            world.first_token_N[i] = now
+        if sim.first_from == ARRIVAL:
+            sim.first_token_N[i] = now
 
 
 @part
-def _run_last(world: World, s: int, i: int) -> None:
-    """Put a request at the end of the running ones of a scheduler."""
-    lane = world.lane_S[s]
-    request = world.request_N[i]
-    request.before = lane.running_tail
-    request.after = NOBODY
-    if lane.running_tail != NOBODY:
-        world.request_N[lane.running_tail].after = i
-    lane.running_tail = i
-    lane.running += 1
-    request.order = lane.admitted
-    lane.admitted += 1
+def _run_last(sim: SimulationState, s: int, i: int) -> None:
+    """Append a request to the running ones of a scheduler."""
+    scheduler = sim.scheduler_S[s]
+    request = sim.request_N[i]
+    request.before = scheduler.running_tail
+    request.after = NO_INDEX
+    if scheduler.running_tail != NO_INDEX:
+        sim.request_N[scheduler.running_tail].after = i
+    scheduler.running_tail = i
+    scheduler.running += 1
+    request.order = scheduler.admitted
+    scheduler.admitted += 1

@@ -1,4 +1,4 @@
-"""Running sequences lose their blocks, and start over later.
+"""Preemption: running sequences lose their blocks and restart later.
 
 Shape legend: N requests, S schedulers.
 """
@@ -15,87 +15,87 @@ from perfatlas.serving.sequences.running import (
     leave_running,
     stop_decoding,
 )
-from perfatlas.serving.state import NOBODY, drop
+from perfatlas.serving.state import NO_INDEX, drop
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 
 @part
-def _back_to_prompt(world: World, i: int) -> None:
-    """Take a request from those that decode; what it has generated becomes part of its prompt."""
-    request = world.request_N[i]
-    s = request.lane
-    lane = world.lane_S[s]
-    if world.draft_tokens == 0:
-        request.generated = request.osl - (request.finish - lane.step)
+def _back_to_prompt(sim: SimulationState, i: int) -> None:
+    """Stop decoding a request; its generated tokens become part of its prompt."""
+    request = sim.request_N[i]
+    s = request.scheduler
+    scheduler = sim.scheduler_S[s]
+    if sim.draft_tokens == 0:
+        request.generated = request.osl - (request.finish - scheduler.step)
         request.computed = request.isl + request.generated - 1
         request.placed = request.computed
-    drop(world.finishing_SH[s], world.request_N, lane.heap, request.place)
-    lane.heap -= 1
-    stop_decoding(world, i)
+    drop(sim.finishing_SH[s], sim.request_N, scheduler.heap, request.place)
+    scheduler.heap -= 1
+    stop_decoding(sim, i)
 
 
 @part
-def throw_out(world: World, i: int) -> None:
-    """Take a running request out with all it has computed but its tokens and its cached blocks.
+def preempt(sim: SimulationState, i: int) -> None:
+    """Preempt a running request, keeping its tokens and its cached blocks.
 
     Args:
-        world: The simulation.
-        i: The request; one that ends in the step now running ends all the same.
+        sim: The simulation.
+        i: The request; if it ends in the running step, it still finishes.
     """
-    blocks.keep_known(world, i, _start_over(world, i))
-    _leave(world, i)
+    blocks.cache_tokens(sim, i, _start_over(sim, i))
+    _leave(sim, i)
 
 
 @part
-def give_up(world: World, i: int) -> None:
-    """Take a running request out with all it has computed but its tokens; none of it is found.
+def preempt_uncached(sim: SimulationState, i: int) -> None:
+    """Preempt a running request, keeping its tokens but not its cached blocks.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
     """
-    _start_over(world, i)
-    _leave(world, i)
+    _start_over(sim, i)
+    _leave(sim, i)
 
 
 @part
-def _start_over(world: World, i: int) -> int:
-    """Let a running request have computed nothing; return the tokens others may find of it."""
-    request = world.request_N[i]
-    lane = world.lane_S[request.lane]
-    if has_ended(world, i):
-        return int(_seen(world, i))
-    loss = world.loss_N[i]
+def _start_over(sim: SimulationState, i: int) -> int:
+    """Reset the computed tokens of a running request; return the tokens that stay cached."""
+    request = sim.request_N[i]
+    scheduler = sim.scheduler_S[request.scheduler]
+    if has_ended(sim, i):
+        return int(_seen(sim, i))
+    loss = sim.loss_N[i]
     if loss.gone == 0:
-        loss.gone = lane.start + 1
-    if i == lane.partial:
-        lane.partial = NOBODY
+        loss.gone = scheduler.start + 1
+    if i == scheduler.partial:
+        scheduler.partial = NO_INDEX
         loss.mark = max(loss.mark, request.computed)
         return int(request.computed)
-    loss.since = last_joined(world, i)
-    if request.joined <= lane.beat:
-        loss.since = max(loss.since, lane.last_end)
-    _back_to_prompt(world, i)
+    loss.since = last_joined(sim, i)
+    if request.joined <= scheduler.beat:
+        loss.since = max(loss.since, scheduler.last_end)
+    _back_to_prompt(sim, i)
     loss.mark = request.computed + 1
-    return int(_seen(world, i))
+    return int(_seen(sim, i))
 
 
 @part
-def _seen(world: World, i: int) -> int:
-    """Return the tokens in the cache without what the running step computes of its own output."""
-    request = world.request_N[i]
-    return int(request.computed - (request.gave if world.async_scheduling else 0))
+def _seen(sim: SimulationState, i: int) -> int:
+    """Return the tokens in the KV cache, without output of the running step."""
+    request = sim.request_N[i]
+    return int(request.computed - (request.gave if sim.async_scheduling else 0))
 
 
 @part
-def _leave(world: World, i: int) -> None:
-    """Take a request that starts over from the running ones, and its blocks from it."""
-    request = world.request_N[i]
-    blocks.release(world, i)
-    leave_running(world, i)
+def _leave(sim: SimulationState, i: int) -> None:
+    """Remove a preempted request from the running ones and free its blocks."""
+    request = sim.request_N[i]
+    blocks.release(sim, i)
+    leave_running(sim, i)
     request.computed = 0
-    world.preempted_N[i] += 1
-    world.lane_S[request.lane].preempted += 1
-    world.clock_1[0].preemptions += 1
+    sim.preempted_N[i] += 1
+    sim.scheduler_S[request.scheduler].preempted += 1
+    sim.clock_1[0].preemptions += 1

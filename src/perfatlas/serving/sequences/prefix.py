@@ -1,22 +1,20 @@
-"""Named cache blocks of a scheduler that shares prefixes.
+"""The prefix cache of a scheduler.
 
-Free blocks queue in order of their reuse: taken from the head, given back at the tail, a sequence's
-last block first. A block keeps its hash until it is taken again, so that taking is evicting, least
-recently used first. Where unnamed blocks are reused first, those without a hash, of which nothing
-can be found, are given back at the head. Equal blocks computed at the same time stay apart; a
-lookup finds the oldest.
+Free blocks form a queue: allocated from the head and freed to the tail, a sequence's last block
+first. A block keeps its hash until it is allocated again, so allocation evicts the least recently
+used block. With `reuses_unnamed`, blocks without a hash are freed to the head. Equal blocks
+computed at the same time are not merged; a lookup finds the oldest.
 
-The hash of block b of a prompt is made of the chained hash of the traffic's block that holds its
-last token, and of b: two prompts share it exactly where the traffic says that they agree that far.
-Blocks with tokens of the model's own are known to their request alone, which finds them again when
-it is thrown out and resumed. When it has ended, they are named as in the prompt of the next turn,
-where that holds what was said.
+The hash of block b of a prompt combines b with the chained hash of the traffic's block that
+contains its last token: two prompts share it exactly if they are equal up to there according to the
+traffic. Blocks with generated tokens are found only by their own request after a preemption. When
+it finishes, they get the hashes of the next turn's prompt, if that contains the output.
 
 Source: vllm-project/vllm, vllm/v1/core/block_pool.py and kv_cache_utils.py; from 0.24 on,
 BlockPool.free_blocks() puts blocks without a hash first.
 
-Shape legend: N requests, S schedulers, H sequences of a scheduler, B places in a cache block, K
-cache blocks of a scheduler, U buckets of its hash table, L cache blocks of the longest request.
+Shape legend: N requests, S schedulers, H sequences of a scheduler, B token slots of a block, K KV
+blocks of a scheduler, U buckets of its hash table, L KV blocks of the longest request.
 """
 
 from __future__ import annotations
@@ -27,356 +25,354 @@ import numpy as np
 
 from perfatlas.compiled import part
 from perfatlas.serving.config import DECODE
-from perfatlas.serving.state import LOCAL, NOBODY
+from perfatlas.serving.state import LOCAL, NO_INDEX
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
-OWN = 0x5851F42D4C957F2D  # keeps own blocks apart from those of the traffic
+OWN = 0x5851F42D4C957F2D  # separates blocks with generated tokens from those of the traffic
 FACTORS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # splitmix64
 
 
 @part
-def find_prefix(world: World, i: int) -> tuple[int, int]:
-    """Return how many leading blocks of a request are cached, and how many of those nobody holds.
+def find_prefix(sim: SimulationState, i: int) -> tuple[int, int]:
+    """Return the leading cached blocks of a request, and how many of them are unreferenced.
 
-    Their names are left in `found_L`. At least one token is always left to compute.
+    Their indices are stored in `found_L`. At least one token is always left to compute.
 
     Args:
-        world: The simulation.
-        i: The request, waiting.
+        sim: The simulation.
+        i: The waiting request.
     """
-    request = world.request_N[i]
-    s = request.lane
+    request = sim.request_N[i]
+    s = request.scheduler
     idle = 0
-    most = (request.isl + request.generated - 1) // world.block_size
+    most = (request.isl + request.generated - 1) // sim.block_size
     for b in range(most):
-        key = block_key(world, i, b)
-        block = world.bucket_SU[s, key & (world.bucket_SU.shape[1] - 1)].head
-        while block != NOBODY and world.block_SK[s, block].key != key:
-            block = world.block_SK[s, block].chain_after
-        if block == NOBODY:
+        key = block_key(sim, i, b)
+        block = sim.bucket_SU[s, key & (sim.bucket_SU.shape[1] - 1)].head
+        while block != NO_INDEX and sim.block_SK[s, block].key != key:
+            block = sim.block_SK[s, block].chain_after
+        if block == NO_INDEX:
             return b, idle
-        world.found_L[b] = block
-        if world.block_SK[s, block].references == 0:
+        sim.found_L[b] = block
+        if sim.block_SK[s, block].references == 0:
             idle += 1
     return most, idle
 
 
 @part
-def share_prefix(world: World, i: int, found: int) -> None:
-    """Give an admitted request its row of the table, with the cached blocks it found.
+def share_prefix(sim: SimulationState, i: int, found: int) -> None:
+    """Assign a block table row with the cached blocks to an admitted request.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
-        found: Blocks in `found_L`.
+        found: Number of blocks in `found_L`.
     """
-    request = world.request_N[i]
-    s = request.lane
-    lane = world.lane_S[s]
-    lane.spare_rows -= 1
-    request.row = world.spare_SH[s, lane.spare_rows]
+    request = sim.request_N[i]
+    s = request.scheduler
+    scheduler = sim.scheduler_S[s]
+    scheduler.spare_rows -= 1
+    request.row = sim.spare_SH[s, scheduler.spare_rows]
     request.registered = found
     for b in range(found):
-        block = world.found_L[b]
-        row = world.block_SK[s, block]
+        block = sim.found_L[b]
+        row = sim.block_SK[s, block]
         if row.references == 0:
-            _leave_free(world, s, block)
+            _leave_free(sim, s, block)
         row.references += 1
-        world.table_SHL[s, request.row, b] = block
+        sim.table_SHL[s, request.row, b] = block
 
 
 @part
-def extend_named(world: World, i: int, tokens: int) -> None:
-    """Give a request, whose prompt runs, blocks for its first tokens.
+def extend_named(sim: SimulationState, i: int, tokens: int) -> None:
+    """Allocate blocks for the first tokens of a request in prefill.
 
-    Where scheduled blocks are shared, full ones are known at once, to others of the same step too.
+    With `shares_scheduled`, full blocks are cached at once, even for others in the same step.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
-        tokens: Tokens that need a place.
+        tokens: Tokens that need a slot.
     """
-    request = world.request_N[i]
-    s = request.lane
-    size = world.block_size
+    request = sim.request_N[i]
+    s = request.scheduler
+    size = sim.block_size
     for b in range((request.placed + size - 1) // size, (tokens + size - 1) // size):
-        world.table_SHL[s, request.row, b] = _take(world, s)
-    here = world.role != DECODE or world.travel_N[i].stage == LOCAL
-    # neither of drafts nor of a cache that is not there yet
-    if world.shares_scheduled and here and tokens <= request.isl + request.generated:
-        register(world, i, tokens)
+        sim.table_SHL[s, request.row, b] = _take(sim, s)
+    here = sim.role != DECODE or sim.travel_N[i].stage == LOCAL
+    # excluding drafts and KV caches in transfer
+    if sim.shares_scheduled and here and tokens <= request.isl + request.generated:
+        register(sim, i, tokens)
 
 
 @part
-def grow_one(world: World, s: int, i: int) -> int:
-    """Give a decoding sequence the block of the coming step; return who needs one after it.
+def grow_one(sim: SimulationState, s: int, i: int) -> int:
+    """Allocate a block to a decoding sequence for the next step; return the next one in need.
 
     Args:
-        world: The simulation.
-        s: The scheduler; a block is free.
-        i: The request, one that needs a block in this step.
+        sim: The simulation.
+        s: The scheduler, with at least one free block.
+        i: A request that needs a block in this step.
     """
-    request = world.request_N[i]
-    b = (request.isl + request.osl - 1 - (request.finish - world.lane_S[s].step)) // (
-        world.block_size
+    request = sim.request_N[i]
+    b = (request.isl + request.osl - 1 - (request.finish - sim.scheduler_S[s].step)) // (
+        sim.block_size
     )
-    world.table_SHL[s, request.row, b] = _take(world, s)
+    sim.table_SHL[s, request.row, b] = _take(sim, s)
     return int(request.growth_after)
 
 
 @part
-def grow_named(world: World, s: int, steps: int) -> None:
-    """Give decoding sequences the blocks of the coming steps, in order of admission.
+def grow_named(sim: SimulationState, s: int, steps: int) -> None:
+    """Allocate blocks to decoding sequences for the next steps, in order of admission.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         s: The scheduler.
-        steps: Steps, from that of its counter.
+        steps: Number of steps, from the current one.
     """
-    lane = world.lane_S[s]
-    size = world.block_size
-    for step in range(lane.step, lane.step + steps):
-        i = world.growers_SB[s, -step % size].head
-        while i != NOBODY:
-            request = world.request_N[i]
+    scheduler = sim.scheduler_S[s]
+    size = sim.block_size
+    for step in range(scheduler.step, scheduler.step + steps):
+        i = sim.growers_SB[s, -step % size].head
+        while i != NO_INDEX:
+            request = sim.request_N[i]
             b = (request.isl + request.osl - 1 - (request.finish - step)) // size
-            world.table_SHL[s, request.row, b] = _take(world, s)
+            sim.table_SHL[s, request.row, b] = _take(sim, s)
             i = request.growth_after
 
 
 @part
-def release_named(world: World, i: int) -> None:
-    """Give back the blocks of a request's tokens, the last one first, and its row.
+def release_named(sim: SimulationState, i: int) -> None:
+    """Free the blocks of a request, the last one first, and its row.
 
-    Blocks that are not full have no hash, nor have those whose tokens are not known yet.
+    Partial blocks, and those whose tokens are not known yet, have no hash.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
     """
-    request = world.request_N[i]
-    s = request.lane
-    lane = world.lane_S[s]
-    size = world.block_size
+    request = sim.request_N[i]
+    s = request.scheduler
+    scheduler = sim.scheduler_S[s]
+    size = sim.block_size
     for b in range((request.placed + size - 1) // size - 1, -1, -1):
-        block = world.table_SHL[s, request.row, b]
-        row = world.block_SK[s, block]
+        block = sim.table_SHL[s, request.row, b]
+        row = sim.block_SK[s, block]
         row.references -= 1
-        if row.references == 0 and world.reuses_unnamed and b >= request.registered:
-            _join_free_first(world, s, block)
+        if row.references == 0 and sim.reuses_unnamed and b >= request.registered:
+            _join_free_first(sim, s, block)
         elif row.references == 0:
-            _join_free(world, s, block)
-    world.spare_SH[s, lane.spare_rows] = request.row
-    lane.spare_rows += 1
+            _join_free(sim, s, block)
+    sim.spare_SH[s, scheduler.spare_rows] = request.row
+    scheduler.spare_rows += 1
 
 
 @part
-def register(world: World, i: int, tokens: int) -> None:
-    """Make the full blocks of a request's first tokens known by their hashes.
+def register(sim: SimulationState, i: int, tokens: int) -> None:
+    """Register the full blocks of a request's first tokens in the prefix cache.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
-        tokens: Tokens with a place.
+        tokens: Tokens with a slot.
     """
-    request = world.request_N[i]
-    s = request.lane
-    full = tokens // world.block_size
+    request = sim.request_N[i]
+    s = request.scheduler
+    full = tokens // sim.block_size
     for b in range(request.registered, full):
-        key = block_key(world, i, b)
-        block = world.table_SHL[s, request.row, b]
-        row = world.block_SK[s, block]
-        bucket = world.bucket_SU[s, key & (world.bucket_SU.shape[1] - 1)]
+        key = block_key(sim, i, b)
+        block = sim.table_SHL[s, request.row, b]
+        row = sim.block_SK[s, block]
+        bucket = sim.bucket_SU[s, key & (sim.bucket_SU.shape[1] - 1)]
         row.key = key
         row.known = 1
         row.chain_before = bucket.tail
-        row.chain_after = NOBODY
-        if bucket.tail == NOBODY:
+        row.chain_after = NO_INDEX
+        if bucket.tail == NO_INDEX:
             bucket.head = block
         else:
-            world.block_SK[s, bucket.tail].chain_after = block
+            sim.block_SK[s, bucket.tail].chain_after = block
         bucket.tail = block
     request.registered = max(request.registered, full)
 
 
 @part
-def name_answer(world: World, i: int) -> None:
-    """Name the full blocks of a request's output as in the prompt of its next turn.
+def hash_output(sim: SimulationState, i: int) -> None:
+    """Hash the full blocks of a request's output as in the prompt of its next turn.
 
     Args:
-        world: The simulation.
-        i: The request, finished, with its blocks; its last token is not in the cache.
+        sim: The simulation.
+        i: The finished request, with its blocks; its last token is not in the KV cache.
     """
-    request = world.request_N[i]
-    first = request.isl // world.block_size
+    request = sim.request_N[i]
+    first = request.isl // sim.block_size
     for b in range(first, request.registered):
-        block = world.table_SHL[request.lane, request.row, b]
-        if world.block_SK[request.lane, block].known:
-            _forget(world, request.lane, block)
+        block = sim.table_SHL[request.scheduler, request.row, b]
+        if sim.block_SK[request.scheduler, block].known:
+            _forget(sim, request.scheduler, block)
     request.registered = min(request.registered, first)
-    register(world, i, request.isl + request.osl - 1)
+    register(sim, i, request.isl + request.osl - 1)
 
 
 @part
-def count_answer(world: World, i: int) -> None:
-    """Let the full blocks of a request's output count as named, though nobody will look for them.
+def mark_output_hashed(sim: SimulationState, i: int) -> None:
+    """Mark the full blocks of a request's output as hashed, although no request can find them.
 
     Args:
-        world: The simulation.
-        i: The request, finished, with its blocks; its last token is not in the cache.
+        sim: The simulation.
+        i: The finished request, with its blocks; its last token is not in the KV cache.
     """
-    request = world.request_N[i]
-    request.registered = max(
-        request.registered, (request.isl + request.osl - 1) // world.block_size
-    )
+    request = sim.request_N[i]
+    request.registered = max(request.registered, (request.isl + request.osl - 1) // sim.block_size)
 
 
 @part
-def _forget(world: World, s: int, block: int) -> None:
-    """Take a block out of the hash table."""
-    row = world.block_SK[s, block]
-    bucket = world.bucket_SU[s, row.key & (world.bucket_SU.shape[1] - 1)]
-    if row.chain_before == NOBODY:
+def _forget(sim: SimulationState, s: int, block: int) -> None:
+    """Remove a block from the hash table."""
+    row = sim.block_SK[s, block]
+    bucket = sim.bucket_SU[s, row.key & (sim.bucket_SU.shape[1] - 1)]
+    if row.chain_before == NO_INDEX:
         bucket.head = row.chain_after
     else:
-        world.block_SK[s, row.chain_before].chain_after = row.chain_after
-    if row.chain_after == NOBODY:
+        sim.block_SK[s, row.chain_before].chain_after = row.chain_after
+    if row.chain_after == NO_INDEX:
         bucket.tail = row.chain_before
     else:
-        world.block_SK[s, row.chain_after].chain_before = row.chain_before
+        sim.block_SK[s, row.chain_after].chain_before = row.chain_before
     row.known = 0
 
 
 @part
-def _take(world: World, s: int) -> int:
-    """Take the free block that has waited longest and forget what it held."""
-    block = world.lane_S[s].free_head
-    _leave_free(world, s, block)
-    row = world.block_SK[s, block]
+def _take(sim: SimulationState, s: int) -> int:
+    """Allocate the least recently used free block and evict its content."""
+    block = sim.scheduler_S[s].free_head
+    _leave_free(sim, s, block)
+    row = sim.block_SK[s, block]
     if row.known:
-        _forget(world, s, block)
+        _forget(sim, s, block)
     row.references = 1
     return int(block)
 
 
 @part
-def _leave_free(world: World, s: int, block: int) -> None:
-    """Take a block out of the queue of free ones."""
-    lane = world.lane_S[s]
-    row = world.block_SK[s, block]
-    if row.before == NOBODY:
-        lane.free_head = row.after
+def _leave_free(sim: SimulationState, s: int, block: int) -> None:
+    """Remove a block from the free queue."""
+    scheduler = sim.scheduler_S[s]
+    row = sim.block_SK[s, block]
+    if row.before == NO_INDEX:
+        scheduler.free_head = row.after
     else:
-        world.block_SK[s, row.before].after = row.after
-    if row.after == NOBODY:
-        lane.free_tail = row.before
+        sim.block_SK[s, row.before].after = row.after
+    if row.after == NO_INDEX:
+        scheduler.free_tail = row.before
     else:
-        world.block_SK[s, row.after].before = row.before
-    lane.free -= 1
+        sim.block_SK[s, row.after].before = row.before
+    scheduler.free -= 1
 
 
 @part
-def _join_free(world: World, s: int, block: int) -> None:
-    """Add a block at the tail of the free ones."""
-    lane = world.lane_S[s]
-    row = world.block_SK[s, block]
-    row.before = lane.free_tail
-    row.after = NOBODY
-    if lane.free_tail == NOBODY:
-        lane.free_head = block
+def _join_free(sim: SimulationState, s: int, block: int) -> None:
+    """Add a block to the tail of the free queue."""
+    scheduler = sim.scheduler_S[s]
+    row = sim.block_SK[s, block]
+    row.before = scheduler.free_tail
+    row.after = NO_INDEX
+    if scheduler.free_tail == NO_INDEX:
+        scheduler.free_head = block
     else:
-        world.block_SK[s, lane.free_tail].after = block
-    lane.free_tail = block
-    lane.free += 1
+        sim.block_SK[s, scheduler.free_tail].after = block
+    scheduler.free_tail = block
+    scheduler.free += 1
 
 
 @part
-def _join_free_first(world: World, s: int, block: int) -> None:
-    """Add a block at the head of the free ones."""
-    lane = world.lane_S[s]
-    row = world.block_SK[s, block]
-    row.before = NOBODY
-    row.after = lane.free_head
-    if lane.free_head == NOBODY:
-        lane.free_tail = block
+def _join_free_first(sim: SimulationState, s: int, block: int) -> None:
+    """Add a block to the head of the free queue."""
+    scheduler = sim.scheduler_S[s]
+    row = sim.block_SK[s, block]
+    row.before = NO_INDEX
+    row.after = scheduler.free_head
+    if scheduler.free_head == NO_INDEX:
+        scheduler.free_tail = block
     else:
-        world.block_SK[s, lane.free_head].before = block
-    lane.free_head = block
-    lane.free += 1
+        sim.block_SK[s, scheduler.free_head].before = block
+    scheduler.free_head = block
+    scheduler.free += 1
 
 
 @part
-def join_growers(world: World, i: int, residue: int) -> None:
-    """Add a request at the end of those that need blocks in the same steps.
+def join_growers(sim: SimulationState, i: int, residue: int) -> None:
+    """Append a request to the group that needs blocks in the same steps.
 
     Args:
-        world: The simulation.
-        i: The request, admitted after all others there.
-        residue: Of its context, relative to the steps.
+        sim: The simulation.
+        i: The request, admitted after all others of the group.
+        residue: Residue of its context, relative to the steps.
     """
-    request = world.request_N[i]
-    line = world.growers_SB[request.lane, residue]
+    request = sim.request_N[i]
+    line = sim.growers_SB[request.scheduler, residue]
     request.growth_before = line.tail
-    request.growth_after = NOBODY
-    if line.tail == NOBODY:
+    request.growth_after = NO_INDEX
+    if line.tail == NO_INDEX:
         line.head = i
     else:
-        world.request_N[line.tail].growth_after = i
+        sim.request_N[line.tail].growth_after = i
     line.tail = i
 
 
 @part
-def leave_growers(world: World, i: int, residue: int) -> None:
-    """Take a request out of those that need blocks in the same steps.
+def leave_growers(sim: SimulationState, i: int, residue: int) -> None:
+    """Remove a request from the group that needs blocks in the same steps.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
-        residue: As when it joined.
+        residue: The residue with which it was added.
     """
-    request = world.request_N[i]
-    line = world.growers_SB[request.lane, residue]
-    if request.growth_before == NOBODY:
+    request = sim.request_N[i]
+    line = sim.growers_SB[request.scheduler, residue]
+    if request.growth_before == NO_INDEX:
         line.head = request.growth_after
     else:
-        world.request_N[request.growth_before].growth_after = request.growth_after
-    if request.growth_after == NOBODY:
+        sim.request_N[request.growth_before].growth_after = request.growth_after
+    if request.growth_after == NO_INDEX:
         line.tail = request.growth_before
     else:
-        world.request_N[request.growth_after].growth_before = request.growth_before
+        sim.request_N[request.growth_after].growth_before = request.growth_before
 
 
 @part
-def block_key(world: World, i: int, b: int) -> int:
+def block_key(sim: SimulationState, i: int, b: int) -> int:
     """Return the hash of block b of a request.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
         b: Block of its tokens.
     """
-    traffic = world
-    end = (b + 1) * world.block_size
+    traffic = sim
+    end = (b + 1) * sim.block_size
     first = traffic.hash_first_N[i]
     seed = np.uint64(i) ^ np.uint64(OWN)
-    request = world.request_N[i]
+    request = sim.request_N[i]
     if end <= request.isl:
         if traffic.hash_first_N[i + 1] > first:
             seed = np.uint64(traffic.hash_H[first + (end - 1) // traffic.hash_block])
-    elif request.heir != NOBODY and world.finished_N[i] != NOBODY:
-        first = traffic.hash_first_N[request.heir]
+    elif request.next_turn_prefix_owner != NO_INDEX and sim.finished_N[i] != NO_INDEX:
+        first = traffic.hash_first_N[request.next_turn_prefix_owner]
         seed = np.uint64(traffic.hash_H[first + (end - 1) // traffic.hash_block])
     return int(np.int64(mixed(mixed(seed) + np.uint64(b)) >> np.uint64(1)))
 
 
 @part
-def mixed(value: Any) -> Any:  # noqa: ANN401 - 64 bits without sign
-    """Return 64 bits that look random.
+def mixed(value: Any) -> Any:  # noqa: ANN401 - unsigned 64 bits
+    """Return 64 pseudo-random bits.
 
     Args:
-        value: 64 bits without sign.
+        value: Unsigned 64 bits.
     """
     z = value + np.uint64(FACTORS[0])
     z = (z ^ (z >> np.uint64(30))) * np.uint64(FACTORS[1])

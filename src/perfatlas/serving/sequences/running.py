@@ -1,10 +1,10 @@
-"""What happens to the sequences of a scheduler, whatever its rules: they start, run, leave.
+"""Operations on the sequences of a scheduler common to all policies: start, run, leave.
 
-Sequences run in order of admission. At most one prompt is partly computed, and no prompt is
-admitted after it before its end. Which sequence needs a block in which step is fixed by its context
-modulo the size of a block, relative to the decode steps of the scheduler.
+Sequences run in order of admission. At most one prompt is partially computed, and no prompt is
+admitted after it before its end. The steps in which a sequence needs a block follow from its
+context modulo the block size, relative to the decode steps of the scheduler.
 
-Shape legend: N requests, S schedulers, B places in a cache block.
+Shape legend: N requests, S schedulers, B token slots of a block.
 """
 
 from __future__ import annotations
@@ -14,320 +14,322 @@ from typing import TYPE_CHECKING
 from perfatlas.compiled import part
 from perfatlas.serving.sequences import blocks
 from perfatlas.serving.sequences.step_time import NEVER, chunk_time
-from perfatlas.serving.state import NOBODY, drop, put
+from perfatlas.serving.state import NO_INDEX, drop, put
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
 
 @part
-def clear_step(world: World, s: int, now: int) -> None:
-    """Forget the step before.
+def clear_step(sim: SimulationState, s: int, now: int) -> None:
+    """Clear the state of the previous step.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         s: The scheduler.
-        now: When the next one begins [ps].
+        now: Start of the next step [ps].
     """
-    lane = world.lane_S[s]
-    lane.start = now
-    lane.decodes = 0
-    lane.fresh = 0
-    lane.chunks = 0
-    lane.tokens = 0
-    lane.attention = 0
-    lane.last = NEVER
-    lane.preempted = 0
-    lane.joiners = 0
-    lane.moving = 0
+    scheduler = sim.scheduler_S[s]
+    scheduler.start = now
+    scheduler.decodes = 0
+    scheduler.fresh = 0
+    scheduler.chunks = 0
+    scheduler.tokens = 0
+    scheduler.attention = 0
+    scheduler.last = NEVER
+    scheduler.preempted = 0
+    scheduler.joiners = 0
+    scheduler.moving = 0
 
 
 @part
-def admit_head(world: World, i: int, found: tuple[int, int], now: int) -> None:
-    """Let the head of a queue run, with the cached blocks it found.
+def admit_head(sim: SimulationState, i: int, found: tuple[int, int], now: int) -> None:
+    """Start the head of a queue with its cached blocks.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request at the head.
-        found: Leading blocks found in the cache, and those of them nobody holds.
-        now: When the step begins [ps].
+        found: Leading cached blocks, and how many of them are unreferenced.
+        now: Start of the step [ps].
     """
-    request = world.request_N[i]
-    lane = world.lane_S[request.lane]
+    request = sim.request_N[i]
+    scheduler = sim.scheduler_S[request.scheduler]
     hits, idle = found
-    if world.reserves_blocks:
-        lane.spare -= blocks.promised(world, i) - hits + idle
-    if world.scheduled_N[i] == NOBODY:
-        world.scheduled_N[i] = now
+    if sim.reserves_blocks:
+        scheduler.spare -= blocks.reserved_at_end(sim, i) - hits + idle
+    if sim.scheduled_N[i] == NO_INDEX:
+        sim.scheduled_N[i] = now
         if hits > 0:
-            world.cached_N[i] = hits * world.block_size
-    _start_running(world, request.lane, i)
-    blocks.share(world, i, hits)
+            sim.cached_N[i] = hits * sim.block_size
+    _start_running(sim, request.scheduler, i)
+    blocks.reference_cached(sim, i, hits)
 
 
 @part
-def _start_running(world: World, s: int, i: int) -> None:
-    """Move the head of the queue to the end of the running."""
-    lane = world.lane_S[s]
-    request = world.request_N[i]
-    lane.waiting_head = request.after
-    lane.waiting -= 1
-    if lane.waiting == 0:
-        lane.waiting_tail = NOBODY
-    request.before = lane.running_tail
-    request.after = NOBODY
-    if lane.running_tail != NOBODY:
-        world.request_N[lane.running_tail].after = i
-    lane.running_tail = i
-    lane.running += 1
-    request.order = lane.admitted
-    lane.admitted += 1
+def _start_running(sim: SimulationState, s: int, i: int) -> None:
+    """Move the head of the queue to the end of the running list."""
+    scheduler = sim.scheduler_S[s]
+    request = sim.request_N[i]
+    scheduler.waiting_head = request.after
+    scheduler.waiting -= 1
+    if scheduler.waiting == 0:
+        scheduler.waiting_tail = NO_INDEX
+    request.before = scheduler.running_tail
+    request.after = NO_INDEX
+    if scheduler.running_tail != NO_INDEX:
+        sim.request_N[scheduler.running_tail].after = i
+    scheduler.running_tail = i
+    scheduler.running += 1
+    request.order = scheduler.admitted
+    scheduler.admitted += 1
 
 
 @part
-def run_chunk(world: World, i: int, chunk: int) -> None:
-    """Put a chunk of a prompt, for which there are blocks, into the step.
+def run_chunk(sim: SimulationState, i: int, chunk: int) -> None:
+    """Add a prompt chunk, for which there are blocks, to the step.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
-        chunk: Tokens.
+        chunk: Tokens of the chunk.
     """
-    request = world.request_N[i]
-    s = request.lane
-    lane = world.lane_S[s]
+    request = sim.request_N[i]
+    s = request.scheduler
+    scheduler = sim.scheduler_S[s]
     if request.computed + chunk > request.placed:
-        blocks.extend(world, i, request.computed + chunk)
-    lane.attention += chunk_time(world, world.prefill_added_QP, chunk, request.computed)
-    lane.last = max(lane.last, chunk_time(world, world.prefill_last_QP, chunk, request.computed))
-    lane.tokens += chunk
-    lane.chunks += 1
+        blocks.extend(sim, i, request.computed + chunk)
+    scheduler.attention += chunk_time(sim, sim.prefill_added_QP, chunk, request.computed)
+    scheduler.last = max(
+        scheduler.last, chunk_time(sim, sim.prefill_last_QP, chunk, request.computed)
+    )
+    scheduler.tokens += chunk
+    scheduler.chunks += 1
     request.computed += chunk
     if request.computed < request.isl + request.generated:
-        lane.partial = i
+        scheduler.partial = i
         return
-    lane.partial = NOBODY
-    lane.fresh += 1
+    scheduler.partial = NO_INDEX
+    scheduler.fresh += 1
 
 
 @part
-def unseen(world: World, i: int) -> int:
-    """Return 1 where the step that runs gives a token to a sequence that decodes, 0 where not.
+def unreported_tokens(sim: SimulationState, i: int) -> int:
+    """Return 1 if the running step produces a token of a decoding sequence, otherwise 0.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
     """
-    request = world.request_N[i]
-    lane = world.lane_S[request.lane]
-    runs = world.replica_R[request.lane // world.ranks].steps > 0
-    was = request.joined <= lane.beat  # and does not only join in the step that is scheduled
-    return 1 if runs and was and (lane.ran or request.joined == lane.beat) else 0
+    request = sim.request_N[i]
+    scheduler = sim.scheduler_S[request.scheduler]
+    runs = sim.replica_R[request.scheduler // sim.ranks].steps > 0
+    was = request.joined <= scheduler.beat  # rather than joining in the step being scheduled
+    return 1 if runs and was and (scheduler.ran or request.joined == scheduler.beat) else 0
 
 
 @part
-def has_ended(world: World, i: int) -> bool:
-    """Return whether the step that runs is known to give the last token of a running request.
+def has_ended(sim: SimulationState, i: int) -> bool:
+    """Return whether the running step is known to produce the last token of a request.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
     """
-    request = world.request_N[i]
-    lane = world.lane_S[request.lane]
-    return bool(world.foresees_ends and i != lane.partial and request.finish <= lane.step)
+    request = sim.request_N[i]
+    scheduler = sim.scheduler_S[request.scheduler]
+    return bool(sim.foresees_ends and i != scheduler.partial and request.finish <= scheduler.step)
 
 
 @part
-def last_joined(world: World, i: int) -> int:
-    """Return when a request last began to decode [ps].
+def last_joined(sim: SimulationState, i: int) -> int:
+    """Return when a request last started to decode [ps].
 
     Args:
-        world: The simulation.
-        i: The request, decoding.
+        sim: The simulation.
+        i: The decoding request.
     """
-    joined = world.first_token_N[i]
-    if world.preempted_N[i] > 0:
-        joined = max(joined, world.loss_N[i].since)
+    joined = sim.first_token_N[i]
+    if sim.preempted_N[i] > 0:
+        joined = max(joined, sim.loss_N[i].since)
     return int(joined)
 
 
 @part
-def queue_first(world: World, i: int) -> None:
-    """Put a request at the head of the queue of its scheduler.
+def queue_first(sim: SimulationState, i: int) -> None:
+    """Add a request to the head of the queue of its scheduler.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
     """
-    request = world.request_N[i]
-    lane = world.lane_S[request.lane]
-    request.after = lane.waiting_head
-    lane.waiting_head = i
-    if lane.waiting == 0:
-        lane.waiting_tail = i
-    lane.waiting += 1
+    request = sim.request_N[i]
+    scheduler = sim.scheduler_S[request.scheduler]
+    request.after = scheduler.waiting_head
+    scheduler.waiting_head = i
+    if scheduler.waiting == 0:
+        scheduler.waiting_tail = i
+    scheduler.waiting += 1
 
 
 @part
-def queue_last(world: World, i: int) -> None:
-    """Put a request at the end of the queue of its scheduler.
+def queue_last(sim: SimulationState, i: int) -> None:
+    """Append a request to the queue of its scheduler.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
     """
-    lane = world.lane_S[world.request_N[i].lane]
-    if lane.waiting == 0:
-        lane.waiting_head = i
+    scheduler = sim.scheduler_S[sim.request_N[i].scheduler]
+    if scheduler.waiting == 0:
+        scheduler.waiting_head = i
     else:
-        world.request_N[lane.waiting_tail].after = i
-    world.request_N[i].after = NOBODY
-    lane.waiting_tail = i
-    lane.waiting += 1
+        sim.request_N[scheduler.waiting_tail].after = i
+    sim.request_N[i].after = NO_INDEX
+    scheduler.waiting_tail = i
+    scheduler.waiting += 1
 
 
 @part
-def leave_unread(world: World, i: int) -> None:
-    """Leave a request that has arrived where its scheduler reads it later.
+def queue_at_socket(sim: SimulationState, i: int) -> None:
+    """Queue an arrived request at the socket of its scheduler, to be received later.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
     """
-    lane = world.lane_S[world.request_N[i].lane]
-    if lane.unread == 0:
-        lane.unread_head = i
+    scheduler = sim.scheduler_S[sim.request_N[i].scheduler]
+    if scheduler.unread == 0:
+        scheduler.unread_head = i
     else:
-        world.request_N[lane.unread_tail].after = i
-    world.request_N[i].after = NOBODY
-    lane.unread_tail = i
-    lane.unread += 1
+        sim.request_N[scheduler.unread_tail].after = i
+    sim.request_N[i].after = NO_INDEX
+    scheduler.unread_tail = i
+    scheduler.unread += 1
 
 
 @part
-def read_all(world: World, s: int) -> None:
-    """Put what has arrived at the end of the queue of a scheduler.
+def receive_all(sim: SimulationState, s: int) -> None:
+    """Receive all requests from the socket into the queue of a scheduler.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         s: The scheduler.
     """
-    lane = world.lane_S[s]
-    if lane.unread == 0:
+    scheduler = sim.scheduler_S[s]
+    if scheduler.unread == 0:
         return
-    if lane.waiting == 0:
-        lane.waiting_head = lane.unread_head
+    if scheduler.waiting == 0:
+        scheduler.waiting_head = scheduler.unread_head
     else:
-        world.request_N[lane.waiting_tail].after = lane.unread_head
-    lane.waiting_tail = lane.unread_tail
-    lane.waiting += lane.unread
-    lane.unread = 0
+        sim.request_N[scheduler.waiting_tail].after = scheduler.unread_head
+    scheduler.waiting_tail = scheduler.unread_tail
+    scheduler.waiting += scheduler.unread
+    scheduler.unread = 0
 
 
 @part
-def leave_running(world: World, i: int) -> None:
-    """Take a request out of the running ones of its scheduler.
+def leave_running(sim: SimulationState, i: int) -> None:
+    """Remove a request from the running list of its scheduler.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
     """
-    request = world.request_N[i]
-    lane = world.lane_S[request.lane]
-    if request.before != NOBODY:
-        world.request_N[request.before].after = request.after
-    if request.after != NOBODY:
-        world.request_N[request.after].before = request.before
+    request = sim.request_N[i]
+    scheduler = sim.scheduler_S[request.scheduler]
+    if request.before != NO_INDEX:
+        sim.request_N[request.before].after = request.after
+    if request.after != NO_INDEX:
+        sim.request_N[request.after].before = request.before
     else:
-        lane.running_tail = request.before
-    lane.running -= 1
+        scheduler.running_tail = request.before
+    scheduler.running -= 1
 
 
 @part
-def leave_queue(world: World, i: int) -> None:
-    """Take a request that was thrown out from the queue of its scheduler.
+def leave_queue(sim: SimulationState, i: int) -> None:
+    """Remove a preempted request from the queue of its scheduler.
 
     Args:
-        world: The simulation.
-        i: The request, near the head.
+        sim: The simulation.
+        i: The request, near the head of the queue.
     """
-    lane = world.lane_S[world.request_N[i].lane]
-    before = NOBODY
-    at = lane.waiting_head
+    scheduler = sim.scheduler_S[sim.request_N[i].scheduler]
+    before = NO_INDEX
+    at = scheduler.waiting_head
     while at != i:
         before = at
-        at = world.request_N[at].after
-    after = world.request_N[i].after
-    lane.waiting -= 1
-    if before == NOBODY:
-        lane.waiting_head = after
+        at = sim.request_N[at].after
+    after = sim.request_N[i].after
+    scheduler.waiting -= 1
+    if before == NO_INDEX:
+        scheduler.waiting_head = after
     else:
-        world.request_N[before].after = after
-    if lane.waiting_tail == i:
-        lane.waiting_tail = before
+        sim.request_N[before].after = after
+    if scheduler.waiting_tail == i:
+        scheduler.waiting_tail = before
 
 
 @part
-def take_finishing(world: World, s: int) -> int:
-    """Return a request that has its last token, taken from those that decode; NOBODY if none has.
+def take_finishing(sim: SimulationState, s: int) -> int:
+    """Stop decoding a request that has its last token, and return it; NO_INDEX if there is none.
 
     Args:
-        world: The simulation.
-        s: Its scheduler.
+        sim: The simulation.
+        s: The scheduler.
     """
-    lane = world.lane_S[s]
-    if lane.heap == 0 or world.finishing_SH[s, 0].key != lane.step:
-        return NOBODY
-    i = world.finishing_SH[s, 0].item
-    drop(world.finishing_SH[s], world.request_N, lane.heap, 0)
-    lane.heap -= 1
-    request = world.request_N[i]
+    scheduler = sim.scheduler_S[s]
+    if scheduler.heap == 0 or sim.finishing_SH[s, 0].key != scheduler.step:
+        return NO_INDEX
+    i = sim.finishing_SH[s, 0].item
+    drop(sim.finishing_SH[s], sim.request_N, scheduler.heap, 0)
+    scheduler.heap -= 1
+    request = sim.request_N[i]
     request.computed = request.isl + request.osl - 1
-    if world.draft_tokens == 0:
+    if sim.draft_tokens == 0:
         request.placed = request.computed
-    if world.reserves_blocks:
-        lane.spare += blocks.promised(world, i) - blocks.count(world, request.placed)
-    stop_decoding(world, i)
+    if sim.reserves_blocks:
+        scheduler.spare += blocks.reserved_at_end(sim, i) - blocks.count(sim, request.placed)
+    stop_decoding(sim, i)
     return int(i)
 
 
 @part
-def start_decoding(world: World, i: int, steps: int) -> None:
-    """Count a request with its prompt computed and its next token among those that decode.
+def start_decoding(sim: SimulationState, i: int, steps: int) -> None:
+    """Start decoding a request whose prompt and next token are computed.
 
     Args:
-        world: The simulation.
-        i: The request; the step counter is past the step that ended its prompt.
-        steps: Decode steps to its end.
+        sim: The simulation.
+        i: The request; the step counter is after the last step of its prompt.
+        steps: Remaining decode steps.
     """
-    request = world.request_N[i]
-    s = request.lane
-    lane = world.lane_S[s]
-    request.finish = lane.step + steps
-    put(world.finishing_SH[s], world.request_N, lane.heap, (request.finish, request.order, i))
-    lane.heap += 1
-    request.joined = lane.beat
+    request = sim.request_N[i]
+    s = request.scheduler
+    scheduler = sim.scheduler_S[s]
+    request.finish = scheduler.step + steps
+    put(sim.finishing_SH[s], sim.request_N, scheduler.heap, (request.finish, request.order, i))
+    scheduler.heap += 1
+    request.joined = scheduler.beat
     request.gave = 1
-    world.delay_N[i] -= lane.delay
-    lane.decoding += 1
-    lane.context += request.computed
-    if world.draft_tokens == 0:
-        blocks.join_growth(world, i)
+    sim.delay_N[i] -= scheduler.delay
+    scheduler.decoding += 1
+    scheduler.context += request.computed
+    if sim.draft_tokens == 0:
+        blocks.join_growth(sim, i)
 
 
 @part
-def stop_decoding(world: World, i: int) -> None:
-    """Take a request out of those that decode.
+def stop_decoding(sim: SimulationState, i: int) -> None:
+    """Stop decoding a request.
 
     Args:
-        world: The simulation.
-        i: The request; `computed` tells its tokens in the cache.
+        sim: The simulation.
+        i: The request; `computed` is set to its tokens in the KV cache.
     """
-    request = world.request_N[i]
-    lane = world.lane_S[request.lane]
-    world.delay_N[i] += lane.delay
-    lane.decoding -= 1
-    lane.context -= request.computed
-    if world.draft_tokens == 0:
-        blocks.leave_growth(world, i)
+    request = sim.request_N[i]
+    scheduler = sim.scheduler_S[request.scheduler]
+    sim.delay_N[i] += scheduler.delay
+    scheduler.decoding -= 1
+    scheduler.context -= request.computed
+    if sim.draft_tokens == 0:
+        blocks.leave_growth(sim, i)

@@ -1,17 +1,18 @@
-"""Decode steps with drafted tokens: a sequence computes some and keeps those that are accepted.
+"""Decode steps with speculative decoding.
 
-A step computes 1 + `draft_tokens` tokens of a sequence that decodes and gives one token more than
-it accepts drafts; the first rejected draft ends it. Whether a draft is accepted is drawn from its
-position, the request and how far its output is, so that every schedule accepts the same. Drafts
-that are rejected cost their computation, and their places in the cache until the next step.
+A step computes 1 + `draft_tokens` tokens of a decoding sequence and produces one token more than
+the number of accepted drafts, up to the first rejection. Acceptance is a hash of the position, the
+request and its output length, so that it does not depend on the schedule. Rejected drafts cost
+their computation, and their slots in the KV cache until the next step.
 
-Sequences advance by themselves here, and steps are taken one by one.
+Sequences advance individually, and steps are simulated one by one.
 
 Source: vllm-project/vllm, vllm/v1/core/sched/scheduler.py, schedule() with num_lookahead_tokens and
 update_from_output(), which takes rejected drafts from the computed tokens.
 
-Limits: rules of vLLM. All sequences draft equally much, from their first decode step on. Scheduled
-ahead, a step knows what the one before it accepts, so that none is wasted after an end.
+Limits: vLLM scheduler only. All sequences draft the same number of tokens from their first decode
+step. With asynchronous scheduling, acceptance in the previous step is known, so no step is wasted
+after the end of a sequence.
 
 Shape legend: N requests, S schedulers, D positions of a draft.
 """
@@ -24,103 +25,103 @@ import numpy as np
 
 from perfatlas.compiled import part
 from perfatlas.serving.sequences import blocks
-from perfatlas.serving.sequences.preemption import throw_out
+from perfatlas.serving.sequences.preemption import preempt
 from perfatlas.serving.sequences.prefix import mixed
 from perfatlas.serving.sequences.running import queue_first
-from perfatlas.serving.state import NOBODY
+from perfatlas.serving.state import NO_INDEX
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
-DRAW_BITS = 53  # of a draw, as many as a float has
+DRAW_BITS = 53  # bits per draw, as in a double
 
 
 @part
-def given(world: World, i: int, output: int) -> int:
-    """Return how many tokens a decode step of a request gives.
+def tokens_produced(sim: SimulationState, i: int, output: int) -> int:
+    """Return the number of tokens that a decode step of a request produces.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
-        output: Tokens it has given, at least 1 and not all.
+        output: Output tokens so far, at least 1 and not all.
     """
-    drawn = mixed(mixed(np.uint64(world.draft_seed)) + np.uint64(i))  # seeds share no draws
+    drawn = mixed(mixed(np.uint64(sim.draft_seed)) + np.uint64(i))  # seeds share no draws
     draw = mixed(drawn + np.uint64(output))
     tokens = 1
-    for d in range(world.draft_tokens):
+    for d in range(sim.draft_tokens):
         draw = mixed(draw)
-        if np.int64(draw >> np.uint64(64 - DRAW_BITS)) >= world.accepted_D[d]:
+        if np.int64(draw >> np.uint64(64 - DRAW_BITS)) >= sim.accepted_D[d]:
             break
         tokens += 1
-    return int(min(tokens, world.request_N[i].osl - output))
+    return int(min(tokens, sim.request_N[i].osl - output))
 
 
 @part
-def decode_steps(world: World, i: int, output: int) -> int:
-    """Return how many decode steps a request needs to its end.
+def decode_steps(sim: SimulationState, i: int, output: int) -> int:
+    """Return the number of decode steps until a request ends.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         i: The request.
-        output: Tokens it has given, at least 1.
+        output: Output tokens so far, at least 1.
     """
     steps = 0
-    while output < world.request_N[i].osl:
-        output += given(world, i, output)
+    while output < sim.request_N[i].osl:
+        output += tokens_produced(sim, i, output)
         steps += 1
     return steps
 
 
 @part
-def reserve(world: World, s: int) -> None:
-    """Give sequences the blocks of a step and of the drafts after it, in order of admission.
+def reserve(sim: SimulationState, s: int) -> None:
+    """Allocate blocks for a step and the following drafts, in order of admission.
 
-    The last admitted are thrown out while one is missing.
+    The last admitted sequences are preempted while blocks are missing.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         s: The scheduler.
     """
-    lane = world.lane_S[s]
-    i = lane.running_tail
-    while i != NOBODY and world.request_N[i].before != NOBODY:
-        i = world.request_N[i].before
-    while i != NOBODY:
-        request = world.request_N[i]
-        if i != lane.partial and request.finish > lane.step:
-            tokens = request.computed + 1 + 2 * world.draft_tokens
-            need = blocks.count(world, tokens) - blocks.count(world, request.placed)
-            while need > lane.free:
-                victim = lane.running_tail
-                throw_out(world, victim)
-                queue_first(world, victim)
+    scheduler = sim.scheduler_S[s]
+    i = scheduler.running_tail
+    while i != NO_INDEX and sim.request_N[i].before != NO_INDEX:
+        i = sim.request_N[i].before
+    while i != NO_INDEX:
+        request = sim.request_N[i]
+        if i != scheduler.partial and request.finish > scheduler.step:
+            tokens = request.computed + 1 + 2 * sim.draft_tokens
+            need = blocks.count(sim, tokens) - blocks.count(sim, request.placed)
+            while need > scheduler.free:
+                victim = scheduler.running_tail
+                preempt(sim, victim)
+                queue_first(sim, victim)
                 if victim == i:
                     return
             if tokens > request.placed:
-                blocks.extend(world, i, tokens)
+                blocks.extend(sim, i, tokens)
         i = request.after
 
 
 @part
-def advance_each(world: World, s: int) -> None:
-    """Let every sequence that decodes have the tokens of the step.
+def advance_each(sim: SimulationState, s: int) -> None:
+    """Advance all decoding sequences by the tokens of the step.
 
     Args:
-        world: The simulation.
-        s: The scheduler; its step counter is past the step.
+        sim: The simulation.
+        s: The scheduler; its step counter is after the step.
     """
-    lane = world.lane_S[s]
-    fresh = lane.fresh
-    i = lane.running_tail
-    while i != NOBODY:
-        request = world.request_N[i]
-        if i != lane.partial and fresh > 0:
+    scheduler = sim.scheduler_S[s]
+    fresh = scheduler.fresh
+    i = scheduler.running_tail
+    while i != NO_INDEX:
+        request = sim.request_N[i]
+        if i != scheduler.partial and fresh > 0:
             fresh -= 1
-        elif i != lane.partial and request.finish >= lane.step:
-            tokens = given(world, i, request.generated)
+        elif i != scheduler.partial and request.finish >= scheduler.step:
+            tokens = tokens_produced(sim, i, request.generated)
             request.gave = tokens
             request.generated += tokens
             request.computed += tokens
-            lane.context += tokens
-            world.gaps_G[0] += tokens - 1  # they come together
+            scheduler.context += tokens
+            sim.gaps_G[0] += tokens - 1  # produced at the same time
         i = request.before

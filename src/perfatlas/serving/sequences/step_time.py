@@ -1,8 +1,8 @@
-"""The time of a step from its tables, as a line over the steps of a stretch.
+"""The time of a step from price tables, as a linear function over a batch of steps.
 
-Steps of one batch that only decodes grow by one key per sequence, so that the j-th takes
-base + rise j, until the mean context leaves a cell of the table. Ranks that step together take the
-longest of their lines.
+Successive decode-only steps grow by one key per sequence, so the j-th step takes base + rise j
+until the mean context leaves a cell of the table. Ranks that step together take the time of the
+slowest.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from perfatlas.serving.state import World
+    from perfatlas.serving.state import SimulationState
 
-MANY: Final = 1 << 40  # steps: more than any stretch has
-NEVER: Final = -(1 << 60)  # ps: less than any entry of a table
+MANY: Final = 1 << 40  # more steps than any batch has
+NEVER: Final = -(1 << 60)  # ps: below any table entry
 
 
 class Line(NamedTuple):
@@ -31,10 +31,10 @@ class Line(NamedTuple):
 
 @part
 def cell(border_K: NDArray[np.int64], value: int) -> int:
-    """Return the last border not above a value, of rising ones from 0.
+    """Return the index of the last breakpoint not above a value.
 
     Args:
-        border_K: Borders (K,).
+        border_K: Breakpoints in ascending order from 0 (K,).
         value: At least 0.
     """
     low = 0
@@ -49,108 +49,110 @@ def cell(border_K: NDArray[np.int64], value: int) -> int:
 
 
 @part
-def chunk_time(world: World, time_QP: NDArray[np.int64], queries: int, before: int) -> int:
-    """Return an entry of a table of chunks [ps], bilinear and rounded down in every direction.
+def chunk_time(sim: SimulationState, time_QP: NDArray[np.int64], queries: int, before: int) -> int:
+    """Return the bilinear interpolation of a chunk table [ps], rounded down in each direction.
 
     Args:
-        world: The simulation.
+        sim: The simulation.
         time_QP: The table (Q, P) [ps].
         queries: Tokens of the chunk.
-        before: Keys before it.
+        before: Keys before the chunk.
     """
-    q = min(cell(world.queries_Q, queries), world.queries_Q.shape[0] - 2)
-    p = min(cell(world.before_P, before), world.before_P.shape[0] - 2)
-    wide = world.queries_Q[q + 1] - world.queries_Q[q]
-    deep = world.before_P[p + 1] - world.before_P[p]
-    along = queries - world.queries_Q[q]
+    q = min(cell(sim.queries_Q, queries), sim.queries_Q.shape[0] - 2)
+    p = min(cell(sim.before_P, before), sim.before_P.shape[0] - 2)
+    wide = sim.queries_Q[q + 1] - sim.queries_Q[q]
+    deep = sim.before_P[p + 1] - sim.before_P[p]
+    along = queries - sim.queries_Q[q]
     near = time_QP[q, p]
     near += (time_QP[q + 1, p] - near) * along // wide
     far = time_QP[q, p + 1]
     far += (time_QP[q + 1, p + 1] - far) * along // wide
-    return int(near + (far - near) * (before - world.before_P[p]) // deep)
+    return int(near + (far - near) * (before - sim.before_P[p]) // deep)
 
 
 @part
-def decode_attention(world: World, sequences: int, keys: int) -> Line:
-    """Return the attention of sequences that decode, as a line up to the border of its cell.
+def decode_attention(sim: SimulationState, sequences: int, keys: int) -> Line:
+    """Return decode attention as a linear function up to the end of its table cell.
 
     Args:
-        world: The simulation.
-        sequences: At least 1.
-        keys: Keys of all of them, those the step writes included.
+        sim: The simulation.
+        sequences: Number of sequences, at least 1.
+        keys: Total keys, including those the step writes.
     """
     mean = keys // sequences
-    k = cell(world.context_K, mean)
-    slope = world.decode_slope_BK[sequences, k]
-    past = keys - sequences * world.context_K[k]
+    k = cell(sim.context_K, mean)
+    slope = sim.decode_slope_BK[sequences, k]
+    past = keys - sequences * sim.context_K[k]
     room = MANY
-    if k + 1 < world.context_K.shape[0]:
-        room = world.context_K[k + 1] - mean
-    return Line(world.decode_base_BK[sequences, k] + slope * past, slope * sequences, room)
+    if k + 1 < sim.context_K.shape[0]:
+        room = sim.context_K[k + 1] - mean
+    return Line(sim.decode_base_BK[sequences, k] + slope * past, slope * sequences, room)
 
 
 @part
-def rank_line(world: World, lane: Any, linear: int) -> Line:  # noqa: ANN401 - a row of lanes
-    """Return the device's line of one rank's step; its host work added where that is not hidden.
+def rank_line(sim: SimulationState, scheduler: Any, linear: int) -> Line:  # noqa: ANN401 - a row of lanes
+    """Return the linear time of one rank's step, including host time unless overlapped.
 
     Args:
-        world: The simulation.
-        lane: A scheduler that has scheduled.
+        sim: The simulation.
+        scheduler: A scheduler with a scheduled step.
         linear: Linear layers of the step [ps].
     """
     base = (
-        linear + lane.attention + world.head_B[lane.decodes * world.tokens_per_decode + lane.fresh]
+        linear
+        + scheduler.attention
+        + sim.head_B[scheduler.decodes * sim.tokens_per_decode + scheduler.fresh]
     )
-    if lane.chunks > 0:
-        base += lane.last + lane.moving
+    if scheduler.chunks > 0:
+        base += scheduler.last + scheduler.moving
     rise = 0
     room = MANY
-    if lane.decodes > 0:
+    if scheduler.decodes > 0:
         line = decode_attention(
-            world, lane.decodes, lane.context + lane.decodes * world.tokens_per_decode
+            sim, scheduler.decodes, scheduler.context + scheduler.decodes * sim.tokens_per_decode
         )
-        lane.keyed = line.base
+        scheduler.keyed = line.base
         base += line.base
         rise = line.rise
         room = line.steps
-    if not world.host_overlapped:
-        base += host_work(world, lane)
+    if not sim.host_overlapped:
+        base += host_work(sim, scheduler)
     return Line(base, rise, room)
 
 
 @part
-def decode_time(world: World, lane: Any, linear: int) -> int:  # noqa: ANN401 - a row of lanes
-    """Return the time one rank's step would take without its prompts [ps].
+def decode_time(sim: SimulationState, scheduler: Any, linear: int) -> int:  # noqa: ANN401 - a row of lanes
+    """Return the time of one rank's step without its prompts [ps].
 
     Args:
-        world: The simulation.
-        lane: A scheduler whose step has its line.
+        sim: The simulation.
+        scheduler: A scheduler with a priced step.
         linear: Linear layers of the step without prompts [ps].
     """
-    device = linear + world.head_B[lane.decodes * world.tokens_per_decode]
-    if lane.decodes > 0:
-        device += lane.keyed
-    host = world.host_step + world.host_sequence * lane.decodes
-    return int(max(device, host) if world.host_overlapped else device + host)
+    device = linear + sim.head_B[scheduler.decodes * sim.tokens_per_decode]
+    if scheduler.decodes > 0:
+        device += scheduler.keyed
+    host = sim.host_step + sim.host_sequence * scheduler.decodes
+    return int(max(device, host) if sim.host_overlapped else device + host)
 
 
 @part
-def host_work(world: World, lane: Any) -> int:  # noqa: ANN401 - a row of lanes
-    """Return the host work of one rank's step [ps].
+def host_work(sim: SimulationState, scheduler: Any) -> int:  # noqa: ANN401 - a row of lanes
+    """Return the host time of one rank's step [ps].
 
     Args:
-        world: The simulation.
-        lane: A scheduler that has scheduled.
+        sim: The simulation.
+        scheduler: A scheduler with a scheduled step.
     """
-    work = world.host_step + world.host_sequence * (lane.decodes + lane.chunks)
-    if lane.chunks > 0:
-        work += world.host_prefill
+    work = sim.host_step + sim.host_sequence * (scheduler.decodes + scheduler.chunks)
+    if scheduler.chunks > 0:
+        work += sim.host_prefill
     return int(work)
 
 
 @part
 def longest(line: Line, other: Line) -> Line:
-    """Return the line that is above at the start, for as long as it stays there.
+    """Return the line that is higher at the start, limited to the steps where it is higher.
 
     Args:
         line: One line.
@@ -168,32 +170,32 @@ def longest(line: Line, other: Line) -> Line:
 
 
 @part
-def stretch_time(base: int, rise: int, steps: int) -> int:
-    """Return the time of the first steps of a line [ps].
+def batch_time(base: int, rise: int, steps: int) -> int:
+    """Return the total time of the first steps of a line [ps].
 
     Args:
         base: Time of the first step [ps].
-        rise: Growth from step to step [ps].
-        steps: How many.
+        rise: Increase per step [ps].
+        steps: Number of steps.
     """
     return steps * base + rise * (steps * (steps - 1) // 2)
 
 
 @part
 def steps_until(base: int, rise: int, most: int, delay: int) -> int:
-    """Return the least steps, of 1 to `most`, that take at least a delay; `most` if none does.
+    """Return the minimum steps (1 to `most`) that take at least a delay; `most` if none does.
 
     Args:
         base: Time of the first step [ps].
-        rise: Growth from step to step [ps].
-        most: Steps of the stretch.
+        rise: Increase per step [ps].
+        most: Number of steps of the batch.
         delay: Time to be reached [ps].
     """
     low = 1
     high = most
     while low < high:
         middle = (low + high) >> 1
-        if stretch_time(base, rise, middle) >= delay:
+        if batch_time(base, rise, middle) >= delay:
             high = middle
         else:
             low = middle + 1

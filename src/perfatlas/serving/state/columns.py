@@ -1,13 +1,12 @@
-"""All that changes while traffic runs, in arrays that outlive a call of the compiled loop.
+"""The state of a simulation, in arrays that persist between calls of the compiled loop.
 
-Engines of one kind are one world. Worlds share their requests, the clock and what is counted.
+Engines of one type form one `SimulationState`. Worlds share requests, clock and counters.
 
-Shape legend: N requests, R replicas of a kind, F replicas of all kinds, S schedulers of a kind
-(replicas times ranks), B places in a cache block, H sequences of a scheduler, C requests yet to
-come, W rows of the series and V its columns, K cache blocks of a scheduler, U buckets of its hash
-table (both also of the tiers below the GPU), L cache blocks of the longest request, T nodes of the
-router's tree of prompts, M pieces of the line of a link, E failures and returns of replicas, A
-looks at the load that are remembered.
+Shape legend: N requests, R replicas of a type, F replicas of all types, S schedulers of a type
+(replicas times ranks), B token slots of a block, H sequences of a scheduler, C scheduled arrivals,
+W rows of the series and V its columns, K KV blocks of a scheduler, U buckets of its hash table
+(both also of the tiers below the GPU), L KV blocks of the longest request, T nodes of the router's
+prefix tree, M pieces of a link, E failures and recoveries of replicas, A history of the autoscaler.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ _SCHEDULER: Final = (
     *("policy", "reserves_blocks", "foresees_ends"),
     *("shares_scheduled", "reuses_unnamed"),
 )
-# What a simulation has nothing of, its unit does not compile: drafts; and pools, routers, tiers
-# below the GPU, shared prefixes, failures and scaling, which come together. 0 stands for nothing.
+# Features that a simulation does not use are not compiled: speculative decoding; and, as one group,
+# pools, routers, tiers below the GPU, prefix caching, outages and autoscaling. 0 means unused.
 _FEATURES: Final = (
     ("draft_tokens",),
     ("role", "routing", "offloads", "prefix_caching", "varies"),
 )
 
 
-class World(NamedTuple):
-    """Engines of one kind in a simulation: what holds throughout, then what changes.
+class SimulationState(NamedTuple):
+    """Engines of one type in a simulation: first constants, then variable state.
 
-    The first fields are those of `Requests`, `StepPrices`, `Limits`, `Kind` and `Fleet`; rows of
-    the others are of the types above. What names F belongs to all kinds, and R to a part of it.
+    The first fields are those of `Requests`, `StepPrices`, `Limits`, `Kind` and `Fleet`; the row
+    types are in `rows`. Arrays with shape F are shared by all types; those with R are slices.
     """
 
     arrival_N: NDArray[np.int64]
@@ -68,8 +67,8 @@ class World(NamedTuple):
     reserve_full_isl: bool
     prefix_caching: bool
     async_scheduling: bool
-    policy: int  # place in POLICIES
-    reserves_blocks: bool  # and facts about it
+    policy: int  # index in POLICIES
+    reserves_blocks: bool  # its properties
     foresees_ends: bool
     shares_scheduled: bool
     reuses_unnamed: bool
@@ -83,56 +82,56 @@ class World(NamedTuple):
     batch_wait_max_tokens: int
     draft_tokens: int
     draft_seed: int
-    accepted_D: NDArray[np.int64]  # draws below it accept a draft
+    accepted_D: NDArray[np.int64]  # draws below this accept a draft
     host_blocks: int
     ssd_blocks: int
     host_move: int
     ssd_move: int
-    offloads: bool  # there are tiers below the GPU
+    offloads: bool  # whether there are tiers below the GPU
     ranks: int
-    first_replica: int  # its place among all
-    entries: int  # replicas of all kinds that requests are sent to
-    role: int  # place in ROLES
-    link_M3: NDArray[np.int64]  # of a link: from how many tokens on, their time, and each further
+    first_replica: int  # index among all
+    entries: int  # replicas of all types to which requests are routed
+    role: int  # index in ROLES
+    link_M3: NDArray[np.int64]  # pieces of a link: first token, its time, time per further token
     stream_token: int
-    stream_step: int  # of a sequence that decodes
+    stream_step: int  # per decoding sequence
     read_token: int
     latency: int
-    first_from: int  # place in FIRST_FROM
-    routing: int  # place in ROUTINGS
+    first_from: int  # index in FIRST_FROM
+    routing: int  # index in ROUTINGS
     seed: int
     turnaround: int
     match_share: float
     balance_apart: int
     balance_ratio: float
-    varies: bool  # replicas fail, start or stop
+    varies: bool  # with outages or autoscaling
     retries: bool
     retry_after: int
     concurrency: int
     coalesce: bool
     request_N: Rows
-    came_N: NDArray[np.int64]  # of the outcome
+    came_N: NDArray[np.int64]  # results
     scheduled_N: NDArray[np.int64]
     first_token_N: NDArray[np.int64]
     finished_N: NDArray[np.int64]
     replica_N: NDArray[np.int64]
     preempted_N: NDArray[np.int64]
     cached_N: NDArray[np.int64]
-    delay_N: NDArray[np.int64]  # while a request decodes, less its scheduler's
+    delay_N: NDArray[np.int64]  # while decoding, relative to its scheduler's
     lost_N: NDArray[np.int64]
-    read_N: NDArray[np.int64]  # empty where front ends take no time to read,
-    late_first_N: NDArray[np.int64]  # and these where they take none to send
+    read_N: NDArray[np.int64]  # empty without tokenization time
+    late_first_N: NDArray[np.int64]  # empty without streaming time
     late_last_N: NDArray[np.int64]
-    free_F: NDArray[np.int64]  # when a front end has read what has come
+    free_F: NDArray[np.int64]  # when a front end has tokenized all its prompts
     loss_N: Rows
     travel_N: Rows  # empty without pools
-    fault_N: Rows  # empty where nothing varies, as are the next three
-    strike_E: Rows
+    fault_N: Rows  # empty unless `varies`, like the next three
+    failure_E: Rows
     scaler_1: Rows
-    advice_AV: NDArray[np.int64]  # time and replicas wanted
-    blank_1: Rows  # a scheduler at its start
-    lane_S: Rows
-    growth_SB: NDArray[np.int64]  # sequences that need a block in a step of the residue
+    advice_AV: NDArray[np.int64]  # time and desired replicas
+    blank_1: Rows  # initial state of a scheduler
+    scheduler_S: Rows
+    growth_SB: NDArray[np.int64]  # sequences that need a block, by residue of the step
     finishing_SH: Rows
     leaving_SH: NDArray[np.int32]
     learning_SH: NDArray[np.int32]
@@ -142,10 +141,10 @@ class World(NamedTuple):
     end_F: NDArray[np.int64]
     kind_F: NDArray[np.int64]
     ready_F: NDArray[np.int64]
-    link_S: NDArray[np.int64]  # when the link of a scheduler is free
-    node_H: NDArray[np.int32]  # of the router's tree, empty without one,
-    owner_T: NDArray[np.int32]  # the replica that stands for it
-    got_TF: NDArray[np.int32]  # and the era of each that got it
+    link_S: NDArray[np.int64]  # when the link of a scheduler becomes free
+    node_H: NDArray[np.int32]  # nodes of the router's prefix tree, empty without one
+    owner_T: NDArray[np.int32]  # replica of the node
+    got_TF: NDArray[np.int32]  # era in which each replica received it
     coming_C: Rows
     clock_1: Rows
     series_WV: NDArray[np.int64]
@@ -153,17 +152,17 @@ class World(NamedTuple):
     gaps_G: NDArray[np.int64]
     block_SK: Rows
     bucket_SU: Rows
-    growers_SB: Rows  # the same sequences by name
+    growers_SB: Rows  # the same sequences, linked
     table_SHL: NDArray[np.int32]
     spare_SH: NDArray[np.int32]
     found_L: NDArray[np.int32]
     loaded_N: Rows  # empty without tiers below the GPU
     stock_S2: Rows
     shelf_S2K: Rows
-    slot_S2U: NDArray[np.int32]  # first block of a bucket, and one more; 0 for none
+    slot_S2U: NDArray[np.int32]  # first block of a bucket plus one; 0 for none
 
     def settled(self) -> dict[str, int]:
-        """Return the fields for whose values compiled code stands: its scheduler, what it lacks."""
+        """Return the fields whose values are compiled in: its scheduler and unused features."""
         told = {name: int(getattr(self, name)) for name in _SCHEDULER}
         for group in _FEATURES:
             if not any(getattr(self, name) for name in group):

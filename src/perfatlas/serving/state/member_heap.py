@@ -1,9 +1,9 @@
-"""A heap of requests by time or step that can lose any member.
+"""A heap of requests by time or step that supports removal of any member.
 
-Every member's place is kept in its request, so that a preempted one leaves in O(log n) and a heap
-never outgrows its members.
+The position of each member is stored in its request, so that a preempted one is removed in O(log
+n).
 
-Shape legend: H places of a heap, N requests.
+Shape legend: H capacity of a heap, N requests.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def put(heap_H: Rows, request_N: Rows, size: int, node: tuple[int, int, int]) ->
     """Add a member to a heap of `size`.
 
     Args:
-        heap_H: Nodes (H,), least key first, least tie among equals.
-        request_N: Requests (N,), which keep their places.
-        size: Members before.
+        heap_H: Nodes (H,), ordered by key, then tie.
+        request_N: Requests (N,), which store their positions.
+        size: Number of members before.
         node: Key, tie, request.
     """
     _settle_up(heap_H, request_N, size, node)
@@ -34,13 +34,13 @@ def put(heap_H: Rows, request_N: Rows, size: int, node: tuple[int, int, int]) ->
 
 @part
 def drop(heap_H: Rows, request_N: Rows, size: int, place: int) -> None:
-    """Take the member at a place out of a heap of `size`.
+    """Remove the member at a position from a heap of `size`.
 
     Args:
         heap_H: Nodes (H,).
         request_N: Requests (N,).
-        size: Members before.
-        place: Of the member that leaves; 0 is the least.
+        size: Number of members before.
+        place: Position of the member; 0 is the minimum.
     """
     last = size - 1
     if place == last:

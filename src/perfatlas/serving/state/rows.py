@@ -1,4 +1,4 @@
-"""Rows of the state of a simulation: their types, and the values of their codes."""
+"""Row types of the state of a simulation, and their codes."""
 
 from __future__ import annotations
 
@@ -7,33 +7,36 @@ from typing import Final
 import numpy as np
 
 NEVER: Final = 2**63 - 1
-NOBODY: Final = -1
+NO_INDEX: Final = -1
 LOCAL, HANDED, FETCHED, TRAVELLING = range(4)  # stages of a request between two pools
-UP, OUT, DRAINING, OFF, STARTING = range(5)  # states of a replica; in UP alone it takes requests
-REJECTED, LOST = 1, 2  # fates of a request that does not end
+UP, OUT, DRAINING, OFF, STARTING = range(5)  # states of a replica; only UP accepts requests
+REJECTED, LOST = 1, 2  # outcomes of a request that does not finish
 
 REQUEST: Final = np.dtype(
     [
-        ("finish", "i8"),  # step of its scheduler at whose end it finishes, while it decodes
-        ("order", "i4"),  # of admission at its scheduler
-        ("joined", "i4"),  # beat of its scheduler in which it began to decode
+        ("finish", "i8"),  # while decoding: step of its scheduler in which it finishes
+        ("order", "i4"),  # order of admission at its scheduler
+        ("joined", "i4"),  # beat of its scheduler in which it started to decode
         ("isl", "i4"),
         ("osl", "i4"),
-        ("computed", "i4"),  # tokens in the cache, while its prompt runs
-        ("gave", "i4"),  # tokens its last decode step gave
-        ("placed", "i4"),  # tokens that have a place there
-        ("generated", "i4"),  # output tokens so far, while it does not decode
-        ("after", "i4"),  # neighbours in the queue or among the running
+        ("computed", "i4"),  # during prefill: tokens in the KV cache
+        ("gave", "i4"),  # tokens produced by its last decode step
+        ("placed", "i4"),  # tokens with slots in the KV cache
+        ("generated", "i4"),  # while not decoding: output tokens so far
+        ("after", "i4"),  # neighbours in the queue or running list
         ("before", "i4"),
-        ("place", "i4"),  # in its heap
-        ("lane", "i4"),  # its scheduler
-        ("next_turn", "i4"),  # request that follows its last token
-        ("heir", "i4"),  # that, where its prompt begins with prompt and output of this
+        ("place", "i4"),  # position in its heap
+        ("scheduler", "i4"),  # its scheduler
+        ("next_turn", "i4"),  # next turn of its session
+        (
+            "next_turn_prefix_owner",
+            "i4",
+        ),  # next turn if its prompt starts with prompt and output of this one
         ("growth_after", "i4"),  # neighbours that need blocks in the same steps
         ("growth_before", "i4"),
-        ("row", "i4"),  # of the table of blocks
-        ("registered", "i4"),  # leading blocks whose hash is known
-        ("kept", "i4"),  # leading blocks found in the tiers below or written to them
+        ("row", "i4"),  # its row of the block table
+        ("registered", "i4"),  # leading blocks in the prefix cache
+        ("kept", "i4"),  # leading blocks in the tiers below the GPU
     ],
     align=True,
 )
@@ -41,9 +44,9 @@ LOSS: Final = np.dtype(
     [
         (name, "i8")
         for name in (
-            "gone",  # since when a request is thrown out, and one more; 0 where it is not
-            "since",  # its last token before that, or when it last began to decode
-            "mark",  # its tokens in the cache then
+            "gone",  # time of preemption plus one; 0 if not preempted
+            "since",  # its last token before that, or the last start of decoding
+            "mark",  # its tokens in the KV cache at that time
         )
     ],
     align=True,
@@ -52,14 +55,14 @@ TRAVEL: Final = np.dtype(
     [
         (name, "i8")
         for name in (
-            "handed",  # when its prompt had ended,
-            "arrived",  # its cache was at the decode engine,
-            "resumed",  # and it decoded; -1 before
+            "handed",  # end of its prompt, -1 before
+            "arrived",  # arrival of its KV cache at the decode engine, -1 before
+            "resumed",  # start of decoding, -1 before
             "stage",
-            "tokens",  # to be fetched
-            "home",  # its prefill replica, among all,
-            "lane",  # its scheduler there,
-            "row",  # and what it holds there
+            "tokens",  # tokens to be transferred
+            "home",  # its prefill replica, among all
+            "scheduler",  # its scheduler there
+            "row",  # its blocks there
             "placed",
             "registered",
             "replica",  # its decode replica, among all
@@ -71,31 +74,31 @@ FAULT: Final = np.dtype(
     [
         (name, "i8")
         for name in (
-            "again",  # when it arrived again, its replica having failed; -1 before
-            "tries",  # how often that failed
+            "again",  # time of its last retry after a failure, -1 before
+            "tries",  # number of failures
             "fate",  # REJECTED or LOST, or 0
         )
     ],
     align=True,
 )
-STRIKE: Final = np.dtype([("time", "i8"), ("replica", "i8"), ("what", "i8")], align=True)
+FAILURE_EVENT: Final = np.dtype([("time", "i8"), ("replica", "i8"), ("what", "i8")], align=True)
 SCALER: Final = np.dtype(
     [
         (name, "i8")
         for name in (
             "low",  # replicas
-            "queue_only",  # those that run do not count
-            "period",  # between two looks [ps]
-            "stable",  # how long the most of what was wanted holds [ps]
-            "start_up",  # of a replica [ps]
-            "due",  # the next look
-            "heard",  # looks so far, and one before them
+            "queue_only",  # count only waiting requests
+            "period",  # sync period [ps]
+            "stable",  # stabilization window [ps]
+            "start_up",  # start-up time of a replica [ps]
+            "due",  # next sync
+            "heard",  # syncs so far plus one
         )
     ]
-    + [("target", "f8"), ("tolerance", "f8")],  # requests of a replica, and share of them
+    + [("target", "f8"), ("tolerance", "f8")],  # requests per replica, relative tolerance
     align=True,
 )
-LANE: Final = np.dtype(
+SCHEDULER: Final = np.dtype(
     [
         (name, "i8")
         for name in (
@@ -106,95 +109,95 @@ LANE: Final = np.dtype(
             "waiting_tail",
             "running",
             "running_tail",
-            "admitted",  # since the start
-            "partial",  # request with part of its prompt computed
+            "admitted",  # total
+            "partial",  # request with a partially computed prompt
             "decoding",  # sequences past their prompts
-            "context",  # their tokens in the cache
-            "heap",  # members of the finish heap
-            "fresh",  # of this step: prompts that end in it,
-            "chunks",  # pieces of prompts,
-            "tokens",  # tokens of those,
-            "attention",  # what they add to each other [ps],
-            "last",  # what the one to end last takes beyond that [ps],
-            "preempted",  # and sequences thrown out
-            "free_head",  # blocks in order of their reuse
+            "context",  # their tokens in the KV cache
+            "heap",  # size of the finish heap
+            "fresh",  # this step: prompts that end in it
+            "chunks",  # this step: prompt chunks
+            "tokens",  # this step: tokens of the chunks
+            "attention",  # this step: marginal time of the chunks [ps]
+            "last",  # this step: further time of the last chunk [ps]
+            "preempted",  # this step: preempted sequences
+            "free_head",  # free blocks in order of reuse
             "free_tail",
-            "spare_rows",  # of the table of blocks
-            "spare",  # blocks not promised either, where they are
-            "decodes",  # of this step: sequences that decode,
-            "keyed",  # their attention [ps]
-            "learning",  # sequences whose prompt it computes
-            "leaving",  # sequences whose last token the step now running gives
-            "beat",  # stretches since the start
-            "ran",  # of the last one: sequences that decoded
-            "prefilled",  # and pieces of prompts, as decided
-            "full",  # nobody is admitted before a sequence has left the batch
-            "ended",  # sequences that have ended and not left it
+            "spare_rows",  # unused rows of the block table
+            "spare",  # free blocks that are not reserved, if blocks are reserved
+            "decodes",  # this step: decoding sequences
+            "keyed",  # this step: decode attention [ps]
+            "learning",  # sequences in prefill
+            "leaving",  # sequences that get their last token in the running step
+            "beat",  # batches of steps so far
+            "ran",  # last batch: decoding sequences
+            "prefilled",  # last batch: prompt chunks, as scheduled
+            "full",  # no admission until a sequence leaves the batch
+            "ended",  # finished sequences still in the batch
             "decays",  # steps since the ratio was set
-            "unread",  # requests that have arrived and are not yet read,
+            "unread",  # arrived requests not yet received
             "unread_head",
             "unread_tail",
-            "read",  # step after which requests were read last
-            "held",  # steps that prompts have waited for more of them
-            "start",  # of the step being scheduled
-            "delay",  # sum over steps of what they took beyond decoding alone
-            "last_end",  # of the last step in which sequences decoded,
-            "paused",  # after which prompts ran without them
-            "arrived",  # requests whose caches are there, and who comes first and last of them
+            "read",  # step after which requests were last received
+            "held",  # steps that prompts have waited for more prompts
+            "start",  # start of the step being scheduled
+            "delay",  # total time added by prompts
+            "last_end",  # end of the last step with decodes
+            "paused",  # whether prompts ran without decodes since then
+            "arrived",  # requests with arrived KV caches, and the first and last of them
             "arrived_head",
             "arrived_tail",
-            "away",  # requests that hold blocks for caches, these included
-            "joiners",  # of this step: sequences from them
-            "ready",  # of those that hold blocks: they wait for a slot alone
+            "away",  # requests with blocks allocated for transfers, including these
+            "joiners",  # this step: sequences that join from them
+            "ready",  # those that wait only for a slot
             "ready_head",
             "ready_tail",
-            "retracted",  # requests whose caches are kept elsewhere until they fit again
+            "retracted",  # requests whose KV caches are in host memory until they fit again
             "retracted_head",
             "retracted_tail",
-            "moving",  # of this step: what it waits for tiers below the GPU [ps]
+            "moving",  # this step: time waiting for tiers below the GPU [ps]
         )
     ]
-    + [("ratio", "f8")],  # of outputs that are expected
+    + [("ratio", "f8")],  # new-token ratio
     align=True,
 )
 REPLICA: Final = np.dtype(
     [
         (name, "i8")
         for name in (
-            "start",  # of the steps that run,
+            "start",  # start of the running steps
             "steps",
             "base",
             "rise",
             "load",
             "ready",
-            "next_steps",  # those scheduled to follow them,
+            "next_steps",  # number of steps scheduled next
             "next_base",
             "next_rise",
-            "decided",  # once the last of those that run has begun,
-            "stale",  # and whether the queue has changed since
-            "extra",  # of a step with prompts: what it takes beyond decoding alone
+            "decided",  # whether the last running step has started
+            "stale",  # whether the queue has changed since
+            "extra",  # time that prompts add to the step
             "next_extra",
-            "busy",  # time that steps have taken [ps],
-            "done",  # and how many
-            "status",  # UP and so on
-            "era",  # how often the router has forgotten what it got
-            "doomed",  # it loses what it has when the steps that run end,
-            "back",  # and serves again from then on
-            "up_at",  # while it starts: when it serves
+            "busy",  # total time of steps [ps]
+            "done",  # total steps
+            "status",  # UP, OUT, ...
+            "era",  # number of resets in the router's prefix tree
+            "doomed",  # whether it is lost at the end of the running steps
+            "back",  # when it serves again
+            "up_at",  # while starting: when it serves
             "held",  # time in which it served, started or drained [ps]
-            "unsent",  # what its front end has to send when a step ends [ps],
-            "sent",  # when that was,
-            "late",  # and how late a client gets a token of that step [ps]
+            "unsent",  # backlog of its front end at the end of a step [ps]
+            "sent",  # time of that end
+            "late",  # delay of the tokens of that step at the client [ps]
         )
     ],
     align=True,
 )
 BLOCK: Final = np.dtype(
     [
-        ("key", "i8"),  # its hash, where known
+        ("key", "i8"),  # its hash, if any
         ("known", "i4"),
-        ("references", "i4"),  # requests that hold it
-        ("after", "i4"),  # neighbours among the free
+        ("references", "i4"),  # requests that reference it
+        ("after", "i4"),  # neighbours in the free queue
         ("before", "i4"),
         ("chain_after", "i4"),  # neighbours in its bucket of the hash table
         ("chain_before", "i4"),
@@ -204,18 +207,18 @@ BLOCK: Final = np.dtype(
 SHELF: Final = np.dtype(  # a block in a tier below the GPU
     [
         ("key", "i8"),
-        ("after", "i4"),  # neighbours in order of use, the oldest one first
+        ("after", "i4"),  # neighbours in the LRU list, least recently used first
         ("before", "i4"),
         ("chain_after", "i4"),  # neighbours in its bucket of the hash table
         ("chain_before", "i4"),
     ],
     align=True,
 )
-STOCK: Final = np.dtype(  # of a tier
+STOCK: Final = np.dtype(  # counters of a tier
     [(name, "i8") for name in ("held", "oldest", "newest", "came", "went", "loaded", "stored")],
     align=True,
 )
-LOADED: Final = np.dtype(  # of a request: tokens by tier, and the time of its copies [ps]
+LOADED: Final = np.dtype(  # per request: tokens by tier, and the time of its copies [ps]
     [(name, "i8") for name in ("host", "ssd", "moved")], align=True
 )
 ENDS: Final = np.dtype([("head", "i4"), ("tail", "i4")], align=True)
@@ -224,24 +227,24 @@ CLOCK: Final = np.dtype(
         (name, "i8")
         for name in (
             "now",
-            "next",  # request not yet issued
-            "coming",  # members of the heap of arrivals that others caused
+            "next",  # next request to issue
+            "coming",  # size of the heap of scheduled arrivals
             "left",  # requests neither finished nor rejected
             "steps",
             "preemptions",
-            "turn",  # of round robin and of equal loads,
-            "decode_turn",  # and among decode engines,
-            "reader",  # and among front ends that tokenize
-            "ready",  # replicas that may begin a step
-            "rows",  # of the series
-            "pause",  # between two of them [ps]
-            "due",  # time of the next
-            "gap",  # place of the last gap between tokens among the borders
-            "late",  # the simulation outran its clock
-            "strike",  # next failure or return of a replica
-            "counted",  # up to when replicas' times are
-            "wasted",  # tokens that failing replicas had given
-            "door",  # requests that wait for a replica to serve, first and last of them
+            "turn",  # turn of round robin and ties
+            "decode_turn",  # the same among decode engines
+            "reader",  # the same among front ends
+            "ready",  # replicas that may start a step
+            "rows",  # rows of the series
+            "pause",  # interval of the series [ps]
+            "due",  # time of the next row
+            "gap",  # histogram bin of the last token gap
+            "late",  # whether the simulation exceeded its clock
+            "strike",  # next failure or recovery of a replica
+            "counted",  # time up to which replica times are counted
+            "wasted",  # output tokens lost in replica failures
+            "door",  # requests that wait at the router, and the first and last of them
             "door_head",
             "door_tail",
         )

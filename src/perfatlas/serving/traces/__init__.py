@@ -1,4 +1,4 @@
-"""Readers of request traces, a module per format."""
+"""Readers of request traces, one module per format."""
 
 from __future__ import annotations
 

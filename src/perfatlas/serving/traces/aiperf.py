@@ -1,12 +1,12 @@
-"""What AIPerf sent in a run, from its per-request records (`profile_export.jsonl`).
+"""Requests of an AIPerf run, from its per-request records (`profile_export.jsonl`).
 
 Source: ai-dynamo/aiperf, docs/tutorials/working-with-profile-exports.md. One object per line with
 `metadata` (request_start_ns, request_end_ns, x_correlation_id of the user session, turn_index,
 benchmark_phase, was_cancelled), `metrics` (input_sequence_length and output_sequence_length, each
 {value, unit}) and `error`. Records of early versions have timestamp_ns and credit_phase instead,
 and their end follows from the metric request_latency.
-Limits: tested on rows written by hand after the documented records. Records are written when
-requests end; they are sorted by start. `inputs.json` of the same run holds texts, not tokens.
+Limits: Tested on hand-written rows in the documented format. Records are written when requests end;
+they are sorted by start. `inputs.json` of the same run contains texts, not tokens.
 
 Shape legend: N requests.
 """
@@ -58,20 +58,20 @@ _FIELDS: Final = (
 
 
 def read_aiperf(path: str | Path, window: Window = WHOLE) -> Trace:
-    """Return the requests of an AIPerf run; the earliest starts at 0.
+    """Return the requests of an AIPerf run, with the earliest at time 0.
 
-    The think time of a later turn is what passed between the end of the turn before and its start.
+    The think time of a later turn is the time between the end of the previous turn and its start.
 
     Args:
         path: A `profile_export.jsonl`.
-        window: Which part to read, counted from the first record.
+        window: Part to read, counted from the first record.
 
     Raises:
-        InvalidSpecError: The file cannot be read, or a record is not what the format says; the
-            message names the line.
+        InvalidSpecError: The file cannot be read, or a record is invalid; the message contains the
+            line.
 
-    Limits: failed, cancelled and warm-up requests are left out and counted; a turn after one that
-        was left out arrives when it did in the run.
+    Limits: Failed, cancelled and warm-up requests are excluded, with a warning. A turn after an
+        excluded one arrives at its recorded time.
     """
     clock = Clock(ticks=_TICKS_PER_NS, relative=False)
     trace = GrowingTrace(path=path, clock=clock, window=window)
@@ -93,7 +93,7 @@ def read_aiperf(path: str | Path, window: Window = WHOLE) -> Trace:
         )
         if trace.full:
             break
-    trace.warnings += [f"{count} requests {why}; left out" for why, count in left_out.items()]
+    trace.warnings += [f"{count} requests {why}; excluded" for why, count in left_out.items()]
     columns = trace.columns()
     sort_by_arrival(trace, columns, refuse_unsorted=False)
     columns["session"] = session_numbers(columns["session"])
@@ -102,17 +102,17 @@ def read_aiperf(path: str | Path, window: Window = WHOLE) -> Trace:
 
 
 def _no_table() -> None:
-    """Give no Arrow table: records are nested, and most of one is not read."""
+    """Return no Arrow table, as records are nested and mostly unused."""
 
 
 def _flat_rows(path: str | Path, block: Block, left_out: Counter[str]) -> Iterator[tuple[int, Row]]:
-    """Yield the records that were answered, with the fields that are read at the top."""
+    """Yield the successful records, with the required fields at the top level."""
     for number, row in block.rows():
         metadata = row.get("metadata")
         if not isinstance(metadata, Mapping):
-            files = "inputs.json holds texts without token counts: " if "data" in row else ""
+            files = "inputs.json contains texts without token counts: " if "data" in row else ""
             hint = f"{files}read the profile_export.jsonl of the same run"
-            raise refuse(path, f"line {number}", f"no 'metadata' of a request; {hint}")
+            raise refuse(path, f"line {number}", f"missing 'metadata' of a request; {hint}")
         why = _why_not(row, metadata)
         if why:
             left_out[why] += 1
@@ -122,7 +122,7 @@ def _flat_rows(path: str | Path, block: Block, left_out: Counter[str]) -> Iterat
 
 def _why_not(row: Row, metadata: Row) -> str:
     if metadata.get("benchmark_phase", metadata.get("credit_phase", "profiling")) == "warmup":
-        return "warmed the server up"
+        return "are from the warm-up phase"
     if metadata.get("was_cancelled"):
         return "were cancelled"
     return "failed" if row.get("error") is not None else ""
@@ -145,19 +145,19 @@ def _flat(row: Row, metadata: Row) -> dict[str, object]:
 
 
 def _think_times(trace: GrowingTrace, columns: dict[str, Int]) -> Int:
-    """Return the think time of each request (N,) [ps], -1 where its time of arrival holds."""
+    """Return the think time of each request (N,) [ps], -1 where its time of arrival applies."""
     taken_N = columns.pop("taken") * _TICKS_PER_NS
     session_N, turn_N, arrival_N = columns["session"], columns["turn"], columns["arrival"]
     order_N = np.lexsort((turn_N, session_N))
     before_N, after_N = order_N[:-1], order_N[1:]
     follows_N = (session_N[before_N] == session_N[after_N]) & (session_N[after_N] >= 0)
     follows_N &= turn_N[after_N] == turn_N[before_N] + 1
-    follows_N &= before_N < after_N  # a turn that began before the one it follows did not wait
+    follows_N &= before_N < after_N  # a turn that starts before its previous one did not wait
     gap_N = arrival_N[after_N] - (arrival_N[before_N] + taken_N[before_N])
     overlapping = int(np.count_nonzero(follows_N & (gap_N < 0)))
     if overlapping:
         trace.warnings.append(
-            f"{overlapping} turns start before the turn before them ends; no time to think is taken"
+            f"{overlapping} turns start before their previous turn ends; they have no think time"
         )
     think_N = np.full(arrival_N.shape[0], -1, np.int64)
     think_N[after_N] = np.where(follows_N, np.maximum(gap_N, 0), -1)

@@ -1,8 +1,8 @@
-"""Traces of Azure LLM inference: time stamps to 100 ns, prompt and output tokens.
+"""Azure LLM inference traces: timestamps to 100 ns, prompt and output tokens.
 
 Source: Azure/AzurePublicDataset, data/AzureLLMInferenceTrace_{conv,code}.csv (2023) and the week of
-2024 with the same columns and a zone in its stamps; Patel et al., Splitwise, ISCA 2024.
-Limits: no user or conversation is told, so no prefix is shared.
+2024 with the same columns and timestamps with a time zone; Patel et al., Splitwise, ISCA 2024.
+Limits: The trace has no users or conversations, so no prefixes are shared.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _FIELDS: Final = (
 
 
 def read_azure(path: str | Path, window: Window = WHOLE) -> Trace:
-    """Return the requests of an Azure trace; the earliest arrives at 0.
+    """Return the requests of an Azure trace, with the earliest at time 0.
 
     Args:
         path: A CSV file.
-        window: Which part to read, counted from the first row.
+        window: Part to read, counted from the first row.
 
     Raises:
-        InvalidSpecError: The file cannot be read, or a row is not what the format says; the
-            message names the line.
+        InvalidSpecError: The file cannot be read, or a row is invalid; the message contains the
+            line.
     """
     import pyarrow as pa
 

@@ -1,11 +1,11 @@
-"""Traces of Qwen-Bailian: chats with parents, prompts as hashes of 16-token blocks.
+"""Qwen-Bailian traces: chats with parents, prompts as hashes of 16-token blocks.
 
 Source: alibaba-edu/qwen-bailian-usagetraces-anon; Wang et al., KVCache Cache in the Wild, USENIX
 ATC 2025. One object per line: chat_id, parent_chat_id (-1 for none), timestamp [s], input_length,
-output_length, type, turn, hash_ids. The hash of a block is of its own tokens, so hashes are chained
-here: equal chains mean equal prompts up to the end of the block, as prefix caches need.
-Limits: tested on rows written by hand after the documented fields; no file of the release was at
-hand. Recorded times hold for every turn: when an answer ended is not told, so no think time is.
+output_length, type, turn, hash_ids. The hash of a block covers only its own tokens, so hashes are
+chained here: equal chains mean equal prompts up to the end of the block, as prefix caches require.
+Limits: Tested on hand-written rows in the documented format, not on a file of the release. Recorded
+times are used for all turns: the trace has no end times, so think times are unknown.
 
 Shape legend: N requests, B rows of a block, H hashes of its prompts.
 """
@@ -44,7 +44,7 @@ _SECONDS: Final = Clock(ticks=TICKS_PER_SECOND, relative=True)
 _GOLDEN: Final = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1: Final = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2: Final = np.uint64(0x94D049BB133111EB)
-_DEEPEST: Final = 64  # doublings of the distance to a root: chains of 2^64 turns
+_DEEPEST: Final = 64  # doublings of the distance to a root, enough for 2^64 turns
 _FIELDS: Final = (
     Field(name="chat_id", kind="whole"),
     Field(name="parent_chat_id", kind="whole"),
@@ -57,15 +57,15 @@ _FIELDS: Final = (
 
 
 def read_bailian(path: str | Path, window: Window = WHOLE) -> Trace:
-    """Return the requests of a Qwen-Bailian trace; chats with one root are one session.
+    """Return the requests of a Qwen-Bailian trace; chats with the same root form a session.
 
     Args:
         path: A JSON Lines file.
-        window: Which part to read; a chat whose parent lies outside begins a session.
+        window: Part to read; a chat whose parent lies outside starts a session.
 
     Raises:
-        InvalidSpecError: The file cannot be read, or a row is not what the format says; the
-            message names the line.
+        InvalidSpecError: The file cannot be read, or a row is invalid; the message contains the
+            line.
     """
     import pyarrow as pa
 
@@ -91,13 +91,13 @@ def read_bailian(path: str | Path, window: Window = WHOLE) -> Trace:
 
 
 def chained(hash_H: Int, count_B: Int) -> Int:
-    """Return hashes that also depend on all hashes before them in their prompt (H,).
+    """Return chained hashes, which also depend on all previous hashes of the prompt (H,).
 
     Args:
-        hash_H: Hash of each block by itself (H,).
-        count_B: Hashes of each prompt (B,).
+        hash_H: Hash of each single block (H,).
+        count_B: Number of hashes of each prompt (B,).
 
-    Limits: two of n chains share a number with probability n^2 / 2^65.
+    Limits: Two of n chains collide with probability n^2 / 2^65.
 
     Example:
         >>> import numpy as np
@@ -129,7 +129,7 @@ def _mixed(value_B: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _roots(trace: GrowingTrace, columns: dict[str, Int]) -> Int:
-    """Return the row of the first chat of each chat's conversation (N,); links are used up."""
+    """Return the row of the root of each chat's conversation (N,); consumes the links."""
     chat_N, parent_N = columns.pop("chat"), columns.pop("parent")
     order_N = np.argsort(chat_N, kind="stable")
     sorted_N = chat_N[order_N]
@@ -137,13 +137,13 @@ def _roots(trace: GrowingTrace, columns: dict[str, Int]) -> Int:
     if twice_N.size:
         row = int(order_N[twice_N + 1].min())
         place = trace.place_of(int(columns["number"][row]))
-        raise refuse(trace.path, place, f"chat_id {chat_N[row]} is that of a row above too")
+        raise refuse(trace.path, place, f"chat_id {chat_N[row]} is a duplicate of a previous row")
     place_N = np.minimum(np.searchsorted(sorted_N, parent_N), chat_N.shape[0] - 1)
     known_N = sorted_N[place_N] == parent_N
     lost = int(np.count_nonzero(~known_N & (parent_N >= 0)))
     if lost:
         trace.warnings.append(
-            f"the parent of {lost} chats is not in what was read; each begins a session"
+            f"the parents of {lost} chats are missing; each of them starts a session"
         )
     itself_N = np.arange(chat_N.shape[0])
     root_N = np.where(known_N, order_N[place_N], itself_N)
@@ -154,4 +154,4 @@ def _roots(trace: GrowingTrace, columns: dict[str, Int]) -> Int:
         root_N = above_N
     if not known_N[root_N].any():
         return root_N
-    raise refuse(trace.path, "", "chats are parents of each other in a ring")
+    raise refuse(trace.path, "", "the parents of chats form a cycle")

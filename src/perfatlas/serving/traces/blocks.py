@@ -1,8 +1,7 @@
-"""Trace files in blocks of whole lines: a file of any size passes through bounded memory.
+"""Read trace files in blocks of whole lines, with bounded memory for any file size.
 
-A block offers the same rows twice: as an Arrow table, parsed in compiled code, and as Python
-mappings with their line numbers. The table is what is read; the mappings are read where the table
-cannot be, to name the line that is wrong.
+A block provides its rows as an Arrow table, parsed in compiled code, and as Python mappings with
+line numbers. The mappings are used only if the table cannot be read, to locate the invalid line.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES: Final = 1 << 23
 LONGEST_LINE_BYTES: Final = 1 << 26
-_MOST_LISTS: Final = 64  # in one row that Arrow reads
+_MOST_LISTS: Final = 64  # per row, for Arrow to read it
 _GZIP: Final = b"\x1f\x8b"
 _DAMAGED: Final = (EOFError, zlib.error, gzip.BadGzipFile)
 _SIGNATURES: Final = {
@@ -35,14 +34,14 @@ _SIGNATURES: Final = {
 
 
 class Block(NamedTuple):
-    """Rows of a trace that follow each other.
+    """Consecutive rows of a trace.
 
     Args:
-        place: What a row is called in messages: line or row.
+        place: Word for a row in messages: line or row.
         first: Number of the first row.
-        table: Gives the rows as an Arrow table with the columns asked for, one row per line from
-            `first` on; None where that cannot be done.
-        rows: Gives number and cells of each row that is not blank.
+        table: Returns the rows as an Arrow table with the requested columns, one row per line from
+            `first` on; None if that is not possible.
+        rows: Yields number and cells of each non-blank row.
     """
 
     place: str
@@ -52,12 +51,12 @@ class Block(NamedTuple):
 
 
 def refuse(path: str | Path, place: str, problem: str) -> InvalidSpecError:
-    """Return the error of a place in a trace.
+    """Return the error for a location in a trace.
 
     Args:
         path: The file.
         place: Line or row and its number, "" for the whole file.
-        problem: What is wrong, and what to do.
+        problem: The problem, and how to fix it.
     """
     where = f", {place}" if place else ""
     return InvalidSpecError(f"trace '{path}'{where}: {problem}")
@@ -68,11 +67,11 @@ def jsonl_blocks(path: str | Path, schema: Mapping[str, Any]) -> Iterator[Block]
 
     Args:
         path: The file.
-        schema: Key to the Arrow type it is read as, of the keys to read.
+        schema: Keys to read, with their Arrow types.
 
     Raises:
-        InvalidSpecError: The file cannot be read or has no lines; later, when a block is read, a
-            line that is not an object.
+        InvalidSpecError: The file cannot be read or is empty; later, when a block is read, a line
+            is not an object.
     """
     for first, data in line_blocks(path):
         yield Block(
@@ -86,18 +85,18 @@ def jsonl_blocks(path: str | Path, schema: Mapping[str, Any]) -> Iterator[Block]
 def csv_blocks(
     path: str | Path, schema: Mapping[str, Any], required: Sequence[str]
 ) -> Iterator[Block]:
-    """Yield the records of a CSV file whose first line names the columns.
+    """Yield the records of a CSV file with a header.
 
     Args:
         path: The file.
-        schema: Column to the Arrow type it is read as; those the file lacks are left out.
-        required: Columns that must be there.
+        schema: Columns to read, with their Arrow types; missing columns are skipped.
+        required: Required columns.
 
     Raises:
         InvalidSpecError: The file cannot be read, has no rows, or lacks a column; later, when a
-            block is read, a record with more or fewer cells than the header.
+            block is read, a record has more or fewer cells than the header.
 
-    Limits: a quoted cell holds no line break.
+    Limits: Quoted cells must not contain line breaks.
     """
     names: list[str] = []
     for first, data in line_blocks(path):
@@ -120,12 +119,12 @@ def csv_blocks(
 def parquet_blocks(
     path: str | Path, names: Sequence[str], required: Sequence[str]
 ) -> Iterator[Block]:
-    """Yield the rows of a Parquet file; the first is row 1.
+    """Yield the rows of a Parquet file, numbered from 1.
 
     Args:
         path: The file.
-        names: Columns to read where the file has them.
-        required: Columns that must be there.
+        names: Columns to read; missing columns are skipped.
+        required: Required columns.
 
     Raises:
         InvalidSpecError: The file cannot be read, is not Parquet or lacks a column.
@@ -157,14 +156,14 @@ def _batch_rows(batch: Any, first: int) -> Iterator[tuple[int, Mapping[str, obje
 
 
 def line_blocks(path: str | Path) -> Iterator[tuple[int, bytes]]:
-    """Yield the number of the first line and whole lines, each ended by a line break.
+    """Yield blocks of whole lines, with the number of their first line.
 
     Args:
         path: The file.
 
     Raises:
-        InvalidSpecError: The file cannot be read, is empty, compressed in another way than by gzip
-            or cut off inside that, or a line is too long.
+        InvalidSpecError: The file cannot be read, is empty, not gzip-compressed but otherwise
+            compressed, truncated, or has a line that is too long.
     """
     first, rest = 1, b""
     try:
@@ -183,7 +182,7 @@ def line_blocks(path: str | Path) -> Iterator[tuple[int, bytes]]:
                 yield first, block
                 first += block.count(b"\n")
     except _DAMAGED as problem:
-        said = f"cut off or damaged inside its gzip compression ({problem}); copy it again"
+        said = f"truncated or damaged gzip file ({problem}); copy it again"
         raise refuse(path, f"line {first}", said) from problem
     except OSError as problem:
         raise refuse(path, "", f"cannot be read: {problem.strerror}") from problem
@@ -195,7 +194,7 @@ def line_blocks(path: str | Path) -> Iterator[tuple[int, bytes]]:
 
 @contextlib.contextmanager
 def _opened(path: str | Path) -> Iterator[BinaryIO]:
-    """Open a file, unpacking it where it is gzip-compressed, whatever its name."""
+    """Open a file, decompressing gzip regardless of the file name."""
     with Path(path).open("rb") as file:
         packed = file.peek(len(_GZIP)).startswith(_GZIP)
         yield cast("BinaryIO", gzip.GzipFile(fileobj=file)) if packed else file
@@ -222,7 +221,7 @@ def _header_names(path: str | Path, header: bytes, required: Sequence[str]) -> l
     names = [name.strip() for name in _cells(path, 1, text)]
     repeated = {name for name in names if names.count(name) > 1}
     if repeated:
-        raise refuse(path, "line 1", f"two columns named {shown(min(repeated))}")
+        raise refuse(path, "line 1", f"duplicate column {shown(min(repeated))}")
     _check_names(path, names, required)
     return names
 
@@ -233,8 +232,9 @@ def _check_names(path: str | Path, names: Sequence[str], required: Sequence[str]
             raise refuse(
                 path,
                 "",
-                f"no column {name!r} among {', '.join(shown(n) for n in names[:12]) or 'none'}"
-                f"{did_you_mean(name, names)}; needed: {', '.join(required)}",
+                f"missing column {name!r}; the file has "
+                f"{', '.join(shown(n) for n in names[:12]) or 'none'}"
+                f"{did_you_mean(name, names)}; required: {', '.join(required)}",
             )
 
 
@@ -269,9 +269,10 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _is_plain(line: bytes) -> bool:
-    """Tell whether a line is one object without objects in it, and with few lists.
+    """Return whether a line is one object without nested objects and with few lists.
 
-    Arrow's parser ends the process on deep nesting and on a bare null (pyarrow 26); json does not.
+    Arrow's parser aborts the process on deep nesting and on a bare null (pyarrow 26); json does
+    not.
     """
     text = line.strip()
     return (
@@ -312,8 +313,8 @@ def _jsonl_rows(
             raise refuse(
                 path,
                 f"line {number}",
-                f"not JSON ({problem}): {shown(text.strip())}; one object per line is expected, "
-                "and a file that was cut off ends in half of one",
+                f"not JSON ({problem}): {shown(text.strip())}; one object per line is expected "
+                "(a truncated file ends within one)",
             ) from problem
         if not isinstance(row, dict):
             raise refuse(path, f"line {number}", f"{shown(row)} is not an object {{...}}")
@@ -329,8 +330,7 @@ def _csv_rows(
             raise refuse(
                 path,
                 f"line {number}",
-                f"{len(cells)} cells where the header names {len(names)} columns: "
-                f"{', '.join(names)}",
+                f"{len(cells)} cells, but the header has {len(names)} columns: {', '.join(names)}",
             )
         yield number, dict(zip(names, cells, strict=True))
 
@@ -346,7 +346,7 @@ def _text(path: str | Path, number: int, line: bytes) -> str:
         return line.decode()
     except UnicodeDecodeError as problem:
         raise refuse(
-            path, f"line {number}", f"not UTF-8 text ({problem.reason}): is this a trace?"
+            path, f"line {number}", f"not UTF-8 text ({problem.reason}); this may not be a trace"
         ) from problem
 
 
@@ -358,4 +358,4 @@ def _cells(path: str | Path, number: int, line: str) -> list[str]:
 
 
 def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a number of JSON")
+    raise ValueError(f"{name} is not a JSON number")

@@ -1,10 +1,10 @@
-"""Traces of BurstGPT: seconds, prompt and answer tokens, and the requests that failed.
+"""BurstGPT traces: seconds, prompt and response tokens, including failed requests.
 
 Source: HPMLL/BurstGPT releases. Columns `Timestamp` [s], `Request tokens`, `Response tokens` (0 for
 a failed request), `Model`, `Total tokens`, `Log Type`; the third release adds `Session ID` and
 `Elapsed time`.
-Limits: tested on rows written by hand after the documented columns; no file of the release was at
-hand. Recorded times hold for every turn: no think time is derived.
+Limits: Tested on hand-written rows in the documented format, not on a file of the release. Recorded
+times are used for all turns, without think times.
 """
 
 from __future__ import annotations
@@ -40,16 +40,15 @@ _FIELDS: Final = (
 
 
 def read_burstgpt(path: str | Path, window: Window = WHOLE) -> Trace:
-    """Return the requests of a BurstGPT trace that were answered; the earliest arrives at 0.
+    """Return the answered requests of a BurstGPT trace, with the earliest at time 0.
 
     Args:
         path: A CSV file.
-        window: Which part to read, counted from the first answered row; the releases span
-            months.
+        window: Part to read, counted from the first answered row; the releases span months.
 
     Raises:
-        InvalidSpecError: The file cannot be read, or a row is not what the format says; the
-            message names the line.
+        InvalidSpecError: The file cannot be read, or a row is invalid; the message contains the
+            line.
     """
     import pyarrow as pa
 
@@ -69,7 +68,9 @@ def read_burstgpt(path: str | Path, window: Window = WHOLE) -> Trace:
         isl_B = rows.cells["Request tokens"]
         if (isl_B == 0).any():
             place = f"{rows.place} {rows.number_B[np.argmin(isl_B)]}"
-            raise refuse(path, place, "Request tokens = 0 for an answered request; at least 1")
+            raise refuse(
+                path, place, "Request tokens = 0 for an answered request; it must be at least 1"
+            )
         none_B = np.full(isl_B.shape[0], NO_LABEL, np.int64)
         session_B = rows.cells.get("Session ID", none_B)
         osl_B = rows.cells["Response tokens"]
@@ -77,7 +78,7 @@ def read_burstgpt(path: str | Path, window: Window = WHOLE) -> Trace:
         if trace.full:
             break
     if failed:
-        trace.warnings.append(f"{failed} requests without a response token failed; left out")
+        trace.warnings.append(f"{failed} failed requests without response tokens; excluded")
     columns = trace.columns()
     sort_by_arrival(trace, columns, refuse_unsorted=False)
     columns["session"] = session_numbers(columns["session"])

@@ -1,4 +1,4 @@
-"""What the cells of a trace hold: compiled where they are plain, one by one to name a wrong one.
+"""Parsing of trace cells: vectorised if possible, otherwise one by one to locate invalid ones.
 
 Shape legend: B rows of a block, H hashes of its prompts.
 """
@@ -32,7 +32,7 @@ NO_LABEL: Final = np.iinfo(np.int64).min
 _INT64: Final = np.iinfo(np.int64)
 _SEPARATOR: Final = re.compile(r"[\s,;]+")
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-# date, time to the second, fraction, zone: datetime itself keeps six digits of the fraction
+# date, time to the second, fraction, zone; datetime itself keeps only six digits of the fraction
 _STAMP: Final = re.compile(
     r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)?", re.ASCII
 )
@@ -40,14 +40,14 @@ _STAMP: Final = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Field:
-    """One column of a trace.
+    """A column of a trace.
 
     Args:
-        name: Its name in the file.
-        kind: tokens (whole, within the limit of a length), whole (any 64-bit integer), number
-            (a finite one), stamp (date and time, kept to the nanosecond), label (number or
-            text that names something), hashes (a list of integers).
-        low: Smallest value of tokens and numbers.
+        name: Name in the file.
+        kind: tokens (integer within the length limit), whole (any 64-bit integer), number (finite),
+            stamp (date and time in nanoseconds), label (number or text used as an identifier),
+            hashes (a list of integers).
+        low: Minimum of tokens and numbers.
         required: Whether the file must have it.
     """
 
@@ -58,18 +58,18 @@ class Field:
 
 
 class CellError(ValueError):
-    """A cell is not what its column holds; the text is for the user, who also needs the place."""
+    """A cell is invalid; the message for the user still needs the location."""
 
 
 class Columns(NamedTuple):
-    """Checked cells of the rows of a block.
+    """Validated cells of the rows of a block.
 
     Args:
-        place: What a row is called: line or row.
+        place: Word for a row in messages: line or row.
         number_B: Number of each row (B,).
-        cells: Field to its cells (B,): float64 for numbers, int64 for the others; stamps in ns.
+        cells: Cells by field (B,): float64 for numbers, int64 for others; stamps in ns.
         hash_H: Hashes of all rows (H,).
-        count_B: Hashes of each row (B,).
+        count_B: Number of hashes of each row (B,).
     """
 
     place: str
@@ -79,10 +79,10 @@ class Columns(NamedTuple):
     count_B: NDArray[np.int64]
 
     def only(self, keep_B: NDArray[np.bool_]) -> Columns:
-        """Return the rows that are kept.
+        """Return the selected rows.
 
         Args:
-            keep_B: Which (B,).
+            keep_B: Mask (B,).
         """
         if keep_B.all():
             return self
@@ -96,16 +96,16 @@ class Columns(NamedTuple):
 
 
 def read_columns(path: str | Path, block: Block, fields: Sequence[Field]) -> Columns:
-    """Return the cells of a block, checked.
+    """Return the validated cells of a block.
 
     Args:
         path: The file, for messages.
-        block: Its rows.
-        fields: Columns to read; those not required are left out where the first row lacks them.
+        block: The block of rows.
+        fields: Columns to read; optional ones are skipped if the first row lacks them.
 
     Raises:
-        InvalidSpecError: A cell is missing or not what its column holds; the message names line,
-            column and value.
+        InvalidSpecError: A cell is missing or invalid; the message contains line, column and
+            value.
     """
     table = block.table()
     if table is not None:
@@ -116,12 +116,12 @@ def read_columns(path: str | Path, block: Block, fields: Sequence[Field]) -> Col
 
 
 def label_of(text: str) -> int:
-    """Return a 64-bit number that stands for a text.
+    """Return a 64-bit hash of a text.
 
     Args:
-        text: What names something.
+        text: The identifier.
 
-    Limits: two of n texts share a number with probability n^2 / 2^65.
+    Limits: Two of n texts collide with probability n^2 / 2^65.
 
     Example:
         >>> from perfatlas.serving.traces.fields import label_of
@@ -158,7 +158,7 @@ def _from_table(block: Block, table: Any, fields: Sequence[Field]) -> Columns | 
 
 
 def _values(column: Any, field: Field) -> NDArray[Any] | None:  # noqa: ANN401
-    """Return the cells of an Arrow column; None where one is missing, wrong or of another type."""
+    """Return the cells of an Arrow column; None if one is missing, invalid or of another type."""
     import pyarrow as pa
 
     if field.kind == "label":
@@ -177,7 +177,7 @@ def _values(column: Any, field: Field) -> NDArray[Any] | None:  # noqa: ANN401
 
 
 def _within(values: NDArray[Any], low: float, high: float) -> bool:
-    """Tell whether all values are in a range; NaN is in none."""
+    """Return whether all values are in a range; NaN is not."""
     return bool(np.all((values >= low) & (values <= high)))
 
 
@@ -197,7 +197,7 @@ def _labels(column: Any) -> NDArray[np.int64] | None:  # noqa: ANN401
 
 
 def _lists(column: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:  # noqa: ANN401
-    """Return the values of all lists and the length of each; None where one is not plain."""
+    """Return the values of all lists and the length of each; None if one is not plain."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -252,20 +252,22 @@ def _from_rows(path: str | Path, block: Block, fields: Sequence[Field]) -> Colum
 
 
 def _has(field: Field, row: Mapping[str, object]) -> bool:
-    """Tell whether the column of a field is read; a label may be missing in single rows."""
+    """Return whether the column of a field is read; labels may be missing in single rows."""
     return field.required or field.kind == "label" or row.get(field.name) not in (None, "")
 
 
 def _check_absent(field: Field, row: Mapping[str, object]) -> None:
     if row.get(field.name) not in (None, ""):
-        raise CellError(f"{field.name} is given here and not in the rows above; in all or in none")
+        raise CellError(
+            f"{field.name} is present here but not in previous rows; it must be in all or none"
+        )
 
 
 def _cell(field: Field, row: Mapping[str, object]) -> float | list[int]:
-    """Return a cell as what its column holds, or raise CellError with the words for the user."""
+    """Return a parsed cell, or raise CellError with a message for the user."""
     if field.name not in row and field.kind != "label":
         hint = did_you_mean(field.name, [str(name) for name in row])
-        raise CellError(f"no {field.name!r}{hint}")
+        raise CellError(f"missing {field.name!r}{hint}")
     return _READERS[field.kind](field, row.get(field.name))
 
 
@@ -273,11 +275,11 @@ def _token_count(field: Field, value: object) -> int:
     count = _whole(field, value)
     if count < field.low:
         raise CellError(
-            f"{field.name} = {shown(value)}; at least {field.low:g} is needed: take the row out "
-            "if it stands for no request"
+            f"{field.name} = {shown(value)}; it must be at least {field.low:g}: remove the row "
+            "if it is not a request"
         )
     if count > LONGEST_TOKENS:
-        raise CellError(f"{field.name} = {shown(value)}; at most {LONGEST_TOKENS} tokens")
+        raise CellError(f"{field.name} = {shown(value)}; the maximum is {LONGEST_TOKENS} tokens")
     return count
 
 
@@ -291,7 +293,7 @@ def _whole(field: Field, value: object) -> int:
     if isinstance(number, float) and number.is_integer():
         number = int(number)
     if isinstance(number, bool) or not isinstance(number, int):
-        raise CellError(f"{field.name} = {shown(value)} is not a whole number")
+        raise CellError(f"{field.name} = {shown(value)} is not an integer")
     if not _INT64.min < number <= _INT64.max:
         raise CellError(f"{field.name} = {shown(value)} does not fit in 64 bits")
     return number
@@ -305,7 +307,7 @@ def _number(field: Field, value: object) -> float:
         raise CellError(f"{field.name} = {shown(value)} is not a number")
     if not (math.isfinite(number) and number >= field.low):
         low = f" of at least {field.low:g}" if math.isfinite(field.low) else ""
-        raise CellError(f"{field.name} = {shown(value)}; a finite number{low} is needed")
+        raise CellError(f"{field.name} = {shown(value)}; it must be a finite number{low}")
     return number
 
 
@@ -343,7 +345,7 @@ def _stamp_ns(field: Field, value: object) -> int:
     whole_s = (moment - _EPOCH) // dt.timedelta(seconds=1)
     stamp = whole_s * 10**9 + int((fraction or "0").ljust(9, "0"))
     if not _INT64.min < stamp <= _INT64.max:
-        raise CellError(f"{field.name} = {shown(value)}; years from 1678 to 2261 are read")
+        raise CellError(f"{field.name} = {shown(value)}; supported years are 1678 to 2261")
     return stamp
 
 
@@ -356,12 +358,12 @@ def _hash_list(field: Field, value: object) -> list[int]:
             raise CellError(f"{field.name} = {shown(value)} is not a list: {problem}") from problem
         items = [] if items == [""] else items
     if not isinstance(items, list):
-        raise CellError(f"{field.name} = {shown(value)} is not a list of whole numbers")
+        raise CellError(f"{field.name} = {shown(value)} is not a list of integers")
     return [_hash(field, item) for item in items]
 
 
 def _hash(field: Field, item: object) -> int:
-    """Return a hash; an unsigned 64-bit one as the signed number of the same bits."""
+    """Return a hash; unsigned 64-bit hashes become signed numbers with the same bits."""
     unsigned = isinstance(item, int) and _INT64.max < item < 2**64
     return item - 2**64 if unsigned and isinstance(item, int) else _whole(field, item)
 

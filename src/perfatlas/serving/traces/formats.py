@@ -1,4 +1,4 @@
-"""Which reader reads which format of requests."""
+"""The readers of request formats."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ REQUEST_FORMATS: Final[Mapping[str, Callable[[str | Path, Window], Trace]]] = {
 def read_requests(
     path: str | Path, request_format: str = OWN_FORMAT, window: Window = WHOLE
 ) -> Trace:
-    r"""Return the requests of a file, and what a reader should know about them.
+    r"""Return the requests of a file, with warnings.
 
     Args:
         path: The file.
         request_format: One of REQUEST_FORMATS.
-        window: Which part to read.
+        window: Part to read.
 
     Raises:
-        InvalidSpecError: The format is unknown, the file cannot be read, or a row is not what the
-            format says; the message names the line.
+        InvalidSpecError: The format is unknown, the file cannot be read, or a row is invalid; the
+            message contains the line.
 
     Example:
         >>> import tempfile
@@ -58,6 +58,6 @@ def read_requests(
     if request_format not in REQUEST_FORMATS:
         raise InvalidSpecError(
             f"unknown request format {shown(request_format)}"
-            f"{did_you_mean(request_format, REQUEST_FORMATS)}; one of {', '.join(REQUEST_FORMATS)}"
+            f"{did_you_mean(request_format, REQUEST_FORMATS)}; known: {', '.join(REQUEST_FORMATS)}"
         )
     return REQUEST_FORMATS[request_format](path, window)

@@ -1,9 +1,9 @@
-"""Traces of Mooncake: times in milliseconds, prompts as hashes of 512-token blocks.
+"""Mooncake traces: times in milliseconds, prompts as hashes of 512-token blocks.
 
 Source: kvcache-ai/Mooncake, FAST25-release/traces. One object per line: timestamp [ms],
 input_length, output_length, hash_ids; equal ids mean equal prompts up to the end of the block.
-Limits: time stamps are batched (the conversation trace has 1,180 different ones for 12,031
-requests); they are read as they are, and a warning tells.
+Limits: Timestamps are coarse (the conversation trace has 1,180 distinct ones for 12,031 requests);
+they are used unchanged, with a warning.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def read_mooncake(path: str | Path, window: Window = WHOLE) -> Trace:
 
     Args:
         path: A JSON Lines file.
-        window: Which part to read.
+        window: Part to read.
 
     Raises:
-        InvalidSpecError: The file cannot be read, or a row is not what the format says; the
-            message names the line.
+        InvalidSpecError: The file cannot be read, or a row is invalid; the message contains the
+            line.
     """
     import pyarrow as pa
 
@@ -72,7 +72,7 @@ def read_mooncake(path: str | Path, window: Window = WHOLE) -> Trace:
     stamps = 1 + int(np.count_nonzero(np.diff(arrival_N)))
     if 1 < stamps <= arrival_N.shape[0] // 2:
         trace.warnings.append(
-            f"{arrival_N.shape[0]:,} requests have only {stamps:,} different times of arrival, so "
-            "they come in batches; spread_batches spreads each batch up to the next"
+            f"{arrival_N.shape[0]:,} requests have only {stamps:,} distinct arrival times and thus "
+            "arrive in batches; spread_batches spreads each batch until the next one"
         )
     return close(trace, columns, HASH_BLOCK)

@@ -1,8 +1,8 @@
 """The request file of perfatlas: CSV, JSON Lines or Parquet with `arrival_s isl osl`.
 
 Optional columns: `prefix_hash_ids` (a list of integers, one per started block of the prompt, equal
-where the prompts are equal up to the end of the block; in CSV "1 2 3" or "[1, 2, 3]"), `session`
-(number or text; empty or negative for none) and `turn` (a whole number that rises in a session).
+if the prompts are equal up to the end of the block; in CSV "1 2 3" or "[1, 2, 3]"), `session`
+(number or text; empty or negative for none) and `turn` (an integer that increases in a session).
 Other columns are ignored.
 
 Shape legend: N requests, B rows of a block.
@@ -50,7 +50,7 @@ _FIELDS: Final = (
     Field(name="session", kind="label", required=False),
     Field(name="turn", kind="tokens", low=0, required=False),
 )
-_NO_LIMIT: Final = 1 << 31  # of a block, where no prompt has more than one
+_NO_LIMIT: Final = 1 << 31  # of the block size, if no prompt has more than one block
 _NAMES: Final = tuple(field.name for field in _FIELDS)
 _REQUIRED: Final = tuple(field.name for field in _FIELDS if field.required)
 
@@ -60,14 +60,14 @@ def read_own(path: str | Path, window: Window = WHOLE, hash_block: int = 0) -> T
 
     Args:
         path: A .csv, .jsonl or .parquet file; text may be gzip-compressed, as .csv.gz.
-        window: Which part to read.
-        hash_block: Tokens of a hashed block; 0 takes the one that the numbers of hashes imply.
+        window: Part to read.
+        hash_block: Tokens per hashed block; 0 infers it from the numbers of hashes.
 
     Raises:
-        InvalidSpecError: The file cannot be read, or a row is not what the format says; the
-            message names line and column.
+        InvalidSpecError: The file cannot be read, or a row is invalid; the message contains line
+            and column.
 
-    Limits: `arrival_s` holds for every turn; no think time is read.
+    Limits: `arrival_s` applies to all turns; think times are not supported.
 
     Example:
         >>> import tempfile
@@ -120,11 +120,11 @@ def _first_row(path: str | Path) -> dict[str, object]:
     for block in jsonl_blocks(path, {}):
         for _, row in block.rows():
             return dict(row)
-    raise refuse(path, "", "holds no requests")
+    raise refuse(path, "", "contains no requests")
 
 
 def _check_turns(trace: GrowingTrace, columns: dict[str, Int]) -> None:
-    """Refuse turns that do not rise in their session, and turns of no session."""
+    """Check that turns increase within their session, and have a session."""
     session_N, turn_N = columns["session"], columns["turn"]
     alone_N = (session_N < 0) & (turn_N > 0)
     order_N = np.argsort(session_N, kind="stable")
@@ -133,8 +133,8 @@ def _check_turns(trace: GrowingTrace, columns: dict[str, Int]) -> None:
     falls_N = np.zeros_like(alone_N)
     falls_N[order_N[1:]] = follows_N & (np.diff(turn_N[order_N]) <= 0)
     for wrong_N, rule in (
-        (alone_N, "is a turn of no session; give its session, or turn 0"),
-        (falls_N, "does not come after the turn of its session that arrived before it"),
+        (alone_N, "has no session; set its session, or use turn 0"),
+        (falls_N, "is not greater than that of the previous arrival in its session"),
     ):
         if wrong_N.any():
             row = int(np.argmax(wrong_N))
@@ -144,7 +144,7 @@ def _check_turns(trace: GrowingTrace, columns: dict[str, Int]) -> None:
 
 @dataclass
 class _HashedBlocks:
-    """Which sizes of a hashed block the rows read so far allow."""
+    """The sizes of a hashed block that are consistent with the rows read so far."""
 
     path: str | Path
     given: int
@@ -153,13 +153,13 @@ class _HashedBlocks:
     hashed: bool | None = None
 
     def narrow(self, rows: Columns) -> None:
-        """Take the rows of a block into account."""
+        """Restrict the sizes by the rows of a block."""
         count_B, isl_B = rows.count_B, rows.cells["isl"]
         if self.hashed is None and count_B.size:
             self.hashed = bool(count_B[0])
         odd_B = (count_B > 0) != self.hashed
         if odd_B.any():
-            rule = "in all rows or in none"
+            rule = "they must be in all rows or none"
             raise self._refused(rows, odd_B, f"{_hash_count(rows, odd_B)}; {rule}")
         if self.given and self.hashed:
             check_hash_counts(self.path, rows, isl_B, self.given)
@@ -174,7 +174,7 @@ class _HashedBlocks:
         highs_B = np.minimum(np.minimum.accumulate(high_B), self.high)
         wrong_B = lows_B > highs_B
         if wrong_B.any():
-            rule = "no size of block fits this row and those above: one id per started block"
+            rule = "no block size fits this and the previous rows (one id per started block)"
             isl = isl_B[np.argmax(wrong_B)]
             counted = f"{_hash_count(rows, wrong_B)} for {isl} tokens"
             raise self._refused(rows, wrong_B, f"{counted}; {rule}")
@@ -185,7 +185,7 @@ class _HashedBlocks:
         return refuse(self.path, f"{rows.place} {rows.number_B[np.argmax(wrong_B)]}", problem)
 
     def tokens(self, warnings: list[str]) -> int:
-        """Return the tokens of a block: what is given, or what all rows allow; 0 without hashes."""
+        """Return the tokens per block, given or inferred from all rows; 0 without hashes."""
         if not self.hashed:
             return 0
         powers = [1 << bit for bit in range(31) if self.low <= 1 << bit <= self.high]
@@ -194,10 +194,10 @@ class _HashedBlocks:
         if len(powers) != 1:
             high = str(self.high) if self.high < _NO_LIMIT else "any"
             problem = f"prefix_hash_ids fit blocks of {self.low} to {high} tokens"
-            raise refuse(self.path, "", f"{problem}; say which with hash_block")
+            raise refuse(self.path, "", f"{problem}; set hash_block")
         warnings.append(
             f"prefix_hash_ids fit blocks of {self.low} to {self.high} tokens; {powers[0]} is "
-            "taken, the only power of two among them"
+            "used, the only power of two among them"
         )
         return powers[0]
 

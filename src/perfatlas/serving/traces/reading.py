@@ -1,9 +1,9 @@
-"""A trace as it is read: rows grow into columns, then sort, check and close.
+"""Assembly of a trace: collect rows as columns, then sort and validate them.
 
-A request takes 48 bytes in `Requests` and 8 more per hash of its prompt. While it is read it takes
-at most a quarter more, and 8 bytes for each further column (number of its line, number of its
-hashes, turn, links); sorting what came unsorted holds the hashes twice. All else is a block.
-Columns that get large lie on disk (`scratch`), so that a file of any size passes.
+A request takes 48 bytes in `Requests` plus 8 per hash of its prompt. Reading takes up to a quarter
+more, and 8 bytes for each further column (line number, number of hashes, turn, links); sorting
+unsorted rows holds the hashes twice. Large columns are mapped to files on disk, so that files of
+any size can be read.
 
 Shape legend: N requests, H hashes of all requests, B rows of a block.
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Trace(NamedTuple):
-    """What was read, and what a reader should know about it.
+    """The requests of a trace, with warnings.
 
     Args:
         requests: The requests.
@@ -47,15 +47,15 @@ class Trace(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """Which part of a trace to read; rows outside it are checked and dropped.
+    """Part of a trace to read; rows outside it are validated and dropped.
 
     Args:
-        first: At most so many rows, in the order of the file, of those in the time span.
-        start_s: Time of the span, which becomes time 0, after the origin of the trace [s].
-        end_s: End of the span, not included [s].
+        first: Maximum number of rows in the time span, in file order.
+        start_s: Start of the span after the origin of the trace, which becomes time 0 [s].
+        end_s: End of the span, exclusive [s].
 
     Raises:
-        InvalidSpecError: The part is empty by what it says.
+        InvalidSpecError: The window is empty.
     """
 
     first: int | None = None
@@ -63,13 +63,13 @@ class Window:
     end_s: float = math.inf
 
     def __post_init__(self) -> None:
-        """Check what the window says."""
+        """Validate the window."""
         if self.first is not None and self.first < 1:
-            raise InvalidSpecError(f"window: first = {self.first} requests; at least 1")
+            raise InvalidSpecError(f"window: first = {self.first} requests; it must be at least 1")
         if not 0.0 <= self.start_s < self.end_s:
             raise InvalidSpecError(
-                f"window: from {self.start_s} s to {self.end_s} s; the start is at least 0 and "
-                "before the end"
+                f"window: from {self.start_s} s to {self.end_s} s; the start must be at least 0 "
+                "and before the end"
             )
 
 
@@ -78,30 +78,30 @@ WHOLE: Final = Window()
 
 @dataclass(frozen=True, kw_only=True)
 class Clock:
-    """How the times of a format count.
+    """Time unit and origin of a format.
 
     Args:
-        ticks: Picoseconds of one unit of the column.
-        relative: Whether the times count from the start of the trace; else from anywhere, and the
-            earliest request becomes time 0.
+        ticks: Picoseconds per unit of the column.
+        relative: Whether times are relative to the start of the trace; otherwise the earliest
+            request becomes time 0.
     """
 
     ticks: int
     relative: bool
 
 
-_REQUESTS_AT_A_TIME: Final = 1 << 14  # whose hashes move in one step
+_REQUESTS_AT_A_TIME: Final = 1 << 14  # whose hashes are moved at a time
 SECONDS: Final = Clock(ticks=TICKS_PER_SECOND, relative=True)
 
 
 @dataclass
 class GrowingTrace:
-    """The rows of a trace that were read so far, as columns that grow.
+    """The rows of a trace read so far, as growing columns.
 
     Args:
         path: The file, for messages.
-        clock: How its times count.
-        window: Which part is kept.
+        clock: Time unit and origin.
+        window: Part to keep.
     """
 
     path: str | Path
@@ -115,19 +115,20 @@ class GrowingTrace:
 
     @property
     def full(self) -> bool:
-        """Whether as many rows are kept as the window asks for."""
+        """Whether the window already has its maximum number of rows."""
         return self.window.first is not None and self._kept >= self.window.first
 
     def add(self, columns: Columns, times: str, **named: Int) -> None:
-        """Keep the rows of a block that are in the window.
+        """Add the rows of a block that are in the window.
 
         Args:
-            columns: The block; its hashes are kept too.
-            times: The field that holds the times of arrival.
-            named: Further columns (B,), each under its own name in every block.
+            columns: The block, including its hashes.
+            times: The field with the times of arrival.
+            named: Further columns by name (B,), which must be in all blocks.
 
         Raises:
-            InvalidSpecError: A time is too far from the first, or a column is in some blocks only.
+            InvalidSpecError: A time is too far from the first, or a column is missing in some
+                blocks.
         """
         time_B = columns.cells[times]
         if time_B.shape[0] == 0:
@@ -144,8 +145,8 @@ class GrowingTrace:
             raise refuse(
                 self.path,
                 f"{columns.place} {columns.number_B[row]}",
-                f"arrives {after_s_B[row]:.6g} s after the start of the trace; a simulation holds "
-                f"{LONGEST_S:g} s: read a window of the trace (start_s, end_s or first)",
+                f"arrives {after_s_B[row]:.6g} s after the start of the trace; a simulation is "
+                f"limited to {LONGEST_S:g} s: read a window of the trace (start_s, end_s or first)",
             )
         self._keep(columns, keep_B, self._ticks(after_B[keep_B]), named)
 
@@ -176,25 +177,25 @@ class GrowingTrace:
         kept["arrival"] = arrival_B
         for name in kept.keys() ^ self._parts.keys() if self._parts else ():
             place = f"{columns.place} {columns.number_B[0]}"
-            rule = f"{name!r} is given in some rows only; in all or in none"
-            raise refuse(self.path, place, f"from here on or up to here {rule}")
+            rule = f"{name!r} is present only in some rows; it must be in all or none"
+            raise refuse(self.path, place, f"from or up to here, {rule}")
         for name, column in kept.items():
             self._parts.setdefault(name, GrowingColumn()).extend(column)
         self._kept += arrival_B.shape[0]
 
     def columns(self) -> dict[str, Int]:
-        """Return the columns that were kept, joined, and forget them.
+        """Return the concatenated columns and release them.
 
         Raises:
-            InvalidSpecError: Nothing was kept.
+            InvalidSpecError: There are no rows.
         """
         if not self._kept:
-            within = "" if self.window == WHOLE else " in the window asked for"
-            raise refuse(self.path, "", f"holds no requests{within}")
+            within = "" if self.window == WHOLE else " in the selected window"
+            raise refuse(self.path, "", f"contains no requests{within}")
         return {name: self._parts.pop(name).whole() for name in list(self._parts)}
 
     def place_of(self, number: int) -> str:
-        """Return what a row is called in messages.
+        """Return the name of a row in messages.
 
         Args:
             number: Its number.
@@ -206,12 +207,12 @@ def sort_by_arrival(trace: GrowingTrace, columns: dict[str, Int], *, refuse_unso
     """Sort columns by time of arrival in place, and by `turn` among equal times.
 
     Args:
-        trace: Where they come from; a warning counts the rows that came too early in the file.
+        trace: The trace; a warning counts the rows that were out of order.
         columns: The columns, from `GrowingTrace.columns`.
-        refuse_unsorted: Whether the order of the file carries meaning.
+        refuse_unsorted: Whether the order of the file is significant.
 
     Raises:
-        InvalidSpecError: The order carries meaning and times fall.
+        InvalidSpecError: The order is significant and times decrease.
     """
     arrival_N = columns["arrival"]
     early_N = np.flatnonzero(np.diff(arrival_N) < 0) + 1
@@ -222,12 +223,12 @@ def sort_by_arrival(trace: GrowingTrace, columns: dict[str, Int], *, refuse_unso
         raise refuse(
             trace.path,
             trace.place_of(number),
-            "arrives before the row above it, and the order of the rows carries the turns of "
+            "arrives before the previous row, and the order of rows defines the turns of "
             "sessions; sort the file by time",
         )
     trace.warnings.append(
-        f"{early_N.size} of {arrival_N.shape[0]} rows arrive before the row above them (the first "
-        f"is {trace.place_of(number)}); sorted by time"
+        f"{early_N.size} of {arrival_N.shape[0]} rows arrive before the previous row (first: "
+        f"{trace.place_of(number)}); they were sorted by time"
     )
     order_N = np.lexsort((columns["turn"], arrival_N)) if "turn" in columns else None
     if order_N is None:
@@ -238,7 +239,7 @@ def sort_by_arrival(trace: GrowingTrace, columns: dict[str, Int], *, refuse_unso
 
 
 def _reordered(column_N: Int, order_N: Int) -> Int:
-    """Return a column in a new order, some rows at a time."""
+    """Return a reordered column, processed in parts."""
     moved_N = large_array(column_N.shape[0], np.int64)
     for start in range(0, order_N.shape[0], _REQUESTS_AT_A_TIME):
         some = slice(start, start + _REQUESTS_AT_A_TIME)
@@ -247,7 +248,7 @@ def _reordered(column_N: Int, order_N: Int) -> Int:
 
 
 def _permuted(hash_H: Int, count_N: Int, order_N: Int) -> Int:
-    """Return hashes in a new order of their requests, some requests at a time."""
+    """Return hashes reordered by request, processed in parts."""
     first_N = np.cumsum(count_N) - count_N
     moved_H = large_array(hash_H.shape[0], np.int64)
     end = 0
@@ -263,10 +264,10 @@ def _permuted(hash_H: Int, count_N: Int, order_N: Int) -> Int:
 
 
 def session_numbers(label_N: Int) -> Int:
-    """Return sessions numbered from 0 in the order they begin, -1 for none (N,).
+    """Return session numbers from 0 in order of their start, -1 for none (N,).
 
     Args:
-        label_N: What names a session, NO_LABEL for none (N,).
+        label_N: Label of the session, NO_LABEL for none (N,).
 
     Example:
         >>> import numpy as np
@@ -282,12 +283,12 @@ def session_numbers(label_N: Int) -> Int:
 
 
 def close(trace: GrowingTrace, columns: dict[str, Int], hash_block: int = 0) -> Trace:
-    """Return the finished trace: columns sorted by arrival, the earliest at 0 on a wall clock.
+    """Return the finished trace, sorted by arrival, starting at 0 for absolute times.
 
     Args:
-        trace: Where they come from.
-        columns: arrival, isl, osl, count and hash; session (numbers) and think where there are.
-        hash_block: Tokens of a hashed block, 0 without hashes.
+        trace: The trace.
+        columns: arrival, isl, osl, count and hash; session (numbers) and think if available.
+        hash_block: Tokens per hashed block, 0 without hashes.
     """
     arrival_N = columns["arrival"]
     count = arrival_N.shape[0]
@@ -310,16 +311,16 @@ def close(trace: GrowingTrace, columns: dict[str, Int], hash_block: int = 0) -> 
 
 
 def check_hash_counts(path: str | Path, columns: Columns, isl_B: Int, block: int) -> None:
-    """Refuse a prompt whose hashes do not cover it: one per started block.
+    """Check that each prompt has one hash per started block.
 
     Args:
         path: The file.
         columns: The block of rows.
         isl_B: Prompt tokens (B,).
-        block: Tokens of a hashed block.
+        block: Tokens per hashed block.
 
     Raises:
-        InvalidSpecError: A count differs; the message names the row.
+        InvalidSpecError: A count differs; the message contains the row.
     """
     needed_B = -(-isl_B // block)
     wrong_B = np.flatnonzero(needed_B != columns.count_B)
@@ -328,6 +329,6 @@ def check_hash_counts(path: str | Path, columns: Columns, isl_B: Int, block: int
         raise refuse(
             path,
             f"{columns.place} {columns.number_B[row]}",
-            f"{columns.count_B[row]} hashes for {isl_B[row]} tokens; blocks of {block} tokens make "
-            f"{needed_B[row]}",
+            f"{columns.count_B[row]} hashes for {isl_B[row]} tokens; blocks of {block} tokens "
+            f"require {needed_B[row]}",
         )

@@ -1,16 +1,16 @@
-"""Traffic generated from ServeGen's clients: each with its rate, bursts and lengths by window.
+"""Traffic generated from ServeGen clients, each with rate, burstiness and lengths by window.
 
-ServeGen describes clients; it is no log to replay. A folder holds for each client i
+ServeGen describes clients; it is not a log to replay. A folder contains for each client i
 `chunk-i-trace.csv` without a header (start of a window [s], rate [1/s], coefficient of variation of
 the gaps, Gamma or Weibull or empty for no traffic, its shape, its scale) and `chunk-i-dataset.json`
-(start of a window to `input_tokens` and `output_tokens`, each the text of a table {tokens: share}).
+(start of a window -> `input_tokens` and `output_tokens`, each a table {tokens: share} as text).
 
 Source: alibaba/ServeGen; Xiang et al., ServeGen, NSDI 2026.
-Limits: tested on files written by hand after the published ones; of the repository one trace file
-was seen and no dataset. The scale of a fitted distribution contradicts the rate of its window (of
-the first client of m-small, 14,137 requests in 600 s have a fitted mean gap of 10 ms, not 42 ms),
-so gaps keep the shape and fill the window. Prompts and answers of a request are drawn
-independently: the dataset tells no more.
+Limits: Tested on hand-written files in the published format, and on one trace file of the
+repository, but no dataset. The scale of a fitted distribution contradicts the rate of its window
+(for the first client of m-small, 14,137 requests in 600 s have a fitted mean gap of 10 ms, not
+42 ms), so gaps keep the shape and are scaled to the window. Prompt and output lengths are drawn
+independently, as the dataset has no joint distribution.
 
 Shape legend: W windows, K lengths of a table, B requests of a window of a client, N requests.
 """
@@ -48,24 +48,24 @@ if TYPE_CHECKING:
 
     Int = NDArray[np.int64]
 
-MOST_REQUESTS: Final = 10**8  # of one call: 4.8 GB of columns
+MAX_REQUESTS: Final = 10**8  # per call: 4.8 GB of columns
 _PATTERNS: Final = ("Gamma", "Weibull")
 _TRACE_NAME: Final = re.compile(r"chunk-(\d+)-trace\.csv")
 _PURPOSES: Final[tuple[Purpose, Purpose]] = ("isl", "osl")
 _LENGTHS: Final = ("input_tokens", "output_tokens")
-_SUM_TOLERANCE: Final = 1e-3  # of the shares of a table: they are printed to a few digits
+_SUM_TOLERANCE: Final = 1e-3  # of the sum of shares, which are rounded to a few digits
 
 
 @dataclass(frozen=True, kw_only=True)
 class Span:
-    """Which part of the clients' days to generate.
+    """Time span and clients to generate.
 
     Args:
         start_s: Start, which becomes time 0 [s].
-        end_s: End, not included [s].
-        rate_factor: On the number of requests of every window.
+        end_s: End, exclusive [s].
+        rate_factor: Factor on the number of requests of every window.
         first_client: Number of the first client.
-        clients: How many clients from there on, in the order of their numbers; None for all.
+        clients: Number of clients from there on, in order of their numbers; None for all.
 
     Raises:
         InvalidSpecError: A value is out of range.
@@ -78,18 +78,18 @@ class Span:
     clients: int | None = None
 
     def __post_init__(self) -> None:
-        """Check what the span says."""
+        """Validate the span."""
         if not 0.0 <= self.start_s < self.end_s < math.inf:
             raise InvalidSpecError(
-                f"span from {self.start_s} s to {self.end_s} s; the start is at least 0 and before "
-                "the end"
+                f"span from {self.start_s} s to {self.end_s} s; the start must be at least 0 and "
+                "before the end"
             )
         if self.end_s - self.start_s > LONGEST_S:
             raise InvalidSpecError(
-                f"span of {self.end_s - self.start_s:g} s; a simulation holds {LONGEST_S:g} s"
+                f"span of {self.end_s - self.start_s:g} s; the limit is {LONGEST_S:g} s"
             )
         if not 0.0 < self.rate_factor < math.inf:
-            raise InvalidSpecError(f"rate_factor = {self.rate_factor}; a positive number")
+            raise InvalidSpecError(f"rate_factor = {self.rate_factor}; it must be positive")
 
 
 class _Window(NamedTuple):
@@ -101,7 +101,7 @@ class _Window(NamedTuple):
 
 
 class _Table(NamedTuple):
-    """Lengths of a window: the sums of shares up to each length, the last 1."""
+    """Cumulative distribution of the lengths of a window."""
 
     tokens_K: Int
     sum_K: NDArray[np.float64]
@@ -111,21 +111,21 @@ _Tables = list[tuple[float, tuple[_Table, _Table]]]
 
 
 def generate_servegen(folder: str | Path, span: Span, seed: int) -> Trace:
-    """Return requests of ServeGen's clients during a span.
+    """Return requests of ServeGen clients during a span.
 
-    A window of a client gets the requests it had, times the rate factor; a fraction of a request
-    comes with that probability. Their gaps are drawn from the window's distribution and scaled to
-    fill it. Each window of a client draws from streams of its own: more clients or a longer span
-    leave the others as they were.
+    A window of a client has the recorded number of requests times the rate factor, with fractions
+    rounded at random. Gaps are drawn from the window's distribution and scaled to fill it. Each
+    window of each client has its own random streams, so that more clients or a longer span do not
+    change the others.
 
     Args:
-        folder: Where the chunks are.
-        span: Which part.
-        seed: Seed of the draws.
+        folder: Folder with the chunks.
+        span: Time span and clients.
+        seed: Random seed.
 
     Raises:
-        InvalidSpecError: A file is missing or wrong, or nothing is left; the message names the
-            file and what is wrong in it.
+        InvalidSpecError: A file is missing or invalid, or there are no requests; the message
+            contains the file and the problem.
     """
     parts: list[tuple[NDArray[np.float64], Int, Int]] = []
     without = total = 0
@@ -141,26 +141,26 @@ def generate_servegen(folder: str | Path, span: Span, seed: int) -> Trace:
                 without += 1
                 continue
             expected = window.rate * (window.end_s - window.start_s) * span.rate_factor
-            if total + expected > MOST_REQUESTS:
+            if total + expected > MAX_REQUESTS:
                 raise refuse(
                     path,
                     f"window at {window.start_s:g} s",
-                    f"{total + expected:.3g} requests so far; at most {MOST_REQUESTS}: take a "
-                    "shorter span or lower rate_factor",
+                    f"{total + expected:.3g} requests so far; the maximum is {MAX_REQUESTS}: use "
+                    "a shorter span or a lower rate_factor",
                 )
             parts.append(_window_requests(window, span, lengths, (seed, client)))
             total += parts[-1][0].shape[0]
     time_N = np.concatenate([part[0] for part in parts]) if parts else np.zeros(0)
     if not time_N.shape[0]:
-        raise refuse(folder, "", f"no client sends from {span.start_s:g} s to {span.end_s:g} s")
+        raise refuse(
+            folder, "", f"no client sends requests from {span.start_s:g} s to {span.end_s:g} s"
+        )
     order_N = np.argsort(time_N, kind="stable")
     arrival_N = np.rint(time_N[order_N] * TICKS_PER_SECOND).astype(np.int64)
     isl_N = np.concatenate([part[1] for part in parts])[order_N]
     osl_N = np.concatenate([part[2] for part in parts])[order_N]
     warnings = (
-        (f"{without} windows of clients come before any table of lengths; left out",)
-        if without
-        else ()
+        (f"{without} windows of clients precede any table of lengths; excluded",) if without else ()
     )
     return Trace(plain_requests(arrival_N, isl_N, osl_N), warnings)
 
@@ -168,7 +168,7 @@ def generate_servegen(folder: str | Path, span: Span, seed: int) -> Trace:
 def _window_requests(
     window: _Window, span: Span, lengths: tuple[_Table, _Table], who: tuple[int, int]
 ) -> tuple[NDArray[np.float64], Int, Int]:
-    """Return times after the start of the span [s], prompts and answers of a window (B,)."""
+    """Return times after the start of the span [s], prompt and output lengths of a window (B,)."""
     seed, client = who
     place = (client, round(1000 * window.start_s))
     time_B = _window_times(window, span.rate_factor, stream(seed, "arrivals", *place))
@@ -176,7 +176,7 @@ def _window_requests(
         _drawn(table, stream(seed, purpose, *place).random(time_B.shape))
         for table, purpose in zip(lengths, _PURPOSES, strict=True)
     )
-    # All of the window are drawn, then cut: another span leaves them as they were.
+    # Draw the whole window, then cut it, so that requests do not depend on the span.
     inside_B = (time_B >= span.start_s) & (time_B < span.end_s)
     return time_B[inside_B] - span.start_s, isl_B[inside_B], osl_B[inside_B]
 
@@ -189,7 +189,9 @@ def _clients(folder: Path, span: Span) -> list[tuple[int, Path]]:
     found = ((_TRACE_NAME.fullmatch(path.name), path) for path in paths)
     clients = sorted((int(name[1]), path) for name, path in found if name)
     if not clients:
-        raise refuse(folder, "", "holds no chunk-<number>-trace.csv; name a folder of one model")
+        raise refuse(
+            folder, "", "contains no chunk-<number>-trace.csv; choose the folder of one model"
+        )
     kept = [client for client in clients if client[0] >= span.first_client]
     return kept[: span.clients]
 
@@ -200,7 +202,7 @@ def _read_windows(path: Path) -> list[_Window]:
     for number, (start, after) in enumerate(itertools.pairwise(starts), 2):
         if after <= start:
             raise refuse(path, f"line {number}", f"window at {after:g} s follows {start:g} s")
-    # the last window is as long as the one before it
+    # the last window is as long as the previous one
     ends = [*starts[1:], 2 * starts[-1] - starts[-2]] if len(starts) > 1 else [starts[0] + 600.0]
     return [
         _Window(start, end, rate, pattern, shape)
@@ -218,14 +220,14 @@ def _window_rows(path: Path) -> Iterator[tuple[float, float, str, float]]:
             place = f"line {number}"
             if len(cells) != 6:
                 names = "start, rate, cv, pattern, shape, scale"
-                raise refuse(path, place, f"{len(cells)} cells; six are expected: {names}")
+                raise refuse(path, place, f"{len(cells)} cells instead of six: {names}")
             start, rate, _, shape, _ = (_number(path, place, cells[i]) for i in (0, 1, 2, 4, 5))
             pattern = cells[3].strip()
             if pattern and pattern not in _PATTERNS:
                 hint = did_you_mean(pattern, _PATTERNS)
                 raise refuse(path, place, f"unknown pattern {shown(pattern)}{hint}")
             if pattern and rate > 0.0 and shape == 0.0:
-                raise refuse(path, place, f"{pattern} with shape 0; a positive one is needed")
+                raise refuse(path, place, f"{pattern} with shape 0; it must be positive")
             yield start, rate if pattern else 0.0, pattern, shape
 
 
@@ -235,16 +237,16 @@ def _number(path: Path, place: str, text: str) -> float:
     except ValueError:
         number = math.nan
     if not 0.0 <= number < math.inf:
-        raise refuse(path, place, f"{shown(text)}; a finite number of at least 0 is needed")
+        raise refuse(path, place, f"{shown(text)}; it must be a finite number of at least 0")
     return number
 
 
 def _window_times(window: _Window, factor: float, draw: np.random.Generator) -> NDArray[np.float64]:
-    """Return the arrivals of a window (B,) [s], rising."""
+    """Return the arrivals of a window in ascending order (B,) [s]."""
     length_s = window.end_s - window.start_s
     expected = window.rate * length_s * factor
     whole = round(expected)
-    near = abs(expected - whole) <= 1e-6 * expected  # the rate is a count over 600 s, in decimals
+    near = abs(expected - whole) <= 1e-6 * expected  # the rate is a rounded count over 600 s
     count = whole if near else math.floor(expected + draw.random())
     if window.pattern == "Gamma":
         gap_B = draw.standard_gamma(window.shape, count + 1)
@@ -256,7 +258,7 @@ def _window_times(window: _Window, factor: float, draw: np.random.Generator) -> 
 
 
 def _read_tables(path: Path) -> _Tables:
-    """Return the tables of a client's prompts and answers by the start of their window, rising."""
+    """Return the length tables of a client in order of the start of their window."""
     try:
         document = json.loads(path.read_bytes())
     except OSError as problem:
@@ -278,10 +280,10 @@ def _read_tables(path: Path) -> _Tables:
 
 
 def _read_table(path: Path, place: str, fields: dict[str, object], name: str) -> _Table | None:
-    """Return a table {tokens: share}; None where it is empty."""
+    """Return a table {tokens: share}; None if it is empty."""
     text = fields.get(name)
     if not isinstance(text, str):
-        raise refuse(path, place, f"no table {name!r}{did_you_mean(name, list(fields))}")
+        raise refuse(path, place, f"missing table {name!r}{did_you_mean(name, list(fields))}")
     inner = text.strip()
     if not (inner.startswith("{") and inner.endswith("}")):
         raise refuse(path, place, f"{name} = {shown(text)} is not a table {{tokens: share}}")
@@ -298,7 +300,7 @@ def _read_table(path: Path, place: str, fields: dict[str, object], name: str) ->
         raise refuse(
             path,
             place,
-            f"{name}: whole lengths with shares that sum to 1 are needed; these sum to "
+            f"{name}: integer lengths with shares that sum to 1 are required; they sum to "
             f"{share_K.sum():.6g}",
         )
     sum_K = np.cumsum(share_K)
@@ -306,7 +308,7 @@ def _read_table(path: Path, place: str, fields: dict[str, object], name: str) ->
 
 
 def _tables_at(tables: _Tables, start_s: float) -> tuple[_Table, _Table] | None:
-    """Return the newest tables that begin by a time; None where none does."""
+    """Return the latest tables that start by a time; None if there are none."""
     begun = bisect.bisect_right(tables, start_s, key=lambda table: table[0])
     return tables[begun - 1][1] if begun else None
 

@@ -1,13 +1,13 @@
-r"""What vLLM was asked: the result file of `vllm bench serve`, or the log of a server.
+r"""Requests of vLLM: from a result file of `vllm bench serve`, or from a server log.
 
 Source: vllm-project/vllm. `vllm bench serve --save-result --save-detailed` writes one object with
 the lists start_times [s of a monotonic clock], input_lens, output_lens and errors (text, empty for
 a success), one entry per request. A server with `--enable-log-requests` logs "Received request ID:
 ... params: SamplingParams(..., max_tokens=N, ...), prompt_token_ids: [...]"; from 0.11 on the token
 ids are in a line "Request ID details: ..." at level DEBUG before it.
-Limits: tested on files written by hand after the documented ones. A log tells the time to the
-second and the most tokens a request may get, not those it got; `--max-log-len` cuts token ids
-without a trace. A result file is read at once, up to 1 GiB.
+Limits: Tested on hand-written files in the documented format. A log has times to the second and the
+maximum instead of the actual output tokens; `--max-log-len` truncates token ids without notice. A
+result file is read at once, up to 1 GiB.
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ _LINE: Final = re.compile(
 )
 _TOKEN_IDS: Final = re.compile(r"prompt_token_ids: (?:\[([\d, ]*)\]|None)")
 _MAX_TOKENS: Final = re.compile(r"\bmax_tokens=(\d+)")
-_LEAP_YEAR: Final = 2000  # a log tells no year; this one has every day
+_LEAP_YEAR: Final = 2000  # logs have no year; this one has all days
 
 
 def read_vllm(path: str | Path, window: Window = WHOLE) -> Trace:
-    """Return the requests of a vLLM benchmark or server log; the earliest arrives at 0.
+    """Return the requests of a vLLM benchmark or server log, with the earliest at time 0.
 
     Args:
         path: A result file (an object in braces) or a log.
-        window: Which part to read, counted from the first request.
+        window: Part to read, counted from the first request.
 
     Raises:
-        InvalidSpecError: The file cannot be read, lacks what the format says, or a request of it
-            is wrong; the message names line or request.
+        InvalidSpecError: The file cannot be read, is incomplete, or has an invalid request; the
+            message contains line or request.
     """
     trace = GrowingTrace(path=path, clock=_MONOTONIC, window=window)
     for block in _result_blocks(trace) if _is_object(path) else _log_blocks(trace):
@@ -85,7 +85,7 @@ def _is_object(path: str | Path) -> bool:
 
 
 def _no_table() -> None:
-    """Give no Arrow table."""
+    """Return no Arrow table."""
 
 
 def _result_blocks(trace: GrowingTrace) -> Iterator[Block]:
@@ -95,7 +95,7 @@ def _result_blocks(trace: GrowingTrace) -> Iterator[Block]:
         raise refuse(
             path,
             "",
-            f"{size} bytes; a result file is read at once, up to {LARGEST_RESULT_BYTES}: write its "
+            f"{size} bytes; the limit of a result file is {LARGEST_RESULT_BYTES}: write its "
             "start_times, input_lens and output_lens as columns arrival_s, isl, osl of a CSV file",
         )
     try:
@@ -104,16 +104,16 @@ def _result_blocks(trace: GrowingTrace) -> Iterator[Block]:
         raise refuse(
             path,
             "",
-            f"is not one JSON object ({problem}); a file that --append-result made holds several "
-            "runs: split it, one per file",
+            f"is not a single JSON object ({problem}); files created with --append-result contain "
+            "several runs: split it into one file per run",
         ) from problem
     for name in _LISTS:
         if not isinstance(result.get(name), list):
             raise refuse(
                 path,
                 "",
-                f"no list {name!r} in the result{did_you_mean(name, list(result))}; run vllm bench "
-                "serve with --save-result --save-detailed",
+                f"missing list {name!r} in the result{did_you_mean(name, list(result))}; run vllm "
+                "bench serve with --save-result --save-detailed",
             )
     lengths = {name: len(result[name]) for name in _LISTS}
     if len(set(lengths.values())) != 1:
@@ -134,13 +134,13 @@ def _result_rows(
             continue
         yield number, dict(zip(_LISTS, cells, strict=True))
     if failed:
-        trace.warnings.append(f"{failed} requests failed or got no token; left out")
+        trace.warnings.append(f"{failed} requests failed or got no tokens; excluded")
 
 
 def _log_blocks(trace: GrowingTrace) -> Iterator[Block]:
     trace.warnings.append(
-        "a log tells the most tokens a request may get, which are read as its output, and times to "
-        "the second"
+        "logs contain the maximum output of a request, which is used as its output length, and "
+        "times to the second"
     )
     waiting: dict[str, int] = {}
     clock = _LogClock()
@@ -150,7 +150,7 @@ def _log_blocks(trace: GrowingTrace) -> Iterator[Block]:
 
 
 class _LogClock:
-    """Seconds of a log whose stamps lack the year: it turns when the month falls."""
+    """Seconds of log timestamps without a year: the year changes when the month decreases."""
 
     def __init__(self) -> None:
         self._year, self._month = _LEAP_YEAR, 1
@@ -166,9 +166,9 @@ class _LogClock:
 def _log_rows(
     trace: GrowingTrace, lines: tuple[int, bytes], waiting: dict[str, int], clock: _LogClock
 ) -> Iterator[tuple[int, Mapping[str, object]]]:
-    """Yield the requests that lines of a log receive.
+    """Yield the requests received in lines of a log.
 
-    `waiting` holds the prompt tokens of requests whose details came before they were received.
+    `waiting` holds the prompt tokens of requests whose details precede their reception.
     """
     first, data = lines
     for number, line in enumerate(data.split(b"\n"), first):
@@ -177,7 +177,7 @@ def _log_rows(
         if head is None:
             continue
         request = head[6]
-        # prompts come before the ids and may hold the same words: the last match is vLLM's own
+        # prompts precede the ids and may contain the same text: the last match is vLLM's own
         ids = list(_TOKEN_IDS.finditer(text))
         if ids and ids[-1][1] is not None:
             waiting[request] = len(ids[-1][1].split(",")) if ids[-1][1].strip() else 0
@@ -189,13 +189,15 @@ def _log_rows(
             raise refuse(
                 trace.path,
                 f"line {number}",
-                f"no {missing} of request {shown(request)}; vLLM logs token ids at level DEBUG "
-                "(VLLM_LOGGING_LEVEL=DEBUG), and max_tokens where the request sets it",
+                f"missing {missing} of request {shown(request)}; vLLM logs token ids at level "
+                "DEBUG (VLLM_LOGGING_LEVEL=DEBUG), and max_tokens if the request sets it",
             )
         try:
             start_s = clock.seconds(*(int(part) for part in head.groups()[:5]))
         except ValueError as problem:
-            raise refuse(trace.path, f"line {number}", f"no time of day: {problem}") from problem
+            raise refuse(
+                trace.path, f"line {number}", f"invalid time of day: {problem}"
+            ) from problem
         yield (
             number,
             {

@@ -1,4 +1,4 @@
-"""The price of one communication of a group of devices."""
+"""The time of one collective of a group of devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`collective`: the price of one communication of a group of devices."""
+"""`collective`: the time of one collective of a group of devices."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from perfatlas.verbs.collective.priced import PricedQuestions
     from perfatlas.verbs.collective.question import CollectiveQuestion
 
-NOT_NEAR: Final = "no measured rows of this size and ranks inside one domain are near: physics"
+NOT_NEAR: Final = "no measured rows near this size and ranks in one domain; tier physics is used"
 
 
 @signature_of("collective")
@@ -33,12 +33,12 @@ def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the t
     """Return the time of one collective.
 
     Args:
-        **fields: Those of `perfatlas collective`.
+        **fields: Fields of `perfatlas collective`.
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
             has no effect.
-        UnsupportedError: No data for the tier.
+        UnsupportedError: There is no data for the tier.
 
     Example:
         >>> from perfatlas.verbs.collective import collective
@@ -53,10 +53,10 @@ def collective_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any
     """Return the answers of a table of collectives.
 
     Args:
-        table: Columns of fields by name; None and empty text are not given.
+        table: Columns of fields by name; None and empty text mean "not given".
 
     Returns:
-        Results by name, `warnings`, `error_code` and `error`; None where a row has none.
+        Results by name, `warnings`, `error_code` and `error`; None for missing values.
     """
     return with_unused_changes(table, _priced_columns)
 
@@ -90,15 +90,13 @@ def _answer(priced: PricedQuestions) -> Answer:
 
 
 def _without_effect(priced: PricedQuestions, *, calibrated: bool) -> list[str]:
-    """Return what of the question does not show in the price."""
+    """Return remarks on fields that do not affect the price."""
     asked, said = priced.asked[0], []
     if asked.kernel_family is not None and not calibrated:
-        said.append(
-            f"kernel_family = {asked.kernel_family} has no effect: the bound holds for all kernels"
-        )
+        said.append(f"kernel_family = {asked.kernel_family} has no effect in tier bound")
     name = priced.shapes.format_name
     priced_as = cell_format(asked.op, name) if calibrated else "bf16"
     if name not in ("bf16", priced_as):
-        why = f"is priced as {priced_as}" if calibrated else "has no effect: the bound counts bytes"
+        why = f"is priced as {priced_as}" if calibrated else "has no effect in tier bound"
         said.append(f"format = {name} {why}")
     return said

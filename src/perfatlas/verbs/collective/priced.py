@@ -1,4 +1,4 @@
-"""Questions about one collective priced in one call, and what each of them is answered."""
+"""Queries for one collective, priced together, and their answers."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ RESULTS: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class PricedQuestions:
-    """Questions whose words are equal, priced as shapes of one collective.
+    """Queries with equal text fields, priced as shapes of one collective.
 
     Args:
-        asked: The questions (U).
-        systems: The system of each, its domain cut where nodes are given (U).
+        asked: The queries (U).
+        systems: The system of each query, with a reduced domain if nodes are given (U).
         shapes: Sizes and groups (U).
         found: Prices and algorithms (U).
     """
@@ -50,7 +50,7 @@ class PricedQuestions:
     found: PricedCollectives
 
     def results(self) -> list[dict[str, Any]]:
-        """Return the results of every question."""
+        """Return the results of all queries."""
         prices, shapes = self.found.prices, self.shapes
         bandwidth_U = bus_bandwidth(shapes.op, shapes.bytes, shapes.ranks, prices.time_s_CO[:, 0])
         columns = {
@@ -63,15 +63,15 @@ class PricedQuestions:
 
 
 def price_questions(asked: Sequence[CollectiveQuestion]) -> PricedQuestions:
-    """Return the prices of questions whose words are equal.
+    """Return the prices of queries with equal text fields.
 
     Args:
-        asked: The questions (U).
+        asked: The queries (U).
 
     Raises:
-        InvalidSpecError: No system or engine has that name, or a node is asked for more GPUs than
-            a scale-up domain holds.
-        UnsupportedError: No such format, or no data for the tier.
+        InvalidSpecError: The system or engine is unknown, or a node would need more GPUs than a
+            scale-up domain holds.
+        UnsupportedError: The format is unknown, or there is no data for the tier.
     """
     first, named = asked[0], resolve_system(asked[0].system)
     places = list(dict.fromkeys((one.gpus if one.nodes else 0, one.nodes) for one in asked))
@@ -99,10 +99,10 @@ def price_questions(asked: Sequence[CollectiveQuestion]) -> PricedQuestions:
 
 
 def _implementation(asked: CollectiveQuestion) -> Implementation:
-    """Return whose collectives run.
+    """Return the collective implementation.
 
     Raises:
-        InvalidSpecError: No engine has that name.
+        InvalidSpecError: The engine is unknown.
     """
     if asked.kernel_family == LIBRARY_FAMILY:
         return Implementation()

@@ -1,4 +1,4 @@
-"""What `collective` is asked, read and checked."""
+"""Queries of `collective`: parsing and validation."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from perfatlas.hardware import System
 
 
-# the groups from the last to the first: Python collects annotations from the last base on
+# groups in reverse order: Python collects annotations from the last base on
 class CollectiveQuestion(InputFields, CollectiveKernels, TierChoice, CollectiveShape, SystemChoice):
-    """One collective between GPUs of one system."""
+    """A collective between GPUs of one system."""
 
 
 def read_collective(fields: Mapping[str, Any]) -> CollectiveQuestion:
     """Return the collective of named fields.
 
     Args:
-        fields: As given; None is not given.
+        fields: The fields as given; None means "not given".
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
@@ -48,15 +48,15 @@ def read_collective(fields: Mapping[str, Any]) -> CollectiveQuestion:
 
 
 def spread(system: System, gpus: int, nodes: int | None) -> System:
-    """Return a system with its scale-up domain cut to what a number of nodes leaves of it.
+    """Return a system whose scale-up domain is reduced to the GPUs per node.
 
     Args:
-        system: As named.
-        gpus: GPUs that take part, a multiple of `nodes`.
-        nodes: Nodes they are spread over, None for as few as hold them.
+        system: The system.
+        gpus: Participating GPUs, a multiple of `nodes`.
+        nodes: Number of nodes, None for the minimum.
 
     Raises:
-        InvalidSpecError: More GPUs of a node than a scale-up domain holds.
+        InvalidSpecError: There are more GPUs per node than a scale-up domain holds.
     """
     if nodes is None:
         return system

@@ -1,4 +1,4 @@
-"""One inference scenario, a table of them, or a frontier over the batch."""
+"""Estimates of one inference scenario, a table of scenarios, or a batch frontier."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`estimate`: one inference scenario to latencies, throughput, memory and their reasons."""
+"""`estimate`: latencies, throughput and memory of one inference scenario, with a breakdown."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from perfatlas.serving.closed_form import (
     POOL_RULES,
     result_columns,
 )
-from perfatlas.verbs.estimate.remarks import LEAVES_OUT, pool_warnings, question_warnings
+from perfatlas.verbs.estimate.remarks import LEAVES_OUT, estimate_warnings, pool_warnings
 from perfatlas.vocabulary.metrics import metrics_of
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from perfatlas.serving.closed_form import Evaluation
     from perfatlas.step import Candidates
 
-# results of the closed forms that a simulation replaces: all but memory
+# closed-form results that a simulation replaces: all except memory
 NOT_SIMULATED: Final = frozenset(
     f"{metric.name}{end}"
     for metric in metrics_of("estimate")
@@ -55,8 +55,8 @@ NOT_SIMULATED: Final = frozenset(
     for end in ("", "_low", "_high")
 ) | {"prefill_steps", "gpus"}
 ALONE: Final = (
-    "mode static: times are the engine's, from the start of the batch; HTTP, tokenizing and"
-    " detokenizing are left out"
+    "mode static: times are measured at the engine from the start of the batch, without HTTP,"
+    " tokenization and detokenization"
 )
 
 
@@ -66,14 +66,14 @@ def estimate(**fields: Any) -> Answer:  # noqa: ANN401 - the vocabulary is check
 
     Args:
         **fields: Names of the vocabulary: model, system, gpus, tp, engine, format, mode, batch,
-            concurrency, isl, osl and the rest. Of mode aggregated, and of disaggregated with a
-            concurrency, method auto is simulated where prompts wait for each other, formula
-            elsewhere.
+            concurrency, isl, osl and others. In mode aggregated, and disaggregated with a
+            concurrency, method auto simulates if prompts wait for each other, and otherwise uses
+            closed forms.
 
     Raises:
-        InvalidSpecError: A name, value or plan breaks a rule.
-        InfeasibleError: The model and its cache do not fit.
-        UnsupportedError: No model or data for the combination.
+        InvalidSpecError: A name, value or plan is invalid.
+        InfeasibleError: The model and its KV cache do not fit.
+        UnsupportedError: There is no model or data for the combination.
 
     Example:
         >>> from perfatlas.verbs.estimate import estimate
@@ -101,7 +101,7 @@ def _answered(scenario: Scenario) -> Answer:
 
 
 def _simulated(scenario: Scenario, formula: Answer) -> Answer:
-    """Return an answer whose latencies are simulated; memory and breakdown stay."""
+    """Return an answer with simulated latencies; memory and breakdown are unchanged."""
     from perfatlas.scenario.deployments import steady_state
 
     found = steady_state(scenario)
@@ -118,13 +118,13 @@ def _simulated(scenario: Scenario, formula: Answer) -> Answer:
 
 
 def asked_scenario(scenario: Scenario, question: Candidates) -> dict[str, Any]:
-    """Return the scenario an answer is for: what was given, and the load and engine it implies.
+    """Return the resolved scenario of an answer: the given fields, and the implied load and engine.
 
-    Asking exactly this again gives the same answer whatever the defaults are then.
+    Running exactly this scenario gives the same answer even if defaults change.
 
     Args:
-        scenario: As it was asked.
-        question: What runs; of two pools the decode workers.
+        scenario: The scenario as given.
+        question: The candidates; with two pools, those of the decode workers.
     """
     asked: dict[str, Any] = {"model": scenario.model, "system": scenario.system}
     asked |= {"engine": "", "mode": scenario.mode}
@@ -137,7 +137,7 @@ def asked_scenario(scenario: Scenario, question: Candidates) -> dict[str, Any]:
     dp = asked["dp"]
     if scenario.mode == "static" and scenario.batch is None:
         per_replica, rest = divmod(scenario.concurrency or dp, dp)
-        if not rest:  # otherwise replicas differ and only the concurrency says it
+        if not rest:  # otherwise replicas differ and only the concurrency describes the load
             asked.pop("concurrency", None)
             asked["batch"] = per_replica
     elif scenario.batch is None and scenario.concurrency is None:
@@ -159,20 +159,20 @@ def _answer(question: Candidates, evaluation: Evaluation, given: Mapping[str, An
             *breakdown_rows(evaluation.decode, "decode", 0),
         ],
         evidence=evidence,
-        warnings=question_warnings(question, evaluation)[0],
+        warnings=estimate_warnings(question, evaluation)[0],
     )
 
 
 def _answer_pools(scenario: Scenario) -> Answer:
-    """Answer a disaggregated scenario; the decode pool's memory is reported."""
+    """Answer a disaggregated scenario, with the memory of the decode pool."""
     rates = evaluate_pools(scenario)
     simulated = bool(are_pools_simulated(columns_of([scenario]), rates)[0])
     worker_warnings = [
-        question_warnings(*rates.prefill, ("prefill",)),
-        question_warnings(*rates.decode, ("decode",)),
+        estimate_warnings(*rates.prefill, ("prefill",)),
+        estimate_warnings(*rates.decode, ("decode",)),
     ]
     asked = asked_scenario(scenario, rates.decode[0])
-    if simulated:  # what is not given limits nothing
+    if simulated:  # fields not given are no limits
         derived = {"prefill_batch", "decode_batch"} - scenario.model_fields_set
         asked = {name: value for name, value in asked.items() if name not in derived}
     asked |= pool_plan("prefill", rates.prefill[0]) | pool_plan("decode", rates.decode[0])

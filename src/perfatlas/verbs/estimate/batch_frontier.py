@@ -1,4 +1,4 @@
-"""The throughput-latency frontier of one deployment: batch from 1 to the largest that fits."""
+"""The throughput-latency frontier of a deployment: batches from 1 to the maximum that fits."""
 
 from __future__ import annotations
 
@@ -15,50 +15,50 @@ from perfatlas.verbs.estimate.answer import estimate
 from perfatlas.verbs.estimate.table import estimate_table
 
 SWEPT: Final = ("batch", "concurrency")
-LARGEST: Final = 65536  # sequences of one replica; no engine runs more at a time
+LARGEST: Final = 65536  # sequences per replica; no engine runs more concurrently
 POINTS_PER_ROUND: Final = 16
 
 
 @dataclass(frozen=True, kw_only=True)
 class Frontier(AnsweredRun):
-    """Points of a frontier; `results` hold them as rows under `frontier`."""
+    """Points of a frontier, stored as rows of `frontier` in `results`."""
 
     @property
     def columns(self) -> dict[str, list[Any]]:
-        """The points as columns, each (P,)."""
+        """Return the points as columns, each (P,)."""
         rows = [dict(flat_results(row)) for row in self.results["frontier"]]
         return {name: [row[name] for row in rows] for name in rows[0]}
 
 
 @signature_of("estimate")
 def frontier(**fields: Any) -> Frontier:  # noqa: ANN401 - the vocabulary is checked
-    """Return one point per batch size, from 1 to the largest that fits and runs at a time.
+    """Return one point per batch size, from 1 to the maximum that fits and runs concurrently.
 
     Args:
         **fields: A scenario; `batch` (static) or `concurrency` (aggregated) is swept.
 
     Returns:
-        An answer whose `frontier` has rows of batch and the results of an estimate, batch rising;
-        the last row is the largest batch that fits (static), or beyond which requests only queue
-        (aggregated).
+        An answer whose `frontier` has a row per batch with the results of an estimate, in
+        ascending order; the last row is the maximum batch that fits (static), or beyond which
+        requests only queue (aggregated).
 
     Raises:
         InvalidSpecError: The batch is given, or there are two pools.
         InfeasibleError: Not even one sequence fits.
-        PerfatlasError: The scenario breaks a rule.
+        PerfatlasError: The scenario is invalid.
     """
     scenario = read_scenario(fields)
     if scenario.mode == "disaggregated":
-        raise InvalidSpecError("frontier sweeps one pool: use mode static or aggregated")
+        raise InvalidSpecError("frontier does not support mode disaggregated")
     for name in SWEPT:
         if name in scenario.model_fields_set:
             raise InvalidSpecError(
-                f"{name} = {getattr(scenario, name)}: a frontier sweeps the batch and does not read"
-                f" {name}; leave it out, or ask for one estimate"
+                f"{name} = {getattr(scenario, name)} has no effect: the frontier sweeps the batch;"
+                f" remove {name}, or run a single estimate"
             )
     swept = "batch" if scenario.mode == "static" else "concurrency"
     given = scenario.model_dump(exclude_unset=True)
-    first = estimate(**given)  # raises what is wrong with the scenario itself
+    first = estimate(**given)  # raises errors of the scenario itself
     rows = _points(given, swept)
     asked = {name: value for name, value in first.scenario.items() if name not in SWEPT}
     answer = replace(
@@ -97,7 +97,7 @@ def _points(given: dict[str, Any], swept: str) -> list[dict[str, Any]]:
 
 
 def _most_running(given: dict[str, Any]) -> int:
-    """Return how many requests of a deployment run at a time; more only queue."""
+    """Return the maximum number of concurrently running requests of a deployment."""
     question, evaluation = evaluate_one(read_scenario({**given, "concurrency": LARGEST}))
     return min(int(evaluation.served[0] * question.plan.dp[0]), LARGEST)
 
@@ -107,7 +107,7 @@ def _next_size(sizes: list[int], above: int) -> int:
 
 
 def _fitting(given: dict[str, Any], swept: str, sizes: list[int]) -> list[dict[str, Any]]:
-    """Return the rows up to the first size that does not fit."""
+    """Return the rows before the first size that does not fit."""
     if not sizes:
         return []
     table = {name: [value] * len(sizes) for name, value in given.items()}

@@ -1,4 +1,4 @@
-"""`estimate` as columns: the numbers of a table of scenarios, without a sentence.
+"""`estimate` for tables: numeric results of many scenarios as columns, without texts.
 
 Shape legend: N rows, C candidates of one group.
 """
@@ -28,7 +28,7 @@ from perfatlas.serving.closed_form import (
     memory_columns,
     result_columns,
 )
-from perfatlas.verbs.estimate.remarks import pool_warnings, question_warnings
+from perfatlas.verbs.estimate.remarks import estimate_warnings, pool_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
 
 class Answered(NamedTuple):
-    """Rows that closed forms answer together.
+    """Rows that are answered together by closed forms.
 
     Args:
         rows_C: Positions (C,).
-        warnings: Returns what a user should know of each (C).
+        warnings: Returns the warnings of each row (C).
     """
 
     rows_C: IntArray
@@ -52,23 +52,23 @@ class Answered(NamedTuple):
 
 
 class EstimateColumns:
-    """Numbers of every row; a row that is refused holds NaN.
+    """Numeric results of all rows; invalid rows contain NaN.
 
     Attributes:
-        resolution: What was asked, and which rows are refused.
+        resolution: The resolved table, with the invalid rows.
         columns: Results by name of the vocabulary, memory with the prefix `memory_`, each (N,).
-        may_be_simulated_N: Rows that closed forms do not answer in any case (N,).
-        simulated_N: Rows whose latencies and rates are simulated (N,).
-        tiers_N: Tier of the times of each row, "" of one that is not priced (N,).
-        rows_priced: Operator shapes priced by physics.
-        distinct_shapes: Distinct ones among them.
+        may_be_simulated_N: Rows that may need a simulation (N,).
+        simulated_N: Rows with simulated latencies and rates (N,).
+        tiers_N: Tier of the times of each row, "" if it is not priced (N,).
+        rows_priced: Number of operator shapes priced by physics.
+        distinct_shapes: Number of distinct ones among them.
     """
 
     def __init__(self, resolution: Resolution) -> None:
-        """Hold no numbers yet.
+        """Start without results.
 
         Args:
-            resolution: What is asked.
+            resolution: The resolved table.
         """
         self.resolution = resolution
         self.columns: dict[str, FloatArray] = {}
@@ -97,10 +97,10 @@ class EstimateColumns:
             self.columns[name][rows_C] = values_C
 
     def simulate(self, rows_C: IntArray) -> None:
-        """Put what short simulations find in place of closed forms.
+        """Replace closed-form results by those of short simulations.
 
         Args:
-            rows_C: Positions (C,); one that cannot be simulated is refused.
+            rows_C: Positions (C,); rows that cannot be simulated become invalid.
         """
         for row in rows_C.tolist():
             try:
@@ -113,12 +113,12 @@ class EstimateColumns:
                 self.put(np.array([row]), {name: np.array([value], np.float64)})
 
     def refuse(self, rows_C: IntArray, error: PerfatlasError, pool: int = -1) -> None:
-        """Refuse rows of which a pool, or a simulation, cannot be evaluated.
+        """Mark rows as invalid whose pool or simulation cannot be evaluated.
 
         Args:
             rows_C: Positions (C,).
-            error: Why.
-            pool: 0 for the one pool or the prefill pool.
+            error: The error.
+            pool: 0 for a single pool or the prefill pool.
         """
         self.resolution.refusals.refuse(rows_C, lambda _: error, EVALUATED[pool])
 
@@ -135,7 +135,7 @@ class EstimateColumns:
             self.tiers_N[row] = joined_tiers(f"{known}+{tier}".split("+")) if known else tier
 
     def count(self, evaluation: Evaluation) -> None:
-        """Count the operator shapes that were priced."""
+        """Count the priced operator shapes."""
         costs = [evaluation.prefill, evaluation.decode]
         if evaluation.last is not evaluation.prefill:
             costs.append(evaluation.last)
@@ -144,16 +144,16 @@ class EstimateColumns:
 
 
 def estimate_columns(table: Mapping[str, Sequence[Any]]) -> EstimateColumns:
-    """Return the numbers of every row of a table.
+    """Return the numeric results of all rows of a table.
 
     Args:
         table: Columns by name; names of the vocabulary are read, others are ignored. None, NaN
-            and empty text are "not given".
+            and empty text mean "not given".
 
     Raises:
         InvalidSpecError: A column is not a list, or columns differ in length.
 
-    Limits: what method simulate or auto simulates is simulated row by row, some milliseconds each.
+    Limits: Rows that method simulate or auto simulates take some milliseconds each.
 
     Example:
         >>> from perfatlas.verbs.estimate import estimate_columns
@@ -164,15 +164,15 @@ def estimate_columns(table: Mapping[str, Sequence[Any]]) -> EstimateColumns:
     """
     found = EstimateColumns(resolve(table))
     for _ in answered_groups(found):
-        pass  # the numbers are in `found`
+        pass  # results are stored in `found`
     return found
 
 
 def answered_groups(found: EstimateColumns) -> Iterator[Answered]:
-    """Fill in the numbers and yield the rows of each group whose closed forms answer.
+    """Compute the results of each group and yield the rows answered by closed forms.
 
     Args:
-        found: Takes the numbers and the refusals.
+        found: Receives the results and errors.
     """
     for group in found.resolution.groups:
         answered = _one_pool if len(group.pools) == 1 else _two_pools
@@ -180,7 +180,7 @@ def answered_groups(found: EstimateColumns) -> Iterator[Answered]:
 
 
 def _evaluated(pool: Pool | None, number: int, found: EstimateColumns) -> Evaluation | None:
-    """Return the numbers of a pool, and refuse the rows that do not fit."""
+    """Return the results of a pool, and mark the rows that do not fit as invalid."""
     if pool is None:
         return None
     rows_C, question = pool
@@ -220,7 +220,7 @@ def _one_pool(group: Group, found: EstimateColumns) -> Iterator[Answered]:
         found.simulate(rows_C[may_C[is_simulated(asked, some, closed_forms)]])
 
     def warnings() -> list[tuple[str, ...]]:
-        texts = question_warnings(question, evaluation)
+        texts = estimate_warnings(question, evaluation)
         return [texts[place] for place in good_C.tolist()]
 
     yield Answered(rows_C, warnings)
@@ -255,8 +255,8 @@ def _two_pools(group: Group, found: EstimateColumns) -> Iterator[Answered]:
 
     def warnings() -> list[tuple[str, ...]]:
         said = (
-            question_warnings(prefill.candidates, first, ("prefill",)),
-            question_warnings(decode.candidates, second, ("decode",)),
+            estimate_warnings(prefill.candidates, first, ("prefill",)),
+            estimate_warnings(decode.candidates, second, ("decode",)),
         )
         workers = [[texts[c] for c in kept] for texts, kept in zip(said, places, strict=True)]
         return pool_warnings(rates, workers, simulated_C.tolist())
@@ -265,10 +265,10 @@ def _two_pools(group: Group, found: EstimateColumns) -> Iterator[Answered]:
 
 
 def _shortfall(memory: MemoryColumns, candidate: int) -> InfeasibleError:
-    """Return by how much a candidate does not fit; one estimate of it says what would fit."""
+    """Return the memory error of a candidate; a single estimate of it lists plans that fit."""
     need, have = float(memory.total_bytes[candidate]), float(memory.capacity_bytes[candidate])
     return InfeasibleError(
-        f"does not fit: {format_quantity(need, 'B')} needed of {format_quantity(have, 'B')} usable"
-        f" per GPU; the cache holds {memory.max_sequences[candidate]:g} sequences per"
-        " attention-DP rank; an estimate of this row alone says what would fit"
+        f"does not fit: {format_quantity(need, 'B')} required, {format_quantity(have, 'B')} usable"
+        f" per GPU; the KV cache holds {memory.max_sequences[candidate]:g} sequences per"
+        " attention-DP rank; estimate this row alone to see which changes would make it fit"
     )

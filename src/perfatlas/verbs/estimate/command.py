@@ -86,7 +86,7 @@ def _estimate(asked: dict[str, Any], extra: EstimateFlags, output: OutputFlags) 
 
     if extra.trace is not None:
         check_writable(extra.trace)
-    with _told(asked, as_json=output.json):
+    with _print_memory_error(asked, as_json=output.json):
         answer = perfatlas.estimate(**asked).to_dict()
     code = show_answer(answer, output=output, asked=asked)
     if extra.trace is not None:
@@ -99,7 +99,7 @@ def _estimate(asked: dict[str, Any], extra: EstimateFlags, output: OutputFlags) 
 
 
 @contextlib.contextmanager
-def _told(asked: Mapping[str, Any], *, as_json: bool) -> Iterator[None]:
+def _print_memory_error(asked: Mapping[str, Any], *, as_json: bool) -> Iterator[None]:
     """Print the JSON answer of a scenario that does not fit before its error goes to stderr."""
     try:
         yield
@@ -120,13 +120,13 @@ def _estimate_table(asked: dict[str, Any], output: OutputFlags) -> int:
 
     priced: dict[str, Any] = {}
 
-    def face(questions: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    def answer_columns(questions: dict[str, list[Any]]) -> dict[str, list[Any]]:
         answers = perfatlas.estimate_table(questions)
         priced.update(answers.results)
         return answers.columns
 
     summary = answer_table(
-        face, output, asked=asked, names=FIELD_NAMES, first="memory_weights_bytes"
+        answer_columns, output, asked=asked, names=FIELD_NAMES, first="memory_weights_bytes"
     )
     return show_summary("estimate", {**priced, **summary}, asked=asked, as_json=output.json)
 
@@ -134,7 +134,7 @@ def _estimate_table(asked: dict[str, Any], output: OutputFlags) -> int:
 def _frontier(asked: dict[str, Any], output: OutputFlags) -> int:
     import perfatlas
 
-    with _told(asked, as_json=output.json):
+    with _print_memory_error(asked, as_json=output.json):
         answer = perfatlas.frontier(**asked).to_dict()
     if output.json:
         print_json(answer)

@@ -1,4 +1,4 @@
-"""What a user should know before trusting an estimate, of all candidates at once.
+"""Warnings about estimates, for all candidates at once.
 
 Shape legend: C candidates, O operators.
 """
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.serving.closed_form import LEAST_BOUND_SHARE, client_side
+from perfatlas.serving.closed_form import MIN_BOUND_SHARE, client_side
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     Said = Iterator[tuple[int, str]]
 
 NO_KERNELS: Final = (
-    "{device} has no measured kernels: every operator is priced at its bound (speed of light);"
-    " real kernels are slower, so times are lower limits without an upper end"
+    "{device} has no measured kernels: all operators are priced at their roofline; real kernels"
+    " are slower, so times are lower limits without an upper end"
 )
-LEAVES_OUT: Final = " and TTFT leaves that out"
-ROUNDING: Final = 1e-9  # relative; two equal rates computed in different order
-WIDEST: Final = 4.0  # high over low; beyond it an interval decides nothing
+LEAVES_OUT: Final = ", which TTFT does not include"
+ROUNDING: Final = 1e-9  # relative; equal rates computed in different order
+WIDEST: Final = 4.0  # high / low; wider intervals are not useful for decisions
 
 
-def question_warnings(
+def estimate_warnings(
     question: Candidates, evaluation: Evaluation, phases: Sequence[str] = ("prefill", "decode")
 ) -> list[tuple[str, ...]]:
-    """Return what the user should know before trusting each answer (C).
+    """Return the warnings about each answer (C).
 
     Args:
-        question: What was asked.
-        evaluation: Its numbers.
-        phases: Steps that run; a worker of a pool runs one of them.
+        question: The candidates.
+        evaluation: Their results.
+        phases: Phases that run; a worker of a pool runs one of them.
     """
     steps = {"prefill": evaluation.prefill, "decode": evaluation.decode}
     said: list[list[str]] = [[] for _ in range(question.size)]
@@ -46,7 +46,7 @@ def question_warnings(
         _at_bound(question, [steps[phase] for phase in phases]),
         _queueing(question, evaluation),
         _wide(evaluation, phases),
-        _held_back(question, evaluation),
+        _front_end_limited(question, evaluation),
         _too_long(question),
     ):
         for candidate, text in found:
@@ -59,40 +59,40 @@ def pool_warnings(
     workers: Sequence[Sequence[tuple[str, ...]]],
     simulated: Sequence[bool],
 ) -> list[tuple[str, ...]]:
-    """Return what the user should know of two pools before trusting each answer (C).
+    """Return the warnings about two pools for each answer (C).
 
     Args:
         rates: Both pools.
-        workers: What `question_warnings` says of each pool's workers, each (C).
+        workers: Result of `estimate_warnings` for each pool's workers, each (C).
         simulated: Whether a simulation replaces the closed forms of a candidate (C).
     """
-    said = zip(*workers, simulated, _emptier(rates), strict=True)
+    said = zip(*workers, simulated, _decode_underload(rates), strict=True)
     return [
         tuple(dict.fromkeys((*prefill, *decode, *(() if replaced else emptier))))
         for prefill, decode, replaced, emptier in said
     ]
 
 
-def _emptier(rates: PoolRates) -> list[tuple[str, ...]]:
-    """Return whether prefill leaves the decode pool emptier than priced, in a sentence (C)."""
+def _decode_underload(rates: PoolRates) -> list[tuple[str, ...]]:
+    """Return a warning if prefill limits the decode pool to fewer sequences than priced (C)."""
     rate_C, load = rates.prefill_rate("latencies"), rates.decode[0].load
     seen, rest_s_C = rates.latencies("latencies"), rates.decoding("latencies").rest_s
     most_C = seen.output_tokens_per_s * (1.0 + ROUNDING)
     reached_C = rate_C * rest_s_C / rates.load.decode_workers
     running_C = rate_C * seen.request_latency_s
     said: list[tuple[str, ...]] = [()] * rate_C.size
-    for c in np.flatnonzero(rate_C * load.osl <= most_C).tolist():  # else decode limits, or load
+    for c in np.flatnonzero(rate_C * load.osl <= most_C).tolist():  # or decode limits
         asked, held, reached = rates.load.concurrency[c], load.sequences[c], reached_C[c]
         texts = []
         if np.isfinite(asked) and asked - running_C[c] >= 1.0:
             texts.append(
-                f"{asked:.0f} requests in flight were asked, about {running_C[c]:.0f} run at a"
-                " time; the rest queue and TTFT leaves that out"
+                f"of {asked:.0f} requests in flight, about {running_C[c]:.0f} run concurrently;"
+                " the rest queue, which TTFT does not include"
             )
         if load.osl[c] > 1.0 and held - max(reached, 1.0) >= 1.0:
             texts.append(
-                f"TPOT is priced at {held:g} sequences per decode worker, about {reached:.2g}"
-                " are reached: it is too long"
+                f"TPOT is priced at {held:g} sequences per decode worker but only about"
+                f" {reached:.2g} are reached, so it is too high"
             )
         if texts:
             first = f"prefill limits the rate to {rate_C[c]:.3g} requests/s"
@@ -101,7 +101,7 @@ def _emptier(rates: PoolRates) -> list[tuple[str, ...]]:
 
 
 def _at_bound(question: Candidates, costs: Sequence[StepCost]) -> Said:
-    """Yield that a device has no measured kernels at all, or which operators lack them."""
+    """Yield a warning if a device, or some of its operators, have no measured kernels."""
     asked_C = np.full(question.size, question.tier != "bound")
     known_C, runs_C = np.zeros_like(asked_C), np.zeros_like(asked_C)
     for cost in costs:
@@ -117,69 +117,68 @@ def _at_bound(question: Candidates, costs: Sequence[StepCost]) -> Said:
 
 
 def _some_at_bound(cost: StepCost, asked_C: NDArray[np.bool_]) -> Said:
-    """Yield which operators of a step have no measured kernels, and their share."""
+    """Yield a warning with the operators of a step without measured kernels, and their share."""
     busy_CO = cost.count_CO * cost.prices.time_s_CO
     bound_CO = (cost.prices.match_CO < 0) & (busy_CO > 0)
     share_C = np.where(bound_CO, busy_CO, 0.0).sum(axis=1) / cost.total_s()
-    for c in np.flatnonzero(asked_C & bound_CO.any(axis=1) & (share_C >= LEAST_BOUND_SHARE)):
+    for c in np.flatnonzero(asked_C & bound_CO.any(axis=1) & (share_C >= MIN_BOUND_SHARE)):
         names = dict.fromkeys(cost.operators[o].name for o in np.flatnonzero(bound_CO[c]).tolist())
         said = (
-            f"{cost.operators[0].phase}: no measured kernels for {', '.join(names)}: priced at the"
-            f" bound, {share_C[c]:.0%} of the step; the step is a lower limit to that extent"
+            f"{cost.operators[0].phase}: {', '.join(names)} have no measured kernels and are priced"
+            f" at the roofline ({share_C[c]:.0%} of the step), which is a lower limit"
         )
         yield int(c), said
 
 
 def _queueing(question: Candidates, evaluation: Evaluation) -> Said:
-    """Yield that fewer requests run at a time than were asked."""
+    """Yield a warning if fewer requests run concurrently than are in flight."""
     served_C, asked_C, limits = evaluation.served, question.load.sequences, question.limits
     fewer_C = question.aggregated_C & (served_C < asked_C)
     for c in np.flatnonzero(fewer_C).tolist():
         said = (
-            f"{asked_C[c]:g} requests in flight were asked, {served_C[c]:g} run at a time (KV"
+            f"of {asked_C[c]:g} requests in flight, {served_C[c]:g} run concurrently (KV"
             f" capacity {evaluation.memory.kv_capacity_tokens[c]:,.0f} tokens, max_num_seqs"
             f" {limits.max_num_seqs[c]:g}, max_num_batched_tokens"
-            f" {limits.max_num_batched_tokens[c]:g} for prompts and decodes); the rest"
+            f" {limits.max_num_batched_tokens[c]:g} for prefills and decodes); the rest"
             f" queue{LEAVES_OUT}"
         )
         yield c, said
 
 
 def _wide(evaluation: Evaluation, phases: Sequence[str]) -> Said:
-    """Yield which intervals are too wide to decide anything by."""
+    """Yield a warning for intervals too wide to base decisions on."""
     ends = {"prefill": "ttft_s", "decode": "tpot_s"}
     for name in (ends[phase] for phase in phases):
         low_C, high_C = getattr(evaluation.low, name), getattr(evaluation.high, name)
         for c in np.flatnonzero(high_C > WIDEST * low_C).tolist():
             said = (
-                f"{name}: the interval spans a factor {high_C[c] / low_C[c]:.0f}; the kernels"
-                " behind it were measured on another device or are erratic, so measure before you"
-                " decide"
+                f"{name}: the interval spans a factor of {high_C[c] / low_C[c]:.0f}; its kernels"
+                " were measured on another device or vary strongly, so measure before deciding"
             )
             yield c, said
 
 
-def _held_back(question: Candidates, evaluation: Evaluation) -> Said:
-    """Yield that the front end sets the rate."""
+def _front_end_limited(question: Candidates, evaluation: Evaluation) -> Said:
+    """Yield a warning if the front end limits the rate."""
     stream_s_C = client_side(question).stream_s
     most_C = np.full(stream_s_C.shape, np.inf)
     np.divide(question.plan.attention_dp, stream_s_C, out=most_C, where=stream_s_C > 0.0)
     held_C = evaluation.latencies.output_tokens_per_s >= most_C * (1.0 - ROUNDING)
     for c in np.flatnonzero(held_C & question.aggregated_C).tolist():
         said = (
-            f"the front end of a replica sends {most_C[c]:,.0f} output tokens/s at most, the engine"
-            " gives more: a larger stream_interval or more server processes, not faster GPUs, raise"
-            " the rate; how much of that a client waits for its first token depends on how requests"
-            " overlap: TTFT is at its least here, TPOT at its most"
+            f"the front end of a replica limits the rate to {most_C[c]:,.0f} output tokens/s, less"
+            " than the engine: increase stream_interval or the server processes rather than GPU"
+            " speed; how the delay is divided depends on how requests overlap: this TTFT is a"
+            " minimum, this TPOT a maximum"
         )
         yield c, said
 
 
 def _too_long(question: Candidates) -> Said:
-    """Yield that prompt and answer are longer than the model's context."""
+    """Yield a warning if prompt and output exceed the model's context length."""
     longest = question.model.architecture.max_position_embeddings
     if not longest:
         return
     total_C = question.load.isl + question.load.osl
     for c in np.flatnonzero(total_C > longest).tolist():
-        yield c, f"isl + osl = {total_C[c]:g} exceeds the model's stated context of {longest}"
+        yield c, f"isl + osl = {total_C[c]:g} exceeds the model's context length of {longest}"

@@ -1,4 +1,4 @@
-"""`estimate` for a table: one scenario per row, answered as plain columns with sentences.
+"""`estimate` for tables: one scenario per row, answered as plain columns with texts.
 
 Shape legend: N rows.
 """
@@ -21,34 +21,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TableAnswer(AnsweredRun):
-    """Answers of a table; `results` count its rows.
+    """Answers of a table; `results` contains row counts.
 
     Args:
-        cells: Result columns, `tier`, `warnings` of each row in one text, `error_code` and `error`;
-            a failed row holds None (N,). Times of tier bound are lower limits, rates upper ones:
-            the other end of their interval is None.
+        cells: Result columns, `tier`, `warnings` of each row as one text, `error_code` and `error`;
+            failed rows contain None (N,). In tier bound, times are lower limits and rates are upper
+            limits: the other end of their interval is None.
     """
 
     cells: dict[str, list[Any]]
 
     @property
     def columns(self) -> dict[str, list[Any]]:
-        """The answers of all rows as columns, each (N,)."""
+        """Return the answers of all rows as columns, each (N,)."""
         return self.cells
 
 
 def estimate_table(table: Mapping[str, Sequence[Any]]) -> TableAnswer:
-    """Return the estimate of every row; a row that cannot be answered carries its reason.
+    """Return the estimates of all rows; failed rows contain their error.
 
     Args:
         table: Columns by name; names of the vocabulary are read, others are ignored. None, NaN
-            and empty text are "not given".
+            and empty text mean "not given".
 
     Raises:
         InvalidSpecError: A column is not a list, or columns differ in length.
 
-    Limits: what method simulate or auto simulates is simulated row by row, some milliseconds each;
-        10,000 rows in seconds are method formula.
+    Limits: Rows that method simulate or auto simulates take some milliseconds each; method formula
+        answers 10,000 rows in seconds.
 
     Example:
         >>> from perfatlas.verbs.estimate import estimate_table

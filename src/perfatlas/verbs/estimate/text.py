@@ -1,4 +1,4 @@
-"""Throughput against interactivity, one point per batch, as a chart a terminal can show."""
+"""Terminal chart of throughput versus interactivity, with one point per batch."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ Y: Final = "output_tokens_per_s_per_gpu"
 HEIGHT: Final = 16
 LOW: Final = 8  # lines of the chart of a brief answer
 WIDEST: Final = 100
-MARGIN: Final = 10  # columns left of the vertical axis
+MARGIN: Final = 10  # columns to the left of the vertical axis
 TABLE_ROWS: Final = 16
 FEW_ROWS: Final = 6  # of a brief answer
 WIDE: Final = 76
 NARROW: Final = 60
 NARROWEST: Final = 46
-NEAR: Final = 1.05  # batches closer than this tell the same
+NEAR: Final = 1.05  # batches closer than this ratio are redundant
 
 
 class Alphabet(NamedTuple):
-    """Characters a chart is drawn with."""
+    """Characters used to draw a chart."""
 
     point: str
     line: str
@@ -55,12 +55,12 @@ ASCII: Final = Alphabet("o", ".", "|", "-", "+")
 def frontier_chart(
     rows: Sequence[Mapping[str, Any]], *, width: int, unicode: bool, height: int = HEIGHT
 ) -> str:
-    """Return output tokens/s per GPU over those per user, points labelled with their batch.
+    """Return a chart of output tokens/s per GPU over those per user, labelled with batches.
 
     Args:
         rows: Points with `batch`, `output_tokens_per_s_per_gpu`, `output_tokens_per_s_per_user`.
-        width: Columns to fill.
-        unicode: Dots and lines, or ASCII.
+        width: Width in columns.
+        unicode: Use Unicode characters instead of ASCII.
         height: Lines between the axes.
 
     Example:
@@ -73,7 +73,7 @@ def frontier_chart(
     alphabet = UNICODE if unicode else ASCII
     points = [(float(r[X]), float(r[Y]), str(r["batch"])) for r in rows if r.get(X) and r.get(Y)]
     if not points:
-        return "  no point to draw"
+        return "  no points to draw"
     columns = max(20, min(width, WIDEST) - MARGIN - 2)
     x_top, y_top = _round_up(max(p[0] for p in points)), _round_up(max(p[1] for p in points))
     grid = [[" "] * columns for _ in range(height)]
@@ -91,7 +91,7 @@ def frontier_chart(
 
 
 def _rank(label: str, points: Sequence[tuple[float, float, str]]) -> int:
-    """Return who gets a label first where they crowd: the ends, then powers of two."""
+    """Return the priority of a label: the ends first, then powers of two."""
     if label in (points[0][2], points[-1][2]):
         return 0
     return 1 if label.isdigit() and int(label).bit_count() == 1 else 2
@@ -113,7 +113,7 @@ def _line(grid: list[list[str]], start: tuple[int, int], end: tuple[int, int], m
 
 
 def _label(grid: list[list[str]], column: int, line: int, label: str, alphabet: Alphabet) -> None:
-    """Write a label beside its point where that hides neither a point nor another label."""
+    """Write a label beside its point unless it would hide a point or another label."""
     free = (" ", alphabet.line)
     width = len(grid[0])
     for row in (line, line - 1, line + 1):
@@ -150,13 +150,13 @@ def _framed(grid: list[list[str]], *, x_top: float, y_top: float, alphabet: Alph
 def print_frontier(
     console: Console, answer: Mapping[str, Any], *, reproduce: str, verbose: bool = False
 ) -> None:
-    """Write the chart, the points as a table, and what every answer ends with.
+    """Write the chart, the points as a table, and the common end of answers.
 
     Args:
         console: From `open_terminal`.
         answer: The `--json` object of the frontier.
-        reproduce: The command line.
-        verbose: With a larger chart, more points and all evidence.
+        reproduce: The command line that reproduces it.
+        verbose: Whether to print a larger chart, more points and all evidence.
     """
     points = answer["results"]["frontier"]
     gpus = {"gpus": points[0]["gpus"]} if "gpus" in points[0] else {}
@@ -205,10 +205,10 @@ def _title(name: str, limit: str, *, narrow: bool) -> str:
 
 
 def distinct(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the rows without those whose batch nearly is the next one's; the largest stays.
+    """Return the rows without those whose batch is close to the next one; the maximum is kept.
 
     Args:
-        rows: Points, smallest batch first.
+        rows: Points in ascending order of batch.
 
     Example:
         >>> from perfatlas.verbs.estimate.text import distinct
@@ -223,7 +223,7 @@ def distinct(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _thinned(rows: Sequence[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]]:
-    """Return at most so many rows, evenly over the list, first and last among them."""
+    """Return at most `most` rows, evenly spaced, including the first and last."""
     if len(rows) <= most:
         return list(rows)
     picked = {round(i * (len(rows) - 1) / (most - 1)) for i in range(most)}

@@ -1,4 +1,4 @@
-"""Changes of systems in a table that do not change the answers of their rows.
+"""Detect system changes in a table that have no effect on the answers of their rows.
 
 Shape legend: N rows, C some of them.
 """
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 def unused_changes_of_rows(table: Table, found: EstimateColumns) -> dict[int, list[str]]:
-    """Return sentences on changes of systems that do not change a predicted value, by row.
+    """Return warnings about system changes without effect on predicted values, by row.
 
-    Rows of systems with changes are priced once more for each change, by closed forms.
+    Rows of systems with changes are priced again for each change, by closed forms.
 
     Args:
-        table: The questions (N).
+        table: The scenarios (N).
         found: Their answers.
     """
     told: dict[int, list[str]] = {}
@@ -46,7 +46,7 @@ def unused_changes_of_rows(table: Table, found: EstimateColumns) -> dict[int, li
 
 
 def _systems(cells: Sequence[Any], rows_N: IntArray) -> dict[str, IntArray]:
-    """Return the rows of each system that may be changed."""
+    """Return the rows of each system that may contain changes."""
     found: dict[str, list[int]] = {}
     for row in rows_N.tolist() if len(cells) else ():
         text = cells[row]
@@ -63,13 +63,13 @@ def _changes(text: str) -> dict[str, str]:
 
 
 def _rows(table: Table, rows_C: IntArray) -> dict[str, list[Any]]:
-    """Return some rows, to be answered by closed forms."""
+    """Return some rows with method formula."""
     rows = {name: [cells[row] for row in rows_C.tolist()] for name, cells in table.items()}
     return rows | {"method": ["formula"] * rows_C.size}
 
 
 def _same(own: EstimateColumns, other: EstimateColumns) -> BoolArray:
-    """Return where both predict the same values, whatever their intervals (C,)."""
+    """Return where both predict the same values, ignoring intervals (C,)."""
     same_C: BoolArray = ~(own.refused | other.refused)
     for name in own.columns.keys() | other.columns.keys():
         if not name.endswith(("_low", "_high")):

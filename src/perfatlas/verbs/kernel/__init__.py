@@ -1,4 +1,4 @@
-"""The price of one operator on one device."""
+"""The time of one operator on one device."""
 
 from __future__ import annotations
 

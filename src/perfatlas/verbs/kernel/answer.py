@@ -1,4 +1,4 @@
-"""`kernel gemm`, `kernel attention`, `kernel moe`: the price of one operator on one device."""
+"""`kernel gemm`, `kernel attention`, `kernel moe`: the time of one operator on one device."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def kernel_gemm(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the 
     """Return the time of one matrix product C[m, n] = A[m, k] W[k, n].
 
     Args:
-        **fields: Those of `perfatlas kernel gemm`.
+        **fields: Fields of `perfatlas kernel gemm`.
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
-        UnsupportedError: No such format on the device, or no data for the tier.
+        UnsupportedError: The device does not support the format, or there is no data for the tier.
 
     Example:
         >>> from perfatlas.verbs.kernel import kernel_gemm
@@ -47,12 +47,12 @@ def kernel_attention(**fields: Any) -> Answer:  # noqa: ANN401 - checked against
     """Return the time of the attention of one layer on one device.
 
     Args:
-        **fields: Those of `perfatlas kernel attention`.
+        **fields: Fields of `perfatlas kernel attention`.
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
             has no effect.
-        UnsupportedError: No such format on the device, or no data for the tier.
+        UnsupportedError: The device does not support the format, or there is no data for the tier.
     """
     asked = [read_attention(fields)]
     priced = price_questions(asked, attention_columns(asked))
@@ -65,25 +65,25 @@ def kernel_moe(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the t
     """Return the time of the routed experts of one layer on one rank.
 
     Args:
-        **fields: Those of `perfatlas kernel moe`.
+        **fields: Fields of `perfatlas kernel moe`.
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, or contradicts another.
-        UnsupportedError: No such format on the device, or no data for the tier.
+        UnsupportedError: The device does not support the format, or there is no data for the tier.
     """
     asked = [read_moe(fields)]
     return operator_answer("kernel moe", price_questions(asked, moe_columns(asked)))
 
 
 def kernel_columns(operator: str, table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
-    """Return the answers of a table of questions about one operator.
+    """Return the answers of a table of queries for one operator.
 
     Args:
         operator: gemm, attention or moe.
-        table: Columns of its fields by name; None and empty text are not given.
+        table: Columns of fields by name; None and empty text mean "not given".
 
     Returns:
-        Results by name, `warnings`, `error_code` and `error`; None where a row has none.
+        Results by name, `warnings`, `error_code` and `error`; None for missing values.
 
     Example:
         >>> from perfatlas.verbs.kernel import kernel_columns

@@ -1,4 +1,4 @@
-"""Questions about one operator as the columns that are priced, one candidate a question."""
+"""Convert queries for one operator to operator columns, one candidate per query."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def gemm_columns(asked: Sequence[GemmQuestion]) -> Gemm:
-    """Return matrix products of one format as one operator over candidates.
+    """Return matrix products of one format as an operator over candidates.
 
     Args:
-        asked: Questions whose words are equal.
+        asked: Queries with equal text fields.
     """
     number_format = format_of(asked[0].format)
     return Gemm(
@@ -38,10 +38,10 @@ def gemm_columns(asked: Sequence[GemmQuestion]) -> Gemm:
 
 
 def attention_columns(asked: Sequence[AttentionQuestion]) -> Attention | LatentAttention:
-    """Return attentions of one phase, kind and formats as one operator over candidates.
+    """Return attentions of one phase, type and format as an operator over candidates.
 
     Args:
-        asked: Questions whose words are equal.
+        asked: Queries with equal text fields.
     """
     phase, cache = Phase(asked[0].phase), format_of(asked[0].kv_format)
     shared: dict[str, Any] = {
@@ -79,10 +79,10 @@ def attention_columns(asked: Sequence[AttentionQuestion]) -> Attention | LatentA
 
 
 def moe_columns(asked: Sequence[MoeQuestion]) -> GroupedGemm:
-    """Return expert layers of one format and distribution as one operator over candidates.
+    """Return MoE layers of one format and distribution as an operator over candidates.
 
     Args:
-        asked: Questions whose words are equal.
+        asked: Queries with equal text fields.
     """
     number_format = format_of(asked[0].format)
     return GroupedGemm(

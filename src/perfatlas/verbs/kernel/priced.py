@@ -1,4 +1,4 @@
-"""Questions about one operator priced in one call, and what each of them is answered."""
+"""Queries for one operator, priced together, and their answers."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PricedQuestions:
-    """Questions whose words are equal, priced as candidates of one operator.
+    """Queries with equal text fields, priced as candidates of one operator.
 
     Args:
-        asked: The questions (C).
-        system: Where the operator runs.
-        operator: Its columns (C).
-        prices: Its prices (C, 1).
+        asked: The queries (C).
+        system: The system.
+        operator: The operator columns (C).
+        prices: The prices (C, 1).
     """
 
     asked: Sequence[Question]
@@ -54,16 +54,16 @@ class PricedQuestions:
     prices: PricedOperators
 
     def match(self, c: int) -> CalibrationMatch | None:
-        """Return the calibration that priced a question, None in tier bound.
+        """Return the calibration that priced a query, None in tier bound.
 
         Args:
-            c: The question.
+            c: Index of the query.
         """
         position = int(self.prices.match_CO[c, 0])
         return self.prices.matches[position] if position >= 0 else None
 
     def results(self) -> list[dict[str, Any]]:
-        """Return the results of every question."""
+        """Return the results of all queries."""
         work, prices = self.operator.work(), self.prices
         time_s_C, bytes_C = prices.time_s_CO[:, 0], work.cold_bytes + work.activation_bytes
         columns = {
@@ -86,30 +86,31 @@ class PricedQuestions:
         return device_peak(self.system.device, self.operator.compute_format)
 
     def warnings(self, c: int) -> tuple[str, ...]:
-        """Return what to know before a question's answer is trusted.
+        """Return the warnings about the answer of a query.
 
         Args:
-            c: The question.
+            c: Index of the query.
         """
         if self.asked[c].tier == "bound" or self.prices.match_CO[c, 0] >= 0:
             return ()
         warning = (
-            f"{self.system.device.name} has no measured kernels for this operator and format: the"
-            " time is the bound (speed of light), a lower limit"
+            f"{self.system.device.name} has no measured kernels for this operator and format; the"
+            " time is the roofline, a lower limit"
         )
         return (warning,)
 
 
 def price_questions(asked: Sequence[Question], operator: Operator) -> PricedQuestions:
-    """Return the prices of questions whose words are equal.
+    """Return the prices of queries with equal text fields.
 
     Args:
-        asked: The questions (C).
+        asked: The queries (C).
         operator: Their columns (C).
 
     Raises:
-        InvalidSpecError: No system or engine has that name.
-        UnsupportedError: No such format on the device, or no measured kernels for the tier.
+        InvalidSpecError: The system or engine is unknown.
+        UnsupportedError: The device does not support the format, or there are no measured kernels
+            for the tier.
     """
     first = asked[0]
     system, family = resolve_system(first.system), kernel_engine(first.kernel_family).kernel_family
@@ -126,18 +127,18 @@ def price_questions(asked: Sequence[Question], operator: Operator) -> PricedQues
     )
     if first.tier == "physics" and np.any(prices.match_CO < 0):
         raise UnsupportedError(
-            f"no measured {operator.kind} kernels for {system.device.name} in this format;"
+            f"{system.device.name} has no measured {operator.kind} kernels in this format;"
             " use tier bound or auto"
         )
     return PricedQuestions(asked=asked, system=system, operator=operator, prices=prices)
 
 
 def operator_answer(command: str, priced: PricedQuestions) -> Answer:
-    """Return the answer of the first question.
+    """Return the answer of the first query.
 
     Args:
         command: The verb.
-        priced: Its price.
+        priced: The priced queries.
     """
     results, match = priced.results()[0], priced.match(0)
     return Answer(
@@ -176,25 +177,23 @@ def _assumptions(priced: PricedQuestions, match: CalibrationMatch | None) -> lis
     said += quantization_note(priced.operator, match, measured=measured)
     if asked.clock_ratio != 1.0:
         said.append(
-            f"{asked.clock_ratio:g} of the sustained clock: what follows the clock is scaled;"
-            " no kernel was measured at another clock, so the interval is that of the sustained one"
+            f"compute terms are scaled to {asked.clock_ratio:g} of the sustained clock; kernels"
+            " were measured only at the sustained clock, whose interval is used"
         )
     if asked.kernel_family is not None and match is None:
-        said.append(
-            f"kernel_family = {asked.kernel_family} has no effect: the bound holds for all kernels"
-        )
+        said.append(f"kernel_family = {asked.kernel_family} has no effect in tier bound")
     latent = isinstance(priced.operator, LatentAttention) and priced.operator.phase == Phase.DECODE
     if latent and match is None and "head_dim" in asked.model_fields_set:
-        said.append("head_dim has no effect: the bound of decode works on the latent cache alone")
+        said.append("head_dim has no effect: the decode roofline depends only on the latent cache")
     if asked.tier == "measured":
         said.append(MEASURED_STANDING)
         if match is not None and not measured and match.table[0]:
-            said.append("no measured rows near this shape: physics")
+            said.append("no measured rows near this shape; tier physics is used")
     outside = float(priced.prices.outside_CO[0, 0])
     if outside > 0.0:
-        kept = "what physics misses at their edge is kept and " if measured else ""
+        kept = "the correction at their edge is used and " if measured else ""
         said.append(
-            f"{outside:.1f} octaves outside the shapes that were measured: {kept}the interval is"
+            f"the shape is {outside:.1f} octaves outside the measured shapes: {kept}the interval is"
             " widened"
         )
     return said

@@ -1,4 +1,4 @@
-"""What the kernel verbs are asked, read and checked."""
+"""Queries of the kernel verbs: parsing and validation."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-# the groups from the last to the first: Python collects annotations from the last base on
+# groups in reverse order: Python collects annotations from the last base on
 class GemmQuestion(InputFields, ClockChoice, TierChoice, KernelChoice, GemmShape, SystemChoice):
-    """One matrix product on one device."""
+    """A matrix product on one device."""
 
 
 class AttentionQuestion(
@@ -44,7 +44,7 @@ def read_gemm(fields: Mapping[str, Any]) -> GemmQuestion:
     """Return the matrix product of named fields.
 
     Args:
-        fields: As given; None is not given.
+        fields: The fields as given; None means "not given".
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
@@ -55,10 +55,10 @@ def read_gemm(fields: Mapping[str, Any]) -> GemmQuestion:
 
 
 def read_attention(fields: Mapping[str, Any]) -> AttentionQuestion:
-    """Return the attention of named fields, with the number of queries and key-value heads.
+    """Return the attention of named fields, with its number of queries and KV heads.
 
     Args:
-        fields: As given; None is not given.
+        fields: The fields as given; None means "not given".
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
@@ -68,8 +68,8 @@ def read_attention(fields: Mapping[str, Any]) -> AttentionQuestion:
     refuse_unused(vars(asked), fields_of(type(asked)))
     if asked.q_len is not None and asked.q_len > asked.kv_len:
         raise InvalidSpecError(
-            f"q_len = {asked.q_len} exceeds kv_len = {asked.kv_len}: kv_len counts the cached"
-            " prefix and the queries themselves"
+            f"q_len = {asked.q_len} exceeds kv_len = {asked.kv_len}: kv_len includes the cached"
+            " prefix and the queries"
         )
     if asked.num_heads % (asked.num_kv_heads or asked.num_heads):
         raise InvalidSpecError(
@@ -82,7 +82,7 @@ def read_moe(fields: Mapping[str, Any]) -> MoeQuestion:
     """Return the experts of named fields.
 
     Args:
-        fields: As given; None is not given.
+        fields: The fields as given; None means "not given".
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, or contradicts another.

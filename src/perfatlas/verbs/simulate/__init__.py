@@ -1,4 +1,4 @@
-"""Traffic through an engine, simulated."""
+"""Simulation of traffic on a deployment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`simulate`: traffic through an engine, from step prices to latencies of requests."""
+"""`simulate`: traffic on a deployment, from step prices to request latencies."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ from perfatlas.scenario.resolution import (
 )
 from perfatlas.serving.config import Control, Outage
 from perfatlas.serving.outcome import (
+    ClientDelays,
     Outcome,
-    Seen,
     binned_series,
     request_columns,
     series_columns,
@@ -62,7 +62,11 @@ from perfatlas.serving.outcome import (
 )
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
 from perfatlas.verbs.simulate.repetitions import averaged, half_widths
-from perfatlas.verbs.simulate.results import end_of_interval, holding, traffic_results
+from perfatlas.verbs.simulate.results import (
+    containing_predictions,
+    end_of_interval,
+    traffic_results,
+)
 from perfatlas.verbs.simulate.typical_steps import shown_steps
 
 if TYPE_CHECKING:
@@ -74,40 +78,40 @@ if TYPE_CHECKING:
     Watch = Callable[[float], bool]
 
 
-HOST_LINK: Final = "device.host_link.bandwidth"  # read by no step, and by caches below the GPU
-SERIES_ROWS: Final = 2000  # of the state over time, as it is sampled
-SERIES_BINS: Final = 200  # of it, as the answer tells it
+HOST_LINK: Final = "device.host_link.bandwidth"  # used only by KV cache offloading, not by steps
+SERIES_ROWS: Final = 2000  # rows of the sampled time series
+SERIES_BINS: Final = 200  # bins of the time series in answers
 
 
 @dataclass(frozen=True, kw_only=True)
 class Simulation(AnsweredRun):
-    """What was asked, what ran, what came of it.
+    """A simulation: its answer, requests and results.
 
     Args:
         answer: The envelope.
-        requests: What arrived, of the first seed where there are several.
-        outcome: What came of every request.
-        seen: What a client sees later than the engine.
-        kv_blocks: Cache blocks of all schedulers.
-        kinds: Replicas of each kind, where there are several.
-        seed: The first seed, where several were asked for; None otherwise.
-        outages: Times in which replicas do not serve, as they were asked for.
+        requests: The requests, of the first seed if there are several.
+        outcome: Results of the simulation.
+        seen: Delays between engine and client.
+        kv_blocks: KV cache blocks of all schedulers.
+        kinds: Number of replicas of each type, if there are several.
+        seed: The first seed, if there are several; otherwise None.
+        outages: Configured outages of replicas.
     """
 
     requests: Requests
     outcome: Outcome
-    seen: Seen
+    seen: ClientDelays
     kv_blocks: int
     kinds: tuple[int, ...] = ()
     seed: int | None = None
     outages: tuple[Outage, ...] = ()
 
     def series(self) -> dict[str, list[float]]:
-        """Return the state of all schedulers over time: requests, and the share of the cache."""
+        """Return the state of all schedulers over time: requests and KV cache usage."""
         return series_columns(self.outcome.series, self.kv_blocks)
 
     def out_of_service(self) -> list[dict[str, Any]]:
-        """Return when replicas did not serve: replica, from_s, to_s (None for ever) and kind."""
+        """Return the outages of replicas: replica, from_s, to_s (None if permanent) and kind."""
         return [
             {
                 "replica": outage.replica,
@@ -119,9 +123,9 @@ class Simulation(AnsweredRun):
         ]
 
     def per_request(self) -> dict[str, list[Any]]:
-        """Return what came of every request, as columns of a table; times [s].
+        """Return per-request results as columns of a table; times [s].
 
-        Where results are means over seeds these are of the first, which the column `seed` tells.
+        With several seeds, they are those of the first one, given in the column `seed`.
         """
         columns = request_columns(self.requests, self.outcome, self.seen)
         if self.seed is not None:
@@ -137,20 +141,20 @@ def simulate(
     progress: Callable[[float], bool] | None = None,
     **fields: Any,  # noqa: ANN401 - checked by schema
 ) -> Simulation:
-    """Return what comes of traffic at an inference deployment.
+    """Simulate traffic on an inference deployment and return the results.
 
     Args:
-        progress: Told now and then which share of the work is done; true stops the simulation and
-            keeps what was simulated.
+        progress: Called regularly with the fraction of the work done; returns True to stop the
+            simulation and keep the results so far.
         **fields: Names of the vocabulary: model, system, engine, the plan, formats, engine limits;
             mode disaggregated with prefill_* and decode_* for two pools, or replica_kinds for
-            unequal replicas; and the traffic: requests, request_rate or concurrency, arrival, isl,
-            osl, seed, slo_*.
+            heterogeneous replicas; and the traffic: requests, request_rate or concurrency, arrival,
+            isl, osl, seed, slo_*.
 
     Raises:
-        InvalidSpecError: A name, value or request breaks a rule.
+        InvalidSpecError: A name, value or request is invalid.
         InfeasibleError: The model and one request do not fit.
-        UnsupportedError: No model, data or scheduler for the combination.
+        UnsupportedError: There is no model, data or scheduler for the combination.
 
     Example:
         >>> from perfatlas.verbs.simulate import simulate
@@ -171,7 +175,7 @@ def simulate(
         watch = _part(progress, seed - traffic.seed, traffic.num_seeds)
         one = _repetition(ready, came_again, again, watch)
         interrupted = one.results["interrupted"]
-        if not (interrupted and repeated):  # one that is not whole counts where there is no other
+        if not (interrupted and repeated):  # an incomplete run counts only if there is no other
             repeated.append(one)
         if interrupted:
             break
@@ -188,13 +192,13 @@ def simulate(
 def simulated(
     ready: Service, came: ResolvedTraffic, outcome: Outcome, fields: Mapping[str, Any]
 ) -> Simulation:
-    """Return the simulation of traffic that ran already, without an interval.
+    """Return the simulation for a finished run, without an interval.
 
     Args:
-        ready: What served it.
-        came: What arrived.
-        outcome: What came of it.
-        fields: What is asked, as for `simulate`.
+        ready: The deployment.
+        came: The traffic.
+        outcome: Results of the run.
+        fields: The fields, as for `simulate`.
     """
     traffic, scenario = split_fields(fields)
     found = summarize(came.requests, outcome, traffic.objectives(), ready.seen)
@@ -235,12 +239,12 @@ def _simulation(
         kv_blocks=ready.kv_blocks,
         kinds=tuple(pool.replicas.number for pool in ready.pools) if ready.kinds else (),
         seed=traffic.seed if traffic.num_seeds > 1 else None,
-        outages=ready.entry.replicas.upkeep.outages,
+        outages=ready.entry.replicas.availability.outages,
     )
 
 
 def _unused_changes(traffic: Traffic, scenario: Scenario) -> list[str]:
-    """Return what is told of changes of the system that do not change the steps or the cache."""
+    """Return warnings about system changes without effect on steps or KV cache."""
     if traffic.replica_kinds is not None:
         return []
     fields = scenario.model_dump(exclude_unset=True, exclude_none=True)
@@ -254,7 +258,7 @@ def _unused_changes(traffic: Traffic, scenario: Scenario) -> list[str]:
 def _repetition(
     ready: Service, came: ResolvedTraffic, traffic: Traffic, watch: Watch | None
 ) -> _Repetition:
-    """Return what comes of traffic of one seed, at the prices and at both ends of theirs."""
+    """Return the results for one seed, at predicted prices and at both ends of their interval."""
     ready = reseeded(ready, traffic.seed)
     ends = price_ends(ready)
     runs = 1 + len(ends)
@@ -274,11 +278,11 @@ def _repetition(
         found = summarize(came.requests, moved, traffic.objectives(), ready.seen)
         interval |= end_of_interval(found, end)
         stopped = watch is not None and watch((number + 1) / runs)
-    return _Repetition(holding(results | interval), outcome)
+    return _Repetition(containing_predictions(results | interval), outcome)
 
 
 def _part(watch: Watch | None, number: int, parts: int) -> Watch | None:
-    """Return what watches one of some equal parts and tells the share of all."""
+    """Return a progress callback for one of several equal parts of the work."""
     if watch is None:
         return None
     return lambda share: watch((number + share) / parts)
@@ -288,7 +292,7 @@ def split_fields(fields: Mapping[str, Any]) -> tuple[Traffic, Scenario]:
     """Return the traffic and the deployment of named fields.
 
     Raises:
-        InvalidSpecError: A name or value breaks a rule.
+        InvalidSpecError: A name or value is invalid.
     """
     traffic = parse_traffic({name: v for name, v in fields.items() if name in TRAFFIC_NAMES})
     rest = {name: v for name, v in fields.items() if name not in TRAFFIC_NAMES}
@@ -297,11 +301,11 @@ def split_fields(fields: Mapping[str, Any]) -> tuple[Traffic, Scenario]:
     mode = rest.get("mode") or "aggregated"
     if mode == "static":
         raise UnsupportedError(
-            "mode = static: simulate runs mode aggregated, or disaggregated; estimate answers it"
+            "simulate does not support mode = static; use aggregated or disaggregated, or estimate"
         )
     for name in ("method", "batch", "prefix"):
         if rest.get(name) not in (None, "", 0):
-            raise InvalidSpecError(f"simulate does not read {name}; leave it out")
+            raise InvalidSpecError(f"{name} has no effect in simulate; remove it")
     return traffic, read_scenario({**rest, "mode": mode}, queues=True)
 
 
@@ -330,13 +334,13 @@ def _answer(
 
 
 def _lengths(traffic: Traffic, scenario: Scenario) -> dict[str, int]:
-    """Return how long generated requests are, where isl and osl say it."""
+    """Return the lengths of generated requests, if set by isl and osl."""
     drawn = traffic.requests is None and traffic.lengths_from is None
     return {"isl": scenario.isl, "osl": scenario.osl} if drawn else {}
 
 
 def _evidence(ready: Service, standing: Sequence[str]) -> Evidence:
-    """Return what the steps of all pools rest on."""
+    """Return the evidence of the steps of all pools."""
     if ready.kinds:
         return kinds_evidence(ready, standing)
     first, *others = (step_evidence(pool.question, pool.table, standing) for pool in ready.pools)
@@ -344,7 +348,7 @@ def _evidence(ready: Service, standing: Sequence[str]) -> Evidence:
 
 
 def _resolved(ready: Service, asked: tuple[Traffic, Scenario]) -> dict[str, Any]:
-    """Return what an answer is for: limits where all pools have them, engine, plans and seed."""
+    """Return the resolved fields of an answer: common limits, engine, plans and seed."""
     traffic, scenario = asked
     limits = [
         {
@@ -366,6 +370,6 @@ def _resolved(ready: Service, asked: tuple[Traffic, Scenario]) -> dict[str, Any]
     if not ready.named:
         plan = resolved_plan(ready.entry.question)
         if traffic.max_replicas and scenario.dp is None:
-            del plan["dp"]  # with an autoscaler, how many there are at first
+            del plan["dp"]  # with an autoscaler, the initial number
         told |= plan
     return told

@@ -119,8 +119,8 @@ def _simulate(asked: dict[str, Any], extra: SimulateFlags, output: OutputFlags) 
     import perfatlas
 
     with Watch() as watch:
-        face = perfatlas.max_request_rate if extra.find_rate else perfatlas.simulate
-        done = face(progress=watch.look, **asked)
+        answer_columns = perfatlas.max_request_rate if extra.find_rate else perfatlas.simulate
+        done = answer_columns(progress=watch.look, **asked)
         watch.clear()
         try:
             code = show_answer(done.answer.to_dict(), output=output, asked=asked)
@@ -160,10 +160,10 @@ def _simulate_table(asked: dict[str, Any], output: OutputFlags, *, find_rate: bo
     import perfatlas
     from perfatlas.scenario.fields import FIELD_NAMES, TRAFFIC_NAMES
 
-    def face(**fields: Any) -> Any:  # noqa: ANN401 - the schema checks the fields
+    def answer_columns(**fields: Any) -> Any:  # noqa: ANN401 - the schema checks the fields
         answered = perfatlas.max_request_rate if find_rate else perfatlas.simulate
         return answered(**fields).answer
 
     names = (*FIELD_NAMES, *TRAFFIC_NAMES)
-    summary = answer_rows(face, output, asked=asked, names=names, first="ttft_s_mean")
+    summary = answer_rows(answer_columns, output, asked=asked, names=names, first="ttft_s_mean")
     return show_summary("simulate", summary, asked=asked, as_json=output.json)

@@ -1,4 +1,4 @@
-"""A simulation as an HTML page: its answer, its distributions, its state over time."""
+"""HTML page of a simulation: answer, distributions and state over time."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     Columns = Mapping[str, Sequence[Any]]
 
 METRICS: Final = ("ttft_s", "tpot_s", "request_latency_s", "queue_s", "kv_transfer_s")
-# what a page begins with, where the answer has it
+# values at the top of a page, if available
 ASKED: Final = ("max_requests_per_s", "goodput_requests_per_s", "slo_attainment")
 MEANS: Final = ("ttft_s", "tpot_s", "request_latency_s")
 RATES: Final = ("requests_per_s", "output_tokens_per_s", "output_tokens_per_s_per_gpu")
@@ -82,20 +82,20 @@ PART_COLOURS: Final = {
 }
 OUT_COLOURS: Final = {"crash": RED, "drain": YELLOW}
 UP, DOWN = GREEN, ORANGE
-MOST_DOTS: Final = 4_000  # drawn one by one
-MOST_MARKS: Final = 200  # starts and stops of replicas that are drawn
+MAX_DOTS: Final = 4_000  # maximum dots per chart
+MAX_MARKS: Final = 200  # maximum starts and stops of replicas per chart
 TIME: Final = Axis("time [s]")
 ARRIVAL: Final = Axis("time of arrival [s]")
 
 
 class SimulatedRun(NamedTuple):
-    """What one run did, request by request and over time.
+    """Per-request results and state over time of one run.
 
     Args:
-        columns: What came of every request, as `Simulation.per_request` tells.
+        columns: Per-request results, from `Simulation.per_request`.
         series: State over time: time_s, running, waiting, kv_used_share, replicas.
-        out_of_service: When replicas did not serve: replica, from_s, to_s, kind.
-        seed: Which run, where results are means over several seeds; None otherwise.
+        out_of_service: Outages of replicas: replica, from_s, to_s, kind.
+        seed: Seed of the run, if results are means over several seeds; otherwise None.
     """
 
     columns: Columns
@@ -111,9 +111,9 @@ def traffic_page(
 
     Args:
         answer: The `--json` object of `simulate`.
-        run: The run that charts show.
-        reproduce: The command line that gives it again.
-        script: Where the page gets plotly.js, as for `page_html`.
+        run: The run shown in charts.
+        reproduce: The command line that reproduces it.
+        script: Source of plotly.js, as for `page_html`.
     """
     results = answer.get("results") or {}
     page = Page(
@@ -136,7 +136,7 @@ def traffic_page(
 
 
 def _values(results: Mapping[str, Any]) -> list[Value]:
-    """Return what a simulation is asked for most."""
+    """Return the key results of a simulation."""
     means = []
     for name in MEANS:
         mean = (distributions(results).get(name) or {}).get("mean")
@@ -164,7 +164,7 @@ def _mean_interval(results: Mapping[str, Any], name: str) -> str:
 
 
 def _results(results: Mapping[str, Any], *, tier: str) -> list[Section]:
-    """Return distributions and single results, each with its interval, or that it is a limit."""
+    """Return distributions and single results, each with its interval, or marked as a limit."""
     sections, limits = [], limits_of(results, tier=tier)
     rows: list[list[str]] = []
     dim = []
@@ -188,16 +188,16 @@ def _results(results: Mapping[str, Any], *, tier: str) -> list[Section]:
 
 
 def _kinds(results: Mapping[str, Any]) -> list[Section]:
-    """Return what each kind of replicas did, nothing of one kind."""
+    """Return the results per replica type, if there are several."""
     kinds = kinds_of(results)
     if not kinds:
         return []
     head, *rows = kind_rows(kinds)
-    return [Section(title="Kinds of replicas", blocks=[Table(head=head, rows=rows)])]
+    return [Section(title="Replica types", blocks=[Table(head=head, rows=rows)])]
 
 
 def _tails(results: Mapping[str, Any]) -> list[Section]:
-    """Return what the slowest requests spent their time on: a bar and a table each."""
+    """Return the latency breakdown of the slowest requests: a bar and a table each."""
     sections = []
     for tail in tails(results):
         title = tail_title(results, tail)
@@ -217,10 +217,10 @@ def _tails(results: Mapping[str, Any]) -> list[Section]:
 
 
 def _charts(run: SimulatedRun) -> list[Section]:
-    """Return charts under their titles; none without a point."""
+    """Return the charts with titles, without empty ones."""
     dots, note = _first_tokens(run.columns)
     requests = _states(run.series, ("running", "running"), ("waiting", "waiting"))
-    blocks_held = _states(run.series, ("kv_used_share", "blocks that requests hold"))
+    blocks_held = _states(run.series, ("kv_used_share", "blocks in use by requests"))
     serving = _states(run.series, ("replicas", "serving"))
     share = Axis("share of requests", "%", top=1.0)
     cache = Axis("share of the KV cache", "%", top=1.0)
@@ -231,7 +231,7 @@ def _charts(run: SimulatedRun) -> list[Section]:
         ("KV cache in use", "", blocks_held, TIME, cache),
     ]
     if len(set(run.series["replicas"])) > 1:
-        told.append(("Replicas that serve", "", serving, TIME, Axis("replicas", "count")))
+        told.append(("Serving replicas", "", serving, TIME, Axis("replicas", "count")))
     spans = _spans(run)
     sections: list[Section] = []
     seed = f"The charts show the run of seed {run.seed}." if run.seed is not None else ""
@@ -254,7 +254,7 @@ def _spread(columns: Columns) -> list[Line]:
 
 
 def _first_tokens(columns: Columns) -> tuple[list[Line], str]:
-    """Return a dot for each request, and which are left out where they are many."""
+    """Return a dot per request, and a note on omitted dots if there are many."""
     rows = [
         (at, value)
         for at, value in zip(columns["arrival_s"], columns["ttft_s"], strict=True)
@@ -262,19 +262,19 @@ def _first_tokens(columns: Columns) -> tuple[list[Line], str]:
     ]
     if not rows:
         return [], ""
-    step = -(-len(rows) // MOST_DOTS)
+    step = -(-len(rows) // MAX_DOTS)
     note = ""
     shown = rows[::step]
     if step > 1:
-        slow = sorted(rows, key=lambda row: row[1], reverse=True)[: MOST_DOTS // 4]
+        slow = sorted(rows, key=lambda row: row[1], reverse=True)[: MAX_DOTS // 4]
         shown = sorted({*shown, *slow})
-        note = f"One request in {step:,}, and the {len(slow):,} slowest."
+        note = f"Shows one in {step:,} requests, and the {len(slow):,} slowest."
     at, values = zip(*shown, strict=True)
     return [Line(label_of("ttft_s"), at, values, COLOURS[0], "dots")], note
 
 
 def _states(series: Columns, *names: tuple[str, str]) -> list[Line]:
-    """Return steps of the state over time: (column, label)."""
+    """Return step lines of the state over time, for pairs of column and label."""
     return [
         Line(label, list(series["time_s"]), list(series[name]), colour, "step")
         for (name, label), colour in zip(names, COLOURS, strict=False)
@@ -282,12 +282,12 @@ def _states(series: Columns, *names: tuple[str, str]) -> list[Line]:
 
 
 def _spans(run: SimulatedRun) -> list[Span]:
-    """Return when replicas were out of service, or, of an autoscaler, started and stopped."""
+    """Return the outages of replicas, or the starts and stops by an autoscaler."""
     out = []
     for one in run.out_of_service:
         end_s = float("inf") if one["to_s"] is None else one["to_s"]
         what = "crash" if one["kind"] == "crash" else "drained"
-        until = "for good" if one["to_s"] is None else f"to {one['to_s']:g} s"
+        until = "permanently" if one["to_s"] is None else f"to {one['to_s']:g} s"
         said = f"replica {one['replica']} out of service ({what}) from {one['from_s']:g} s {until}"
         name = f"a replica out of service ({what})"
         out.append(Span(name, one["from_s"], end_s, OUT_COLOURS[one["kind"]], said))
@@ -295,7 +295,7 @@ def _spans(run: SimulatedRun) -> list[Span]:
 
 
 def _marks(series: Columns) -> list[Span]:
-    """Return when the number of replicas that serve changed; nothing where that is too often."""
+    """Return the changes of the number of serving replicas, unless there are too many."""
     marks = []
     number = list(series["replicas"])
     for at_s, before, after in zip(series["time_s"][1:], number, number[1:], strict=False):
@@ -303,11 +303,11 @@ def _marks(series: Columns) -> list[Span]:
             name = "replicas start to serve" if after > before else "replicas stop"
             said = f"{at_s:.4g} s: {before:g} to {after:g} replicas"
             marks.append(Span(name, at_s, at_s, UP if after > before else DOWN, said))
-    return marks if len(marks) <= MOST_MARKS else []
+    return marks if len(marks) <= MAX_MARKS else []
 
 
 def _thinned(values: list[float]) -> tuple[list[float], list[float]]:
-    """Return at most a thousand points of a distribution, its ends among them."""
+    """Return at most a thousand points of a distribution, including its ends."""
     count = len(values)
     kept = sorted({round(i * (count - 1) / 999) for i in range(1000)})
     return [values[i] for i in kept], [(i + 1) / count for i in kept]

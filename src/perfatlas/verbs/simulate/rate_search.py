@@ -1,4 +1,4 @@
-"""Between which factors on a rate of arrivals the largest one lies that meets objectives."""
+"""Search for the maximum factor on the arrival rate that meets the SLOs."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
     from perfatlas.serving.outcome import Outcome
     from perfatlas.serving.requests import Requests
 
-SMALLEST: Final = 1024.0  # of the rate of a full engine, the smallest rate that is tried
-LARGEST: Final = 64.0  # times the rate of a full engine, the largest rate that is tried
-PRECISION: Final = 1.01  # ratio of the rates between which the answer lies
-DOWN: Final = 4.0  # from a first rate that misses the objectives to the next
-UP: Final = 2.0  # from one that meets them
-LONGEST: Final = 200_000  # generated requests that a search may need
-EXPECTED: Final = 40  # runs of a search and those of its interval, for the progress
-# the objectives that stand for a column of their own
+SMALLEST: Final = 1024.0  # full-load rate / minimum tested rate
+LARGEST: Final = 64.0  # maximum tested rate / full-load rate
+PRECISION: Final = 1.01  # ratio of the bracketing rates at the end
+DOWN: Final = 4.0  # step from a first rate that misses the SLOs to the next
+UP: Final = 2.0  # step from one that meets them
+LONGEST: Final = 200_000  # maximum generated requests of a search
+EXPECTED: Final = 40  # expected runs of a search with its interval, for the progress
+# metric -> column, if different
 COLUMNS: Final = {"itl_s": "tpot_s"}
 
 
 class Run(NamedTuple):
-    """Requests at a rate that meets the objectives, and what came of them."""
+    """Requests at a rate that meets the SLOs, and their results."""
 
     came: ResolvedTraffic
     outcome: Outcome
@@ -53,20 +53,20 @@ class Run(NamedTuple):
 
 @dataclass(kw_only=True)
 class Search:
-    """What is searched, and what is known of it.
+    """State of a rate search.
 
     Args:
-        scenario: What runs where.
-        traffic: What arrives, at a rate of 1 or as its file says.
-        ready: What serves it, priced.
+        scenario: The deployment.
+        traffic: The traffic, at a rate of 1 or as recorded in its file.
+        ready: The priced deployment.
         unit: Requests/s at a factor of 1.
-        slower: Steps of each pool or kind take this much longer than priced.
-        watch: Told now and then that the search goes on; true stops it.
-        met: Largest factor known to meet the objectives, 0 for none.
-        missed: Smallest one known to miss them.
-        reason: How that one misses them.
-        run: At `met`.
-        tried: Runs so far.
+        slower: Factors on step times of each pool or replica type.
+        watch: Called regularly; returns True to stop the search.
+        met: Largest factor known to meet the SLOs, 0 for none.
+        missed: Smallest factor known to miss them.
+        reason: Why that factor misses them.
+        run: The run at `met`.
+        tried: Number of runs so far.
     """
 
     scenario: Scenario
@@ -74,7 +74,7 @@ class Search:
     ready: Service
     unit: float
     watch: Callable[[float], bool] | None
-    slower: tuple[float, ...] = ()  # of each pool or kind; none is 1
+    slower: tuple[float, ...] = ()  # per pool or replica type; empty for 1
     met: float = 0.0
     missed: float = math.inf
     reason: str = ""
@@ -82,19 +82,19 @@ class Search:
     tried: int = 0
 
     def look(self, share: float) -> bool:
-        """Tell how far the search is, and return whether it is stopped.
+        """Report the progress of the search, and return whether to stop it.
 
         Args:
-            share: Of the run that is under way.
+            share: Fraction of the current run.
         """
         done = min((self.tried + share) / EXPECTED, 1.0)
         return self.watch is not None and self.watch(done)
 
     def at_prices(self, slower: tuple[float, ...]) -> Search:
-        """Return the same search where steps take a factor as long.
+        """Return the same search with scaled step times.
 
         Args:
-            slower: The factor of each pool or kind, above 0.
+            slower: The positive factor of each pool or replica type.
         """
         ready = slowed(self.ready, slower)
         return replace(
@@ -102,27 +102,27 @@ class Search:
         )
 
     def longer(self, requests: int) -> None:
-        """Draw more requests and forget what fewer told.
+        """Draw more requests and restart the search.
 
         Args:
-            requests: How many.
+            requests: Number of requests.
 
         Raises:
-            InvalidSpecError: They are too many, or of a file.
+            InvalidSpecError: There are too many, or they come from a file.
         """
         had = resolve_traffic(self.traffic, self.scenario).requests.isl_N.size
         known = f"; {self.met * self.unit:.4g} requests/s is met" if self.met else ""
         if self.traffic.requests is not None:
             raise InvalidSpecError(
-                f"the {had:,} requests of {self.traffic.requests} are too short a traffic to tell"
-                f" which rate is served: at one that meets the objectives they end before what runs"
-                f" has settled{known}; give a longer file, or stricter objectives"
+                f"the {had:,} requests of {self.traffic.requests} are too few to determine the"
+                f" maximum rate: at a rate that meets the SLOs they end before a steady state is"
+                f" reached{known}; use a longer file or stricter SLOs"
             )
         if requests > LONGEST:
             raise InvalidSpecError(
-                f"{requests:,} requests would be needed to tell which rate is served, and"
-                f" {LONGEST:,} are the most a search draws{known}; set stricter objectives or"
-                " shorter think times, or simulate a request_rate"
+                f"{requests:,} requests would be required to determine the maximum rate, more than"
+                f" the limit of {LONGEST:,}{known}; use stricter SLOs or shorter think times, or"
+                " simulate a request_rate"
             )
         self.traffic = self.traffic.model_copy(update={"num_requests": requests})
         came = resolve_traffic(self.traffic, self.scenario)
@@ -133,19 +133,19 @@ class Search:
 
 
 class TooShortError(Exception):
-    """Traffic does not tell whether a rate is served; holds how many requests would."""
+    """Traffic is too short to decide whether a rate is served; contains the required requests."""
 
 
 def find(search: Search, start: float) -> None:
-    """Find the largest factor on the rate that meets the objectives, on from one that may.
+    """Find the maximum factor on the rate that meets the SLOs.
 
     Args:
-        search: What is searched; told what is found.
-        start: Where to begin.
+        search: The search, updated in place.
+        start: Initial factor.
 
     Raises:
-        InfeasibleError: The smallest one tried does not.
-        InvalidSpecError: The largest one tried does, or traffic is too short to tell.
+        InfeasibleError: The minimum tested factor misses the SLOs.
+        InvalidSpecError: The maximum tested factor meets them, or the traffic is too short.
     """
     first = start
     while True:
@@ -161,47 +161,46 @@ def find(search: Search, start: float) -> None:
 
 
 def _bracketed(search: Search, first: float, bounds: tuple[float, float]) -> None:
-    """Find a factor that meets the objectives and a larger one that misses them."""
+    """Find a factor that meets the SLOs and a larger one that misses them."""
     low, high = bounds
     factor = first
     while not _try(search, factor):
         if factor <= low:
             raise InfeasibleError(
-                "no request rate meets the objectives: at"
+                "no request rate meets the SLOs: at"
                 f" {factor * search.unit:.3g} requests/s {search.reason}"
             )
         factor = max(factor / DOWN, low)
     while math.isinf(search.missed):
         if search.met >= high:
             raise InvalidSpecError(
-                f"the objectives are met even at {search.met * search.unit:.4g} requests/s, the"
-                " largest rate that is tried: they bound no rate; set stricter ones, or let more"
-                " requests come"
+                f"the SLOs are met even at {search.met * search.unit:.4g} requests/s, the maximum"
+                " tested rate, so they do not limit the rate; use stricter SLOs or more requests"
             )
         _try(search, min(search.met * UP, high))
 
 
 def full_rate(search: Search) -> float:
-    """Return the rate at which an engine that never lacks requests serves them [requests/s].
+    """Return the request rate of a fully loaded deployment [requests/s].
 
     Args:
-        search: What is searched.
+        search: The search.
 
     Raises:
-        InfeasibleError: Every request needs more cache than there is.
-        KeyboardInterrupt: It was stopped.
+        InfeasibleError: All requests need more KV cache than available.
+        KeyboardInterrupt: The search was stopped.
     """
     came = resolve_traffic(search.traffic, search.scenario)
     once = came.requests._replace(arrival_N=np.zeros_like(came.requests.arrival_N))
     outcome = _outcome(search, came._replace(requests=once))
     done = outcome.finished_N >= 0
     if not done.any():
-        raise InfeasibleError("every request needs more cache than there is")
+        raise InfeasibleError("all requests need more KV cache than available")
     return float(done.sum() * TICKS_PER_SECOND / outcome.finished_N.max())
 
 
 def _outcome(search: Search, came: ResolvedTraffic) -> Outcome:
-    """Return what comes of traffic.
+    """Simulate traffic and return the results.
 
     Raises:
         KeyboardInterrupt: It was stopped.
@@ -214,11 +213,11 @@ def _outcome(search: Search, came: ResolvedTraffic) -> Outcome:
 
 
 def _try(search: Search, factor: float) -> bool:
-    """Return whether a factor on the rate meets all objectives, and keep what is known then.
+    """Return whether a factor on the rate meets all SLOs, and update the search.
 
     Raises:
         KeyboardInterrupt: It was stopped.
-        TooShortError: Traffic does not tell.
+        TooShortError: The traffic is too short.
     """
     runs: list[Run] = []
     reason = _missed(search, factor, runs)
@@ -230,7 +229,7 @@ def _try(search: Search, factor: float) -> bool:
 
 
 def _missed(search: Search, factor: float, runs: list[Run]) -> str:
-    """Return which objective is missed at a factor on the rate, "" where all are met."""
+    """Return the SLO that is missed at a factor on the rate, "" if all are met."""
     values: dict[str, list[float]] = {}
     flows: list[Flow] = []
     for seed in range(search.traffic.seed, search.traffic.seed + search.traffic.num_seeds):
@@ -241,7 +240,7 @@ def _missed(search: Search, factor: float, runs: list[Run]) -> str:
         outcome = _outcome(search, came)
         runs.append(Run(came, outcome))
         if outcome.rejected().any():
-            return "requests need more cache than there is and are rejected"
+            return "requests that need more KV cache than available are rejected"
         if (outcome.finished_N < 0).any():
             return "requests are lost or never served"
         for name, value in _statistics(search, came.requests, outcome).items():
@@ -250,17 +249,17 @@ def _missed(search: Search, factor: float, runs: list[Run]) -> str:
     said = _words(search.traffic, {name: float(np.mean(v)) for name, v in values.items()})
     said = said or growing_queue(flows)
     if not said and any(saturated(run.outcome) for run in runs):
-        said = "requests come faster than they are served"
+        said = "the load exceeds the capacity"
     needed = 0 if said else required_requests(flows)
     if needed and search.traffic.requests is not None and not too_short(flows):
-        return "what is under way grows, and the file is too short to tell that from chance"
+        return "the number of requests in flight grows, and the file is too short for significance"
     if needed:
         raise TooShortError(math.ceil(needed * came.requests.isl_N.size / flows[0].units))
     return said
 
 
 def _statistics(search: Search, requests: Requests, outcome: Outcome) -> dict[str, float]:
-    """Return the asked statistic of every metric that has an objective."""
+    """Return the selected statistic of each metric that has an SLO."""
     found = request_latencies(requests, outcome, search.ready.seen)
     percentile = search.traffic.slo_percentile
     statistics = {}
@@ -277,7 +276,7 @@ def _words(traffic: Traffic, values: dict[str, float]) -> str:
     percentile = traffic.slo_percentile
     statistic = "mean" if percentile is None else f"p{percentile:g}"
     said = [
-        f"{statistic} {name} is {values[name]:.4g}, over {most:g}"
+        f"{statistic} {name} is {values[name]:.4g}, above {most:g}"
         for name, most in traffic.objectives().items()
         if values.get(name, 0.0) > most
     ]

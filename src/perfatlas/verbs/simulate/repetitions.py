@@ -1,4 +1,4 @@
-"""Results of one scenario simulated with several seeds: their mean, and how sure it is."""
+"""Results of one scenario over several seeds: means and confidence intervals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 CONFIDENCE: Final = 0.9
-# what is asked or follows from it, whatever is drawn
+# values that do not depend on the seed
 SIZES: Final = (
     *("gpus", "kv_capacity_tokens", "kv_blocks"),
     *("prefill_kv_capacity_tokens", "prefill_kv_blocks", "seeds_simulated"),
@@ -19,10 +19,10 @@ SIZES: Final = (
 
 
 def averaged(repeated: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the mean of results over seeds; a flag is set where it is in any of them.
+    """Return the means of results over seeds; a flag is set if any seed sets it.
 
     Args:
-        repeated: Results by name, one mapping per seed; names that one lacks are left out.
+        repeated: Results by name, one mapping per seed; names missing in any are omitted.
 
     Example:
         >>> from perfatlas.verbs.simulate.repetitions import averaged
@@ -49,17 +49,17 @@ def _mean(values: Sequence[Any]) -> Any:  # noqa: ANN401 - a number, a flag or a
 def half_widths(
     repeated: Sequence[Mapping[str, Any]],
 ) -> dict[str, dict[str, float | None] | float | None]:
-    """Return the half-widths of 90 % confidence intervals of results over seeds.
+    """Return the half-widths of 90% confidence intervals of results over seeds.
 
-    By Student's t over the values of each seed, so of their mean: draws of arrivals and lengths,
-    not errors of prices.
+    Uses Student's t over the values per seed: the uncertainty of the mean due to random arrivals
+    and lengths, not due to prices.
 
     Args:
         repeated: Results by name, one mapping per seed, at least two.
 
     Returns:
-        Of every result `x` that a run measures, by `x_seed_half_width`: half-width, of a
-        distribution by statistic; None where a seed has no value.
+        `x_seed_half_width` for each measured result `x`, per statistic for distributions; None if
+        a seed has no value.
 
     Example:
         >>> from perfatlas.verbs.simulate.repetitions import half_widths
@@ -83,10 +83,10 @@ def half_widths(
 
 
 def half_width(values: Sequence[float | None]) -> float | None:
-    """Return the half-width of the 90 % confidence interval of the mean of draws.
+    """Return the half-width of the 90% confidence interval of the mean of draws.
 
     Args:
-        values: Of each draw, at least two; None where there is none.
+        values: At least two values; None if missing.
     """
     from scipy.special import stdtrit
 

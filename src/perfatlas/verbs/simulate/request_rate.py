@@ -1,8 +1,8 @@
-"""The largest request rate at which a deployment meets its objectives.
+"""The maximum request rate at which a deployment meets its SLOs.
 
-Every rate sees the same draws: arrivals are those of one seed with their times scaled, lengths
-stay. What differs between two rates is the rate. Generated traffic that is too short to tell
-whether a rate is served is drawn longer, and searched again.
+All rates use common random numbers: arrivals of one seed with scaled times, and equal lengths.
+Generated traffic that is too short to decide whether a rate is served is extended, and the search
+is repeated.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from perfatlas.serving.requests import Requests
 
-UNIT: Final = 1.0  # requests/s at which traffic is drawn
+UNIT: Final = 1.0  # requests/s at which traffic is generated
 _SCALED: Final = ("request_rate", "rate_scale")
-_DRAWN: Final = (*_SCALED, "num_requests")  # what a search chooses
+_DRAWN: Final = (*_SCALED, "num_requests")  # determined by the search
 
 
 @signature_of("simulate")
@@ -40,32 +40,32 @@ def max_request_rate(
     progress: Callable[[float], bool] | None = None,
     **fields: Any,  # noqa: ANN401 - checked by schema
 ) -> Simulation:
-    """Return the largest request rate that meets the objectives, and what it is like there.
+    """Return the maximum request rate that meets the SLOs, and the simulation at that rate.
 
-    A rate meets them where the asked percentile (or the mean) of every metric is within its
-    objective, no request is rejected, the queue does not grow to the end, and over the second half
-    of the arrivals as much ends as begins, to 5 %. Rates are halved and doubled between, as ratios,
-    to 1 %. Where generated traffic is over before four times what a request (a session) takes apart
-    from queues, or too short to tell a growing backlog from chance, more requests are drawn.
+    A rate meets them if the selected percentile (or the mean) of each metric is within its SLO, no
+    request is rejected, the queue does not grow until the end, and over the second half of the
+    arrivals as many requests end as start, within 5%. Rates are bisected to 1%. If generated
+    traffic is shorter than four times the unqueued duration of a request (or session), or too short
+    for a significant test of a growing backlog, more requests are drawn.
 
     Args:
-        progress: Told now and then that the search goes on; true stops it.
-        **fields: As for `simulate`, with at least one slo_*; slo_percentile for a percentile. A
-            request_rate is not needed: the rates of generated traffic, or the times of a file, are
+        progress: Called regularly; returns True to stop the search.
+        **fields: As for `simulate`, with at least one slo_*; slo_percentile selects a percentile.
+            request_rate is not used: the rates of generated traffic, or the times of a file, are
             scaled.
 
     Returns:
-        The simulation at that rate; its results also hold `max_requests_per_s`, with `_low` and
-        `_high` where all steps are as much slower or faster as serving runs were. Where it was
-        stopped before the rate was found, `interrupted` is true, `max_requests_per_s` is None, and
-        `met_requests_per_s` and `missed_requests_per_s` tell between which rates it lies.
+        The simulation at that rate. Its results also contain `max_requests_per_s`, with `_low` and
+        `_high` for steps slower or faster by the errors of measured serving runs. If it was stopped
+        before the rate was found, `interrupted` is true, `max_requests_per_s` is None, and
+        `met_requests_per_s` and `missed_requests_per_s` bracket the rate.
 
     Raises:
-        InfeasibleError: No rate meets the objectives, or the model does not fit.
-        InvalidSpecError: A name or value breaks a rule; no objective is given; traffic is too short
-            to tell, or every rate meets the objectives.
+        InfeasibleError: No rate meets the SLOs, or the model does not fit.
+        InvalidSpecError: A name or value is invalid; no SLO is given; the traffic is too short, or
+            all rates meet the SLOs.
         KeyboardInterrupt: It was stopped before any rate was known to meet them.
-        UnsupportedError: No model, data or scheduler for the combination.
+        UnsupportedError: There is no model, data or scheduler for the combination.
 
     Example:
         >>> from perfatlas.verbs.simulate import max_request_rate
@@ -81,7 +81,7 @@ def max_request_rate(
     except KeyboardInterrupt:
         if search.run is None:
             raise
-        return _told(search, fields, _bracket(search), asked)
+        return _stopped(search, fields, _bracket(search), asked)
     rates: dict[str, Any] = {"max_requests_per_s": search.met * search.unit}
     rates |= {"max_requests_per_s_low": None, "max_requests_per_s_high": None}
     other = {"low": "high", "high": "low"}
@@ -91,25 +91,25 @@ def max_request_rate(
             for end, slower in price_ends(search.ready).items()
         }
     except KeyboardInterrupt:
-        return _told(search, fields, rates, asked)
+        return _stopped(search, fields, rates, asked)
     done = simulate(progress=search.look, **_asked_at(fields, search))
     return _enveloped(done, fields, rates | ends, _drawn(search, asked))
 
 
 def _at_end(search: Search, slower: tuple[float, ...]) -> float:
-    """Return the largest rate where steps take a factor as long, 0 where none meets them."""
+    """Return the maximum rate with scaled step times, 0 if no rate meets the SLOs."""
     moved = search.at_prices(slower)
     try:
         find(moved, search.met / max(slower))
     except InfeasibleError:
-        return 0.0  # with steps that slow no rate meets the objectives
+        return 0.0  # no rate meets the SLOs with steps this slow
     finally:
         search.tried = moved.tried
     return moved.met * search.unit
 
 
 def _bracket(search: Search) -> dict[str, Any]:
-    """Return between which rates the largest one lies."""
+    """Return the rates that bracket the maximum rate."""
     missed = search.missed * search.unit
     return {
         "max_requests_per_s": None,
@@ -118,8 +118,10 @@ def _bracket(search: Search) -> dict[str, Any]:
     }
 
 
-def _told(search: Search, fields: dict[str, Any], rates: dict[str, Any], asked: int) -> Simulation:
-    """Return what is known when a search is stopped: the run at the largest rate that is met."""
+def _stopped(
+    search: Search, fields: dict[str, Any], rates: dict[str, Any], asked: int
+) -> Simulation:
+    """Return the result of a stopped search: the run at the largest rate that meets the SLOs."""
     run = search.run
     if run is None:
         raise KeyboardInterrupt
@@ -129,23 +131,20 @@ def _told(search: Search, fields: dict[str, Any], rates: dict[str, Any], asked: 
     said = "interrupted before the interval of the rate was known"
     if rates["max_requests_per_s"] is None:
         missed = rates["missed_requests_per_s"]
-        said = (
-            f"interrupted: {rates['met_requests_per_s']:.4g} requests/s meets the objectives, "
-            + (
-                "none was found yet that misses them"
-                if missed is None
-                else f"{missed:.4g} misses them; the largest rate lies between"
-            )
+        said = f"interrupted: {rates['met_requests_per_s']:.4g} requests/s meets the SLOs, " + (
+            "and no rate that misses them was found yet"
+            if missed is None
+            else f"{missed:.4g} misses them; the maximum rate lies in between"
         )
     return _enveloped(done, fields, rates, [said, *_drawn(search, asked)])
 
 
 def _drawn(search: Search, asked: int) -> list[str]:
-    """Return that more requests were drawn than a person asked for, one text at most."""
+    """Return a warning if more requests were drawn than configured."""
     drawn = search.traffic.num_requests
     if drawn is None or drawn == asked:
         return []
-    return [f"{asked:,} requests are too few to tell which rate is served: {drawn:,} were drawn"]
+    return [f"{asked:,} requests are too few to determine the maximum rate; {drawn:,} were drawn"]
 
 
 def _enveloped(
@@ -163,7 +162,7 @@ def _enveloped(
 
 
 def _asked_at(fields: dict[str, Any], search: Search) -> dict[str, Any]:
-    """Return the fields of the simulation at the rate found."""
+    """Return the fields of the simulation at the maximum rate."""
     fields = {name: value for name, value in fields.items() if name != "slo_percentile"}
     if fields.get("requests"):
         return fields | {"rate_scale": search.met}
@@ -174,25 +173,24 @@ def _asked_at(fields: dict[str, Any], search: Search) -> dict[str, Any]:
 
 
 def _prepared(fields: dict[str, Any], watch: Callable[[float], bool] | None) -> Search:
-    """Return the search of named fields, its traffic at a factor of 1."""
+    """Return the search for named fields, with traffic at a factor of 1."""
     for name in _SCALED:
         if fields.get(name) not in (None, ""):
-            raise InvalidSpecError(f"{name} = {fields[name]}: the rate is what is searched")
+            raise InvalidSpecError(f"{name} = {fields[name]}: the rate is searched; remove it")
     if fields.get("concurrency") not in (None, "") or fields.get("arrival") == "closed":
         raise InvalidSpecError(
-            "a closed loop has no rate to find; leave concurrency and arrival out"
+            "a rate search does not support closed loops; remove concurrency and arrival"
         )
     if fields.get("arrival") == "ramp":
         raise InvalidSpecError(
-            "arrival = ramp: a rate that ramps has no single largest rate; leave arrival,"
-            " ramp_to_rate and ramp_s out"
+            "a rate search does not support arrival = ramp; remove arrival, ramp_to_rate and ramp_s"
         )
     probe = fields if fields.get("requests") else fields | {"request_rate": UNIT}
     traffic, scenario = split_fields(probe)
     if not traffic.objectives():
         raise InvalidSpecError(
-            "no objective: give at least one of slo_ttft_s, slo_tpot_s, slo_itl_s,"
-            " slo_request_latency_s; slo_percentile makes it one of a percentile"
+            "no SLO specified: set at least one of slo_ttft_s, slo_tpot_s, slo_itl_s,"
+            " slo_request_latency_s; slo_percentile applies them to a percentile"
         )
     refuse_unused_options(traffic, scenario, finds_rate=True)
     came = resolve_traffic(traffic, scenario)
@@ -205,5 +203,5 @@ def _rate(requests: Requests) -> float:
     """Return the mean rate of arrivals [requests/s]."""
     span = int(requests.arrival_N[-1] - requests.arrival_N[0])
     if span <= 0:
-        raise InvalidSpecError("all requests arrive at once; a rate needs times that differ")
+        raise InvalidSpecError("all requests arrive at the same time; a rate needs distinct times")
     return (requests.arrival_N.size - 1) * TICKS_PER_SECOND / span

@@ -1,4 +1,4 @@
-"""What a run of traffic comes to, under the names of the vocabulary."""
+"""Results of a simulation run, named as in the vocabulary."""
 
 from __future__ import annotations
 
@@ -31,15 +31,16 @@ def traffic_results(
     """Return the results of a run.
 
     Args:
-        ready: What served.
-        came: What arrived.
-        outcome: What came of it.
-        found: Its latencies and rates, as `serving.summarize` tells.
+        ready: The deployment.
+        came: The traffic.
+        outcome: Results of the run.
+        found: Its latencies and rates, from `serving.summarize`.
 
     Returns:
-        `found` with, among others, `utilization`: the share of the makespan in which an engine ran
-        steps, the mean over engines, while it is out of service too; under an autoscaler the share
-        of the time it was held. Two pools have `prefill_utilization` and `decode_utilization`.
+        `found` with further results, such as `utilization`: the fraction of the makespan in which
+        engines ran steps, averaged over engines and including outages; with an autoscaler, the
+        fraction of the time they were allocated. Two pools have `prefill_utilization` and
+        `decode_utilization`.
     """
     results = dict(found)
     entry, decoding = ready.entry, ready.decoding
@@ -59,7 +60,7 @@ def traffic_results(
         results |= kind_results(ready, came.requests, outcome, results["makespan_s"])
     if not ready.named:
         operated = operation_results(entry, outcome, results)
-        scaled = entry.replicas.upkeep.scaler is not None
+        scaled = entry.replicas.availability.scaler is not None
         held_s = operated["replica_time_s"] if scaled else None
         return results | _utilization(outcome, results["makespan_s"], held_s) | operated
     return results | _pool_results(ready, outcome, results["makespan_s"])
@@ -68,14 +69,14 @@ def traffic_results(
 def _utilization(
     outcome: Outcome, makespan_s: float, held_s: float | None
 ) -> dict[str, float | None]:
-    """Return the share of time in which engines that do all of a request run steps."""
+    """Return the fraction of time in which engines without separate pools run steps."""
     busy_s = float(outcome.busy_F.sum()) / TICKS_PER_SECOND
     there_s = makespan_s * outcome.busy_F.size if held_s is None else held_s
     return {"utilization": utilization(busy_s, there_s)}
 
 
 def _pool_results(ready: Service, outcome: Outcome, makespan_s: float) -> dict[str, Any]:
-    """Return what each of two pools did and holds."""
+    """Return the results of each of two pools."""
     found: dict[str, Any] = {}
     first = 0
     for role, pool in ready.named.items():
@@ -92,25 +93,25 @@ def _pool_results(ready: Service, outcome: Outcome, makespan_s: float) -> dict[s
 
 
 def end_of_interval(found: Mapping[str, Any], end: str) -> dict[str, Any]:
-    """Return the results at one end of the interval, by name; rates have the other end.
+    """Return the results at one end of the interval, by name; rates at the opposite end.
 
     Args:
         found: Latencies and rates with all steps faster or slower.
-        end: low where they are faster, high where they are slower.
+        end: low if they are faster, high if they are slower.
     """
     other = {"low": "high", "high": "low"}[end]
     ends = {f"{name}_{end}": found[name] for name in TIMES if name in found}
     return ends | {f"{name}_{other}": found[name] for name in RATES if name in found}
 
 
-def holding(results: Mapping[str, Any]) -> dict[str, Any]:
-    """Return results whose intervals hold them.
+def containing_predictions(results: Mapping[str, Any]) -> dict[str, Any]:
+    """Return results with intervals extended to contain them.
 
-    Steps that are all slower may by chance end a run sooner: batches form at other times. The
-    answer is then an end of its interval, or its interval is the other way round.
+    Slower steps may happen to end a run sooner, as batches form at other times. The interval is
+    then extended to the prediction, or its ends are swapped.
 
     Args:
-        results: With `_low` and `_high` of some, each a number or one by statistic.
+        results: Results, some with `_low` and `_high`, each a number or numbers by statistic.
 
     Example:
         >>> from perfatlas.verbs.simulate.results import holding

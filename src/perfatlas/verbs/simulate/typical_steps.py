@@ -1,4 +1,4 @@
-"""The steps a simulation ran most of its time, priced operator by operator for the breakdown."""
+"""Typical steps of a simulation, priced per operator for the breakdown."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class TypicalSteps(NamedTuple):
-    """A prompt and a decode step of mean size.
+    """A prefill and a decode step of mean size.
 
     Args:
-        prefill: One prompt of mean length, or as much of it as one step takes.
-        decode: As many sequences as decoded per step, at their mean context; None where no output
-            has more than one token.
-        said: What they are, a sentence.
+        prefill: One prompt of mean length, or as much of it as fits one step.
+        decode: The mean number of decoding sequences at their mean context; None if no output has
+            more than one token.
+        said: Description as a sentence.
     """
 
     prefill: StepCost
@@ -33,18 +33,18 @@ class TypicalSteps(NamedTuple):
 
 
 def typical_steps(ready: Service, requests: Requests, outcome: Outcome) -> TypicalSteps:
-    """Return the steps of mean size of a simulation.
+    """Return the typical steps of a simulation.
 
     Args:
-        ready: What served.
-        requests: What arrived.
-        outcome: What came of it; at least one request completed.
+        ready: The deployment.
+        requests: The requests.
+        outcome: Results of the run, with at least one completed request.
     """
     done = outcome.finished_N >= 0
     isl_N, osl_N = (requests.isl_N[done], requests.osl_N[done])
     entry, decoding = ready.entry, ready.decoding
     decoded = float((osl_N - 1).sum()) / decoding.question.tokens_per_step
-    schedulers = decoding.replicas.ranks  # of one engine; engines step on their own
+    schedulers = decoding.replicas.ranks  # per engine; engines step independently
     steps = int(outcome.steps_F[-decoding.replicas.number :].sum())
     batch = min(max(round(decoded / max(steps * schedulers, 1)), 1), most_running(decoding))
     weight_N = np.maximum(osl_N - 1, 1)
@@ -59,41 +59,41 @@ def typical_steps(ready: Service, requests: Requests, outcome: Outcome) -> Typic
         decode=(
             decode_step(decoding.question.context(), batch * one, keys * one) if decoded else None
         ),
-        said=_said(prompt, batch if decoded else 0, keys),
+        said=_description(prompt, batch if decoded else 0, keys),
     )
 
 
-def _said(prompt: int, batch: int, keys: int) -> str:
+def _description(prompt: int, batch: int, keys: int) -> str:
     tokens = "1 token" if prompt == 1 else f"{prompt:,} tokens"
     decoding = {
-        0: "nothing decodes, as every output is one token",
-        1: f"1 sequence that decodes at {keys:,} tokens of context",
-    }.get(batch, f"{batch:,} sequences that decode at {keys:,} tokens of context")
-    return f"the steps shown are of mean size in this run: a prompt of {tokens}; {decoding}"
+        0: "no decode step, as all outputs have one token",
+        1: f"a decode step of 1 sequence at {keys:,} tokens of context",
+    }.get(batch, f"a decode step of {batch:,} sequences at {keys:,} tokens of context")
+    return f"the breakdown shows steps of mean size in this run: a prompt of {tokens}; {decoding}"
 
 
 def shown_steps(
     ready: Service, requests: Requests, outcome: Outcome
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the rows of the breakdown of a simulation, and what they are, in sentences.
+    """Return the breakdown rows of a simulation, and sentences that describe them.
 
-    There are none where no request completed. Of several kinds of replicas each has its own, named
-    by its number.
+    There are none if no request completed. Each of several replica types has its own rows, named by
+    its number.
 
     Args:
-        ready: What served.
-        requests: What arrived.
-        outcome: What came of it.
+        ready: The deployment.
+        requests: The requests.
+        outcome: Results of the run.
     """
     if (outcome.finished_N < 0).all():
-        return [], ["no request completed: no step is shown"]
+        return [], ["no breakdown, as no request completed"]
     if not ready.kinds:
         steps = typical_steps(ready, requests, outcome)
         return _rows(steps, ""), [steps.said]
     rows, said = [], []
     for part in parts_of(ready, outcome):
         if (part.outcome.finished_N < 0).all():
-            said.append(f"{part.name}: it completed no request, its steps are not shown")
+            said.append(f"{part.name}: no breakdown, as it completed no request")
             continue
         steps = typical_steps(part.ready, requests, part.outcome)
         rows += _rows(steps, f"{part.name} ")
@@ -109,7 +109,7 @@ def _rows(steps: TypicalSteps, name: str) -> list[dict[str, Any]]:
 
 
 def most_running(ready: Deployment) -> int:
-    """Return how many sequences one scheduler runs at most.
+    """Return the maximum number of running sequences of one scheduler.
 
     Args:
         ready: The deployment.
