@@ -123,7 +123,7 @@ BANNED: Final = (
     Phrase(r"\bgo(es)? on with (fewer|less)\b", "continues with fewer", "Go on with fewer GPUs"),
     Phrase(r"\bleft to wait\b", "never served", "were left to wait"),
     Phrase(r"\bin vain\b", "never served / lost to fragmentation", "arrives in vain"),
-    Phrase(r"\bwork lost and redone\b", "lost (recomputed) work", "work lost and redone"),
+    Phrase(r"\bwork lost and redone\b", "recomputed work", "work lost and redone"),
     Phrase(r"\bstands? by\b", "is a spare", "a node that stands by"),
     # numbers and units
     Phrase(r"\d %(?! \w+(\[\w+\])? ==)", "90%, without a space", "the 90 % interval"),

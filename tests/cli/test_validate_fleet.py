@@ -35,7 +35,7 @@ def test_every_figure_is_reproduced_missed_or_declined(
     assert "published figures declined: 104" in text
     assert "47.7 d, predicted 42.13, -11.7%" in text
     assert "check values reproduced to the last digit: 46 of 46" in text
-    assert "all 10: furthest" in text
+    assert "all 10: largest deviation" in text
     assert max(map(len, text.splitlines())) <= 80
     assert main(["validate", "fleet", "--json"]) == 0
     results = json.loads(capsys.readouterr().out)["results"]

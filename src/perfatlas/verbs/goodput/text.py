@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 BUCKETS: Final = {
     "productive": "useful work",
     "checkpoint": "writing checkpoints",
-    "lost_work": "lost (recomputed) work",
+    "lost_work": "recomputed work",
     "detection": "failure detection",
     "restart": "restarting",
     "waiting_for_spares": "waiting for nodes",
