@@ -50,7 +50,10 @@ def test_help_imports_no_model(words: list[str]) -> None:
 
 def test_version_and_help_need_few_packages_of_perfatlas() -> None:
     # what makes them start at once; benchmarks/speed.py times them
-    for words, needed in ((["--version"], {"cli"}), (["--help"], {"cli", "quantities"})):
+    for words, needed in (
+        (["--version"], {"cli"}),
+        (["--help"], {"cli", "commands", "quantities"}),
+    ):
         names = [name.split(".") for name in imported_by(*words)]
         packages = {name[1] for name in names if name[0] == "perfatlas" and len(name) > 1}
         assert packages - {"version"} <= needed, words

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perfatlas.cli import main
-from perfatlas.cli.output.watch import Watch
+from perfatlas.commands.output.watch import Watch
 from perfatlas.compiled.listeners import compilation
 from perfatlas.files import read_table
 from perfatlas.verbs.simulate import simulate as scenario_simulate
@@ -370,7 +370,7 @@ def test_compiling_is_told_with_its_duration_and_only_where_something_compiles_l
     with Watch(), compilation():
         pass  # shorter than what is told
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr("perfatlas.cli.output.waiting.SLOW_S", 0.0)
+    monkeypatch.setattr("perfatlas.commands.output.waiting.SLOW_S", 0.0)
     with Watch():
         pass
     assert capsys.readouterr().err == ""

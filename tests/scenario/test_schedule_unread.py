@@ -9,7 +9,7 @@ import pytest
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.schedule import fleet_schedule
-from perfatlas.verbs.schedule.fields import Schedule
+from perfatlas.verbs.schedule.question import Schedule
 from perfatlas.vocabulary.fields import fields_asked
 
 DRAWN: dict[str, Any] = {"num_jobs": 60, "load": 0.7, "nodes": 8}

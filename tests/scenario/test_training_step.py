@@ -7,7 +7,7 @@ import pytest
 from perfatlas.models import parameter_counts, resolve_model
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.goodput import goodput
-from perfatlas.verbs.goodput.fields import Goodput
+from perfatlas.verbs.goodput.question import Goodput
 from perfatlas.verbs.goodput.training_step import StepFacts, measured_step
 
 STEP = {

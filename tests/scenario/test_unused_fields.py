@@ -9,7 +9,7 @@ import pytest
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import refuse_unused
-from perfatlas.verbs.goodput.fields import Goodput
+from perfatlas.verbs.goodput.question import Goodput
 from perfatlas.vocabulary.fields import QUESTIONS, fields_asked
 from perfatlas.vocabulary.fields.conditions import (
     AllOf,

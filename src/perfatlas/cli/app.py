@@ -18,7 +18,7 @@ def _group(name: str, purpose: str, verbs: dict[str, tuple[str, str]]) -> App:
     """Return a verb with sub-verbs: name -> (module:function, what it does)."""
     group = App(name=name, help=purpose, help_format="plaintext", version_flags=())
     for verb, (target, verb_purpose) in verbs.items():
-        group.command(f"perfatlas.cli.commands.{target}", name=verb, help=verb_purpose)
+        group.command(f"perfatlas.{target}", name=verb, help=verb_purpose)
     return group
 
 
@@ -31,17 +31,17 @@ app: Final = App(
     suppress_keyboard_interrupt=False,
 )
 app.command(
-    "perfatlas.cli.commands.estimate:estimate",
+    "perfatlas.verbs.estimate.command:estimate",
     name="estimate",
     help="Estimate one inference scenario: latency, throughput, memory, and what bounds them.",
 )
 app.command(
-    "perfatlas.cli.commands.simulate:simulate",
+    "perfatlas.verbs.simulate.command:simulate",
     name="simulate",
     help="Simulate traffic through an engine: queues, tails, preemptions, goodput.",
 )
 app.command(
-    "perfatlas.cli.commands.goodput:app",
+    "perfatlas.verbs.goodput.command:app",
     name="goodput",
     help="Goodput of a job under failures, with its checkpoints and spares.",
 )
@@ -50,13 +50,22 @@ app.command(
         "fleet",
         "Fleets from a cluster's own logs, explained; many jobs scheduled on one cluster.",
         {
-            "import": ("fleet_logs:import_", "Read logs into one history of failures and repairs."),
-            "fit": ("fleet_logs:fit", "Fit laws to histories; write a fleet and its evidence."),
+            "import": (
+                "verbs.fleet.command:import_",
+                "Read logs into one history of failures and repairs.",
+            ),
+            "fit": (
+                "verbs.fleet.command:fit",
+                "Fit laws to histories; write a fleet and its evidence.",
+            ),
             "schedule": (
-                "fleet_schedule:schedule",
+                "verbs.schedule.command:schedule",
                 "Schedule many jobs on one cluster: waits, GPU time, failures, policies compared.",
             ),
-            "report": ("fleet_report:report", "Explain a fleet or a history on one page."),
+            "report": (
+                "verbs.fleet.report_command:report",
+                "Explain a fleet or a history on one page.",
+            ),
         },
     )
 )
@@ -65,24 +74,27 @@ app.command(
         "kernel",
         "Time one operator on one GPU.",
         {
-            "gemm": ("kernel:gemm", "Time a matrix multiplication, (m, k) x (k, n)."),
-            "attention": ("kernel:attention", "Time the attention of one layer."),
-            "moe": ("kernel:moe", "Time the expert GEMMs of one mixture-of-experts layer."),
+            "gemm": ("verbs.kernel.command:gemm", "Time a matrix multiplication, (m, k) x (k, n)."),
+            "attention": ("verbs.kernel.command:attention", "Time the attention of one layer."),
+            "moe": (
+                "verbs.kernel.command:moe",
+                "Time the expert GEMMs of one mixture-of-experts layer.",
+            ),
         },
     )
 )
 app.command(
-    "perfatlas.cli.commands.collective:collective",
+    "perfatlas.verbs.collective.command:collective",
     name="collective",
     help="Time a collective or a transfer between GPUs.",
 )
 app.command(
-    "perfatlas.cli.commands.catalog:catalog",
+    "perfatlas.verbs.catalog.command:catalog",
     name="catalog",
     help="List what perfatlas knows, or show one entry with its sources.",
 )
 app.command(
-    "perfatlas.cli.commands.calibrate:calibrate",
+    "perfatlas.lab.calibrate.command:calibrate",
     name="calibrate",
     help="Fit kernel parameters to measured tables; write them as TOML.",
 )
@@ -91,21 +103,30 @@ app.command(
         "validate",
         "Compare predictions with measurements; exits 7 when an error budget is exceeded.",
         {
-            "kernels": ("validate:kernels", "Operators against measured tables."),
-            "collectives": ("validate:collectives", "Collectives against measured tables."),
+            "kernels": ("lab.validate.command:kernels", "Operators against measured tables."),
+            "collectives": (
+                "lab.validate.command:collectives",
+                "Collectives against measured tables.",
+            ),
             "measured": (
-                "validate_measured:measured",
+                "lab.validate.measured_command:measured",
                 "Tier measured against rows held out of its tables.",
             ),
-            "blocks": ("validate:blocks", "Sums of operators against measured attention blocks."),
-            "capacity": ("validate:capacity", "Cache sizes against those engines print."),
-            "steps": ("validate:steps", "Serving estimates against measured serving."),
+            "blocks": (
+                "lab.validate.command:blocks",
+                "Sums of operators against measured attention blocks.",
+            ),
+            "capacity": (
+                "lab.validate.command:capacity",
+                "Cache sizes against those engines print.",
+            ),
+            "steps": ("lab.validate.command:steps", "Serving estimates against measured serving."),
             "fleet": (
-                "validate_fleet:fleet",
+                "lab.validate.fleet_command:fleet",
                 "The job simulator against closed forms and published figures.",
             ),
             "serving": (
-                "validate_serving:serving",
+                "lab.validate.serving_command:serving",
                 "Estimates against your benchmarks, or simulated traffic against engine runs.",
             ),
         },

@@ -79,7 +79,7 @@ def _run(words: list[str]) -> int:
     from cyclopts import CycloptsError, UnknownOptionError, UnusedCliTokensError
 
     from perfatlas.cli.app import app
-    from perfatlas.cli.output import (
+    from perfatlas.commands.output import (
         refusal_text,
         unknown_option_text,
         unused_words_text,

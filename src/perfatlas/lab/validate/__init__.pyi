@@ -7,9 +7,6 @@ from .blocks import (
 from .capacity import (
     validate_capacity as validate_capacity,
 )
-from .kernels_page import (
-    write_page as write_page,
-)
 from .measured import (
     validate_measured as validate_measured,
 )
@@ -20,12 +17,8 @@ from .measured_page import (
     write_measured_page as write_measured_page,
 )
 from .steps import (
-    left_out_runs as left_out_runs,
     validate_steps as validate_steps,
 )
 from .traffic import (
     validate_traffic as validate_traffic,
-)
-from .traffic_page import (
-    write_traffic_page as write_traffic_page,
 )

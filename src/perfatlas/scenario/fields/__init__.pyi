@@ -1,3 +1,7 @@
+from .answered_rows import (
+    Answered as Answered,
+    answer_columns as answer_columns,
+)
 from .asked import (
     Asked as Asked,
 )

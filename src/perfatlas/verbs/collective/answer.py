@@ -12,16 +12,16 @@ from perfatlas.answer import (
     tells_unused_changes,
 )
 from perfatlas.collectives import cell_format
+from perfatlas.scenario.fields import Answered, answer_columns
 from perfatlas.verbs.collective.priced import price_questions
-from perfatlas.verbs.collective.questions import read_collective
-from perfatlas.verbs.kernel import Answered, answer_columns
+from perfatlas.verbs.collective.question import read_collective
 from perfatlas.vocabulary.fields import signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfatlas.verbs.collective.priced import PricedQuestions
-    from perfatlas.verbs.collective.questions import CollectiveQuestion
+    from perfatlas.verbs.collective.question import CollectiveQuestion
 
 NOT_NEAR: Final = "no measured rows of this size and ranks inside one domain are near: physics"
 

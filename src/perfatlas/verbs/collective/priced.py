@@ -17,7 +17,7 @@ from perfatlas.collectives import (
 )
 from perfatlas.engines import all_reduce_groups
 from perfatlas.hardware import resolve_system
-from perfatlas.verbs.collective.questions import spread
+from perfatlas.verbs.collective.question import spread
 from perfatlas.verbs.kernel import format_of, kernel_engine
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from perfatlas.collectives import PricedCollectives
     from perfatlas.hardware import System
-    from perfatlas.verbs.collective.questions import CollectiveQuestion
+    from perfatlas.verbs.collective.question import CollectiveQuestion
 
 RESULTS: Final = (
     *("time_s", "time_s_low", "time_s_high", "bus_bandwidth_bytes_per_s", "algorithm"),

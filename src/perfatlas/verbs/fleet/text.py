@@ -84,7 +84,7 @@ def kind_text(kind: str, count: int) -> str:
         count: How many.
 
     Example:
-        >>> from perfatlas.verbs.fleet import kind_text
+        >>> from perfatlas.verbs.fleet.text import kind_text
         >>> kind_text("failure", 2), kind_text("notice", 1), kind_text("unclear", 2)
         ('2 failures', '1 notice', '2 unclear')
     """

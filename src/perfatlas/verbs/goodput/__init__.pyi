@@ -1,4 +1,4 @@
-from .closed_form import (
+from .answer import (
     goodput as goodput,
 )
 from .domains import (
@@ -20,6 +20,5 @@ from .stragglers import (
 from .text import (
     METHODS as METHODS,
     SHORT as SHORT,
-    print_goodput as print_goodput,
     print_waterfall as print_waterfall,
 )

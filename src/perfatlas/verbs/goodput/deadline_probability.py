@@ -9,8 +9,8 @@ from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.goodput.rate_interval import NINETY
 
 if TYPE_CHECKING:
-    from perfatlas.verbs.goodput.fields import FleetGoodput
     from perfatlas.verbs.goodput.fleet_job import FleetJob
+    from perfatlas.verbs.goodput.question import FleetGoodput
 
 REPLICAS: Final = 500  # of each level and run; some seconds
 

@@ -13,7 +13,7 @@ from perfatlas.answer import Answer, Evidence
 from perfatlas.fleet.closed_form import at_least, blast_usable, usable_share
 from perfatlas.quantities import InvalidSpecError, counted
 from perfatlas.scenario.fields import refuse_unused
-from perfatlas.verbs.goodput.fields import Domains
+from perfatlas.verbs.goodput.question import Domains
 from perfatlas.vocabulary.fields import fields_asked, signature_of
 
 NEAREST: Final = 5  # GPUs fewer than all that are shown beside the best

@@ -14,9 +14,9 @@ from perfatlas.fleet.model import ages_said
 from perfatlas.fleet.simulator import Outcome, exact_sum, simulate, simulate_until
 from perfatlas.quantities import InvalidSpecError, counted
 from perfatlas.verbs.goodput.deadline_probability import check_date, late_remarks, lateness
-from perfatlas.verbs.goodput.fields import DAY_S, HOUR_S, FleetGoodput
 from perfatlas.verbs.goodput.fleet_job import FleetJob, fleet_job
 from perfatlas.verbs.goodput.interruptions import bucket_rows
+from perfatlas.verbs.goodput.question import DAY_S, HOUR_S, FleetGoodput
 from perfatlas.verbs.goodput.rate_interval import NARROWER, more_often, rate_interval
 from perfatlas.verbs.goodput.remarks import fleet_remarks
 from perfatlas.verbs.goodput.training_step import measured_step

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from perfatlas.fleet.model import StrategyTable
-    from perfatlas.verbs.goodput.fields import FleetGoodput
+    from perfatlas.verbs.goodput.question import FleetGoodput
 
 GIVEN_UP: Final = 20.0  # times the work, after which a job that is not done is given up
 

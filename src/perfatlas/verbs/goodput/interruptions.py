@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from perfatlas.fleet.model import PublishedRate, find_rate
 from perfatlas.quantities import InvalidSpecError, counted, shown
 from perfatlas.sampling import exact_rate_interval
-from perfatlas.verbs.goodput.fields import DAY_S
+from perfatlas.verbs.goodput.question import DAY_S
 from perfatlas.verbs.goodput.rate_interval import NARROWER, NINETY
 from perfatlas.vocabulary.metrics import gpu_hours
 
 if TYPE_CHECKING:
-    from perfatlas.verbs.goodput.fields import SimpleGoodput
+    from perfatlas.verbs.goodput.question import SimpleGoodput
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 from perfatlas.fleet.closed_form import late_finds, snapshots_in_flight
 from perfatlas.fleet.model import mean_repair_s
 from perfatlas.quantities import counted
-from perfatlas.verbs.goodput.fields import DAY_S
+from perfatlas.verbs.goodput.question import DAY_S
 from perfatlas.verbs.goodput.unused_options import idle_fleet
 
 if TYPE_CHECKING:
     from perfatlas.fleet.model import Strategy
-    from perfatlas.verbs.goodput.fields import FleetGoodput
     from perfatlas.verbs.goodput.fleet_job import FleetJob
+    from perfatlas.verbs.goodput.question import FleetGoodput
 
 MANY_SPARES: Final = 0.1  # of the units of the job
 

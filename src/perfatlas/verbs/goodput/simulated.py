@@ -31,8 +31,8 @@ from perfatlas.verbs.goodput.rate_interval import NARROWER
 
 if TYPE_CHECKING:
     from perfatlas.fleet.simulator import Outcome
-    from perfatlas.verbs.goodput.fields import SimpleGoodput
     from perfatlas.verbs.goodput.interruptions import Interruptions
+    from perfatlas.verbs.goodput.question import SimpleGoodput
 
 MOST_FAILURES: Final = 150_000_000  # of all replicas; about a minute
 MOST_REPLICAS: Final = 100_000

@@ -10,7 +10,7 @@ from perfatlas.quantities import InvalidSpecError, counted
 
 if TYPE_CHECKING:
     from perfatlas.fleet.model import Cause, Fleet
-    from perfatlas.verbs.goodput.fields import SpareNodes
+    from perfatlas.verbs.goodput.question import SpareNodes
 
 
 class Pool(NamedTuple):

@@ -10,7 +10,7 @@ from perfatlas.answer import Answer, Evidence
 from perfatlas.fleet.closed_form import blocked_probability, failed_nodes, spares_for
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted
 from perfatlas.scenario.fields import refuse_unused
-from perfatlas.verbs.goodput.fields import SpareNodes
+from perfatlas.verbs.goodput.question import SpareNodes
 from perfatlas.verbs.goodput.spare_pool import Pool, pool_of
 from perfatlas.verbs.goodput.unused_options import idle_spares
 from perfatlas.vocabulary.fields import fields_asked, signature_of

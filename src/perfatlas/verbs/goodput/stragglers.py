@@ -7,7 +7,7 @@ from typing import Any, Final
 from perfatlas.answer import Answer, Evidence
 from perfatlas.fleet.closed_form import largest_normal, slowest_step
 from perfatlas.quantities import InvalidSpecError, counted
-from perfatlas.verbs.goodput.fields import Stragglers
+from perfatlas.verbs.goodput.question import Stragglers
 from perfatlas.verbs.goodput.unused_options import idle_stragglers
 from perfatlas.vocabulary.fields import signature_of
 

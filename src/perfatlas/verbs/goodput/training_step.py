@@ -13,7 +13,7 @@ from perfatlas.quantities import InvalidSpecError, shown
 
 if TYPE_CHECKING:
     from perfatlas.models import ParameterCounts
-    from perfatlas.verbs.goodput.fields import Goodput
+    from perfatlas.verbs.goodput.question import Goodput
 
 FLOP_PER_PARAMETER: Final = 6.0  # and token: 2 forward, 4 backward
 _OF_A_STEP: Final = ("step_time_s", "tokens_per_step")
@@ -73,7 +73,7 @@ def measured_step(asked: Goodput) -> StepFacts:
     Limits: attention over the context is left out: MFU is low where contexts are long.
 
     Example:
-        >>> from perfatlas.verbs.goodput.fields import Goodput
+        >>> from perfatlas.verbs.goodput.question import Goodput
         >>> from perfatlas.verbs.goodput.training_step import measured_step
         >>> facts = measured_step(Goodput.read({"model": "meta-llama/Llama-3.1-405B",
         ...     "system": "h100_sxm", "step_time_s": 6.2, "tokens_per_step": 16 * 2**20}))

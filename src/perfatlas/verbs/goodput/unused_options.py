@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.quantities import counted
-from perfatlas.verbs.goodput.fields import SimpleGoodput
+from perfatlas.verbs.goodput.question import SimpleGoodput
 
 if TYPE_CHECKING:
-    from perfatlas.verbs.goodput.fields import FleetGoodput, SpareNodes, Stragglers
     from perfatlas.verbs.goodput.fleet_job import FleetJob
+    from perfatlas.verbs.goodput.question import FleetGoodput, SpareNodes, Stragglers
 
 
 def idle_simple(asked: SimpleGoodput) -> list[str]:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from perfatlas.fleet.laws import Law
     from perfatlas.fleet.simulator import Outcome
-    from perfatlas.verbs.goodput.fields import FleetGoodput
     from perfatlas.verbs.goodput.fleet_job import FleetJob
+    from perfatlas.verbs.goodput.question import FleetGoodput
 
 _SAME_INTERVAL: Final = "the same work between checkpoints"
 

@@ -4,13 +4,9 @@ from .answer import (
     kernel_gemm as kernel_gemm,
     kernel_moe as kernel_moe,
 )
-from .columns import (
+from .operator_columns import (
     format_of as format_of,
 )
 from .priced import (
     kernel_engine as kernel_engine,
-)
-from .rows import (
-    Answered as Answered,
-    answer_columns as answer_columns,
 )

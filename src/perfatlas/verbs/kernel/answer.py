@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.answer import tells_unused_changes
-from perfatlas.verbs.kernel.columns import attention_columns, gemm_columns, moe_columns
+from perfatlas.scenario.fields import Answered, answer_columns
+from perfatlas.verbs.kernel.operator_columns import attention_columns, gemm_columns, moe_columns
 from perfatlas.verbs.kernel.priced import operator_answer, price_questions
-from perfatlas.verbs.kernel.questions import read_attention, read_gemm, read_moe
-from perfatlas.verbs.kernel.rows import Answered, answer_columns
+from perfatlas.verbs.kernel.question import read_attention, read_gemm, read_moe
 from perfatlas.vocabulary.fields import signature_of
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from perfatlas.answer import Answer
     from perfatlas.operators import Operator
-    from perfatlas.verbs.kernel.questions import Question
+    from perfatlas.verbs.kernel.question import Question
 
 
 @signature_of("kernel gemm")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from perfatlas.measurements.calibrations import CalibrationMatch
     from perfatlas.operators import Operator
     from perfatlas.pricing import PricedOperators
-    from perfatlas.verbs.kernel.questions import Question
+    from perfatlas.verbs.kernel.question import Question
 
 
 def kernel_engine(name: str | None) -> EngineProfile:

@@ -5,6 +5,3 @@ from .answer import (
 from .page import (
     schedule_page as schedule_page,
 )
-from .text import (
-    print_schedule as print_schedule,
-)

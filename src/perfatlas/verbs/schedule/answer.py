@@ -23,8 +23,8 @@ from perfatlas.jobs.run import schedule
 from perfatlas.quantities import InfeasibleError
 from perfatlas.scenario.fields import refuse_unused
 from perfatlas.verbs.schedule.failures import Befalls, befalls, cluster_of, drawn
-from perfatlas.verbs.schedule.fields import JOB_NAMES, parse_schedule, variants
 from perfatlas.verbs.schedule.jobs import Came, came, completed, offered, without_larger
+from perfatlas.verbs.schedule.question import JOB_NAMES, parse_schedule, variants
 from perfatlas.verbs.schedule.results import (
     assumptions,
     breakdown,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from perfatlas.jobs.model import Cluster, Jobs
     from perfatlas.jobs.run import ScheduleOutcome
-    from perfatlas.verbs.schedule.fields import Schedule
+    from perfatlas.verbs.schedule.question import Schedule
 
 MOST_DOUBLINGS: Final = 4  # of the time failures are drawn for
 SLACK: Final = 1.5

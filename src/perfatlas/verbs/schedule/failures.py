@@ -16,7 +16,7 @@ from perfatlas.quantities import InvalidSpecError, UnsupportedError, counted
 
 if TYPE_CHECKING:
     from perfatlas.jobs.model import Failures
-    from perfatlas.verbs.schedule.fields import Schedule
+    from perfatlas.verbs.schedule.question import Schedule
 
 GPUS_PER_NODE: Final = 8
 

@@ -14,7 +14,7 @@ from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted
 if TYPE_CHECKING:
     from perfatlas.jobs.model import Cluster, Policy
     from perfatlas.jobs.traces import Trace
-    from perfatlas.verbs.schedule.fields import Schedule
+    from perfatlas.verbs.schedule.question import Schedule
 
 LARGEST_SHARE: Final = 4  # of the cluster, of the largest generated job by default
 SOURCES: Final = {

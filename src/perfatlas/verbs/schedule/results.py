@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from perfatlas.jobs.model import Response
     from perfatlas.jobs.run import ScheduleOutcome
-    from perfatlas.verbs.schedule.fields import Schedule
+    from perfatlas.verbs.schedule.question import Schedule
 
 TAIL: Final = 0.1  # of the time, after the last submission
 BURST: Final = 0.01  # of the time: all jobs come at once, and nothing else is to be seen

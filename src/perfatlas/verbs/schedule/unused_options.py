@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.jobs.model import Jobs
-    from perfatlas.verbs.schedule.fields import Schedule
+    from perfatlas.verbs.schedule.question import Schedule
 
 TOLD: Final = (
     # option, column of `Jobs`, column of the table

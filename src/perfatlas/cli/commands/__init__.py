@@ -1,3 +1,0 @@
-"""The commands, a module each; imported when its verb is run."""
-
-from __future__ import annotations

@@ -1,0 +1,91 @@
+"""Answers onto stdout: one JSON object, or text."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.quantities import InfeasibleError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+INFEASIBLE: Final = InfeasibleError.exit_code
+
+
+def finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a JSON value in which a number that is not finite is null, and a time is ISO 8601.
+
+    Args:
+        value: Nested mappings, sequences and scalars, dates and times of TOML among them.
+
+    Example:
+        >>> from perfatlas.commands.output.answers import finite
+        >>> finite({"rate": float("inf"), "tp": 8})
+        {'rate': None, 'tp': 8}
+    """
+    if isinstance(value, dict):
+        return {str(name): finite(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dt.date | dt.time):
+        return value.isoformat()
+    return value
+
+
+def print_json(value: object) -> None:
+    """Write exactly one JSON object to stdout.
+
+    Args:
+        value: JSON values; numbers that are not finite become null.
+    """
+    sys.stdout.write(json.dumps(finite(value), indent=1, allow_nan=False) + "\n")
+
+
+def show_answer(answer: Mapping[str, Any], *, as_json: bool, asked: Mapping[str, Any]) -> int:
+    """Write an answer and return the exit code it means: 4 where it does not fit.
+
+    Args:
+        answer: The envelope of PRODUCT: schema, version, command, scenario, results, ...
+        as_json: Whether --json was given.
+        asked: The fields given beyond the defaults, for the `reproduce:` line.
+    """
+    if as_json:
+        print_json(answer)
+    else:
+        from perfatlas.report.text import open_terminal, print_answer, reproduce_line
+
+        line = reproduce_line(str(answer["command"]), asked)
+        print_answer(open_terminal(sys.stdout), answer, reproduce=line)
+    return 0 if fits(answer) else INFEASIBLE
+
+
+def fits(answer: Mapping[str, Any]) -> bool:
+    """Tell whether everything an answer places in memory fits.
+
+    Args:
+        answer: The envelope.
+    """
+    results = answer.get("results") or {}
+    return all(part.get("fits") is not False for part in results.values() if isinstance(part, dict))
+
+
+def require(fields: Mapping[str, Any], names: Sequence[str], *, example: str) -> None:
+    """Refuse a command line that leaves out what has no default.
+
+    Args:
+        fields: What was given.
+        names: What must be among it.
+        example: A command line that works.
+
+    Raises:
+        UsageError: One or more are missing; all are named.
+    """
+    missing = [f"--{name.replace('_', '-')}" for name in names if name not in fields]
+    if missing:
+        raise UsageError(f"{' and '.join(missing)} missing; for example: {example}")

@@ -1,0 +1,265 @@
+"""A file of questions in, the same file with answers out."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.quantities import (
+    InvalidSpecError,
+    PerfatlasError,
+    UsageError,
+    counted,
+    nearest_name,
+    shown,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from perfatlas.commands.flags import OutputFlags
+
+    TableFace = Callable[[dict[str, list[Any]]], Mapping[str, list[Any]]]
+
+SAID: Final = ("warnings", "error_code", "error")  # the last columns of every answer
+OWN: Final = "result_"  # before an answer's name that a column of questions has
+LEAST_LETTERS: Final = 5  # of a name that a slip of the fingers tells; short ones are all alike
+_UNIT: Final = re.compile(r"_(us|ms|s|secs?|seconds?|mins?|minutes?|h|hours?|d|days?)$")
+
+
+def wants_table(output: OutputFlags) -> bool:
+    """Tell whether a table is asked for.
+
+    Args:
+        output: The output flags.
+
+    Raises:
+        UsageError: Only one of --table and --output was given, or both are one file.
+    """
+    table, target = output.table, output.output
+    if (table is None) != (target is None):
+        raise UsageError("--table FILE and --output FILE belong together: rows in, answers out")
+    if table is None or target is None:
+        return False
+    if table.exists() and target.exists() and table.samefile(target):
+        raise UsageError(
+            f"--table and --output are both {target}, and answers would replace the questions: give"
+            " --output another file"
+        )
+    return True
+
+
+def answer_table(
+    face: TableFace,
+    output: OutputFlags,
+    *,
+    asked: Mapping[str, Any],
+    names: Iterable[str],
+    first: str,
+) -> dict[str, Any]:
+    """Write the table with its answers and return a summary of what happened.
+
+    No column of the table changes: an answer whose name is taken is in a column of its own, as in
+    `result_mtti_s`. In a table answered before, columns from `first` to `error` are of the earlier
+    answer: they are replaced and not read.
+
+    Args:
+        face: From columns of questions to columns of answers, `error_code` and `error` among them.
+        output: The output flags; both files are named.
+        asked: Flags given beside --table: they fill columns that are missing and empty cells.
+        names: The vocabulary of the verb: columns of other names pass through untouched.
+        first: The column an answer begins with; no name of the vocabulary.
+
+    Raises:
+        InvalidSpecError: A file cannot be read or written, or a column's name is nearly a question.
+    """
+    started = time.perf_counter()
+    from perfatlas.files import read_table, table_format, write_table
+
+    table_format(str(output.output))
+    table = read_table(str(output.table))
+    earlier = _earlier_answer(list(table.columns), first)
+    kept = {name: cells for name, cells in table.columns.items() if name not in earlier}
+    known = set(names)
+    _refuse_misspelt(kept, known, str(output.table))
+    questions = {name: table.cells(name) for name in kept if name in known}
+    for name, value in asked.items():
+        cells = questions.get(name, [None] * table.rows)
+        questions[name] = [value if cell in (None, "") else cell for cell in cells]
+    found = face(questions) if table.rows else {}
+    order = dict.fromkeys(name for name in (first, *found) if name in found)
+    answers = {
+        (OWN + name if name in kept else name): [None if c == "" else c for c in found[name]]
+        for name in order
+    }
+    unread = {name.casefold(): name for name in kept if name not in known}
+    if "error" in answers and unread:
+        answers["error"] = [text and _with_column(text, unread) for text in answers["error"]]
+    if earlier:
+        sys.stderr.write(f"perfatlas: columns of an earlier answer replaced: {sorted(earlier)}\n")
+    write_table(str(output.output), {**kept, **answers})
+    failed = sum(bool(code) for code in answers.get("error_code", ()))
+    return {
+        "rows": table.rows,
+        "answered": table.rows - failed,
+        "failed": failed,
+        "elapsed_s": time.perf_counter() - started,
+        "output": str(output.output),
+    }
+
+
+def _earlier_answer(columns: list[str], first: str) -> list[str]:
+    """Return the columns of a table that are of an answer it got before.
+
+    Args:
+        columns: In the order of the file.
+        first: The column an answer begins with.
+    """
+    said = [name for name in columns if name in SAID]
+    if list(SAID[1:]) != said[-2:]:
+        return said
+    last = columns.index(SAID[-1])
+    begins = [columns.index(name) for name in (OWN + first, first) if name in columns[:last]]
+    return [*columns[begins[0] : last + 1]] if begins else said
+
+
+def _refuse_misspelt(columns: Iterable[str], known: set[str], path: str) -> None:
+    """Refuse a column whose name is nearly that of a question the table has no column of.
+
+    Args:
+        columns: Those that are not of an earlier answer.
+        known: The vocabulary of the verb.
+        path: Of the table.
+    """
+    from perfatlas.vocabulary.fields import named_elsewhere
+
+    others = sorted(known - set(columns))
+    for column in columns:
+        if column in known:
+            continue
+        plain = re.sub(r"[\s-]+", "_", column.strip().casefold())
+        if ours := named_elsewhere(plain, others):
+            raise InvalidSpecError(
+                f"{path}: column {shown(column)} would not be read; here it is {ours!r}"
+            )
+        for name in others:
+            if _is_nearly(plain, name):
+                raise InvalidSpecError(
+                    f"{path}: column {shown(column)} would not be read; did you mean {name!r}?"
+                    " Labels need a name less like a question's"
+                )
+
+
+def _is_nearly(column: str, name: str) -> bool:
+    """Tell whether a column's name is a question's but for its case, plural, unit or one slip.
+
+    Args:
+        column: In lower case.
+        name: Of the question.
+    """
+    if name in (column, column + "s"):
+        return True
+    if _UNIT.search(name) and _UNIT.sub("", column) == _UNIT.sub("", name):
+        return True
+    if len(name) < LEAST_LETTERS or column[:1] != name[:1]:
+        return False
+    same = _leading(column, name)
+    column, name = column[same:][::-1], name[same:][::-1]
+    same = _leading(column, name)
+    column, name = column[same:], name[same:]
+    return max(len(column), len(name)) < 2 or (len(name) == 2 and column == name[::-1])
+
+
+def _leading(one: str, other: str) -> int:
+    """Return how many letters two texts begin with alike."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _with_column(error: str, unread: Mapping[str, str]) -> str:
+    """Return a row's error with the unread columns that may be misspelt for what it misses.
+
+    Args:
+        error: The row's error.
+        unread: Columns that are not of the vocabulary, by their names in lower case.
+    """
+    nearest = {name: nearest_name(name, unread) for name in re.findall(r"(\w+) is required", error)}
+    said = [
+        f"; column {unread[near]!r} is not read; did you mean {missing!r}?"
+        for missing, near in nearest.items()
+        if near is not None
+    ]
+    return error + "".join(said)
+
+
+def show_summary(
+    command: str, summary: Mapping[str, Any], *, asked: Mapping[str, Any], as_json: bool
+) -> int:
+    """Write a table run's summary and return its exit code, 0: rows carry their own errors.
+
+    Args:
+        command: The verb.
+        summary: From `answer_table`.
+        asked: Flags given beside --table.
+        as_json: Whether --json was given.
+    """
+    if as_json:
+        from perfatlas.commands.output.answers import print_json
+        from perfatlas.commands.output.envelopes import envelope
+
+        print_json(envelope(command, results=summary, scenario=asked))
+        return 0
+    failed = f", {summary['failed']:,} with an error" if summary["failed"] else ""
+    sys.stdout.write(
+        f"{counted(summary['rows'], 'row')} in {summary['elapsed_s']:.2f} s: "
+        f"{summary['answered']:,} answered{failed}\n{summary['output']}\n"
+    )
+    return 0
+
+
+def answer_rows(
+    face: Callable[..., Any],
+    output: OutputFlags,
+    *,
+    asked: Mapping[str, Any],
+    names: Iterable[str],
+    first: str,
+) -> dict[str, Any]:
+    """Write a table answered row by row, for verbs whose answer is one operator.
+
+    Args:
+        face: From named fields to an answer.
+        output: The output flags; both files are named.
+        asked: Flags given beside --table.
+        names: The vocabulary of the verb.
+        first: The column an answer begins with.
+
+    Raises:
+        InvalidSpecError: A file cannot be read or written.
+    """
+
+    def columns_face(questions: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        rows = [
+            dict(zip(questions, cells, strict=True))
+            for cells in zip(*questions.values(), strict=True)
+        ]
+        answers = [_answer_row(face, row) for row in rows]
+        found = [n for answer in answers for n in answer if n not in SAID]
+        columns = dict.fromkeys([*found, *SAID])
+        return {name: [answer.get(name) for answer in answers] for name in columns}
+
+    return answer_table(columns_face, output, asked=asked, names=names, first=first)
+
+
+def _answer_row(face: Callable[..., Any], row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the results of one row, or its error."""
+    fields = {name: cell for name, cell in row.items() if cell not in (None, "")}
+    try:
+        answer = face(**fields)
+    except PerfatlasError as problem:
+        return {"error_code": problem.error_code, "error": str(problem)}
+    cells = {name: cell for name, (cell,) in answer.columns.items()}
+    return cells | {"warnings": "; ".join(answer.warnings)}

@@ -1,0 +1,3 @@
+"""Fitting kernel parameters, as a command."""
+
+from __future__ import annotations

@@ -1,0 +1,368 @@
+"""`perfatlas validate kernels|collectives|blocks|capacity|steps`: against measurements."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from perfatlas.commands.flags import MANY, SWITCH, Count, File
+from perfatlas.commands.output import envelope, print_json
+from perfatlas.quantities import UsageError, ValidationGateError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfatlas.lab.scoring import CellScore
+
+Protocol = Literal["own", "unseen-shapes", "unseen-device", "unseen-family", "few-shot"]
+
+# what a row is about, joined in one cell
+ABOUT: Final = (
+    "operator",
+    "family",
+    "models",
+    "setting",
+    "model",
+    "network",
+    "precision",
+    "system",
+    "backend",
+    "engine",
+    "format",
+)
+# the tables for people and their headings; --json has every row and figure
+ERROR_HEADINGS: Final = {
+    "about": "",
+    "gpus": "GPUs",
+    "mape": "MAPE",
+    "median_error": "median",
+    "p90_error": "p90",
+    "bias": "bias",
+    "goal_mape": "goal",
+    "goal_met": "met",
+}
+BESIDE_HEADINGS: Final = {
+    "about": "",
+    "rows": "rows",
+    "noise": "noise",
+    "two_parameter_mape": "2-param",
+    "roofline_mape": "roofline",
+    "inside_90": "in 90 %",
+    "interval_score": "Winkler",
+}
+STEP_HEADINGS: Final = {
+    "about": "",
+    "id": "run",
+    "reason": "reason",
+    "figure": "figure",
+    "reached_error": "reached",
+    "goal_error": "goal",
+    "goal_met": "met",
+    "note": "",
+    "gpus": "GPUs",
+    "concurrency": "concurrency",
+    "lengths": "in/out",
+    "isl": "in",
+    "osl": "out",
+    "rows": "rows",
+    "tpot_mape": "MAPE",
+    "tpot_median_error": "median",
+    "tpot_p90_error": "p90",
+    "tpot_bias": "bias",
+    "tpot_inside_90": "in 90 %",
+    "tpot_inside_90_unseen": "unseen",
+    "ttft_median_error": "TTFT",
+    "request_latency_mape": "latency",
+    "tpot_measured_s": "measured",
+    "tpot_s": "predicted",
+    "tpot_bound_s": "at bound",
+    "missing_1_s": "1 GPU",
+    "missing_2_s": "2",
+    "missing_4_s": "4",
+    "missing_8_s": "8",
+    "per_layer_and_doubling_s": "layer, doubling",
+    "per_layer_of_a_prompt_s": "layer, prompt",
+    "tpot_error": "error",
+    "request_latency_measured_s": "measured",
+    "request_latency_s": "predicted",
+    "request_latency_bound_s": "at bound",
+    "request_latency_error": "error",
+}
+WHERE: Final = ("system", "engine", "phase", "kv_format")
+BLOCK_HEADINGS: Final = {
+    "cells": {
+        "where": "",
+        "kernel": "kernel",
+        "mape": "MAPE",
+        "bias": "bias",
+        "inside_90": "in 90 %",
+    },
+    "skipped": {"where": "", "why": "why", "rows": "rows"},
+}
+CAPACITY_HEADINGS: Final = {
+    "totals": {
+        "group": "",
+        "rows": "rows",
+        "median_error": "median",
+        "p90_error": "p90",
+        "bias": "bias",
+        "worst_error": "worst",
+    },
+    "runs": {
+        "id": "run",
+        "published": "published",
+        "predicted": "predicted",
+        "error": "error",
+        "gap_bytes": "gap",
+    },
+    "left_out": {"id": "run", "reason": "reason"},
+}
+PUBLISHED_HEADINGS: Final = {
+    "id": "published run",
+    "op": "",
+    "rows": "rows",
+    "gpus": "GPUs",
+    "published_s": "published",
+    "time_s": "predicted",
+    "error": "error",
+    "mape": "MAPE",
+    "median_error": "median",
+    "mean_error": "bias",
+    "inside_90": "in 90 %",
+}
+FOR_MACHINES: Final = ("predictions", "left_out")
+# too wide or of little use beside the rest
+NOT_SHOWN: Final = {
+    "settings": ("note", "ttft_median_error"),
+    "cells": ("ttft_median_error",),
+    "totals": ("ttft_median_error",),
+    "host_time": ("ttft_median_error", "request_latency_mape"),
+}
+
+
+def kernels(
+    *,
+    system: Annotated[list[str] | None, MANY] = None,
+    operator: Annotated[list[str] | None, MANY] = None,
+    protocol: Protocol = "own",
+    rows: Count = None,
+    page: File | None = None,
+    json: Annotated[bool, SWITCH] = False,
+) -> int:
+    """Compare predicted with measured operator times, GPU by GPU, beside simpler models.
+
+    Args:
+        system: Device to score, repeatable; by default all with measured tables.
+        operator: Operator to score, repeatable; by default all.
+        protocol: What a prediction may know of the rows it is scored on.
+        rows: Rows of the device that few-shot may fit; 50 by default.
+        page: Score under every protocol and write this Markdown page; takes minutes.
+        json: Print one JSON object.
+    """
+    if page is not None:
+        plain = not (system or operator or rows or json) and protocol == "own"
+        return _write_page(page, plain=plain)
+    return _compare("kernels", system, operator, protocol, rows, as_json=json)
+
+
+def collectives(
+    *,
+    system: Annotated[list[str] | None, MANY] = None,
+    operator: Annotated[list[str] | None, MANY] = None,
+    protocol: Protocol = "own",
+    rows: Count = None,
+    json: Annotated[bool, SWITCH] = False,
+) -> int:
+    """Compare predicted with measured collective times, GPU by GPU, beside simpler models.
+
+    Args:
+        system: Device to score, repeatable; by default all with measured tables.
+        operator: Collective to score, repeatable; by default all.
+        protocol: What a prediction may know of the rows it is scored on.
+        rows: Rows of the device that few-shot may fit; 50 by default.
+        json: Print one JSON object.
+    """
+    return _compare("collectives", system, operator, protocol, rows, as_json=json)
+
+
+def blocks(
+    *,
+    system: Annotated[list[str] | None, MANY] = None,
+    engine: Annotated[list[str] | None, MANY] = None,
+    json: Annotated[bool, SWITCH] = False,
+) -> int:
+    """Compare measured blocks of sparse attention with the sum of their operators.
+
+    Args:
+        system: Device to score, repeatable; by default all with measured tables.
+        engine: Engine to score, repeatable; by default all.
+        json: Print one JSON object.
+    """
+    from perfatlas.lab.validate.blocks import validate_blocks
+    from perfatlas.report.text import open_terminal, print_rows
+
+    results = validate_blocks(system, engine)
+    if json:
+        asked = {"system": system, "engine": engine}
+        print_json(envelope("validate blocks", results=results, scenario=asked))
+        return 0
+    console = open_terminal(sys.stdout)
+    if not results["cells"]:
+        console.print("no attention block was measured there: those of Hopper and Blackwell were")
+    for name, title in (("cells", "blocks"), ("skipped", "left out")):
+        rows = [
+            {"where": " ".join(str(row[key]) for key in WHERE if key in row), **row}
+            for row in results[name]
+        ]
+        print_rows(console, rows, columns=BLOCK_HEADINGS[name], title=title)
+    return 0
+
+
+def capacity(*, json: Annotated[bool, SWITCH] = False) -> int:
+    """Compare derived cache sizes with those engines printed when they started.
+
+    Args:
+        json: Print one JSON object.
+    """
+    from perfatlas.lab.validate.capacity import validate_capacity
+    from perfatlas.report.text import open_terminal, print_rows
+
+    results = validate_capacity()
+    if json:
+        print_json(envelope("validate capacity", results=results, scenario={}))
+        return _gate(results)
+    console = open_terminal(sys.stdout)
+    for name, columns in CAPACITY_HEADINGS.items():
+        print_rows(console, results[name], columns=columns, title=name.replace("_", " "))
+    return _gate(results)
+
+
+def steps(
+    *, left_out: Annotated[bool, SWITCH] = False, json: Annotated[bool, SWITCH] = False
+) -> int:
+    """Compare predicted with measured serving: TPOT of published runs.
+
+    Args:
+        left_out: List the runs that are not scored with their reason, as CSV, and nothing else.
+        json: Print one JSON object.
+    """
+    from perfatlas.lab.validate.steps import left_out_runs, validate_steps
+
+    if left_out:
+        if json:
+            raise UsageError("--json lists the runs left out already; give one of the two")
+        return _print_left_out(left_out_runs())
+    return _show("steps", validate_steps(), asked={}, as_json=json)
+
+
+def _print_left_out(runs: Sequence[Mapping[str, str]]) -> int:
+    sys.stdout.write("id,reason\n")
+    for run in runs:
+        sys.stdout.write(f"{run['id']},{run['reason']}\n")
+    return 0
+
+
+def _compare(
+    verb: str,
+    system: list[str] | None,
+    operator: list[str] | None,
+    protocol: Protocol,
+    rows: int | None,
+    *,
+    as_json: bool,
+) -> int:
+    """Score operators or collectives and show the medians over GPUs, or every cell of a few."""
+    from perfatlas.lab.validate import operators as validate
+
+    scorers = {
+        "kernels": validate.validate_kernels,
+        "collectives": validate.validate_collectives,
+    }
+    results = scorers[verb](system, tuple(operator or ()), protocol, rows=rows, progress=_progress)
+    asked = {"system": system, "operator": operator, "protocol": protocol, "rows": rows}
+    if as_json:
+        print_json(envelope(f"validate {verb}", results=results, scenario=asked))
+    else:
+        _print_cells(results, "cells" if system else "medians")
+    return _gate(results)
+
+
+def _write_page(page: File, *, plain: bool) -> int:
+    """Score under every protocol and write the page; nothing else can be asked with it."""
+    from perfatlas.lab.validate.kernels_page import write_page
+
+    if not plain:
+        raise UsageError("a page covers every system, operator and protocol: give --page alone")
+    return _gate(write_page(page, progress=_progress))
+
+
+def _progress(score: CellScore) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(f"{score.protocol} {score.cell}: {100 * score.mape:.1f} %\n")
+
+
+def _show(verb: str, results: Mapping[str, Any], *, asked: Mapping[str, Any], as_json: bool) -> int:
+    """Write a validation and return 0, or 7 where it lists failures."""
+    if as_json:
+        print_json(envelope(f"validate {verb}", results=results, scenario=asked))
+    else:
+        _print({n: v for n, v in results.items() if n not in FOR_MACHINES}, STEP_HEADINGS)
+    return _gate(results)
+
+
+def _gate(results: Mapping[str, Any]) -> int:
+    """Write the failures of a validation and return 7, or 0 without any."""
+    failures = list(results.get("failures") or [])
+    for failure in failures:
+        sys.stderr.write(f"perfatlas: gate failed: {failure}\n")
+    return ValidationGateError.exit_code if failures else 0
+
+
+def _print_cells(results: Mapping[str, Any], level: str) -> None:
+    """Write medians or cells as two tables: errors, and what stands beside them."""
+    from perfatlas.report.text import open_terminal, print_facts, print_rows
+
+    console = open_terminal(sys.stdout)
+    print_facts(console, {name: results[name] for name in ("protocol", "calibrations")})
+    console.print()
+    rows = [_row(row) for row in results[level]]
+    for title, headings in (("errors", ERROR_HEADINGS), ("beside", BESIDE_HEADINGS)):
+        shown = {key: text for key, text in headings.items() if rows and key in rows[0]}
+        print_rows(console, rows, columns=shown, title=f"{level}: {title}")
+    print_rows(console, results["skipped"], title="not scored")
+    for name in ("published", "published_totals"):
+        if name in results:
+            rows = [_published(row) for row in results[name]]
+            shown = {k: text for k, text in PUBLISHED_HEADINGS.items() if k in rows[0]}
+            print_rows(console, rows, columns=shown, title=name.replace("_", " "))
+
+
+def _published(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row whose bias, a mean error and no logarithm as elsewhere, says so."""
+    return {("mean_error" if name == "bias" else name): value for name, value in row.items()}
+
+
+def _print(results: Mapping[str, Any], headings: Mapping[str, str]) -> None:
+    from perfatlas.report.text import open_terminal, print_facts, print_rows
+
+    console = open_terminal(sys.stdout)
+    facts = {name: value for name, value in results.items() if not isinstance(value, list)}
+    print_facts(console, facts)
+    if facts:
+        console.print()
+    for name, value in results.items():
+        if not isinstance(value, list) or not value or not isinstance(value[0], dict):
+            continue
+        rows = [_row(row) for row in value]
+        hidden = NOT_SHOWN.get(name, ())
+        known = {key for row in rows for key in row if key not in hidden}
+        shown = {key: title for key, title in headings.items() if key in known}
+        if len(shown) > 2:
+            print_rows(console, rows, columns=shown, title=name.replace("_", " "))
+
+
+def _row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with what it is about in one cell."""
+    names = ("cell",) if "cell" in row else ABOUT
+    about = [str(row[name]) for name in names if name in row]
+    return {"about": " ".join(about), **row} if about else dict(row)

@@ -1,0 +1,71 @@
+"""`perfatlas validate measured`: tier measured on shapes its rows do not hold."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Final
+
+from perfatlas.commands.flags import MANY, SWITCH, File
+from perfatlas.commands.output import envelope, print_json
+from perfatlas.quantities import UsageError
+
+if TYPE_CHECKING:
+    from perfatlas.lab.validate.measured_medians import UnseenScore
+
+NAMES: Final = ("operator", "family", "format", "unseen")
+HEADINGS: Final = {
+    "about": "",
+    "gpus": "GPUs",
+    "rows": "rows",
+    "goal_mape": "goal",
+    "physics_mape": "physics",
+    "measured_mape": "measured",
+    "tuned_mape": "tuned",
+    "others_mape": "others",
+    "inside_90": "in 90 %",
+    "goal_met": "met",
+}
+
+
+def measured(
+    *,
+    system: Annotated[list[str] | None, MANY] = None,
+    operator: Annotated[list[str] | None, MANY] = None,
+    page: File | None = None,
+    json: Annotated[bool, SWITCH] = False,
+) -> int:
+    """Compare tier measured with shapes held out of the rows that correct it, beside its goals.
+
+    Args:
+        system: Device to score, repeatable; by default all with measured tables.
+        operator: Operator or collective to score, repeatable; by default all that are corrected.
+        page: Score all and write the figures between the marks of this Markdown page.
+        json: Print one JSON object.
+    """
+    from perfatlas.lab.validate.measured import validate_measured
+    from perfatlas.lab.validate.measured_page import write_measured_page
+
+    if page is not None:
+        if system or operator or json:
+            raise UsageError("a page covers every system and operator: give --page alone")
+        write_measured_page(page, progress=_progress)
+        return 0
+    results = validate_measured(system or (), operator or (), _progress)
+    if json:
+        asked = {"system": system, "operator": operator}
+        print_json(envelope("validate measured", results=results, scenario=asked))
+        return 0
+    from perfatlas.report.text import open_terminal, print_rows
+
+    rows = [
+        {"about": " ".join(row[name] for name in NAMES), **row}
+        for row in results["medians"]
+        if row["gpus"]
+    ]
+    print_rows(open_terminal(sys.stdout), rows, columns=HEADINGS, title="unseen shapes: medians")
+    return 0
+
+
+def _progress(score: UnseenScore) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(f"{score.unseen} {score.cell}: {100 * score.measured_mape:.1f} %\n")

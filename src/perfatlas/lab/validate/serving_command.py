@@ -1,0 +1,188 @@
+"""`perfatlas validate serving`: against a user's own benchmarks, or against public engine runs."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from cyclopts import Parameter
+
+from perfatlas.commands.flags import SWITCH, File, asks, set_flags
+from perfatlas.commands.output import envelope, print_json, require
+from perfatlas.lab.validate.traffic_command import compare_traffic
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError, UsageError
+from perfatlas.vocabulary.metrics import METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+EXAMPLE: Final = (
+    "perfatlas validate serving --results result.json --system h200_sxm --tp 8 --format fp8"
+)
+FILES: Final = Parameter(negative="", consume_multiple=True)
+COMPARED: Final = {
+    "tpot": METRICS["tpot_s"].short_label,
+    "output_tokens_per_s_per_gpu": METRICS["output_tokens_per_s_per_gpu"].label,
+    "ttft": METRICS["ttft_s"].short_label,
+}
+TOTAL_HEADINGS: Final = {
+    "figure": "",
+    "rows": "runs",
+    "mape": "MAPE",
+    "median_error": "median",
+    "bias": "bias",
+    "inside_90": "in 90 %",
+}
+TPOT_HEADINGS: Final = {
+    "run": "",
+    "concurrency": "concurrency",
+    "isl": "in",
+    "osl": "out",
+    "tpot_measured_s": "measured",
+    "tpot_s": "predicted",
+    "tpot_error": "error",
+    "tpot_inside_90": "in 90 %",
+    "tpot_bound_s": "at bound",
+    "tpot_statistic": "measured is",
+}
+RATE_HEADINGS: Final = {
+    "run": "",
+    "gpus": "GPUs",
+    "output_tokens_per_s_per_gpu_measured": "measured",
+    "output_tokens_per_s_per_gpu": "predicted",
+    "output_tokens_per_s_per_gpu_error": "error",
+    "output_tokens_per_s_per_gpu_inside_90": "in 90 %",
+}
+TTFT_HEADINGS: Final = {
+    "run": "",
+    "ttft_measured_s": "measured",
+    "ttft_s": "predicted",
+    "ttft_error": "error",
+    "ttft_statistic": "measured is",
+}
+BOUND_HEADINGS: Final = {
+    "run": "",
+    "tpot_measured_s": "measured",
+    "tpot_bound_s": "at bound",
+    "tpot_s": "predicted",
+}
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """What was measured.
+
+    Args:
+        results: Result file, JSON or JSON Lines, one or several; every run in it is a row.
+        page: Of the public runs: write this Markdown page.
+    """
+
+    results: Annotated[list[File] | None, FILES] = None
+    page: File | None = None
+
+
+@asks("validate serving")
+def serving(
+    *,
+    measured: Measured | None = None,
+    flags: object = None,
+    json: Annotated[bool, SWITCH] = False,
+) -> int:
+    """Compare the estimate with benchmark results of vLLM, SGLang, TensorRT-LLM or AIPerf.
+
+    Without results, traffic is simulated as it ran through the engines of public runs, and compared
+    with what was measured there; takes minutes.
+
+    Args:
+        measured: What was measured.
+        flags: The deployment, as far as the files do not say.
+        json: Print one JSON object.
+    """
+    measured = measured or Measured()
+    asked, page = set_flags(flags), measured.page
+    if measured.results is not None:
+        asked = {"results": measured.results, **asked}
+    if not asked:
+        return compare_traffic(page, as_json=json)
+    if page is not None:
+        raise UsageError("--page is of the public runs; leave it out, or all other flags")
+    from perfatlas.lab.validate.benchmarks import validate_serving
+
+    require(asked, ("results", "system"), example=EXAMPLE)
+    files = asked.pop("results")
+    found = validate_serving(files, **asked)
+    if json:
+        _print_envelope(found, asked | {"results": [str(file) for file in files]})
+    else:
+        _print_found(found)
+    return _exit_code(found)
+
+
+def _print_envelope(found: dict[str, Any], asked: Mapping[str, Any]) -> None:
+    evidence = found.pop("evidence")
+    doubts = [
+        f"{_told(note['runs'])}: {note['note']}"
+        for note in found["notes"]
+        if note["kind"] == "doubt"
+    ]
+    answer = envelope("validate serving", results=found, scenario=asked, warnings=doubts)
+    print_json(answer | ({"evidence": evidence} if evidence else {}))
+
+
+def _exit_code(found: Mapping[str, Any]) -> int:
+    """Return 0 where a run was compared, else the code of the first refusal, told on stderr."""
+    if found["runs"]:
+        return 0
+    first = found["refused_runs"][0]
+    sys.stderr.write(f"perfatlas: no run could be compared; {first['run']}: {first['error']}\n")
+    kinds = (InvalidSpecError, InfeasibleError, UnsupportedError)
+    codes = {kind.error_code: kind.exit_code for kind in kinds}
+    return codes.get(first["error_code"], InvalidSpecError.exit_code)
+
+
+def _print_found(found: Mapping[str, Any]) -> None:
+    """Write totals, the runs, what stands out, and how runs were read."""
+    from perfatlas.report.text import open_terminal, print_facts, print_rows, reproduce_line
+
+    console = open_terminal(sys.stdout)
+    runs = found["runs"]
+    totals = [_total(name, title, found) for name, title in COMPARED.items()] if runs else []
+    print_facts(console, {name: found[name] for name in ("rows", "refused")})
+    console.print()
+    print_rows(console, totals, columns=TOTAL_HEADINGS, title="predicted against measured")
+    statistics = dict.fromkeys(run["tpot_statistic"] for run in runs if run["tpot_statistic"])
+    title = f"TPOT (measured: {', '.join(statistics) or 'nothing'})"
+    shown = dict(TPOT_HEADINGS)
+    if len(statistics) < 2:
+        del shown["tpot_statistic"]
+    print_rows(console, runs, columns=shown, title=title)
+    print_rows(console, runs, columns=RATE_HEADINGS, title="output tokens/s per GPU")
+    print_rows(console, runs, columns=TTFT_HEADINGS, title="TTFT")
+    print_rows(
+        console,
+        found["below_bound"],
+        columns=BOUND_HEADINGS,
+        title="faster than the speed of light: check the plan, the formats and the load",
+    )
+    refused = {"run": "", "error": "why"}
+    print_rows(console, found["refused_runs"], columns=refused, title="not compared")
+    notes = [note | {"told": _told(note["runs"])} for note in found["notes"]]
+    notes += [{"told": "TTFT", "note": found["ttft_note"]}] if runs else []
+    print_rows(console, notes, columns={"told": "", "note": "note"}, title="how to read them")
+    if found["question"]:
+        line = reproduce_line("estimate", found["question"])
+        console.print("the run whose TPOT is missed by most, and what bounds it:")
+        console.print(line, style="dim", soft_wrap=True, markup=False, highlight=False)
+
+
+def _total(name: str, title: str, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the totals of one figure under the names the table formats."""
+    figures = ("rows", "mape", "median_error", "bias", "inside_90")
+    return {"figure": title, **{figure: found[f"{name}_{figure}"] for figure in figures}}
+
+
+def _told(names: Sequence[str]) -> str:
+    """Return the names of runs, or how many they are."""
+    return ", ".join(names) if len(names) <= 2 else f"{len(names)} runs"

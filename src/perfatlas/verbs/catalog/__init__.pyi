@@ -1,3 +1,0 @@
-from .facts import (
-    CATALOGS as CATALOGS,
-)

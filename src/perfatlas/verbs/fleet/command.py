@@ -1,0 +1,236 @@
+"""`perfatlas fleet import` and `fleet fit`: a cluster's logs as a fleet that can be simulated."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from cyclopts import Parameter
+
+from perfatlas.commands.flags import MANY, SWITCH, Count, File, default, given
+from perfatlas.commands.output import envelope, print_json, require
+from perfatlas.files import check_writable
+from perfatlas.quantities import UsageError, counted
+from perfatlas.verbs.fleet.lifetimes_command import FitFlags, LifetimeFlags, counts_of, fit_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfatlas.telemetry.fleets import FleetFit
+    from perfatlas.telemetry.history import History
+
+FILES: Final = Parameter(negative="", consume_multiple=True)
+Format = Literal[
+    "sacct",
+    "sacct_json",
+    "xid",
+    "dcgm",
+    "node_problem_detector",
+    "nvsentinel",
+    "ml_goodput",
+    "jobs",
+    "table",
+]
+IMPORT_EXAMPLE: Final = "perfatlas fleet import --format xid kern.log --output history.parquet"
+FIT_EXAMPLE: Final = (
+    "perfatlas fleet fit history.parquet --nodes 2048 --start 2026-01-01T00:00:00Z"
+    " --end 2026-04-01T00:00:00Z --output fleet.toml"
+)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ImportFlags:
+    """How logs are read.
+
+    Args:
+        format: Which logs they are.
+        output: Where the history is written; its extension chooses the format.
+        zone: Time zone of times without one, such as UTC or Europe/Berlin.
+        year: Year of the first line of a log whose times have none.
+        boot: When the machine booted, for times that count from there: ISO 8601 with a zone.
+        node: Host of a log whose lines name none.
+        coalesce_s: Seconds within which repeats of one Xid on one GPU are one event.
+        tolerance_s: Seconds by which times in a job's log may run back.
+        scraped: Time of each file of dcgm-exporter, in their order, ISO 8601 with a zone.
+        rules: Configurations of node-problem-detector.
+        json: Print one JSON object.
+    """
+
+    format: Format | None = None
+    output: File | None = None
+    zone: str | None = None
+    year: Count = None
+    boot: str | None = None
+    node: str | None = None
+    coalesce_s: Annotated[float | None, default("5")] = None
+    tolerance_s: Annotated[float | None, default("0")] = None
+    scraped: Annotated[list[str] | None, MANY] = None
+    rules: Annotated[list[File] | None, FILES] = None
+    json: Annotated[bool, SWITCH] = False
+
+
+def import_(files: list[File], /, *, flags: ImportFlags | None = None) -> int:
+    """Return the exit code of an import.
+
+    Args:
+        files: Logs of one format, in the order of time.
+        flags: How they are read.
+    """
+    from perfatlas.telemetry.formats import import_logs
+    from perfatlas.telemetry.history import write_history
+
+    flags = flags or ImportFlags()
+    asked = given(flags)
+    require(asked, ("format", "output"), example=IMPORT_EXAMPLE)
+    check_writable(str(flags.output))
+    history = import_logs(str(flags.format), files, _options(files, flags)).history
+    write_history(str(flags.output), history)
+    results = _imported(history) | {"output": str(flags.output)}
+    if flags.json:
+        asked = {name: value for name, value in asked.items() if name != "json"}
+        told = {name: str(value) for name, value in asked.items()}
+        print_json(envelope("fleet import", results=results, scenario=told))
+        return 0
+    _print_imported(history, results)
+    return 0
+
+
+def _options(files: Sequence[File], flags: ImportFlags) -> Any:  # noqa: ANN401 - imported when run
+    from perfatlas.telemetry.formats import COALESCE_S, ImportOptions
+    from perfatlas.telemetry.reading import Clock, epoch_seconds
+
+    scraped = flags.scraped or []
+    if scraped and len(scraped) != len(files):
+        raise UsageError(
+            f"{counted(len(files), 'file')} and {counted(len(scraped), 'time')}: --scraped once per"
+            " file"
+        )
+    boot_s = None if flags.boot is None else epoch_seconds(flags.boot, flags.zone)
+    return ImportOptions(
+        clock=Clock(zone=flags.zone, year=flags.year, boot_s=boot_s, node=flags.node or ""),
+        coalesce_s=COALESCE_S if flags.coalesce_s is None else flags.coalesce_s,
+        tolerance_s=flags.tolerance_s or 0.0,
+        scraped={str(path): time for path, time in zip(files, scraped, strict=False)},
+        rules=flags.rules or (),
+    )
+
+
+def _imported(history: History) -> dict[str, Any]:
+    return {
+        "events": history.size,
+        "kinds": dict(Counter(history.kind.text())),
+        "files": [asdict(file) for file in history.files],
+    }
+
+
+def _print_imported(history: History, results: Mapping[str, Any]) -> None:
+    from perfatlas.report.text import open_terminal, print_facts
+    from perfatlas.telemetry.reading import reasons
+    from perfatlas.verbs.fleet.text import kind_text
+
+    console = open_terminal(sys.stdout)
+    kinds = ", ".join(kind_text(kind, count) for kind, count in results["kinds"].items())
+    console.print(counted(history.size, "event") + (f": {kinds}" if kinds else ""))
+    for file in history.files:
+        console.print(f"{file.path}: {file.size}", soft_wrap=True)
+        counts = {"merged": file.merged, "ignored": file.ignored, "repaired": file.repaired}
+        told: dict[str, Any] = {"parsed": f"{file.parsed:,}"}
+        print_facts(console, told | {name: reasons(of, file.first) for name, of in counts.items()})
+    console.print(f"history written to {results['output']}", soft_wrap=True)
+
+
+def fit(
+    files: list[File] | None = None,
+    /,
+    *,
+    flags: FitFlags | None = None,
+    table: LifetimeFlags | None = None,
+) -> int:
+    """Return the exit code of a fit.
+
+    Args:
+        files: Histories, as `fleet import` writes them.
+        flags: What they do not say.
+        table: A table of lifetimes in their place.
+    """
+    from perfatlas.telemetry.fleets import write_fleet
+    from perfatlas.telemetry.formats import import_logs
+
+    flags, table = flags or FitFlags(), table or LifetimeFlags()
+    if given(table):
+        return fit_table(table, flags, files or ())
+    if not files:
+        raise UsageError(f"no history is given; for example: {FIT_EXAMPLE}")
+    history = import_logs("table", files).history
+    example = FIT_EXAMPLE
+    if history.size:
+        from perfatlas.telemetry.history import utc
+
+        first, last = utc(float(history.start_s_E[0])), utc(float(history.start_s_E[-1]))
+        example += f"; its events are from {first} to {last}, the watch may be longer"
+    require(given(flags), ("nodes", "start", "end", "output"), example=example)
+    fitted = _fitted(history, flags)
+    beside = write_fleet(str(flags.output), fitted)
+    results = _results(fitted) | {"nodes": flags.nodes}
+    results |= {"output": str(flags.output), "evidence": str(beside)}
+    if flags.json:
+        asked = {name: str(value) for name, value in given(flags).items() if name != "json"}
+        print_json(envelope("fleet fit", results=results, scenario=asked))
+        return 0
+    _print_fitted(results)
+    return 0
+
+
+def _fitted(history: History, flags: FitFlags) -> FleetFit:
+    from perfatlas.telemetry.fits import with_service_starts
+    from perfatlas.telemetry.fleets import FleetOptions, fit_fleet
+    from perfatlas.telemetry.history import watches_of
+    from perfatlas.telemetry.reading import epoch_seconds
+
+    nodes = flags.nodes or 0
+    watches = watches_of(
+        history,
+        nodes=nodes,
+        gpus_per_node=8 if flags.gpus_per_node is None else flags.gpus_per_node,
+        window_s=(epoch_seconds(flags.start, None), epoch_seconds(flags.end, None)),
+        units=counts_of(flags.units or []),
+    )
+    if flags.service_start is not None:
+        watches = with_service_starts(watches, str(flags.service_start))
+    plain = FleetOptions()
+    options = FleetOptions(
+        kinds=tuple(flags.kinds) if flags.kinds else plain.kinds,
+        repair=flags.repaired or plain.repair,
+        open_is_down=bool(flags.open_is_down),
+        cascade_s=plain.cascade_s if flags.cascade_s is None else flags.cascade_s,
+    )
+    return fit_fleet(history, watches, nodes, options)
+
+
+def _results(fitted: FleetFit) -> dict[str, Any]:
+    from perfatlas.telemetry.fleets import evidence_document, fleet_document
+
+    evidence, fleet = evidence_document(fitted), fleet_document(fitted)
+    laws = {cause["name"]: cause["lifetime"]["law"] for cause in fleet["cause"]}
+    rows = [
+        {**row, "law": laws.get(row["name"], "with others of its component")}
+        for row in evidence["cause"]
+    ]
+    kinds = Counter(fitted.history.kind.text())
+    left_out = {kind: n for kind, n in kinds.items() if kind not in fitted.options.kinds}
+    return {
+        "nodes": fitted.nodes,
+        "effects": fitted.cascades,
+        "left_out": left_out,
+        "causes": rows,
+    }
+
+
+def _print_fitted(results: Mapping[str, Any]) -> None:
+    from perfatlas.report.text import open_terminal
+    from perfatlas.verbs.fleet.text import print_fitted
+
+    print_fitted(open_terminal(sys.stdout), results)

@@ -1,0 +1,210 @@
+"""`perfatlas fleet fit --lifetimes`: laws fitted to a table of units and their ages."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from cyclopts import Group, Parameter
+
+from perfatlas.commands.flags import MANY, SWITCH, Count, File, Seconds, default, given
+from perfatlas.commands.output import envelope, print_json, require
+from perfatlas.files import check_writable
+from perfatlas.quantities import InvalidSpecError, UsageError, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfatlas.telemetry.reading import FileCounts
+
+_LIFETIMES: Final = Group("Lifetimes", sort_key=2)
+EXAMPLE: Final = "perfatlas fleet fit --lifetimes units.csv --age years --failed dead --time-unit y"
+FLEET_EXAMPLE: Final = (
+    f"{EXAMPLE} --component gpu --nodes 2048 --repair-s 14400 --output fleet.toml"
+)
+_OF_FLEET: Final = ("output", "nodes", "gpus_per_node", "units", "json")
+_OF_PARTS: Final = ("component", "repair_s", "start_ages")
+
+
+@Parameter(name="*", group=_LIFETIMES)
+@dataclass(frozen=True, kw_only=True)
+class LifetimeFlags:
+    """A table with a row per unit, in place of histories.
+
+    Args:
+        lifetimes: CSV (also .gz), Parquet or JSON Lines. A fleet of its law (--output) needs
+            --component, --nodes and --repair-s.
+        age: Column of the age at which a unit failed or was last seen.
+        failed: Column that tells whether it failed then: true or false, yes or no, 1 or 0.
+        entry: Column of the age at which it was first seen; by default all were watched from new.
+        time_unit: Of the ages.
+        where: Rows to take, as batch=old; repeatable.
+        survival_at: Age at which to tell the share that lives longer; repeatable.
+        law: Family to take.
+        component: What the rows are: gpu, host, or another with its --units.
+        repair_s: Seconds from a failure until the node is back; 0 for at once.
+        start_ages: Ages of parts when a job begins: all new, or as in a fleet long in use.
+    """
+
+    lifetimes: File | None = None
+    age: str | None = None
+    failed: str | None = None
+    entry: str | None = None
+    time_unit: Literal["s", "min", "h", "d", "week", "y"] | None = None
+    where: Annotated[list[str] | None, MANY] = None
+    survival_at: Annotated[list[float] | None, MANY] = None
+    law: Annotated[
+        Literal["exponential", "weibull", "lognormal"] | None, default("the best by AIC")
+    ] = None
+    component: str | None = None
+    repair_s: Seconds = None
+    start_ages: Annotated[Literal["new", "mixed"] | None, default("mixed")] = None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class FitFlags:
+    """What the logs do not say.
+
+    Args:
+        nodes: Nodes that were watched, those that never failed too.
+        gpus_per_node: GPUs of a node.
+        start: When the watch began, ISO 8601 with a zone.
+        end: When it ended.
+        units: How many there are of a component, as nic=16384; repeatable.
+        kinds: Kinds of events that count as failures: failure, unclear, ...; repeatable.
+        service_start: Table of component, node, device and start: when units began their service,
+            for their ages.
+        repaired: Whether a repair makes a unit as new for its cause, or leaves it as old.
+        open_is_down: An event without a recovery was still down at the end.
+        cascade_s: Seconds within which failures of a device after its first are effects of it.
+        output: Where the fleet is written; its evidence goes beside it.
+        json: Print one JSON object.
+    """
+
+    nodes: Count = None
+    gpus_per_node: Annotated[Count, default("8")] = None
+    start: str | None = None
+    end: str | None = None
+    units: Annotated[list[str] | None, MANY] = None
+    kinds: Annotated[list[str] | None, MANY] = None
+    service_start: File | None = None
+    repaired: Annotated[Literal["as_new", "as_old"] | None, default("as_new")] = None
+    open_is_down: Annotated[bool | None, SWITCH] = None
+    cascade_s: Annotated[Seconds, default("60")] = None
+    output: File | None = None
+    json: Annotated[bool, SWITCH] = False
+
+
+def fit_table(flags: LifetimeFlags, rest: FitFlags, files: Sequence[File]) -> int:
+    """Return the exit code of a fit to a table of lifetimes.
+
+    Args:
+        flags: The table.
+        rest: What else was given; of it counts and the output have a meaning here.
+        files: Histories, which have none.
+    """
+    from perfatlas.telemetry.fits import LifetimeColumns, read_lifetimes
+    from perfatlas.telemetry.fleets import fit_lifetimes
+
+    asked = given(flags)
+    require(asked, ("lifetimes", "age", "failed", "time_unit"), example=EXAMPLE)
+    _check_rest(flags, rest, files)
+    columns = LifetimeColumns(str(flags.age), str(flags.failed), flags.entry or "")
+    path, picked = str(flags.lifetimes), _equalities(flags.where or [])
+    seen, counts = read_lifetimes(path, columns, where=picked)
+    results = fit_lifetimes(
+        seen, unit=str(flags.time_unit), ages=flags.survival_at or (), law=flags.law
+    )
+    results |= {"file": asdict(counts)} | _written(flags, rest, results, counts)
+    if rest.json:
+        asked |= {name: value for name, value in given(rest).items() if name != "json"}
+        scenario = {name: str(v) if isinstance(v, File) else v for name, v in asked.items()}
+        print_json(envelope("fleet fit", results=results, scenario=scenario))
+        return 0
+    from perfatlas.report.text import open_terminal
+    from perfatlas.verbs.fleet.lifetime_text import print_lifetimes
+
+    print_lifetimes(open_terminal(sys.stdout), results, counts.text())
+    return 0
+
+
+def _check_rest(flags: LifetimeFlags, rest: FitFlags, files: Sequence[File]) -> None:
+    """Refuse what has no meaning beside a table, and a fleet of which too little is said."""
+    asked = given(rest)
+    odd = [*map(str, files), *(_flag(name) for name in asked if name not in _OF_FLEET)]
+    if odd:
+        raise UsageError(
+            f"--lifetimes is a table of units, in place of histories and their watch: leave"
+            f" {', '.join(odd)} out; for example: {EXAMPLE}"
+        )
+    needed = given(flags) | asked
+    if rest.output is not None:
+        require(needed, ("component", "nodes", "repair_s"), example=FLEET_EXAMPLE)
+        check_writable(str(rest.output))
+        return
+    idle = [_flag(name) for name in (*_OF_FLEET, *_OF_PARTS) if name in needed and name != "json"]
+    if idle:
+        raise UsageError(
+            f"without --output no fleet is written: leave {', '.join(idle)} out, or write one:"
+            f" {FLEET_EXAMPLE}"
+        )
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _written(
+    flags: LifetimeFlags, rest: FitFlags, results: Mapping[str, Any], counts: FileCounts
+) -> dict[str, Any]:
+    """Write the fleet where one is asked for; return where it and its evidence are."""
+    if rest.output is None:
+        return {}
+    from perfatlas.telemetry.fleets import PartsOfFleet, write_lifetime_fleet
+
+    parts = PartsOfFleet(
+        component=str(flags.component),
+        nodes=rest.nodes or 0,
+        gpus_per_node=8 if rest.gpus_per_node is None else rest.gpus_per_node,
+        units=counts_of(rest.units or []),
+        repair_s=flags.repair_s or 0.0,
+        ages=flags.start_ages or "mixed",
+    )
+    beside = write_lifetime_fleet(str(rest.output), results, counts, parts)
+    return {"nodes": rest.nodes, "output": str(rest.output), "evidence": str(beside)}
+
+
+def counts_of(texts: Sequence[str]) -> dict[str, int]:
+    """Return how many there are of each component.
+
+    Args:
+        texts: As nic=16384.
+
+    Raises:
+        InvalidSpecError: One is not written so.
+    """
+    found = {}
+    for text in texts:
+        name, _, count = text.partition("=")
+        if not name or not count.isdigit():
+            raise InvalidSpecError(
+                f"units = {shown(text)}: expected a component and how many, such as nic=16384"
+            )
+        found[name] = int(count)
+    return found
+
+
+def _equalities(texts: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not (name and sign):
+            raise InvalidSpecError(
+                f"where = {shown(text)}: expected a column and its value, such as batch=old"
+            )
+        if name in found:
+            raise InvalidSpecError(f"where: {name} is given twice, and a row has one value of it")
+        found[name] = value
+    return found

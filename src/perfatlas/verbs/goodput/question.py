@@ -1,0 +1,83 @@
+"""The fields of goodput, checked; the table of fields declares them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario.fields import Asked
+from perfatlas.vocabulary.fields import (
+    GpuDomains,
+    JobFailures,
+    JobOnFleet,
+    MeasuredStep,
+    ResilientJob,
+    SparePool,
+    SynchronousGpus,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+HOUR_S: Final = 3600.0
+DAY_S: Final = 24.0 * HOUR_S
+
+
+# the groups from the last to the first: Python collects annotations from the last base on
+class Goodput(Asked, MeasuredStep, JobOnFleet, JobFailures, ResilientJob):
+    """A job, how it lives with failures, and the step it runs. None means "derive it"."""
+
+    required: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def read(cls, fields: Mapping[str, Any], others: Sequence[str] = ()) -> Self:
+        """Return named fields as typed ones; None and empty text count as not given.
+
+        Args:
+            fields: As given.
+            others: Further names a misspelt one may have meant.
+
+        Raises:
+            InvalidSpecError: A name is unknown, a value breaks its rule, or what this form of
+                goodput requires is missing.
+
+        Example:
+            >>> from perfatlas.verbs.goodput.question import Goodput
+            >>> Goodput.read({"mtti_s": "3h"}).mtti_s
+            10800.0
+        """
+        asked = super().read(fields, others)
+        missing = [name for name in cls.required if getattr(asked, name) is None]
+        if missing:
+            raise InvalidSpecError("; ".join(f"{name} is required" for name in missing))
+        return asked
+
+
+class SimpleGoodput(Goodput):
+    """A job that one memoryless kind of failure interrupts, or nodes that age."""
+
+    required = ("checkpoint_write_s", "restart_s", "detection_s")
+    if TYPE_CHECKING:
+        checkpoint_write_s: float
+        restart_s: float
+        detection_s: float
+
+
+class FleetGoodput(Goodput):
+    """A job on a fleet of a file or of the catalog, always simulated."""
+
+    required = ("fleet",)
+    if TYPE_CHECKING:
+        fleet: str
+
+
+class SpareNodes(Asked, SparePool):
+    """Nodes of a job, nodes beside them, and how often a job waits."""
+
+
+class Domains(Asked, GpuDomains):
+    """GPUs of which one that is out takes others with it, and domains that do with some out."""
+
+
+class Stragglers(Asked, SynchronousGpus):
+    """GPUs that wait for the slowest of them."""

@@ -1,0 +1,119 @@
+"""The fields of `fleet schedule`, checked; the table of fields declares them."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
+from perfatlas.scenario.fields import Asked
+from perfatlas.vocabulary.fields import (
+    ScheduledFailures,
+    SchedulingPolicy,
+    SharedCluster,
+    SubmittedJobs,
+    fields_asked,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MOST_COMPARED: Final = 64
+
+
+# the groups from the last to the first: Python collects annotations from the last base on
+class Schedule(Asked, ScheduledFailures, SchedulingPolicy, SharedCluster, SubmittedJobs):
+    """Jobs, the cluster they share, the rules they are served by, and what fails."""
+
+
+JOB_NAMES: Final = (
+    "jobs", "job_format", "zone", "num_jobs", "job_rate", "load", "run_median_s", "run_sigma",
+    "max_job_gpus", "seed",
+)  # fmt: skip
+
+
+def parse_schedule(fields: Mapping[str, Any]) -> Schedule:
+    """Return named fields as one question; None and empty text count as not given.
+
+    Args:
+        fields: As given.
+
+    Raises:
+        InvalidSpecError: A name is unknown, a value breaks its rule, or two contradict each other.
+
+    Example:
+        >>> from perfatlas.verbs.schedule.question import parse_schedule
+        >>> parse_schedule({"nodes": "64", "num_jobs": 100, "load": 0.8}).backfill
+        'easy'
+    """
+    asked = Schedule.read(fields)
+    _check_jobs(asked)
+    if asked.nodes is None and asked.fleet is None:
+        raise InvalidSpecError("nodes is required: how many nodes the cluster has")
+    ways = [n for n in ("node_mtbf_s", "fleet", "failures") if getattr(asked, n) is not None]
+    if len(ways) > 1:
+        raise InvalidSpecError(f"{' and '.join(ways)} both say what fails: give one")
+    if asked.node_mtbf_s is not None and asked.repair_s is None:
+        raise InvalidSpecError("node_mtbf_s is given without repair_s: failures need both")
+    if asked.together == "domain" and asked.nodes_per_domain is None:
+        raise InvalidSpecError("together = 'domain': give nodes_per_domain, such as 18")
+    if asked.together == "leaf" and asked.nodes_per_leaf is None:
+        raise InvalidSpecError("together = 'leaf': give nodes_per_leaf, such as 32")
+    return asked
+
+
+def _check_jobs(asked: Schedule) -> None:
+    if (asked.jobs is None) == (asked.num_jobs is None):
+        both = "both" if asked.jobs is not None else "neither"
+        raise InvalidSpecError(
+            f"which jobs? {both} of jobs (a file) and num_jobs (generated) given: give one"
+        )
+    if asked.num_jobs is not None and (asked.job_rate is None) == (asked.load is None):
+        raise InvalidSpecError(
+            "num_jobs: give load (GPU-time asked for over what there is, such as 0.8) or job_rate"
+            " (submissions per second), one of the two"
+        )
+
+
+def variants(compare: list[str], fields: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what changes in each schedule that is compared.
+
+    Args:
+        compare: Fields and their values, as backfill=none,easy; of several, every combination.
+        fields: The base.
+
+    Raises:
+        InvalidSpecError: Not a field and values, a field named twice, or too many combinations.
+
+    Example:
+        >>> from perfatlas.verbs.schedule.question import variants
+        >>> variants(["backfill=none,easy"], {"num_jobs": 9, "load": 0.8, "nodes": 4})
+        [{'backfill': 'none'}, {'backfill': 'easy'}]
+    """
+    choices: dict[str, list[str]] = {}
+    for text in compare:
+        name, equals, values = str(text).partition("=")
+        name = name.strip().replace("-", "_")
+        found = [value.strip() for value in values.split(",") if value.strip()]
+        if not equals or not found:
+            raise InvalidSpecError(
+                f"compare = {shown(text)}: expected a field and its values, such as"
+                " backfill=none,easy,conservative"
+            )
+        names = fields_asked("fleet schedule")
+        if name not in names:
+            raise InvalidSpecError(
+                f"compare: unknown field {name!r}: expected a name such as backfill, placement or"
+                f" nodes{did_you_mean(name, names)}"
+            )
+        if name in choices:
+            raise InvalidSpecError(f"compare: {name} is named twice: put its values together")
+        choices[name] = found
+    rows = [
+        dict(zip(choices, values, strict=True)) for values in itertools.product(*choices.values())
+    ]
+    if len(rows) > MOST_COMPARED:
+        raise InvalidSpecError(f"compare asks for {len(rows)} schedules: at most {MOST_COMPARED}")
+    for row in rows:
+        parse_schedule({**fields, **row})
+    return rows

@@ -1,0 +1,173 @@
+"""`perfatlas simulate`: traffic through an engine, one scenario or a table of them."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from cyclopts import Group, Parameter
+
+from perfatlas.commands.flags import (
+    SWITCH,
+    File,
+    OutputFlags,
+    PageFlags,
+    Seconds,
+    asks,
+    default,
+    set_flags,
+)
+from perfatlas.commands.output import (
+    Watch,
+    answer_rows,
+    require,
+    show_answer,
+    show_summary,
+    wants_table,
+)
+from perfatlas.files import check_writable, read_toml, table_format, write_atomic, write_table
+from perfatlas.quantities import UsageError
+
+if TYPE_CHECKING:
+    from perfatlas.verbs.simulate.answer import Simulation
+
+_OUTPUT: Final = Group("Output", sort_key=7)
+INTERRUPTED: Final = 130
+EXAMPLE: Final = (
+    "perfatlas simulate --model meta-llama/Llama-3.1-8B-Instruct --system h200_sxm"
+    " --request-rate 20 --isl 1024 --osl 256"
+)
+
+
+@Parameter(name="*", group=_OUTPUT)
+@dataclass(frozen=True, kw_only=True)
+class SimulateFlags:
+    """What else `simulate` reads and writes.
+
+    Args:
+        scenario: TOML file with the same names as the flags; flags win over it.
+        find_rate: Find the largest request rate that meets the objectives (--slo-...).
+        per_request: Write what came of every request (CSV, Parquet or JSON Lines).
+        page: An HTML page of the answer.
+        trace: Write a Chrome trace of the requests (JSON; ui.perfetto.dev opens it).
+        trace_from_s: Start of the window that --trace shows, in seconds.
+        trace_for_s: Length of that window, in seconds; by default to the end.
+    """
+
+    scenario: File | None = None
+    find_rate: Annotated[bool, SWITCH] = False
+    per_request: File | None = None
+    page: PageFlags = field(default_factory=PageFlags)
+    trace: File | None = None
+    trace_from_s: Annotated[Seconds, default("0")] = None
+    trace_for_s: Seconds = None
+
+    def refuse_unread(self) -> None:
+        """Refuse what says how a file is written that is not written.
+
+        Raises:
+            UsageError: A window is given, and no --trace; or --html-script, and no --html.
+        """
+        _ = self.page.script
+        window = {"--trace-from-s": self.trace_from_s, "--trace-for-s": self.trace_for_s}
+        for flag, value in window.items():
+            if value is not None and self.trace is None:
+                raise UsageError(
+                    f"{flag} {value:g} is the window that --trace shows, and there is no --trace;"
+                    f" give --trace FILE, or leave {flag} out"
+                )
+            if value is not None and not 0.0 <= value < float("inf"):
+                raise UsageError(f"{flag} {value:g}: seconds, 0 or more")
+
+    def files(self) -> dict[str, File]:
+        """Return the files one simulation writes, by flag."""
+        named = {"--per-request": self.per_request, "--html": self.page.html, "--trace": self.trace}
+        return {flag: path for flag, path in named.items() if path is not None}
+
+
+@asks("simulate")
+def simulate(
+    *,
+    flags: object = None,
+    extra: SimulateFlags | None = None,
+    output: Annotated[OutputFlags | None, Parameter(group=_OUTPUT)] = None,
+) -> int:
+    """Return the exit code of a simulation.
+
+    Args:
+        flags: The deployment and its traffic.
+        extra: Scenario file and per-request output.
+        output: Where the answer goes.
+    """
+    extra, output = extra or SimulateFlags(), output or OutputFlags()
+    extra.refuse_unread()
+    asked = set_flags(flags)
+    if extra.scenario is not None:
+        asked = {**read_toml(extra.scenario), **asked}
+    if wants_table(output):
+        if extra.files():
+            flag = next(iter(extra.files()))
+            raise UsageError(f"{flag} is of one simulation, --table runs many")
+        return _simulate_table(asked, output, find_rate=extra.find_rate)
+    own = asked.get("replica_kinds") or (asked.get("prefill_system") and asked.get("decode_system"))
+    require(asked, ("model",) if own else ("model", "system"), example=EXAMPLE)
+    if extra.per_request is not None:
+        table_format(str(extra.per_request))
+    for path in extra.files().values():
+        check_writable(path)
+    return _simulate(asked, extra, as_json=output.json)
+
+
+def _simulate(asked: dict[str, Any], extra: SimulateFlags, *, as_json: bool) -> int:
+    import perfatlas
+
+    with Watch() as watch:
+        face = perfatlas.max_request_rate if extra.find_rate else perfatlas.simulate
+        done = face(progress=watch.look, **asked)
+        watch.clear()
+        try:
+            code = show_answer(done.answer.to_dict(), as_json=as_json, asked=asked)
+            sys.stdout.flush()  # whatever becomes of the files, the answer is out
+        finally:  # and whatever becomes of the answer: its reader may have seen enough
+            _write_files(done, extra, asked)
+    return INTERRUPTED if watch.stopped or done.answer.results["interrupted"] else code
+
+
+def _write_files(done: Simulation, extra: SimulateFlags, asked: dict[str, Any]) -> None:
+    from perfatlas.report.text import reproduce_line
+    from perfatlas.report.traces import requests_trace_text
+    from perfatlas.verbs.simulate.page import SimulatedRun, traffic_page
+
+    if not extra.files():
+        return
+    columns = done.per_request()
+    if extra.per_request is not None:
+        write_table(str(extra.per_request), columns)
+    if extra.page.html is not None:
+        answer = done.answer.to_dict()
+        line = reproduce_line(answer["command"], asked)
+        seen = SimulatedRun(columns, done.series(), done.out_of_service(), done.seed)
+        page = traffic_page(answer, seen, reproduce=line, script=extra.page.script)
+        write_atomic(extra.page.html, page)
+    if extra.trace is not None:
+        text = requests_trace_text(
+            columns, start_s=extra.trace_from_s or 0.0, duration_s=extra.trace_for_s
+        )
+        write_atomic(extra.trace, text)
+    of_one = "" if done.seed is None else f", its requests those of seed {done.seed}"
+    for flag, path in extra.files().items():
+        sys.stderr.write(f"perfatlas: {flag} written to {path}{of_one}\n")
+
+
+def _simulate_table(asked: dict[str, Any], output: OutputFlags, *, find_rate: bool) -> int:
+    import perfatlas
+    from perfatlas.scenario.fields import FIELD_NAMES, TRAFFIC_NAMES
+
+    def face(**fields: Any) -> Any:  # noqa: ANN401 - the vocabulary is checked by its schema
+        answered = perfatlas.max_request_rate if find_rate else perfatlas.simulate
+        return answered(**fields).answer
+
+    names = (*FIELD_NAMES, *TRAFFIC_NAMES)
+    summary = answer_rows(face, output, asked=asked, names=names, first="ttft_s_mean")
+    return show_summary("simulate", summary, asked=asked, as_json=output.json)

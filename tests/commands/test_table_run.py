@@ -1,0 +1,299 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from perfatlas.answer import Answer, Evidence
+from perfatlas.cli import main
+from perfatlas.commands.flags import OutputFlags
+from perfatlas.commands.output import answer_rows, answer_table, wants_table
+from perfatlas.files import read_table
+from perfatlas.quantities import InvalidSpecError, UsageError
+from perfatlas.verbs.goodput import goodput, goodput_spares
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def doubled(questions: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Answer with twice the batch; a batch that is no number is that row's error."""
+    good = [isinstance(batch, int) for batch in questions["batch"]]
+    rows = list(zip(good, questions["batch"], strict=True))
+    return {
+        "doubled": [2.0 * batch if ok else float("nan") for ok, batch in rows],
+        "error_code": ["" if ok else "invalid" for ok in good],
+        "error": ["" if ok else "no number" for ok in good],
+    }
+
+
+def flags(folder: Path, source: str, target: str, text: str) -> OutputFlags:
+    (folder / source).write_text(text)
+    return OutputFlags(table=folder / source, output=folder / target)
+
+
+def test_rows_keep_what_they_had_and_gain_answers(tmp_path: Path) -> None:
+    output = flags(tmp_path, "in.csv", "out.csv", "id,batch,note\n007,4,a\n008,,\n")
+    summary = answer_table(
+        doubled, output, asked={"batch": 8}, names=["batch", "tp"], first="doubled"
+    )
+    assert (tmp_path / "out.csv").read_text() == (
+        "id,batch,note,doubled,error_code,error\n007,4,a,8.0,,\n008,,,16.0,,\n"
+    )
+    assert (summary["rows"], summary["answered"], summary["failed"]) == (2, 2, 0)
+
+
+def test_a_row_without_answer_says_why_and_stops_nobody(tmp_path: Path) -> None:
+    output = flags(tmp_path, "in.jsonl", "out.jsonl", '{"batch": "x"}\n{"batch": 2}\n')
+    summary = answer_table(doubled, output, asked={}, names=["batch"], first="doubled")
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert rows[0] == {"batch": "x", "doubled": None, "error_code": "invalid", "error": "no number"}
+    assert rows[1] == {"batch": 2, "doubled": 4.0, "error_code": None, "error": None}
+    assert summary["failed"] == 1
+
+
+def test_an_answered_table_can_be_answered_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = flags(tmp_path, "in.csv", "out.csv", "batch\n4\n")
+    answer_table(doubled, output, asked={}, names=["batch"], first="doubled")
+    first = (tmp_path / "out.csv").read_text()
+    again = OutputFlags(table=tmp_path / "out.csv", output=tmp_path / "again.csv")
+    answer_table(doubled, again, asked={}, names=["batch"], first="doubled")
+    assert (tmp_path / "again.csv").read_text() == first
+    assert "earlier answer replaced: ['doubled', 'error', 'error_code']" in capsys.readouterr().err
+
+
+MODEL = "meta-llama/Llama-3.1-8B-Instruct"
+VERBS = [
+    (["estimate"], f"model,system,batch,gpus\n{MODEL},h200_sxm,4,\n{MODEL},mi300x,4,\n"),
+    (["kernel", "gemm"], "system,m,n,k,tier\nh200_sxm,8,8,8,\nmi300x,8,8,8,\n"),
+    (["kernel", "gemm", "--n", "8", "--k", "8"], "system,m\nmi300x,8\nh200_sxm,8\n"),
+    (["collective", "--op", "all_reduce", "--bytes", "1MB"], "system,gpus\nmi300x,8\n"),
+    (
+        ["simulate", "--model", MODEL, "--system", "h200_sxm", "--num-requests", "20"],
+        "request_rate,kv_blocks\n5,\n5,2000\n",
+    ),
+    (
+        ["simulate", "--model", MODEL, "--system", "h200_sxm", "--num-requests", "20"],
+        "request_rate\n5\n20\n",
+    ),
+    (["fleet", "schedule", "--num-jobs", "50"], "nodes,load,max_job_gpus,jobs\n8,0.8,8,\n"),
+    (["goodput"], "failure_rate,gpus,restart_s,checkpoint_write_s\nrsc1_node,1024,300,60\n"),
+    (
+        ["goodput", "--restart-s", "300", "--checkpoint-write-s", "60", "--half-width", "0.05"],
+        "fleet,gpus,mtti_s,work_s\nllama3,8192,,86400\n,8192,3600,\nllama3,8192,,\n",
+    ),
+    (["goodput", "spares"], "nodes,node_mtbf_s,repair_s,target,spares\n72,1e6,1e4,0.99,\n"),
+    (["goodput", "domains"], "domain_size,unavailability,gpus,spares\n72,0.001,720,\n"),
+    (["goodput", "stragglers"], "persistent_cv,gpus\n0.001,720\n"),
+]
+
+
+@pytest.mark.parametrize(("verb", "text"), VERBS)
+def test_every_verb_answers_its_answers_as_it_answered_the_questions(
+    tmp_path: Path, verb: list[str], text: str
+) -> None:
+    first, second, third = (tmp_path / f"{number}.csv" for number in range(3))
+    first.write_text(text, "utf-8")
+    for source, target in ((first, second), (second, third)):
+        assert main([*verb, "--table", str(source), "--output", str(target)]) == 0
+    assert third.read_text("utf-8") == second.read_text("utf-8")
+    asked, answered = read_table(first), read_table(second)
+    assert {name: answered.columns[name] for name in asked.columns} == asked.columns
+    assert not any(answered.cells("error_code"))
+
+
+def test_a_table_is_never_written_over_its_questions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, link = tmp_path / "t.csv", tmp_path / "link.csv"
+    path.write_text("model\nx\n")
+    link.symlink_to(path)
+    for verb in sorted({" ".join(verb[:2]).split(" --")[0] for verb, _ in VERBS}):
+        for target in (path, link):
+            words = ["--table", str(path), "--output", str(target)]
+            assert main([*verb.split(), *words]) == 2, verb
+            assert "answers would replace the questions" in capsys.readouterr().err
+    assert path.read_text() == "model\nx\n"
+
+
+def test_a_label_named_as_an_answer_is_kept(tmp_path: Path) -> None:
+    output = flags(tmp_path, "in.csv", "out.csv", "doubled,batch,error\n7,4,0.1\n")
+    answer_table(doubled, output, asked={}, names=["batch"], first="doubled")
+    assert (tmp_path / "out.csv").read_text() == (
+        "doubled,batch,result_doubled,error_code,error\n7,4,8.0,,\n"
+    )
+    again = OutputFlags(table=tmp_path / "out.csv", output=tmp_path / "again.csv")
+    answer_table(doubled, again, asked={}, names=["batch"], first="doubled")
+    assert (tmp_path / "again.csv").read_text() == (tmp_path / "out.csv").read_text()
+
+
+def test_an_empty_table_is_answered_with_nothing(tmp_path: Path) -> None:
+    output = flags(tmp_path, "in.csv", "out.csv", "batch,id\n")
+    assert answer_table(doubled, output, asked={}, names=["batch"], first="doubled")["rows"] == 0
+    assert (tmp_path / "out.csv").read_text() == "batch,id\n"
+
+
+def test_verbs_of_one_operator_answer_row_by_row(tmp_path: Path) -> None:
+    def priced(m: int) -> Answer:
+        if m < 0:
+            raise InvalidSpecError(f"m = {m}: expected a positive number")
+        return Answer(
+            command="priced",
+            scenario={"m": m},
+            results={"time_s": 1e-6 * m},
+            breakdown=[],
+            evidence=Evidence(tier="bound"),
+            warnings=("a", "b"),
+        )
+
+    output = flags(tmp_path, "in.csv", "out.csv", "m\n2\n-1\n")
+    summary = answer_rows(priced, output, asked={}, names=["m"], first="time_s")
+    table = read_table(tmp_path / "out.csv")
+    assert table.cells("error_code") == [None, "invalid"]
+    assert table.cells("error") == [None, "m = -1: expected a positive number"]
+    assert table.cells("warnings") == ["a; b", None]
+    assert summary["failed"] == 1
+
+
+def test_a_cell_that_is_asked_and_answered_stays_as_it_was(tmp_path: Path) -> None:
+    text = "nodes,node_mtbf_s,repair_s,target,spares\n72,1e6,1e4,0.99,\n72,1e6,1e4,,007\n"
+    output = flags(tmp_path, "in.csv", "out.csv", text)
+    words = ["--table", str(output.table), "--output", str(output.output)]
+    assert main(["goodput", "spares", *words]) == 0
+    table = read_table(tmp_path / "out.csv")
+    alone = goodput_spares(nodes=72, node_mtbf_s=1e6, repair_s=1e4, target=0.99)
+    assert [cell or "" for cell in table.columns["spares"]] == ["", "007"]
+    assert table.cells("result_spares") == [alone.results["spares"], 7]
+
+
+def test_a_row_carries_its_warnings(tmp_path: Path) -> None:
+    text = "mtti_s,checkpoint_write_s,restart_s,method\n100,60,300,meta\n11134,60,300,\n"
+    output = flags(tmp_path, "in.csv", "out.csv", text)
+    assert main(["goodput", "--table", str(output.table), "--output", str(output.output)]) == 0
+    first, second = read_table(tmp_path / "out.csv").cells("warnings")
+    assert "method meta is not valid here" in first
+    assert second is None
+
+
+def test_a_linear_estimate_never_falls_below_nothing() -> None:
+    fields = {"mtti_s": 100, "checkpoint_write_s": 60, "restart_s": 300}
+    assert goodput(**fields, method="meta").results["goodput"] == 0.0
+    assert goodput(**fields, method="young").results["goodput"] == 0.0
+
+
+def test_table_and_output_belong_together(tmp_path: Path) -> None:
+    assert not wants_table(OutputFlags())
+    with pytest.raises(UsageError, match="belong together"):
+        wants_table(OutputFlags(table=tmp_path / "in.csv"))
+
+
+def test_a_bad_table_is_refused_before_anything_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in.csv").write_text("a,b\n1\n")
+    words = ["kernel", "gemm", "--table", str(tmp_path / "in.csv")]
+    assert main([*words, "--output", str(tmp_path / "out.csv")]) == 3
+    assert "record 2" in capsys.readouterr().err
+    assert not (tmp_path / "out.csv").exists()
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_a_bound_in_a_table_has_no_upper_end(tmp_path: Path, suffix: str) -> None:
+    (tmp_path / "in.csv").write_text("system,tier\nmi300x,\nh200_sxm,bound\nh200_sxm,\n")
+    tables = ["--table", str(tmp_path / "in.csv"), "--output", str(tmp_path / f"out{suffix}")]
+    for words in (
+        ["kernel", "gemm", "--m", "64", "--n", "8192", "--k", "8192"],
+        ["collective", "--op", "all_reduce", "--bytes", "1MB", "--gpus", "8"],
+    ):
+        assert main([*words, *tables]) == 0
+        table = read_table(tmp_path / f"out{suffix}")
+        assert table.cells("time_s_low")[:2] == table.cells("bound_time_s")[:2]
+        *bounds, measured = table.cells("time_s_high")
+        assert bounds == [None, None]
+        assert measured > table.cells("time_s")[2]
+
+
+def test_a_table_of_bounds_alone_has_an_empty_column(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("m\n64\n")
+    words = ["kernel", "gemm", "--system", "mi300x", "--n", "64", "--k", "64"]
+    for suffix in (".csv", ".parquet"):
+        tables = ["--table", str(tmp_path / "in.csv"), "--output", str(tmp_path / f"out{suffix}")]
+        assert main([*words, *tables]) == 0
+        assert read_table(tmp_path / f"out{suffix}").cells("time_s_high") == [None]
+
+
+@pytest.mark.parametrize(
+    ("verb", "text", "said"),
+    [
+        (
+            ["estimate"],
+            "mdlel,system,batch\nmeta-llama/Llama-3.1-8B,h200_sxm,4\n",
+            "model is required; column 'mdlel' is not read; did you mean 'model'?",
+        ),
+        (
+            ["kernel", "gemm"],
+            "note,Sys,m,n,k\na,mi300x,8,8,8\n",
+            "column 'Sys' is not read; did you mean 'system'?",
+        ),
+    ],
+)
+def test_a_misspelt_column_is_named_where_its_field_is_missing(
+    tmp_path: Path, verb: list[str], text: str, said: str
+) -> None:
+    (tmp_path / "in.csv").write_text(text)
+    tables = ["--table", str(tmp_path / "in.csv"), "--output", str(tmp_path / "out.csv")]
+    assert main([*verb, *tables]) == 0
+    (error,) = read_table(tmp_path / "out.csv").cells("error")
+    assert "is required" in error
+    assert error.endswith(said)
+
+
+@pytest.mark.parametrize(
+    ("verb", "column", "meant"),
+    [
+        (["goodput"], "detecton_s", "detection_s"),  # a letter left out
+        (["goodput"], "mtti_h", "mtti_s"),  # another unit
+        (["goodput"], "duration", "duration_s"),  # no unit
+        (["goodput", "spares"], "Spares", "spares"),
+        (["goodput", "domains"], "domain-size", "domain_size"),
+        (["goodput", "stragglers"], "transient_vc", "transient_cv"),  # two letters change places
+        (["estimate"], "bacth", "batch"),
+        (["kernel", "gemm"], "Systm", "system"),
+        (["collective"], "byts", "bytes"),
+        (["simulate"], "request_ratee", "request_rate"),  # a letter too many
+        (["fleet", "schedule"], "backfil", "backfill"),
+        (["fleet", "schedule"], "node", "nodes"),
+    ],
+)
+def test_a_column_that_is_nearly_a_question_is_refused_before_anything_is_answered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: list[str], column: str, meant: str
+) -> None:
+    source, target = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text(f"seed,{column}\n0,600\n")
+    assert main([*verb, "--table", str(source), "--output", str(target)]) == 3
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"column {column!r} would not be read; did you mean {meant!r}?" in said
+    assert not target.exists()
+
+
+def test_labels_pass_and_so_does_a_near_name_beside_the_question(tmp_path: Path) -> None:
+    labels = ["name", "note", "id", "team", "speed", "model_name", "gpu_type", "tps", "measured_s"]
+    line = ",".join([*labels, "gpu", "gpus", "persistent_cv"])
+    (tmp_path / "in.csv").write_text(f"{line}\n{'x,' * (len(labels) + 1)}720,0.001\n")
+    tables = ["--table", str(tmp_path / "in.csv"), "--output", str(tmp_path / "out.csv")]
+    assert main(["goodput", "stragglers", *tables]) == 0
+    table = read_table(tmp_path / "out.csv")
+    assert [table.cells(label) for label in [*labels, "gpu"]] == [["x"]] * (len(labels) + 1)
+    assert table.cells("error_code") == [None]
+
+
+def test_other_columns_and_other_errors_stay_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("system,m,n,k,note,mm\n,8,8,8,a,1\nmi300x,0,8,8,a,1\n")
+    tables = ["--table", str(tmp_path / "in.csv"), "--output", str(tmp_path / "out.csv")]
+    assert main(["kernel", "gemm", *tables]) == 0
+    missing, wrong = read_table(tmp_path / "out.csv").cells("error")
+    assert missing == "system is required"
+    assert wrong == "m = 0: expected 1 or more"
