@@ -933,6 +933,7 @@ def max_request_rate(
     request_format: str = "perfatlas",
     request_rate: float | str | None = None,
     num_requests: int | str | None = None,
+    sampling_precision: float | str = 0.05,
     arrival: Literal["poisson", "gamma", "constant", "ramp", "closed"] | None = None,
     burstiness: float | str | None = None,
     ramp_to_rate: float | str | None = None,
@@ -1057,7 +1058,12 @@ def max_request_rate(
             aiperf, or servegen for a folder of its clients. Default: perfatlas. Needs requests or
             lengths_from.
         request_rate: Rate of generated requests [1/s]; inf sends all at once.
-        num_requests: Requests to generate, or to read from the trace. Default: 1000.
+        num_requests: Requests to generate, or to read from the trace. Setting it keeps a fixed
+            sample that starts from an empty system. Default: as many as sampling_precision needs;
+            10 per request in flight, at least 1000.
+        sampling_precision: Relative half-width of the 90% confidence interval of mean TTFT and
+            TPOT that sets the number of requests; twice that for the p99 of TTFT [fraction].
+            Default: 0.05. Needs steady rate.
         arrival: Arrival process of generated requests. Default: poisson, closed with concurrency.
             Needs no requests or arrival = closed and request_rate other than inf or arrival =
             poisson or ramp or closed.
@@ -1241,6 +1247,7 @@ def simulate(
     request_format: str = "perfatlas",
     request_rate: float | str | None = None,
     num_requests: int | str | None = None,
+    sampling_precision: float | str = 0.05,
     arrival: Literal["poisson", "gamma", "constant", "ramp", "closed"] | None = None,
     burstiness: float | str | None = None,
     ramp_to_rate: float | str | None = None,
@@ -1360,7 +1367,12 @@ def simulate(
             aiperf, or servegen for a folder of its clients. Default: perfatlas. Needs requests or
             lengths_from.
         request_rate: Rate of generated requests [1/s]; inf sends all at once.
-        num_requests: Requests to generate, or to read from the trace. Default: 1000.
+        num_requests: Requests to generate, or to read from the trace. Setting it keeps a fixed
+            sample that starts from an empty system. Default: as many as sampling_precision needs;
+            10 per request in flight, at least 1000.
+        sampling_precision: Relative half-width of the 90% confidence interval of mean TTFT and
+            TPOT that sets the number of requests; twice that for the p99 of TTFT [fraction].
+            Default: 0.05. Needs steady rate.
         arrival: Arrival process of generated requests. Default: poisson, closed with concurrency.
             Needs no requests or arrival = closed and request_rate other than inf or arrival =
             poisson or ramp or closed.

@@ -1,6 +1,7 @@
 from .arrivals import (
     Arriving as Arriving,
     arriving as arriving,
+    is_closed as is_closed,
 )
 from .capacity import (
     cache_capacity as cache_capacity,
@@ -20,6 +21,11 @@ from .heterogeneous_replicas import (
     of_all as of_all,
     parts_of as parts_of,
     resolved_kinds as resolved_kinds,
+)
+from .offered_load import (
+    OfferedLoad as OfferedLoad,
+    has_steady_rate as has_steady_rate,
+    offered_load as offered_load,
 )
 from .rate_stability import (
     Flow as Flow,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import numpy as np
 
 from perfatlas.quantities import InfeasibleError
-from perfatlas.scenario.deployments.arrivals import arriving
+from perfatlas.scenario.deployments.arrivals import arriving, is_closed
 from perfatlas.scenario.deployments.services import run_traffic, service, slowed
 from perfatlas.serving.config import Control
 from perfatlas.serving.requests import TICKS_PER_SECOND
@@ -51,6 +51,11 @@ class OfferedLoad(NamedTuple):
         return self.requests_per_s / self.capacity_requests_per_s
 
     @property
+    def grows(self) -> bool:
+        """Whether the queue grows for ever."""
+        return self.share > 1.0
+
+    @property
     def stability(self) -> Stability:
         """Whether the queue has a steady state; "near capacity" within 3% of it."""
         if self.share < 1.0 - NEAR:
@@ -58,16 +63,16 @@ class OfferedLoad(NamedTuple):
         return "overloaded" if self.share > 1.0 + NEAR else "near capacity"
 
 
-def has_steady_rate(traffic: Traffic, scenario: Scenario, *, closed: bool) -> bool:
+def has_steady_rate(traffic: Traffic, scenario: Scenario) -> bool:
     """Return whether requests arrive at one finite mean rate at replicas that do not change.
 
     Args:
         traffic: What arrives and how replicas are operated.
         scenario: What serves it.
-        closed: Whether requests arrive when others end.
     """
     rate = traffic.request_rate
-    generated = traffic.requests is None and not closed and traffic.arrival != "ramp"
+    drawn = traffic.requests is None and traffic.arrival != "ramp"
+    generated = drawn and not is_closed(traffic, scenario)
     changes = traffic.upkeep(scenario.dp).varies
     return generated and traffic.turns == 1 and not changes and math.isfinite(rate or math.inf)
 

@@ -97,7 +97,7 @@ def traffic_warnings(
         results: Over all seeds.
     """
     said = _too_long(ready.decoding, came)
-    if results["saturated"]:
+    if results["saturated"] and "stability" not in results:  # else told from rates
         said.append(saturation_warning(results))
     if results["requests_rejected"]:
         said += _rejected(ready, came, outcome, results)

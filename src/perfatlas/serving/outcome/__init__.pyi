@@ -9,14 +9,22 @@ from .columns import (
     Outcome as Outcome,
     Series as Series,
     Travels as Travels,
+    Window as Window,
 )
 from .metrics import (
+    Latencies as Latencies,
     Seen as Seen,
     request_columns as request_columns,
     request_latencies as request_latencies,
     saturated as saturated,
     series_columns as series_columns,
     summarize as summarize,
+)
+from .steady_state import (
+    Precision as Precision,
+    batch_precision as batch_precision,
+    measured_window as measured_window,
+    warm_up as warm_up,
 )
 from .tail_attribution import (
     tail_parts as tail_parts,

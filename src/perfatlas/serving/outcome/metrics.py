@@ -5,7 +5,7 @@ Shape legend: N requests, B some of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfatlas.serving.outcome.columns import Outcome, Series
+    from perfatlas.serving.outcome.columns import Outcome, Series, Window
     from perfatlas.serving.requests import Requests
 
 PERCENTILES: Final = tuple(int(name[1:]) for name in STATISTICS[1:])  # the mean is first
@@ -82,6 +82,20 @@ class Latencies:
     request_latency_s: NDArray[np.float64]
     kv_transfer_s: NDArray[np.float64]
     place_N: NDArray[np.int64]
+
+    def between(self, window: Window) -> Latencies:
+        """Return the latencies of the requests of a window.
+
+        Args:
+            window: Which requests.
+        """
+        taken_N = (self.place_N >= window.first) & (self.place_N < window.last)
+        columns = {
+            one.name: values_N[taken_N] if values_N.size else values_N
+            for one in fields(self)
+            if (values_N := getattr(self, one.name)) is not None
+        }
+        return Latencies(**columns)
 
 
 def request_latencies(requests: Requests, outcome: Outcome, seen: Seen = AT_ENGINE) -> Latencies:
@@ -271,9 +285,13 @@ def meets(latencies: Latencies, slos: Mapping[str, float]) -> NDArray[np.bool_]:
 
 
 def summarize(
-    requests: Requests, outcome: Outcome, slos: Mapping[str, float], seen: Seen = AT_ENGINE
+    requests: Requests,
+    outcome: Outcome,
+    slos: Mapping[str, float],
+    seen: Seen = AT_ENGINE,
+    window: Window | None = None,
 ) -> dict[str, Any]:
-    """Return what a simulation comes to, by names of the vocabulary.
+    """Return the results of a simulation by names of the vocabulary.
 
     Throughput and goodput are over the makespan, first arrival to last token, or to the last
     arrival of a request that failing replicas left without an answer: traffic goes on without them.
@@ -284,6 +302,8 @@ def summarize(
         outcome: What came of it.
         slos: As in `meets`.
         seen: What lies between the engine and the client.
+        window: Requests that are measured; latencies are theirs, rates those between the arrivals
+            of the first and the last of them, counts still those of the whole run. None is all.
     """
     found = request_latencies(requests, outcome, seen)
     completed = int(found.place_N.size)
@@ -319,6 +339,39 @@ def summarize(
         asked = completed + rejected + failed
         result["goodput_requests_per_s"] = None if rate is None else good * rate
         result["slo_attainment"] = share(good, asked)
+    if window is not None:
+        result |= _window_results(requests, outcome, found.between(window), (window, slos))
+    return result
+
+
+def _window_results(
+    requests: Requests,
+    outcome: Outcome,
+    found: Latencies,
+    asked: tuple[Window, Mapping[str, float]],
+) -> dict[str, Any]:
+    """Return the results that are different for the requests of a window."""
+    window, slos = asked
+    start, end = (int(outcome.arrival_N[at]) for at in (window.first, window.last - 1))
+    span_s = (end - start) / TICKS_PER_SECOND
+    ended_N = (outcome.finished_N > start) & (outcome.finished_N <= end)
+    prompt = int(requests.isl_N[found.place_N].sum())
+    result: dict[str, Any] = {
+        "ttft_s": statistics(found.ttft_s),
+        "tpot_s": statistics(found.tpot_s),
+        "request_latency_s": statistics(found.request_latency_s),
+        "queue_s": statistics(found.queue_s),
+        "output_tokens_per_s": int(requests.osl_N[ended_N].sum()) / span_s,
+        "requests_per_s": int(np.count_nonzero(ended_N)) / span_s,
+        "prefix_hit_rate": share(int(outcome.cached_N[found.place_N].sum()), prompt),
+    }
+    if found.kv_transfer_s.size:
+        result["kv_transfer_s"] = statistics(found.kv_transfer_s)
+    if slos:
+        good = int(np.count_nonzero(meets(found, slos)))
+        attained = share(good, window.last - window.first)
+        result["slo_attainment"] = attained
+        result["goodput_requests_per_s"] = good / span_s
     return result
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.serving.outcome.columns import Window
 from perfatlas.serving.requests import TICKS_PER_SECOND
 
 if TYPE_CHECKING:
@@ -33,48 +34,40 @@ CONFIDENCE: Final = 0.9
 RESEMBLANCE: Final = 0.9  # largest correlation of neighbouring batches that is believed
 
 
-class Window(NamedTuple):
-    """Requests that are measured, by their place in order of arrival.
-
-    Args:
-        first: Requests before it are warm-up.
-        last: Requests from it on end while no others arrive.
-        settled: Whether the warm-up ended in the first half of the run.
-    """
-
-    first: int
-    last: int
-    settled: bool
-
-
-def measured_window(found: Latencies, outcome: Outcome) -> Window:
+def measured_window(found: Latencies, outcome: Outcome, *, grows: bool = False) -> Window:
     """Return the requests between the warm-up and the time when no more arrive.
 
     Args:
         found: Latencies of the completed requests.
         outcome: All requests, in order of arrival.
+        grows: The queue grows for ever, so that only the time per output token can settle.
     """
-    count = outcome.arrival_N.size
-    if found.place_N.size < FEWEST:
+    count, done = outcome.arrival_N.size, found.place_N.size
+    if done < FEWEST:
         return Window(0, count, settled=False)
-    cuts = [warm_up(values_N) for values_N in (found.ttft_s, _known(found.tpot_s))]
-    cut = max(cuts)
-    settled = cut <= found.place_N.size // 2
-    first = int(found.place_N[min(cut, found.place_N.size - 1)])
+    cut = warm_up(_known(found.tpot_s))
+    if not grows:
+        cut = max(cut, warm_up(found.ttft_s))
+    first = int(found.place_N[min(cut, done - 1)])
     last_arrival_s = outcome.arrival_N[-1] / TICKS_PER_SECOND
-    rest_s = float(np.percentile(found.request_latency_s, 99))
-    last = int(np.searchsorted(outcome.arrival_N, (last_arrival_s - rest_s) * TICKS_PER_SECOND))
+    if grows:
+        ended_N = found.arrival_s + found.request_latency_s <= last_arrival_s
+        last = int(np.count_nonzero(ended_N))
+    else:
+        rest_s = float(np.percentile(found.request_latency_s, 99))
+        last = int(np.searchsorted(found.arrival_s, last_arrival_s - rest_s))
+        last = int(found.place_N[min(last, done - 1)])
     if last - first < FEWEST:
         return Window(first, count, settled=False)
-    return Window(first, last, settled=settled)
+    return Window(first, last, settled=cut <= done // 2)
 
 
 def _known(values_N: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return values without those of requests that have none: their neighbours stand in."""
+    """Return values with those of their neighbours where there is none."""
     known_N = np.isfinite(values_N)
-    return np.interp(np.arange(values_N.size), np.flatnonzero(known_N), values_N[known_N]) if (
-        known_N.any()
-    ) else np.zeros_like(values_N)
+    if not known_N.any():
+        return np.zeros_like(values_N)
+    return np.interp(np.arange(values_N.size), np.flatnonzero(known_N), values_N[known_N])
 
 
 def warm_up(values_N: NDArray[np.float64]) -> int:
