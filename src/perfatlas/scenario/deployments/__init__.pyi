@@ -1,7 +1,6 @@
 from .arrivals import (
     Arriving as Arriving,
     arriving as arriving,
-    is_closed as is_closed,
 )
 from .capacity import (
     cache_capacity as cache_capacity,
@@ -22,7 +21,7 @@ from .heterogeneous_replicas import (
     parts_of as parts_of,
     resolved_kinds as resolved_kinds,
 )
-from .offered_load import (
+from .load import (
     OfferedLoad as OfferedLoad,
     has_steady_rate as has_steady_rate,
     offered_load as offered_load,

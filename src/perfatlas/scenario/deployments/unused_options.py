@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from perfatlas.engines import resolve_engine
 from perfatlas.models import resolve_model
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.deployments.offered_load import has_steady_rate
+from perfatlas.scenario.deployments.load import has_steady_rate
 from perfatlas.scenario.fields import ReplicaKind, Scenario, kind_scenarios, refuse_unused
 from perfatlas.scenario.resolution import SHARED
 from perfatlas.vocabulary.fields import Missing, fields_asked, value_text

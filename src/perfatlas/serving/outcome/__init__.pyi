@@ -16,15 +16,17 @@ from .metrics import (
     Seen as Seen,
     request_columns as request_columns,
     request_latencies as request_latencies,
-    saturated as saturated,
     series_columns as series_columns,
-    summarize as summarize,
 )
 from .steady_state import (
     Precision as Precision,
     batch_precision as batch_precision,
     measured_window as measured_window,
     warm_up as warm_up,
+)
+from .summary import (
+    saturated as saturated,
+    summarize as summarize,
 )
 from .tail_attribution import (
     tail_parts as tail_parts,

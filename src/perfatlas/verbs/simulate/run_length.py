@@ -81,7 +81,7 @@ def sized_run(
         load = offered_load(scenario, traffic, known, watch=watch)
     except KeyboardInterrupt:
         return Run(traffic, came, ready)
-    if traffic.num_requests is not None:
+    if traffic.num_requests is not None or load is None:
         return Run(traffic, came, ready, load)
     count = FIRST
     while True:

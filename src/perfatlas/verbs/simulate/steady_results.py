@@ -29,7 +29,7 @@ def load_results(run: Run) -> dict[str, Any]:
         return {}
     return {
         "capacity_requests_per_s": run.load.capacity_requests_per_s,
-        "load": run.load.share,
+        "offered_load": run.load.share,
         "stability": run.load.stability,
         "saturated": run.load.stability == "overloaded",
     }

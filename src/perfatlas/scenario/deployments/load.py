@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
-from perfatlas.quantities import InfeasibleError
 from perfatlas.scenario.deployments.arrivals import arriving, is_closed
 from perfatlas.scenario.deployments.services import run_traffic, service, slowed
 from perfatlas.serving.config import Control
@@ -18,6 +17,8 @@ from perfatlas.serving.requests import TICKS_PER_SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
 
     from perfatlas.scenario.deployments.engine_deployment import Priced
     from perfatlas.scenario.deployments.services import Service
@@ -84,7 +85,7 @@ def offered_load(
     *,
     slower: Sequence[float] = (),
     watch: Callable[[float], bool] | None = None,
-) -> OfferedLoad:
+) -> OfferedLoad | None:
     """Return the rate that traffic offers and the capacity for requests of its lengths.
 
     Args:
@@ -94,13 +95,17 @@ def offered_load(
         slower: Steps of each pool or kind take this much longer than priced; none is 1.
         watch: Called during the run; true stops it.
 
+    Returns:
+        None where every request is rejected.
+
     Raises:
-        InfeasibleError: Every request needs more cache than there is.
         KeyboardInterrupt: It was stopped.
     """
     count = FEWEST
     while True:
         ready, outcome = _saturated(scenario, traffic, known, count, (slower, watch))
+        if not (outcome.finished_N >= 0).any():
+            return None
         needed = TURNOVERS * _in_flight(outcome)
         if count >= min(needed, MOST):
             break
@@ -126,8 +131,6 @@ def _saturated(
     outcome = run_traffic(ready, came, Control(watch=watch))
     if outcome.interrupted:
         raise KeyboardInterrupt
-    if not (outcome.finished_N >= 0).any():
-        raise InfeasibleError("every request needs more KV cache than the deployment has")
     return ready, outcome
 
 
@@ -144,19 +147,34 @@ def _capacity(ready: Service, outcome: Outcome, routing: str) -> float:
     """Return the completions per second while no replica runs out of requests."""
     done_N = outcome.finished_N >= 0
     ended_N = outcome.finished_N[done_N]
+    if outcome.fronted.late_last_N.size:
+        ended_N = ended_N + outcome.fronted.late_last_N[done_N]
+    kind_R = _kinds_of_replicas(ready)
+    kind_N = kind_R[outcome.replica_N[done_N]] if ready.kinds else np.zeros_like(ended_N)
+    kinds, number_K = np.unique(kind_R, return_counts=True)
+    served = [ended_N[kind_N == kind] for kind in kinds]
+    until = min(int(one.max(initial=0)) for one in served)
+    rates = [_rate(one, until) for one in served]
+    if routing not in BLIND_ROUTING:
+        return math.fsum(rates)
+    share_K = number_K / number_K.sum()
+    fullest = [rate / float(share) for rate, share in zip(rates, share_K, strict=True)]
+    return min(fullest)
+
+
+def _kinds_of_replicas(ready: Service) -> NDArray[np.int64]:
+    """Return which kind each replica is of (R,); kinds that are equal are one."""
     if not ready.kinds:
-        return _rate(ended_N, int(ended_N.max()))
-    replica_N = outcome.replica_N[done_N]
-    of_replica = [ended_N[replica_N == replica] for replica in np.unique(replica_N)]
-    until = min(int(one.max()) for one in of_replica)
-    rates = [_rate(one, until) for one in of_replica]
-    return len(rates) * min(rates) if routing in BLIND_ROUTING else math.fsum(rates)
+        return np.zeros(1, np.int64)
+    alike = [pool.scenario.model_copy(update={"dp": None}) for pool in ready.pools]
+    numbers = [pool.replicas.number for pool in ready.pools]
+    return np.repeat(np.array([alike.index(one) for one in alike]), numbers)
 
 
-def _rate(ended_N: np.ndarray[tuple[int], np.dtype[np.int64]], until: int) -> float:
+def _rate(ended_N: NDArray[np.int64], until: int) -> float:
     """Return the completions per second in the middle of a run."""
     first, last = START * until, END * until
     counted = int(np.count_nonzero((ended_N > first) & (ended_N <= last)))
-    if not counted:  # fewer than fill the window
+    if not counted:  # too few to fill the window
         return ended_N.size * TICKS_PER_SECOND / int(ended_N.max())
     return counted * TICKS_PER_SECOND / (last - first)
