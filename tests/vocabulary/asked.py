@@ -81,6 +81,7 @@ ESTIMATES: Final = {
 }  # fmt: skip
 SIMULATIONS: Final = {
     "one pool": Asked(simulate, {**RATE, "slo_ttft_s": 1}),
+    "steady state": Asked(simulate, {**MODEL, "isl": 256, "osl": 8, "request_rate": 20}),
     "seeds": Asked(simulate, {**RATE, "num_seeds": 2, "seed": 5}),
     "closed loop": Asked(simulate, {**SERVED, "concurrency": 4}),
     "plan": Asked(simulate, {**RATE, "gpus": 4, "engine": "sglang"}),
