@@ -36,7 +36,7 @@ lint: $(STAMP) ## formatting, lint, types, architecture contracts
 test: lint ## the whole test suite
 	$(BIN)/python -m pytest -q -n 2
 
-generated: $(STAMP) ## write the stub of perfatlas and docs/fields.md from the table of fields
+generated: $(STAMP) ## write the stub of perfatlas and the generated pages of docs
 	$(BIN)/python docs/generate.py
 
 golden: $(STAMP) ## compare every answer of the golden file with the recorded one

@@ -1,6 +1,7 @@
-"""Write what follows from the table of fields: the stub of `perfatlas` and docs/fields.md.
+"""Write what follows from the tables of fields and metrics and from the hardware schema.
 
-`python docs/generate.py` writes both; `--check` exits 1 where one is out of date.
+`python docs/generate.py` writes the stub of `perfatlas`, docs/fields.md, docs/metrics.md and
+docs/hardware-fields.md; `--check` exits 1 where one is out of date.
 """
 
 from __future__ import annotations
@@ -15,37 +16,69 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import perfatlas
+from perfatlas.files import Flag, Number, Text
+from perfatlas.hardware import FIELDS
 from perfatlas.vocabulary.fields import (
     QUESTIONS,
     FieldsSignature,
     annotation_of,
     bounds_text,
     default_text,
-    fields_asked,
     needs_text,
+    verb_fields,
 )
+from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from perfatlas.hardware.schema import SpecField
     from perfatlas.vocabulary.fields import Field
+    from perfatlas.vocabulary.metrics import Metric
 
 ROOT: Final = Path(__file__).parents[1]
 STUB: Final = ROOT / "src" / "perfatlas" / "__init__.pyi"
 PAGE: Final = ROOT / "docs" / "fields.md"
+METRICS_PAGE: Final = ROOT / "docs" / "metrics.md"
+HARDWARE_PAGE: Final = ROOT / "docs" / "hardware-fields.md"
 WIDTH: Final = 99
 COLUMNS: Final = ("name", "type", "unit", "default", "values", "needs", "verbs", "meaning")
 INTRODUCTION: Final = """\
 # Fields
 
-Every field that a verb can be asked: a flag (`--kv-len`), a key of a scenario file, a column of a
+Every input field of every command. A flag (`--kv-len`), a key of a scenario file, a column of a
 table and a keyword argument in Python (`kv_len`) have the same name and meaning. Numbers may be
-text with a unit or a suffix, such as `"30 min"`, `"200 GB"`, `"90%"` or `"4k"`. A field that is
-given although what it needs does not hold is refused, unless its value is the default.
+text with a unit or a suffix, such as `"30 min"`, `"200 GB"`, `"90%"` or `"4k"`. A field whose
+condition (*needs*) is not met is rejected, unless its value is the default.
 `perfatlas catalog fields show estimate --json` prints the JSON schema of a verb.
 
 `python docs/generate.py` writes this page from the table of fields.
 """
+METRICS_INTRODUCTION: Final = """\
+# Metrics
+
+Every metric that a command can report: the keys of `results` in `--json`, the columns of tables and
+the keys of `answer.results` in Python. A dot separates a nested object or list from its keys.
+[json.md](json.md) has the rules for names and forms; [glossary.md](glossary.md) explains the terms.
+
+*Better* is the better direction, where there is one. A metric with an *interval* has its 90%
+interval in `<name>_low` and `<name>_high`. *Statistics* are an object of a mean and percentiles.
+
+`python docs/generate.py` writes this page from the table of metrics.
+"""
+METRICS_COLUMNS: Final = ("name", "unit", "better", "interval", "form", "meaning")
+HARDWARE_INTRODUCTION: Final = """\
+# Hardware fields
+
+Every field of a [hardware file](hardware-files.md) and of an override such as
+`h200_sxm{device.memory.bandwidth=6TB/s}`. Numbers are written with a unit and stored in the SI unit
+of the table; the range catches missing units. *Read by* lists the models whose results can change
+with the field; fields without readers are descriptive. `perfatlas catalog systems show NAME` prints
+the values and sources of a system.
+
+`python docs/generate.py` writes this page from the hardware schema.
+"""
+HARDWARE_COLUMNS: Final = ("field", "type", "SI unit", "allowed", "required", "read by")
 
 
 def stub() -> str:
@@ -99,7 +132,7 @@ def _summary(value: object) -> str:
 def _declaration(name: str, verb: Callable[..., Any]) -> str:
     """Return a verb with its arguments, and a docstring that tells of each."""
     signature = inspect.signature(verb)
-    fields = fields_asked(signature.question)  # type: ignore[attr-defined]
+    fields = verb_fields(signature.question)  # type: ignore[attr-defined]
     arguments = [f"    {argument}," for argument in _arguments(signature)]
     head = (
         f"def {name}(\n    *,\n" + "\n".join(arguments) + f"\n) -> {signature.return_annotation}:"
@@ -159,7 +192,7 @@ def page() -> str:
     verbs: dict[tuple[str, str, str], list[str]] = {}
     rows: dict[tuple[str, str, str], Field] = {}
     for verb in QUESTIONS:
-        for name, field in fields_asked(verb).items():
+        for name, field in verb_fields(verb).items():
             key = (field.group.title, name, field.row.text)
             rows.setdefault(key, field)
             verbs.setdefault(key, []).append(verb)
@@ -169,7 +202,7 @@ def page() -> str:
         own = [key for key in rows if key[0] == title]
         sentences = dict.fromkeys(rows[key].group.text for key in own)
         parts.append(f"## {title}\n\n{' '.join(sentences)}\n")
-        parts.append(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
+        parts.append(_head(COLUMNS))
         parts += [_cells(rows[key], verbs[key]) for key in own]
         parts.append("")
     return "\n".join(parts)
@@ -187,10 +220,73 @@ def _cells(field: Field, verbs: list[str]) -> str:
         ", ".join(verbs),
         field.row.text,
     )
+    return _row(cells)
+
+
+def metrics_page() -> str:
+    """Return the page of all metrics, a table for each set of commands that report them."""
+    groups: dict[tuple[str, ...], list[Metric]] = {}
+    for metric in METRICS.values():
+        groups.setdefault(metric.verbs, []).append(metric)
+    parts = [METRICS_INTRODUCTION]
+    for verbs, metrics in groups.items():
+        rows = [_metric_cells(metric, verbs) for metric in metrics]
+        parts += [f"## {', '.join(verbs)}\n", _head(METRICS_COLUMNS), *rows, ""]
+    return "\n".join(parts)
+
+
+def _metric_cells(metric: Metric, verbs: tuple[str, ...]) -> str:
+    form: str = metric.holds
+    if metric.statistics_of:
+        only = "" if metric.statistics_of == verbs else f" ({', '.join(metric.statistics_of)})"
+        form = f"statistics{only}"
+    interval = "yes" if metric.has_interval else ""
+    unit = "share" if metric.unit == "1" else metric.unit
+    meaning = f"{metric.label}: {metric.description}"
+    return _row((f"`{metric.name}`", unit, metric.better or "", interval, form, meaning))
+
+
+def hardware_page() -> str:
+    """Return the page of all fields of hardware files, a table for each section."""
+    groups: dict[str, list[str]] = {}
+    for path in FIELDS:
+        groups.setdefault(path.partition(".")[0], []).append(path)
+    parts = [HARDWARE_INTRODUCTION]
+    for section, paths in groups.items():
+        rows = [_hardware_cells(path, FIELDS[path]) for path in paths]
+        parts += [f"## {section}\n", _head(HARDWARE_COLUMNS), *rows, ""]
+    return "\n".join(parts)
+
+
+def _hardware_cells(path: str, field: SpecField) -> str:
+    reader = field.reader
+    kind, unit, allowed = "name", "", ""
+    if isinstance(reader, Number):
+        kind = "integer" if reader.whole else "number"
+        unit = reader.unit
+        allowed = f"{reader.least:g} to {reader.most:g}"
+    elif isinstance(reader, Flag):
+        kind, allowed = "flag", "true, false"
+    elif isinstance(reader, Text):
+        kind, allowed = ("choice" if reader.choices else "text"), ", ".join(reader.choices)
+    required = "yes" if field.required else ""
+    return _row((f"`{path}`", kind, unit, allowed, required, ", ".join(field.read_by)))
+
+
+def _head(columns: tuple[str, ...]) -> str:
+    return f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}"
+
+
+def _row(cells: tuple[str, ...]) -> str:
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
-WRITTEN: Final[dict[Path, Callable[[], str]]] = {STUB: stub, PAGE: page}
+WRITTEN: Final[dict[Path, Callable[[], str]]] = {
+    STUB: stub,
+    PAGE: page,
+    METRICS_PAGE: metrics_page,
+    HARDWARE_PAGE: hardware_page,
+}
 
 
 def main() -> int:

@@ -1,7 +1,9 @@
 """Renew the output of every command quoted in the documents.
 
 A fenced `console` block that starts with `$ perfatlas ...` holds the exact output of that command
-at 80 columns. `python docs/refresh.py` rewrites them; `--check` exits 1 where one is out of date.
+at 80 columns. The commands of a document run in order in a new folder that has `examples`, so that
+one may read a file that an earlier one wrote. `python docs/refresh.py` rewrites them; `--check`
+exits 1 where one is out of date.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +30,7 @@ NEEDS_EXTRA = 6  # exit code of a command whose optional package is not installe
 
 def documents() -> list[Path]:
     """Return every Markdown file that may quote a command."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def words_of(command: str) -> list[str]:
@@ -34,15 +38,25 @@ def words_of(command: str) -> list[str]:
     return shlex.split(command.replace("\\\n", " "))[1:]
 
 
-def output_of(command: str) -> str | None:
-    """Return what a quoted command prints, without colours; None where a package is missing."""
+def prepare(folder: Path) -> None:
+    """Make a folder one in which the commands of a document can run."""
+    (folder / "examples").symlink_to(ROOT / "examples", target_is_directory=True)
+
+
+def output_of(command: str, folder: Path = ROOT) -> str | None:
+    """Return what a quoted command prints, without colours; None where a package is missing.
+
+    Args:
+        command: As quoted.
+        folder: Where it runs.
+    """
     environment = {**os.environ, **TERMINAL, "PYTHONIOENCODING": "utf-8"}
     done = subprocess.run(  # noqa: S603 - our own program with words of our own documents
         [sys.executable, "-m", "perfatlas", *words_of(command)],
         capture_output=True,
         text=True,
         check=False,
-        cwd=ROOT,
+        cwd=folder,
         env=environment,
         encoding="utf-8",
     )
@@ -66,20 +80,28 @@ def renewed(text: str, ask: Callable[[str], str | None] = output_of) -> str:
     return BLOCK.sub(quoted, text)
 
 
+def renewed_document(path: Path) -> str:
+    """Return the text of a document with every quoted output as it is now."""
+    with tempfile.TemporaryDirectory() as folder:
+        prepare(Path(folder))
+        return renewed(path.read_text("utf-8"), partial(output_of, folder=Path(folder)))
+
+
 def main() -> int:
-    """Rewrite the documents, or with --check say which are out of date."""
-    stale = [
-        path
-        for path in documents()
-        if path.is_file() and renewed(path.read_text("utf-8")) != path.read_text("utf-8")
-    ]
-    if "--check" in sys.argv[1:]:
-        for path in stale:
+    """Rewrite the documents, or those named; with --check say which are out of date."""
+    check = "--check" in sys.argv[1:]
+    named = [Path(word).resolve() for word in sys.argv[1:] if word != "--check"]
+    stale = 0
+    for path in named or documents():
+        text = renewed_document(path)
+        if text == path.read_text("utf-8"):
+            continue
+        stale += 1
+        if check:
             sys.stderr.write(f"{path.relative_to(ROOT)}: run python docs/refresh.py\n")
-        return int(bool(stale))
-    for path in stale:
-        path.write_text(renewed(path.read_text("utf-8")), "utf-8")
-    return 0
+        else:
+            path.write_text(text, "utf-8")
+    return int(check and stale > 0)
 
 
 if __name__ == "__main__":

@@ -68,19 +68,19 @@ def collective(
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
         op: Collective operation.
-        bytes: Size as nccl-tests counts it, such as 65536, 64KiB or 1MB [bytes].
-        format: Number format of the elements; switches do not add integers. Default: bf16. Needs
-            op = all_reduce or reduce_scatter.
-        gpus: GPUs that take part.
-        nodes: Nodes the GPUs are spread over evenly. Default: as few as hold the GPUs.
+        bytes: Message size as nccl-tests defines it, such as 65536, 64KiB or 1MB [bytes].
+        format: Number format of the elements; in-network reduction does not support integers.
+            Default: bf16. Needs op = all_reduce or reduce_scatter.
+        gpus: Participating GPUs.
+        nodes: Nodes, each with the same number of GPUs. Default: the fewest that hold the GPUs.
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
-            rows), or auto, the best for the device without measured rows. Default: auto.
+            rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables of all-reduce kernels. Default: the
             version of the calibrations. Needs tier = measured and op = all_reduce and
             kernel_family other than nccl.
-        kernel_family: Whose kernels run: those of an engine, such as vllm, or of the library,
-            nccl. Default: the fastest all-reduce of all, nccl for other operations. Needs op =
-            all_reduce or dispatch or combine or kernel_family = nccl.
+        kernel_family: Library that provides the collective: nccl, or the all-reduce kernels of an
+            engine such as vllm. Default: the fastest for all_reduce, nccl for other operations.
+            Needs op = all_reduce or dispatch or combine or kernel_family = nccl.
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
@@ -156,59 +156,59 @@ def estimate(
             folder.
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
-        engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), dated as in
-            vllm@0.24. Default: vllm.
+        engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with a
+            version, as in vllm@0.24. Default: vllm.
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
-            rows), or auto, the best for the device without measured rows. Default: auto.
+            rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
-        clock_ratio: Clock of the GPU over its sustained clock. Default: 1.
+        clock_ratio: GPU clock relative to the sustained clock. Default: 1.
         mode: Serving mode: one batch, continuous batching, or separate prefill and decode pools.
             Default: static.
         method: Method for aggregated and disaggregated serving: formula (closed forms without
-            queueing), simulate (a short simulation), or auto, which simulates where prompts queue;
-            static batches are always answered by closed forms. Default: auto.
-        gpus: GPUs in total, tp x pp x cp x attention_dp x dp. Default: the product.
+            queueing), simulate (a short simulation), or auto (simulate if prompts queue); static
+            batches always use closed forms. Default: auto.
+        gpus: Total GPUs: tp x pp x cp x attention_dp x dp. Default: the product.
         tp: Tensor-parallel size. Default: the GPUs of one replica.
         pp: Pipeline-parallel size. Default: 1.
-        cp: Context-parallel size, for prefill. Default: 1.
-        attention_dp: Attention data-parallel ranks inside a replica. Default: 1.
+        cp: Context-parallel size (prefill only). Default: 1.
+        attention_dp: Attention data-parallel size. Default: 1.
         ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: all ranks of an MoE
             layer.
         moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep.
         dp: Independent replicas, each with its own requests. Default: 1.
-        expert_distribution: Routing of tokens to experts: uniform (drawn evenly), balanced (dealt
-            out evenly) or power_law_1.2. Default: uniform. Needs an MoE model.
-        format: Number format of weights and products: sets gemm_format and moe_format; fp8 means
-            the engine's default. Default: the checkpoint's.
+        expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
+            or power_law_1.2. Default: uniform. Needs an MoE model.
+        format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
+            means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
         moe_format: Number format of expert layers. Default: format. Needs an MoE model.
         kv_format: Number format of the KV cache. Default: the checkpoint's.
         attention_format: Number format of attention arithmetic. Default: bf16.
-        batch: Sequences in one static batch, per replica. Default: 1.
-        concurrency: Requests in flight over the whole deployment (a closed loop). Default: dp.
-        isl: Input tokens of a request, the mean where lengths vary. Default: 1024. Needs no
-            requests and no lengths_from.
-        osl: Output tokens of a request, the mean where lengths vary. Default: 128. Needs no
-            requests and no lengths_from.
-        prefix: Cached prefix tokens, part of the input tokens. Default: 0.
-        max_num_seqs: Most sequences in one step. Default: the engine's.
-        max_num_batched_tokens: Most tokens in one step. Default: the engine's.
-        block_size: Tokens in one KV block. Default: the engine's.
-        gpu_memory_utilization: Fraction of GPU memory the engine may fill [fraction]. Default: the
-            engine's.
-        kv_blocks: KV blocks, in place of the derived number. Default: derived from memory.
-        stream_interval: Output tokens of a request that the front end sends at a time. Default: 1.
-            Needs measured_at other than engine and front end.
-        speculative_depth: Draft tokens per step, by a drafter of one layer (MTP, EAGLE). Default:
-            0.
-        speculative_acceptance: Probability that a draft token is accepted when all before it are
-            [fraction]. Needs speculative_depth other than 0.
+        batch: Sequences per static batch and replica. Default: 1.
+        concurrency: Requests in flight over the whole deployment (closed loop). Default: dp.
+        isl: Input tokens per request; the mean if lengths vary. Default: 1024. Needs no requests
+            and no lengths_from.
+        osl: Output tokens per request; the mean if lengths vary. Default: 128. Needs no requests
+            and no lengths_from.
+        prefix: Cached prefix tokens, included in isl. Default: 0.
+        max_num_seqs: Maximum sequences per step. Default: the engine's.
+        max_num_batched_tokens: Maximum tokens per step. Default: the engine's.
+        block_size: Tokens per KV block. Default: the engine's.
+        gpu_memory_utilization: Fraction of GPU memory that the engine may use [fraction]. Default:
+            the engine's.
+        kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
+        stream_interval: Output tokens that the front end sends to the client per chunk. Default:
+            1. Needs measured_at other than engine and front end.
+        speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
+            Default: 0.
+        speculative_acceptance: Probability that a draft token is accepted if all preceding ones
+            are [fraction]. Needs speculative_depth other than 0.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
-        prefill_batch: Prompts in one prefill step; in a simulation, the most. Default: 1. Needs
+        prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
         decode_workers: Number of decode workers. Default: 1. Needs mode = disaggregated.
-        decode_batch: Sequences in flight on one decode worker; in a simulation, the most. Default:
+        decode_batch: Sequences in flight per decode worker; in a simulation, the maximum. Default:
             concurrency / decode_workers. Needs mode = disaggregated.
         prefill_system: System of each prefill worker. Default: as system. Needs mode =
             disaggregated.
@@ -222,12 +222,12 @@ def estimate(
             disaggregated.
         decode_pp: Pipeline-parallel size of each decode worker. Default: as pp. Needs mode =
             disaggregated.
-        prefill_cp: Context-parallel size of each prefill worker. Default: as cp. Needs mode =
-            disaggregated.
-        prefill_attention_dp: Attention data-parallel ranks inside a replica of each prefill
-            worker. Default: as attention_dp. Needs mode = disaggregated.
-        decode_attention_dp: Attention data-parallel ranks inside a replica of each decode worker.
-            Default: as attention_dp. Needs mode = disaggregated.
+        prefill_cp: Context-parallel size (prefill only) of each prefill worker. Default: as cp.
+            Needs mode = disaggregated.
+        prefill_attention_dp: Attention data-parallel size of each prefill worker. Default: as
+            attention_dp. Needs mode = disaggregated.
+        decode_attention_dp: Attention data-parallel size of each decode worker. Default: as
+            attention_dp. Needs mode = disaggregated.
         prefill_ep: Expert-parallel size of each prefill worker. Default: as ep. Needs mode =
             disaggregated.
         decode_ep: Expert-parallel size of each decode worker. Default: as ep. Needs mode =
@@ -300,79 +300,78 @@ def fleet_schedule(
     Args:
         compare: Fields and their values, as backfill=none,easy: more schedules of the same jobs
             and failures, a row each.
-        jobs: Trace of jobs: Slurm accounting, a public trace, or CSV, Parquet or JSON Lines with
+        jobs: Job trace: Slurm accounting, a public trace, or CSV, Parquet or JSON Lines with
             submit_s, run_s and gpus; plain or gzip-compressed.
         job_format: Format of the trace. Default: perfatlas. Needs jobs.
-        zone: Time zone of the times of sacct, such as UTC or Europe/Berlin. Needs job_format =
-            sacct.
+        zone: Time zone of sacct times, such as UTC or Europe/Berlin. Needs job_format = sacct.
         num_jobs: Number of jobs to generate.
-        load: Offered load of generated jobs: GPU time they ask for over that of the cluster
+        load: Offered load of generated jobs: requested GPU time over that of the cluster
             [fraction]. Needs no jobs.
-        job_rate: Submission rate of generated jobs, in place of load [1/s]. Needs no jobs.
+        job_rate: Submission rate of generated jobs, instead of load [1/s]. Needs no jobs.
         run_median_s: Median run time of generated jobs (lognormal) [s]. Default: 1800. Needs no
             jobs.
-        run_sigma: Sigma of the logarithm of their run time. Default: 1.5. Needs no jobs.
+        run_sigma: Standard deviation of the logarithm of the run time. Default: 1.5. Needs no
+            jobs.
         max_job_gpus: GPUs of the largest generated job. Default: a quarter of the cluster. Needs
             no jobs.
-        limit_factor: Time limit over run time, for jobs whose source has no time limits. Default:
-            2. Needs backfill = easy or conservative.
-        checkpoint_interval_s: Time of work between checkpoints, for jobs whose source has none
-            [s]. Default: no checkpoints: a restart loses all work. Needs node_mtbf_s or fleet or
+        limit_factor: Ratio of time limit to run time, for jobs without time limits. Default: 2.
+            Needs backfill = easy or conservative.
+        checkpoint_interval_s: Work time between checkpoints, for jobs that do not define it [s].
+            Default: no checkpoints: a restart loses all work. Needs node_mtbf_s or fleet or
             failures and response other than drain or order = priority and preemption = requeue or
             cancel or jobs and job_format = perfatlas or checkpoint_interval_s = 0.
-        restart_s: Restart time, for jobs whose source has none [s]. Default: 0. Needs node_mtbf_s
+        restart_s: Restart time, for jobs that do not define it [s]. Default: 0. Needs node_mtbf_s
             or fleet or failures and response other than drain or order = priority and preemption =
             requeue or restart_s = 0.
-        fewest_share: Fraction of its nodes with which an elastic job goes on [fraction]. Default:
-            one node. Needs node_mtbf_s or fleet or failures and response other than drain and
-            response = slurm_no_kill or torchrun.
-        leave_out_larger: Leave out jobs that can never run on this cluster, rather than refuse.
+        fewest_share: Minimum fraction of its nodes with which an elastic job continues [fraction].
+            Default: one node. Needs node_mtbf_s or fleet or failures and response other than drain
+            and response = slurm_no_kill or torchrun.
+        leave_out_larger: Leave out jobs that can never run on this cluster, instead of failing.
             Default: false. Needs jobs or required or max_job_gpus.
-        nodes: Nodes of the cluster. Default: those of fleet.
-        gpus_per_node: GPUs per node. Default: 8, or those of fleet.
-        nodes_per_domain: Nodes of an NVLink domain or rack, such as 18 in an NVL72 of 4-GPU nodes.
+        nodes: Nodes of the cluster. Default: the fleet's.
+        gpus_per_node: GPUs per node. Default: 8, or the fleet's.
+        nodes_per_domain: Nodes per NVLink domain or rack, such as 18 in an NVL72 of 4-GPU nodes.
             Default: none.
-        nodes_per_leaf: Nodes below one leaf switch, whole domains. Default: none. Needs no
+        nodes_per_leaf: Nodes per leaf switch, in whole domains. Default: none. Needs no
             nodes_per_domain or together = leaf or together = domain and required other than true.
-        order: Order of the queue: submission, priority, or decayed usage over share. Default:
-            fifo.
-        backfill: Backfill: none, easy (the first job keeps its reserved start) or conservative
-            (the first depth jobs do). Default: easy.
-        depth: Waiting jobs that backfill considers behind the first. Default: 500. Needs backfill
-            = easy or conservative.
-        preemption: Preemption of running jobs of lower priority whose nodes the first job needs.
+        order: Order of the queue: submission, priority, or decayed usage per share. Default: fifo.
+        backfill: Backfill: none, easy (reserves a start for the first waiting job) or conservative
+            (for the first depth jobs). Default: easy.
+        depth: Number of waiting jobs, behind the first, that backfill considers. Default: 500.
+            Needs backfill = easy or conservative.
+        preemption: Preemption of lower-priority jobs whose nodes the first waiting job needs.
             Default: none. Needs order = priority.
-        placement: Placement: the first nodes that fit, or those with the least room that do.
-            Default: pack.
-        together: Place all nodes of a job within a domain or a leaf where possible. Default:
+        placement: Placement: pack (first nodes that fit) or best_fit (nodes with the least room
+            left). Default: pack.
+        together: Place all nodes of a job within one domain or leaf if possible. Default:
             anywhere.
-        required: Let a job wait until its nodes are within one domain or leaf. Default: false.
+        required: Make a job wait until its nodes are within one domain or leaf. Default: false.
             Needs together = domain or leaf.
-        keeps_place: Let a requeued job keep its place in the queue instead of joining the end.
+        keeps_place: Let a requeued job keep its position in the queue instead of joining the end.
             Default: false. Needs order = priority and preemption = requeue or node_mtbf_s or fleet
             or failures and response other than drain and response other than torchrun and
             max_restarts other than 0 and response other than jobset or max_restarts.
-        half_life_s: Half-life of usage in fair_share [s]. Default: 7 days. Needs order =
+        half_life_s: Half-life of usage for fair_share [s]. Default: 7 days. Needs order =
             fair_share.
-        shares: Shares of users, such as ann=2,bob=1. Default: 1 for each user. Needs order =
+        shares: Shares of users, such as ann=2,bob=1. Default: 1 per user. Needs order =
             fair_share.
         node_mtbf_s: Mean time between failures of one node, with repair_s [s]. Needs no fleet.
         repair_s: Time to repair a failed node [s]. Needs no fleet and no failures and node_mtbf_s.
-        fleet: Fleet, which describes how nodes fail and are repaired: a TOML file, llama3 or rsc1.
+        fleet: Fleet with node failure and repair rates: a TOML file, llama3 or rsc1.
         failures: Table of failures: time_s, node, repair_s, and optionally width and drain.
             Default: none.
-        response: Response of the launcher to a lost node; drain lets running jobs end before the
-            repair. Default: slurm_requeue. Needs node_mtbf_s or fleet or failures.
-        detection_s: Time until a failure is detected [s]. Default: that of the launcher. Needs
+        response: Response of the launcher to a lost node; drain lets running jobs finish before
+            the repair. Default: slurm_requeue. Needs node_mtbf_s or fleet or failures.
+        detection_s: Time until a failure is detected [s]. Default: the launcher's. Needs
             node_mtbf_s or fleet or failures and response other than drain.
-        max_restarts: Most restarts, as the launcher counts them, before a job fails for good.
-            Default: that of the launcher. Needs node_mtbf_s or fleet or failures and response
-            other than drain.
-        patience_s: Time that a job of kueue or torchrun waits for a node [s]. Default: that of the
-            launcher. Needs node_mtbf_s or fleet or failures and response other than drain and
-            response = kueue or torchrun.
-        until_s: Time after the first submission at which the schedule is cut off [s]. Default: the
-            last submission if jobs are generated, else when all have ended.
+        max_restarts: Maximum restarts, as the launcher counts them, before a job fails for good.
+            Default: the launcher's. Needs node_mtbf_s or fleet or failures and response other than
+            drain.
+        patience_s: Maximum time that a job under kueue or torchrun waits for a node [s]. Default:
+            the launcher's. Needs node_mtbf_s or fleet or failures and response other than drain
+            and response = kueue or torchrun.
+        until_s: Time after the first submission at which the schedule ends [s]. Default: the last
+            submission if jobs are generated, else when all have ended.
         seed: Seed of random draws. Default: 0. Needs num_jobs or node_mtbf_s or fleet.
 
     Raises:
@@ -442,59 +441,59 @@ def frontier(
             folder.
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
-        engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), dated as in
-            vllm@0.24. Default: vllm.
+        engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with a
+            version, as in vllm@0.24. Default: vllm.
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
-            rows), or auto, the best for the device without measured rows. Default: auto.
+            rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
-        clock_ratio: Clock of the GPU over its sustained clock. Default: 1.
+        clock_ratio: GPU clock relative to the sustained clock. Default: 1.
         mode: Serving mode: one batch, continuous batching, or separate prefill and decode pools.
             Default: static.
         method: Method for aggregated and disaggregated serving: formula (closed forms without
-            queueing), simulate (a short simulation), or auto, which simulates where prompts queue;
-            static batches are always answered by closed forms. Default: auto.
-        gpus: GPUs in total, tp x pp x cp x attention_dp x dp. Default: the product.
+            queueing), simulate (a short simulation), or auto (simulate if prompts queue); static
+            batches always use closed forms. Default: auto.
+        gpus: Total GPUs: tp x pp x cp x attention_dp x dp. Default: the product.
         tp: Tensor-parallel size. Default: the GPUs of one replica.
         pp: Pipeline-parallel size. Default: 1.
-        cp: Context-parallel size, for prefill. Default: 1.
-        attention_dp: Attention data-parallel ranks inside a replica. Default: 1.
+        cp: Context-parallel size (prefill only). Default: 1.
+        attention_dp: Attention data-parallel size. Default: 1.
         ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: all ranks of an MoE
             layer.
         moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep.
         dp: Independent replicas, each with its own requests. Default: 1.
-        expert_distribution: Routing of tokens to experts: uniform (drawn evenly), balanced (dealt
-            out evenly) or power_law_1.2. Default: uniform. Needs an MoE model.
-        format: Number format of weights and products: sets gemm_format and moe_format; fp8 means
-            the engine's default. Default: the checkpoint's.
+        expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
+            or power_law_1.2. Default: uniform. Needs an MoE model.
+        format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
+            means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
         moe_format: Number format of expert layers. Default: format. Needs an MoE model.
         kv_format: Number format of the KV cache. Default: the checkpoint's.
         attention_format: Number format of attention arithmetic. Default: bf16.
-        batch: Sequences in one static batch, per replica. Default: 1.
-        concurrency: Requests in flight over the whole deployment (a closed loop). Default: dp.
-        isl: Input tokens of a request, the mean where lengths vary. Default: 1024. Needs no
-            requests and no lengths_from.
-        osl: Output tokens of a request, the mean where lengths vary. Default: 128. Needs no
-            requests and no lengths_from.
-        prefix: Cached prefix tokens, part of the input tokens. Default: 0.
-        max_num_seqs: Most sequences in one step. Default: the engine's.
-        max_num_batched_tokens: Most tokens in one step. Default: the engine's.
-        block_size: Tokens in one KV block. Default: the engine's.
-        gpu_memory_utilization: Fraction of GPU memory the engine may fill [fraction]. Default: the
-            engine's.
-        kv_blocks: KV blocks, in place of the derived number. Default: derived from memory.
-        stream_interval: Output tokens of a request that the front end sends at a time. Default: 1.
-            Needs measured_at other than engine and front end.
-        speculative_depth: Draft tokens per step, by a drafter of one layer (MTP, EAGLE). Default:
-            0.
-        speculative_acceptance: Probability that a draft token is accepted when all before it are
-            [fraction]. Needs speculative_depth other than 0.
+        batch: Sequences per static batch and replica. Default: 1.
+        concurrency: Requests in flight over the whole deployment (closed loop). Default: dp.
+        isl: Input tokens per request; the mean if lengths vary. Default: 1024. Needs no requests
+            and no lengths_from.
+        osl: Output tokens per request; the mean if lengths vary. Default: 128. Needs no requests
+            and no lengths_from.
+        prefix: Cached prefix tokens, included in isl. Default: 0.
+        max_num_seqs: Maximum sequences per step. Default: the engine's.
+        max_num_batched_tokens: Maximum tokens per step. Default: the engine's.
+        block_size: Tokens per KV block. Default: the engine's.
+        gpu_memory_utilization: Fraction of GPU memory that the engine may use [fraction]. Default:
+            the engine's.
+        kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
+        stream_interval: Output tokens that the front end sends to the client per chunk. Default:
+            1. Needs measured_at other than engine and front end.
+        speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
+            Default: 0.
+        speculative_acceptance: Probability that a draft token is accepted if all preceding ones
+            are [fraction]. Needs speculative_depth other than 0.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
-        prefill_batch: Prompts in one prefill step; in a simulation, the most. Default: 1. Needs
+        prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
         decode_workers: Number of decode workers. Default: 1. Needs mode = disaggregated.
-        decode_batch: Sequences in flight on one decode worker; in a simulation, the most. Default:
+        decode_batch: Sequences in flight per decode worker; in a simulation, the maximum. Default:
             concurrency / decode_workers. Needs mode = disaggregated.
         prefill_system: System of each prefill worker. Default: as system. Needs mode =
             disaggregated.
@@ -508,12 +507,12 @@ def frontier(
             disaggregated.
         decode_pp: Pipeline-parallel size of each decode worker. Default: as pp. Needs mode =
             disaggregated.
-        prefill_cp: Context-parallel size of each prefill worker. Default: as cp. Needs mode =
-            disaggregated.
-        prefill_attention_dp: Attention data-parallel ranks inside a replica of each prefill
-            worker. Default: as attention_dp. Needs mode = disaggregated.
-        decode_attention_dp: Attention data-parallel ranks inside a replica of each decode worker.
-            Default: as attention_dp. Needs mode = disaggregated.
+        prefill_cp: Context-parallel size (prefill only) of each prefill worker. Default: as cp.
+            Needs mode = disaggregated.
+        prefill_attention_dp: Attention data-parallel size of each prefill worker. Default: as
+            attention_dp. Needs mode = disaggregated.
+        decode_attention_dp: Attention data-parallel size of each decode worker. Default: as
+            attention_dp. Needs mode = disaggregated.
         prefill_ep: Expert-parallel size of each prefill worker. Default: as ep. Needs mode =
             disaggregated.
         decode_ep: Expert-parallel size of each decode worker. Default: as ep. Needs mode =
@@ -581,73 +580,73 @@ def goodput(
     """Return the productive share of a job's time, and the interval between its checkpoints.
 
     Args:
-        gpus: GPUs of the job. Default: with fleet, all units that are not spares.
-        checkpoint_interval_s: Time of work between checkpoints [s]. Default: the optimum.
+        gpus: GPUs of the job. Default: with fleet, all units except spares.
+        checkpoint_interval_s: Work time between checkpoints [s]. Default: the optimum.
         checkpoint_write_s: Blocking checkpoint write time [s].
         restart_s: Restart time from detection to resumed work; a failure during restart starts it
             over [s].
-        method: Method: exact (renewal model), simulate, young, daly, saxena or meta; auto is exact
-            where that is valid, and simulates elsewhere. Default: auto. Needs no fleet or method =
+        method: Method: exact (renewal model), simulate, young, daly, saxena or meta; auto uses
+            exact if it is valid and simulate otherwise. Default: auto. Needs no fleet or method =
             simulate.
-        duration_s: Time over which failures and GPU-hours are counted [s]. Default: 30 days. Needs
-            no work_s.
+        duration_s: Period over which failures and GPU-hours are counted [s]. Default: 30 days.
+            Needs no work_s.
         usd_per_gpu_hour: Price of one GPU-hour [USD]. Needs gpus or fleet.
-        half_width: Relative half-width of the confidence interval at which a simulation ends
+        half_width: Relative half-width of the confidence interval at which the simulation stops
             [fraction]. Default: 0.002.
         seed: Seed of random draws. Default: 0.
         mtti_s: Mean time to interruption of the job [s]. Needs no fleet.
         node_mtbf_s: Mean time between failures of one node [s]. Needs no fleet.
         failure_rate: Published failure rate, such as llama3_node_unexpected or rsc1_node. Needs no
             fleet.
-        failures_seen: Number of failures behind mtti_s or node_mtbf_s, which gives their interval.
-            Needs no fleet and no failure_rate.
+        failures_seen: Number of observed failures behind mtti_s or node_mtbf_s, for a confidence
+            interval. Needs no fleet and no failure_rate.
         gpus_per_node: GPUs per node. Default: 8. Needs no fleet and no mtti_s or spares or
             failure_shape other than 1.
         failure_shape: Weibull shape of node lifetimes (1 = exponential, above 1 = wear-out).
             Default: 1. Needs no fleet.
-        detection_s: Time until a failure is detected [s]. Default: 0, or that of the fleet.
-        spares: Spare nodes of the job. Default: unlimited; with fleet, the rest of it.
+        detection_s: Time until a failure is detected [s]. Default: 0, or the fleet's.
+        spares: Spare nodes of the job. Default: unlimited; with fleet, its remaining units.
         repair_s: Mean time to repair a failed node [s]. Needs no fleet and spares.
-        fleet: Fleet, which describes how nodes fail and are repaired: a TOML file, llama3 or rsc1.
-        fleet_units: Units (nodes or racks) of the fleet. Default: those of its file. Needs fleet.
+        fleet: Fleet with node failure and repair rates: a TOML file, llama3 or rsc1.
+        fleet_units: Units (nodes or racks) of the fleet. Default: from the fleet file. Needs
+            fleet.
         strategy: Recovery strategy: a [[strategy]] table of the fleet. Default: the first. Needs
             fleet.
-        strategy_file: TOML file of [[strategy]] tables. Default: that of the fleet. Needs fleet.
-        checkpoint_lag_s: Time from the end of a write until the checkpoint is durable [s].
+        strategy_file: TOML file of [[strategy]] tables. Default: the fleet file. Needs fleet.
+        checkpoint_lag_s: Delay from the end of a write until the checkpoint is durable [s].
             Default: 0. Needs fleet.
-        spare_kind: State of spares; warm and hot ones are powered and can fail. Default: cold.
-            Needs fleet.
+        spare_kind: State of spares; warm and hot spares are powered on and can fail. Default:
+            cold. Needs fleet.
         spare_start_s: Additional restart time when a spare joins the job [s]. Default: 0. Needs
             fleet.
-        fewest_gpus: Minimum GPUs for elastic operation: the job goes on with fewer rather than
-            wait. Default: not elastic. Needs fleet.
-        replica_gpus: GPUs that an elastic job gives up together, such as one data-parallel
+        fewest_gpus: Minimum GPUs for elastic operation: the job continues with fewer GPUs instead
+            of waiting. Default: not elastic. Needs fleet.
+        replica_gpus: GPUs that an elastic job releases together, such as one data-parallel
             replica. Default: one unit. Needs fleet and fewest_gpus or what_if and strategy without
             shrink or fewest_gpus.
-        work_s: Useful work after which the job ends, in place of duration_s [s]. Default: none.
+        work_s: Useful work after which the job ends, instead of duration_s [s]. Default: none.
             Needs fleet.
-        finish_by_s: Deadline of the work: the probability of missing it is answered [s]. Default:
-            none. Needs fleet and work_s.
-        mfu: Model FLOPs utilization (MFU) of productive time [fraction]. Needs fleet.
-        scheduling: Fraction of time in which the job is scheduled [fraction]. Default: 1. Needs
-            fleet.
-        what_if: Rank single changes by the GPU-hours they gain. Default: false. Needs fleet.
-        more_spares: Spares that what_if adds. Default: 30. Needs fleet and what_if.
-        verify_s: Duration of the verification before every checkpoint that what_if tries against
-            silent errors [s]. Default: that of another strategy. Needs fleet and what_if and
-            strategy without verification and silent errors.
-        model: Trained model: a Hugging Face id or catalog name; its parameters give FLOP and
+        finish_by_s: Deadline of the job; the answer gives the probability of missing it [s].
+            Default: none. Needs fleet and work_s.
+        mfu: Model FLOPs utilization (MFU) in productive time [fraction]. Needs fleet.
+        scheduling: Fraction of time the job is scheduled [fraction]. Default: 1. Needs fleet.
+        what_if: Rank single changes by the GPU-hours they save. Default: false. Needs fleet.
+        more_spares: Number of spares that what_if adds. Default: 30. Needs fleet and what_if.
+        verify_s: Duration of the verification that what_if adds before each checkpoint against
+            silent errors [s]. Default: from another strategy. Needs fleet and what_if and strategy
+            without verification and silent errors.
+        model: Trained model: a Hugging Face id or catalog name; its parameters give FLOPs and
             checkpoint size. Needs no checkpoint_bytes and checkpoint_bytes_per_s or fleet or
             step_time_s.
-        system: System of the job: its peak is that of the MFU. Needs step_time_s or
+        system: System of the job, for the peak FLOP/s of the MFU. Needs step_time_s or
             tokens_per_step.
-        format: Number format of the peak. Default: bf16. Needs step_time_s.
+        format: Number format of that peak. Default: bf16. Needs step_time_s.
         step_time_s: Measured time of one training step [s]. Needs fleet.
-        tokens_per_step: Tokens of one training step, over all GPUs. Needs fleet.
-        checkpoint_bytes: Size of a checkpoint, such as 5.7TB [bytes]. Default: 14 bytes for each
-            parameter of model. Needs checkpoint_bytes_per_s or fleet and strategy with bandwidths.
-        checkpoint_bytes_per_s: Checkpoint write bandwidth of the whole job, such as 100GB/s, in
-            place of checkpoint_write_s [bytes/s].
+        tokens_per_step: Tokens per training step, over all GPUs. Needs fleet.
+        checkpoint_bytes: Checkpoint size, such as 5.7TB [bytes]. Default: 14 bytes per parameter
+            of model. Needs checkpoint_bytes_per_s or fleet and strategy with bandwidths.
+        checkpoint_bytes_per_s: Checkpoint write bandwidth of the whole job, such as 100GB/s,
+            instead of checkpoint_write_s [bytes/s].
 
     Raises:
         InvalidSpecError: A name or value breaks a rule, or a closed form is asked for what it
@@ -674,14 +673,13 @@ def goodput_domains(
     """Return the share of GPUs that can work in domains of which some GPUs are out.
 
     Args:
-        domain_size: GPUs of a domain, such as 72 of an NVLink domain.
-        needed: GPUs of a domain that must work; the others are standby. Default: all of them.
-        unavailability: Fraction of time in which a GPU is out of service, such as 0.001
-            [fraction].
-        gpu_mtbf_s: Mean time between failures of one GPU, with repair_s in place of unavailability
+        domain_size: GPUs per domain, such as 72 in an NVL72 domain.
+        needed: GPUs per domain that must work; the others are standby. Default: all of them.
+        unavailability: Fraction of time a GPU is out of service, such as 0.001 [fraction].
+        gpu_mtbf_s: Mean time between failures of one GPU, with repair_s instead of unavailability
             [s].
         repair_s: Mean time to repair a failed GPU [s].
-        gpus: GPUs of the job that work, without standby ones.
+        gpus: Active GPUs of the job, without standby GPUs.
         spares: Spare domains of the job. Default: 0. Needs gpus.
 
     Raises:
@@ -713,15 +711,15 @@ def goodput_spares(
 
     Args:
         nodes: Nodes of the job. Needs no fleet.
-        fleet: Fleet, which describes how nodes fail and are repaired: a TOML file, llama3 or rsc1.
+        fleet: Fleet with node failure and repair rates: a TOML file, llama3 or rsc1.
         gpus: GPUs of the job. Needs fleet.
         spares: Spare nodes of the job.
-        target: Availability target: fraction of time in which the job does not wait for a node,
-            such as 0.999; the answer gives the spares [fraction].
+        target: Availability target: fraction of time the job does not wait for a node, such as
+            0.999; the answer gives the number of spares [fraction].
         node_mtbf_s: Mean time between failures of one node [s]. Needs no fleet.
         repair_s: Mean time to repair a failed node [s]. Needs no fleet.
-        crews: Repair crews: most repairs at the same time. Default: unlimited.
-        warm: Let spares fail like other nodes (warm standby). Default: false.
+        crews: Repair crews: maximum concurrent repairs. Default: unlimited.
+        warm: Spares can fail like active nodes (warm standby). Default: false.
 
     Raises:
         InvalidSpecError: A name or value breaks a rule.
@@ -746,11 +744,11 @@ def goodput_stragglers(
     """Return how much longer a step takes because all wait for the slowest.
 
     Args:
-        gpus: GPUs that wait for one another.
-        persistent_cv: Coefficient of variation between GPUs that persists over steps [fraction].
+        gpus: GPUs that synchronize.
+        persistent_cv: Coefficient of variation between GPUs, constant over steps [fraction].
             Default: 0.
         transient_cv: Coefficient of variation of one GPU from step to step [fraction]. Default: 0.
-        synchronisations: Synchronizations per step, after equal parts of it. Default: 1.
+        synchronisations: Synchronizations per step, at equal intervals. Default: 1.
         step_time_s: Step time of an average GPU [s].
 
     Raises:
@@ -797,26 +795,26 @@ def kernel_attention(
             gqa.
         batch: Sequences in the batch. Default: 1.
         q_len: New tokens per sequence. Default: 1 in decode, kv_len in prefill.
-        kv_len: Keys per sequence, the new tokens included.
+        kv_len: Keys per sequence, including the new tokens.
         num_heads: Query heads on this GPU.
         num_kv_heads: Key-value heads on this GPU, a divisor of num_heads. Default: num_heads.
             Needs kind = gqa.
-        head_dim: Head dimension; for mla, that of values and of keys without their rotary part.
-            Default: 128.
+        head_dim: Head dimension; for mla, of values and of the non-rotary part of keys. Default:
+            128.
         kv_lora_rank: Rank of the latent KV cache. Default: 512. Needs kind = mla.
-        rope_dim: Rotary dimensions of a head. Default: 64. Needs kind = mla.
+        rope_dim: Rotary dimensions per head. Default: 64. Needs kind = mla.
         format: Number format of the arithmetic; fp8 means fp8_static. Default: bf16.
         kv_format: Number format of the KV cache. Default: bf16.
-        window: Keys a query attends to at most: the sliding window of gqa, the keys that sparse
-            attention selects for mla; 0 for all. Default: 0.
-        kernel_family: Engine whose kernels run, such as vllm or sglang. Default: the fastest of
-            all.
-        protocol: Measurement protocol: cold, which starts with empty caches. Default: cold.
+        window: Maximum keys a query attends to: the sliding window (gqa) or the keys selected by
+            sparse attention (mla); 0 for all. Default: 0.
+        kernel_family: Engine that provides the kernels, such as vllm or sglang. Default: the
+            fastest engine.
+        protocol: Measurement protocol: cold (caches empty at the start). Default: cold.
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
-            rows), or auto, the best for the device without measured rows. Default: auto.
+            rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
-        clock_ratio: Clock of the GPU over its sustained clock. Default: 1.
+        clock_ratio: GPU clock relative to the sustained clock. Default: 1.
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
@@ -847,17 +845,16 @@ def kernel_gemm(
         n: Columns of the weights: output features.
         k: Inner dimension: input features.
         format: Number format of the arithmetic; fp8 means fp8_static. Default: bf16.
-        quantization: Whether the time includes the dynamic quantization of the activations, a
-            kernel before the product. Default: excluded. Needs format = fp8_dynamic or fp8_block
-            or nvfp4.
-        kernel_family: Engine whose kernels run, such as vllm or sglang. Default: the fastest of
-            all.
-        protocol: Measurement protocol: cold, which starts with empty caches. Default: cold.
+        quantization: Include the time to quantize the activations dynamically, in a kernel before
+            the product. Default: excluded. Needs format = fp8_dynamic or fp8_block or nvfp4.
+        kernel_family: Engine that provides the kernels, such as vllm or sglang. Default: the
+            fastest engine.
+        protocol: Measurement protocol: cold (caches empty at the start). Default: cold.
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
-            rows), or auto, the best for the device without measured rows. Default: auto.
+            rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
-        clock_ratio: Clock of the GPU over its sustained clock. Default: 1.
+        clock_ratio: GPU clock relative to the sustained clock. Default: 1.
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
@@ -894,22 +891,22 @@ def kernel_moe(
             h200_sxm{device.memory.bandwidth=6TB/s}.
         tokens: Tokens before routing, over all ranks of the expert-parallel group.
         hidden: Hidden size of the model.
-        intermediate: Intermediate size of one expert before sharding, a multiple of moe_tp.
+        intermediate: Intermediate size of an expert before sharding, a multiple of moe_tp.
         experts: Routed experts before sharding, a multiple of ep.
         top_k: Experts per token.
         ep: Expert-parallel size. Default: 1.
         moe_tp: Tensor-parallel size inside an expert. Default: 1.
         format: Number format of the arithmetic; fp8 means fp8_static. Default: bf16.
-        distribution: Routing of tokens to experts: uniform (drawn evenly), balanced (dealt out
-            evenly) or power_law_1.2. Default: uniform.
-        kernel_family: Engine whose kernels run, such as vllm or sglang. Default: the fastest of
-            all.
-        protocol: Measurement protocol: cold, which starts with empty caches. Default: cold.
+        distribution: Routing of tokens to experts: uniform (random), balanced (equal loads) or
+            power_law_1.2. Default: uniform.
+        kernel_family: Engine that provides the kernels, such as vllm or sglang. Default: the
+            fastest engine.
+        protocol: Measurement protocol: cold (caches empty at the start). Default: cold.
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
-            rows), or auto, the best for the device without measured rows. Default: auto.
+            rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
-        clock_ratio: Clock of the GPU over its sustained clock. Default: 1.
+        clock_ratio: GPU clock relative to the sustained clock. Default: 1.
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, or contradicts another.
@@ -1039,31 +1036,31 @@ def max_request_rate(
             folder.
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
-        engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), dated as in
-            vllm@0.24. Default: vllm.
+        engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with a
+            version, as in vllm@0.24. Default: vllm.
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
-            rows), or auto, the best for the device without measured rows. Default: auto.
+            rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
-        clock_ratio: Clock of the GPU over its sustained clock. Default: 1.
+        clock_ratio: GPU clock relative to the sustained clock. Default: 1.
         mode: Serving mode: continuous batching, or separate prefill and decode pools. Default:
             aggregated.
-        concurrency: Requests in flight over the whole deployment (a closed loop). Default: dp.
-        isl: Input tokens of a request, the mean where lengths vary. Default: 1024. Needs no
-            requests and no lengths_from.
-        osl: Output tokens of a request, the mean where lengths vary. Default: 128. Needs no
-            requests and no lengths_from.
-        requests: Trace of requests: CSV, Parquet or JSON Lines with arrival_s, isl and osl.
+        concurrency: Requests in flight over the whole deployment (closed loop). Default: dp.
+        isl: Input tokens per request; the mean if lengths vary. Default: 1024. Needs no requests
+            and no lengths_from.
+        osl: Output tokens per request; the mean if lengths vary. Default: 128. Needs no requests
+            and no lengths_from.
+        requests: Request trace: CSV, Parquet or JSON Lines with arrival_s, isl and osl.
         request_format: Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm,
-            aiperf, or servegen for a folder of its clients. Default: perfatlas. Needs requests or
-            lengths_from.
+            aiperf, or servegen for a folder of ServeGen clients. Default: perfatlas. Needs
+            requests or lengths_from.
         request_rate: Rate of generated requests [1/s]; inf sends all at once.
         num_requests: Requests to generate, or to read from the trace. Setting it keeps a fixed
             sample that starts from an empty system. Default: as many as sampling_precision needs;
             10 per request in flight, at least 1000.
         sampling_precision: Relative half-width of the 90% confidence interval of mean TTFT and
             TPOT that sets the number of requests; twice that for the p99 of TTFT [fraction].
-            Default: 0.05. Needs steady rate.
+            Default: 0.05. Needs open arrivals at a constant mean rate without num_requests.
         arrival: Arrival process of generated requests. Default: poisson, closed with concurrency.
             Needs no requests or arrival = closed and request_rate other than inf or arrival =
             poisson or ramp or closed.
@@ -1072,34 +1069,31 @@ def max_request_rate(
         ramp_to_rate: Final rate of ramp arrivals [1/s]. Needs no requests and arrival = ramp.
         ramp_s: Duration of the ramp from request_rate to ramp_to_rate [s]. Needs no requests and
             arrival = ramp.
-        turns: Turns of a session: each prompt contains the conversation so far, and waits for the
-            previous answer. Default: 1. Needs no requests.
-        think_time_s: Mean time between an answer and the next turn, exponentially distributed [s].
-            Default: 0. Needs no requests and turns other than 1.
-        shared_prefix: Tokens that all generated prompts begin with, in addition to isl. Default:
+        turns: Turns per session; each prompt contains the conversation so far, and is sent after
+            the previous answer. Default: 1. Needs no requests.
+        think_time_s: Mean think time between an answer and the next turn, exponentially
+            distributed [s]. Default: 0. Needs no requests and turns other than 1.
+        shared_prefix: Prefix tokens shared by all generated prompts, in addition to isl. Default:
             0. Needs no requests.
         length_distribution: Distribution of generated lengths. Default: fixed. Needs no requests.
-        length_spread: Spread of generated lengths: fraction below and above the mean (uniform), or
-            sigma (lognormal). Needs no requests and length_distribution = uniform or lognormal.
+        length_spread: Spread of generated lengths: relative half-width (uniform), or sigma
+            (lognormal). Needs no requests and length_distribution = uniform or lognormal.
         lengths_from: Trace from which empirical lengths are drawn. Needs no requests.
-        rate_scale: Speed-up factor of the arrival times of a trace. Default: 1. Needs requests.
-        length_scale: Factor on the lengths of the requests of a trace. Default: 1. Needs requests.
-        requests_from_s: Start of the window of the trace that is used [s]. Default: 0. Needs
-            requests.
-        requests_to_s: End of the window of the trace that is used [s]. Default: the end. Needs
-            requests.
-        spread_batches: Spread requests of a trace with equal timestamps up to the next timestamp.
-            Default: false. Needs requests.
+        rate_scale: Speed-up factor of trace arrival times. Default: 1. Needs requests.
+        length_scale: Scale factor of trace request lengths. Default: 1. Needs requests.
+        requests_from_s: Start of the used window of the trace [s]. Default: 0. Needs requests.
+        requests_to_s: End of the used window of the trace [s]. Default: the end. Needs requests.
+        spread_batches: Spread trace requests with equal timestamps evenly up to the next
+            timestamp. Default: false. Needs requests.
         seed: Seed of random draws. Default: 0.
-        num_seeds: Simulations with seeds seed, seed + 1, ...: means with confidence intervals.
-            Default: 1. Needs random draws.
-        prompt_text: Text of prompts: natural language, or random tokens, which tokenize more
-            slowly. Default: natural. Needs measured_at other than engine and front end.
-        prefix_caching: Reuse KV blocks of shared prefixes. Default: on where prompts share
-            prefixes.
-        scheduler: Scheduling policy. Default: that of the engine.
-        chunked_prefill: Split prompts over several steps. Default: as the engine does.
-        mixed_chunk: Let decode run in the same step as prefill chunks (SGLang). Default: off.
+        num_seeds: Number of simulations, with seeds seed, seed + 1, ...: means with confidence
+            intervals. Default: 1. Needs random draws.
+        prompt_text: Prompt text: natural language, or random tokens, which tokenize more slowly.
+            Default: natural. Needs measured_at other than engine and front end.
+        prefix_caching: Reuse KV blocks of shared prefixes. Default: on if prompts share prefixes.
+        scheduler: Scheduling policy. Default: the engine's.
+        chunked_prefill: Split prompts over several steps. Default: the engine's.
+        mixed_chunk: Mix decode with prefill chunks in one step (SGLang). Default: off.
         measured_at: Where latencies are measured: at an HTTP client, or inside the engine.
             Default: client.
         slo_ttft_s: SLO: maximum time to first token [s]. Default: none.
@@ -1108,79 +1102,80 @@ def max_request_rate(
         slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
         slo_percentile: Percentile that must meet the SLOs in a rate search. Default: the mean.
             Needs a search for the largest rate.
-        replica_kinds: Unequal replicas behind one router: a JSON list such as [{"system":
-            "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}], or a file of such
-            rows. Default: all replicas are equal.
+        replica_kinds: Heterogeneous replicas behind one router: a JSON list such as [{"system":
+            "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}], or a file. Default:
+            all replicas are identical.
         routing: Routing policy: round_robin, least_loaded, random, or prefix_aware (the replica
             that holds the longest cached prefix). Default: round_robin.
-        cache_threshold: Fraction of a prompt that must be cached for prefix_aware routing to
-            follow it [fraction]. Default: 0.3. Needs routing = prefix_aware.
-        balance_abs_threshold: Largest difference of loads, in requests, for prefix_aware routing;
-            beyond this and balance_rel_threshold the least loaded replica is chosen. Default: 64.
+        cache_threshold: Minimum cached fraction of a prompt for prefix_aware routing to follow the
+            cache [fraction]. Default: 0.3. Needs routing = prefix_aware.
+        balance_abs_threshold: Maximum load difference, in requests, for prefix_aware routing; if
+            this and balance_rel_threshold are exceeded, the least loaded replica is chosen.
+            Default: 64. Needs routing = prefix_aware.
+        balance_rel_threshold: Maximum load ratio for prefix_aware routing; if this and
+            balance_abs_threshold are exceeded, the least loaded replica is chosen. Default: 1.5.
             Needs routing = prefix_aware.
-        balance_rel_threshold: Largest ratio of loads for prefix_aware routing; beyond this and
-            balance_abs_threshold the least loaded replica is chosen. Default: 1.5. Needs routing =
-            prefix_aware.
         replica_events: Replica failures: a file (CSV, Parquet, JSON Lines) or JSON list with
             replica, fails_at_s, back_at_s or down_for_s, and kind (crash or drain). Default: none.
-        on_failure: Requests on a replica that fails: sent again, or lost. Default: retry. Needs
+        on_failure: Whether requests on a failed replica are retried or lost. Default: retry. Needs
             replica_events.
-        retry_after_s: Time from a failure to the retry [s]. Default: 0. Needs replica_events and
+        retry_after_s: Delay from a failure to the retry [s]. Default: 0. Needs replica_events and
             on_failure other than lost.
-        max_replicas: Most replicas; enables autoscaling from dp replicas. Default: no autoscaling.
-        min_replicas: Fewest replicas. Default: 1. Needs max_replicas.
-        autoscale_target: Target of the autoscaler: requests per replica. Needs max_replicas.
-        autoscale_metric: Metric of the autoscaler: requests (running and waiting) or waiting.
-            Default: requests. Needs max_replicas.
-        autoscale_period_s: Time between two decisions of the autoscaler [s]. Default: 15. Needs
-            max_replicas.
-        autoscale_tolerance: Relative deviation from the target that is tolerated [fraction].
-            Default: 0.1. Needs max_replicas.
+        max_replicas: Maximum replicas; enables autoscaling, starting at dp. Default: no
+            autoscaling.
+        min_replicas: Minimum replicas. Default: 1. Needs max_replicas.
+        autoscale_target: Autoscaler target: requests per replica. Needs max_replicas.
+        autoscale_metric: Autoscaler metric: requests (running and waiting) or waiting. Default:
+            requests. Needs max_replicas.
+        autoscale_period_s: Time between autoscaler decisions [s]. Default: 15. Needs max_replicas.
+        autoscale_tolerance: Tolerated relative deviation from the target [fraction]. Default: 0.1.
+            Needs max_replicas.
         autoscale_down_after_s: Stabilization window for scaling down [s]. Default: 300. Needs
             max_replicas.
-        start_up_s: Time from the decision to start a replica to its first request [s]. Default: 0.
-            Needs max_replicas.
-        host_cache_bytes: Host memory of a replica for its KV cache, such as 200GB [bytes].
-            Default: none.
+        start_up_s: Time from a scale-up decision to the first request [s]. Default: 0. Needs
+            max_replicas.
+        host_cache_bytes: Host memory per replica for the KV cache, such as 200GB [bytes]. Default:
+            none.
         host_bandwidth: Bandwidth between a GPU and host memory, such as 50GB/s [bytes/s]. Default:
-            host link of the GPU. Needs host_cache_bytes or ssd_cache_bytes.
-        ssd_cache_bytes: SSD of a replica for its KV cache, such as 4TB [bytes]. Default: none.
-        ssd_bandwidth: Read bandwidth of the SSDs of a replica, such as 7GB/s [bytes/s]. Needs
+            the GPU's host link. Needs host_cache_bytes or ssd_cache_bytes.
+        ssd_cache_bytes: SSD capacity per replica for the KV cache, such as 4TB [bytes]. Default:
+            none.
+        ssd_bandwidth: SSD read bandwidth per replica, such as 7GB/s [bytes/s]. Needs
             ssd_cache_bytes.
-        gpus: GPUs in total, tp x pp x cp x attention_dp x dp. Default: the product.
+        gpus: Total GPUs: tp x pp x cp x attention_dp x dp. Default: the product.
         tp: Tensor-parallel size. Default: the GPUs of one replica.
         pp: Pipeline-parallel size. Default: 1.
-        cp: Context-parallel size, for prefill. Default: 1.
-        attention_dp: Attention data-parallel ranks inside a replica. Default: 1.
+        cp: Context-parallel size (prefill only). Default: 1.
+        attention_dp: Attention data-parallel size. Default: 1.
         ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: all ranks of an MoE
             layer.
         moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep.
         dp: Independent replicas, each with its own requests. Default: 1.
-        expert_distribution: Routing of tokens to experts: uniform (drawn evenly), balanced (dealt
-            out evenly) or power_law_1.2. Default: uniform. Needs an MoE model.
-        format: Number format of weights and products: sets gemm_format and moe_format; fp8 means
-            the engine's default. Default: the checkpoint's.
+        expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
+            or power_law_1.2. Default: uniform. Needs an MoE model.
+        format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
+            means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
         moe_format: Number format of expert layers. Default: format. Needs an MoE model.
         kv_format: Number format of the KV cache. Default: the checkpoint's.
         attention_format: Number format of attention arithmetic. Default: bf16.
-        max_num_seqs: Most sequences in one step. Default: the engine's.
-        max_num_batched_tokens: Most tokens in one step. Default: the engine's.
-        block_size: Tokens in one KV block. Default: the engine's.
-        gpu_memory_utilization: Fraction of GPU memory the engine may fill [fraction]. Default: the
-            engine's.
-        kv_blocks: KV blocks, in place of the derived number. Default: derived from memory.
-        stream_interval: Output tokens of a request that the front end sends at a time. Default: 1.
-            Needs measured_at other than engine and front end.
-        speculative_depth: Draft tokens per step, by a drafter of one layer (MTP, EAGLE). Default:
-            0.
-        speculative_acceptance: Probability that a draft token is accepted when all before it are
-            [fraction]. Needs speculative_depth other than 0.
+        max_num_seqs: Maximum sequences per step. Default: the engine's.
+        max_num_batched_tokens: Maximum tokens per step. Default: the engine's.
+        block_size: Tokens per KV block. Default: the engine's.
+        gpu_memory_utilization: Fraction of GPU memory that the engine may use [fraction]. Default:
+            the engine's.
+        kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
+        stream_interval: Output tokens that the front end sends to the client per chunk. Default:
+            1. Needs measured_at other than engine and front end.
+        speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
+            Default: 0.
+        speculative_acceptance: Probability that a draft token is accepted if all preceding ones
+            are [fraction]. Needs speculative_depth other than 0.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
-        prefill_batch: Prompts in one prefill step; in a simulation, the most. Default: 1. Needs
+        prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
         decode_workers: Number of decode workers. Default: 1. Needs mode = disaggregated.
-        decode_batch: Sequences in flight on one decode worker; in a simulation, the most. Default:
+        decode_batch: Sequences in flight per decode worker; in a simulation, the maximum. Default:
             concurrency / decode_workers. Needs mode = disaggregated.
         prefill_system: System of each prefill worker. Default: as system. Needs mode =
             disaggregated.
@@ -1194,12 +1189,12 @@ def max_request_rate(
             disaggregated.
         decode_pp: Pipeline-parallel size of each decode worker. Default: as pp. Needs mode =
             disaggregated.
-        prefill_cp: Context-parallel size of each prefill worker. Default: as cp. Needs mode =
-            disaggregated.
-        prefill_attention_dp: Attention data-parallel ranks inside a replica of each prefill
-            worker. Default: as attention_dp. Needs mode = disaggregated.
-        decode_attention_dp: Attention data-parallel ranks inside a replica of each decode worker.
-            Default: as attention_dp. Needs mode = disaggregated.
+        prefill_cp: Context-parallel size (prefill only) of each prefill worker. Default: as cp.
+            Needs mode = disaggregated.
+        prefill_attention_dp: Attention data-parallel size of each prefill worker. Default: as
+            attention_dp. Needs mode = disaggregated.
+        decode_attention_dp: Attention data-parallel size of each decode worker. Default: as
+            attention_dp. Needs mode = disaggregated.
         prefill_ep: Expert-parallel size of each prefill worker. Default: as ep. Needs mode =
             disaggregated.
         decode_ep: Expert-parallel size of each decode worker. Default: as ep. Needs mode =
@@ -1348,31 +1343,31 @@ def simulate(
             folder.
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
-        engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), dated as in
-            vllm@0.24. Default: vllm.
+        engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with a
+            version, as in vllm@0.24. Default: vllm.
         tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
-            rows), or auto, the best for the device without measured rows. Default: auto.
+            rows), or auto, the best available without measured rows. Default: auto.
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
-        clock_ratio: Clock of the GPU over its sustained clock. Default: 1.
+        clock_ratio: GPU clock relative to the sustained clock. Default: 1.
         mode: Serving mode: continuous batching, or separate prefill and decode pools. Default:
             aggregated.
-        concurrency: Requests in flight over the whole deployment (a closed loop). Default: dp.
-        isl: Input tokens of a request, the mean where lengths vary. Default: 1024. Needs no
-            requests and no lengths_from.
-        osl: Output tokens of a request, the mean where lengths vary. Default: 128. Needs no
-            requests and no lengths_from.
-        requests: Trace of requests: CSV, Parquet or JSON Lines with arrival_s, isl and osl.
+        concurrency: Requests in flight over the whole deployment (closed loop). Default: dp.
+        isl: Input tokens per request; the mean if lengths vary. Default: 1024. Needs no requests
+            and no lengths_from.
+        osl: Output tokens per request; the mean if lengths vary. Default: 128. Needs no requests
+            and no lengths_from.
+        requests: Request trace: CSV, Parquet or JSON Lines with arrival_s, isl and osl.
         request_format: Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm,
-            aiperf, or servegen for a folder of its clients. Default: perfatlas. Needs requests or
-            lengths_from.
+            aiperf, or servegen for a folder of ServeGen clients. Default: perfatlas. Needs
+            requests or lengths_from.
         request_rate: Rate of generated requests [1/s]; inf sends all at once.
         num_requests: Requests to generate, or to read from the trace. Setting it keeps a fixed
             sample that starts from an empty system. Default: as many as sampling_precision needs;
             10 per request in flight, at least 1000.
         sampling_precision: Relative half-width of the 90% confidence interval of mean TTFT and
             TPOT that sets the number of requests; twice that for the p99 of TTFT [fraction].
-            Default: 0.05. Needs steady rate.
+            Default: 0.05. Needs open arrivals at a constant mean rate without num_requests.
         arrival: Arrival process of generated requests. Default: poisson, closed with concurrency.
             Needs no requests or arrival = closed and request_rate other than inf or arrival =
             poisson or ramp or closed.
@@ -1381,34 +1376,31 @@ def simulate(
         ramp_to_rate: Final rate of ramp arrivals [1/s]. Needs no requests and arrival = ramp.
         ramp_s: Duration of the ramp from request_rate to ramp_to_rate [s]. Needs no requests and
             arrival = ramp.
-        turns: Turns of a session: each prompt contains the conversation so far, and waits for the
-            previous answer. Default: 1. Needs no requests.
-        think_time_s: Mean time between an answer and the next turn, exponentially distributed [s].
-            Default: 0. Needs no requests and turns other than 1.
-        shared_prefix: Tokens that all generated prompts begin with, in addition to isl. Default:
+        turns: Turns per session; each prompt contains the conversation so far, and is sent after
+            the previous answer. Default: 1. Needs no requests.
+        think_time_s: Mean think time between an answer and the next turn, exponentially
+            distributed [s]. Default: 0. Needs no requests and turns other than 1.
+        shared_prefix: Prefix tokens shared by all generated prompts, in addition to isl. Default:
             0. Needs no requests.
         length_distribution: Distribution of generated lengths. Default: fixed. Needs no requests.
-        length_spread: Spread of generated lengths: fraction below and above the mean (uniform), or
-            sigma (lognormal). Needs no requests and length_distribution = uniform or lognormal.
+        length_spread: Spread of generated lengths: relative half-width (uniform), or sigma
+            (lognormal). Needs no requests and length_distribution = uniform or lognormal.
         lengths_from: Trace from which empirical lengths are drawn. Needs no requests.
-        rate_scale: Speed-up factor of the arrival times of a trace. Default: 1. Needs requests.
-        length_scale: Factor on the lengths of the requests of a trace. Default: 1. Needs requests.
-        requests_from_s: Start of the window of the trace that is used [s]. Default: 0. Needs
-            requests.
-        requests_to_s: End of the window of the trace that is used [s]. Default: the end. Needs
-            requests.
-        spread_batches: Spread requests of a trace with equal timestamps up to the next timestamp.
-            Default: false. Needs requests.
+        rate_scale: Speed-up factor of trace arrival times. Default: 1. Needs requests.
+        length_scale: Scale factor of trace request lengths. Default: 1. Needs requests.
+        requests_from_s: Start of the used window of the trace [s]. Default: 0. Needs requests.
+        requests_to_s: End of the used window of the trace [s]. Default: the end. Needs requests.
+        spread_batches: Spread trace requests with equal timestamps evenly up to the next
+            timestamp. Default: false. Needs requests.
         seed: Seed of random draws. Default: 0.
-        num_seeds: Simulations with seeds seed, seed + 1, ...: means with confidence intervals.
-            Default: 1. Needs random draws.
-        prompt_text: Text of prompts: natural language, or random tokens, which tokenize more
-            slowly. Default: natural. Needs measured_at other than engine and front end.
-        prefix_caching: Reuse KV blocks of shared prefixes. Default: on where prompts share
-            prefixes.
-        scheduler: Scheduling policy. Default: that of the engine.
-        chunked_prefill: Split prompts over several steps. Default: as the engine does.
-        mixed_chunk: Let decode run in the same step as prefill chunks (SGLang). Default: off.
+        num_seeds: Number of simulations, with seeds seed, seed + 1, ...: means with confidence
+            intervals. Default: 1. Needs random draws.
+        prompt_text: Prompt text: natural language, or random tokens, which tokenize more slowly.
+            Default: natural. Needs measured_at other than engine and front end.
+        prefix_caching: Reuse KV blocks of shared prefixes. Default: on if prompts share prefixes.
+        scheduler: Scheduling policy. Default: the engine's.
+        chunked_prefill: Split prompts over several steps. Default: the engine's.
+        mixed_chunk: Mix decode with prefill chunks in one step (SGLang). Default: off.
         measured_at: Where latencies are measured: at an HTTP client, or inside the engine.
             Default: client.
         slo_ttft_s: SLO: maximum time to first token [s]. Default: none.
@@ -1417,79 +1409,80 @@ def simulate(
         slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
         slo_percentile: Percentile that must meet the SLOs in a rate search. Default: the mean.
             Needs a search for the largest rate.
-        replica_kinds: Unequal replicas behind one router: a JSON list such as [{"system":
-            "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}], or a file of such
-            rows. Default: all replicas are equal.
+        replica_kinds: Heterogeneous replicas behind one router: a JSON list such as [{"system":
+            "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}], or a file. Default:
+            all replicas are identical.
         routing: Routing policy: round_robin, least_loaded, random, or prefix_aware (the replica
             that holds the longest cached prefix). Default: round_robin.
-        cache_threshold: Fraction of a prompt that must be cached for prefix_aware routing to
-            follow it [fraction]. Default: 0.3. Needs routing = prefix_aware.
-        balance_abs_threshold: Largest difference of loads, in requests, for prefix_aware routing;
-            beyond this and balance_rel_threshold the least loaded replica is chosen. Default: 64.
+        cache_threshold: Minimum cached fraction of a prompt for prefix_aware routing to follow the
+            cache [fraction]. Default: 0.3. Needs routing = prefix_aware.
+        balance_abs_threshold: Maximum load difference, in requests, for prefix_aware routing; if
+            this and balance_rel_threshold are exceeded, the least loaded replica is chosen.
+            Default: 64. Needs routing = prefix_aware.
+        balance_rel_threshold: Maximum load ratio for prefix_aware routing; if this and
+            balance_abs_threshold are exceeded, the least loaded replica is chosen. Default: 1.5.
             Needs routing = prefix_aware.
-        balance_rel_threshold: Largest ratio of loads for prefix_aware routing; beyond this and
-            balance_abs_threshold the least loaded replica is chosen. Default: 1.5. Needs routing =
-            prefix_aware.
         replica_events: Replica failures: a file (CSV, Parquet, JSON Lines) or JSON list with
             replica, fails_at_s, back_at_s or down_for_s, and kind (crash or drain). Default: none.
-        on_failure: Requests on a replica that fails: sent again, or lost. Default: retry. Needs
+        on_failure: Whether requests on a failed replica are retried or lost. Default: retry. Needs
             replica_events.
-        retry_after_s: Time from a failure to the retry [s]. Default: 0. Needs replica_events and
+        retry_after_s: Delay from a failure to the retry [s]. Default: 0. Needs replica_events and
             on_failure other than lost.
-        max_replicas: Most replicas; enables autoscaling from dp replicas. Default: no autoscaling.
-        min_replicas: Fewest replicas. Default: 1. Needs max_replicas.
-        autoscale_target: Target of the autoscaler: requests per replica. Needs max_replicas.
-        autoscale_metric: Metric of the autoscaler: requests (running and waiting) or waiting.
-            Default: requests. Needs max_replicas.
-        autoscale_period_s: Time between two decisions of the autoscaler [s]. Default: 15. Needs
-            max_replicas.
-        autoscale_tolerance: Relative deviation from the target that is tolerated [fraction].
-            Default: 0.1. Needs max_replicas.
+        max_replicas: Maximum replicas; enables autoscaling, starting at dp. Default: no
+            autoscaling.
+        min_replicas: Minimum replicas. Default: 1. Needs max_replicas.
+        autoscale_target: Autoscaler target: requests per replica. Needs max_replicas.
+        autoscale_metric: Autoscaler metric: requests (running and waiting) or waiting. Default:
+            requests. Needs max_replicas.
+        autoscale_period_s: Time between autoscaler decisions [s]. Default: 15. Needs max_replicas.
+        autoscale_tolerance: Tolerated relative deviation from the target [fraction]. Default: 0.1.
+            Needs max_replicas.
         autoscale_down_after_s: Stabilization window for scaling down [s]. Default: 300. Needs
             max_replicas.
-        start_up_s: Time from the decision to start a replica to its first request [s]. Default: 0.
-            Needs max_replicas.
-        host_cache_bytes: Host memory of a replica for its KV cache, such as 200GB [bytes].
-            Default: none.
+        start_up_s: Time from a scale-up decision to the first request [s]. Default: 0. Needs
+            max_replicas.
+        host_cache_bytes: Host memory per replica for the KV cache, such as 200GB [bytes]. Default:
+            none.
         host_bandwidth: Bandwidth between a GPU and host memory, such as 50GB/s [bytes/s]. Default:
-            host link of the GPU. Needs host_cache_bytes or ssd_cache_bytes.
-        ssd_cache_bytes: SSD of a replica for its KV cache, such as 4TB [bytes]. Default: none.
-        ssd_bandwidth: Read bandwidth of the SSDs of a replica, such as 7GB/s [bytes/s]. Needs
+            the GPU's host link. Needs host_cache_bytes or ssd_cache_bytes.
+        ssd_cache_bytes: SSD capacity per replica for the KV cache, such as 4TB [bytes]. Default:
+            none.
+        ssd_bandwidth: SSD read bandwidth per replica, such as 7GB/s [bytes/s]. Needs
             ssd_cache_bytes.
-        gpus: GPUs in total, tp x pp x cp x attention_dp x dp. Default: the product.
+        gpus: Total GPUs: tp x pp x cp x attention_dp x dp. Default: the product.
         tp: Tensor-parallel size. Default: the GPUs of one replica.
         pp: Pipeline-parallel size. Default: 1.
-        cp: Context-parallel size, for prefill. Default: 1.
-        attention_dp: Attention data-parallel ranks inside a replica. Default: 1.
+        cp: Context-parallel size (prefill only). Default: 1.
+        attention_dp: Attention data-parallel size. Default: 1.
         ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: all ranks of an MoE
             layer.
         moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep.
         dp: Independent replicas, each with its own requests. Default: 1.
-        expert_distribution: Routing of tokens to experts: uniform (drawn evenly), balanced (dealt
-            out evenly) or power_law_1.2. Default: uniform. Needs an MoE model.
-        format: Number format of weights and products: sets gemm_format and moe_format; fp8 means
-            the engine's default. Default: the checkpoint's.
+        expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
+            or power_law_1.2. Default: uniform. Needs an MoE model.
+        format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
+            means the engine's default fp8. Default: the checkpoint's.
         gemm_format: Number format of dense layers. Default: format.
         moe_format: Number format of expert layers. Default: format. Needs an MoE model.
         kv_format: Number format of the KV cache. Default: the checkpoint's.
         attention_format: Number format of attention arithmetic. Default: bf16.
-        max_num_seqs: Most sequences in one step. Default: the engine's.
-        max_num_batched_tokens: Most tokens in one step. Default: the engine's.
-        block_size: Tokens in one KV block. Default: the engine's.
-        gpu_memory_utilization: Fraction of GPU memory the engine may fill [fraction]. Default: the
-            engine's.
-        kv_blocks: KV blocks, in place of the derived number. Default: derived from memory.
-        stream_interval: Output tokens of a request that the front end sends at a time. Default: 1.
-            Needs measured_at other than engine and front end.
-        speculative_depth: Draft tokens per step, by a drafter of one layer (MTP, EAGLE). Default:
-            0.
-        speculative_acceptance: Probability that a draft token is accepted when all before it are
-            [fraction]. Needs speculative_depth other than 0.
+        max_num_seqs: Maximum sequences per step. Default: the engine's.
+        max_num_batched_tokens: Maximum tokens per step. Default: the engine's.
+        block_size: Tokens per KV block. Default: the engine's.
+        gpu_memory_utilization: Fraction of GPU memory that the engine may use [fraction]. Default:
+            the engine's.
+        kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
+        stream_interval: Output tokens that the front end sends to the client per chunk. Default:
+            1. Needs measured_at other than engine and front end.
+        speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
+            Default: 0.
+        speculative_acceptance: Probability that a draft token is accepted if all preceding ones
+            are [fraction]. Needs speculative_depth other than 0.
         prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
-        prefill_batch: Prompts in one prefill step; in a simulation, the most. Default: 1. Needs
+        prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
             mode = disaggregated.
         decode_workers: Number of decode workers. Default: 1. Needs mode = disaggregated.
-        decode_batch: Sequences in flight on one decode worker; in a simulation, the most. Default:
+        decode_batch: Sequences in flight per decode worker; in a simulation, the maximum. Default:
             concurrency / decode_workers. Needs mode = disaggregated.
         prefill_system: System of each prefill worker. Default: as system. Needs mode =
             disaggregated.
@@ -1503,12 +1496,12 @@ def simulate(
             disaggregated.
         decode_pp: Pipeline-parallel size of each decode worker. Default: as pp. Needs mode =
             disaggregated.
-        prefill_cp: Context-parallel size of each prefill worker. Default: as cp. Needs mode =
-            disaggregated.
-        prefill_attention_dp: Attention data-parallel ranks inside a replica of each prefill
-            worker. Default: as attention_dp. Needs mode = disaggregated.
-        decode_attention_dp: Attention data-parallel ranks inside a replica of each decode worker.
-            Default: as attention_dp. Needs mode = disaggregated.
+        prefill_cp: Context-parallel size (prefill only) of each prefill worker. Default: as cp.
+            Needs mode = disaggregated.
+        prefill_attention_dp: Attention data-parallel size of each prefill worker. Default: as
+            attention_dp. Needs mode = disaggregated.
+        decode_attention_dp: Attention data-parallel size of each decode worker. Default: as
+            attention_dp. Needs mode = disaggregated.
         prefill_ep: Expert-parallel size of each prefill worker. Default: as ep. Needs mode =
             disaggregated.
         decode_ep: Expert-parallel size of each decode worker. Default: as ep. Needs mode =

@@ -69,14 +69,14 @@ def test_help_names_every_verb() -> None:
     ("words", "message"),
     [
         (["estimte"], 'Did you mean "estimate"'),
-        (["estimate", "--tp", "x"], "--tp: unable to convert 'x' into a whole number"),
-        (["estimate", "--tp", "1.5"], "--tp: unable to convert '1.5' into a whole number"),
-        (["estimate", "--clock-ratio", "x"], "--clock-ratio: unable to convert 'x' into a number"),
+        (["estimate", "--tp", "x"], "--tp: cannot convert 'x' to an integer"),
+        (["estimate", "--tp", "1.5"], "--tp: cannot convert '1.5' to an integer"),
+        (["estimate", "--clock-ratio", "x"], "--clock-ratio: cannot convert 'x' to a number"),
         (["estimate", "--tpp", "8"], "Did you mean --tp?"),
-        (["estimate", "--batch-size", "8"], "Here it is --batch."),
-        (["estimate", "--input-len", "8"], "Here it is --isl."),
-        (["simulate", "--gpu", "h100"], "Here it is --system."),
-        (["simulate", "--kv_cache_dtype=fp8"], "Here it is --kv-format."),
+        (["estimate", "--batch-size", "8"], "perfatlas calls it --batch."),
+        (["estimate", "--input-len", "8"], "perfatlas calls it --isl."),
+        (["simulate", "--gpu", "h100"], "perfatlas calls it --system."),
+        (["simulate", "--kv_cache_dtype=fp8"], "perfatlas calls it --kv-format."),
         (["estimate", "--modle", "m"], "Did you mean --model?"),
         (["estimate", "--kv_fromat", "fp8"], "Did you mean --kv-format?"),
         (["catalog"], "KIND requires an argument"),
@@ -86,19 +86,19 @@ def test_help_names_every_verb() -> None:
         (["calibrate", "h200_sxm", "--folders", "x"], "Did you mean --folder?"),
         (["validate", "kernels", "--sytem", "h200_sxm"], "Did you mean --system?"),
         (["estimate", "--mode", "dynamic"], 'Choose from: "static"'),
-        (["estimate"], "--model missing; for example: perfatlas estimate --model"),
-        (["estimate", "--model", "m"], "--system missing"),
-        (["estimate", "--table", "a.csv"], "--table FILE and --output FILE belong together"),
-        (["kernel", "gemm", "--m", "8"], "--system and --n and --k missing"),
+        (["estimate"], "missing --model; for example: perfatlas estimate --model"),
+        (["estimate", "--model", "m"], "missing --system"),
+        (["estimate", "--table", "a.csv"], "--table FILE and --output FILE must be used together"),
+        (["kernel", "gemm", "--m", "8"], "missing --system and --n and --k"),
         (["collective", "--bytes", "3 apples"], "--bytes: expected bytes, or a size such as"),
         (
             ["catalog", "models", "show"],
-            "which one? for example: perfatlas catalog models show openai",
+            "missing name; for example: perfatlas catalog models show openai",
         ),
         (["catalog", "models", "list", "x"], "catalog models show x"),
     ],
 )
-def test_a_wrong_command_line_exits_2_and_says_what_is_right(
+def test_usage_errors_exit_2_with_a_remedy(
     capsys: pytest.CaptureFixture[str], words: list[str], message: str
 ) -> None:
     assert main(words) == 2
@@ -110,7 +110,7 @@ def test_a_wrong_command_line_exits_2_and_says_what_is_right(
 
 def test_a_flag_may_be_written_as_its_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["estimate", "--kv_format", "fp8"]) == 2
-    assert "--model missing" in capsys.readouterr().err
+    assert "missing --model" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_flag_may_be_written_as_its_name(capsys: pytest.CaptureFixture[str]) -
         (["catalog", "formats", "show", "fp8_blok"], 5, "fp8_block"),
     ],
 )
-def test_a_wrong_input_has_its_own_code_and_one_message(
+def test_input_errors_have_their_exit_code_and_one_message(
     capsys: pytest.CaptureFixture[str], words: list[str], code: int, message: str
 ) -> None:
     assert main(words) == code
@@ -132,7 +132,7 @@ def test_a_wrong_input_has_its_own_code_and_one_message(
     assert message in captured.err
 
 
-def test_a_defect_is_one_line_and_a_traceback_only_when_asked(tmp_path: Path) -> None:
+def test_internal_errors_are_one_line_without_debug(tmp_path: Path) -> None:
     code = (
         "import sys; from perfatlas.verbs.catalog.facts import CATALOGS;"
         " from perfatlas.cli import main;"
@@ -149,7 +149,7 @@ def test_a_defect_is_one_line_and_a_traceback_only_when_asked(tmp_path: Path) ->
         assert "ZeroDivisionError" in finished.stderr
 
 
-def test_a_reader_that_leaves_is_no_error() -> None:
+def test_a_closed_pipe_is_no_error() -> None:
     with subprocess.Popen(
         [*PERFATLAS, "catalog", "models"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
@@ -160,7 +160,7 @@ def test_a_reader_that_leaves_is_no_error() -> None:
     assert process.returncode == 0
 
 
-def test_a_full_disk_is_said_in_one_line() -> None:
+def test_a_full_disk_is_reported_in_one_line() -> None:
     with Path("/dev/full").open("w") as full:
         finished = subprocess.run(
             [*PERFATLAS, "catalog", "formats"],
@@ -170,7 +170,7 @@ def test_a_full_disk_is_said_in_one_line() -> None:
             check=False,
         )
     assert finished.returncode == 1
-    assert finished.stderr == "perfatlas: cannot write the answer: No space left on device\n"
+    assert finished.stderr == "perfatlas: cannot write to stdout: No space left on device\n"
 
 
 def test_control_c_exits_130() -> None:
@@ -215,7 +215,7 @@ def test_names_of_catalogs_are_completed(
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_is_installed_where_asked(tmp_path: Path, shell: str) -> None:
+def test_completion_is_installed_at_the_given_path(tmp_path: Path, shell: str) -> None:
     target = tmp_path / "completion"
     finished = run("--install-completion", "--output", str(target), SHELL=f"/bin/{shell}")
     assert finished.returncode == 0
@@ -262,7 +262,7 @@ def test_a_system_is_shown_with_each_source_written_once(
     for ref in refs:
         assert ref[:20] not in table
         assert sources.count(ref[:40]) <= sum(other.startswith(ref[:40]) for other in refs)
-    assert "printed 1979 with sparsity" in sources
+    assert "datasheet: 1979 with sparsity" in sources
 
 
 def shown_json(capsys: pytest.CaptureFixture[str], kind: str, name: str) -> dict[str, Any]:
@@ -270,7 +270,7 @@ def shown_json(capsys: pytest.CaptureFixture[str], kind: str, name: str) -> dict
     return facts
 
 
-def test_an_engine_is_shown_in_the_units_of_its_authors(
+def test_engine_profiles_use_the_engines_units(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     text = " ".join(shown(capsys, "engines", "show", "vllm@0.24").split())
@@ -298,7 +298,7 @@ def test_kernels_are_validated_on_one_device(capsys: pytest.CaptureFixture[str])
     assert "%" in text
 
 
-def test_help_breaks_no_sentence_and_tells_the_defaults() -> None:
+def test_help_has_full_sentences_and_defaults() -> None:
     text = run("estimate", "--help", COLUMNS="200").stdout
     for name, default in (("isl", "1024"), ("engine", "vllm"), ("mode", "static"), ("batch", "1")):
         line = next(line for line in text.splitlines() if f" --{name} " in line)
@@ -316,7 +316,7 @@ def test_help_breaks_no_sentence_and_tells_the_defaults() -> None:
         (["fleet", "fit", "a.log", "--repair-s", "soon"], "--repair-s: expected seconds, or"),
     ],
 )
-def test_a_flag_without_its_unit_says_what_it_reads(
+def test_flags_state_the_expected_unit(
     words: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == 2

@@ -49,9 +49,7 @@ def fleet(history: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     return path
 
 
-def test_an_import_says_what_became_of_every_line(
-    log: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_import_accounts_for_every_line(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = log.with_name("h.csv")
     words = ["fleet", "import", "--format", "xid", str(log), "--output", str(output)]
     assert main(words) == 0
@@ -81,7 +79,7 @@ def test_logs_become_a_fleet_that_goodput_runs(
     assert per_day == pytest.approx(200 / 31, rel=0.25)
 
 
-def test_a_fit_tells_lemons_laws_and_the_next_command(
+def test_a_fit_prints_lemons_laws_and_the_next_command(
     history: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
@@ -95,7 +93,7 @@ def test_a_fit_tells_lemons_laws_and_the_next_command(
     assert max(map(len, text.splitlines()[:-1])) <= 80
 
 
-def test_reports_explain_fleets_and_histories_in_words(
+def test_reports_describe_fleets_and_histories(
     fleet: Path, history: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = fleet.with_name("page.html")
@@ -124,7 +122,7 @@ def test_reports_explain_fleets_and_histories_in_words(
     assert 86400 / last["mtti_s"] == pytest.approx(facts["events_per_day"])
 
 
-def test_a_report_tells_both_means_and_whether_the_fleet_was_changed(
+def test_a_report_shows_both_means_and_later_edits(
     fleet: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = fleet.with_name("page.html")
@@ -158,15 +156,15 @@ def test_the_report_of_a_fitted_fleet_is_json_too(
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["import", "x.log"], 2, "--format and --output missing"),
+        (["import", "x.log"], 2, "missing --format and --output"),
         (["import", "--format", "xid", "/no/x.log", "--output", "h.csv"], 3, "/no/x.log"),
         (["import", "--format", "xyz", "x.log", "--output", "h.csv"], 2, "format"),
         (["fit", "/no/h.csv"], 3, "/no/h.csv"),
         (["report", "/no/f.toml", "-o", "p.html"], 3, "/no/f.toml"),
-        (["report", "llama3"], 2, "--output missing"),
+        (["report", "llama3"], 2, "missing --output"),
     ],
 )
-def test_wrong_words_end_with_their_exit_code(
+def test_invalid_arguments_have_their_exit_code(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
@@ -195,7 +193,7 @@ def test_wrong_words_end_with_their_exit_code(
         (["--nodes", "64", *WATCH, "--units", "gpu=4"], 3, "are named, and 4 watched"),
     ],
 )
-def test_a_fit_refuses_what_cannot_be(
+def test_a_fit_refuses_inconsistent_input(
     history: Path, capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
 ) -> None:
     output = [] if not words else ["--output", str(history.with_name("f.toml"))]
@@ -203,9 +201,7 @@ def test_a_fit_refuses_what_cannot_be(
     assert said in capsys.readouterr().err
 
 
-def test_a_component_without_a_count_is_asked_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_component_needs_a_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = tmp_path / "h.csv"
     table.write_text("start_s,component,cause,kind\n2026-03-02T00:00:00Z,nic,link_down,failure\n")
     words = ["--nodes", "4", *WATCH, "--output", str(tmp_path / "f.toml")]
@@ -215,7 +211,7 @@ def test_a_component_without_a_count_is_asked_for(
     assert "nic_link_down" in capsys.readouterr().out
 
 
-def test_a_fit_tells_how_often_the_fleet_fails_and_how_often_one_part(
+def test_a_fit_prints_failure_rates_of_fleet_and_component(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
@@ -246,7 +242,7 @@ def test_begins_of_service_are_a_table(history: Path, capsys: pytest.CaptureFixt
     assert "/no/starts.csv" in capsys.readouterr().err
 
 
-def test_a_history_of_jobs_is_told_how_many_jobs_to_count(
+def test_a_history_of_jobs_needs_the_number_of_jobs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = tmp_path / "h.csv"

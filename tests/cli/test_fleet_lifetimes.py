@@ -56,7 +56,7 @@ def test_laws_and_the_curve_of_a_table_by_hand(
     assert found["file"]["ignored"] == {"header": 1, "batch is not old": 1}
 
 
-def test_every_form_of_a_table_tells_the_same(
+def test_all_table_formats_give_equal_results(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "u.csv").write_text(TEXT, "utf-8")
@@ -84,9 +84,9 @@ def test_units_seen_late_are_no_evidence_of_the_time_before(
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (COLUMNS, 2, "--time-unit missing"),
+        (COLUMNS, 2, "missing --time-unit"),
         ([*COLUMNS, "--time-unit", "years"], 2, "time-unit"),
-        (["--failed", "dead", "--time-unit", "y"], 2, "--age missing"),
+        (["--failed", "dead", "--time-unit", "y"], 2, "missing --age"),
         ([*COLUMNS, "--time-unit", "y", "--nodes", "8"], 2, "leave --nodes out"),
         ([*COLUMNS, "--time-unit", "y", "--law", "bathtub"], 2, "law"),
         ([*COLUMNS, "--time-unit", "y", "--where", "old"], 3, "such as batch=old"),
@@ -97,7 +97,7 @@ def test_units_seen_late_are_no_evidence_of_the_time_before(
         ([*COLUMNS[:2], "--failed", "batch", "--time-unit", "y"], 3, "line 2, column 'batch'"),
     ],
 )
-def test_a_wrong_question_names_its_place(
+def test_input_errors_name_their_location(
     units: Path, capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
 ) -> None:
     assert main([*FIT, str(units), *words]) == code
@@ -168,7 +168,7 @@ def test_the_law_in_the_fleet_is_the_law_fitted(
         assert ends == sorted(ends)
 
 
-def test_a_fleet_of_lifetimes_says_what_it_rests_on_and_runs(
+def test_a_lifetime_fleet_has_evidence_and_runs(
     units: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = units.with_name("fleet.toml")
@@ -192,7 +192,7 @@ def test_a_fleet_of_lifetimes_says_what_it_rests_on_and_runs(
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["--output", "f.toml"], 2, "--component and --nodes and --repair-s missing"),
+        (["--output", "f.toml"], 2, "missing --component and --nodes and --repair-s"),
         (FLEET[:4], 2, "without --output no fleet is written: leave --nodes, --component out"),
         ([*FLEET, "--output", "f.toml", "--start", "2026-01-01"], 2, "leave --start out"),
         ([*FLEET[2:], "--output", "f.toml", "--component", "nic"], 3, "--units nic=NUMBER"),
@@ -202,7 +202,7 @@ def test_a_fleet_of_lifetimes_says_what_it_rests_on_and_runs(
         ([*FLEET, "--output", "no/f.toml"], 3, "no"),
     ],
 )
-def test_what_a_fleet_lacks_is_asked_for(
+def test_missing_fleet_facts_are_requested(
     units: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

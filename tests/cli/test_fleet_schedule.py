@@ -39,7 +39,7 @@ def _json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
     return answer
 
 
-def test_the_text_tells_jobs_waits_gpu_time_classes_and_how_to_ask_again(
+def test_the_text_has_jobs_waits_gpu_time_classes_and_command(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     words = ["--jobs", "jobs.csv", "--nodes", "2", "--compare", "backfill=none,easy"]
@@ -73,7 +73,7 @@ def test_completed_jobs_are_seen_beside_responses_in_a_narrow_terminal(
     assert "useful" in heads
 
 
-def test_one_job_is_told_in_the_singular_and_in_line(
+def test_one_job_is_printed_in_the_singular(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "jobs.csv").write_text("submit_s,run_s,gpus\n0,9,8\n", "utf-8")
@@ -102,7 +102,7 @@ def test_json_is_the_envelope_and_its_buckets_sum_to_one(
     assert results["failures"] > 0
 
 
-def test_flags_scenario_files_and_tables_say_the_same(
+def test_flags_scenario_files_and_tables_agree(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flags = ["--jobs", "jobs.csv", "--nodes", "2", "--order", "fair_share"]
@@ -163,8 +163,8 @@ def test_accounting_is_scheduled_run_by_run(
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ([], 2, "--jobs or --num-jobs and --nodes missing; for example: perfatlas fleet schedule"),
-        (["--jobs", "jobs.csv"], 2, "--nodes missing"),
+        ([], 2, "missing --jobs or --num-jobs and --nodes; for example: perfatlas fleet schedule"),
+        (["--jobs", "jobs.csv"], 2, "missing --nodes"),
         (["--jobs", "no.csv", "--nodes", "2"], 3, "no.csv"),
         (["--jobs", ".", "--nodes", "2"], 3, "table format"),
         (["--jobs", ".", "--job-format", "helios", "--nodes", "2"], 3, "Is a directory"),
@@ -172,7 +172,7 @@ def test_accounting_is_scheduled_run_by_run(
         (["--jobs", "jobs.csv", "--job-format", "acme", "--nodes", "2"], 3, "lacks the columns"),
         (["--jobs", "jobs.csv", "--job-format", "phily", "--nodes", "2"], 2, "philly"),
         (["--jobs", "jobs.csv", "--nodes", "1"], 4, "a cluster has 1 node"),
-        (["--jobs", "jobs.csv", "--nodes", "1.5"], 2, "whole number"),
+        (["--jobs", "jobs.csv", "--nodes", "1.5"], 2, "integer"),
         (["--jobs", "jobs.csv", "--nodes", "99999999999"], 3, "nodes = 99999999999"),
         (["--jobs", "jobs.csv", "--nodes", "2", "--until-s", "nan"], 3, "until_s = nan"),
         (["--jobs", "jobs.csv", "--nodes", "2", "--until-s", "1e300"], 3, "until_s"),
@@ -181,7 +181,7 @@ def test_accounting_is_scheduled_run_by_run(
         (["--jobs", "jobs.csv", "--nodes", "2", "--per-job", "o.txt"], 3, ".txt"),
         (["--jobs", "jobs.csv", "--nodes", "2", "--html", "no/o.html"], 3, "does not exist"),
         (["--jobs", "jobs.csv", "--nodes", "2", "--preemption", "cancel"], 3, "order"),
-        (["--jobs", "jobs.csv", "--nodes", "2", "--table", "t.csv"], 2, "belong together"),
+        (["--jobs", "jobs.csv", "--nodes", "2", "--table", "t.csv"], 2, "must be used together"),
         ([*DRAWN, "--depth", "0"], 3, "depth = 0"),
         ([*DRAWN, "--node-mtbf-s", "1e-3", "--repair-s", "0"], 3, "fails about"),
         ([*DRAWN, "--backfil", "none"], 2, "--backfill"),
@@ -190,7 +190,7 @@ def test_accounting_is_scheduled_run_by_run(
         ([*DRAWN, "--max-job-gpus", "512"], 4, "max_job_gpus says how large"),
     ],
 )
-def test_wrong_words_end_with_their_exit_code_and_a_way_out(
+def test_invalid_arguments_have_their_exit_code_and_a_remedy(
     capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
 ) -> None:
     assert main(["fleet", "schedule", *words]) == code
@@ -199,7 +199,7 @@ def test_wrong_words_end_with_their_exit_code_and_a_way_out(
     assert "defect" not in err
 
 
-def test_cells_that_ask_for_nothing_are_no_options_of_a_row(
+def test_default_cells_are_no_options_of_a_row(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # Defaults and empty cells are fine in every row; the last asks for a depth that none reads.
@@ -220,7 +220,7 @@ def test_cells_that_ask_for_nothing_are_no_options_of_a_row(
     assert table.cells("unfinished_share")[:3] == [0.0] * 3
 
 
-def test_a_compressed_trace_is_read_and_a_cut_one_is_named(
+def test_compressed_traces_are_read_and_truncated_ones_refused(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--nodes", "2", "--json"]
@@ -254,10 +254,10 @@ def test_a_comparison_is_no_table(folder: Path, capsys: pytest.CaptureFixture[st
     (folder / "t.csv").write_text("nodes\n2\n", "utf-8")
     words = ["--table", "t.csv", "--output", "o.csv", "--compare", "backfill=none,easy"]
     assert main(["fleet", "schedule", "--jobs", "jobs.csv", *words]) == 2
-    assert "--compare is of one schedule" in capsys.readouterr().err
+    assert "--compare cannot be combined with --table" in capsys.readouterr().err
 
 
-def test_ctrl_c_keeps_what_was_simulated() -> None:
+def test_ctrl_c_keeps_partial_results() -> None:
     # the signal comes from a thread, some time in the thousands of compiled calls after the third
     words = ["--num-jobs", "20000", "--load", "3", "--nodes", "256"]
     words += ["--backfill", "conservative", "--depth", "100", "--json"]

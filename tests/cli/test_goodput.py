@@ -25,7 +25,7 @@ def test_the_answer_is_an_envelope_with_the_fixed_names(
     assert answer["breakdown"][0]["name"] == "productive"
 
 
-def test_text_fits_80_columns_and_tells_how_to_ask_again(
+def test_text_fits_80_columns_and_has_the_command(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
@@ -62,7 +62,9 @@ def test_an_answered_interval_leaves_the_question_as_it_was(tmp_path: Path) -> N
         assert table.cells("error_code") == [None, None]
 
 
-def test_flags_win_over_a_scenario_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_flags_take_precedence_over_a_scenario_file(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     path = tmp_path / "job.toml"
     path.write_text("mtti_s = 28440\ncheckpoint_write_s = 5\nrestart_s = 300\n")
     words = ["--scenario", str(path), "--checkpoint-write-s", "60", "--json"]
@@ -71,7 +73,7 @@ def test_flags_win_over_a_scenario_file(capsys: pytest.CaptureFixture[str], tmp_
     assert results["goodput"] == pytest.approx(0.92662, abs=5e-6)
 
 
-def test_spares_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_spares_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--nodes", "2048", "--node-mtbf-s", "13292308", "--repair-s", "86400"]
     assert main(["goodput", "spares", *words, "--target", "0.999"]) == 0
     text = capsys.readouterr().out
@@ -81,7 +83,7 @@ def test_spares_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out)["results"]["spares"] == 24
 
 
-def test_domains_and_stragglers_are_told_in_80_columns(
+def test_domains_and_stragglers_fit_80_columns(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
@@ -105,16 +107,16 @@ def test_domains_and_stragglers_are_told_in_80_columns(
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["domains"], 2, "--domain-size missing; for example"),
+        (["domains"], 2, "missing --domain-size; for example"),
         (["domains", "--domain-size", "72"], 3, "how often is a GPU out"),
-        (["stragglers", "--persistent-cv", "0.1"], 2, "--gpus missing"),
-        ([], 2, "--checkpoint-write-s and --restart-s missing; for example"),
+        (["stragglers", "--persistent-cv", "0.1"], 2, "missing --gpus"),
+        ([], 2, "missing --checkpoint-write-s and --restart-s; for example"),
         ([*JOB, "--mtti-s", "-1"], 3, "mtti_s = -1"),
         ([*JOB, "--mtti-s", "abc"], 2, "mtti-s"),
-        (["spares", "--nodes", "8"], 2, "--node-mtbf-s and --repair-s missing"),
+        (["spares", "--nodes", "8"], 2, "missing --node-mtbf-s and --repair-s"),
     ],
 )
-def test_wrong_words_end_with_their_exit_code(
+def test_invalid_arguments_have_their_exit_code(
     capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
 ) -> None:
     assert main(["goodput", *words]) == code
@@ -137,10 +139,10 @@ def test_a_fleet_is_answered_in_80_columns_and_as_a_page(
     assert "Where the time goes" in page.read_text("utf-8")
 
 
-def test_what_if_and_pages_are_of_one_job(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_if_and_pages_need_a_single_job(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--fleet", "llama3", "--table", "in.csv", "--output", "out.csv"]
     assert main(["goodput", *JOB, *words, "--what-if"]) == 2
-    assert "--what-if is of one job" in capsys.readouterr().err
+    assert "--what-if cannot be combined with --table" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("script", "most_bytes"), [("cdn", 20_000), ("none", 20_000)])

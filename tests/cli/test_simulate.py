@@ -40,7 +40,9 @@ def test_the_answer_is_an_envelope_like_that_of_other_verbs(
     assert answer["evidence"]["tier"] == "physics"
 
 
-def test_flags_win_over_a_scenario_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_flags_take_precedence_over_a_scenario_file(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     (tmp_path / "s.toml").write_text('request_rate = 5\nseed = 3\nengine = "ideal"\n')
     answer = answered(capsys, "--scenario", str(tmp_path / "s.toml"), "--seed", "4")
     scenario = answer["scenario"]
@@ -55,7 +57,7 @@ def test_text_shows_the_tail_and_the_command(capsys: pytest.CaptureFixture[str])
     assert "…" not in text
 
 
-def test_every_request_is_written_where_asked(
+def test_per_request_results_are_written(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "requests.parquet"
@@ -94,26 +96,26 @@ def test_requests_of_a_file_are_simulated(
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["--request-rate", "5", "--trace-from-s", "2"], 2, "there is no --trace"),
+        (["--request-rate", "5", "--trace-from-s", "2"], 2, "has no effect without --trace"),
         (["--request-rate", "5", "--trace-for-s", "2"], 2, "leave --trace-for-s out"),
         (["--request-rate", "5", "--trace", "x.json", "--trace-for-s", "-2"], 2, "0 or more"),
         (["--request-rate", "5", "--mixed-chunk"], 3, "applies only to the scheduler of SGLang"),
         (["--request-rate", "5", "--slo-percentile", "95"], 3, "slo_percentile = 95"),
         (["--request-rate", "5", "--request-format", "azure"], 3, "request_format = azure"),
-        (["--request-rate", "5", "--table", "x.csv"], 2, "belong together"),
+        (["--request-rate", "5", "--table", "x.csv"], 2, "must be used together"),
         (["--request-rate", "abc"], 2, "request-rate"),
         (["--requests", "/no/such/file"], 3, "/no/such/file"),
-        ([], 3, "nothing arrives"),
+        ([], 3, "no traffic specified"),
     ],
 )
-def test_a_wrong_question_is_answered_with_what_is_wrong(
+def test_input_errors_are_explained(
     capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
 ) -> None:
     assert main(["simulate", *ASKED, *words]) == code
     assert said in capsys.readouterr().err
 
 
-def test_the_largest_rate_is_found_and_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_largest_rate_is_found_and_printed(capsys: pytest.CaptureFixture[str]) -> None:
     words = [*FEW, "--slo-ttft-s", "0.1", "--slo-percentile", "90", "--find-rate"]
     assert main(["simulate", *ASKED, *words]) == 0
     text = capsys.readouterr().out
@@ -123,7 +125,7 @@ def test_the_largest_rate_is_found_and_told(capsys: pytest.CaptureFixture[str]) 
     assert "no request rate meets the objectives" in capsys.readouterr().err
 
 
-def test_two_pools_with_systems_of_their_own_need_no_other(
+def test_two_pools_with_own_systems_need_no_shared_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     words = ["--prefill-system", "h200_sxm", "--decode-system", "a100_sxm", "--request-rate", "5"]
@@ -132,20 +134,18 @@ def test_two_pools_with_systems_of_their_own_need_no_other(
     assert "on 2 x h200_sxm and a100_sxm" in capsys.readouterr().out
 
 
-def test_what_is_of_one_seed_says_of_which(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_results_of_one_seed_name_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     files = {"--per-request": tmp_path / "r.csv", "--html": tmp_path / "p.html"}
     words = [word for flag, path in files.items() for word in (flag, str(path))]
     seeds = ["--request-rate", "20", "--seed", "7", "--num-seeds", "3", "--slo-ttft-s", "0.1"]
     assert main(["simulate", *ASKED, *FEW, *seeds, *words]) == 0
     said = capsys.readouterr()
-    assert all(f"{flag} written to {path}, its requests those of seed 7" in said.err
+    assert all(f"{flag} written to {path} (requests of seed 7)" in said.err
                for flag, path in files.items())  # fmt: skip
     assert "over 3 seeds, 90 %" in said.out
     flat = " ".join(said.out.split())
     assert "seeds 7 to 9" in flat
-    assert "are of seed 7" in flat
+    assert "are for seed 7" in flat
     assert set(read_table(str(tmp_path / "r.csv")).cells("seed")) <= {7, "7"}
     page = (tmp_path / "p.html").read_text(encoding="utf-8")
     assert "The charts show the run of seed 7." in page
@@ -208,7 +208,7 @@ def test_two_pools_by_flags_files_and_tables(
     assert [bool(code) for code in table.cells("error_code")] == [False, False, True]
 
 
-def test_text_of_two_pools_says_what_each_does(capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_of_two_pools_describes_both(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--mode", "disaggregated", "--engine", "sglang", "--concurrency", "8"]
     assert main(["simulate", *ASKED, *FEW, *words]) == 0
     text = capsys.readouterr().out
@@ -251,7 +251,7 @@ def test_kinds_of_replicas_by_flags_files_and_tables(
     assert "replica_kinds is empty" in table.cells("error")[1]
 
 
-def test_kinds_of_replicas_are_told_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+def test_kinds_of_replicas_are_printed_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--replica-kinds", KINDS, "--slo-ttft-s", "0.2", "--find-rate"]
     assert main(["simulate", *SERVED[:-2], *words]) == 0
     text = capsys.readouterr().out
@@ -270,13 +270,13 @@ def test_kinds_of_replicas_are_told_side_by_side(capsys: pytest.CaptureFixture[s
         (["--replica-kinds", "[{"], 3, "replica_kinds is not JSON"),
         (["--replica-kinds", '[{"system": "h200_sxm"}, {"pp": 2}]'], 3, "kind 2 of replica_kinds"),
         (["--replica-kinds", KINDS, "--mode", "disaggregated"], 3, "mode = disaggregated"),
-        (["--replica-kinds", KINDS, "--dp", "2"], 3, "give dp in each kind"),
-        (["--replica-kinds", KINDS, "--max-replicas", "4"], 5, "replicas of one kind"),
+        (["--replica-kinds", KINDS, "--dp", "2"], 3, "set dp in each kind"),
+        (["--replica-kinds", KINDS, "--max-replicas", "4"], 5, "several kinds of replicas"),
         (["--replica-kinds", ""], 2, "system"),
         ([], 2, "system"),
     ],
 )
-def test_wrong_kinds_are_answered_with_what_is_wrong(
+def test_invalid_kinds_are_explained(
     capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
 ) -> None:
     assert main(["simulate", *SERVED, *words]) == code
@@ -302,7 +302,7 @@ def _interrupting(monkeypatch: pytest.MonkeyPatch, call: int) -> None:
 
 
 @pytest.mark.parametrize(("call", "has_interval"), [(1, False), (2, False), (3, True)])
-def test_ctrl_c_after_the_first_run_keeps_it_and_is_told(
+def test_ctrl_c_after_the_first_run_keeps_it_with_a_warning(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     call: int,
@@ -321,7 +321,7 @@ def test_ctrl_c_after_the_first_run_keeps_it_and_is_told(
 
 
 @pytest.mark.parametrize("call", [1, 4, 5])
-def test_ctrl_c_with_seeds_keeps_those_that_are_whole(
+def test_ctrl_c_with_seeds_keeps_completed_runs(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, call: int
 ) -> None:
     _interrupting(monkeypatch, call)
@@ -331,10 +331,10 @@ def test_ctrl_c_with_seeds_keeps_those_that_are_whole(
     assert answer["results"]["interrupted"] is True
     assert answer["results"]["requests_completed"] == 30
     assert ("ttft_s_low" in answer["results"]) == (call > 1)
-    assert "results are of seed 0 alone" in " ".join(answer["evidence"]["assumptions"])
+    assert "results are for seed 0 only" in " ".join(answer["evidence"]["assumptions"])
 
 
-def test_files_are_written_though_nobody_reads_the_answer(
+def test_files_are_written_if_stdout_is_closed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     class Closed(io.StringIO):
@@ -364,7 +364,7 @@ def test_a_file_of_no_known_kind_is_refused_before_the_simulation(
     assert ".foo is not a table format" in capsys.readouterr().err
 
 
-def test_compiling_is_told_with_its_duration_and_only_where_something_compiles_long(
+def test_slow_compilation_is_reported_with_its_duration(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Watch(), compilation():
@@ -380,7 +380,7 @@ def test_compiling_is_told_with_its_duration_and_only_where_something_compiles_l
             told = capsys.readouterr().err
     told += capsys.readouterr().err
     assert re.fullmatch(
-        r"perfatlas: compiling the simulator, once; later runs start at once"
+        r"perfatlas: compiling the simulator \(once; later runs start immediately\)"
         r" \(took \d+\.\d s\)\n",
         told,
     )

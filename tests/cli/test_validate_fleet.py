@@ -29,12 +29,12 @@ def test_every_figure_is_reproduced_missed_or_declined(
     text = capsys.readouterr().out
     assert "published figures reproduced: 1" in text
     assert "or a bound that holds: 11" in " ".join(text.split())
-    assert "published figures that are arithmetic of their own table, and tell nothing: 10" in text
+    assert "published figures that only restate their own table: 10" in text
     assert "published figures missed: 8" in text
     assert "81 %, ours 62.86 to 82.05" in text
     assert "published figures declined: 104" in text
     assert "47.7 d, ours 42.13, -11.7%" in text
-    assert "check values met to the last digit: 46 of 46" in text
+    assert "check values reproduced to the last digit: 46 of 46" in text
     assert "all 10: furthest" in text
     assert max(map(len, text.splitlines())) <= 80
     assert main(["validate", "fleet", "--json"]) == 0
@@ -56,7 +56,7 @@ def test_sets_and_both_rates_fit_a_terminal_and_points_are_listed(
     assert "16,384 1.8 h, projected 1.8 h, +0% 0.494 h, -73%" in lines
     assert "write, restart 1 min 3 min 5 min 10 min 15 min" in lines
     assert "1 s 0.2 - 36.3 0.2 - 32.4 0.2 - 28.5 0.3 - 18.6 0.7 - 8.3" in lines
-    never = "15 of 49 pairs reach it; never: 60, 120, 300 s of writing; 20, 30 min of restart"
+    never = "15 of 49 pairs reach it; none with: 60, 120, 300 s of writing; 20, 30 min of restart"
     assert never in " ".join(lines)
     assert "case C: linear estimate at Young's -0.21358 -0.2135754" in lines
     assert sum(line.startswith("silent ") for line in lines) >= 9
@@ -79,7 +79,7 @@ def test_a_point_far_off_fails_the_gate(
 
 
 @pytest.mark.usefixtures("quick")
-def test_figures_of_another_file_need_a_rule_or_a_reason(
+def test_new_figures_need_a_rule_or_a_reason(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert main(["validate", "fleet", "--figures", str(tmp_path / "none.csv")]) == 3

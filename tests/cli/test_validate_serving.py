@@ -16,7 +16,7 @@ VERB = ["validate", "serving"]
 ON = ["--system", "h200_sxm"]
 
 
-def test_text_shows_every_run_and_how_to_ask_it_again(
+def test_text_shows_every_run_and_its_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
@@ -24,7 +24,7 @@ def test_text_shows_every_run_and_how_to_ask_it_again(
     path = write(tmp_path, *runs, vllm(completed=0))
     assert main([*VERB, *ON, "--results", str(path)]) == 0
     out = capsys.readouterr().out
-    for said in ("TPOT (measured: mean TPOT)", "result.json:2", "speed of light", "not compared"):
+    for said in ("TPOT (measured: mean TPOT)", "result.json:2", "roofline", "not compared"):
         assert said in out
     assert "perfatlas estimate --model meta-llama/Llama-3.1-8B --engine vllm" in out
 
@@ -54,7 +54,7 @@ def test_flags_are_those_of_estimate(tmp_path: Path, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("words", "text", "code", "said"),
     [
-        ([], "{}", 2, "--system missing"),
+        ([], "{}", 2, "missing --system"),
         (ON, "", 3, "is empty"),
         (ON, "{}", 3, "not a benchmark result"),
         (ON, json.dumps(vllm(model_id="deepseek-ai/DeepSeek-V3")), 4, "no run could be compared"),
@@ -114,7 +114,7 @@ def test_public_runs_fit_a_terminal_and_one_envelope(
     assert len(results["missing"]) == 3  # two recorded runs and the benchmarks
 
 
-def test_a_page_is_of_the_public_runs_alone(
+def test_a_page_needs_the_public_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "page.md"

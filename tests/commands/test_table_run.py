@@ -44,7 +44,7 @@ def test_rows_keep_what_they_had_and_gain_answers(tmp_path: Path) -> None:
     assert (summary["rows"], summary["answered"], summary["failed"]) == (2, 2, 0)
 
 
-def test_a_row_without_answer_says_why_and_stops_nobody(tmp_path: Path) -> None:
+def test_a_row_without_answer_has_an_error_and_others_continue(tmp_path: Path) -> None:
     output = flags(tmp_path, "in.jsonl", "out.jsonl", '{"batch": "x"}\n{"batch": 2}\n')
     summary = answer_table(doubled, output, asked={}, names=["batch"], first="doubled")
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
@@ -62,7 +62,10 @@ def test_an_answered_table_can_be_answered_again(
     again = OutputFlags(table=tmp_path / "out.csv", output=tmp_path / "again.csv")
     answer_table(doubled, again, asked={}, names=["batch"], first="doubled")
     assert (tmp_path / "again.csv").read_text() == first
-    assert "earlier answer replaced: ['doubled', 'error', 'error_code']" in capsys.readouterr().err
+    assert (
+        "replaced columns of an earlier answer: ['doubled', 'error', 'error_code']"
+        in capsys.readouterr().err
+    )
 
 
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
@@ -92,7 +95,7 @@ VERBS = [
 
 
 @pytest.mark.parametrize(("verb", "text"), VERBS)
-def test_every_verb_answers_its_answers_as_it_answered_the_questions(
+def test_answered_tables_can_be_answered_again_by_every_verb(
     tmp_path: Path, verb: list[str], text: str
 ) -> None:
     first, second, third = (tmp_path / f"{number}.csv" for number in range(3))
@@ -115,7 +118,7 @@ def test_a_table_is_never_written_over_its_questions(
         for target in (path, link):
             words = ["--table", str(path), "--output", str(target)]
             assert main([*verb.split(), *words]) == 2, verb
-            assert "answers would replace the questions" in capsys.readouterr().err
+            assert "answers would replace the scenarios" in capsys.readouterr().err
     assert path.read_text() == "model\nx\n"
 
 
@@ -158,7 +161,7 @@ def test_verbs_of_one_operator_answer_row_by_row(tmp_path: Path) -> None:
     assert summary["failed"] == 1
 
 
-def test_a_cell_that_is_asked_and_answered_stays_as_it_was(tmp_path: Path) -> None:
+def test_input_cells_are_never_overwritten(tmp_path: Path) -> None:
     text = "nodes,node_mtbf_s,repair_s,target,spares\n72,1e6,1e4,0.99,\n72,1e6,1e4,,007\n"
     output = flags(tmp_path, "in.csv", "out.csv", text)
     words = ["--table", str(output.table), "--output", str(output.output)]
@@ -186,7 +189,7 @@ def test_a_linear_estimate_never_falls_below_nothing() -> None:
 
 def test_table_and_output_belong_together(tmp_path: Path) -> None:
     assert not wants_table(OutputFlags())
-    with pytest.raises(UsageError, match="belong together"):
+    with pytest.raises(UsageError, match="must be used together"):
         wants_table(OutputFlags(table=tmp_path / "in.csv"))
 
 
@@ -231,12 +234,12 @@ def test_a_table_of_bounds_alone_has_an_empty_column(tmp_path: Path) -> None:
         (
             ["estimate"],
             "mdlel,system,batch\nmeta-llama/Llama-3.1-8B,h200_sxm,4\n",
-            "model is required; column 'mdlel' is not read; did you mean 'model'?",
+            "model is required; column 'mdlel' is ignored; did you mean 'model'?",
         ),
         (
             ["kernel", "gemm"],
             "note,Sys,m,n,k\na,mi300x,8,8,8\n",
-            "column 'Sys' is not read; did you mean 'system'?",
+            "column 'Sys' is ignored; did you mean 'system'?",
         ),
     ],
 )
@@ -268,18 +271,18 @@ def test_a_misspelt_column_is_named_where_its_field_is_missing(
         (["fleet", "schedule"], "node", "nodes"),
     ],
 )
-def test_a_column_that_is_nearly_a_question_is_refused_before_anything_is_answered(
+def test_nearly_matching_columns_are_refused_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: list[str], column: str, meant: str
 ) -> None:
     source, target = tmp_path / "in.csv", tmp_path / "out.csv"
     source.write_text(f"seed,{column}\n0,600\n")
     assert main([*verb, "--table", str(source), "--output", str(target)]) == 3
     said = " ".join(capsys.readouterr().err.split())
-    assert f"column {column!r} would not be read; did you mean {meant!r}?" in said
+    assert f"column {column!r} would be ignored; did you mean {meant!r}?" in said
     assert not target.exists()
 
 
-def test_labels_pass_and_so_does_a_near_name_beside_the_question(tmp_path: Path) -> None:
+def test_labels_and_near_names_beside_the_field_pass(tmp_path: Path) -> None:
     labels = ["name", "note", "id", "team", "speed", "model_name", "gpu_type", "tps", "measured_s"]
     line = ",".join([*labels, "gpu", "gpus", "persistent_cv"])
     (tmp_path / "in.csv").write_text(f"{line}\n{'x,' * (len(labels) + 1)}720,0.001\n")
@@ -296,4 +299,4 @@ def test_other_columns_and_other_errors_stay_as_they_are(tmp_path: Path) -> None
     assert main(["kernel", "gemm", *tables]) == 0
     missing, wrong = read_table(tmp_path / "out.csv").cells("error")
     assert missing == "system is required"
-    assert wrong == "m = 0: expected 1 or more"
+    assert wrong == "m = 0: must be at least 1"

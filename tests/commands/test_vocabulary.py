@@ -12,27 +12,27 @@ from perfatlas.commands.output.answers import finite
 from perfatlas.measurements.tables import QUANTIZED_INSIDE
 from perfatlas.scenario.fields import FIELD_NAMES, TRAFFIC_NAMES
 from perfatlas.scenario.fields.vocabulary import parse_scenario
-from perfatlas.vocabulary.fields import QUESTIONS, fields_asked
+from perfatlas.vocabulary.fields import QUESTIONS, verb_fields
 from perfatlas.vocabulary.fields.operators import QUANTIZED
 
 
 @pytest.mark.parametrize("verb", QUESTIONS)
 def test_every_field_of_a_verb_is_a_flag_and_no_other(verb: str) -> None:
-    assert [item.name for item in fields(flags_of(verb))] == list(fields_asked(verb))
+    assert [item.name for item in fields(flags_of(verb))] == list(verb_fields(verb))
 
 
-def test_estimate_asks_the_fields_of_a_scenario() -> None:
-    assert sorted(fields_asked("estimate")) == sorted(FIELD_NAMES)
+def test_estimate_takes_the_fields_of_a_scenario() -> None:
+    assert sorted(verb_fields("estimate")) == sorted(FIELD_NAMES)
 
 
-def test_simulate_asks_the_fields_of_traffic_and_of_a_scenario() -> None:
+def test_simulate_takes_the_fields_of_traffic_and_scenario() -> None:
     unread = {"method", "batch", "prefix"}
-    assert fields_asked("simulate").keys() == {*FIELD_NAMES, *TRAFFIC_NAMES} - unread
+    assert verb_fields("simulate").keys() == {*FIELD_NAMES, *TRAFFIC_NAMES} - unread
 
 
-def test_help_tells_the_defaults_of_the_scenario() -> None:
+def test_help_shows_the_defaults_of_the_scenario() -> None:
     nothing = parse_scenario({"model": "m", "system": "s"})
-    told = {name: field for name, field in fields_asked("estimate").items() if not field.required}
+    told = {name: field for name, field in verb_fields("estimate").items() if not field.required}
     assert {name: field.default for name, field in told.items()} == {
         name: getattr(nothing, name) for name in told
     }
@@ -44,14 +44,14 @@ def test_help_tells_the_defaults_of_the_scenario() -> None:
 
 
 def test_the_table_offers_every_collective() -> None:
-    assert fields_asked("collective")["op"].choices == OPS
+    assert verb_fields("collective")["op"].choices == OPS
 
 
-def test_a_quantization_is_asked_of_the_formats_measured_with_one() -> None:
+def test_quantization_needs_a_format_measured_with_it() -> None:
     assert QUANTIZED == QUANTIZED_INSIDE
 
 
-def test_only_what_was_given_is_passed_on() -> None:
+def test_only_set_flags_are_passed_on() -> None:
     flags = flags_of("estimate")(batch=64, prefix=0, tp=8)
     assert set_flags(flags) == {"tp": 8, "batch": 64, "prefix": 0}
 
@@ -63,7 +63,7 @@ json_values = st.recursive(
 
 
 @when(json_values)
-def test_no_number_that_is_not_finite_is_left(value: object) -> None:
+def test_non_finite_numbers_become_null(value: object) -> None:
     text = repr(finite(value)) if not isinstance(value, str) else ""
     assert finite(finite(value)) == finite(value)
     if "nan" not in repr(value) and "inf" not in repr(value):

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from perfatlas.cli import main
+from perfatlas.cli.app import app
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import ModuleType
+
+    from cyclopts import App
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,20 +30,51 @@ def _refresh() -> ModuleType:
 
 REFRESH = _refresh()
 QUOTED = [path for path in REFRESH.documents() if REFRESH.BLOCK.search(path.read_text("utf-8"))]
+PRINTED: dict[str, str | None] = {}  # of commands that several documents quote
+LINK: Final = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+FENCED: Final = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+HEADING: Final = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
+OPTION: Final = re.compile(r"(?<![\w-])--[a-z](?:[a-z0-9-]*[a-z0-9])?(?![a-z0-9-])")
+ENTRANCE: Final = ROOT / "docs" / "index.md"
+# Of other tools, and of our benchmarks.
+FOREIGN: Final = frozenset(
+    {
+        "--aic-python",
+        "--append-result",
+        "--detail",
+        "--dynamo-python",
+        "--llm-python",
+        "--output-file",
+        "--report",
+        "--save-detailed",
+        "--save-result",
+        "--scheduler-recv-interval",
+        "--simpy-python",
+        "--streaming",
+    }
+)
 
 
-@pytest.mark.parametrize("path", QUOTED, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", QUOTED, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_every_output_quoted_in_a_document_is_what_the_command_prints(
-    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    path: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.chdir(ROOT)
+    REFRESH.prepare(tmp_path)
+    monkeypatch.chdir(tmp_path)
     for name, value in REFRESH.TERMINAL.items():
         monkeypatch.setenv(name, value)
 
     def printed(command: str) -> str | None:
-        code = main(REFRESH.words_of(command))
-        told = capsys.readouterr()
-        return None if code == REFRESH.NEEDS_EXTRA else told.out or told.err
+        words = REFRESH.words_of(command)
+        key = " ".join(words)
+        if key not in PRINTED or "--output" in words:
+            code = main(words)
+            told = capsys.readouterr()
+            PRINTED[key] = None if code == REFRESH.NEEDS_EXTRA else told.out or told.err
+        return PRINTED[key]
 
     text = path.read_text("utf-8")
     assert REFRESH.renewed(text, printed) == text, f"{path.name}: run python docs/refresh.py"
@@ -49,3 +85,71 @@ def test_a_document_is_renewed_by_commands_of_their_own() -> None:
     version = REFRESH.output_of("perfatlas --version")
     assert REFRESH.renewed(text) == text.replace("old\n", version)
     assert "README.md" in {path.name for path in QUOTED}
+
+
+def _links(path: Path) -> list[tuple[Path, str]]:
+    """Return the file and the anchor of every link of a document to a file of the repository."""
+    text = FENCED.sub("", path.read_text("utf-8"))
+    links = []
+    for target in LINK.findall(text):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        file, _, anchor = target.partition("#")
+        links.append(((path.parent / file).resolve() if file else path, anchor))
+    return links
+
+
+def _anchors(path: Path) -> set[str]:
+    """Return the anchors of the headings of a document, as GitHub makes them."""
+    found: list[str] = []
+    for title in HEADING.findall(FENCED.sub("", path.read_text("utf-8"))):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).lower()
+        slug = re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
+        found.append(f"{slug}-{found.count(slug)}" if slug in found else slug)
+    return set(found)
+
+
+LINKING = [
+    *REFRESH.documents(),
+    *(ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    ROOT / "measurements" / "README.md",
+]
+
+
+@pytest.mark.parametrize("path", LINKING, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_no_link_of_a_document_is_broken(path: Path) -> None:
+    for file, anchor in _links(path):
+        assert file.exists(), f"{path.name} links to {file}, which does not exist"
+        if anchor:
+            assert anchor in _anchors(file), f"{path.name}: {file.name} has no anchor #{anchor}"
+
+
+def test_every_document_is_listed_by_the_index() -> None:
+    listed = {file for file, _ in _links(ENTRANCE)}
+    missing = sorted(set((ROOT / "docs").rglob("*.md")) - listed - {ENTRANCE})
+    assert not missing, f"docs/index.md does not list {[path.name for path in missing]}"
+    assert ENTRANCE in {file for file, _ in _links(ROOT / "README.md")}
+
+
+def test_anchors_are_those_of_github(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# A title, 90% of it\n## `code` [link](x.md)\n## Same\n## Same\n", "utf-8")
+    assert _anchors(page) == {"a-title-90-of-it", "code-link", "same", "same-1"}
+
+
+def _commands(tree: App, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    yield words
+    for name in tree:
+        if not name.startswith("-"):
+            yield from _commands(tree[name], (*words, name))
+
+
+def test_every_option_that_a_document_names_exists(capsys: pytest.CaptureFixture[str]) -> None:
+    known = set(FOREIGN)
+    for words in _commands(app):
+        assert main([*words, "--help"]) == 0
+        known |= set(OPTION.findall(capsys.readouterr().out))
+    for path in REFRESH.documents():
+        text = REFRESH.BLOCK.sub(lambda block: block[2], path.read_text("utf-8"))
+        unknown = set(OPTION.findall(text)) - known
+        assert not unknown, f"{path.name} names options that do not exist: {sorted(unknown)}"

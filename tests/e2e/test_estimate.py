@@ -86,7 +86,7 @@ def test_the_python_function_gives_the_same(capsys: pytest.CaptureFixture[str]) 
     assert json.loads(json.dumps(estimate(**ASKED).to_dict())) == printed
 
 
-def test_the_text_answers_explains_and_can_be_reproduced(
+def test_the_text_has_answer_explanation_and_command(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
@@ -101,7 +101,7 @@ def test_the_text_answers_explains_and_can_be_reproduced(
     assert capsys.readouterr().out == text
 
 
-def test_a_scenario_file_a_flag_and_a_table_row_say_the_same(
+def test_scenario_files_flags_and_table_rows_agree(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (tmp_path / "question.toml").write_text(
@@ -172,7 +172,7 @@ def test_a_refusal_has_its_code_and_one_line(
     assert message in captured.err
 
 
-def test_what_does_not_fit_brings_a_bullet_per_change_or_one_object(
+def test_a_shortfall_lists_one_bullet_per_change(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
@@ -219,7 +219,7 @@ def test_a_narrow_terminal_cuts_no_number(
         assert "\u2026" not in capsys.readouterr().out
 
 
-def test_the_load_is_told_when_it_is_the_default(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_default_load_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["estimate", "--model", "meta-llama/Llama-3.1-8B", "--system", "h200_sxm"]) == 0
     text = capsys.readouterr().out
     assert "batch 1, 1,024 tokens in, 128 out" in " ".join(text.split())
@@ -268,7 +268,7 @@ def test_every_catalog_entry_can_be_shown(capsys: pytest.CaptureFixture[str], ki
     assert main(["catalog", kind, "show", names[0]]) == 0
 
 
-def test_a_model_tells_its_size(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_shows_its_size(capsys: pytest.CaptureFixture[str]) -> None:
     shown = answered(capsys, "catalog", "models", "show", "meta-llama/Llama-3.1-8B")["results"]
     # 128256 x 4096 x 2 + 32 x (4096 x (4096 + 1024) x 2 + 3 x 4096 x 14336 + 2 x 4096) + 4096
     assert shown["parameters"] == shown["active_parameters"] == 8_030_261_248

@@ -14,7 +14,7 @@ import pytest
 
 import perfatlas
 from perfatlas.cli import main
-from perfatlas.vocabulary.fields import QUESTIONS, FieldsSignature, fields_asked, needs_text
+from perfatlas.vocabulary.fields import QUESTIONS, FieldsSignature, needs_text, verb_fields
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -48,7 +48,7 @@ def test_a_generated_file_is_up_to_date(path: Path) -> None:
 def test_a_signature_lists_every_field_with_its_default(name: str) -> None:
     signature = inspect.signature(getattr(perfatlas, name))
     assert isinstance(signature, FieldsSignature)
-    fields, own = fields_asked(signature.question), {one.name for one in signature.own}
+    fields, own = verb_fields(signature.question), {one.name for one in signature.own}
     shown = {name: one for name, one in signature.parameters.items() if name not in own}
     assert list(shown) == list(fields)
     for field in fields.values():
@@ -63,7 +63,7 @@ def test_a_signature_binds_and_can_be_changed() -> None:
     assert signature.replace(return_annotation=int).parameters == signature.parameters
 
 
-def test_signatures_are_not_made_before_they_are_asked_for() -> None:
+def test_signatures_are_built_lazily() -> None:
     program = (
         "from perfatlas import simulate; assert simulate.__signature__._made is None;"
         "import inspect; inspect.signature(simulate).parameters;"
@@ -74,7 +74,7 @@ def test_signatures_are_not_made_before_they_are_asked_for() -> None:
 
 @pytest.mark.parametrize("verb", QUESTIONS)
 def test_every_condition_has_a_text(verb: str) -> None:
-    for field in fields_asked(verb).values():
+    for field in verb_fields(verb).values():
         assert bool(needs_text(field.row.needs)) == (field.row.needs is not None)
 
 
@@ -84,7 +84,7 @@ def test_the_catalog_prints_the_schema_of_a_verb(
 ) -> None:
     assert main(["catalog", "fields", "show", verb, "--json"]) == 0
     schema: dict[str, Any] = json.loads(capsys.readouterr().out)["results"]
-    fields = fields_asked(verb)
+    fields = verb_fields(verb)
     assert list(schema["properties"]) == list(fields)
     for name, field in fields.items():
         row = schema["properties"][name]

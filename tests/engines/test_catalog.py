@@ -13,7 +13,7 @@ from perfatlas.formats import get_format
 from perfatlas.quantities import InvalidSpecError
 
 
-def test_the_vocabulary_of_engines_is_there() -> None:
+def test_all_engines_have_a_profile() -> None:
     assert {"ideal", "sglang", "trtllm", "vllm"} <= set(engine_names())
     assert engine_names() == tuple(sorted(engine_names()))
 
@@ -32,7 +32,7 @@ def test_every_profile_loads_and_names_its_sources(profile_id: str) -> None:
         assert alias.source
 
 
-def test_an_engine_without_kernels_of_its_own_takes_the_groups_of_all_others() -> None:
+def test_engines_without_own_kernels_use_all_group_sizes() -> None:
     assert all_reduce_groups(resolve_engine("ideal")) == {
         "sglang": (2, 4, 6, 8),
         "trtllm": (2, 4, 8, 16),
@@ -65,7 +65,7 @@ def test_a_profile_without_a_key_names_it() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('step = "126 us"', 'step = "126 W"', "host: step = '126 W': 'W' is not a unit"),
+        ('step = "126 us"', 'step = "126 W"', "host: step = '126 W': 'W' is not a valid unit"),
         ('step = "126 us"', "step = 1", "host: step = 1: write it with a unit, as '126 us'"),
         ("overlapped = true", "overlap = true", "host: unknown key 'overlap'; did you mean"),
         ('rule = "total"', 'rule = "all"', "memory: rule = 'all' is not one of total, free"),
@@ -75,7 +75,7 @@ def test_a_profile_without_a_key_names_it() -> None:
         ("hopper = { 2 = 64", 'hopper = { 2 = "64 MiB"', "hopper.2 = '64 MiB': expected a number"),
     ],
 )
-def test_a_profile_with_a_wrong_value_is_refused_with_its_place(
+def test_invalid_profile_values_are_refused_with_their_location(
     old: str, new: str, said: str
 ) -> None:
     file = resources.files("perfatlas").joinpath("data/engines/vllm@0.24.toml")
@@ -86,7 +86,7 @@ def test_a_profile_with_a_wrong_value_is_refused_with_its_place(
     assert said in str(error.value)
 
 
-def test_the_ideal_engine_costs_nothing_of_its_own() -> None:
+def test_the_ideal_engine_has_no_overhead() -> None:
     ideal = resolve_engine("ideal")
     assert ideal.host.step_s == ideal.host.per_layer_prefill_s == 0.0
     assert ideal.memory.context_bytes == 0.0

@@ -32,7 +32,7 @@ def test_an_interrupted_write_leaves_the_earlier_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_full_disk_leaves_the_earlier_file_and_says_so(tmp_path: Path) -> None:
+def test_a_full_disk_keeps_the_earlier_file_and_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "answer.txt"
     path.write_text("earlier")
     with pytest.raises(InvalidSpecError, match="No space left"), atomic_file(path):

@@ -63,7 +63,7 @@ def test_values_are_read_in_si_units(reader: Reader[Any], value: object, found: 
         (SPEED, "6", " = '6' is outside 1 MB/s to 1 EB/s; is the unit right?"),
         (SPEED, 0, " = 0: expected a positive number"),
         (SPEED, [], " = a list of 0 items: expected a number, or text with a unit"),
-        (SPEED, "6 W", " = '6 W': 'W' is not a unit here"),
+        (SPEED, "6 W", " = '6 W': 'W' is not a valid unit"),
         (SPEED, "9" * 100, "is not a number"),
         (SPEED, 10**40, "is out of range"),
         (SHARE, "half", " = 'half': expected a number"),
@@ -75,7 +75,7 @@ def test_values_are_read_in_si_units(reader: Reader[Any], value: object, found: 
         (Whole(), 2.5, " = 2.5: expected a whole number"),
         (Whole(), True, " = True: expected a whole number"),
         (Whole(least=2), 1, " = 1: expected at least 2"),
-        (Duration(), 720, " = 720 has no unit of time"),
+        (Duration(), 720, " = 720 has no time unit"),
         (Text(), 3, " = 3: expected a short text"),
         (Text(empty=False), "", " = '': expected a short text"),
         (Text(), "a\x1b", "without line breaks and control characters"),
@@ -84,29 +84,27 @@ def test_values_are_read_in_si_units(reader: Reader[Any], value: object, found: 
         (Array(of=Duration(), expected="an array of times"), 3, " = 3: expected an array of times"),
     ],
 )
-def test_refusals_tell_value_rule_and_what_to_write(
-    reader: Reader[Any], value: object, said: str
-) -> None:
+def test_errors_state_value_rule_and_remedy(reader: Reader[Any], value: object, said: str) -> None:
     assert said in refusal(reader, value)
 
 
-def test_all_that_is_wrong_with_a_table_is_told_at_once() -> None:
+def test_all_problems_of_a_table_are_reported_together() -> None:
     table = {"every": 3, "count": -1, "kinds": "warm"}
     with pytest.raises(InvalidSpecError) as error:
         read_fields(table, FIELDS, "a.toml: spares")
     first, *others = str(error.value).split("; also ")
     assert first == "a.toml: spares: unknown key 'kinds'; did you mean 'kind'?"
     assert others[0] == "name is missing: what it is called"
-    assert others[1].startswith("every = 3 has no unit of time")
+    assert others[1].startswith("every = 3 has no time unit")
     assert others[2] == "count = -1: expected a positive number or 0"
 
 
-def test_what_a_table_leaves_out_is_left_out() -> None:
+def test_omitted_fields_stay_omitted() -> None:
     assert read_fields({"name": "a", "every": "1 s"}, FIELDS, "") == {"name": "a", "every_s": 1.0}
 
 
 @given(st.dictionaries(st.sampled_from([*FIELDS, "other"]), st.integers() | st.text()))
-def test_any_table_is_read_or_refused_with_its_place(table: dict[str, object]) -> None:
+def test_any_table_is_read_or_refused_with_its_location(table: dict[str, object]) -> None:
     try:
         found = read_fields(table, FIELDS, "a.toml")
     except InvalidSpecError as error:
@@ -114,7 +112,7 @@ def test_any_table_is_read_or_refused_with_its_place(table: dict[str, object]) -
     assert found.get("refused", True)
 
 
-def test_a_value_has_a_source_of_its_own_or_that_of_its_table() -> None:
+def test_values_have_their_own_source_or_the_tables() -> None:
     table = {"source": {"kind": "datasheet", "ref": "page 3"}}
     default = default_source(table, None, "a.toml")
     assert default == Source(kind="datasheet", ref="page 3")
@@ -133,7 +131,7 @@ def test_a_value_has_a_source_of_its_own_or_that_of_its_table() -> None:
         ({"value": 1e9, "reff": "x"}, "unknown key 'reff'; did you mean 'ref'?"),
         ({"value": 1e9, "ref": " "}, "ref = ' ': expected text"),
         ({"value": 1e9}, "kind is missing: one of"),
-        ({"value": 1e9, "kind": "assumed"}, "ref is missing: say where the value can be read"),
+        ({"value": 1e9, "kind": "assumed"}, "ref is missing: name the document with the value"),
     ],
 )
 def test_a_value_without_a_usable_source_is_refused(raw: dict[str, object], said: str) -> None:

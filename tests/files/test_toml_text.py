@@ -27,7 +27,7 @@ values = st.recursive(
 
 
 @given(st.dictionaries(keys, values, max_size=5))
-def test_what_is_written_reads_back_equal(document: dict[str, Any]) -> None:
+def test_written_documents_round_trip(document: dict[str, Any]) -> None:
     assert tomllib.loads(format_toml(document)) == document
 
 
@@ -65,6 +65,6 @@ def test_numpy_scalars_are_numbers() -> None:
 
 
 @pytest.mark.parametrize("value", [b"bytes", [None], {1, 2}, object()])
-def test_what_toml_cannot_hold_is_refused(value: object) -> None:
+def test_values_without_a_toml_form_are_refused(value: object) -> None:
     with pytest.raises(TypeError, match="not TOML serializable"):
         format_toml({"value": value})

@@ -15,6 +15,6 @@ def test_the_same_vendor_comes_first_and_smaller_before_larger(name: str) -> Non
     assert sizes == sorted(sizes)
 
 
-def test_no_processor_and_not_the_device_itself() -> None:
+def test_alternatives_exclude_cpus_and_the_device_itself() -> None:
     others = alternatives(resolve_system("h200_sxm").device)
     assert set(system_names()) - set(others) == {"cpu", "h200_sxm"}

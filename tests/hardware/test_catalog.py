@@ -119,7 +119,7 @@ def test_link_rates_are_per_direction() -> None:
 
 
 @pytest.mark.parametrize("name", NVIDIA)
-def test_software_sees_less_memory_than_is_printed(name: str) -> None:
+def test_usable_memory_is_below_the_datasheet_capacity(name: str) -> None:
     row = next(r for r in describe(resolve_system(name)) if r.field == "device.memory.capacity")
     printed = [float(number) for number in re.findall(r"(\d+) GB", row.note)]
     assert row.kind == "measured"

@@ -60,7 +60,7 @@ def test_a_domain_of_one_cites_no_link() -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(st.floats(min_value=0.5, max_value=20.0))
-def test_what_the_user_changed_comes_first(rate: float) -> None:
+def test_user_overrides_come_first(rate: float) -> None:
     system = resolve_system(f"mi300x{{device.memory.bandwidth={rate!r} TB/s}}")
     assert cited_sources(system)[0] == "memory bandwidth: user override"
 

@@ -29,7 +29,7 @@ def test_fields_change_and_are_recorded() -> None:
 def test_a_name_is_found_without_its_form_factor(text: str, name: str) -> None:
     system = resolve_system(text)
     assert (system.name, system.device.name) == (name, name)
-    assert (f"system {text} is read as {name}" in system.notes) == (text.casefold() != name)
+    assert (f"system {text} resolved to {name}" in system.notes) == (text.casefold() != name)
     changed = resolve_system(f"{text}{{device.tdp=500W}}")
     assert (changed.device.name, changed.device.tdp_w) == (name, 500.0)
 
@@ -121,7 +121,7 @@ def test_wider_tensor_cores_leave_the_vector_units_alone() -> None:
         ("h200_sxm{device.tdp=" + "9" * 900 + "}", ["device.tdp"]),
     ],
 )
-def test_refusals_name_what_is_wrong(text: str, words: list[str]) -> None:
+def test_errors_name_the_problem(text: str, words: list[str]) -> None:
     with pytest.raises(InvalidSpecError) as caught:
         resolve_system(text)
     for word in words:

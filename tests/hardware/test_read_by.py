@@ -151,7 +151,7 @@ def moves(reader: str, base: str, system: str) -> bool:
 
 
 @pytest.mark.parametrize("path", FIELDS)
-def test_what_a_change_moves_is_what_reads_the_field(path: str) -> None:
+def test_changed_results_match_the_declared_consumers(path: str) -> None:
     declared = set(FIELDS[path].read_by)
     if path in ELSEWHERE:
         base, value = ELSEWHERE[path]
@@ -183,11 +183,11 @@ def test_a_change_goes_back_to_the_base(tmp_path: Path) -> None:
     ("question", "fields", "told"),
     [
         (perfatlas.estimate, {"model": LLAMA}, "device.tdp has no effect"),
-        (perfatlas.kernel_gemm, {"m": 64, "n": 512, "k": 512}, "no prediction reads it"),
+        (perfatlas.kernel_gemm, {"m": 64, "n": 512, "k": 512}, "no prediction uses it"),
         (perfatlas.collective, {"op": "all_reduce", "bytes": 2**20, "gpus": 8}, "device.tdp"),
     ],
 )
-def test_a_change_that_moves_nothing_is_told(
+def test_overrides_without_effect_are_reported(
     question: Callable[..., Any], fields: dict[str, Any], told: str
 ) -> None:
     system = "h200_sxm{device.tdp=500W, device.memory.bandwidth=6TB/s}"
@@ -198,13 +198,13 @@ def test_a_change_that_moves_nothing_is_told(
     assert not any("no effect" in text for text in question(**fields, system="h200_sxm").warnings)
 
 
-def test_rows_of_a_table_are_told_each_their_own() -> None:
+def test_table_rows_report_their_own_overrides() -> None:
     systems = ["h200_sxm{device.tdp=500W}", "h200_sxm", "h200_sxm{device.memory.bandwidth=6TB/s}"]
     told = perfatlas.estimate_table({"model": [LLAMA] * 3, "system": systems}).columns["warnings"]
     assert ["no effect" in text for text in told] == [True, False, False]
 
 
-def test_a_simulation_is_told_and_its_caches_read_the_host_link() -> None:
+def test_simulations_report_overrides_and_use_the_host_link() -> None:
     asked: dict[str, Any] = {
         "model": LLAMA,
         "system": "h200_sxm{device.host_link.bandwidth=50GB/s}",

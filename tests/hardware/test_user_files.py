@@ -163,7 +163,7 @@ def test_refusals_name_the_field(tmp_path: Path, old: str, new: str, words: list
     assert len(message) < 800
 
 
-def test_all_wrong_values_of_a_section_are_named_at_once(tmp_path: Path) -> None:
+def test_all_invalid_values_of_a_section_are_listed(tmp_path: Path) -> None:
     text = COMPLETE.replace('"900 W"', '"900 V"').replace("year = 2027", "year = 27")
     message = refusal(write(tmp_path, text.replace('"100 MB"', "true")))
     for word in ("device.tdp = '900 V'", "device.year = 27", "device.l2 = True"):
@@ -171,7 +171,7 @@ def test_all_wrong_values_of_a_section_are_named_at_once(tmp_path: Path) -> None
     assert message.count("mine.toml") == 1
 
 
-def test_what_is_not_a_spec_is_refused(tmp_path: Path) -> None:
+def test_files_that_are_not_specs_are_refused(tmp_path: Path) -> None:
     binary = tmp_path / "binary.toml"
     binary.write_bytes(bytes(range(256)))
     giant = tmp_path / "giant.toml"

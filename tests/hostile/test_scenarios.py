@@ -99,7 +99,7 @@ def test_tables(rows: list[dict[str, Any]], cut: int | None) -> None:
                 numbers_are_sane({"tpot_s": found["tpot_s"][position]})
 
 
-def test_what_is_no_table() -> None:
+def test_invalid_tables() -> None:
     tables: list[Any] = [{}, {"model": 3}, {"model": "abc"}, {"batch": None}]
     for table in [*tables, {"model": [], "tp": [1]}]:
         survive(partial(estimate_table, table))

@@ -21,7 +21,7 @@ from perfatlas.lab.runs.run_selection import parse_serving_rules
 from perfatlas.lab.validate.pools import pool_views
 from perfatlas.measurements.tables import has_silicon
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.deployments import arriving, service
+from perfatlas.scenario.deployments import resolve_traffic, service
 from perfatlas.verbs.simulate import simulate, split_fields
 from tests.lab.test_validate_steps import RULES, run
 from tests.lab.test_validate_traffic import LAUNCHES
@@ -88,7 +88,7 @@ def test_limits_of_both_pools() -> None:
     rules = parse_serving_rules(DRAWN + POOLS)
     asked = pools()
     traffic, scenario = split_fields(asked_pools(asked, rules))
-    ready = service(scenario, traffic, arriving(traffic, scenario))
+    ready = service(scenario, traffic, resolve_traffic(traffic, scenario))
     prefill, decode = (pool.limits for pool in launched_pools(ready, asked, rules).pools)
     assert (prefill.max_num_seqs, prefill.async_scheduling) == (2, False)
     assert (decode.max_num_seqs, decode.async_scheduling) == (3, True)

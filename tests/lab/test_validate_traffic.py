@@ -31,7 +31,7 @@ from perfatlas.lab.validate.traffic import traffic_views
 from perfatlas.lab.validate.traffic_page import page_text
 from perfatlas.measurements.tables import has_silicon
 from perfatlas.quantities import InvalidSpecError, MissingDependencyError
-from perfatlas.scenario.deployments import arriving, deployment
+from perfatlas.scenario.deployments import deployment, resolve_traffic
 from perfatlas.verbs.simulate import simulate, split_fields
 from tests.lab.test_validate_steps import RULES, run
 
@@ -116,7 +116,7 @@ def deployed(asked: Any) -> Any:  # noqa: ANN401
     traffic, scenario = split_fields(asked_fields(asked, rules))
     launch = rules.launch(asked)
     assert launch is not None
-    ready = deployment(scenario, traffic, arriving(traffic, scenario))
+    ready = deployment(scenario, traffic, resolve_traffic(traffic, scenario))
     return as_launched(ready, launch.changes(asked, ready.limits))
 
 

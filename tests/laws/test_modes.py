@@ -50,7 +50,7 @@ def test_continuous_batching_is_slower_per_token_than_a_static_batch(
         assert mixed["ttft_s"] - LATE_S - read_s(model) * 1024 - behind_s <= static["ttft_s"]
 
 
-def test_requests_beyond_what_fits_wait_and_are_told() -> None:
+def test_requests_beyond_capacity_queue_with_a_warning() -> None:
     fields = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "mode": "aggregated"}
     fields |= {"method": "formula"}
     few = estimate(**fields, concurrency=8, max_num_seqs=8)

@@ -106,7 +106,7 @@ def test_aliases_lead_to_catalog_models() -> None:
         assert resolve_model(alias).name == name
 
 
-def test_unknown_name_says_what_to_do() -> None:
+def test_unknown_names_state_the_remedy() -> None:
     with pytest.raises(InvalidSpecError) as error:
         resolve_model("meta-llama/Llama-3.1-71B")
     message = str(error.value)
@@ -122,12 +122,12 @@ def test_a_model_unlike_all_of_the_catalog_gets_no_suggestion() -> None:
 
 
 @pytest.mark.parametrize("path", ["/no/such/config.json", "./llama", "a/b/c", "~/llama", "x.json"])
-def test_a_path_that_leads_to_no_file_is_called_so(path: str) -> None:
+def test_missing_paths_are_reported_as_paths(path: str) -> None:
     with pytest.raises(InvalidSpecError, match="no file at this path"):
         resolve_model(path)
 
 
-def test_the_beginning_of_a_name_is_no_model() -> None:
+def test_prefixes_of_names_are_not_models() -> None:
     # the catalog has a quantized checkpoint of it, which is not what was asked for
     with pytest.raises(InvalidSpecError, match=r"did you mean 'nvidia/Qwen3\.6-27B-NVFP4'"):
         resolve_model("Qwen3.6-27B")
@@ -177,7 +177,7 @@ def test_too_large_a_file_is_not_parsed(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     with path.open("wb") as file:
         file.truncate(MAX_CONFIG_BYTES + 1)
-    with pytest.raises(InvalidSpecError, match="at most"):
+    with pytest.raises(InvalidSpecError, match="larger than the limit"):
         resolve_model(str(path))
 
 

@@ -50,7 +50,7 @@ def test_hybrid_by_hand() -> None:
     assert _bytes("Qwen/Qwen3.5-397B-A17B", 7.0) == 15 * 2 * 512 * 2 * 7 + 45 * state
 
 
-def test_groups_say_how_far_they_divide() -> None:
+def test_groups_state_their_maximum_division() -> None:
     layouts = {
         name: [layout.divided_by for layout in cache_layouts(resolve_model(name).architecture, 2.0)]
         for name in ("meta-llama/Llama-3.1-70B", "deepseek-ai/DeepSeek-V3.2")

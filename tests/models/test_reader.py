@@ -283,7 +283,7 @@ def test_glm4_and_minimax_norms() -> None:
         ("llava", "llama"),
     ],
 )
-def test_multimodal_wrappers_read_the_text_part_and_say_so(wrapper: str, inner: str) -> None:
+def test_multimodal_wrappers_read_the_text_part_with_a_note(wrapper: str, inner: str) -> None:
     text = config(inner, **MOE, **MLA)
     wrapped = read_config({"model_type": wrapper, "text_config": text}, "test")
     assert wrapped.layers == read_config(text, "test").layers
@@ -294,7 +294,7 @@ def test_multimodal_wrappers_read_the_text_part_and_say_so(wrapper: str, inner: 
     assert tied.tie_word_embeddings
 
 
-def test_flat_multimodal_config_says_so() -> None:
+def test_flat_multimodal_configs_have_a_note() -> None:
     assert "multimodal" in read("qwen2_5_vl", vision_config={}).notes[0]
 
 
@@ -386,7 +386,7 @@ def test_invalid_family_fields_are_named(
         ("llama", {"block_configs": [{}]}, "block_configs"),
     ],
 )
-def test_what_is_not_modelled_is_refused(
+def test_unsupported_features_are_refused(
     model_type: str, fields: dict[str, Any], named: str
 ) -> None:
     with pytest.raises(UnsupportedError, match=named):

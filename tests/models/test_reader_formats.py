@@ -153,7 +153,7 @@ def test_mixed_precision_is_taken_per_part_and_noted() -> None:
 def test_unknown_method_is_noted_not_guessed() -> None:
     architecture = read_config(DENSE | {"quantization_config": {"quant_method": "magic"}}, "test")
     assert architecture.checkpoint.gemm_format is None
-    assert "not understood" in architecture.notes[-1]
+    assert "not supported" in architecture.notes[-1]
 
 
 def test_no_quantization_states_nothing() -> None:

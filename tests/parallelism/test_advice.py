@@ -13,7 +13,7 @@ from tests.parallelism.test_memory import FP8, question
 DEVICES = {"b200_sxm": 180e9, "b300_sxm": 288e9, "l4": 24e9}
 
 
-def test_says_by_how_much_and_what_helps() -> None:
+def test_advice_states_shortfall_and_remedies() -> None:
     asked = question(formats=FP8, plan=plan_of())
     memory = memory_footprint(asked)
     assert memory.fits.tolist() == [False]
@@ -33,7 +33,7 @@ def test_devices_are_named_in_the_order_they_are_preferred() -> None:
     devices = {"kin": 300e9, "small": 24e9, "larger_kin": 400e9, "other": 200e9, "last": 250e9}
     (sentence,) = (s for s in shortfall_advice(asked, devices=devices) if "GPU with at least" in s)
     assert sentence.endswith(
-        "of memory would do, such as kin (300 GB) or larger_kin (400 GB) or other (200 GB)."
+        "of memory would be enough, such as kin (300 GB) or larger_kin (400 GB) or other (200 GB)."
     )
 
 
@@ -75,11 +75,11 @@ def test_latent_cache_is_spread_by_attention_dp() -> None:
     assert "tp = " not in text.replace("moe_tp = ", "")  # every tp rank keeps the whole latent row
 
 
-def test_too_few_given_blocks_is_not_blamed_on_memory() -> None:
+def test_too_few_kv_blocks_are_not_a_memory_shortfall() -> None:
     asked = question(kv_blocks=1000)
     first, *changes = shortfall_advice(asked, devices=DEVICES)
     assert "64 sequences of 2560 tokens" in first
-    assert "holds 6 in whole blocks" in first
+    assert "holds 6, in whole blocks" in first
     assert any("batch = 6 per replica" in change for change in changes)
     assert not any("GPU with at least" in change for change in changes)
 
@@ -92,7 +92,7 @@ def test_changes_are_combined_when_one_is_not_enough() -> None:
     assert changes[0].startswith("with format = fp8_dynamic and kv_format = fp8_static, pp = 64")
 
 
-def test_says_when_nothing_helps() -> None:
+def test_advice_states_when_nothing_helps() -> None:
     asked = question(LLAMA_70B, plan=plan_of(), sequences=1e5, tokens=131072, memory=24e9)
     _, *changes = shortfall_advice(asked, devices=DEVICES)
     assert changes == [
@@ -101,7 +101,7 @@ def test_says_when_nothing_helps() -> None:
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_speaks_of_the_candidate_asked(index: int) -> None:
+def test_advice_is_about_the_requested_candidate(index: int) -> None:
     one = question(formats=FP8, plan=plan_of())
     two = question(formats=FP8, plan=plan_of(), sequences=1000)
     both = replace(

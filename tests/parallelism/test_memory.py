@@ -162,7 +162,7 @@ def test_llama_70b_fp8_weights_by_hand() -> None:
     assert weights(LLAMA_70B, FP8, tp=8) == 80 * layer / 8 + 2 * (ends / 8 + norms)
 
 
-def test_tied_embeddings_are_held_once_unless_stages_part_them() -> None:
+def test_tied_embeddings_are_stored_once_unless_split_by_stages() -> None:
     tied = replace(SMALL_DENSE, tie_word_embeddings=True)
     table = 1024 * 512 * 2
     assert weights(SMALL_DENSE) - weights(tied) == table
@@ -234,7 +234,7 @@ def test_one_gpu_has_no_communication_buffers() -> None:
     assert memory.other_bytes.tolist() == [6e8]
 
 
-def test_a_static_share_is_of_what_context_and_communicators_leave() -> None:
+def test_the_static_fraction_excludes_context_and_communicators() -> None:
     asked = question()
     static = replace(asked, overheads=replace(asked.overheads, rule="static"))
     memory = memory_footprint(static)
@@ -296,7 +296,7 @@ def test_given_blocks_replace_the_derived_ones() -> None:
     assert memory.fits.tolist() == [False]
 
 
-def test_a_window_holds_more_tokens_than_bytes_per_token_say() -> None:
+def test_windowed_layers_hold_more_tokens() -> None:
     full = GqaAttention(num_heads=16, num_kv_heads=4, head_dim=64, value_head_dim=64)
     local = replace(full, window=1024)
     ffn = DenseFfn(intermediate_size=2048)

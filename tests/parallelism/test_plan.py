@@ -37,8 +37,8 @@ def test_legal_plans_have_no_problem() -> None:
     [
         ({"tp": 12}, "num_heads = 64 must be divisible by tp; nearest valid tp: 8 or 16"),
         ({"pp": 81}, "the model has 80 layers; pp is at most 80"),
-        ({"ep": 2}, "the model has no experts; use ep = 1"),
-        ({"moe_tp": 2}, "the model has no experts; leave moe_tp out"),
+        ({"ep": 2}, "the model is dense; use ep = 1"),
+        ({"moe_tp": 2}, "the model is dense; leave moe_tp out"),
         ({"attention_dp": 2}, "use dp = 2 instead"),
         ({"tp": 0}, "tp = 0: must be a positive integer"),
         ({"dp": 1.5}, "dp = 1.5: must be a positive integer"),

@@ -321,7 +321,7 @@ def test_fullest_stage() -> None:
 def test_a_step_that_opens_with_attention_has_no_stages() -> None:
     plan = plan_of(pp=2)
     only = (named(step(SMALL_DENSE, plan), "attention"),)
-    with pytest.raises(UnsupportedError, match="cannot be cut into pipeline stages"):
+    with pytest.raises(UnsupportedError, match="cannot be divided into stages"):
         shard_operators(only, plan, SMALL_DENSE)
 
 

@@ -61,11 +61,11 @@ def test_the_nearest_name_is_suggested_only_when_near(
         ("RTX", "rtx_4090"),
     ],
 )
-def test_case_separators_and_first_parts_are_enough(given: str, name: str) -> None:
+def test_names_resolve_by_case_separators_and_prefix(given: str, name: str) -> None:
     assert resolve(given, SYSTEMS) == name
 
 
-def test_an_organization_may_be_left_out_where_one_has_the_name() -> None:
+def test_an_unambiguous_organization_may_be_omitted() -> None:
     assert resolve("QWEN3-32b", MODELS) == "Qwen/Qwen3-32B"
     assert (
         refusal("Twin-8B", MODELS)
@@ -73,13 +73,13 @@ def test_an_organization_may_be_left_out_where_one_has_the_name() -> None:
     )
 
 
-def test_several_names_that_begin_so_are_all_listed() -> None:
+def test_ambiguous_prefixes_list_all_matches() -> None:
     assert refusal("H100", SYSTEMS) == "ambiguous thing 'H100': h100_pcie, h100_sxm; see the list"
     many = tuple(f"x_{digit}" for digit in range(10))
     assert "x_6, x_7 and 2 more;" in refusal("x", many)
 
 
-def test_a_beginning_is_only_suggested_where_it_is_not_enough() -> None:
+def test_prefixes_are_only_suggested_if_not_accepted() -> None:
     assert refusal("kimi", MODELS, shorten=False) == (
         "unknown thing 'kimi'; did you mean 'nvidia/Kimi-NVFP4'? see the list"
     )
@@ -93,7 +93,7 @@ def test_no_letters_in_common_get_no_suggestion() -> None:
 
 
 @given(st.lists(st.text("ab_-@./", max_size=6), max_size=6), st.text("abAB_-@./ ", max_size=6))
-def test_what_is_found_is_a_name_and_every_name_finds_itself(names: list[str], given: str) -> None:
+def test_resolution_returns_known_names_and_is_idempotent(names: list[str], given: str) -> None:
     known = tuple(names)
     with contextlib.suppress(InvalidSpecError):
         assert resolve(given, known) in known

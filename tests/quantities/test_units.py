@@ -42,7 +42,7 @@ def test_reads_numbers_as_datasheets_print_them(
         (math.inf, "s"),
     ],
 )
-def test_refuses_what_is_not_a_quantity_of_the_dimension(text: str | float, dimension: str) -> None:
+def test_rejects_other_dimensions(text: str | float, dimension: str) -> None:
     with pytest.raises(InvalidSpecError, match="speed"):
         parse_quantity(text, dimension, field="speed")
 

@@ -72,7 +72,7 @@ def test_reasons_that_tie_are_all_named(tmp_path: Path) -> None:
     assert "The most frequent cause: often, 50.0% of all failures." in text
 
 
-def test_what_slurm_finds_is_said_in_words(tmp_path: Path) -> None:
+def test_slurm_findings_are_described(tmp_path: Path) -> None:
     text = page(tmp_path, cause("host_node_fail", "per_unit = 1", "40 d"))
     assert "a machine stopped answering the scheduler (host_node_fail)" in text
     log = tmp_path / "jobs.txt"

@@ -66,5 +66,5 @@ def test_batches_that_tell_the_same_are_listed_once() -> None:
     assert [row["batch"] for row in distinct(rows)] == [1, 2, 3, 1184]
 
 
-def test_no_point_is_said() -> None:
+def test_a_frontier_without_points_is_reported() -> None:
     assert frontier_chart([], width=80, unicode=True) == "  no point to draw"

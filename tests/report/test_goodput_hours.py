@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
-from perfatlas.verbs.goodput import print_waterfall
+from perfatlas.report.text import print_waterfall
 
 
 @pytest.mark.parametrize(
@@ -12,5 +12,9 @@ from perfatlas.verbs.goodput import print_waterfall
 def test_small_jobs_have_hours_too(
     hours: float, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    print_waterfall(Console(width=100), [{"name": "productive", "share": 1.0, "gpu_hours": hours}])
+    print_waterfall(
+        Console(width=100),
+        [{"name": "productive", "share": 1.0, "gpu_hours": hours}],
+        {"productive": "useful"},
+    )
     assert said in " ".join(capsys.readouterr().out.split())

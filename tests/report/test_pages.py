@@ -144,7 +144,7 @@ def test_every_page_has_the_shell(name: str, tmp_path: Path) -> None:
 
 
 @every_page
-def test_every_page_escapes_what_anybody_wrote(name: str, tmp_path: Path) -> None:
+def test_every_page_escapes_user_text(name: str, tmp_path: Path) -> None:
     read = parsed(PAGES[name](tmp_path, "inline"))
     assert not {"img", "iframe", "object", "embed", "base", "form", "link"} & {
         tag for tag, _ in read.tags
@@ -159,7 +159,7 @@ def test_every_page_escapes_what_anybody_wrote(name: str, tmp_path: Path) -> Non
 
 
 @every_page
-def test_no_page_asks_a_network_for_anything(name: str, tmp_path: Path) -> None:
+def test_no_page_accesses_the_network(name: str, tmp_path: Path) -> None:
     page = PAGES[name](tmp_path, "inline")
     read = parsed(page)
     assert all(address.startswith("#") for address in read.addresses)
@@ -182,7 +182,7 @@ def drawn(script: Script) -> str:
     return page_html(page, script=script)
 
 
-def test_only_scripts_of_ours_may_run() -> None:
+def test_only_own_scripts_may_run() -> None:
     read = parsed(drawn("inline"))
     plotly, draw = (f"'sha256-{_sha256(text)}'" for text in (_packed(read), read.scripts[-1][1]))
     assert f"script-src {draw} {plotly};" in read.policy
@@ -197,7 +197,7 @@ def _sha256(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def test_a_page_carries_links_or_leaves_out_the_library() -> None:
+def test_a_page_embeds_links_or_omits_the_library() -> None:
     from plotly.offline import get_plotlyjs
 
     inline, cdn, none = (drawn(script) for script in SCRIPTS)

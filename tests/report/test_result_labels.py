@@ -14,7 +14,7 @@ from perfatlas.report.text import (
     print_answer,
     shown_results,
 )
-from tests.vocabulary.asked import ESTIMATES, OPERATORS, SIMULATIONS, answered
+from tests.vocabulary.questions import ESTIMATES, OPERATORS, SIMULATIONS, answered
 
 MOST_LETTERS = 18  # of a short label: with a value and an interval it fits into 46 columns
 NARROW = 40

@@ -49,7 +49,7 @@ def test_per_cents_are_of_the_measurement_and_end_somewhere(
     assert format_value(key, value) == text
 
 
-def test_facts_that_say_nothing_take_no_line() -> None:
+def test_empty_facts_are_skipped() -> None:
     stream = io.StringIO()
     facts = {"format": "fp8", "notes": [], "limits": {"types": [], "max_tokens": 256}, "empty": ""}
     print_facts(open_terminal(stream, width=80, environ={}), facts)

@@ -56,7 +56,7 @@ def test_no_number_is_cut_on_any_terminal(answer: dict[str, Any], width: int) ->
             assert f" {format_value('time_s', row['time_s'])} " in text
 
 
-def test_every_interval_has_its_kind_said_once(answer: dict[str, Any]) -> None:
+def test_every_interval_kind_is_stated_once(answer: dict[str, Any]) -> None:
     assert written(answer).count("90 %") == 1
     answer["results"] |= {"tpot_s_low": None, "tpot_s_high": None}
     assert "9.94 ms   no interval\n" in written(answer)
@@ -87,9 +87,7 @@ def test_the_load_the_plan_and_the_formats_are_named(answer: dict[str, Any]) -> 
         ({"max_replicas": 6, "turns": 5}, "1 to 6 replicas, sessions of 5 turns"),
     ],
 )
-def test_traffic_and_objectives_are_told_with_their_units(
-    scenario: dict[str, Any], said: str
-) -> None:
+def test_traffic_and_slos_are_printed_with_units(scenario: dict[str, Any], said: str) -> None:
     assert subheadline({"scenario": {"model": "m", **scenario}}) == said
 
 
@@ -111,7 +109,7 @@ def test_a_narrow_terminal_leaves_out_whole_columns_and_names_them() -> None:
         assert "p99" in text.split("a wider")[0]
 
 
-def test_what_has_no_value_takes_no_line() -> None:
+def test_missing_values_are_skipped() -> None:
     nothing = dict.fromkeys(("mean", "p50", "p90", "p95", "p99"))
     assert distributions({"tpot_s": nothing}) == {}
 
@@ -122,7 +120,7 @@ def test_a_kernel_names_its_device() -> None:
     assert text == "kernel moe on h200_sxm: tokens 64"
 
 
-def test_what_moves_nothing_from_memory_says_so(answer: dict[str, Any]) -> None:
+def test_cached_operators_are_marked(answer: dict[str, Any]) -> None:
     answer["breakdown"][0] |= {"bound": "memory", "bound_time_s": 0.0}
     assert "in L2" in written(answer)
 
@@ -169,7 +167,7 @@ def test_an_ascii_stream_gets_ascii(answer: dict[str, Any]) -> None:
     assert b"W weights 8.82 GB" in raw.getvalue()
 
 
-def test_what_does_not_fit_is_said_with_its_size(answer: dict[str, Any]) -> None:
+def test_a_shortfall_is_stated_with_its_size(answer: dict[str, Any]) -> None:
     answer["results"]["memory"] |= {"total_bytes": 150e9, "weights_bytes": 140e9, "fits": False}
     assert "150 GB of 141 GB: DOES NOT FIT, 9.00 GB too much" in written(answer)
 
@@ -197,7 +195,7 @@ def test_bounds_are_summed_by_time() -> None:
         ("tpot_s", None, "-"),
     ],
 )
-def test_a_key_says_how_its_value_is_read(key: str, value: object, text: str) -> None:
+def test_the_key_determines_the_format_of_its_value(key: str, value: object, text: str) -> None:
     assert format_value(key, value) == text
 
 

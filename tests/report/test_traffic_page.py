@@ -132,7 +132,7 @@ def test_a_window_shows_the_requests_that_are_there() -> None:
     assert 0 < len(there) < 80
 
 
-def test_the_state_over_time_is_told() -> None:
+def test_the_time_series_is_shown() -> None:
     series = DONE.series()
     assert set(series) == {"time_s", "running", "waiting", "kv_used_share", "replicas"}
     assert len({len(column) for column in series.values()}) == 1

@@ -40,7 +40,7 @@ lasts = { law = "exponential", mean = "1 h" }
 """
 
 
-def test_silent_errors_noticed_after_the_last_kept_checkpoint_are_warned_of(tmp_path: Path) -> None:
+def test_late_detected_silent_errors_are_warned_of(tmp_path: Path) -> None:
     path = tmp_path / "fleet.toml"
     path.write_text(SILENT, encoding="utf-8")
     fields = {"fleet": str(path), "checkpoint_write_s": 10, "restart_s": 60, "half_width": 0.2}
@@ -54,7 +54,7 @@ def test_silent_errors_noticed_after_the_last_kept_checkpoint_are_warned_of(tmp_
     assert not any("begins anew" in said for said in at_once.warnings)
 
 
-def test_a_fleet_whose_repairs_take_no_time_is_not_said_to_wait(tmp_path: Path) -> None:
+def test_instant_repairs_cause_no_waiting_warning(tmp_path: Path) -> None:
     path = tmp_path / "fleet.toml"
     path.write_text(SILENT.partition("effect")[0], encoding="utf-8")
     fields = {"fleet": str(path), "checkpoint_write_s": 10, "restart_s": 60, "half_width": 0.02}
@@ -93,7 +93,7 @@ def test_a_gain_by_the_optimal_interval_is_no_loss_where_parts_age(tmp_path: Pat
         ('age = "200 d"', "200 d old"),
     ],
 )
-def test_the_age_at_which_parts_begin_is_said(tmp_path: Path, ages: str, said: str) -> None:
+def test_the_initial_age_of_parts_is_stated(tmp_path: Path, ages: str, said: str) -> None:
     fields = asked(tmp_path, 3.0, 300.0, ages) | {"duration_s": 86400.0, "half_width": 0.05}
     found = fleet_goodput(**fields).answer.evidence.assumptions
     assert any(said in text for text in found)
@@ -101,7 +101,7 @@ def test_the_age_at_which_parts_begin_is_said(tmp_path: Path, ages: str, said: s
     assert not any("when the job begins" in text for text in plain)
 
 
-def test_the_simple_form_names_no_best_interval_where_none_is_found() -> None:
+def test_no_optimal_interval_is_named_if_none_is_found() -> None:
     # 64 nodes of 40 d fail every 15 h; the best stretch is far beyond a tenth of an hour
     fields = {"gpus": 512, "node_mtbf_s": 40 * 86400.0, "checkpoint_write_s": 30.0}
     found = goodput(**fields, restart_s=300.0, failure_shape=0.7, duration_s=3600.0)

@@ -59,7 +59,7 @@ def test_prompts_that_left_the_gpu_are_found_in_host_memory(tmp_path: Path) -> N
     assert rows["load_s"][-1] == pytest.approx(blocks * BLOCK / 50e9, rel=1e-6)
 
 
-def test_the_tail_tells_what_copies_took(tmp_path: Path) -> None:
+def test_the_tail_includes_copy_times(tmp_path: Path) -> None:
     asked = {**_talks(tmp_path), "host_cache_bytes": "1GB", "host_bandwidth": "1 GB/s"}
     results = simulate(**asked).answer.results
     parts = results["tail_ttft_s"]
@@ -75,7 +75,7 @@ def test_the_ssd_is_slower_and_the_catalog_knows_the_host_link(tmp_path: Path) -
     assert below.results["prefix_hit_rate"] == pytest.approx(host.results["prefix_hit_rate"])
     assert below.results["ttft_s"]["mean"] > host.results["ttft_s"]["mean"]
     said = " ".join(host.evidence.assumptions)
-    assert "64 GB/s for each GPU (its host link in the catalog)" in said
+    assert "64 GB/s per GPU (host link in the catalog)" in said
     given = simulate(**asked, host_cache_bytes="1GB", host_bandwidth="64GB/s").answer
     assert given.results == host.results
 
@@ -89,7 +89,7 @@ def test_ranks_of_tensor_parallelism_copy_at_once_and_those_of_data_share(tmp_pa
     asked["model"] = "Qwen/Qwen3-30B-A3B"
     for ranks, blocks in ((1, 635), (2, 317)):
         told = simulate(**asked, attention_dp=ranks).answer.evidence.assumptions
-        assert f"for each scheduler {blocks} in host memory" in " ".join(told)
+        assert f"per scheduler {blocks} in host memory" in " ".join(told)
 
 
 def test_a_question_with_tiers_can_be_asked_again(tmp_path: Path) -> None:
@@ -106,9 +106,13 @@ def test_a_question_with_tiers_can_be_asked_again(tmp_path: Path) -> None:
         ({"ssd_bandwidth": "7GB/s"}, InvalidSpecError, "ssd_cache_bytes is not set"),
         ({"host_bandwidth": "7GB/s"}, InvalidSpecError, "neither host_cache_bytes nor"),
         ({"host_cache_bytes": "much"}, InvalidSpecError, "host_cache_bytes = 'much'"),
-        ({"host_cache_bytes": "-1GB"}, InvalidSpecError, "expected more than 0"),
+        ({"host_cache_bytes": "-1GB"}, InvalidSpecError, "must be greater than 0"),
         ({"host_cache_bytes": [1]}, InvalidSpecError, "expected a number"),
-        ({"host_cache_bytes": "1MB"}, InvalidSpecError, "holds no block of 2,097,152 bytes"),
+        (
+            {"host_cache_bytes": "1MB"},
+            InvalidSpecError,
+            "is less than one block of 2,097,152 bytes",
+        ),
         ({"host_cache_bytes": "1GB", "prefix_caching": False}, InvalidSpecError, "is off"),
         ({"host_cache_bytes": "1GB", "scheduler": "sglang"}, UnsupportedError, "use rules vllm"),
         (

@@ -27,9 +27,9 @@ REFUSED: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({**POOLS, "dp": 2}, ("dp = 2", "disaggregated", "decode_workers")),
     (
         {**POOLS, "decode_batch": 16, "concurrency": 8},
-        ("decode_batch = 16", "concurrency = 8", "decode_batch = 8 or less"),
+        ("decode_batch = 16", "concurrency = 8", "set decode_batch to at most 8"),
     ),
-    ({**POOLS, "decode_batch": 3, "decode_workers": 4, "concurrency": 10}, ("decode_batch = 2",)),
+    ({**POOLS, "decode_batch": 3, "decode_workers": 4, "concurrency": 10}, ("at most 2",)),
     ({**POOLS, "prefill_batch": 9, "concurrency": 8}, ("prefill_batch = 9", "concurrency = 8")),
     ({**POOLS, "decode_batch": 9, "max_num_seqs": 8}, ("max_num_seqs = 8", "batch of 9")),
     ({**BASE, "prefill_tp": 4}, ("prefill_tp = 4", "mode = static", "has no effect here")),
@@ -112,7 +112,7 @@ def test_a_frontier_ends_where_memory_makes_requests_queue() -> None:
     assert any(said in w for w in estimate(**fields, concurrency=last + 1).warnings)
 
 
-def test_prefill_that_limits_the_rate_is_told() -> None:
+def test_a_prefill_bottleneck_is_reported() -> None:
     load = {**POOLS, "decode_workers": 4, "isl": 2048, "osl": 512, "method": "formula"}
     fields = {**load, "concurrency": 2000, "prefill_tp": 2}
     answer = estimate(**fields)

@@ -118,7 +118,7 @@ def test_the_interval_holds_how_sure_the_rates_are(small: dict[str, object]) -> 
         goodput(**small)
 
 
-def test_a_job_on_the_whole_fleet_is_told_that_it_waits_for_every_repair(
+def test_a_job_on_the_whole_fleet_has_a_waiting_warning(
     small: dict[str, object],
 ) -> None:
     whole = fleet_goodput(**{**small, "gpus": 320, "spares": None, "half_width": 0.05}).answer
@@ -220,7 +220,7 @@ def test_the_page_needs_no_network(small: dict[str, object]) -> None:
         ({"fleet": None, "what_if": True}, InvalidSpecError, "set fleet"),
     ],
 )
-def test_a_wrong_question_names_value_and_next_step(
+def test_input_errors_name_value_and_remedy(
     small: dict[str, object], fields: dict[str, object], error: type[Exception], said: str
 ) -> None:
     with pytest.raises(error, match=said):
@@ -276,14 +276,16 @@ def test_a_rack_that_leaves_whole_needs_its_spares() -> None:
     assert found["racks of 72 with fewer"]["product"] > found["nodes of 8"]["product"]
 
 
-def test_a_rest_of_the_fleet_that_stands_by_is_said(small: dict[str, object]) -> None:
+def test_remaining_units_that_become_spares_are_stated(small: dict[str, object]) -> None:
     few = goodput(**{**small, "spares": None, "gpus": 8})
     assert few.results["spares"] == 39
     assert any("39 units, stands by" in text for text in few.warnings)
     assert not any("stands by" in text for text in goodput(**small).warnings)
 
 
-def test_no_optimum_is_told_where_no_form_fits(small: dict[str, object], tmp_path: Path) -> None:
+def test_no_optimum_is_stated_without_a_closed_form(
+    small: dict[str, object], tmp_path: Path
+) -> None:
     path = tmp_path / "peers.toml"
     path.write_text(
         SMALL
@@ -310,7 +312,7 @@ def test_overlapping_snapshots_are_warned_of(small: dict[str, object]) -> None:
     assert not any("in flight" in said for said in calm.warnings)
 
 
-def test_repairs_that_take_no_time_are_said_aloud(small: dict[str, object], tmp_path: Path) -> None:
+def test_instant_repairs_are_warned_of(small: dict[str, object], tmp_path: Path) -> None:
     path = tmp_path / "quick.toml"
     path.write_text(SMALL.partition("[[repair]]")[0])
     assert "REPAIRS TAKE NO TIME" in goodput(**(small | {"fleet": str(path)})).warnings[0]
@@ -319,7 +321,7 @@ def test_repairs_that_take_no_time_are_said_aloud(small: dict[str, object], tmp_
     assert not any("NO TIME" in said for said in (*quiet, *goodput(**small).warnings))
 
 
-def test_a_restart_longer_than_the_time_to_failure_is_said() -> None:
+def test_a_restart_longer_than_the_mtti_is_warned_of() -> None:
     asked = {"fleet": "llama3", "gpus": 16384, "checkpoint_write_s": 60, "spares": 32}
     found = goodput(**asked, restart_s=300_000, duration_s=10 * DAY, half_width=0.5)
     assert any("faster than it restarts" in said for said in found.warnings)
@@ -327,7 +329,7 @@ def test_a_restart_longer_than_the_time_to_failure_is_said() -> None:
     assert not any("restarts" in said for said in fine.warnings)
 
 
-def test_a_short_run_is_not_said_to_agree_with_the_long_run(tmp_path: Path) -> None:
+def test_a_short_run_is_not_compared_with_the_long_run(tmp_path: Path) -> None:
     path = tmp_path / "fleet.toml"
     path.write_text(SMALL.replace("per_unit = 1", 'per_unit = 1\ntakes = "nothing"'))
     asked = {"fleet": str(path), "gpus": 320, "checkpoint_write_s": 60, "restart_s": 60_000}
@@ -371,13 +373,13 @@ def test_a_fleet_without_units_is_refused(
         goodput(**(asked | {"fleet": str(path)}))
 
 
-def test_a_job_that_is_told_how_to_fit_its_fleet_does(small: dict[str, object]) -> None:
+def test_a_job_that_follows_the_advice_fits_its_fleet(small: dict[str, object]) -> None:
     quick = {**small, "duration_s": DAY, "half_width": 0.2}
     assert goodput(**(quick | {"gpus": 296})).results["spares"] == 3
     assert goodput(**(quick | {"gpus": 400, "fleet_units": 53})).results["spares"] == 3
 
 
-def test_a_rate_that_is_given_is_told_not_sampled(small: dict[str, object]) -> None:
+def test_a_known_rate_is_stated_not_sampled(small: dict[str, object]) -> None:
     found = goodput(**small)
     assert found.results["mtti_s"] == pytest.approx(40 * DAY / 32, rel=1e-12)
     # 3 spares are too few: the job waits 5 % of the time, in which nothing fails

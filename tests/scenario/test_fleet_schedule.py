@@ -80,7 +80,7 @@ def test_compared_responses_say_what_each_does_with_a_lost_node() -> None:
     assert not any("for good, " in text for text in lenient.warnings)
 
 
-def test_load_is_told_of_streams_alone(tmp_path: Path) -> None:
+def test_load_is_reported_for_generated_jobs_only(tmp_path: Path) -> None:
     # 800 + 800 GPU-seconds until 100 s on 16 GPUs; a job that outlasts the stream makes it none.
     path = tmp_path / "jobs.csv"
     path.write_text("submit_s,run_s,gpus\n0,100,8\n100,100,8\n", "utf-8")
@@ -200,20 +200,20 @@ def test_failures_that_never_let_a_job_end_are_cut_off(tmp_path: Path) -> None:
     assert any("had not ended" in text for text in found.answer.warnings)
 
 
-def test_a_fleet_brings_its_nodes_and_says_what_it_leaves_out() -> None:
+def test_a_fleet_sets_the_nodes_and_states_omissions() -> None:
     found = fleet_schedule(num_jobs=2_000, load=0.5, fleet="llama3")
     assert found.answer.results["nodes"] == 2_080
     assert any("llama3_software" in text for text in found.answer.warnings)
     assert any("llama3_gpu" in text for text in found.answer.evidence.assumptions)
 
 
-def test_what_is_left_out_of_a_fleet_is_said_with_its_share() -> None:
+def test_omitted_causes_of_a_fleet_are_stated_with_their_share() -> None:
     found = fleet_schedule(num_jobs=50, load=0.5, fleet="llama3")
     # 63 software of 419, and those of nodes beside them
     assert any("llama3_software" in text and "15 % of" in text for text in found.answer.warnings)
 
 
-def test_lemons_of_a_fleet_befall_a_schedule(tmp_path: Path) -> None:
+def test_lemon_nodes_of_a_fleet_fail_in_a_schedule(tmp_path: Path) -> None:
     path = tmp_path / "fleet.toml"
     path.write_text(
         'units = 20\n[[cause]]\nname = "bad"\nper_unit = 1\n'
@@ -323,7 +323,7 @@ def test_elastic_jobs_go_on_with_their_share_of_nodes() -> None:
         ),
     ],
 )
-def test_what_cannot_be_answered_says_why(fields: dict[str, Any], said: str) -> None:
+def test_unanswerable_questions_state_the_reason(fields: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidSpecError, match=r".") as caught:
         fleet_schedule(**fields)
     assert said in str(caught.value)

@@ -81,7 +81,7 @@ def test_static_throughput_is_tokens_over_latency(
     assert static.request_latency_s >= static.ttft_s
 
 
-def test_a_request_alone_waits_for_nobody() -> None:
+def test_a_single_request_does_not_wait() -> None:
     alone = aggregated_latencies(one(0.1), one(0.04), one(0.01), one(1), one(128), found(1))
     assert alone.tpot_s == 0.01
     assert alone.ttft_s == 0.1

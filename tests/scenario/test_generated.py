@@ -9,7 +9,7 @@ import pytest
 
 from perfatlas.files import mapped_arrays as scratch
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.deployments import Arriving, arriving, refuse_unread
+from perfatlas.scenario.deployments import ResolvedTraffic, refuse_unused_options, resolve_traffic
 from perfatlas.scenario.fields import Scenario, parse_traffic
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.verbs.simulate import simulate
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 SECOND = TICKS_PER_SECOND
 
 
-def made(concurrency: int | None = None, isl: int | None = None, **fields: Any) -> Arriving:  # noqa: ANN401
+def made(concurrency: int | None = None, isl: int | None = None, **fields: Any) -> ResolvedTraffic:  # noqa: ANN401
     deployed = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"}
     lengths: dict[str, int] = {} if isl is None else {"isl": isl}
     if isl is None and not {"requests", "lengths_from"} & fields.keys():
         lengths = {"isl": 100, "osl": 10}
     scenario = Scenario.model_validate({**deployed, "concurrency": concurrency, **lengths})
     traffic = parse_traffic(fields)
-    refuse_unread(traffic, scenario)
-    return arriving(traffic, scenario)
+    refuse_unused_options(traffic, scenario)
+    return resolve_traffic(traffic, scenario)
 
 
 def test_a_ramp_grows_to_its_rate_and_keeps_it() -> None:
@@ -46,7 +46,7 @@ def test_a_ramp_grows_to_its_rate_and_keeps_it() -> None:
     assert arrival_N[-1] / SECOND == pytest.approx(60 + 6000 / 110, rel=0.03)
 
 
-def test_turns_hold_what_was_said_and_wait() -> None:
+def test_turns_contain_the_conversation_and_wait() -> None:
     came = made(request_rate=4, num_requests=30, turns=3, think_time_s=5, shared_prefix=64)
     requests = came.requests
     assert requests.isl_N.shape == (30,)
@@ -87,14 +87,14 @@ def test_lengths_are_drawn_row_by_row(tmp_path: Path) -> None:
     assert np.bincount(requests.osl_N)[[1, 2, 7]] == pytest.approx([1000] * 3, rel=0.1)
 
 
-def test_a_part_of_a_file_begins_at_its_own_zero(tmp_path: Path) -> None:
+def test_a_window_of_a_file_starts_at_zero(tmp_path: Path) -> None:
     file = tmp_path / "trace.csv"
     rows = "".join(f"{second},{second + 1},5\n" for second in range(100))
     file.write_text("arrival_s,isl,osl\n" + rows)
     part = made(requests=str(file), requests_from_s=20, requests_to_s=30)
     assert part.requests.isl_N.tolist() == list(range(21, 31))
     assert (part.requests.arrival_N / SECOND).tolist() == list(range(10))
-    assert "of the seconds 20 to 30 of the file" in part.assumptions[0]
+    assert "seconds 20 to 30 of the file" in part.assumptions[0]
 
 
 def test_requests_of_one_stamp_are_spread_to_the_next(tmp_path: Path) -> None:
@@ -118,10 +118,10 @@ def test_requests_of_one_stamp_are_spread_to_the_next(tmp_path: Path) -> None:
             "on average and 1000 were asked",
         ),
         ({"request_rate": 1, "think_time_s": 2}, "turns = 1; set turns"),
-        ({"concurrency": 3, "turns": 2}, "turns = 2 in a closed loop"),
+        ({"concurrency": 3, "turns": 2}, "turns = 2 cannot be used in a closed loop"),
         ({"request_rate": 1, "turns": 0}, "turns = 0"),
         ({"request_rate": 1, "turns": 2, "think_time_s": -1}, "think_time_s"),
-        ({"request_rate": 1, "turns": 10**9}, "not one whole session"),
+        ({"request_rate": 1, "turns": 10**9}, "less than one session"),
         ({"request_rate": 1, "num_requests": 9000, "shared_prefix": 9_999_999}, "blocks to tell"),
         ({"request_rate": 1, "num_requests": 10**6, "turns": 10**6}, "blocks to tell"),
         ({"request_rate": 1, "shared_prefix": -5}, "shared_prefix"),
@@ -129,7 +129,10 @@ def test_requests_of_one_stamp_are_spread_to_the_next(tmp_path: Path) -> None:
         ({"request_rate": 1, "lengths_from": "x.csv"}, "length_distribution = empirical"),
         ({"request_rate": 1, "requests_from_s": 5}, "requests is not set; set requests"),
         ({"request_rate": 1, "spread_batches": True}, "= true .* requests is not set"),
-        ({"requests": "x.csv", "turns": 2}, "turns = 2 .* requests = x.csv gives the requests"),
+        (
+            {"requests": "x.csv", "turns": 2},
+            "turns = 2 .* requests = x.csv replaces generated requests",
+        ),
         ({"requests": "x.csv", "isl": 77}, "isl = 77 .* requests = x.csv gives the lengths"),
         ({"requests": "x.csv", "arrival": "gamma"}, "arrival = gamma .* leave requests out, or"),
         ({"requests": "x.csv", "requests_from_s": 9, "requests_to_s": 3}, "before the end"),
@@ -167,7 +170,7 @@ def test_clients_of_servegen_send_for_a_while() -> None:
     assert not np.array_equal(
         made(**asked, requests_to_s=1800, seed=1).requests.arrival_N, whole.requests.arrival_N
     )
-    with pytest.raises(InvalidSpecError, match="give requests_to_s"):
+    with pytest.raises(InvalidSpecError, match="set requests_to_s"):
         made(**asked)
-    with pytest.raises(InvalidSpecError, match="num_requests does not go"):
+    with pytest.raises(InvalidSpecError, match="num_requests cannot be used"):
         made(**asked, requests_to_s=1800, num_requests=5)

@@ -57,7 +57,7 @@ def test_closed_buckets_are_those_of_the_simulator() -> None:
     assert low - 5e-4 < exact.results["goodput"] < high + 5e-4
 
 
-def test_work_that_no_checkpoint_holds_is_told_and_in_the_interval() -> None:
+def test_unsaved_work_is_reported_and_in_the_interval() -> None:
     fields = {
         "mtti_s": 2709.0, "checkpoint_write_s": 0.243, "restart_s": 21.0, "detection_s": 300.0,
         "checkpoint_interval_s": 33851.0,
@@ -87,7 +87,7 @@ def test_a_write_that_a_failure_cuts_short_is_a_checkpoint_in_both_forms(interva
     ("fields", "why"),
     [({"failure_shape": 0.7}, "failures have memory"), ({"spares": 0, "repair_s": DAY}, "wait")],
 )
-def test_auto_hands_over_where_the_exact_form_ends(fields: dict[str, float], why: str) -> None:
+def test_auto_simulates_outside_the_exact_form(fields: dict[str, float], why: str) -> None:
     answer = goodput(**FLEET, **fields, duration_s=5 * DAY, half_width=0.02)
     assert answer.results["method"] == "simulate"
     assert any(why in text for text in answer.evidence.assumptions)
@@ -95,14 +95,14 @@ def test_auto_hands_over_where_the_exact_form_ends(fields: dict[str, float], why
         goodput(**FLEET, **fields, method="exact")
 
 
-def test_an_estimate_beyond_its_range_says_so_and_what_is_right() -> None:
+def test_out_of_range_estimates_name_an_alternative() -> None:
     # M 0.23 h, delta 300 s, R 5 min: Meta's estimate 0.14874 at Young's interval, exact 0.25049
     found = goodput(mtti_s=0.23 * HOUR, checkpoint_write_s=300, restart_s=300, method="meta")
     assert found.results["goodput"] == pytest.approx(0.14874, abs=5e-6)
     assert any("method exact answers 0.25" in text for text in found.warnings)
 
 
-def test_mtbf_below_restart_is_answered_and_said() -> None:
+def test_an_mtbf_below_the_restart_time_is_answered_with_a_warning() -> None:
     found = goodput(mtti_s=60.0, checkpoint_write_s=30.0, restart_s=900.0)
     assert 0.0 < found.results["goodput"] < 1e-6
     assert any("faster than it restarts" in text for text in found.warnings)
@@ -166,10 +166,10 @@ def test_a_rate_of_a_job_goes_with_its_gpus() -> None:
         ({"mtti_s": 3600, "failure_shape": 2.0}, "gpus is required"),
         ({"mtti_s": 0.001, "method": "simulate"}, "too many to simulate"),
         ({"mtti_s": float("nan")}, "mtti_s"),
-        ({"mtti": 3}, "here it is 'mtti_s'"),
+        ({"mtti": 3}, "perfatlas calls it 'mtti_s'"),
     ],
 )
-def test_a_wrong_question_names_value_and_next_step(fields: dict[str, object], said: str) -> None:
+def test_input_errors_name_value_and_remedy(fields: dict[str, object], said: str) -> None:
     with pytest.raises(InvalidSpecError, match=said):
         goodput(**{"checkpoint_write_s": 10, "restart_s": 60, **fields})
 
@@ -304,7 +304,7 @@ def test_what_a_closed_form_of_spares_leaves_out_is_never_exact(tmp_path: Path) 
     )
 
 
-def test_a_fleet_that_tells_no_spares_is_refused(tmp_path: Path) -> None:
+def test_a_fleet_without_spares_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "fleet.toml"
     path.write_text(TWO_REPAIRS)
     asked: dict[str, object] = {"fleet": str(path), "gpus": 800, "spares": 2}
@@ -329,7 +329,7 @@ def test_a_fleet_that_tells_no_spares_is_refused(tmp_path: Path) -> None:
         goodput_spares(**asked)
 
 
-def test_simulated_answers_tell_the_rate_given_and_of_ageing_only_where_there_is_some() -> None:
+def test_simulated_answers_mention_ageing_only_if_present() -> None:
     asked = {"mtti_s": 36_000.0, "checkpoint_write_s": 60, "restart_s": 600, "half_width": 0.02}
     plain = goodput(**asked, method="simulate")
     assert plain.results["mtti_s"] == 36_000.0
@@ -338,7 +338,7 @@ def test_simulated_answers_tell_the_rate_given_and_of_ageing_only_where_there_is
     assert any("the best found by simulating" in said for said in aged.evidence.assumptions)
 
 
-def test_one_of_a_thing_is_told_in_the_singular() -> None:
+def test_counts_of_one_are_singular() -> None:
     one = goodput(gpus=8, node_mtbf_s=DAY, checkpoint_write_s=30.0, restart_s=60.0)
     assert "interruptions: node_mtbf_s over 1 node" in one.evidence.assumptions
     two = goodput(gpus=16, node_mtbf_s=DAY, checkpoint_write_s=30.0, restart_s=60.0)
@@ -371,21 +371,24 @@ def test_a_simulated_job_that_never_gets_anything_done_ends_soon() -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"mtti_s": 1e-300}, "mtti_s = 1e-300: expected 1e-06 or more"),
-        ({"mtti_s": 1e13}, "mtti_s = 10000000000000.0: expected 1e+12 or less"),
+        ({"mtti_s": 1e-300}, "mtti_s = 1e-300: must be at least 1e-06"),
+        ({"mtti_s": 1e13}, "mtti_s = 10000000000000.0: must be at most 1e+12"),
         ({"mtti_s": "x"}, "mtti_s = 'x': expected seconds, or a time such as"),
         ({"mtti_s": True}, "mtti_s = True: expected a number, not true or false"),
-        ({"half_width": 1}, "half_width = 1: expected less than 1"),
-        ({"gpus": 1.5}, "gpus = 1.5: expected a whole number"),
+        ({"half_width": 1}, "half_width = 1: must be less than 1"),
+        ({"gpus": 1.5}, "gpus = 1.5: expected an integer"),
         ({"failure_rate": 5}, "failure_rate = 5: expected text"),
         ({"method": "yung"}, "young, daly, saxena, meta; did you mean 'young'?"),
         ({"fleet": "llama3", "what_if": "maybe"}, "what_if = 'maybe': expected true or false"),
-        ({"fleet": "llama3", "scheduling": 0}, "scheduling = 0: expected more than 0"),
-        ({"fleet": "l" * 5000}, "expected 4,096 characters at most"),
-        ({"fleet": "llama3", "more_spares": 10**9}, "more_spares = 1000000000: expected 1,000,000"),
+        ({"fleet": "llama3", "scheduling": 0}, "scheduling = 0: must be greater than 0"),
+        ({"fleet": "l" * 5000}, "must have at most 4,096 characters"),
+        (
+            {"fleet": "llama3", "more_spares": 10**9},
+            "more_spares = 1000000000: must be at most 1,000,000",
+        ),
     ],
 )
-def test_rules_are_told_in_the_words_of_people(fields: dict[str, object], said: str) -> None:
+def test_rules_are_stated_in_plain_language(fields: dict[str, object], said: str) -> None:
     asked = {"checkpoint_write_s": 30, "restart_s": 300, "mtti_s": 3600} | fields
     if "fleet" in fields:
         del asked["mtti_s"]

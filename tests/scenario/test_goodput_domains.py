@@ -72,7 +72,7 @@ def test_needing_fewer_or_better_gpus_never_makes_a_domain_rarer(
 @pytest.mark.parametrize(
     ("life_d", "apart", "half_width"), [(99.0, 0.13, 3e-4), (999.0, 0.04, 1e-5)]
 )
-def test_the_simulator_it_hands_over_to_agrees(
+def test_the_simulator_agrees_with_the_closed_form(
     tmp_path: Path, life_d: float, apart: float, half_width: float
 ) -> None:
     path = tmp_path / "fleet.toml"
@@ -91,7 +91,7 @@ def test_the_simulator_it_hands_over_to_agrees(
     assert any("parts_needed = 71 simulates" in text for text in closed.evidence.assumptions)
 
 
-def test_a_job_that_mostly_waits_is_said() -> None:
+def test_a_mostly_waiting_job_is_warned_of() -> None:
     found = goodput_domains(domain_size=72, unavailability=0.003, gpus=131_040, spares=20)
     assert found.results["job_availability"] < 1e-9
     assert any("lacks a domain 100 % of the time" in text for text in found.warnings)
@@ -116,7 +116,7 @@ def test_a_job_that_mostly_waits_is_said() -> None:
         ({"unavailability": 0.1, "domain_size": 10**9}, "domain_size = 1000000000"),
     ],
 )
-def test_domains_that_cannot_be_are_refused(fields: dict[str, object], said: str) -> None:
+def test_impossible_domains_are_refused(fields: dict[str, object], said: str) -> None:
     with pytest.raises(InvalidSpecError, match=said):
         goodput_domains(**({"domain_size": 72} | fields))
 
@@ -148,7 +148,7 @@ def test_stragglers_are_those_of_drawn_steps() -> None:
     assert abs(found.results["step_slowdown"] - float(step_R.mean())) < 3 * error
 
 
-def test_spread_beyond_a_normal_law_is_said() -> None:
+def test_spread_beyond_a_normal_distribution_is_warned_of() -> None:
     assert not goodput_stragglers(gpus=16_384, transient_cv=0.2).warnings
     found = goodput_stragglers(gpus=16_384, transient_cv=0.3)
     assert any("not valid here" in text for text in found.warnings)
@@ -166,7 +166,7 @@ def test_spread_beyond_a_normal_law_is_said() -> None:
         ({"persistent": 0.1}, "did you mean 'persistent_cv'"),
     ],
 )
-def test_stragglers_that_cannot_be_are_refused(fields: dict[str, object], said: str) -> None:
+def test_impossible_stragglers_are_refused(fields: dict[str, object], said: str) -> None:
     with pytest.raises(InvalidSpecError, match=said):
         goodput_stragglers(**({"gpus": 8} | fields))
 

@@ -50,7 +50,10 @@ phases = { load = "5 min" }
             {"gpus": 16, "failure_shape": 0.7, "repair_s": 60},
             "repair_s = 60 has .* spares is not set",
         ),
-        ({"model": MODEL}, "neither a write bandwidth nor a step for an MFU; set check"),
+        (
+            {"model": MODEL},
+            "neither a write bandwidth nor a step time for the MFU is set; set check",
+        ),
         ({"checkpoint_bytes": 5e12}, "no write bandwidth is set; set checkpoint_bytes_per_s"),
         ({"format": "fp8"}, "format = fp8 has no effect here: step_time_s is not set"),
         ({"failures_seen": 9, "mtti_s": None, "failure_rate": "rsc1_node", "gpus": 8}, "leave fai"),
@@ -59,7 +62,7 @@ phases = { load = "5 min" }
         ({"work_s": 9, "mfu": 0.4}, "work_s = 9 and mfu = 0.4 have no .*, or leave work_s and mfu"),
     ],
 )
-def test_what_the_simple_form_does_not_read_is_refused(fields: dict[str, Any], said: str) -> None:
+def test_options_without_effect_on_a_job_are_refused(fields: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidSpecError, match=said):
         goodput(**(SIMPLE | fields))
 
@@ -83,7 +86,7 @@ def test_what_the_simple_form_does_not_read_is_refused(fields: dict[str, Any], s
         ({"finish_by_s": 9e6}, "work_s is not set; set work_s, or leave finish_by_s out"),
     ],
 )
-def test_what_a_fleet_does_not_read_is_refused(fields: dict[str, Any], said: str) -> None:
+def test_options_without_effect_on_a_fleet_are_refused(fields: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidSpecError, match=said):
         goodput(**(FLEET | fields))
 
@@ -100,7 +103,7 @@ def test_what_a_fleet_does_not_read_is_refused(fields: dict[str, Any], said: str
         ({"checkpoint_bytes": 5e12, "checkpoint_bytes_per_s": 1e11}, "per_s stands for it"),
     ],
 )
-def test_what_a_strategy_says_itself_is_refused(
+def test_fields_that_the_strategy_sets_are_refused(
     tmp_path: Path, fields: dict[str, Any], said: str
 ) -> None:
     path = tmp_path / "fleet.toml"
@@ -116,7 +119,9 @@ def test_what_a_strategy_says_itself_is_refused(
         ({"seed": 3, "method": "young"}, "seed = 3 changes nothing here"),
     ],
 )
-def test_a_closed_form_says_that_it_is_not_simulated(fields: dict[str, Any], said: str) -> None:
+def test_simulation_options_of_a_closed_form_are_remarked_on(
+    fields: dict[str, Any], said: str
+) -> None:
     plain = SIMPLE | {"method": fields.get("method", "auto")}
     found = goodput(**(plain | fields))
     assert any(said in text for text in found.warnings)

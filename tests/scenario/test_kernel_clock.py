@@ -45,7 +45,7 @@ def test_the_memory_bound_does_not() -> None:
         ),
     ],
 )
-def test_a_slower_clock_is_no_faster_and_says_so(
+def test_a_slower_clock_is_no_faster_and_is_stated(
     face: Callable[..., Answer], fields: dict[str, Any]
 ) -> None:
     answers = [face(**fields, tier="physics", clock_ratio=ratio) for ratio in (1.0, 0.7)]
@@ -57,5 +57,5 @@ def test_a_slower_clock_is_no_faster_and_says_so(
 
 @pytest.mark.parametrize("value", [0, -1, 3, "fast", True, float("nan")])
 def test_an_impossible_clock_is_refused(value: object) -> None:
-    with pytest.raises(InvalidSpecError, match=r"clock_ratio = .*: expected"):
+    with pytest.raises(InvalidSpecError, match=r"clock_ratio = .*: (expected|must be)"):
         kernel_gemm(**LARGE, clock_ratio=value)

@@ -83,7 +83,7 @@ def test_a_step_is_never_asked_for_more_tokens_than_it_holds(
         assert tpot_s[-1] == pytest.approx(most)
 
 
-def test_who_waits_is_told() -> None:
+def test_queueing_is_reported() -> None:
     answer = estimate(
         **DENSE, engine="vllm", concurrency=500, isl=1024, osl=128, max_num_batched_tokens=512
     )

@@ -12,7 +12,7 @@ from perfatlas.files import write_table
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.report.text import reproduce_line
 from perfatlas.scenario.fields.operation import Operation
-from perfatlas.scenario.fields.row_input import given_rows
+from perfatlas.scenario.fields.row_input import input_rows
 from perfatlas.serving.config import Upkeep
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.verbs.simulate import SimulatedRun, simulate, traffic_page
@@ -40,7 +40,7 @@ def _talks(folder: Path) -> dict[str, Any]:
     return {**DEPLOYED, "dp": 4, "requests": path}
 
 
-def test_the_table_tells_the_defaults_of_router_and_autoscaler() -> None:
+def test_the_table_states_the_defaults_of_router_and_autoscaler() -> None:
     rows = fields_of(ReplicaOperation)
     told = {name: field.row.default for name, field in rows.items() if field.default is None}
     told = {name: text for name, text in told.items() if re.fullmatch(r"[a-z]+|[\d.]+", text)}
@@ -75,7 +75,7 @@ def test_following_prefixes_finds_more_of_them_in_the_cache(tmp_path: Path) -> N
     assert rates["prefix_aware"] == pytest.approx((160 - 8) / 160 * 60 / 70, abs=0.02)
     assert rates["round_robin"] < rates["prefix_aware"] - 0.05
     said = found["prefix_aware"].evidence.assumptions
-    assert any("sglang-router 0.3.2" in text and "30 %" in text for text in said)
+    assert any("sglang-router 0.3.2" in text and "30%" in text for text in said)
 
 
 def test_thresholds_belong_to_their_routing() -> None:
@@ -90,7 +90,7 @@ def test_thresholds_belong_to_their_routing() -> None:
 STEADY: dict[str, Any] = {**DEPLOYED, "isl": 512, "osl": 200, "request_rate": 40}
 
 
-def test_a_failing_replica_costs_what_it_had_and_is_told_of() -> None:
+def test_a_failing_replica_loses_its_work_with_a_warning() -> None:
     event = {"replica": 1, "fails_at_s": 2.0, "down_for_s": 3.0}
     asked = {**STEADY, "num_requests": 300, "dp": 3, "routing": "least_loaded"}
     done = simulate(**asked, replica_events=[event])
@@ -113,7 +113,7 @@ def test_a_failing_replica_costs_what_it_had_and_is_told_of() -> None:
     assert any("were lost" in text for text in lost.warnings)
 
 
-def test_finding_7_requests_that_nobody_is_left_to_serve_are_no_saturation() -> None:
+def test_unserved_requests_are_no_saturation() -> None:
     # 20 requests/s that one replica keeps up with, until it dies for good a third on
     asked = {**STEADY, "request_rate": 20, "num_requests": 300}
     event = {"replica": 0, "fails_at_s": 5.0}
@@ -121,8 +121,8 @@ def test_finding_7_requests_that_nobody_is_left_to_serve_are_no_saturation() -> 
     results = found.answer.results
     assert results["requests_unserved"] > 150
     assert results["saturated"] is False
-    assert not any("come faster" in text for text in found.answer.warnings)
-    assert any("no replica serves any more" in text for text in found.answer.warnings)
+    assert not any("exceeds the capacity" in text for text in found.answer.warnings)
+    assert any("no replica was in service any more" in text for text in found.answer.warnings)
     # traffic goes on without it: rates are over all of it
     arrivals = [value for value in found.per_request()["arrival_s"] if value is not None]
     assert results["makespan_s"] == pytest.approx(arrivals[-1] - arrivals[0], rel=1e-9)
@@ -131,23 +131,23 @@ def test_finding_7_requests_that_nobody_is_left_to_serve_are_no_saturation() -> 
     assert results["goodput_requests_per_s"] <= served < 10.0
 
 
-def test_finding_7_a_queue_that_lost_capacity_lets_grow_names_it() -> None:
+def test_a_queue_that_grows_by_lost_capacity_names_it() -> None:
     # two replicas keep up with what one does not
     asked = {**STEADY, "request_rate": 65, "num_requests": 2500, "osl": 128, "isl": 1024, "dp": 2}
     whole = simulate(**asked).answer
     assert whole.results["saturated"] is False
     half = simulate(**asked, replica_events=[{"replica": 1, "fails_at_s": 5.0}]).answer
     assert half.results["saturated"] is True
-    out = f"{1 - half.results['replica_availability']:.0%} of their time"
-    (said,) = [text for text in half.warnings if "come faster" in text]
-    assert "than the replicas that are left serve them" in said
+    out = f"{1 - half.results['replica_availability']:.0%} of the time"
+    (said,) = [text for text in half.warnings if "exceeds the capacity" in text]
+    assert "of available replicas" in said
     assert out in said
     few = simulate(**{**asked, "dp": 1}).answer
     (said,) = [text for text in few.warnings if text.startswith("overloaded")]
     assert "left" not in said
 
 
-def test_finding_7_no_replica_is_there_for_more_than_all_of_the_time() -> None:
+def test_replica_availability_is_at_most_one() -> None:
     asked = {**DEPLOYED, "isl": 512, "osl": 50, "num_requests": 200, "concurrency": 8}
     found = simulate(**asked, replica_events=[{"replica": 0, "fails_at_s": 1.0}]).answer.results
     assert found["requests_unserved"] > 0
@@ -157,7 +157,7 @@ def test_finding_7_no_replica_is_there_for_more_than_all_of_the_time() -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"dp": 10**9}, "dp = 1,000,000,000: a simulation holds 100,000 schedulers"),
+        ({"dp": 10**9}, "dp = 1,000,000,000: a simulation supports at most 100,000 schedulers"),
         ({"max_replicas": 10**9, "autoscale_target": 4}, "set max_replicas to 100,000 or fewer"),
         (
             {"mode": "disaggregated", "prefill_workers": 10**9},
@@ -165,29 +165,27 @@ def test_finding_7_no_replica_is_there_for_more_than_all_of_the_time() -> None:
         ),
         ({"mode": "disaggregated", "decode_workers": 10**9}, "decode_workers = 1,000,000,000"),
         ({"replica_kinds": [{"system": "h200_sxm", "dp": 10**9}]}, "kind 1 .h200_sxm.: dp = 1,000"),
-        ({"dp": 10**12}, "expected 1,000,000,000 or less"),
-        ({"concurrency": 10**12, "request_rate": None}, "expected 1,000,000,000 or less"),
+        ({"dp": 10**12}, "must be at most 1,000,000,000"),
+        ({"concurrency": 10**12, "request_rate": None}, "must be at most 1,000,000,000"),
     ],
 )
-def test_finding_5_more_engines_than_a_simulation_holds_are_refused(
-    fields: dict[str, Any], said: str
-) -> None:
+def test_too_many_engines_are_refused(fields: dict[str, Any], said: str) -> None:
     asked = {**STEADY, "num_requests": 10, **fields}
     with pytest.raises(InvalidSpecError, match=said):
         simulate(**{name: value for name, value in asked.items() if value is not None})
 
 
-def test_finding_5_prefix_caches_larger_than_memory_are_refused() -> None:
+def test_prefix_caches_larger_than_memory_are_refused() -> None:
     asked = {**STEADY, "num_requests": 10, "prefix_caching": True, "kv_blocks": 10**9}
     with pytest.raises(InfeasibleError, match=r"need tables of .* GiB.*simulate fewer replicas"):
         simulate(**asked, dp=1000)  # 48 TB of rows of blocks
 
 
-def test_finding_6_the_rule_of_equal_loads_is_said() -> None:
+def test_the_tie_breaking_of_the_router_is_stated() -> None:
     asked = {**STEADY, "num_requests": 10, "dp": 2}
     for routing in ("least_loaded", "prefix_aware"):
         said = simulate(**asked, routing=routing).answer.evidence.assumptions
-        assert any("of equals" in text and "next in turn" in text for text in said), routing
+        assert any("ties in round-robin order" in text for text in said), routing
 
 
 def test_events_come_from_files_lists_and_text(tmp_path: Path) -> None:
@@ -208,26 +206,26 @@ def test_events_come_from_files_lists_and_text(tmp_path: Path) -> None:
     ("events", "said"),
     [
         ('[{"replica": 7, "fails_at_s": 1}]', "replica 7: there are 4, counted from 0 to 3"),
-        ('[{"replica": 1, "fails_at_s": 9, "back_at_s": 5}]', "fails at 9 s and is back at 5 s"),
-        ('[{"replica": 1, "fails_at_s": 9, "down_for_s": 0}]', "back later than it fails"),
+        ('[{"replica": 1, "fails_at_s": 9, "back_at_s": 5}]', "fails at 9 s and returns at 5 s"),
+        ('[{"replica": 1, "fails_at_s": 9, "down_for_s": 0}]', "return later than it fails"),
         (
             '[{"replica": 1, "fails_at_s": 9, "down_for_s": 1, "back_at_s": 11}]',
-            "give one of the two",
+            "set one of the two",
         ),
         ('[{"replica": 1, "fails_at_s": 1e300}]', "fails_at_s = 1e[+]300"),
         (
             '[{"replica": 1, "fails_at_s": 4e6, "down_for_s": 4e6}]',
-            "fails at 4e[+]06 s and is back at 8e[+]06 s; a simulation ends by 5e[+]06 s",
+            "fails at 4e[+]06 s and returns at 8e[+]06 s, after the longest simulation",
         ),
         ('[{"replica": 1}]', "event 1 of replica_events: fails_at_s is required"),
         ('[{"replica": 1, "fails_at_s": 1, "kind": "melt"}]', "kind = 'melt'"),
         ('[{"replica": 1, "fail_at_s": 1}]', "did you mean"),
         ("[{", "replica_events is not JSON"),
         ("nowhere.csv", "cannot read table 'nowhere.csv'"),
-        (7, "give a file, or a list"),
+        (7, "expected a file, or a list"),
     ],
 )
-def test_events_that_contradict_are_refused(events: object, said: str) -> None:
+def test_contradictory_events_are_refused(events: object, said: str) -> None:
     with pytest.raises(InvalidSpecError, match=said):
         simulate(**STEADY, dp=4, replica_events=events)
 
@@ -256,18 +254,18 @@ def test_an_autoscaler_follows_the_load_and_says_what_it_used() -> None:
     ("asked", "said"),
     [
         ({"autoscale_target": 4}, "autoscale_target = 4 .* max_replicas is not set"),
-        ({"max_replicas": 4}, "give autoscale_target"),
+        ({"max_replicas": 4}, "set autoscale_target"),
         (
             {"max_replicas": 2, "min_replicas": 3, "autoscale_target": 4},
-            "min_replicas = 3, dp = 3 at the start, max_replicas = 2",
+            "min_replicas = 3, dp = 3 initially, max_replicas = 2",
         ),
-        ({"max_replicas": 4, "dp": 5, "autoscale_target": 4}, "dp = 5 at the start"),
+        ({"max_replicas": 4, "dp": 5, "autoscale_target": 4}, "dp = 5 initially"),
         ({"on_failure": "lost"}, "on_failure = lost .* replica_events is not set"),
         ({"max_replicas": 4, "autoscale_target": -1}, "autoscale_target = -1"),
         ({"max_replicas": 4, "autoscale_target": 4, "start_up_s": -1}, "start_up_s = -1"),
     ],
 )
-def test_scaling_that_contradicts_is_refused(asked: dict[str, Any], said: str) -> None:
+def test_contradictory_autoscaling_is_refused(asked: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidSpecError, match=said):
         simulate(**{**STEADY, **asked})
 
@@ -278,7 +276,7 @@ def test_events_and_an_autoscaler_together_are_refused() -> None:
         simulate(**STEADY, max_replicas=4, autoscale_target=8, replica_events=event)
 
 
-def test_a_list_of_events_is_told_again_in_the_command() -> None:
+def test_the_command_repeats_a_list_of_events() -> None:
     event = [{"replica": 0, "fails_at_s": 1}]
     line = reproduce_line("simulate", {"replica_events": event})
     assert line == """perfatlas simulate --replica-events '[{"replica": 0, "fails_at_s": 1}]'"""
@@ -297,4 +295,4 @@ def test_the_page_shows_replicas_where_their_number_varies() -> None:
 
 def test_json_that_is_nested_too_deeply_is_refused() -> None:
     with pytest.raises(InvalidSpecError, match="replica_events is JSON nested too deeply"):
-        given_rows("[" * 100_000, "replica_events", "a list of events", 10)
+        input_rows("[" * 100_000, "replica_events", "a list of events", 10)

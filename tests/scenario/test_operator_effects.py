@@ -10,7 +10,7 @@ import pytest
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.collective import collective
 from perfatlas.verbs.kernel import kernel_attention, kernel_gemm, kernel_moe
-from perfatlas.vocabulary.fields import fields_asked
+from perfatlas.vocabulary.fields import verb_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -127,7 +127,7 @@ def _outcome(verb: Verb, before: Answer, fields: Fields, name: str) -> str:
 def test_no_field_is_ignored(
     verb: Verb, others: Fields, kinds: list[Fields], sizes: list[Fields]
 ) -> None:
-    names = fields_asked(verb.__name__.replace("_", " "))
+    names = verb_fields(verb.__name__.replace("_", " "))
     assert others.keys() == names.keys() - UNMOVED
     for kind in kinds:
         system = "b200_sxm" if kind.get("format") == "nvfp4" else "h200_sxm"
@@ -151,5 +151,5 @@ def test_a_default_is_accepted_where_it_has_no_effect() -> None:
 
 def test_the_version_of_tables_is_refused_beside_the_library() -> None:
     asked = {"system": "h200_sxm", "op": "all_reduce", "bytes": "1MB", "gpus": 8}
-    with pytest.raises(InvalidSpecError, match="kernel_family = nccl reads tables"):
+    with pytest.raises(InvalidSpecError, match="the tables of kernel_family = nccl"):
         collective(**asked, tier="measured", kernel_family="nccl", silicon_version="0.24.0")

@@ -10,7 +10,7 @@ import pytest
 
 from perfatlas.engines import resolve_engine
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
-from perfatlas.scenario.deployments import arriving, run_traffic, service
+from perfatlas.scenario.deployments import resolve_traffic, run_traffic, service
 from perfatlas.serving.closed_form.pools import FIRST_TOKEN, cache_link_s
 from perfatlas.serving.config import Control
 from perfatlas.serving.requests import TICKS_PER_SECOND
@@ -67,7 +67,7 @@ def test_without_a_way_between_them_ttft_is_that_of_an_engine_that_only_prefills
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_what_is_told_of_pools_holds_together(engine: str) -> None:
+def test_results_of_pools_are_consistent(engine: str) -> None:
     done = simulate(
         **SMALL,
         engine=engine,
@@ -122,7 +122,7 @@ def test_a_batch_of_a_worker_is_a_limit_of_its_schedulers() -> None:
     assert tight["makespan_s"] > 2 * free["makespan_s"]
     ranks = {"model": "Qwen/Qwen3-30B-A3B", "decode_attention_dp": 2, "decode_ep": 2}
     traffic, scenario = split_fields({**SMALL, **asked, **ranks, "decode_batch": 5})
-    ready = service(scenario, traffic, arriving(traffic, scenario))
+    ready = service(scenario, traffic, resolve_traffic(traffic, scenario))
     assert ready.decoding.limits.max_num_seqs == 3  # 5 over two ranks
     assert ready.decoding.replicas.ranks == 2
 
@@ -164,7 +164,7 @@ def test_seeds_repeat_and_files_arrive(tmp_path: Any) -> None:  # noqa: ANN401
     assert found["requests_completed"] == 3
 
 
-def test_traffic_that_decode_workers_cannot_take_is_said_to_be_too_much() -> None:
+def test_overloaded_decode_workers_are_reported() -> None:
     done = simulate(
         **{**SMALL, "num_requests": 2000, "osl": 256},
         request_rate=400,
@@ -194,7 +194,7 @@ def test_traffic_that_decode_workers_cannot_take_is_said_to_be_too_much() -> Non
         ({"model": "meta-llama/Llama-3.1-70B", "prefill_tp": 8}, InfeasibleError, "decode worker"),
     ],
 )
-def test_what_no_pools_can_do_is_refused(
+def test_unsupported_features_of_pools_are_refused(
     fields: dict[str, Any], error: type[Exception], said: str
 ) -> None:
     with pytest.raises(error, match=said):
@@ -209,9 +209,7 @@ def test_a_decode_pool_too_small_for_a_request_rejects_it() -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("isl", "osl"), [(512, 256), (4096, 2), (2048, 1)])
-def test_finding_3_closed_forms_know_whose_first_token_counts(
-    engine: str, isl: int, osl: int
-) -> None:
+def test_closed_forms_use_the_source_of_the_first_token(engine: str, isl: int, osl: int) -> None:
     asked = {**DEPLOYED, "engine": engine, "isl": isl, "osl": osl, "concurrency": 1}
     formula = estimate(**asked, method="formula")
     found = estimate(**asked, method="simulate")
@@ -228,7 +226,7 @@ def test_finding_3_closed_forms_know_whose_first_token_counts(
         assert any(told in text for text in answer.evidence.assumptions)
 
 
-def test_finding_3_first_tokens_differ_by_what_lies_between_them() -> None:
+def test_first_tokens_differ_by_transfer_and_queueing() -> None:
     asked = {**DEPLOYED, "isl": 4096, "osl": 65, "concurrency": 1, "method": "formula"}
     pools = {e: estimate(**asked, engine=e).results for e in ("ideal", "vllm")}
     prompts = {e: estimate(**{**asked, "engine": e, "mode": "aggregated"}).results for e in pools}
@@ -244,7 +242,7 @@ def test_finding_3_first_tokens_differ_by_what_lies_between_them() -> None:
     assert vllm["tpot_s"] == pytest.approx(prompt["tpot_s"], rel=1e-9)
 
 
-def test_auto_simulates_pools_where_prompts_wait() -> None:
+def test_auto_simulates_pools_if_prompts_queue() -> None:
     asked = {**DEPLOYED, "isl": 4096, "osl": 64}
     assert estimate(**asked, concurrency=1).results["method"] == "formula"
     assert estimate(**asked, decode_batch=64).results["method"] == "formula"
@@ -283,11 +281,11 @@ def test_a_cache_goes_over_the_slower_of_both_sides() -> None:
         "meta-llama/Llama-3.1-8B-Instruct",
     ],
 )
-def test_finding_4_a_link_knows_the_cache_of_every_length(model: str) -> None:
+def test_transfer_times_depend_on_the_length(model: str) -> None:
     traffic, scenario = split_fields(
         {**SMALL, "model": model, "request_rate": 1, "tp": 8, "engine": "sglang"}
     )
-    ready = service(scenario, traffic, arriving(traffic, scenario))
+    ready = service(scenario, traffic, resolve_traffic(traffic, scenario))
     lengths = np.array([0, 1, 2, 127, 128, 129, 1023, 1024, 1025, 4096, 4097, 100_000])
     for pool, link in zip(ready.pools, ready.handover.links, strict=True):
         exact_s = cache_link_s(pool.question, lengths.astype(np.float64))
@@ -297,7 +295,7 @@ def test_finding_4_a_link_knows_the_cache_of_every_length(model: str) -> None:
             assert link.time(length) == pytest.approx(ticks, rel=1e-12, abs=0.5 * (length + 2))
 
 
-def test_finding_4_a_short_prompt_is_not_priced_by_a_long_one(tmp_path: Any) -> None:  # noqa: ANN401
+def test_short_prompts_have_their_own_price(tmp_path: Any) -> None:  # noqa: ANN401
     # gpt-oss-20b keeps 128 tokens of every other layer: the mean of these is far above that
     path = tmp_path / "requests.csv"
     path.write_text("arrival_s,isl,osl\n0,100,5\n10,20000,5\n")
@@ -314,7 +312,7 @@ def test_pools_of_different_systems_keep_their_own_limits() -> None:
     traffic, scenario = split_fields(
         {**SMALL, "request_rate": 5, "prefill_system": "a100_sxm", "decode_system": "h200_sxm"}
     )
-    came = arriving(traffic, scenario)
+    came = resolve_traffic(traffic, scenario)
     ready = service(scenario, traffic, came)
     tokens = [pool.limits.max_num_batched_tokens for pool in ready.pools]
     assert tokens == [2048, 8192]

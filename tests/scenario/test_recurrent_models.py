@@ -36,7 +36,7 @@ def test_scans_and_convolutions_are_priced_by_measured_kernels(model: str, engin
             assert row["time_s"] > row["bound_time_s"]
 
 
-def test_only_mamba2_says_whose_kernels_stand_in() -> None:
+def test_only_mamba2_names_substitute_kernels() -> None:
     for model, said in ((QWEN_NEXT, False), (NEMOTRON, True)):
         answer = estimate(model=model, engine="vllm@0.24", **H200)
         assert any("Mamba-2" in line for line in answer.evidence.assumptions) == said

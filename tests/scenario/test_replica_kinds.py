@@ -10,10 +10,10 @@ import pytest
 from perfatlas.files import write_table
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments import (
-    arriving,
+    common_entries,
     kind_column,
-    of_all,
     price_ends,
+    resolve_traffic,
     run_traffic,
     service,
     slowed,
@@ -96,7 +96,7 @@ def test_the_router_sends_more_to_a_faster_kind_where_it_looks_at_loads() -> Non
     assert ahead["kind_1"]["requests"] > ahead["kind_2"]["requests"]
 
 
-def test_order_of_kinds_matters_to_nothing_but_who_gets_what() -> None:
+def test_the_order_of_kinds_only_permutes_results() -> None:
     # one at a time, so that no request meets another, in turn over both
     asked: dict[str, Any] = {**LOAD, "num_requests": 20, "request_rate": 0.5, "arrival": "constant"}
     found, turned = (
@@ -113,7 +113,7 @@ def test_order_of_kinds_matters_to_nothing_but_who_gets_what() -> None:
     assert found.evidence.tier == turned.evidence.tier
 
 
-def test_a_kind_alone_is_what_it_is_without_the_word() -> None:
+def test_a_single_kind_equals_plain_replicas() -> None:
     alone = simulate(**BUSY, **NEW, max_num_seqs=8)
     kind = simulate(**BUSY, replica_kinds=[{**NEW, "max_num_seqs": 8}])
     results = dict(kind.answer.results)
@@ -123,7 +123,7 @@ def test_a_kind_alone_is_what_it_is_without_the_word() -> None:
     assert own["tpot_s"] == results["tpot_s"]
 
 
-def test_fields_of_a_kind_win_over_those_of_all() -> None:
+def test_fields_of_a_kind_take_precedence() -> None:
     answer = simulate(
         **BUSY,
         **NEW,
@@ -148,7 +148,7 @@ def test_fields_of_a_kind_win_over_those_of_all() -> None:
 def test_the_interval_scales_the_steps_of_each_kind_by_the_error_of_its_engine() -> None:
     kinds = [NEW, {**NEW, "engine": "sglang"}]
     traffic, scenario = split_fields({**BUSY, "replica_kinds": kinds})
-    came = arriving(traffic, scenario)
+    came = resolve_traffic(traffic, scenario)
     ready = service(scenario, traffic, came)
     ends = price_ends(ready)
     for place, kind in enumerate(kinds):
@@ -165,7 +165,7 @@ def test_the_interval_scales_the_steps_of_each_kind_by_the_error_of_its_engine()
 
 def test_without_an_error_of_one_engine_there_is_no_interval() -> None:
     kinds = [NEW, {**NEW, "engine": "ideal"}]
-    with pytest.raises(UnsupportedError, match=r"front ends of .* take different times"):
+    with pytest.raises(UnsupportedError, match=r"front ends of .* have different latencies"):
         simulate(**BUSY, replica_kinds=kinds)
     answer = simulate(**BUSY, replica_kinds=kinds, measured_at="engine").answer
     assert "ttft_s_low" not in answer.results
@@ -241,14 +241,14 @@ def test_kinds_are_read_from_lists_text_and_files(tmp_path: Path) -> None:
         ("[{", "replica_kinds is not JSON"),
         ("[" + "1" * 5000 + "]", "replica_kinds is not JSON"),
         ("[" * 100_000, "replica_kinds is JSON nested too deeply"),
-        ('{"system": "h200_sxm"}', "give a file, or a list of 1 to"),
-        ({"system": "h200_sxm"}, "give a file, or a list of 1 to"),
-        ([NEW] * (MOST_KINDS + 1), "give a file, or a list of 1 to"),
-        (7, "give a file, or a list of 1 to"),
+        ('{"system": "h200_sxm"}', "expected a file, or a list of 1 to"),
+        ({"system": "h200_sxm"}, "expected a file, or a list of 1 to"),
+        ([NEW] * (MOST_KINDS + 1), "expected a file, or a list of 1 to"),
+        (7, "expected a file, or a list of 1 to"),
         ([NEW, 5], "kind 2 of replica_kinds is '5'"),
         ([NEW, {"tpp": 2}], "kind 2 of replica_kinds: unknown field 'tpp'; did you mean 'tp'"),
-        ([NEW, {"pp": 2}], "kind 2 of replica_kinds: pp is the same for all kinds"),
-        ([NEW, {**NEW, "model": "x"}], "kind 2 of replica_kinds: model is the same for all"),
+        ([NEW, {"pp": 2}], "kind 2 of replica_kinds: pp is common to all kinds"),
+        ([NEW, {**NEW, "model": "x"}], "kind 2 of replica_kinds: model is common to all"),
         ([NEW, {**NEW, "dp": 0}], "kind 2 of replica_kinds: dp = 0"),
         ([NEW, {**NEW, "dp": True}], "not true or false"),
         ([NEW, {**NEW, "tp": 1.5}], "kind 2 of replica_kinds: tp = 1.5"),
@@ -259,7 +259,7 @@ def test_kinds_are_read_from_lists_text_and_files(tmp_path: Path) -> None:
         ("no_such_file.csv", "no_such_file.csv"),
     ],
 )
-def test_what_is_no_list_of_kinds_is_refused(kinds: object, said: str) -> None:
+def test_invalid_lists_of_kinds_are_refused(kinds: object, said: str) -> None:
     with pytest.raises(InvalidSpecError, match=said):
         simulate(**BUSY, replica_kinds=kinds)
 
@@ -267,15 +267,15 @@ def test_what_is_no_list_of_kinds_is_refused(kinds: object, said: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "refusal", "said"),
     [
-        ({"mode": "disaggregated"}, InvalidSpecError, "kinds are replicas that do all"),
-        ({"dp": 2}, InvalidSpecError, "give dp in each kind"),
+        ({"mode": "disaggregated"}, InvalidSpecError, "kinds serve whole requests"),
+        ({"dp": 2}, InvalidSpecError, "set dp in each kind"),
         ({"gpus": 2}, InvalidSpecError, "the sum over kinds"),
-        ({"max_replicas": 4, "autoscale_target": 2}, UnsupportedError, "replicas of one kind"),
+        ({"max_replicas": 4, "autoscale_target": 2}, UnsupportedError, "several kinds of replicas"),
         ({"on_failure": "lost"}, InvalidSpecError, "^on_failure = lost .* replica_events is"),
         ({"pp": 2}, UnsupportedError, "kind 1 .h200_sxm.: pp = 2"),
     ],
 )
-def test_what_contradicts_kinds_is_refused(
+def test_fields_that_conflict_with_kinds_are_refused(
     fields: dict[str, Any], refusal: type[Exception], said: str
 ) -> None:
     with pytest.raises(refusal, match=said):
@@ -289,5 +289,5 @@ def test_a_kind_that_is_too_small_is_named_with_what_fits() -> None:
     assert str(refused.value).count(refused.value.advice[0]) == 1
 
 
-def test_entries_that_not_all_have_are_not_of_all() -> None:
-    assert of_all([{"a": 1, "b": 2, "c": 3}, {"a": 1, "b": 4}]) == {"a": 1}
+def test_only_common_entries_are_returned() -> None:
+    assert common_entries([{"a": 1, "b": 2, "c": 3}, {"a": 1, "b": 4}]) == {"a": 1}

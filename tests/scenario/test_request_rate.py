@@ -88,7 +88,7 @@ def test_the_times_of_a_file_are_scaled(tmp_path: Path) -> None:
         ({"slo_ttft_s": 1, "arrival": "gamma", "request_rate": "inf"}, InvalidSpecError, "inf"),
     ],
 )
-def test_what_cannot_be_searched_is_refused(
+def test_unsearchable_questions_are_refused(
     fields: dict[str, Any], error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
@@ -139,7 +139,7 @@ def _stopped(look: int) -> Answer:
     return max_request_rate(**asked, progress=lambda _: next(looks) >= look).answer
 
 
-def test_a_search_that_is_stopped_tells_between_which_rates_the_answer_lies() -> None:
+def test_an_interrupted_search_brackets_the_rate() -> None:
     looks: list[float] = []
 
     def look(share: float) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.schedule import fleet_schedule
 from perfatlas.verbs.schedule.question import Schedule
-from perfatlas.vocabulary.fields import fields_asked
+from perfatlas.vocabulary.fields import verb_fields
 
 DRAWN: dict[str, Any] = {"num_jobs": 60, "load": 0.7, "nodes": 8}
 FAILING: dict[str, Any] = {"node_mtbf_s": 5e5, "repair_s": 600.0}
@@ -83,7 +83,7 @@ def test_an_option_that_nothing_reads_is_refused_by_name(
 
 
 def test_each_field_that_needs_another_is_tried_here() -> None:
-    fields = fields_asked("fleet schedule")
+    fields = verb_fields("fleet schedule")
     assert {name for name, field in fields.items() if field.row.needs} == {
         *(name for _, name, _ in UNREAD),
         "node_mtbf_s",  # beside fleet, a contradiction
@@ -102,7 +102,7 @@ def test_each_field_that_needs_another_is_tried_here() -> None:
         ({"required": True, "nodes_per_leaf": 4}, "together=anywhere,leaf"),
     ],
 )
-def test_an_option_that_one_compared_schedule_reads_is_of_use(
+def test_an_option_used_by_one_compared_schedule_is_accepted(
     fields: dict[str, Any], change: str
 ) -> None:
     found = fleet_schedule(**{**DRAWN, **fields}, compare=[change])
@@ -127,7 +127,7 @@ def test_an_option_that_no_compared_schedule_reads_is_refused() -> None:
         ("fewest_nodes", 1, {"fewest_share": 0.5, **FAILING, "response": "torchrun"}),
     ],
 )
-def test_what_the_jobs_tell_is_not_told_again(
+def test_fields_that_the_jobs_set_are_refused(
     folder: Path, column: str, cell: int, asked: dict[str, Any]
 ) -> None:
     fleet_schedule(**FILE, **asked)
@@ -136,7 +136,7 @@ def test_what_the_jobs_tell_is_not_told_again(
         fleet_schedule(**FILE, **asked)
 
 
-def test_checkpoints_are_of_use_where_a_limit_kills(folder: Path) -> None:
+def test_checkpoints_have_an_effect_if_a_limit_kills(folder: Path) -> None:
     table = "submit_s,run_s,gpus,limit_s\n0,100,8,{}\n"
     (folder / "jobs.csv").write_text(table.format(100), "utf-8")
     with pytest.raises(InvalidSpecError, match="no job stops before its end"):
@@ -158,19 +158,19 @@ def test_checkpoints_are_of_use_where_a_limit_kills(folder: Path) -> None:
         ({"nodes_per_domain": 2}, "nodes_per_domain places no job"),
     ],
 )
-def test_what_changes_nothing_with_these_jobs_is_remarked_on(
+def test_options_without_effect_on_these_jobs_are_remarked_on(
     fields: dict[str, Any], said: str
 ) -> None:
     assert any(said in text for text in fleet_schedule(**DRAWN, **fields).answer.warnings)
     assert not any(said in text for text in fleet_schedule(**DRAWN).answer.warnings)
 
 
-def test_a_zone_is_of_sacct_alone() -> None:
+def test_a_zone_applies_only_to_sacct() -> None:
     with pytest.raises(InvalidSpecError, match="job_format = sacct_json; set job_f"):
         fleet_schedule(**FILE, job_format="sacct_json", zone="UTC")
 
 
-def test_a_default_that_is_told_asks_for_nothing() -> None:
+def test_explicit_defaults_are_accepted() -> None:
     told: dict[str, Any] = {
         "run_sigma": 1.5,
         "run_median_s": "30min",

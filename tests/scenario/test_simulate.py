@@ -20,7 +20,7 @@ def results_of(**fields: object) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("engine", ["ideal", "vllm"])
-def test_one_request_at_a_time_takes_what_the_estimate_says(engine: str) -> None:
+def test_one_request_at_a_time_matches_the_estimate(engine: str) -> None:
     asked = {**SMALL, "engine": engine, "isl": 3000, "osl": 200}
     found = simulate(**asked, concurrency=1, measured_at="engine").answer.results
     static = estimate(
@@ -50,7 +50,7 @@ def test_a_seed_gives_the_same_answer_and_another_one_does_not() -> None:
     assert first["ttft_s"]["mean"] != other["ttft_s"]["mean"]
 
 
-def test_several_seeds_give_means_and_how_sure_they_are() -> None:
+def test_several_seeds_give_means_with_half_widths() -> None:
     apart = [results_of(request_rate=20, seed=seed) for seed in (7, 8, 9)]
     found = results_of(request_rate=20, seed=7, num_seeds=3)
     mean = sum(one["ttft_s"]["p90"] for one in apart) / 3
@@ -61,7 +61,7 @@ def test_several_seeds_give_means_and_how_sure_they_are() -> None:
     assert found["ttft_s_seed_half_width"]["p90"] == pytest.approx(2.92 * spread / 3**0.5, rel=1e-3)
 
 
-def test_means_keep_flags_and_say_where_nothing_is_known() -> None:
+def test_means_keep_flags_and_unknown_values() -> None:
     repeated: list[dict[str, Any]] = [
         {"saturated": False, "n": 3, "x": {"mean": 1.0, "p99": None}},
         {"saturated": True, "n": 3, "x": {"mean": 3.0, "p99": 4.0}},
@@ -85,7 +85,7 @@ def test_the_interval_holds_the_answer_and_slower_steps_hold_goodput_down() -> N
     assert found["goodput_requests_per_s"] == pytest.approx(found["slo_attainment"] * rate)
 
 
-def test_too_many_requests_are_said_to_be_too_many() -> None:
+def test_a_rate_above_capacity_is_reported() -> None:
     done = simulate(**{**SMALL, "num_requests": 2000}, request_rate=1000)
     assert done.answer.results["saturated"] is True
     assert done.answer.results["stability"] == "overloaded"
@@ -116,7 +116,7 @@ def test_every_request_has_its_row() -> None:
         assert 0.0 <= queue < ttft < latency
 
 
-def test_what_is_stopped_keeps_what_was_simulated() -> None:
+def test_interrupted_runs_keep_partial_results() -> None:
     done: Simulation = simulate(
         **{**SMALL, "num_requests": 20_000}, request_rate=20, progress=lambda _share: True
     )
@@ -138,8 +138,8 @@ def test_the_steps_shown_are_of_mean_size() -> None:
 @pytest.mark.parametrize(
     ("fields", "error", "words"),
     [
-        ({}, InvalidSpecError, "nothing arrives"),
-        ({"request_rate": 2, "concurrency": 4}, InvalidSpecError, "give one of the two"),
+        ({}, InvalidSpecError, "no traffic specified"),
+        ({"request_rate": 2, "concurrency": 4}, InvalidSpecError, "set one of the two"),
         ({"request_rate": -1}, InvalidSpecError, "request_rate"),
         ({"request_rate": 2, "mode": "static"}, UnsupportedError, "mode aggregated"),
         ({"request_rate": 2, "batch": 4}, InvalidSpecError, "does not read batch"),
@@ -150,10 +150,14 @@ def test_the_steps_shown_are_of_mean_size() -> None:
         ({"request_rate": 2, "model": "meta-llama/Llama-3.1-405B"}, InfeasibleError, "fit"),
         ({"request_rate": 2, "requsts": "x"}, InvalidSpecError, "requsts"),
         ({"concurrency": 10**9}, InvalidSpecError, "10,000,000,000 requests"),
-        ({"request_rate": 1e6, "num_requests": 10**9}, InvalidSpecError, "at most; lower"),
+        (
+            {"request_rate": 1e6, "num_requests": 10**9},
+            InvalidSpecError,
+            "exceed the limit .* lower",
+        ),
     ],
 )
-def test_what_cannot_be_simulated_is_refused(
+def test_unsupported_simulations_are_refused(
     fields: dict[str, Any], error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
@@ -179,7 +183,7 @@ def test_alone_the_tail_is_the_prompt_and_the_way_to_it() -> None:
     assert parts["prompt"] > 0.0
 
 
-def test_requests_thrown_out_say_what_it_took() -> None:
+def test_preempted_requests_report_the_recomputation() -> None:
     asked = {**SMALL, "osl": 400, "num_requests": 40, "kv_blocks": 300}
     rows = simulate(**asked, request_rate="inf").per_request()
     assert sum(rows["preemptions"]) > 0
@@ -197,7 +201,7 @@ def test_gaps_between_tokens_are_those_of_the_steps() -> None:
     assert crowd["itl_s"]["p99"] > 2 * crowd["itl_s"]["p50"]
 
 
-def test_requests_beyond_the_context_of_the_model_are_told() -> None:
+def test_requests_beyond_the_context_length_are_warned_of() -> None:
     asked = {**DEPLOYED, "request_rate": 0.001, "num_requests": 2, "osl": 4}
     done, usual = (simulate(**asked, isl=isl).answer for isl in (400_000, 131_068))
     assert any("2 requests of up to 400,004 tokens" in text for text in done.warnings)

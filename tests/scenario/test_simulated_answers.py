@@ -64,7 +64,7 @@ def test_throughput_and_goodput_have_half_widths_over_seeds() -> None:
     assert "kv_capacity_tokens_seed_half_width" not in found
 
 
-def test_half_widths_by_hand_and_of_what_is_not_known() -> None:
+def test_half_widths_by_hand_and_unknown_values() -> None:
     # 6.314 is t of 1 degree of freedom at 95 %; the deviation of 1 and 3 is sqrt 2
     assert half_width([1.0, 3.0]) == pytest.approx(6.314, rel=1e-3)
     assert half_width([1.0, None]) is None
@@ -72,11 +72,11 @@ def test_half_widths_by_hand_and_of_what_is_not_known() -> None:
     assert widths == {"x_seed_half_width": None}
 
 
-def test_what_is_of_one_seed_says_so_in_evidence_and_series() -> None:
+def test_results_of_one_seed_are_marked() -> None:
     answer = answer_of(request_rate=20, seed=7, num_seeds=3)
     said = " ".join(answer.evidence.assumptions)
     assert "seeds 7 to 9" in said
-    assert "are of seed 7" in said
+    assert "are for seed 7" in said
     assert answer.results["series"]["seed"] == 7
     one = answer_of(request_rate=20, seed=7)
     assert "seed 7;" in " ".join(one.evidence.assumptions)
@@ -89,7 +89,7 @@ def test_per_request_rows_of_one_seed_of_several_name_it() -> None:
     assert "seed" not in simulate(**SMALL, request_rate=20).per_request()
 
 
-def test_an_interval_holds_what_it_is_of() -> None:
+def test_an_interval_contains_its_value() -> None:
     held = holding(
         {
             "ttft_s": {"mean": 2.0, "p99": None},
@@ -120,7 +120,7 @@ def test_no_decode_step_is_shown_where_nothing_decodes() -> None:
     assert "nothing decodes" in " ".join(answer.evidence.assumptions)
 
 
-def test_one_of_a_thing_is_said_in_the_singular() -> None:
+def test_counts_of_one_are_singular() -> None:
     answer = answer_of(concurrency=1, num_requests=1)
     said = " ".join(answer.evidence.assumptions)
     assert "1 generated request," in said
@@ -128,16 +128,16 @@ def test_one_of_a_thing_is_said_in_the_singular() -> None:
     rejected = answer_of(concurrency=1, num_requests=1, kv_blocks=2)
     assert "1 request was rejected" in " ".join(rejected.warnings)
     drafted = answer_of(request_rate=5, speculative_depth=1, speculative_acceptance=0.7)
-    assert "verifies 1 draft, each accepted with a chance of 0.7" in " ".join(
+    assert "verifies 1 draft, each accepted with probability 0.7" in " ".join(
         drafted.evidence.assumptions
     )
     out = [{"replica": 0, "fails_at_s": 1}]
     failing = answer_of(request_rate=20, dp=2, replica_events=out, on_failure="lost")
     assert "1 event of replicas:" in " ".join(failing.evidence.assumptions)
-    assert "lost with replicas that failed; what is lost" in " ".join(failing.warnings)
+    assert "lost when replicas failed; they meet no SLO" in " ".join(failing.warnings)
 
 
-def test_requests_rejected_for_the_blocks_of_drafts_say_so() -> None:
+def test_rejections_due_to_drafts_are_explained() -> None:
     # 512 + 32 - 1 tokens are 34 blocks of 16; with 6 of drafts they are 35
     fields = {"request_rate": 5, "kv_blocks": 34}
     assert answer_of(**fields).results["requests_rejected"] == 0
@@ -145,21 +145,21 @@ def test_requests_rejected_for_the_blocks_of_drafts_say_so() -> None:
     assert not drafted.results["saturated"]  # those that are rejected do not wait
     assert drafted.results["requests_rejected"] == 60
     (said,) = drafted.warnings
-    assert "60 requests were rejected: the cache (544 tokens)" in said
-    assert "the 6 tokens that speculative decoding needs" in said
+    assert "60 requests were rejected: the KV cache (544 tokens)" in said
+    assert "plus 6 tokens for speculative decoding" in said
     plain = answer_of(request_rate=5, kv_blocks=33)
     assert "speculative" not in " ".join(plain.warnings)
 
 
-def test_requests_rejected_for_a_step_too_small_for_their_prompt_say_so() -> None:
+def test_rejections_due_to_step_size_are_explained() -> None:
     answer = answer_of(
         request_rate=5, engine="trtllm", isl=3000, max_num_batched_tokens=2048, num_requests=4
     )
     (said,) = answer.warnings
-    assert "4 requests were rejected: the prompt is longer than the 2,048 tokens of a step" in said
+    assert "4 requests were rejected: the prompt exceeds the 2,048 tokens of a step" in said
 
 
-def test_times_out_of_service_are_those_asked_for() -> None:
+def test_outages_match_the_events() -> None:
     out = [{"replica": 0, "fails_at_s": 0.5, "down_for_s": 1}]
     done = simulate(**SMALL, request_rate=20, dp=2, replica_events=out)
     assert done.out_of_service() == [

@@ -16,6 +16,6 @@ def assumptions(isl: int) -> tuple[str, ...]:
     return answer.evidence.assumptions
 
 
-def test_a_prompt_as_short_as_the_selection_says_that_it_is_priced_as_sparse() -> None:
+def test_short_prompts_of_sparse_attention_are_remarked_on() -> None:
     assert any("dense attention" in line for line in assumptions(2048))
     assert not any("dense attention" in line for line in assumptions(2049))

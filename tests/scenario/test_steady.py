@@ -28,7 +28,7 @@ def test_alone_nothing_waits() -> None:
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm", "ideal"])
-def test_finding_1_ttft_is_the_clients_whichever_the_method(engine: str) -> None:
+def test_ttft_is_measured_at_the_client_by_both_methods(engine: str) -> None:
     asked = {**ASKED, "engine": engine, "concurrency": 1}
     formula, simulated = (estimate(**asked, method=m) for m in ("formula", "simulate"))
     # alone nothing waits: what is left is that tables of prices interpolate
@@ -42,7 +42,7 @@ def test_finding_1_ttft_is_the_clients_whichever_the_method(engine: str) -> None
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
-def test_finding_1_auto_does_not_jump_where_it_changes_method(engine: str) -> None:
+def test_auto_is_continuous_at_the_change_of_method(engine: str) -> None:
     asked = {**ASKED, "engine": engine, "isl": 1024, "osl": 128}
     before, after = (estimate(**asked, concurrency=n).results for n in (2, 3))
     assert (before["method"], after["method"]) == ("formula", "simulate")
@@ -52,9 +52,7 @@ def test_finding_1_auto_does_not_jump_where_it_changes_method(engine: str) -> No
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm", "ideal"])
 @pytest.mark.parametrize("concurrency", [1, 2, 4, 16])
-def test_finding_2_a_request_waits_for_steps_only_where_one_may_run(
-    engine: str, concurrency: int
-) -> None:
+def test_a_request_waits_only_for_running_steps(engine: str, concurrency: int) -> None:
     asked = {**ASKED, "engine": engine, "osl": 512, "concurrency": concurrency}
     formula, simulated = (estimate(**asked, method=m).results for m in ("formula", "simulate"))
     # at one nothing runs; else a loop of equal requests settles to one phase of its steps, of
@@ -64,7 +62,7 @@ def test_finding_2_a_request_waits_for_steps_only_where_one_may_run(
     assert simulated["ttft_s"] == pytest.approx(formula["ttft_s"], abs=off_s)
 
 
-def test_in_a_crowd_prompts_wait_and_the_rate_of_tokens_stays() -> None:
+def test_at_high_concurrency_prompts_queue_and_throughput_stays() -> None:
     asked = {**ASKED, "concurrency": 64}
     formula, simulated = (estimate(**asked, method=m).results for m in ("formula", "simulate"))
     assert simulated["ttft_s"] > 1.05 * formula["ttft_s"]
@@ -75,7 +73,7 @@ def test_in_a_crowd_prompts_wait_and_the_rate_of_tokens_stays() -> None:
     assert simulated[f"{rate}_low"] < simulated[rate] < simulated[f"{rate}_high"]
 
 
-def test_auto_simulates_where_waiting_matters() -> None:
+def test_auto_simulates_if_queueing_matters() -> None:
     alone, crowd = (estimate(**ASKED, concurrency=n) for n in (1, 64))
     assert (alone.results["method"], crowd.results["method"]) == ("formula", "simulate")
     assert any("method simulate" in text for text in crowd.evidence.assumptions)
@@ -115,16 +113,16 @@ def test_every_engine_has_its_scheduler(engine: str) -> None:
     assert found.results[rate] == pytest.approx(formula[rate], rel=0.25)
 
 
-def test_more_in_flight_than_a_simulation_holds_are_answered_by_closed_forms() -> None:
+def test_too_many_requests_in_flight_use_closed_forms() -> None:
     assert estimate(**ASKED, concurrency=10**9).results["method"] == "formula"
-    with pytest.raises(InvalidSpecError, match="method formula"):
+    with pytest.raises(InvalidSpecError, match="method = formula"):
         estimate(**ASKED, concurrency=10**9, method="simulate")
 
 
-def test_finding_5_engines_without_number_are_answered_by_closed_forms() -> None:
+def test_too_many_engines_use_closed_forms() -> None:
     many = {**ASKED, "dp": 10**9}
     assert estimate(**many).results["method"] == "formula"
-    with pytest.raises(InvalidSpecError, match="method formula"):
+    with pytest.raises(InvalidSpecError, match="method = formula"):
         estimate(**many, method="simulate")
     pools = {**ASKED, "mode": "disaggregated", "concurrency": 64}
     for role in ("prefill_workers", "decode_workers"):
@@ -133,8 +131,8 @@ def test_finding_5_engines_without_number_are_answered_by_closed_forms() -> None
             estimate(**pools, **{role: 10**9}, method="simulate")
 
 
-def test_a_cache_too_small_for_one_request_is_refused_with_the_way_out() -> None:
+def test_a_cache_too_small_for_one_request_is_refused() -> None:
     tight: dict[str, Any] = {**ASKED, "concurrency": 4, "method": "simulate", "block_size": 1}
     tight |= {"kv_blocks": ASKED["isl"] + ASKED["osl"]}
-    with pytest.raises(InfeasibleError, match="drafts of two steps needs a cache"):
+    with pytest.raises(InfeasibleError, match="draft tokens needs a KV cache"):
         estimate(**tight, speculative_depth=8, speculative_acceptance=1.0)

@@ -79,7 +79,7 @@ def test_the_first_strategy_of_the_fleet_is_taken(job: dict[str, Any]) -> None:
     assert goodput(**job, checkpoint_interval_s=600).results["checkpoint_interval_s"] == 600.0
 
 
-def test_fields_win_over_a_strategy_where_they_say_something_else(job: dict[str, Any]) -> None:
+def test_fields_take_precedence_over_a_strategy(job: dict[str, Any]) -> None:
     two = goodput(**job, spares=2).results
     assert (two["spares"], two["gpus_held"]) == (2, 256 + 16)
     cold = goodput(**job, spare_kind="cold", spare_start_s=600)
@@ -114,7 +114,7 @@ def test_what_if_takes_the_replica_of_a_strategy_of_the_file(
     assert same["assumes"] == "its own interval and spares"
 
 
-def test_strategies_may_lie_in_a_file_of_their_own(job: dict[str, Any], tmp_path: Path) -> None:
+def test_strategies_may_be_in_a_separate_file(job: dict[str, Any], tmp_path: Path) -> None:
     alone = tmp_path / "strategies.toml"
     alone.write_text(STRATEGIES)
     asked = {**job, "fleet": "rsc1", "gpus": 1024, "spares": 3}
@@ -122,9 +122,7 @@ def test_strategies_may_lie_in_a_file_of_their_own(job: dict[str, Any], tmp_path
     assert "strategy 'far'" in " ".join(found.evidence.assumptions)
 
 
-def test_a_strategy_and_fields_that_say_the_same_are_refused(
-    job: dict[str, Any], tmp_path: Path
-) -> None:
+def test_fields_that_repeat_the_strategy_are_refused(job: dict[str, Any], tmp_path: Path) -> None:
     refused: dict[str, dict[str, Any]] = {
         "leave checkpoint_write_s out": {"checkpoint_write_s": 3},
         "leave restart_s out": {"restart_s": 3},
@@ -150,12 +148,12 @@ def test_a_strategy_and_fields_that_say_the_same_are_refused(
         goodput(**{**job, "fleet": "rsc1"}, checkpoint_write_s=3)
 
 
-def test_maintenance_that_never_comes_is_said(job: dict[str, Any]) -> None:
+def test_maintenance_without_occurrence_is_warned_of(job: dict[str, Any]) -> None:
     short = goodput(**{**job, "duration_s": 5 * DAY})
     assert any("the first maintenance is due after 10 d" in text for text in short.warnings)
 
 
-def test_late_work_is_as_likely_as_replicas_say(job: dict[str, Any]) -> None:
+def test_the_deadline_probability_matches_the_replicas(job: dict[str, Any]) -> None:
     work = {**job, "strategy": "far", "work_s": 8 * DAY, "half_width": 0.001, "duration_s": None}
     run = fleet_goodput(**work, finish_by_s=12 * DAY)
     late_R = run.outcome.ended_R > 12 * DAY * 1e6
@@ -175,7 +173,7 @@ def test_late_work_is_as_likely_as_replicas_say(job: dict[str, Any]) -> None:
             goodput(**{**work, **fields})
 
 
-def test_the_verb_needs_no_flag_that_the_file_says(
+def test_fields_of_the_file_need_no_flags(
     job: dict[str, Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")

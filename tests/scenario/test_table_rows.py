@@ -95,6 +95,6 @@ def test_a_row_of_two_pools_that_does_not_fit_leaves_the_others_of_its_group() -
 @pytest.mark.parametrize(
     "table", [None, {"batch": {1: 2}}, {"batch": np.array(4)}, {"batch": b"4"}]
 )
-def test_what_is_no_table_of_lists_is_refused(table: Any) -> None:  # noqa: ANN401 - wrong on purpose
+def test_invalid_tables_are_refused(table: Any) -> None:  # noqa: ANN401 - wrong on purpose
     with pytest.raises(InvalidSpecError, match="expected"):
         estimate_table(table)

@@ -63,7 +63,7 @@ def test_bytes_and_a_bandwidth_are_the_write_of_a_checkpoint() -> None:
     assert of_model.results["goodput"] > by_time.results["goodput"]  # 5.68 TB, not 6
 
 
-def test_a_job_without_a_step_has_no_facts() -> None:
+def test_a_job_without_a_step_has_no_step_facts() -> None:
     facts = facts_of({"mtti_s": 3600})
     assert (facts.mfu(8), facts.checkpoint_bytes, facts.write_s, facts.said) == (*[None] * 3, ())
 
@@ -80,7 +80,7 @@ def test_a_job_without_a_step_has_no_facts() -> None:
         ({"checkpoint_bytes_per_s": 1e9, "checkpoint_write_s": 3}, "give one of them"),
     ],
 )
-def test_a_step_told_in_part_or_twice_is_refused(changed: dict[str, object], words: str) -> None:
+def test_incomplete_or_duplicate_steps_are_refused(changed: dict[str, object], words: str) -> None:
     with pytest.raises(InvalidSpecError) as caught:
         facts_of(STEP | changed)
     assert words in str(caught.value)
@@ -92,7 +92,7 @@ def test_more_than_the_peak_is_refused() -> None:
         facts.mfu(1024)
 
 
-def test_a_bandwidth_of_nothing_and_a_step_without_a_fleet_are_refused() -> None:
+def test_a_bandwidth_without_size_and_a_step_without_fleet_are_refused() -> None:
     with pytest.raises(InvalidSpecError, match="of how many bytes"):
         goodput(mtti_s=3600, restart_s=60, checkpoint_bytes_per_s=1e9)
     with pytest.raises(InvalidSpecError, match="fleet is not set"):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.deployments import refuse_unread
+from perfatlas.scenario.deployments import refuse_unused_options
 from perfatlas.verbs.simulate import max_request_rate, simulate, split_fields
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def file(tmp_path: Path) -> str:
     [
         ({**RATE, "mixed_chunk": True}, "only to the scheduler of SGLang"),
         ({**RATE, "mixed_chunk": False}, "only to the scheduler of SGLang"),
-        ({**RATE, "engine": "sglang", "scheduler": "vllm", "mixed_chunk": True}, "this is vllm"),
+        ({**RATE, "engine": "sglang", "scheduler": "vllm", "mixed_chunk": True}, "uses vllm"),
         ({**RATE, "engine": "trtllm", "mixed_chunk": True}, "trtllm_guaranteed_no_evict"),
         ({**RATE, "slo_percentile": 95}, "slo_percentile = 95"),
         ({**RATE, "slo_percentile": 95, "slo_ttft_s": 1}, "search for the largest rate"),
@@ -49,23 +49,23 @@ def file(tmp_path: Path) -> str:
         ({**POOLS, "tp": 4, "prefill_tp": 2, "decode_tp": 1}, "tp = 4 has no effect here"),
         ({**POOLS, "cp": 4, "prefill_cp": 2}, "cp = 4 has no effect here"),
         ({**POOLS, "prefill_system": "a100_sxm", "decode_system": "h100_sxm"}, "system = h200_sxm"),
-        ({**RATE, "tp": 4, "replica_kinds": TWO_KINDS}, "all kinds have their own (1, 2)"),
+        ({**RATE, "tp": 4, "replica_kinds": TWO_KINDS}, "all kinds override it (1, 2)"),
         ({**RATE, "replica_kinds": [{"system": "a100_sxm"}]}, "system = h200_sxm has no effect"),
-        ({**RATE, "prompt_text": "random", "measured_at": "engine"}, "measured_at = engine leaves"),
+        ({**RATE, "prompt_text": "random", "measured_at": "engine"}, "engine excludes"),
         ({**RATE, "stream_interval": 9, "measured_at": "engine"}, "set measured_at = client"),
         ({**RATE, "stream_interval": 9, "engine": "ideal"}, "engine ideal takes no time; leave"),
         ({**RATE, "moe_format": "fp8"}, "moe_format = fp8 has no effect"),
         ({**RATE, "expert_distribution": "balanced"}, "expert_distribution = balanced"),
     ],
 )  # fmt: skip
-def test_an_option_that_is_not_read_is_refused(fields: dict[str, Any], said: str) -> None:
+def test_options_without_effect_are_refused(fields: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidSpecError) as refused:
         simulate(**fields)
     assert said in str(refused.value)
 
 
 @pytest.mark.parametrize("name", ["isl", "osl", "length_spread"])
-def test_lengths_are_not_given_twice(file: str, name: str) -> None:
+def test_lengths_are_set_once(file: str, name: str) -> None:
     drawn: dict[str, Any] = {"length_distribution": "empirical", "lengths_from": file, name: 2}
     with pytest.raises(
         InvalidSpecError, match=f"{name} = 2 has no effect here: length.*leave {name} out"
@@ -87,9 +87,9 @@ def test_lengths_are_not_given_twice(file: str, name: str) -> None:
         {"tp": 2, "replica_kinds": [{"system": "h200_sxm"}, {"tp": 1}]},
     ],
 )  # fmt: skip
-def test_an_option_that_is_read_is_not_refused(fields: dict[str, Any]) -> None:
+def test_options_with_effect_are_accepted(fields: dict[str, Any]) -> None:
     served = {**RATE, **fields}
-    refuse_unread(*split_fields(served))
+    refuse_unused_options(*split_fields(served))
     assert simulate(**served).answer.results["requests_completed"] == 30
 
 
@@ -109,13 +109,13 @@ def test_the_resolved_scenario_can_be_asked_again() -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({**RATE, "prefix_caching": True}, "prefix_caching finds nothing here"),
-        ({**RATE, "dp": 2, "routing": "prefix_aware"}, "follows no prefix here"),
+        ({**RATE, "prefix_caching": True}, "prefix_caching has no effect here"),
+        ({**RATE, "dp": 2, "routing": "prefix_aware"}, "uses only the load here"),
         ({**RATE, "routing": "random"}, "there is one replica"),
-        ({**SERVED, "concurrency": 4, "seed": 3}, "seed = 3 changes nothing here"),
+        ({**SERVED, "concurrency": 4, "seed": 3}, "seed = 3 has no effect here"),
     ],
 )
-def test_what_is_legitimate_and_useless_is_remarked_on(fields: dict[str, Any], said: str) -> None:
+def test_valid_options_without_effect_are_remarked_on(fields: dict[str, Any], said: str) -> None:
     assert said in " ".join(simulate(**fields).answer.warnings)
 
 
@@ -129,5 +129,5 @@ def test_what_is_legitimate_and_useless_is_remarked_on(fields: dict[str, Any], s
         {"seed": 3},
     ],
 )
-def test_nothing_is_remarked_on_what_matters(fields: dict[str, Any]) -> None:
+def test_options_with_effect_have_no_remark(fields: dict[str, Any]) -> None:
     assert simulate(**{**RATE, "request_rate": 5}, **fields).answer.warnings == ()

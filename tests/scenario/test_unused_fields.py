@@ -10,23 +10,23 @@ import pytest
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import refuse_unused
 from perfatlas.verbs.goodput.question import Goodput
-from perfatlas.vocabulary.fields import QUESTIONS, fields_asked
+from perfatlas.vocabulary.fields import QUESTIONS, verb_fields
 from perfatlas.vocabulary.fields.conditions import (
     AllOf,
     AnyOf,
-    Differs,
+    AnySet,
     Equals,
-    Given,
-    Holds,
+    Fact,
     Missing,
-    NotGiven,
-    Worded,
+    NotEqual,
+    NotSet,
+    WithMessage,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-KNOWN = {name for verb in QUESTIONS for name in fields_asked(verb)}
+KNOWN = {name for verb in QUESTIONS for name in verb_fields(verb)}
 
 
 def named(condition: Any) -> Iterator[str]:  # noqa: ANN401 - any condition
@@ -42,18 +42,18 @@ def named(condition: Any) -> Iterator[str]:  # noqa: ANN401 - any condition
 
 @pytest.mark.parametrize("verb", QUESTIONS)
 def test_conditions_read_fields_that_exist(verb: str) -> None:
-    read = {name for field in fields_asked(verb).values() for name in named(field.row.needs)}
+    read = {name for field in verb_fields(verb).values() for name in named(field.row.needs)}
     assert read <= KNOWN
 
 
 def refused(verb: str, *others: dict[str, Any], **values: object) -> str:
-    defaults = {name: field.default for name, field in fields_asked(verb).items()}
+    defaults = {name: field.default for name, field in verb_fields(verb).items()}
     with pytest.raises(InvalidSpecError) as caught:
-        refuse_unused(defaults | values, fields_asked(verb), others=[defaults | o for o in others])
+        refuse_unused(defaults | values, verb_fields(verb), others=[defaults | o for o in others])
     return str(caught.value)
 
 
-def test_fields_that_miss_the_same_are_told_together() -> None:
+def test_fields_with_the_same_reason_are_reported_together() -> None:
     assert refused("goodput", work_s=9.0, what_if=True, mfu=0.4) == (
         "work_s = 9, mfu = 0.4 and what_if = true have no effect here: fleet is not set; set fleet,"
         " such as llama3, or leave work_s, mfu and what_if out"
@@ -64,16 +64,16 @@ def test_fields_that_miss_the_same_are_told_together() -> None:
     )
 
 
-def test_a_field_is_of_use_if_one_of_those_compared_reads_it() -> None:
-    fields = fields_asked("fleet schedule")
+def test_a_field_used_by_one_compared_question_is_accepted() -> None:
+    fields = verb_fields("fleet schedule")
     one = {name: field.default for name, field in fields.items()} | {"backfill": "none", "depth": 5}
     refuse_unused(one, fields, others=[one | {"backfill": "easy"}])
     other = {"depth": 9, "backfill": "none"}
     assert "depth = 9" in refused("fleet schedule", other, backfill="none")
 
 
-def test_a_default_asks_for_nothing_and_zero_is_a_value() -> None:
-    fields = fields_asked("goodput")
+def test_defaults_are_unset_and_zero_is_a_value() -> None:
+    fields = verb_fields("goodput")
     values = {name: field.default for name, field in fields.items()}
     refuse_unused(values, fields)
     refuse_unused(values | {"spares": 0, "repair_s": 60.0}, fields)
@@ -84,18 +84,18 @@ def test_each_condition_by_hand() -> None:
     values = {"a": 1, "b": "x", "c": None}
     gone = Missing("it is raining", "wait")
     facts = {"dry": lambda: gone, "light": lambda: None}
-    holding = (Given("c", "a"), NotGiven("c", ""), Equals("b", "y", "x"), Differs("a", 2))
-    assert [one.missing(values, facts) for one in (*holding, Holds("light"))] == [None] * 5
+    holding = (AnySet("c", "a"), NotSet("c", ""), Equals("b", "y", "x"), NotEqual("a", 2))
+    assert [one.missing(values, facts) for one in (*holding, Fact("light"))] == [None] * 5
     assert AllOf(*holding).missing(values, facts) is None
-    assert AnyOf(Holds("dry"), Given("a")).missing(values, facts) is None
-    assert AllOf(Given("a"), Holds("dry"), Given("c")).missing(values, facts) == gone
-    assert AnyOf(Holds("dry"), Given("c")).missing(values, facts) == gone
-    assert Worded(Given("c"), "why", "how").missing(values, facts) == ("why", "how")
-    assert Worded(Given("a"), "why", "how").missing(values, facts) is None
-    assert NotGiven("b", "wins").missing(values, facts) == ("b = x wins", "leave b out")
+    assert AnyOf(Fact("dry"), AnySet("a")).missing(values, facts) is None
+    assert AllOf(AnySet("a"), Fact("dry"), AnySet("c")).missing(values, facts) == gone
+    assert AnyOf(Fact("dry"), AnySet("c")).missing(values, facts) == gone
+    assert WithMessage(AnySet("c"), "why", "how").missing(values, facts) == ("why", "how")
+    assert WithMessage(AnySet("a"), "why", "how").missing(values, facts) is None
+    assert NotSet("b", "wins").missing(values, facts) == ("b = x wins", "leave b out")
     assert Equals("c", 1).missing(values, facts) == ("c is not set", "set c = 1")
-    assert Differs("a", 1).missing(values, facts) == ("a = 1", "set another a")
-    assert Given("c", "d").missing(values, facts) == ("neither c nor d is set", "set c or d")
+    assert NotEqual("a", 1).missing(values, facts) == ("a = 1", "set another a")
+    assert AnySet("c", "d").missing(values, facts) == ("neither c nor d is set", "set c or d")
 
 
 def test_a_path_is_its_text() -> None:

@@ -116,7 +116,7 @@ def test_faster_checkpoints_thirty_spares_and_a_hot_standby_are_all_answered() -
     assert any("spare_start_s says how long" in said for said in at_once.evidence.assumptions)
 
 
-def test_what_was_searched_is_called_the_best_found(tmp_path: Path) -> None:
+def test_searched_intervals_are_called_best_found(tmp_path: Path) -> None:
     fleet = written(tmp_path, WEARING)
     asked = {"fleet": fleet, "gpus": 4096, "checkpoint_write_s": 60, "restart_s": 60}
     watched = {"half_width": 0.05, "duration_s": 100 * DAY}
@@ -146,7 +146,7 @@ def test_none_is_found_where_the_best_lies_beyond_the_time_watched(tmp_path: Pat
     assert row["assumes"] == "of every kind; the same work between checkpoints"
 
 
-def test_work_that_peers_hold_is_not_said_to_be_lost(tmp_path: Path) -> None:
+def test_work_held_by_peers_is_not_lost(tmp_path: Path) -> None:
     """A day of work in stretches of two hours: only what a failure would undo is unsaved."""
     often, seldom = (
         f'lifetime = {{ law = "exponential", mean = "{days} d" }}\n' for days in (40, 50)

@@ -10,7 +10,7 @@ from typing import NoReturn
 import numpy as np
 import pytest
 
-from perfatlas.files import GrowingColumn, mapped_arrays as scratch, roomy
+from perfatlas.files import GrowingColumn, large_array, mapped_arrays as scratch
 from perfatlas.quantities import InfeasibleError
 
 ROW = np.dtype([("a", "i8"), ("b", "i8")])
@@ -25,7 +25,7 @@ def on_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("fill", [0, -1])
 def test_arrays_on_disk_are_those_in_memory(on_disk: Path, fill: int) -> None:
-    array = roomy(1000, ROW, fill=fill)
+    array = large_array(1000, ROW, fill=fill)
     assert type(array) is np.ndarray
     assert array.flags.writeable
     assert isinstance(array.base, np.memmap)
@@ -37,7 +37,7 @@ def test_arrays_on_disk_are_those_in_memory(on_disk: Path, fill: int) -> None:
 
 
 def test_small_arrays_stay_in_memory() -> None:
-    assert roomy(1000, np.int64).base is None
+    assert large_array(1000, np.int64).base is None
 
 
 @pytest.mark.parametrize("limit", [0, 100, 10**9])
@@ -63,7 +63,7 @@ def test_an_array_on_disk_takes_no_memory_of_its_own() -> None:
     if not status.exists():
         pytest.skip("the system does not tell memory of files and of the process apart")
     before = anonymous_kb()
-    array = roomy(40_000_000, np.int64, fill=1)  # 320 MB
+    array = large_array(40_000_000, np.int64, fill=1)  # 320 MB
     assert anonymous_kb() - before < 32_000
     assert int(array[::1_000_000].sum()) == 40
 
@@ -74,7 +74,7 @@ def test_a_full_disk_is_told(on_disk: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
     with pytest.raises(InfeasibleError, match="No space left") as told:
-        roomy(1000, np.int64)
+        large_array(1000, np.int64)
     assert str(on_disk) in str(told.value)
 
 
@@ -82,5 +82,5 @@ def test_a_folder_that_cannot_be_is_told(monkeypatch: pytest.MonkeyPatch, tmp_pa
     (tmp_path / "file").write_text("")
     monkeypatch.setattr(scratch, "IN_MEMORY_BYTES", 0)
     monkeypatch.setenv("PERFATLAS_HOME", str(tmp_path / "file"))
-    with pytest.raises(InfeasibleError, match="cannot be written"):
-        roomy(1000, np.int64)
+    with pytest.raises(InfeasibleError, match="cannot write temporary arrays"):
+        large_array(1000, np.int64)

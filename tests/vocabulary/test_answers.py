@@ -11,7 +11,7 @@ import pytest
 
 from perfatlas.cli import main
 from perfatlas.vocabulary.metrics import LOW, METRICS, Metric, find_metric, stem_of
-from tests.vocabulary.asked import ASKED, INTERRUPTED, MODEL, answered, with_files
+from tests.vocabulary.questions import ASKED, INTERRUPTED, MODEL, answered, with_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,7 +110,7 @@ def _has_form(metric: Metric, value: object, command: str, key: str) -> bool:
     )
 
 
-def test_every_verb_answers_what_the_table_says_it_does(
+def test_every_verb_reports_its_declared_metrics(
     answers: list[tuple[str, Results]],
 ) -> None:
     declared = {(verb, metric.name) for metric in METRICS.values() for verb in metric.verbs}
@@ -124,7 +124,7 @@ def test_every_verb_answers_what_the_table_says_it_does(
     assert sorted({name for _, name in declared} - {name for _, name in told}) == []
 
 
-def test_intervals_stand_where_the_table_says_and_are_in_order(
+def test_intervals_are_declared_and_ordered(
     answers: list[tuple[str, Results]],
 ) -> None:
     with_ends = set()

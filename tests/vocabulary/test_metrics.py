@@ -26,12 +26,12 @@ from perfatlas.vocabulary.metrics import (
 MOST_LETTERS = 18  # of a short label: with a value and an interval it fits into 46 columns
 SCALED = {"s", "B", "B/s", "FLOP", "FLOP/s", "W", "J"}
 SHOWN = {
-    "number": {"", "1", "tokens", "tokens/s", "requests/s", "GPU-h", "1/d"}
+    "number": {"", "1", "tokens", "tokens/s", "requests/s", "GPU-hours", "1/d"}
     | {"tokens/s/GPU", "tokens/s/user"},
     "scaled": SCALED,
     "duration": {"s"},
     "share": {"1"},
-    "money": {"USD", "USD/GPU-h"},
+    "money": {"USD", "USD/GPU-hour"},
 }
 CASES = pytest.mark.parametrize("metric", METRICS.values(), ids=lambda one: one.name)
 
@@ -76,7 +76,7 @@ def test_names_and_labels_are_unique() -> None:
             assert [text for text, count in counts.items() if count > 1] == []
 
 
-def test_keys_are_found_with_their_endings_and_in_what_holds_them() -> None:
+def test_keys_are_found_with_suffixes_and_parents() -> None:
     assert find_metric("ttft_s_seed_half_width") is METRICS["ttft_s"]
     assert find_metric("activation_bytes") is METRICS["activation_bytes"]
     assert find_metric("activation_bytes", "memory") is METRICS["memory.activation_bytes"]
@@ -98,7 +98,7 @@ def test_an_output_rate_is_over_all_gpus_and_one_over_tpot() -> None:
     assert utilization(9.0, 3.0) == 1.0
 
 
-def test_statistics_leave_out_what_is_not_finite() -> None:
+def test_statistics_ignore_non_finite_values() -> None:
     values = np.array([np.nan, 4.0, 1.0, np.inf, 3.0, 2.0])
     found = statistics(values)
     assert found == pytest.approx({"mean": 2.5, "p50": 2.5, "p90": 3.7, "p95": 3.85, "p99": 3.97})

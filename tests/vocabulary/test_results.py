@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import perfatlas
 from perfatlas.answer import Answer, AnsweredRun
-from tests.vocabulary.asked import ASKED, MODEL, with_files
+from tests.vocabulary.questions import ASKED, MODEL, with_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ def _reads_like_an_answer(found: Any) -> None:  # noqa: ANN401 - what any verb r
     assert len(lengths) == 1
 
 
-def test_every_verb_returns_what_reads_like_an_answer(tmp_path: Path) -> None:
+def test_every_verb_returns_an_answer_interface(tmp_path: Path) -> None:
     files = with_files(tmp_path)
     for asked in (ASKED["gemm"], ASKED["static"], ASKED["one pool"], ASKED["goodput"]):
         _reads_like_an_answer(asked.face(**asked.fields))
@@ -31,7 +31,7 @@ def test_every_verb_returns_what_reads_like_an_answer(tmp_path: Path) -> None:
         _reads_like_an_answer(files[name].face(**files[name].fields))
 
 
-def test_the_columns_of_an_answer_are_its_numbers_by_joined_names() -> None:
+def test_columns_of_an_answer_join_nested_keys() -> None:
     asked = ASKED["one pool"]
     found = asked.face(**asked.fields)
     results = found.results
@@ -42,7 +42,7 @@ def test_the_columns_of_an_answer_are_its_numbers_by_joined_names() -> None:
     assert memory == perfatlas.estimate(**MODEL).results["memory"]["weights_bytes"]
 
 
-def test_a_table_and_a_frontier_have_a_row_for_each_of_theirs() -> None:
+def test_tables_and_frontiers_have_one_row_per_scenario() -> None:
     rows = {"model": [MODEL["model"]] * 2, "system": ["h200_sxm", "h2000"]}
     table = perfatlas.estimate_table(rows)
     _reads_like_an_answer(table)

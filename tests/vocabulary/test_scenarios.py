@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.vocabulary.asked import ASKED, ESTIMATES, SIMULATIONS, Asked, answered, with_files
+from tests.vocabulary.questions import ASKED, ESTIMATES, SIMULATIONS, Question, answered, with_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,18 +18,18 @@ DRAWN_NOT = ("closed loop",)  # whose lengths and arrivals are fixed
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_an_answered_scenario_asked_again_gives_the_same_answer(name: str) -> None:
+def test_answered_scenarios_reproduce_the_answer(name: str) -> None:
     _ask_again(ASKED[name], answered(name))
 
 
 @pytest.mark.parametrize("name", ["fleet", "work", "schedule", "trace"])
-def test_an_answered_scenario_of_files_gives_the_same_answer(name: str, tmp_path: Path) -> None:
+def test_answered_scenarios_with_files_reproduce_the_answer(name: str, tmp_path: Path) -> None:
     asked = with_files(tmp_path)[name]
     scenario = _ask_again(asked, asked.answer())
     assert ("seed" in scenario) == (name != "trace")
 
 
-def _ask_again(asked: Asked, answer: Answer) -> dict[str, Any]:
+def _ask_again(asked: Question, answer: Answer) -> dict[str, Any]:
     """Return the scenario of an answer that is the same when its scenario is asked."""
     first = answer.to_dict()
     scenario: dict[str, Any] = first["scenario"]
@@ -40,7 +40,7 @@ def _ask_again(asked: Asked, answer: Answer) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", [*ESTIMATES, *SIMULATIONS])
-def test_a_scenario_of_inference_tells_engine_mode_plan_and_seed(name: str) -> None:
+def test_inference_scenarios_state_engine_mode_plan_and_seed(name: str) -> None:
     scenario = answered(name).scenario
     assert "@" in scenario["engine"]
     assert scenario["mode"] in ("static", "aggregated", "disaggregated")
@@ -58,7 +58,7 @@ def test_a_scenario_of_inference_tells_engine_mode_plan_and_seed(name: str) -> N
         assert (scenario["ep"], scenario["moe_tp"]) == (1, 4)
 
 
-def test_a_search_that_draws_more_requests_tells_those_that_were_asked_for() -> None:
+def test_a_rate_search_states_the_requested_number_of_requests() -> None:
     answer = answered("largest rate")
     assert answer.scenario["num_requests"] == 200
     assert any("800 were drawn" in text for text in answer.warnings)

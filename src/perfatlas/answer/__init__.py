@@ -1,4 +1,4 @@
-"""The answer of a verb: envelope, breakdown, tiers and evidence."""
+"""The answer of a verb: envelope, breakdown, tiers, evidence."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ from .evidence import (
     step_evidence as step_evidence,
 )
 from .quantization import (
+    quantization_note as quantization_note,
     quantization_of as quantization_of,
-    said_of_quantization as said_of_quantization,
 )
 from .tiers import (
     MEASURED_STANDING as MEASURED_STANDING,
@@ -31,5 +31,5 @@ from .unused_changes import (
     SYSTEMS as SYSTEMS,
     changes_without_effect as changes_without_effect,
     no_effect as no_effect,
-    tells_unused_changes as tells_unused_changes,
+    warn_unused_changes as warn_unused_changes,
 )

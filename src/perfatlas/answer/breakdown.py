@@ -1,4 +1,4 @@
-"""What takes the time: rows of a breakdown and the evidence behind them."""
+"""Breakdown of step time, and its evidence."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 def breakdown_rows(cost: StepCost, phase: str, candidate: int) -> list[dict[str, Any]]:
     """Return the breakdown of one step of one candidate, in execution order.
 
-    Operators of one name in different layer groups are one row; its bound is that of the part
-    that takes the longest.
+    Operators with the same name in different layer groups share a row; its bound is that of the
+    slowest one.
 
     Args:
         cost: The priced step.
-        phase: prefill or decode, or that of one of several kinds of replicas.
-        candidate: Which candidate.
+        phase: prefill or decode, or the phase of one kind of replicas.
+        candidate: Index of the candidate.
 
     Returns:
         Rows of name, phase, count, time_s, share, bound, bound_time_s, tier, calibration, stream;
@@ -83,11 +83,11 @@ def _empty_row(name: str, phase: str, stream: int) -> dict[str, Any]:
 
 
 def used_matches(costs: Sequence[StepCost], candidate: int) -> list[CalibrationMatch]:
-    """Return the calibrations that priced one candidate, each once."""
+    """Return the distinct calibrations that priced one candidate."""
     found: dict[str, CalibrationMatch] = {}
     for cost in costs:
         runs = cost.count_CO[candidate] > 0
-        # a set and not np.unique, which loads masked arrays for its first answer
+        # a set instead of np.unique, which imports masked arrays on first use
         for position in sorted(set(cost.prices.match_CO[candidate][runs].tolist())):
             if position >= 0:
                 match = cost.prices.matches[position]
@@ -96,7 +96,7 @@ def used_matches(costs: Sequence[StepCost], candidate: int) -> list[CalibrationM
 
 
 def calibration_rows(matches: Sequence[CalibrationMatch]) -> tuple[Mapping[str, Any], ...]:
-    """Return the `calibrations` of the evidence, one per calibration."""
+    """Return the `calibrations` of the evidence."""
     return tuple(
         {
             "id": m.calibration.id,
@@ -111,7 +111,7 @@ def calibration_rows(matches: Sequence[CalibrationMatch]) -> tuple[Mapping[str, 
 
 
 def tier_of(costs: Sequence[StepCost], candidate: int) -> str:
-    """Return the tier of an answer: physics, bound, or physics+bound where they mix."""
+    """Return the tier of an answer: physics, bound, or physics+bound if mixed."""
     tiers = set()
     for cost in costs:
         runs = (cost.count_CO[candidate] > 0) & (cost.prices.time_s_CO[candidate] > 0)
@@ -127,7 +127,7 @@ def _tier(cost: StepCost, candidate: int, operator: int) -> str:
 
 
 def match_versions(matches: Sequence[CalibrationMatch]) -> dict[str, str]:
-    """Return what each calibration, and each table that corrects it, was measured with."""
+    """Return the measured versions behind each calibration and correction table."""
     versions = {}
     for match in matches:
         fitted = match.calibration
@@ -138,17 +138,17 @@ def match_versions(matches: Sequence[CalibrationMatch]) -> dict[str, str]:
 
 
 def price_columns(prices: PricedOperators) -> dict[str, list[Any]]:
-    """Return the results that every question about one operator has, one value a candidate.
+    """Return the common results of a single operator, one value per candidate.
 
     Args:
-        prices: Of one operator (C, 1).
+        prices: Prices of one operator (C, 1).
     """
     calibrated = (prices.match_CO[:, 0] >= 0).tolist()
     high_s, measured = prices.high_s_CO[:, 0].tolist(), prices.measured_CO[:, 0].tolist()
     return {
         "time_s": prices.time_s_CO[:, 0].tolist(),
         "time_s_low": prices.low_s_CO[:, 0].tolist(),
-        # a bound is a lower limit: it has no upper end
+        # a bound is a lower limit and has no upper end
         "time_s_high": [h if known else None for h, known in zip(high_s, calibrated, strict=True)],
         "bound": [BOUND_NAMES[code] for code in prices.code_CO[:, 0].tolist()],
         "bound_time_s": prices.bound_s_CO[:, 0].tolist(),
@@ -162,7 +162,7 @@ def price_columns(prices: PricedOperators) -> dict[str, list[Any]]:
 def single_row(
     name: str, phase: str, results: Mapping[str, Any], match: CalibrationMatch | None, stream: str
 ) -> dict[str, Any]:
-    """Return the breakdown row of a question about one operator."""
+    """Return the breakdown row of a single operator."""
     return {
         "name": name,
         "phase": phase,
@@ -180,7 +180,7 @@ def single_row(
 def single_evidence(
     system: System, match: CalibrationMatch | None, assumptions: Sequence[str], tier: str
 ) -> Evidence:
-    """Return the evidence of a question about one operator."""
+    """Return the evidence of a single operator."""
     return Evidence(
         tier=tier,
         calibrations=() if match is None else calibration_rows([match]),

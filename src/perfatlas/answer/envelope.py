@@ -1,4 +1,4 @@
-"""The answer of a computing verb: one envelope, the same for CLI, Python and tables."""
+"""The answer of a computing verb, with the same envelope in CLI, Python and tables."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ SCHEMA: Final = "perfatlas/2"
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """Where the numbers of an answer come from.
+    """Evidence for the numbers of an answer.
 
     Args:
-        tier: Tier that priced the answer; "physics+bound" where some operators have no physics.
-        calibrations: Calibrations used with their errors.
-        data_versions: Named versions and hashes that reproduce the answer.
-        assumptions: Sentences.
-        sources: Documents the specs come from.
+        tier: Pricing tier; "physics+bound" if some operators have no physics model.
+        calibrations: Calibrations with their errors.
+        data_versions: Versions and hashes that reproduce the answer, by name.
+        assumptions: Assumptions, as sentences.
+        sources: References of the specs.
     """
 
     tier: str
@@ -33,16 +33,16 @@ class Evidence:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """One answered scenario.
+    """The answer to one scenario.
 
     Args:
         command: The verb.
-        scenario: What was asked with all that was resolved: asking it again gives the same answer.
-        results: Named results [SI, unit in the name].
+        scenario: The input with everything resolved; it reproduces the answer.
+        results: Results by name [SI, unit in the name].
         breakdown: Rows of name, phase, count, time_s, share, bound, bound_time_s, tier,
             calibration, stream.
-        evidence: Where it comes from.
-        warnings: What the user should know before trusting it.
+        evidence: Evidence for the numbers.
+        warnings: Warnings to read before relying on it.
     """
 
     command: str
@@ -54,10 +54,9 @@ class Answer:
 
     @property
     def columns(self) -> dict[str, list[Any]]:
-        """The numbers of `results` as columns of a table of one row, ready for a DataFrame.
+        """The numbers of `results` as columns of a one-row table, ready for a DataFrame.
 
-        Names of nested keys are joined, as in `ttft_s_p99`; lists and values over time are left
-        out.
+        Nested keys are joined, as in `ttft_s_p99`; lists and time series are omitted.
         """
         return {name: [value] for name, value in flat_results(_plain(self.results))}
 
@@ -85,10 +84,10 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class AnsweredRun:
-    """An answer and what ran for it; it reads like the answer itself.
+    """An answer together with the run that produced it; it has the attributes of the answer.
 
     Args:
-        answer: The envelope.
+        answer: The answer.
     """
 
     answer: Answer
@@ -100,27 +99,27 @@ class AnsweredRun:
 
     @property
     def scenario(self) -> Mapping[str, Any]:
-        """What was asked with all that was resolved: asking it again gives the same answer."""
+        """The input with everything resolved; it reproduces the answer."""
         return self.answer.scenario
 
     @property
     def results(self) -> Mapping[str, Any]:
-        """Named results [SI, unit in the name]."""
+        """Results by name [SI, unit in the name]."""
         return self.answer.results
 
     @property
     def breakdown(self) -> Sequence[Mapping[str, Any]]:
-        """Rows of what takes the time."""
+        """Rows of the time breakdown."""
         return self.answer.breakdown
 
     @property
     def evidence(self) -> Evidence:
-        """Where the numbers come from."""
+        """Evidence for the numbers."""
         return self.answer.evidence
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader should know before trusting it."""
+        """Warnings to read before relying on it."""
         return self.answer.warnings
 
     @property
@@ -134,12 +133,12 @@ class AnsweredRun:
 
 
 def flat_results(results: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield results as cells of a table: a distribution is one per statistic, as in ttft_s_p99.
+    """Yield results as table cells; distributions yield one per statistic, as in ttft_s_p99.
 
-    Lists, and columns over time, are no cells.
+    Lists and time series are omitted.
 
     Args:
-        results: Of an answer.
+        results: Results of an answer.
 
     Example:
         >>> from perfatlas.answer.envelope import flat_results

@@ -1,4 +1,4 @@
-"""What the answer rests on: calibrations, versions, assumptions, sources."""
+"""Evidence of an answer: calibrations, versions, assumptions, sources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from perfatlas.answer.tiers import MEASURED_STANDING, joined_tiers
 from perfatlas.hardware import cited_sources
 from perfatlas.kernels.tiers import holds_quantization
 from perfatlas.operators import Gemm, LatentAttention
-from perfatlas.serving.closed_form import question_step_error, said_of_client
+from perfatlas.serving.closed_form import client_note, question_step_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 FORMULA: Final = "method formula"
 STANDING: Final = (
-    "decode is priced at the mean context isl + osl/2; caches are cold and the kernels of a step"
-    " run back to back"
+    "decode is priced at the mean context isl + osl/2, with cold caches and without gaps between"
+    " the kernels of a step"
 )
-FAR_OCTAVES: Final = 0.5  # outside the measured shapes, from which an operator is named
-FAR_SHARE: Final = 0.01  # of the step
-INTERVAL: Final = "the 90 % interval composes kernel errors, all taken as shared (correlation 1)"
+FAR_OCTAVES: Final = 0.5  # distance from the measured shapes from which an operator is named
+FAR_SHARE: Final = 0.01  # minimum share of the step
+INTERVAL: Final = "the 90% interval combines kernel errors, assumed fully correlated"
 
 
 class PricedSteps(Protocol):
-    """What holds a step of each kind, to tell what prices rest on."""
+    """Priced steps of a candidate, as a basis of evidence."""
 
     @property
     def prefill(self) -> StepCost:
@@ -48,8 +48,8 @@ def question_evidence(question: Candidates, evaluation: Evaluation) -> Evidence:
     """Return the evidence of the first candidate.
 
     Args:
-        question: What was asked.
-        evaluation: Its numbers.
+        question: The candidates.
+        evaluation: Its evaluation.
     """
     tier = tier_of((evaluation.prefill, evaluation.decode), 0)
     return step_evidence(question, evaluation, _standing_assumptions(question, tier))
@@ -59,9 +59,9 @@ def step_evidence(question: Candidates, steps: PricedSteps, standing: Sequence[s
     """Return the evidence of the steps of the first candidate.
 
     Args:
-        question: What was asked.
-        steps: What was priced.
-        standing: What the way from steps to the answer assumes.
+        question: The candidates.
+        steps: The priced steps.
+        standing: Assumptions of the method that uses the steps.
     """
     costs = (steps.prefill, steps.decode)
     matches = used_matches(costs, 0)
@@ -87,12 +87,12 @@ def step_evidence(question: Candidates, steps: PricedSteps, standing: Sequence[s
 
 
 def merged_evidence(first: Evidence, second: Evidence, *assumptions: str) -> Evidence:
-    """Return the evidence of an answer made of two, each statement once.
+    """Return the merged evidence of two parts, without duplicates.
 
     Args:
-        first: Evidence of one part.
-        second: Evidence of the other.
-        *assumptions: What joining them assumes.
+        first: Evidence of the first part.
+        second: Evidence of the second part.
+        *assumptions: Additional assumptions of the combination.
     """
     tiers = {tier for one in (first, second) for tier in one.tier.split("+")}
     rows = {row["id"]: row for row in (*first.calibrations, *second.calibrations)}
@@ -115,46 +115,46 @@ def _standing_assumptions(question: Candidates, tier: str) -> tuple[str, ...]:
     said += engine_assumptions(question)
     if question.aggregated_C[0]:
         said.append(
-            f"{FORMULA}: steady closed loop, no queueing; TTFT is a floor under load;"
-            f" {said_of_client(question)}"
+            f"{FORMULA}: steady closed loop without queueing; TTFT is a lower limit under load;"
+            f" {client_note(question)}"
         )
     return tuple(said)
 
 
 def engine_assumptions(question: Candidates) -> list[str]:
-    """Return what a step takes from the engine and the load of experts."""
+    """Return the assumptions about engine and expert load."""
     host, said = question.profile.host, []
     if question.profile.name != "ideal":
-        hidden = "hidden behind the GPU" if host.overlapped else "added to the GPU"
+        hidden = "overlapped with the GPU" if host.overlapped else "added to GPU time"
         said.append(f"host time per step {hidden}: {host.source}")
     if question.model.architecture.has_experts:
         said.append(f"expert load: {question.expert_distribution}")
     if question.drafts:
         drafts = "1 draft" if question.drafts == 1 else f"{question.drafts} drafts"
         said.append(
-            f"a decode step verifies {drafts}, each accepted with a chance of"
-            f" {question.draft_acceptance:g} where all before it are:"
-            f" {question.tokens_per_step:.2f} tokens a step in the mean; the drafter is one layer"
-            " of the model, its host work is not counted, and no measured run with drafts is behind"
-            " the interval"
+            f"a decode step verifies {drafts}, each accepted with probability"
+            f" {question.draft_acceptance:g} if all preceding ones are: a mean of"
+            f" {question.tokens_per_step:.2f} tokens per step; the drafter is one layer of the"
+            " model, its host work is not counted, and no measured run with drafts supports the"
+            " interval"
         )
     return said
 
 
 def _interval(question: Candidates) -> str:
-    """Return what the interval is made of."""
+    """Return the description of the interval."""
     error = question_step_error(question)
     if error is None:
-        return f"{INTERVAL}; the engine and the load are not in it"
+        return f"{INTERVAL}; errors of engine and load are not included"
     return (
-        f"{INTERVAL}; that of TPOT is at least {math.expm1(error.q05):+.0%} to"
-        f" {math.expm1(error.q95):+.0%}, as {error.runs:,} serving runs of {error.networks}"
-        f" networks on {error.engine} were beside their predictions (`{error.command}`)"
+        f"{INTERVAL}; for TPOT it is at least {math.expm1(error.q05):+.0%} to"
+        f" {math.expm1(error.q95):+.0%}, the errors of {error.runs:,} measured serving runs of"
+        f" {error.networks} models on {error.engine} (`{error.command}`)"
     )
 
 
 def _outside(costs: Sequence[StepCost]) -> list[str]:
-    """Return which operators lie outside the shapes their calibration has seen."""
+    """Return the operators outside the measured shapes of their calibration."""
     said = []
     for cost in costs:
         busy_O = cost.count_CO[0] * cost.prices.time_s_CO[0]
@@ -165,26 +165,26 @@ def _outside(costs: Sequence[StepCost]) -> list[str]:
             octaves = float(cost.prices.outside_CO[0][far].max())
             said.append(
                 f"{cost.operators[0].phase}: {', '.join(names)} up to {octaves:.1f} octaves"
-                " outside the shapes that were measured: the interval is widened"
+                " outside the measured shapes: the interval is widened"
             )
     return said
 
 
 def _nothing_left_out(prefill: StepCost) -> tuple[str, ...]:
-    """Return that sparse attention is priced where it selects every key, one text at most."""
+    """Return a warning if sparse attention selects all keys."""
     for op in prefill.operators:
         if isinstance(op, LatentAttention) and 0 < op.kv_len[0] <= op.selected[0]:
             text = (
-                f"prefill: sparse attention is priced although its {op.selected[0]:,.0f} selected"
-                f" keys are all {op.kv_len[0]:,.0f}; SGLang runs such prompts through dense"
-                " attention, which is faster"
+                f"prefill: sparse attention is priced although it selects all {op.kv_len[0]:,.0f}"
+                f" keys (limit {op.selected[0]:,.0f}); SGLang uses dense attention for such"
+                " prompts, which is faster"
             )
             return (text,)
     return ()
 
 
 def _uncorrected(question: Candidates, costs: Sequence[StepCost]) -> list[str]:
-    """Return how tier measured answered, and which operators it left in physics."""
+    """Return how tier measured was applied, and which operators are priced by physics."""
     if question.tier != "measured":
         return []
     said = [MEASURED_STANDING]
@@ -207,7 +207,7 @@ def _uncorrected(question: Candidates, costs: Sequence[StepCost]) -> list[str]:
 
 
 def _alone(cost: StepCost) -> Iterator[str]:
-    """Yield the products of the first candidate corrected by rows that hold a quantization too."""
+    """Yield GEMMs of the first candidate corrected by rows that include a quantization."""
     for o, operator in enumerate(cost.operators):
         if isinstance(operator, Gemm) and cost.prices.measured_CO[0, o] and cost.count_CO[0, o] > 0:
             excluded = np.broadcast_to(operator.quantizes_input, operator.m.shape)[0] == 0.0

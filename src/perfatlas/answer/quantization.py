@@ -1,4 +1,4 @@
-"""Whether the quantization of a product's activation is in its time, and what is said of it."""
+"""Whether the time of a GEMM includes the quantization of its activation."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ if TYPE_CHECKING:
     from perfatlas.operators import Operator
 
 CHOICES: Final = ("excluded", "included")
-INCLUDED: Final = "the quantization of the activation, a kernel before the product, is in the time"
+INCLUDED: Final = "the time includes the quantization of the activation, a separate kernel"
 EXCLUDED: Final = (
-    "the quantization of the activation is not in the time: quantization = included adds it"
+    "the time excludes the quantization of the activation; set quantization = included to add it"
 )
-STATIC: Final = "the quantization of the activation, a pass of its own, is not in the time"
+STATIC: Final = "the time excludes the quantization of the activation, a separate kernel"
 SHARED: Final = (
-    "the measured rows hold the quantization of the activation and the answer does not: it is the"
-    " product's share of their corrected sum, by physics, and the interval spans what the product"
-    " can be of it"
+    "the measured rows include the quantization of the activation, which the answer excludes: it is"
+    " the GEMM's share of the corrected sum according to physics, with an interval that covers all"
+    " possible shares"
 )
-AS_MEASURED: Final = "quantization = included answers as it was measured"
+AS_MEASURED: Final = "quantization = included gives the time as measured"
 
 
 def quantization_of(operator: Operator) -> dict[str, str]:
-    """Return {"quantization": included or excluded}, nothing where none is needed.
+    """Return {"quantization": included or excluded}, empty if none is needed.
 
     Args:
-        operator: What is priced.
+        operator: The operator.
     """
     if not isinstance(operator, Gemm) or get_format(operator.format).quantize == "none":
         return {}
     return {"quantization": CHOICES[int(np.all(np.asarray(operator.quantizes_input) > 0.0))]}
 
 
-def said_of_quantization(
+def quantization_note(
     operator: Operator, match: CalibrationMatch | None, *, measured: bool
 ) -> tuple[str, ...]:
-    """Return what the evidence says of a product's quantization, nothing where none is needed.
+    """Return the assumption about a GEMM's quantization, empty if none is needed.
 
     Args:
-        operator: What was priced.
+        operator: The operator.
         match: The calibration that priced it.
         measured: Whether measured rows corrected it.
     """

@@ -1,4 +1,4 @@
-"""What a tier asks of a system, and which tier answered."""
+"""Requirements of pricing tiers, and the tier of an answer."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
 
     from perfatlas.hardware import System
 
-MIXED: Final = ("physics", "measured", "bound")  # in this order where several tiers answer
+MIXED: Final = ("physics", "measured", "bound")  # order if several tiers are combined
 MEASURED_STANDING: Final = (
-    "tier measured: the physics of a cold step times what physics misses on the nearest measured"
-    " shapes, each under the protocol it was measured with"
+    "tier measured: the physics model times its error on the nearest measured shapes, each under"
+    " its measurement protocol"
 )
 
 
 def require_tier(system: System, tier: str, family: str, silicon_version: str | None) -> None:
-    """Refuse a tier that a system has no data for.
+    """Refuse a tier without data for a system.
 
     Args:
-        system: Where it runs.
-        tier: Tier asked for.
+        system: The system.
+        tier: Requested tier.
         family: Kernel family of the engine, "" for any.
-        silicon_version: Version of the tables asked for, None where the choice is free.
+        silicon_version: Requested version of the tables, None for any.
 
     Raises:
-        InvalidSpecError: A table version outside tier measured.
-        UnsupportedError: No kernels of the device were measured, or not in that version.
-        MissingDependencyError: Tier measured without the measured tables.
+        InvalidSpecError: A table version with another tier than measured.
+        UnsupportedError: The device has no measured kernels, or not in that version.
+        MissingDependencyError: The measured tables are not installed.
     """
     if tier == "physics":
         require_kernels(system)
@@ -40,26 +40,26 @@ def require_tier(system: System, tier: str, family: str, silicon_version: str | 
         require_tables(system, family, silicon_version)
     elif silicon_version is not None:
         raise InvalidSpecError(
-            f"silicon_version = {shown(silicon_version)} names the tables of tier measured, and"
-            f" the tier is {tier}; use tier measured or leave the version out"
+            f"silicon_version = {shown(silicon_version)} applies only to tier measured; this"
+            f" scenario uses tier {tier}; set tier = measured, or leave silicon_version out"
         )
 
 
 def require_kernels(system: System) -> None:
-    """Refuse tier physics on a device whose kernels nobody measured.
+    """Refuse tier physics on a device without measured kernels.
 
     Raises:
-        UnsupportedError: Neither the device nor a relative has calibrations.
+        UnsupportedError: Neither the device nor its relative has calibrations.
     """
     if find_calibration(system.device, "gemm", "", "bf16") is None:
         raise UnsupportedError(
-            f"tier 'physics' needs measured kernels and {system.device.name} has none;"
+            f"tier 'physics' needs measured kernels, but {system.device.name} has none;"
             " use tier bound or auto"
         )
 
 
 def require_tables(system: System, family: str, silicon_version: str | None) -> None:
-    """Refuse tier measured where there are no tables, or none of a version.
+    """Refuse tier measured without tables, or without the requested version.
 
     Raises:
         UnsupportedError: The device, or the version for the engine, has no tables.
@@ -69,7 +69,7 @@ def require_tables(system: System, family: str, silicon_version: str | None) -> 
     device = system.device.name
     if device not in silicon_systems():
         raise UnsupportedError(
-            f"tier 'measured' needs measured tables and {device} has none; systems with tables:"
+            f"tier 'measured' needs measured tables, but {device} has none; systems with tables:"
             f" {', '.join(silicon_systems())}; use tier auto or bound"
         )
     families = (family,) if family else LENDERS
@@ -81,8 +81,8 @@ def require_tables(system: System, family: str, silicon_version: str | None) -> 
     }
     if silicon_version is not None and silicon_version not in known:
         raise UnsupportedError(
-            f"silicon_version = {shown(silicon_version)}: no tables of"
-            f" {' or '.join(families)} in that version on {device}"
+            f"silicon_version = {shown(silicon_version)}: {device} has no tables of"
+            f" {' or '.join(families)} in that version"
             f"{did_you_mean(silicon_version, known) or ';'} versions: {', '.join(sorted(known))}"
         )
 
@@ -95,6 +95,6 @@ def tier_name(*, calibrated: bool, measured: bool) -> str:
 
 
 def joined_tiers(tiers: Iterable[str]) -> str:
-    """Return the tiers of an answer in one word, such as physics+measured; bound for none."""
+    """Return the combined name of several tiers, such as physics+measured; bound for none."""
     found = set(tiers)
     return "+".join(tier for tier in MIXED if tier in found) or "bound"

@@ -1,4 +1,4 @@
-"""Changes of a system that do not change an answer, told with the reason."""
+"""Warnings about overrides of a system that have no effect on an answer."""
 
 from __future__ import annotations
 
@@ -19,44 +19,49 @@ SYSTEMS: Final = ("system", "prefill_system", "decode_system")
 _INTERVAL: Final = ("_low", "_high")
 
 
-def tells_unused_changes(question: Question) -> Question:
-    """Return a question whose answers warn of changes of the system that do not change them.
+def warn_unused_changes(question: Question) -> Question:
+    """Return a verb function whose answers warn about overrides without effect.
 
     Args:
-        question: From named fields to an answer.
+        question: Function from named fields to an answer.
     """
+
+    def results_of(**fields: Any) -> Mapping[str, Any]:  # noqa: ANN401 - fields of a question
+        return question(**fields).results
 
     @wraps(question)
     def answered(**fields: Any) -> Answer:  # noqa: ANN401 - fields of a question
         answer = question(**fields)
-        said = changes_without_effect(question, fields, answer)
+        said = changes_without_effect(results_of, fields, answer.results)
         return replace(answer, warnings=(*answer.warnings, *said)) if said else answer
 
     return answered
 
 
 def changes_without_effect(
-    question: Question, fields: Mapping[str, Any], answer: Answer | None = None
+    results_of: Callable[..., Mapping[str, Any]],
+    fields: Mapping[str, Any],
+    results: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    """Return a sentence for each change of a system that does not change a predicted value.
+    """Return a sentence for each override of a system that does not change a predicted value.
 
-    An interval may still be wider: a changed device is not the one that was measured.
+    An interval may still widen, because an overridden device is not the measured one.
 
     Args:
-        question: From named fields to an answer; asked once more for each change.
-        fields: As given.
-        answer: Its answer, where there is one already.
+        results_of: Function from named fields to results; called once more for each override.
+        fields: The named fields.
+        results: Their results, if already computed.
     """
     said = []
-    own = None if answer is None else predicted(answer.results)
+    own = None if results is None else predicted(results)
     for name in SYSTEMS:
         text = fields.get(name)
         if not isinstance(text, str):
             continue
         for path, unchanged in changed_fields(text).items():
-            own = own or predicted(question(**fields).results)
+            own = own or predicted(results_of(**fields))
             try:
-                other = predicted(question(**{**fields, name: unchanged}).results)
+                other = predicted(results_of(**{**fields, name: unchanged}))
             except PerfatlasError:
                 continue
             if own == other:
@@ -65,7 +70,7 @@ def changes_without_effect(
 
 
 def _is_same(system: str, other: str, path: str) -> bool:
-    """Return whether a field has the same value in two systems."""
+    """Return whether a field has equal values in two systems."""
     values = [
         {row.field: row.value for row in describe(resolve_system(one))} for one in (system, other)
     ]
@@ -73,30 +78,30 @@ def _is_same(system: str, other: str, path: str) -> bool:
 
 
 def no_effect(path: str, *, unchanged: bool = False) -> str:
-    """Return that a changed field has no effect on predictions, and why.
+    """Return the message that an override has no effect on predictions, and why.
 
     Args:
         path: The field.
-        unchanged: Whether it was given the value that it has.
+        unchanged: Whether the override equals the original value.
 
     Example:
         >>> from perfatlas.answer import no_effect
         >>> no_effect("device.tdp")
-        'device.tdp has no effect on this answer: no prediction reads it'
+        'device.tdp has no effect on this answer: no prediction uses it'
     """
     if unchanged:
-        return f"{path} has no effect on this answer: that is its value in the catalog"
+        return f"{path} has no effect on this answer: it equals the catalog value"
     *most, last = FIELDS[path].read_by or ("",)
     listed = f"{', '.join(most)} and {last}" if most else last
-    why = f"it applies to {listed}" if listed else "no prediction reads it"
+    why = f"it applies to {listed}" if listed else "no prediction uses it"
     return f"{path} has no effect on this answer: {why}"
 
 
 def predicted(results: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the predicted values of results, without the ends of their intervals.
+    """Return the predicted values of results, without intervals.
 
     Args:
-        results: Of an answer.
+        results: Results of an answer.
     """
     return {
         name: predicted(value) if isinstance(value, dict) else value

@@ -1,4 +1,4 @@
-"""The command line: parses, calls, shows; contains no formula."""
+"""The command line: parses arguments and prints answers; contains no formulas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tree of verbs; each verb's module is imported when the verb is run."""
+"""The tree of commands; the module of a command is imported when it runs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from cyclopts import App
 
 from perfatlas.version import __version__
 
-HELP: Final = """How fast, why, what if, how sure: deep-learning performance from model to GPU.
+HELP: Final = """Performance, bottlenecks and reliability of deep-learning systems.
 
-Every computing verb takes --json. \
---debug prints the traceback of a defect; --no-color or NO_COLOR=1 turns colours off."""
+All computing commands accept --json. \
+--debug prints the traceback of an internal error; --no-color or NO_COLOR=1 disables colors."""
 
 
 def _group(name: str, purpose: str, verbs: dict[str, tuple[str, str]]) -> App:
-    """Return a verb with sub-verbs: name -> (module:function, what it does)."""
+    """Return a command with subcommands: name -> (module:function, description)."""
     group = App(name=name, help=purpose, help_format="plaintext", version_flags=())
     for verb, (target, verb_purpose) in verbs.items():
         group.command(f"perfatlas.{target}", name=verb, help=verb_purpose)
@@ -33,38 +33,38 @@ app: Final = App(
 app.command(
     "perfatlas.verbs.estimate.command:estimate",
     name="estimate",
-    help="Estimate one inference scenario: latency, throughput, memory, and what bounds them.",
+    help="Estimate one inference scenario: latency, throughput, memory, bottlenecks.",
 )
 app.command(
     "perfatlas.verbs.simulate.command:simulate",
     name="simulate",
-    help="Simulate traffic through an engine: queues, tails, preemptions, goodput.",
+    help="Simulate traffic through an engine: queueing, tail latency, preemption, goodput.",
 )
 app.command(
     "perfatlas.verbs.goodput.command:app",
     name="goodput",
-    help="Goodput of a job under failures, with its checkpoints and spares.",
+    help="Goodput of a job under failures, with checkpoints and spares.",
 )
 app.command(
     _group(
         "fleet",
-        "Fleets from a cluster's own logs, explained; many jobs scheduled on one cluster.",
+        "Failure models from cluster logs, and job schedules on a shared cluster.",
         {
             "import": (
                 "verbs.fleet.command:import_",
-                "Read logs into one history of failures and repairs.",
+                "Convert logs to a history of failures and repairs.",
             ),
             "fit": (
                 "verbs.fleet.command:fit",
-                "Fit laws to histories; write a fleet and its evidence.",
+                "Fit failure models to histories; write a fleet file and its evidence.",
             ),
             "schedule": (
                 "verbs.schedule.command:schedule",
-                "Schedule many jobs on one cluster: waits, GPU time, failures, policies compared.",
+                "Schedule many jobs on a cluster: waits, GPU time, failures, policy comparison.",
             ),
             "report": (
                 "verbs.fleet.report_command:report",
-                "Explain a fleet or a history on one page.",
+                "Report on a fleet or a history as an HTML page.",
             ),
         },
     )
@@ -72,13 +72,13 @@ app.command(
 app.command(
     _group(
         "kernel",
-        "Time one operator on one GPU.",
+        "Time of one operator on one GPU.",
         {
-            "gemm": ("verbs.kernel.command:gemm", "Time a matrix multiplication, (m, k) x (k, n)."),
-            "attention": ("verbs.kernel.command:attention", "Time the attention of one layer."),
+            "gemm": ("verbs.kernel.command:gemm", "Time of a GEMM, (m, k) x (k, n)."),
+            "attention": ("verbs.kernel.command:attention", "Time of the attention of one layer."),
             "moe": (
                 "verbs.kernel.command:moe",
-                "Time the expert GEMMs of one mixture-of-experts layer.",
+                "Time of the expert GEMMs of one MoE layer.",
             ),
         },
     )
@@ -86,22 +86,22 @@ app.command(
 app.command(
     "perfatlas.verbs.collective.command:collective",
     name="collective",
-    help="Time a collective or a transfer between GPUs.",
+    help="Time of a collective or a transfer between GPUs.",
 )
 app.command(
     "perfatlas.verbs.catalog.command:catalog",
     name="catalog",
-    help="List what perfatlas knows, or show one entry with its sources.",
+    help="List catalogs, or show one entry with its sources.",
 )
 app.command(
     "perfatlas.lab.calibrate.command:calibrate",
     name="calibrate",
-    help="Fit kernel parameters to measured tables; write them as TOML.",
+    help="Fit kernel parameters to measurements; write them as TOML.",
 )
 app.command(
     _group(
         "validate",
-        "Compare predictions with measurements; exits 7 when an error budget is exceeded.",
+        "Compare predictions with measurements; exit code 7 if an error budget is exceeded.",
         {
             "kernels": ("lab.validate.command:kernels", "Operators against measured tables."),
             "collectives": (
@@ -118,7 +118,7 @@ app.command(
             ),
             "capacity": (
                 "lab.validate.command:capacity",
-                "Cache sizes against those engines print.",
+                "KV cache capacity against engine logs.",
             ),
             "steps": ("lab.validate.command:steps", "Serving estimates against measured serving."),
             "fleet": (
@@ -135,11 +135,11 @@ app.command(
 app.command(
     "perfatlas.cli.completion:completion",
     name="completion",
-    help="Print a completion script to load yourself; --install-completion sets it up for good.",
+    help="Print a shell completion script; --install-completion installs it.",
 )
 app.command(
     "perfatlas.cli.completion:install_completion",
     name="--install-completion",
-    help="Install completion for your shell and load it from its start-up file.",
+    help="Install shell completion and load it from the shell's startup file.",
     group="Parameters",
 )

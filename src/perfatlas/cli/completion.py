@@ -1,4 +1,4 @@
-"""Shell completion, printed or installed."""
+"""Shell completion: print or install it."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ Shell = Literal["bash", "zsh", "fish"]
 
 
 def completion(shell: Shell, /) -> int:
-    """Return the exit code of printing a completion script.
+    """Print a completion script; return the exit code.
 
     Args:
-        shell: For which shell; for example: source <(perfatlas completion bash).
+        shell: Name of the shell, as in: source <(perfatlas completion bash).
     """
     sys.stdout.write(app.generate_completion(shell=shell))
     return 0
 
 
 def install_completion(*, shell: Shell | None = None, output: Path | None = None) -> int:
-    """Return the exit code of installing completion.
+    """Install completion; return the exit code.
 
     Args:
-        shell: For which shell; by default the one in $SHELL.
-        output: Write the script here, and leave the start-up file alone.
+        shell: Name of the shell; $SHELL by default.
+        output: Write the script to this file and leave the startup file unchanged.
     """
     wanted = shell or Path(os.environ.get("SHELL", "")).name
     if wanted not in ("bash", "zsh", "fish"):
-        raise UsageError(f"shell {wanted!r}: name one with --shell bash, zsh or fish")
+        raise UsageError(f"unknown shell {wanted!r}: use --shell bash, zsh or fish")
     place = app.install_completion(
         shell=wanted,  # type: ignore[arg-type] # checked above
         output=output,

@@ -1,4 +1,4 @@
-"""From argv to exit code: the fast paths, and one message per failure."""
+"""Entry point: fast paths, dispatch, and error messages with exit codes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 
 from perfatlas.version import __version__
 
-TYPE_CHECKING = False  # as typing has it; importing typing would be half of `--version`
+TYPE_CHECKING = False  # as in typing, whose import would take half of the time of `--version`
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
@@ -21,13 +21,13 @@ DEFECT = 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Return the exit code of a command line.
+    """Run a command line; return the exit code.
 
-    0 ok, 1 defect, 2 usage, 3 invalid scenario or spec, 4 infeasible, 5 unsupported or missing
-    data, 6 optional dependency missing, 7 a validation gate failed, 130 interrupted.
+    0 ok, 1 internal error, 2 usage, 3 invalid scenario or spec, 4 infeasible, 5 unsupported or
+    missing data, 6 optional dependency missing, 7 validation gate failed, 130 interrupted.
 
     Args:
-        arguments: The words after `perfatlas`; by default those of the process.
+        arguments: The arguments after `perfatlas`; by default those of the process.
 
     Example:
         >>> from perfatlas.cli import main
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"{__version__}\n")
         return 0
     words = _apply_global_flags(words)
-    atexit.register(gc.freeze)  # else the process would end by taking all objects apart
+    atexit.register(gc.freeze)  # skips the collection of all objects at exit
     try:
         code = _run(words)
         sys.stdout.flush()
@@ -48,24 +48,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write("perfatlas: interrupted\n")
         return INTERRUPTED
     except BrokenPipeError:
-        _silence_stdout()  # the reader (head, less) has seen enough
+        _silence_stdout()  # the reader (head, less) has closed the pipe
         return 0
     except OSError as problem:
         if problem.errno != errno.ENOSPC:
             raise
         _silence_stdout()
-        sys.stderr.write(f"perfatlas: cannot write the answer: {problem.strerror}\n")
+        sys.stderr.write(f"perfatlas: cannot write to stdout: {problem.strerror}\n")
         return DEFECT
     return code
 
 
 def _silence_stdout() -> None:
-    """Give the flush at the interpreter's exit somewhere to go."""
+    """Redirect stdout, so that the flush at interpreter exit cannot fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _apply_global_flags(words: list[str]) -> list[str]:
-    """Return the words without --debug and --no-color, having done what they ask."""
+    """Apply --debug and --no-color; return the other arguments."""
     if "--debug" not in words:
         sys.excepthook = _report_defect
     if "--no-color" in words:
@@ -81,8 +81,8 @@ def _run(words: list[str]) -> int:
     from perfatlas.cli.app import app
     from perfatlas.commands.output import (
         refusal_text,
+        unexpected_argument_text,
         unknown_option_text,
-        unused_words_text,
     )
     from perfatlas.quantities import PerfatlasError
 
@@ -92,7 +92,7 @@ def _run(words: list[str]) -> int:
         sys.stderr.write(f"perfatlas: {unknown_option_text(problem)}\n")
         return USAGE
     except UnusedCliTokensError as problem:
-        sys.stderr.write(f"perfatlas: {unused_words_text(problem.unused_tokens or [])}\n")
+        sys.stderr.write(f"perfatlas: {unexpected_argument_text(problem.unused_tokens or [])}\n")
         return USAGE
     except CycloptsError as problem:
         sys.stderr.write(f"perfatlas: {str(problem).strip()}\n")
@@ -106,7 +106,7 @@ def _run(words: list[str]) -> int:
 def _report_defect(
     kind: type[BaseException], problem: BaseException, traceback: TracebackType | None
 ) -> None:
-    """Say that perfatlas is at fault; the interpreter then exits with 1."""
+    """Report an internal error; the interpreter then exits with 1."""
     place = traceback
     while place is not None and place.tb_next is not None:
         place = place.tb_next
@@ -114,6 +114,6 @@ def _report_defect(
     if place is not None:
         where = f" ({place.tb_frame.f_code.co_filename.rpartition('/')[2]}:{place.tb_lineno})"
     sys.stderr.write(
-        f"perfatlas: a defect in perfatlas, not in your input: {kind.__name__}: {problem}{where}\n"
-        "perfatlas: the same command with --debug prints the traceback to report\n"
+        f"perfatlas: internal error: {kind.__name__}: {problem}{where}\n"
+        "perfatlas: this is a defect in perfatlas; run with --debug for a traceback to report\n"
     )

@@ -1,3 +1,3 @@
-"""What the commands of all verbs share: flags made of fields, and what is written."""
+"""Code shared by all commands: flags from fields, and output."""
 
 from __future__ import annotations

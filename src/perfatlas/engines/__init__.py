@@ -1,4 +1,4 @@
-"""Serving engines as dated data; knows nothing of models."""
+"""Serving engines as dated data; independent of models."""
 
 from __future__ import annotations
 

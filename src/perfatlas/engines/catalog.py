@@ -1,4 +1,4 @@
-"""Engine profiles by name; the newest version unless one is named."""
+"""Engine profiles by name; the newest version by default."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def _version_key(profile_id: str) -> tuple[int, ...]:
 
 @cache
 def resolve_engine(text: str) -> EngineProfile:
-    """Return the profile of "vllm" (newest) or of "vllm@0.24".
+    """Return the profile for "vllm" (newest version) or "vllm@0.24".
 
     Args:
-        text: Name of an engine, or a profile id; in any letter case.
+        text: Engine name or profile id, in any letter case.
 
     Raises:
-        InvalidSpecError: No such engine or version, or a profile that lacks a key.
+        InvalidSpecError: There is no such engine or version, or its profile is incomplete.
 
     Example:
         >>> from perfatlas.engines import resolve_engine
@@ -55,10 +55,10 @@ def resolve_engine(text: str) -> EngineProfile:
 
 
 def all_reduce_groups(profile: EngineProfile) -> dict[str, tuple[int, ...]]:
-    """Return kernel family -> sizes of the groups an engine reduces with kernels of its own.
+    """Return the group sizes that an engine reduces with its own kernels, by kernel family.
 
     Args:
-        profile: The engine; one without a family of its own takes those of all others.
+        profile: The engine; without its own kernel family, all families are returned.
 
     Example:
         >>> from perfatlas.engines import all_reduce_groups, resolve_engine

@@ -1,4 +1,4 @@
-"""What distinguishes one serving engine from another, as dated data."""
+"""Engine profiles: the properties that distinguish serving engines, as dated data."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class FormatAlias:
-    """What an engine makes of a format it is asked for.
+    """The format that an engine actually uses for a requested one.
 
     Args:
-        value: The format it runs.
-        architectures: Devices on which it does so, by architecture; empty for all.
-        source: Where this is documented.
+        value: The format that runs.
+        architectures: Device architectures on which this applies; empty for all.
+        source: Documentation reference.
     """
 
     value: str
@@ -26,14 +26,14 @@ class FormatAlias:
 
 @dataclass(frozen=True, kw_only=True)
 class Fusion:
-    """Streaming operators that another kernel absorbs.
+    """Streaming operators that are fused into another kernel.
 
     Args:
         operators: Names of the operators.
-        formats: Formats of the product it serves; empty for all.
-        model_types: `model_type` of the models whose code fuses it; empty for all.
-        into: What absorbs it: norm, activation or attention.
-        source: Where the fusion is documented.
+        formats: Formats of the GEMM it feeds; empty for all.
+        model_types: `model_type` of the models with this fusion; empty for all.
+        into: Kernel it is fused into: norm, activation or attention.
+        source: Documentation reference.
     """
 
     operators: tuple[str, ...]
@@ -45,13 +45,13 @@ class Fusion:
 
 @dataclass(frozen=True, kw_only=True)
 class Overlap:
-    """Operators an engine runs on a second stream, beside another operator.
+    """Operators that run on a second stream, concurrently with another operator.
 
     Args:
-        prefix: Names of the hidden operators start with it.
+        prefix: Name prefix of the hidden operators.
         beside: Operator of the main stream that hides them.
-        max_tokens: Largest step in which the engine does so [tokens].
-        source: Where the overlap is documented.
+        max_tokens: Largest step with this overlap [tokens].
+        source: Documentation reference.
     """
 
     prefix: str
@@ -62,17 +62,17 @@ class Overlap:
 
 @dataclass(frozen=True, kw_only=True)
 class AllReduceRules:
-    """Which kernel reduces, and up to which size it also does the norm that follows.
+    """All-reduce implementation, and the sizes at which it is fused with the following norm.
 
     Args:
-        implementation: "custom" (one- and two-shot kernels, the library above a size the measured
-            kernels hold) or "library".
-        group_sizes: Ranks of the groups its own kernels take; the library reduces all others.
+        implementation: "custom" (one- and two-shot kernels; the library above the measured sizes)
+            or "library".
+        group_sizes: Group sizes of the custom kernels; the library reduces all others.
         norm_fusion_bytes: {architecture: {tp: largest buffer}} of the fused all-reduce + norm
             [bytes].
-        norm_fusion_formats: Formats that kernel also quantizes to.
-        norm_fusion_model_types: Models whose code fuses the norm; empty for all.
-        sources: Where the sizes are documented.
+        norm_fusion_formats: Formats that the fused kernel also quantizes to.
+        norm_fusion_model_types: Models with this fusion; empty for all.
+        sources: Documentation references.
     """
 
     implementation: Literal["custom", "library"]
@@ -84,7 +84,7 @@ class AllReduceRules:
 
     @property
     def custom(self) -> bool:
-        """Whether the engine reduces with kernels of its own."""
+        """Whether the engine has custom all-reduce kernels."""
         return self.implementation == "custom"
 
 
@@ -94,10 +94,10 @@ class HostTime:
 
     Args:
         step_s: Scheduling and input preparation per step [s].
-        per_sequence_s: Per sequence of the step [s].
-        per_layer_prefill_s: Kernel dispatch per layer where no whole-step graph runs [s].
-        overlapped: The next step is prepared while the GPU works; only the excess is exposed.
-        source: Where the times come from.
+        per_sequence_s: Additional time per sequence in the step [s].
+        per_layer_prefill_s: Kernel launch time per layer if no full CUDA graph runs [s].
+        overlapped: The next step is prepared during GPU work; only the excess is exposed.
+        source: Reference for the times.
     """
 
     step_s: float
@@ -109,16 +109,16 @@ class HostTime:
 
 @dataclass(frozen=True, kw_only=True)
 class FrontEnd:
-    """What a client waits for outside the steps.
+    """Latency of the front end, outside engine steps.
 
     Args:
-        request_s: HTTP, before a request is in the queue; others do not wait meanwhile [s].
-        token_s: Detokenizing and streaming an output token, one after the other [s].
-        response_s: After the last token [s].
-        tokenizes: Prompts come as text and are tokenized, one after the other.
-        per_rank: Every attention-data-parallel rank has a process of its own for both; else a
-            replica has one.
-        source: Where the times come from.
+        request_s: HTTP handling before a request is queued; concurrent for all requests [s].
+        token_s: Detokenizing and streaming one output token; serial [s].
+        response_s: Time after the last token [s].
+        tokenizes: Whether prompts arrive as text and are tokenized; serial.
+        per_rank: Whether each attention-data-parallel rank has its own tokenizer and detokenizer
+            process; otherwise one per replica.
+        source: Reference for the times.
     """
 
     request_s: float
@@ -131,21 +131,21 @@ class FrontEnd:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineMemory:
-    """Device memory that is neither weights, cache nor activations.
+    """Device memory other than weights, KV cache and activations.
 
     Args:
-        rule: What `gpu_memory_utilization` is a share of: "total" memory, all included;
-            "free" memory, after everything but the cache; or "static": weights and cache alone.
-        gpu_memory_utilization: The share, in (0, 1].
-        reserves_sampler: Logits are reserved for max_num_seqs, not for the sequences that run.
-        sampler_copies: Copies of all logits in fp32 that sampling holds at its peak.
-        context_bytes: Device context and loaded kernels, as far as the rule counts them [bytes].
-        communication_bytes: Communicators and their buffers, with several ranks, likewise [bytes].
-        graph_bytes: Captured graphs, where every size is captured [bytes].
-        graphs_up_to: Only sizes up to so many times max_num_seqs are captured.
-        expert_multiples: {format of experts: {architecture of the device: multiples its kernel
-            rounds model width and expert width up to}}.
-        source: Where the figures come from.
+        rule: Base of `gpu_memory_utilization`: "total" (all memory of the device), "free" (memory
+            left after everything but the KV cache) or "static" (weights and KV cache only).
+        gpu_memory_utilization: The fraction, in (0, 1].
+        reserves_sampler: Logits are reserved for max_num_seqs instead of the running sequences.
+        sampler_copies: fp32 copies of all logits at the sampling peak.
+        context_bytes: Device context and loaded kernels, if the rule counts them [bytes].
+        communication_bytes: Communicators and buffers with several ranks, likewise [bytes].
+        graph_bytes: CUDA graphs if all sizes are captured [bytes].
+        graphs_up_to: Captured sizes are limited to this multiple of max_num_seqs.
+        expert_multiples: {expert format: {device architecture: multiples to which the kernel pads
+            hidden size and expert intermediate size}}.
+        source: Reference for the values.
     """
 
     rule: Literal["total", "free", "static"]
@@ -162,23 +162,23 @@ class EngineMemory:
 
 @dataclass(frozen=True, kw_only=True)
 class SchedulerDefaults:
-    """Limits an engine starts with; the `large` ones hold on devices of `large_memory_bytes`.
+    """Default limits; the `large` variants apply to devices with `large_memory_bytes`.
 
     Args:
-        block_size: Tokens of a cache block.
-        max_num_seqs: Sequences of one step at most.
-        max_num_seqs_large: The same on a large device.
-        max_num_batched_tokens: Tokens of one step at most.
-        max_num_batched_tokens_large: The same on a large device.
-        large_memory_bytes: Memory from which on a device is large [bytes].
-        large_excludes: Names of devices that are never large.
-        graph_sizes: Batch sizes whose decode step is captured, rising.
-        mixes: A prompt shares its step with the sequences that decode; else they wait for it.
-        mixes_source: Where this is documented.
-        rules: Which rules its scheduler follows.
-        chunked_prefill: A prompt may run in several steps.
-        rules_source: Where both are documented.
-        source: Where the limits are documented.
+        block_size: Tokens per KV block.
+        max_num_seqs: Maximum sequences per step.
+        max_num_seqs_large: The same for large devices.
+        max_num_batched_tokens: Maximum tokens per step.
+        max_num_batched_tokens_large: The same for large devices.
+        large_memory_bytes: Minimum memory of a large device [bytes].
+        large_excludes: Names of devices that never count as large.
+        graph_sizes: Captured decode batch sizes, ascending.
+        mixes: Whether prefill and decode share a step; otherwise decode waits.
+        mixes_source: Documentation reference.
+        rules: Name of the scheduling policy.
+        chunked_prefill: Whether a prompt may be split over several steps.
+        rules_source: Documentation reference for both.
+        source: Documentation reference for the limits.
     """
 
     block_size: int
@@ -199,13 +199,13 @@ class SchedulerDefaults:
 
 @dataclass(frozen=True, kw_only=True)
 class Disaggregation:
-    """What an engine does where one pool of workers prefills and another decodes.
+    """Behavior with separate prefill and decode workers.
 
     Args:
-        first_from: Whose first output token a client gets: "prefill", the prefill worker's as its
-            prompt ends; "arrival", the same as the sequence joins those that decode; "recomputed",
-            the decode worker's, from the last token of the prompt.
-        source: Where this is documented.
+        first_from: Source of the first output token: "prefill" (the prefill worker, when the
+            prompt ends), "arrival" (the same token, when the sequence joins the decode batch) or
+            "recomputed" (the decode worker, from the last prompt token).
+        source: Documentation reference.
     """
 
     first_from: Literal["prefill", "arrival", "recomputed"]
@@ -214,27 +214,26 @@ class Disaggregation:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineProfile:
-    """One engine at one date with its default settings.
+    """One version of an engine with its default settings.
 
     Args:
         id: "vllm@0.24".
         name: "vllm".
         version: "0.24".
         date: Month of the release, YYYY-MM.
-        kernel_family: Family of kernel calibrations it runs, "" for the fastest of all.
-        format_aliases: What the engine makes of a loose name such as "fp8", or of a format it
-            runs otherwise on some devices.
+        kernel_family: Family of kernel calibrations, "" for the fastest of all.
+        format_aliases: Formats that the engine replaces, such as the generic "fp8", or formats
+            that it runs differently on some devices.
         expert_exchange: "all_to_all" or "all_gather_reduce_scatter".
-        expert_exchange_source: Where the exchange is documented.
-        all_reduce: Which kernel reduces.
-        fusions: Operators other kernels absorb.
+        expert_exchange_source: Documentation reference for the exchange.
+        all_reduce: All-reduce implementation.
+        fusions: Operators fused into other kernels.
         overlaps: Operators that run on a second stream.
-        front: Outside the steps.
         host: Host work per step.
-        front: What a client waits for outside the steps.
-        memory: Device memory of its own.
-        scheduler: Limits it starts with.
-        disaggregation: How two pools hand over.
+        front: Latency of the front end.
+        memory: Device memory used by the engine itself.
+        scheduler: Default limits.
+        disaggregation: Behavior with separate prefill and decode workers.
     """
 
     id: str
@@ -255,11 +254,11 @@ class EngineProfile:
     disaggregation: Disaggregation
 
     def alias(self, format_name: str, architecture: str) -> FormatAlias | None:
-        """Return what the engine makes of a format on a device, None where it is taken as it is.
+        """Return the format that the engine uses on a device, or None if it is unchanged.
 
         Args:
-            format_name: Format asked for.
-            architecture: Of the device.
+            format_name: Requested format.
+            architecture: Architecture of the device.
         """
         found = self.format_aliases.get(format_name)
         if found is None or (found.architectures and architecture not in found.architectures):

@@ -1,4 +1,4 @@
-"""The fields of an engine's TOML file, and the profile they make."""
+"""Fields of an engine's TOML file, and construction of its profile."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _needed(reader: Reader[T], into: str = "") -> Field[T]:
 
 
 _REF: Final = _needed(
-    Text(empty=False, longest=4000, expected="where it is documented"), into="source"
+    Text(empty=False, longest=4000, expected="a documentation reference"), into="source"
 )
 _NAME: Final = _needed(Text(empty=False))
 _NAMES: Final = Array(of=Text(), expected="an array of names")
@@ -111,7 +111,7 @@ _MEMORY: Final = Record(
 
 
 class _Documented(Generic[T]):
-    """A value with the place that documents it, and perhaps further fields."""
+    """A value with its documentation reference and optional further fields."""
 
     def __init__(self, reader: Reader[T], **more: Field[Any]) -> None:
         self._record = Record[dict[str, Any]](
@@ -162,7 +162,7 @@ _ALL_REDUCE: Final = Record[dict[str, Any]](
 
 
 class _NormFusion:
-    """Limits [MiB] by architecture and size of the group, and what they hold for."""
+    """Limits [MiB] by architecture and group size, and their conditions."""
 
     _FIELDS: Final[dict[str, Field[Any]]] = {
         "formats": Field(_NAMES),
@@ -212,12 +212,12 @@ def profile_of(profile_id: str, table: Mapping[str, object]) -> EngineProfile:
     """Return the profile that a file describes.
 
     Args:
-        profile_id: Name and version, as of the file.
+        profile_id: Name and version, equal to those in the file.
         table: The file, as `tomllib` reads it.
 
     Raises:
-        InvalidSpecError: A key is unknown or missing, or a value is not what its field holds; the
-            message has all of them.
+        InvalidSpecError: A key is unknown or missing, or a value is invalid; all problems are
+            listed.
     """
     given = read_fields(table, _PROFILE, f"engine profile {profile_id}")
     exchange = given.pop("expert_exchange")
@@ -225,8 +225,8 @@ def profile_of(profile_id: str, table: Mapping[str, object]) -> EngineProfile:
     own = bool(given["kernel_family"]) and kernels["implementation"] == "custom"
     if own != ("group_sizes" in kernels):
         raise InvalidSpecError(
-            f"engine profile {profile_id}: all_reduce.group_sizes is for a kernel family whose"
-            " implementation is custom, and is needed there"
+            f"engine profile {profile_id}: all_reduce.group_sizes must be set if the all_reduce"
+            " implementation is custom, and only then"
         )
     rules = _all_reduce(kernels, given.pop("all_reduce_norm_fusion", {}))
     return EngineProfile(

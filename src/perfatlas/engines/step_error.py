@@ -1,4 +1,4 @@
-"""How far measured serving was from predicted steps, engine by engine, as shipped data."""
+"""Errors of predicted steps against measured serving runs, per engine, as shipped data."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ STEP_ERRORS: Final = "data/step_errors.toml"
 
 @dataclass(frozen=True, kw_only=True)
 class StepError:
-    """What real serving runs on an engine showed beside predicted times per output token.
+    """Ratio of measured to predicted time per output token in serving runs of an engine.
 
     Args:
-        engine: Name of the engine, all its versions together.
-        q05: 5 % quantile of ln(measured / predicted).
-        q95: 95 % quantile.
-        runs: Measured runs the quantiles are of.
-        left_out: Runs faster than the bound for the load they state, which are not among them.
-        networks: Different networks among them.
-        data_hash: Hash of the file they come from.
-        command: What shows every run.
+        engine: Name of the engine; all versions are pooled.
+        q05: 5% quantile of ln(measured / predicted).
+        q95: 95% quantile.
+        runs: Number of measured runs.
+        left_out: Excluded runs: those faster than the roofline of their stated load.
+        networks: Number of different models.
+        data_hash: Hash of the measured data.
+        command: Command that lists all runs.
     """
 
     engine: str
@@ -38,7 +38,7 @@ class StepError:
 
 @cache
 def step_errors() -> dict[str, StepError]:
-    """Return the errors by engine; an engine nobody measured has none.
+    """Return the errors by engine; engines without measurements are absent.
 
     Example:
         >>> from perfatlas.engines import step_errors

@@ -1,4 +1,4 @@
-"""What turning prompts into tokens takes, as measured, by vocabulary."""
+"""Measured tokenization times by vocabulary."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ TEXTS: Final = ("natural", "random")
 
 @dataclass(frozen=True, kw_only=True)
 class Tokenizing:
-    """What a token of a prompt takes on the core that tokenizes.
+    """CPU time to tokenize a prompt, per token.
 
     Args:
         token_s: CPU time [s].
-        said: Of which vocabulary and text, in words.
-        source: How it was measured.
+        note: Description of the vocabulary and the text.
+        source: Reference for the measurement.
     """
 
     token_s: float
-    said: str
+    note: str
     source: str
 
 
 @cache
 def tokenizing(vocab_size: int, text: str) -> Tokenizing:
-    """Return what tokenizing takes for a vocabulary; the median of all where it was not measured.
+    """Return the tokenization time of a vocabulary, or the median of all if it was not measured.
 
     Args:
-        vocab_size: Rows of the model's embedding, by which its tokenizer is known.
-        text: One of `TEXTS`: prose, or random tokens as benchmark clients send them.
+        vocab_size: Rows of the model's embedding, which identify its tokenizer.
+        text: One of `TEXTS`: natural language, or random tokens as benchmark clients send them.
 
-    Limits: one CPU; that of a server takes longer. A tokenizer in Python takes many times as long.
+    Limits: Measured on one CPU, faster than typical servers; Python tokenizers are much slower.
 
     Example:
         >>> from perfatlas.engines import tokenizing
@@ -54,7 +54,7 @@ def tokenizing(vocab_size: int, text: str) -> Tokenizing:
     kind = "random tokens" if text == "random" else "prose"
     if rates:
         ((name, token_s),) = rates.items()
-        return Tokenizing(token_s=token_s, said=f"{kind} by {name}", source=raw["ref"])
+        return Tokenizing(token_s=token_s, note=f"{kind} by {name}", source=raw["ref"])
     every = [parse_quantity(row[text], "s") for row in raw["vocabulary"]]
-    said = f"{kind}, the median of {len(every)} vocabularies, this one not among them"
-    return Tokenizing(token_s=median(every), said=said, source=raw["ref"])
+    said = f"{kind}, median of {len(every)} other vocabularies (this one was not measured)"
+    return Tokenizing(token_s=median(every), note=said, source=raw["ref"])

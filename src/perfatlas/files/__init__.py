@@ -1,4 +1,4 @@
-"""Files: written so that they are whole or not there, read field by field with refusals."""
+"""Atomic writing of files, and reading with field-by-field validation."""
 
 from __future__ import annotations
 

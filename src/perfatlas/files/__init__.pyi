@@ -33,7 +33,7 @@ from .hashes import (
 )
 from .mapped_arrays import (
     GrowingColumn as GrowingColumn,
-    roomy as roomy,
+    large_array as large_array,
 )
 from .sourced import (
     Entry as Entry,

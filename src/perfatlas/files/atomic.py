@@ -1,4 +1,4 @@
-"""A file is replaced whole or left as it was, whatever interrupts the writing."""
+"""Atomic file writes: a file is replaced completely or left unchanged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def _target_of(path: Path) -> Path:
-    """Return where a write lands: through links, and never a device or a folder."""
+    """Return the path to write to: links are followed, devices and folders are refused."""
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
         raise InvalidSpecError(f"cannot write '{path}': it is not a regular file")
@@ -26,7 +26,7 @@ def _target_of(path: Path) -> Path:
 
 
 def check_writable(path: str | Path) -> None:
-    """Refuse a place that cannot be written, before the work whose result goes there.
+    """Fail early if a path cannot be written, before computing the result to store there.
 
     Args:
         path: The file to write later.
@@ -62,16 +62,16 @@ def _publish(scratch: Path, target: Path) -> None:
     if target.exists():
         scratch.chmod(target.stat().st_mode & 0o7777)
     scratch.replace(target)
-    # The rename itself lives in the folder; without this a power cut can undo it.
+    # The rename is stored in the folder; without this sync a power failure can undo it.
     _sync_to_disk(target.parent, flags=os.O_RDONLY)
 
 
 @contextlib.contextmanager
 def atomic_file(path: str | Path) -> Iterator[Path]:
-    """Yield a scratch path in the same folder that becomes `path` when the block succeeds.
+    """Yield a temporary path in the same folder that becomes `path` when the block succeeds.
 
-    The scratch file is flushed to disk and renamed over `path`; if the block raises, or the disk
-    fills, the scratch file is removed and an earlier `path` keeps its content and its mode.
+    The temporary file is flushed to disk and renamed over `path`. If the block raises or the disk
+    is full, the temporary file is removed, and an existing `path` keeps its content and mode.
 
     Args:
         path: The file to write; links are followed.
@@ -96,7 +96,7 @@ def atomic_file(path: str | Path) -> Iterator[Path]:
     target = _target_of(Path(path))
     scratch = target.with_name(f".{target.name[:100]}.{os.urandom(6).hex()}.tmp")
     try:
-        # 0o666 is cut by the umask, as for any file a program creates.
+        # The umask applies to 0o666, as for any new file.
         os.close(os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         yield scratch
         _publish(scratch, target)
@@ -108,7 +108,7 @@ def atomic_file(path: str | Path) -> Iterator[Path]:
 
 
 def write_atomic(path: str | Path, content: str | bytes) -> None:
-    """Write `content` to `path` whole or not at all.
+    """Write `content` to `path` atomically.
 
     Args:
         path: The file to write; links are followed.

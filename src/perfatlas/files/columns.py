@@ -1,7 +1,7 @@
-"""Columns of a table as numbers and switches; a wrong cell is refused with its row.
+"""Conversion of table columns to numbers and flags; errors name the row of an invalid cell.
 
-What is plain is converted and checked as a whole; cells are looked at one by one where a column
-holds text, and to name the first wrong one.
+Columns of plain values are converted and checked as arrays; cells are read one by one if a column
+holds text, and to find the first invalid one.
 
 Shape legend: L rows of a table.
 """
@@ -32,15 +32,15 @@ _FLAGS: Final[dict[str | None, bool]] = {
 
 
 def number_column(cells: Sequence[Any], field: Number, wrong: Wrong) -> NDArray[np.float64]:
-    """Return a column as numbers (L,), NaN where empty.
+    """Return a column as numbers (L,); empty cells are NaN.
 
     Args:
-        cells: As `Table.cells` gives them (L,).
-        field: What a cell may hold; numbers carry no unit here.
-        wrong: Makes the error of a row from its index and what is wrong: " = -1: expected ...".
+        cells: Cells as `Table.cells` returns them (L,).
+        field: Rule of a cell; numbers have no units here.
+        wrong: Returns the error for a row index and a problem such as " = -1: expected ...".
 
     Raises:
-        InvalidSpecError: What `wrong` makes of the first cell that is no number or out of range.
+        InvalidSpecError: Raised by `wrong` for the first cell that is not a valid number.
 
     Example:
         >>> from perfatlas.files import Number, number_column
@@ -61,15 +61,15 @@ def number_column(cells: Sequence[Any], field: Number, wrong: Wrong) -> NDArray[
 
 
 def flag_column(cells: Sequence[Any], wrong: Wrong, *, empty: bool) -> NDArray[np.bool_]:
-    """Return a column of true and false (L,), written as true, yes or 1.
+    """Return a column of booleans (L,), written as true, yes or 1.
 
     Args:
-        cells: As `Table.cells` gives them (L,).
+        cells: Cells as `Table.cells` returns them (L,).
         wrong: As for `number_column`.
-        empty: What an empty cell means.
+        empty: Value of an empty cell.
 
     Raises:
-        InvalidSpecError: What `wrong` makes of the first cell that is neither.
+        InvalidSpecError: Raised by `wrong` for the first cell that is not a boolean.
     """
     told = {None: empty, "": empty, **_FLAGS}
     flags: list[bool] = []
@@ -82,7 +82,7 @@ def flag_column(cells: Sequence[Any], wrong: Wrong, *, empty: bool) -> NDArray[n
 
 
 def _plain(cells: Sequence[Any]) -> NDArray[np.float64] | None:
-    """Return cells that are all finite numbers or empty, None where they are not."""
+    """Return the cells as an array if all are finite numbers or empty, else None."""
     if not set(map(type, cells)) <= _PLAIN:
         return None
     try:
@@ -107,7 +107,7 @@ def _number(cells: Sequence[Any], at: int, wrong: Wrong) -> float:
 
 
 def _unit_hint(cell: object) -> str:
-    """Return what to do about a number with a unit."""
+    """Return a hint if the cell is a number with a unit."""
     text = str(cell).strip()
     if text[:1].isdigit() and (text[-1:].isalpha() or ":" in text):
         return ": write plain numbers, times in seconds"

@@ -1,7 +1,7 @@
-"""Fields of files: what each may hold, declared once; one way to read them, one to refuse them.
+"""Declarative fields of files: one way to read, check and reject values.
 
-A reader takes a value as TOML, JSON or a table gave it and the place it stands at, and returns it
-checked and in SI units, or refuses it in a sentence: place, value, rule and what to write instead.
+A reader takes a raw value from TOML, JSON or a table and its location, and returns the checked
+value in SI units, or raises an error with location, value, rule and remedy.
 
 Shape legend: L rows of a table.
 """
@@ -27,37 +27,37 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
-LONGEST_VALUE: Final = 80  # characters of a quantity or a word
-_MOST_REFUSALS: Final = 5  # that one message lists
+LONGEST_VALUE: Final = 80  # characters of a quantity or a name
+_MOST_REFUSALS: Final = 5  # problems that one message lists
 _FLAGS: Final = {"true": True, "false": False}
 
 
 class Reader(Protocol[T_co]):
-    """What returns the checked value of a field."""
+    """Reads and checks the value of a field."""
 
     def read(self, value: object, where: str) -> T_co:
         """Return the value.
 
         Args:
-            value: As the file has it.
+            value: Raw value from the file.
             where: File, table and key, for the message.
 
         Raises:
-            InvalidSpecError: It is not what the field holds.
+            InvalidSpecError: The value is invalid for this field.
         """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Number:
-    """A number, with a unit where it has a dimension.
+    """A number, with a unit if it has a dimension.
 
     Args:
-        dimension: Of `parse_quantity`; "" takes a bare number alone.
-        unit: SI unit in which the range is told.
-        least: Smallest value [SI].
-        most: Largest value [SI].
-        whole: Only whole numbers.
-        example: A text with a unit, where a bare number is not enough.
+        dimension: Dimension for `parse_quantity`; "" accepts only a bare number.
+        unit: SI unit in which messages state the range.
+        least: Minimum [SI].
+        most: Maximum [SI].
+        whole: Whether it must be an integer.
+        example: Text with a unit, if a bare number is not accepted.
 
     Example:
         >>> from perfatlas.files import Number
@@ -101,10 +101,10 @@ class Number:
         return float(value)
 
     def problem(self, number: float) -> str:
-        """Return what is wrong with a number, "" where nothing is.
+        """Return what is wrong with a number, or "".
 
         Args:
-            number: It [SI].
+            number: The number [SI].
         """
         if math.isnan(number):
             return " is not a number"
@@ -125,11 +125,11 @@ class Number:
 
 @dataclass(frozen=True, kw_only=True)
 class Whole:
-    """A whole number without a unit, as an `int`.
+    """An integer without a unit, as an `int`.
 
     Args:
-        least: Smallest value.
-        most: Largest value.
+        least: Minimum.
+        most: Maximum.
     """
 
     least: float = -math.inf
@@ -145,7 +145,7 @@ class Whole:
 
 @dataclass(frozen=True, kw_only=True)
 class Duration:
-    """A time with its unit, such as "30 min", not below zero [s]."""
+    """A non-negative duration with a unit, such as "30 min" [s]."""
 
     def read(self, value: object, where: str) -> float:
         """Return the time [s]."""
@@ -154,13 +154,13 @@ class Duration:
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """A short text that can be printed.
+    """A short printable text.
 
     Args:
-        choices: The words it may be, empty for any.
+        choices: Allowed values; empty for any.
         empty: Whether it may be empty.
-        longest: Most characters of it.
-        expected: What a refusal of another type asks for.
+        longest: Maximum length in characters.
+        expected: Description of the expected value, for error messages.
     """
 
     choices: tuple[str, ...] = ()
@@ -188,7 +188,7 @@ class Text:
 
 @dataclass(frozen=True, kw_only=True)
 class Flag:
-    """True or false, as TOML has them or as text."""
+    """A boolean, as in TOML or as text."""
 
     def read(self, value: object, where: str) -> bool:
         """Return the flag."""
@@ -200,11 +200,11 @@ class Flag:
 
 @dataclass(frozen=True, kw_only=True)
 class Array(Generic[T]):
-    """An array of values of one kind.
+    """An array of values of one type.
 
     Args:
-        of: Reads one of them.
-        expected: What a refusal asks for.
+        of: Reader of an element.
+        expected: Description of the expected value, for error messages.
     """
 
     of: Reader[T]
@@ -219,10 +219,10 @@ class Array(Generic[T]):
 
 @dataclass(frozen=True, kw_only=True)
 class Named(Generic[T]):
-    """A table whose keys are names, all with values of one kind.
+    """A table from names to values of one type.
 
     Args:
-        of: Reads one of the values.
+        of: Reader of a value.
     """
 
     of: Reader[T]
@@ -235,18 +235,18 @@ class Named(Generic[T]):
 
 @dataclass(frozen=True, kw_only=True)
 class Record(Generic[T]):
-    """A table inside a table, as what it describes.
+    """A nested table that is converted to an object.
 
     Args:
-        fields: Key to what it holds.
-        build: Makes it from the fields that are given, by name.
+        fields: Fields of the table by key.
+        build: Builds the object from the fields that are set, by name.
     """
 
     fields: Mapping[str, Field[Any]]
     build: Callable[..., T]
 
     def read(self, value: object, where: str) -> T:
-        """Return what the table describes."""
+        """Return the object."""
         table = sub_table(value, where, f"a table of {', '.join(self.fields)}")
         return self.build(**read_fields(table, self.fields, where))
 
@@ -257,9 +257,9 @@ class Field(Generic[T]):
 
     Args:
         reader: Reads its value.
-        required: The table must have it.
-        into: Name of what it becomes, that of the key if empty.
-        meaning: What it is, said where it is missing.
+        required: Whether the table must have it.
+        into: Attribute name; defaults to the key.
+        meaning: Description, shown if it is missing.
     """
 
     reader: Reader[T]
@@ -272,15 +272,15 @@ class Field(Generic[T]):
 def read_fields(
     table: Mapping[str, object], fields: Mapping[str, Field[Any]], where: str
 ) -> dict[str, Any]:
-    """Return the fields that a table has, checked; all that is wrong is refused at once.
+    """Return the checked fields of a table; all problems are reported in one error.
 
     Args:
-        table: As TOML or JSON has it.
-        fields: Key to what it holds.
+        table: Raw table from TOML or JSON.
+        fields: Known fields by key.
         where: File and table, for messages.
 
     Raises:
-        InvalidSpecError: A key is unknown or missing, or a value is not what its field holds.
+        InvalidSpecError: A key is unknown or missing, or a value is invalid.
 
     Example:
         >>> from perfatlas.files import Duration, Field, Whole, read_fields
@@ -306,11 +306,11 @@ def read_fields(
 
 
 def refuse_all(problems: Sequence[str], where: str) -> None:
-    """Raise one error that tells all problems of a table; nothing where there is none.
+    """Raise one error with all problems of a table; do nothing if there are none.
 
     Args:
-        problems: Sentences, each with its place.
-        where: The place they share, told once.
+        problems: Sentences, each beginning with its location.
+        where: The common location, stated once.
 
     Raises:
         InvalidSpecError: There is a problem.
@@ -324,11 +324,11 @@ def refuse_all(problems: Sequence[str], where: str) -> None:
 
 
 def known_keys(table: Mapping[str, object], keys: Mapping[str, object], where: str) -> None:
-    """Refuse the keys that mean nothing.
+    """Reject unknown keys.
 
     Args:
-        table: As TOML has it.
-        keys: Those that mean something.
+        table: Raw table from TOML.
+        keys: The known keys.
         where: File and table, for messages.
 
     Raises:
@@ -361,11 +361,11 @@ def sub_tables(value: object, where: str) -> list[Mapping[str, Any]]:
     """Return an array of tables.
 
     Args:
-        value: As TOML has it.
+        value: Raw value from TOML.
         where: File and key, for messages.
 
     Raises:
-        InvalidSpecError: It is something else.
+        InvalidSpecError: It is not an array of tables.
     """
     if not isinstance(value, list) or not all(isinstance(item, Mapping) for item in value):
         raise InvalidSpecError(f"{where} = {shown(value)}: expected an array of tables")

@@ -1,4 +1,4 @@
-"""Where a user's own files live: XDG folders, or one folder named by PERFATLAS_HOME."""
+"""Folders of the user's files: XDG folders, or one folder named by PERFATLAS_HOME."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 FolderKind = Literal["config", "data", "cache", "state"]
-# What the folders depend on; perfatlas's own comes first.
+# Variables that determine the folders; perfatlas's own comes first.
 VARIABLES: Final = (
     "PERFATLAS_HOME",
     "HOME",
@@ -17,13 +17,13 @@ VARIABLES: Final = (
 
 
 def user_folder(kind: FolderKind) -> Path:
-    """Return the user's folder of a kind; it is not created.
+    """Return the user's folder of a kind, without creating it.
 
     Args:
         kind: config, data, cache or state, as the XDG base directories name them.
 
     Returns:
-        `$PERFATLAS_HOME/<kind>` where that is set, else the platform's folder for perfatlas.
+        `$PERFATLAS_HOME/<kind>` if that is set, else the platform's folder for perfatlas.
 
     Example:
         >>> import os
@@ -38,7 +38,7 @@ def user_folder(kind: FolderKind) -> Path:
 
 @cache
 def _folder(kind: FolderKind, *variables: str | None) -> Path:
-    """Return the folder under the given values of `VARIABLES`: asking the platform is slow."""
+    """Return the folder under the given values of `VARIABLES`; cached, as the lookup is slow."""
     if home := variables[0]:
         return Path(home) / kind
     import platformdirs

@@ -1,4 +1,4 @@
-"""Names for content: equal bytes have equal hashes."""
+"""Content hashes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def content_hash(content: str | bytes) -> str:
     """Return "sha256:" and the hex digest of a text (as UTF-8) or bytes.
 
     Args:
-        content: What to name.
+        content: The content.
 
     Example:
         >>> from perfatlas.files import content_hash
@@ -22,7 +22,7 @@ def content_hash(content: str | bytes) -> str:
 
 
 def file_hash(path: str | Path) -> str:
-    """Return "sha256:" and the hex digest of a file's bytes, read in pieces.
+    """Return "sha256:" and the hex digest of a file, read in chunks.
 
     Args:
         path: The file.

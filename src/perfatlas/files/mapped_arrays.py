@@ -1,8 +1,7 @@
-"""Arrays too large for memory, kept in files that nobody else sees and that go with the process.
+"""Arrays that may exceed memory, backed by anonymous files that disappear with the process.
 
-A large array is mapped from a file without a name: the system writes pages that are not in use to
-disk and takes their memory back. What runs through such an array from front to back needs the
-memory of the part it is at.
+A large array is mapped from an unlinked file: the operating system writes unused pages to disk and
+reclaims their memory, so that a sequential pass needs memory for the current part only.
 """
 
 from __future__ import annotations
@@ -24,32 +23,32 @@ if TYPE_CHECKING:
 
     Int = NDArray[np.int64]
 
-IN_MEMORY_BYTES: Final = 1 << 27  # of one array
-_FILL_ROWS: Final = 1 << 20  # at a time
+IN_MEMORY_BYTES: Final = 1 << 27  # per array
+_FILL_ROWS: Final = 1 << 20  # per write
 
 
-def roomy(rows: int, dtype: DTypeLike, *, fill: int = 0) -> NDArray[Any]:
-    """Return an array of one value, in memory or, where it is large, on disk (rows,).
+def large_array(rows: int, dtype: DTypeLike, *, fill: int = 0) -> NDArray[Any]:
+    """Return a constant array, in memory or, if it is large, on disk (rows,).
 
     Args:
-        rows: How many.
-        dtype: Of a row.
-        fill: The value of every field.
+        rows: Number of rows.
+        dtype: Data type of a row.
+        fill: Value of every field.
 
     Raises:
-        InfeasibleError: The disk has no room for it.
+        InfeasibleError: The disk is full.
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.files import roomy
-        >>> roomy(3, np.int64, fill=-1).tolist()
+        >>> from perfatlas.files import large_array
+        >>> large_array(3, np.int64, fill=-1).tolist()
         [-1, -1, -1]
     """
     kind = np.dtype(dtype)
     if rows * kind.itemsize <= IN_MEMORY_BYTES:
         return np.full(rows, fill, kind) if fill else np.zeros(rows, kind)
-    with _scratch_file() as file, _told_when_full():
-        if hasattr(os, "posix_fallocate"):  # a page that is written later has its place
+    with _scratch_file() as file, _report_full_disk():
+        if hasattr(os, "posix_fallocate"):  # reserves space for pages that are written later
             os.posix_fallocate(file.fileno(), 0, rows * kind.itemsize)
         else:
             file.truncate(rows * kind.itemsize)
@@ -60,10 +59,10 @@ def roomy(rows: int, dtype: DTypeLike, *, fill: int = 0) -> NDArray[Any]:
 
 
 class GrowingColumn:
-    """An int64 array with room at its end, grown in place where the system can, large on disk."""
+    """A growing int64 array, resized in place if possible, on disk if large."""
 
     def __init__(self) -> None:
-        """Begin without rows."""
+        """Start without rows."""
         self._room: Int = np.empty(0, np.int64)
         self._size = 0
         self._file: IO[bytes] | None = None
@@ -72,10 +71,10 @@ class GrowingColumn:
         """Append rows.
 
         Args:
-            part: They (B,).
+            part: The rows (B,).
 
         Raises:
-            InfeasibleError: The disk has no room for a large column.
+            InfeasibleError: The disk is full.
         """
         size = self._size + part.shape[0]
         if self._file is None and size * part.itemsize > IN_MEMORY_BYTES:
@@ -86,52 +85,55 @@ class GrowingColumn:
             _append(self._file, part)
         else:
             if size > self._room.shape[0]:
-                # no view of it is ever given out before `whole`
+                # no view exists before `whole` is called
                 self._room.resize(max(size, self._room.shape[0] * 5 // 4), refcheck=False)
             self._room[self._size : size] = part
         self._size = size
 
     def whole(self) -> Int:
-        """Return the array without its room; nothing is appended after."""
+        """Return the array without spare capacity; nothing may be appended afterwards."""
         if self._file is not None:
-            with self._file, _told_when_full():
+            with self._file, _report_full_disk():
                 return _mapped(self._file, self._size, np.dtype(np.int64))
         self._room.resize(self._size, refcheck=False)
         return self._room
 
 
 def _append(file: IO[bytes], part: Int) -> None:
-    with _told_when_full():
+    with _report_full_disk():
         file.write(np.ascontiguousarray(part).data)
 
 
 def _mapped(file: IO[bytes], rows: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return the content of a scratch file as an array (rows,); the file may be closed after."""
+    """Return the content of a scratch file as an array (rows,); the file may then be closed."""
     file.flush()
-    # a plain array: what is compiled for arrays in memory takes it
+    # a plain array, so that compiled code for in-memory arrays accepts it
     return np.asarray(np.memmap(file, dtype, "r+", shape=(rows,)))
 
 
 def _scratch_file() -> IO[bytes]:
-    """Return a new file without a name, in the user's cache folder; it goes when it is closed."""
+    """Return a new unlinked file in the user's cache folder; it is freed when closed."""
     folder = user_folder("cache")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return tempfile.TemporaryFile(dir=folder)
     except OSError as error:
         raise InfeasibleError(
-            f"large arrays are kept in {folder}, which cannot be written: {error.strerror}",
-            advice=("PERFATLAS_HOME names another place",),
+            f"cannot write temporary arrays to {folder}: {error.strerror}",
+            advice=("set PERFATLAS_HOME to a writable folder",),
         ) from error
 
 
 @contextmanager
-def _told_when_full() -> Iterator[None]:
-    """Let what writes scratch files say where there is no room."""
+def _report_full_disk() -> Iterator[None]:
+    """Report a full disk while scratch files are written."""
     try:
         yield
     except OSError as error:
         raise InfeasibleError(
-            f"arrays larger than memory are kept in {user_folder('cache')}: {error.strerror}",
-            advice=("free the disk, or let PERFATLAS_HOME name another one", "read fewer requests"),
+            f"cannot store temporary arrays in {user_folder('cache')}: {error.strerror}",
+            advice=(
+                "free disk space, or set PERFATLAS_HOME to another disk",
+                "read fewer requests",
+            ),
         ) from error

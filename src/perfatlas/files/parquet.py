@@ -1,4 +1,4 @@
-"""Parquet through pyarrow, which is imported only when a Parquet file is touched."""
+"""Parquet through pyarrow, which is imported only when a Parquet file is used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def is_arrow(column: object) -> bool:
-    """Tell whether a column is an Arrow column, without importing pyarrow.
+    """Return whether a column is an Arrow column, without importing pyarrow.
 
     Args:
         column: Cells in any form.
@@ -25,13 +25,13 @@ def is_arrow(column: object) -> bool:
 
 
 def read_parquet(path: str | Path) -> dict[str, Any]:
-    """Return the columns of a Parquet file as Arrow columns, their types untouched.
+    """Return the columns of a Parquet file as Arrow columns with their types.
 
     Args:
         path: The file.
 
     Raises:
-        InvalidSpecError: The file is not Parquet, or has two columns of one name.
+        InvalidSpecError: The file is not Parquet, or has duplicate column names.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -49,11 +49,11 @@ def read_parquet(path: str | Path) -> dict[str, Any]:
 
 
 def write_parquet(path: str | Path, columns: Mapping[str, Any]) -> None:
-    """Write columns to a Parquet file (zstd), whole or not at all.
+    """Write columns to a Parquet file (zstd) atomically.
 
     Args:
         path: The file.
-        columns: Name to cells: lists or Arrow columns, all of one length.
+        columns: Cells by column name: lists or Arrow columns of equal length.
 
     Raises:
         InvalidSpecError: A list mixes types, or the file cannot be written.
@@ -79,11 +79,11 @@ def write_parquet(path: str | Path, columns: Mapping[str, Any]) -> None:
 
 
 def plain_cells(column: Sequence[Any]) -> list[Any]:
-    """Return cells as JSON-like Python values: numbers, text, booleans, None, lists, dicts.
+    """Return cells as plain Python values: numbers, text, booleans, None, lists, dicts.
 
     Args:
-        column: A list, which comes back as it is, or an Arrow column, whose dates, decimals and
-            byte strings come back as text.
+        column: A list, returned unchanged, or an Arrow column, whose dates, decimals and byte
+            strings are returned as text.
     """
     if not is_arrow(column):
         return list(column)

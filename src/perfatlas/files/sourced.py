@@ -1,4 +1,4 @@
-"""Values of files that say where they come from: a bare value, or {value, kind, ref, note}."""
+"""Values with provenance in files: a bare value, or {value, kind, ref, note}."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from perfatlas.quantities import InvalidSpecError, Kind, Source, shown
 if TYPE_CHECKING:
     from perfatlas.files.fields import Reader
 
-Value = float | str | bool  # SI number, word or flag
+Value = float | str | bool  # SI number, text or flag
 _KINDS: Final[dict[str, Kind]] = {kind: kind for kind in get_args(Kind)}
 
 
 class _Words:
-    """Text of any length with something in it."""
+    """Non-empty text of any length."""
 
     def read(self, value: object, where: str) -> str:
         if not isinstance(value, str) or not value.strip():
@@ -33,7 +33,7 @@ _ENTRY: Final = {"value": None, "reason": None, **_SOURCE}
 
 
 class Entry(NamedTuple):
-    """A value with its source; `reason` excuses a value that looks unphysical."""
+    """A value with its source; `reason` justifies a value that looks unphysical."""
 
     value: Value
     source: Source
@@ -41,15 +41,15 @@ class Entry(NamedTuple):
 
 
 def read_source(table: Mapping[str, object], default: Source | None, where: str) -> Source:
-    """Return the source a table states, falling back on a default for what it leaves out.
+    """Return the source that a table states; missing keys come from the default.
 
     Args:
-        table: It may have kind, ref and note; other keys are not looked at.
-        default: Used for what it has not.
+        table: May have kind, ref and note; other keys are ignored.
+        default: Source of missing keys.
         where: Place of the table, for messages.
 
     Raises:
-        InvalidSpecError: No kind or no reference, or a kind that does not exist.
+        InvalidSpecError: The kind or the reference is missing, or the kind is unknown.
     """
     stated = read_fields({k: v for k, v in table.items() if k in _SOURCE}, _SOURCE, where)
     kind = stated.get("kind", default and default.kind)
@@ -57,20 +57,20 @@ def read_source(table: Mapping[str, object], default: Source | None, where: str)
     if not kind:
         raise InvalidSpecError(f"{where}: kind is missing: one of {', '.join(_KINDS)}")
     if not ref:
-        raise InvalidSpecError(f"{where}: ref is missing: say where the value can be read")
+        raise InvalidSpecError(f"{where}: ref is missing: name the document with the value")
     return Source(kind=_KINDS[kind], ref=ref, note=stated.get("note", ""))
 
 
 def default_source(table: Mapping[str, object], fallback: Source | None, where: str) -> Source:
-    """Return the source of every value of a table that states none of its own.
+    """Return the default source for the values of a table.
 
     Args:
-        table: It may have `source = { kind = ..., ref = ... }`.
-        fallback: Used where it has not.
+        table: May have `source = { kind = ..., ref = ... }`.
+        fallback: Used if the table states none.
         where: Place of the table, for messages.
 
     Raises:
-        InvalidSpecError: No usable source.
+        InvalidSpecError: There is no valid source.
     """
     where = f"{where}: source"
     return read_source(sub_table(table.get("source", {}), where, "{ kind, ref }"), fallback, where)
@@ -81,12 +81,12 @@ def read_entry(reader: Reader[Value], raw: object, default: Source, where: str) 
 
     Args:
         reader: Reads the value.
-        raw: As the file has it.
-        default: Source of a value that states none.
+        raw: Raw value from the file.
+        default: Source if the value states none.
         where: Place of the value, for messages.
 
     Raises:
-        InvalidSpecError: The value or its source is not usable.
+        InvalidSpecError: The value or its source is invalid.
     """
     if not isinstance(raw, Mapping):
         return Entry(reader.read(raw, where), default)

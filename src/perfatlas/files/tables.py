@@ -1,4 +1,4 @@
-"""Tables in CSV, Parquet and JSON Lines, read so that what is not understood survives unchanged."""
+"""Tables in CSV, Parquet and JSON Lines; unknown columns survive reading and writing unchanged."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 FORMATS: Final = (".csv", ".parquet", ".jsonl")
 TEXT_FORMATS: Final = (".csv", ".jsonl")
-INT64_DIGITS: Final = 18  # every number of so many digits fits in 64 bits
+INT64_DIGITS: Final = 18  # all integers with this many digits fit in 64 bits
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A table as it was read: each column in the form that loses nothing.
+    """A table as read, each column in a lossless form.
 
     Args:
-        columns: Name to cells, in the file's order. CSV gives text, or numbers where every
-            cell is one in its plain spelling; JSON Lines gives JSON values; Parquet gives
-            Arrow columns.
+        columns: Cells by column name, in file order. CSV gives text, or numbers if all cells are
+            numbers in canonical spelling; JSON Lines gives JSON values; Parquet gives Arrow
+            columns.
         rows: Number of rows.
     """
 
@@ -38,7 +38,7 @@ class Table:
     rows: int
 
     def cells(self, name: str) -> list[Any]:
-        """Return the cells of a column as plain Python values, None where empty.
+        """Return the cells of a column as plain Python values, None if empty.
 
         Args:
             name: A column of the table.
@@ -47,13 +47,13 @@ class Table:
 
 
 def table_format(path: str | Path) -> str:
-    """Return the format a file name asks for: .csv, .parquet or .jsonl.
+    """Return the table format of a file name: .csv, .parquet or .jsonl.
 
     Args:
         path: The file, existing or not.
 
     Raises:
-        InvalidSpecError: The name ends in something else.
+        InvalidSpecError: The name has another extension.
     """
     suffix = Path(path).suffix.lower()
     if suffix not in FORMATS:
@@ -66,7 +66,7 @@ def table_format(path: str | Path) -> str:
 
 
 def unpacked_name(path: str | Path) -> Path:
-    """Return the name a file has without its compression: table.csv of table.csv.gz.
+    """Return a file name without its compression suffix: table.csv for table.csv.gz.
 
     Args:
         path: The file.
@@ -82,17 +82,17 @@ def unpacked_name(path: str | Path) -> Path:
 
 
 def read_table(path: str | Path) -> Table:
-    """Return the table in a CSV, Parquet or JSON Lines file, chosen by its extension.
+    """Return the table in a CSV, Parquet or JSON Lines file, selected by its extension.
 
     Args:
-        path: The file; text may be gzip-compressed, as table.csv.gz.
+        path: The file; CSV and JSON Lines may be gzip-compressed, as table.csv.gz.
 
     Raises:
-        InvalidSpecError: The file does not exist, is not what its extension says, is cut off inside
-            its compression or unpacks to far too much, or has ragged rows or two columns of one
-            name; the message says where.
+        InvalidSpecError: The file does not exist, does not match its extension, is truncated,
+            unpacks to more than the limit, or has ragged rows or duplicate column names; the
+            message gives the location.
 
-    Limits: The table is held in memory.
+    Limits: The whole table is held in memory.
     """
     suffix = table_format(unpacked_name(path))
     try:
@@ -112,11 +112,11 @@ def read_table(path: str | Path) -> Table:
 
 
 def write_table(path: str | Path, columns: Mapping[str, Any]) -> None:
-    """Write columns as CSV, Parquet or JSON Lines, whole or not at all.
+    """Write columns as CSV, Parquet or JSON Lines atomically.
 
     Args:
-        path: The file; its extension chooses the format.
-        columns: Name to cells, all of one length: lists, or Arrow columns from `read_table`.
+        path: The file; its extension selects the format.
+        columns: Cells by column name, of equal length: lists, or Arrow columns from `read_table`.
             A float that is not finite is written as an empty cell (null).
 
     Raises:
@@ -158,9 +158,9 @@ def _csv_columns(text: str, path: str | Path) -> dict[str, list[Any]]:
 
 
 def _typed_cells(cells: Sequence[str]) -> list[Any]:
-    """Return numbers where every cell is one in its plain spelling, else text; None where empty.
+    """Return numbers if all cells are numbers in canonical spelling, else text; None if empty.
 
-    "007", "1e3" and "0.90" stay text: writing them back must give them back.
+    "007", "1e3" and "0.90" stay text, so that they are written back unchanged.
     """
     for read in (_plain_int, _plain_float):
         numbers = {text: read(text) for text in set(cells) if text}
@@ -223,7 +223,7 @@ def _csv_cell(cell: object) -> str:
 
 def _jsonl_text(columns: Mapping[str, Sequence[Any]]) -> str:
     names = list(columns)
-    # ASCII: U+2028 and its like end a line for some readers
+    # ASCII: some readers treat U+2028 and similar characters as line ends
     encode = json.JSONEncoder(default=str).encode
     rows = zip(*columns.values(), strict=True)
     return "".join(encode(dict(zip(names, row, strict=True))) + "\n" for row in rows)

@@ -1,4 +1,4 @@
-"""Text files, plain or gzip-compressed: a small file that unpacks to a huge one is refused."""
+"""Text files, plain or gzip-compressed, with a limit on the unpacked size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from perfatlas.quantities import InvalidSpecError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MOST_BYTES: Final = 1 << 28  # of text out of a compressed file; a table takes some 15 times that
+MOST_BYTES: Final = 1 << 28  # unpacked text; a table in memory takes about 15 times as much
 _GZIP: Final = b"\x1f\x8b"
 _DAMAGED: Final = (EOFError, zlib.error, gzip.BadGzipFile)
 
@@ -23,19 +23,19 @@ _DAMAGED: Final = (EOFError, zlib.error, gzip.BadGzipFile)
 def open_text(
     path: str | Path, what: str, *, most_bytes: int | None = MOST_BYTES
 ) -> Iterator[io.TextIOWrapper]:
-    """Open a UTF-8 text file, plain or gzip-compressed, whatever its name.
+    """Open a UTF-8 text file, plain or gzip-compressed (detected by content).
 
-    Line breaks are left as they are.
+    Line breaks are kept.
 
     Args:
         path: The file.
-        what: What it is, for messages: table, trace.
-        most_bytes: Most text of a compressed file [bytes]; None where it is read in pieces.
+        what: Noun for messages: table, trace.
+        most_bytes: Maximum unpacked size [bytes]; None if it is read in chunks.
 
     Raises:
-        InvalidSpecError: A compressed file is cut off or damaged, or unpacks to more.
+        InvalidSpecError: A compressed file is truncated or damaged, or unpacks to more.
         OSError: The file cannot be read.
-        UnicodeDecodeError: It is not UTF-8.
+        UnicodeDecodeError: The text is not UTF-8.
     """
     try:
         with Path(path).open("rb") as file:
@@ -47,13 +47,13 @@ def open_text(
                 yield text
     except _DAMAGED as problem:
         raise InvalidSpecError(
-            f"{what} '{path}' is cut off or damaged inside its gzip compression ({problem}): copy"
+            f"{what} '{path}' is truncated or damaged inside its gzip compression ({problem}): copy"
             " or download it again"
         ) from problem
 
 
 class _Bounded(io.RawIOBase):
-    """A stream that refuses to give more than so many bytes."""
+    """A stream with a maximum size."""
 
     def __init__(self, stream: Any, name: str, most_bytes: int | None) -> None:  # noqa: ANN401
         super().__init__()
@@ -68,7 +68,7 @@ class _Bounded(io.RawIOBase):
         self._given += count
         if self._most is not None and self._given > self._most:
             raise InvalidSpecError(
-                f"{self._name} unpacks to more than {self._most >> 20:,} MiB: unpack it first"
-                " (gzip -d) if it is meant to be so large"
+                f"{self._name} unpacks to more than {self._most >> 20:,} MiB: if this is intended,"
+                " unpack it first (gzip -d)"
             )
         return count

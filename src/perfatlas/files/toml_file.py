@@ -1,4 +1,4 @@
-"""TOML files that a user wrote, read with refusals that say what to do."""
+"""Reading of the user's TOML files, with helpful errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def read_toml(path: str | Path) -> dict[str, Any]:
         path: The file.
 
     Raises:
-        InvalidSpecError: It cannot be read, is too large, or is not TOML in UTF-8.
+        InvalidSpecError: The file cannot be read, is too large, or is not TOML in UTF-8.
 
     Example:
         >>> import tempfile

@@ -1,4 +1,4 @@
-"""Python values as TOML text that reads back equal; the standard library only reads TOML."""
+"""Writing of Python values as TOML; the standard library only reads TOML."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import tomli_w
 
 _LINE_WIDTH: Final = 100
 _INDENT: Final = _LINE_WIDTH  # tomli-w writes tables that would fit on such a line as [[blocks]]
-_ITEM: Final = r" +[^ \]\n][^\n]*,\n"  # of an array: no string of TOML has a line break in it
+_ITEM: Final = r" +[^ \]\n][^\n]*,\n"  # of an array: TOML strings contain no line break
 _INNERMOST: Final = re.compile(rf"^( *)([^\n]*)\[\n((?:{_ITEM})+) *\](,?)$", re.MULTILINE)
 _INDENTATION: Final = re.compile(rf"^(?: {{{_INDENT}}})+", re.MULTILINE)
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any value of a document
-    """Return a value in the types that tomli-w knows, without keys whose value is None."""
+    """Return a value in types that tomli-w accepts, without keys whose value is None."""
     match value:
         case Mapping():
             return {name: _plain(item) for name, item in value.items() if item is not None}
@@ -33,7 +33,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any value of a document
 
 
 def _on_one_line(array: re.Match[str]) -> str:
-    """Return an array without arrays inside on one line, or as it is where that is too long."""
+    """Return a non-nested array on one line, or unchanged if it does not fit."""
     indent, name, items, comma = array.groups()
     cells = ", ".join(item.strip(" ").removesuffix(",") for item in items.split("\n")[:-1])
     line = f"{name}[{cells}]{comma}"
@@ -41,14 +41,14 @@ def _on_one_line(array: re.Match[str]) -> str:
 
 
 def format_toml(document: Mapping[str, Any]) -> str:
-    """Return a document as TOML text; `tomllib.loads` of it gives the document back.
+    """Return a document as TOML text; `tomllib.loads` restores the document.
 
-    Arrays of tables are [[blocks]], and other arrays one line where they fit, so that people can
-    read and extend a file.
+    Arrays of tables are written as [[blocks]], and other arrays on one line if they fit, so that
+    the file is easy to read and extend.
 
     Args:
-        document: Strings, booleans, numbers, dates, sequences and mappings, nested at will. A key
-            whose value is None is left out: TOML has no null. Numpy scalars are written as numbers.
+        document: Strings, booleans, numbers, dates, sequences and mappings, nested to any depth.
+            Keys with value None are omitted, as TOML has no null. NumPy scalars become numbers.
 
     Raises:
         TypeError: A value that TOML cannot hold (a None inside an array, bytes, ...).

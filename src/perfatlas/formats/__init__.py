@@ -1,4 +1,4 @@
-"""Number formats: bytes with scales, the peak they use, how activations reach them."""
+"""Number formats: bytes per element with scales, tensor-core peak, quantization."""
 
 from __future__ import annotations
 

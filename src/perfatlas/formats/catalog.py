@@ -15,15 +15,15 @@ Quantize = Literal["none", "static", "dynamic"]
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """One number format of a matrix product or a cache.
+    """A number format of a matrix product or a cache.
 
     Args:
-        name: Name in the vocabulary.
+        name: Name of the format.
         weight_bytes: Bytes per stored weight element, scales included [bytes].
         activation_bytes: Bytes per activation element as the kernel reads it [bytes].
-        tensor_peak: Key of `Device.peak_flop_per_s` that bounds the product.
-        quantize: How activations reach the format: none, static or dynamic scales.
-        cache: Engines store key-value caches in it.
+        tensor_peak: Key of `Device.peak_flop_per_s` that limits the product.
+        quantize: Quantization of activations: none, static or dynamic scales.
+        cache: Whether engines store KV caches in it.
         source: Where the layout is defined.
     """
 
@@ -59,7 +59,7 @@ def get_format(name: str) -> Format:
     """Return a format by name, in any letter case.
 
     Raises:
-        UnsupportedError: No such format.
+        UnsupportedError: There is no such format.
 
     Example:
         >>> from perfatlas.formats import get_format

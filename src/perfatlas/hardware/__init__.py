@@ -1,4 +1,4 @@
-"""Devices, nodes, fabrics and the systems made of them; knows nothing of operators."""
+"""Devices, nodes, fabrics and systems; independent of operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What else changes when a user changes one field of a spec."""
+"""User overrides of spec fields, and the values derived from them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _SHAPE: Final = "name{field=value, field=value}"
 
 
 def split_overrides(text: str) -> tuple[str, dict[str, Entry]]:
-    """Return the name before the braces and the entries inside them.
+    """Return the name before the braces and the overrides inside them.
 
     Raises:
-        InvalidSpecError: The braces are not closed, a field is unknown or a value is not usable.
+        InvalidSpecError: The braces are not closed, a field is unknown or a value is invalid.
 
     Example:
         >>> from perfatlas.hardware.changes import split_overrides
@@ -48,7 +48,7 @@ def split_overrides(text: str) -> tuple[str, dict[str, Entry]]:
         if path not in FIELDS:
             raise unknown_field(path, f"system {shown(text)}")
         if path in changes:
-            raise InvalidSpecError(f"system {shown(text)}: {path} is given twice")
+            raise InvalidSpecError(f"system {shown(text)}: {path} is set twice")
         changes[path] = Entry(FIELDS[path].reader.read(value.strip(), path), OVERRIDE)
     return head.strip(), changes
 
@@ -70,10 +70,10 @@ def _scaled(entry: Entry, ratio: float, why: str) -> Entry:
 
 
 def _rescale(old: Mapping[str, Entry], new: dict[str, Entry], changed: frozenset[str]) -> None:
-    """Keep peak = SMs x clock x FLOP per clock and SM, leaving alone what the user stated.
+    """Keep peak = SMs x clock x FLOP per clock and SM, without changing what the user set.
 
-    SMs, tensor clock and FLOP per clock scale the peaks the user left alone. A peak alone
-    changes the FLOP per clock. The tensor clock moves the boost and sustained clocks with it.
+    SMs, tensor clock and FLOP per clock scale the peaks that the user did not set. Changing only a
+    peak changes the FLOP per clock. The tensor clock scales the boost and sustained clocks.
     """
     clock = _ratio("device.clock.peak", old, new)
     for path in ("device.clock.boost", "device.clock.sustained"):
@@ -95,12 +95,12 @@ def _rescale(old: Mapping[str, Entry], new: dict[str, Entry], changed: frozenset
 
 
 def apply_changes(spec: Spec, changes: Mapping[str, Entry], name: str = "") -> Spec:
-    """Return a spec with some fields changed and what follows from them changed too.
+    """Return a spec with some fields changed, and the derived fields updated.
 
     Args:
         spec: A complete spec.
-        changes: Path -> new entry. "node" and "fabric" replace the whole node or fabric.
-        name: New name of the device; it keeps its own where empty.
+        changes: New entries by path. "node" and "fabric" replace the whole node or fabric.
+        name: New name of the device; empty keeps the old one.
 
     Raises:
         InvalidSpecError: A node or fabric is not in the catalog.
@@ -117,15 +117,15 @@ def apply_changes(spec: Spec, changes: Mapping[str, Entry], name: str = "") -> S
 
 
 def without_change(text: str, path: str, base: Entry | None) -> str:
-    """Return a system with one changed field as it was before the change.
+    """Return a system with one override removed.
 
     Args:
-        text: A system with changes: in braces, or in a file.
+        text: A system with overrides in braces or in a file.
         path: The field.
-        base: Its value in the system that was changed, None where it had none.
+        base: Value in the base system, or None if it has none.
 
     Raises:
-        InvalidSpecError: There is no value to go back to.
+        InvalidSpecError: The base system has no value for the field.
 
     Example:
         >>> from perfatlas.hardware.changes import without_change

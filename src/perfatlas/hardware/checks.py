@@ -1,4 +1,4 @@
-"""The physics a spec must obey, whoever wrote it."""
+"""Physical consistency checks of a spec."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from perfatlas.files import Entry
 
 IDENTITY_TOLERANCE: Final = 0.03
-# (narrow, wide): halving the operand must not lower the dense peak unless a reason is stated.
+# (narrow, wide): the narrower format must not have the lower dense peak unless a reason is stated.
 _PEAK_ORDER: Final = (("fp8", "bf16"), ("int8", "bf16"), ("fp4", "fp8"), ("fp4", "bf16"))
 # (lower, upper): the first may not exceed the second.
 _ORDER: Final = (
@@ -90,17 +90,17 @@ def _check_identity(spec: Spec) -> None:
 
 
 def check_spec(spec: Spec) -> None:
-    """Return if the spec is complete and physical.
+    """Check that the spec is complete and physically consistent.
 
     Raises:
-        InvalidSpecError: A field is missing, or fields contradict each other; all are named.
+        InvalidSpecError: Fields are missing or contradict each other; all are listed.
     """
     missing = _missing(spec)
     if missing:
         more = f" and {len(missing) - 4} more" if len(missing) > 4 else ""
         raise InvalidSpecError(
             f"{spec.origin}: missing {', '.join(missing[:4])}{more};"
-            ' state them, or build on a known system with base = "h200_sxm"'
+            ' set them, or start from a known system with base = "h200_sxm"'
         )
     relative = str(spec.entries["device.calibration_relative"].value)
     if relative and relative not in system_names():
@@ -114,6 +114,6 @@ def check_spec(spec: Spec) -> None:
 
 
 def peaks(entries: Mapping[str, Entry]) -> dict[str, float]:
-    """Return the dense peaks a spec states, by format [FLOP/s]."""
+    """Return the dense peaks that a spec states, by format [FLOP/s]."""
     paths = {name: f"device.peak.{name}" for name in FORMATS}
     return {name: number(entries, path) for name, path in paths.items() if path in entries}

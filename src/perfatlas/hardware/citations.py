@@ -1,4 +1,4 @@
-"""The documents a system's numbers come from, as lines for people."""
+"""References of a system's values, as lines of text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from perfatlas.quantities import Source
 
 MOST_LINES: Final = 8
-# Every value an estimate rests on, by how much of an answer it decides.
+# All values that an estimate depends on, most influential first.
 _LABELS: Final[dict[str, str]] = {
     "device.memory.bandwidth": "memory bandwidth",
     "device.memory.capacity": "memory",
@@ -35,7 +35,7 @@ _OVERRIDE: Final = "user override"
 
 
 def _used(system: System) -> Iterable[tuple[str, Source]]:
-    """Yield (label, source) of the values an estimate on this system rests on."""
+    """Yield (label, source) of the values that an estimate on this system depends on."""
     alone = system.device.scale_up.domain_size == 1
     for path, label in _LABELS.items():
         if path in system.sources and not (alone and path.startswith("device.scale_up.")):
@@ -48,16 +48,16 @@ def _text(source: Source) -> str:
 
 
 def cited_sources(system: System) -> tuple[str, ...]:
-    """Return what the numbers of a system that an estimate uses rest on, as "field(s): ref".
+    """Return the references of the values that an estimate uses, as "field(s): ref".
 
-    Fields with the same reference share a line. What the user changed comes first, then printed
-    and measured values, then derived and assumed ones; within a kind, the line with most fields.
+    Fields with the same reference share a line. User overrides come first, then datasheet and
+    measured values, then derived and assumed ones; within a kind, the line with most fields.
 
     Args:
         system: A resolved system.
 
     Returns:
-        At most `MOST_LINES` lines without duplicates.
+        At most `MOST_LINES` distinct lines.
 
     Example:
         >>> from perfatlas.hardware import cited_sources

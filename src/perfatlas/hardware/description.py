@@ -1,4 +1,4 @@
-"""A system as rows for people: every value with where it comes from."""
+"""Description of a system as rows: each value with its source."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _text(path: str, value: Value) -> str:
 
 
 def describe(system: System) -> list[SpecRow]:
-    """Return one row per stated value of a system, in the order of the schema.
+    """Return one row per value of a system, in schema order.
 
     Example:
         >>> from perfatlas.hardware import describe

@@ -1,4 +1,4 @@
-"""What a device and a system are; every number SI, each with its source."""
+"""Devices, nodes, fabrics and systems; all values in SI units, each with its source."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ScaleUp:
-    """The load-store domain a device sits in (NVLink, Infinity Fabric, ICI, PCIe).
+    """The scale-up (load-store) domain of a device: NVLink, Infinity Fabric, ICI, PCIe.
 
     Args:
         domain_size: Devices in one domain.
         links: Links per device.
         bandwidth: Per device and direction over all links [bytes/s].
         latency_s: One hop, device to device [s].
-        in_network_reduction: The switch reduces (NVLS).
+        in_network_reduction: Whether the switch reduces (NVLS).
         kind: nvlink, pcie, infinity_fabric, ici or upi.
     """
 
@@ -38,32 +38,32 @@ class Device:
 
     Args:
         name: Catalog name.
-        vendor: Who makes it.
-        architecture: Kernel family of the silicon: ampere, ada, hopper, blackwell,
+        vendor: Vendor.
+        architecture: Architecture: ampere, ada, hopper, blackwell,
             blackwell_workstation, cdna3, cdna4, tpu, cpu, other.
-        calibration_relative: Device whose kernel calibration it borrows, "" for none.
+        calibration_relative: Device whose kernel calibration is used, "" for none.
         peak_flop_per_s: Dense peaks {bf16, fp16, tf32, fp32, fp64, fp8, fp4, int8} [FLOP/s].
-            An absent format is not supported natively.
-        sm_count: SMs, CUs or cores that schedule work.
+            Absent formats have no native support.
+        sm_count: SMs, CUs or cores.
         packages: Packages per device.
         dies: Compute dies per device.
-        flop_per_clock_per_sm: Dense bf16 FLOP per SM and clock (fp16 where there is no bf16);
+        flop_per_clock_per_sm: Dense bf16 FLOP per SM and clock (fp16 without bf16 support);
             SMs x peak clock x this is the bf16 peak.
-        peak_clock_hz: Clock of the headline tensor peak.
-        boost_clock_hz: Highest clock.
-        sustained_clock_hz: Clock kernels run at by default in pricing.
+        peak_clock_hz: Clock at which the datasheet's tensor peak is stated.
+        boost_clock_hz: Maximum clock.
+        sustained_clock_hz: Clock at which kernels are priced by default.
         exponentials_per_sm_clock: exp2 results per SM and clock.
         l2_bytes: Last-level cache on the device.
-        shared_memory_bytes: Scratchpad per SM.
+        shared_memory_bytes: Shared memory per SM.
         memory_bytes: Device memory visible to software.
-        memory_bandwidth: Device memory peak [bytes/s].
-        scale_up: The domain.
-        host_link_bandwidth: To the host, per direction [bytes/s].
+        memory_bandwidth: Peak device memory bandwidth [bytes/s].
+        scale_up: The scale-up domain.
+        host_link_bandwidth: Bandwidth to the host, per direction [bytes/s].
         tdp_w: Board power limit.
-        idle_w: Power at rest.
+        idle_w: Idle power.
         year: First shipment.
-        sources: Dotted path of the TOML ("device.memory.bandwidth") -> source.
-        overridden: Dotted paths of fields the user changed.
+        sources: Source by dotted TOML path ("device.memory.bandwidth").
+        overridden: Dotted paths of the fields that the user changed.
     """
 
     name: str
@@ -94,7 +94,7 @@ class Device:
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """A server: devices, NICs and host, apart from the chip."""
+    """A server: devices and NICs, independent of the device type."""
 
     name: str
     devices: int
@@ -104,15 +104,15 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True)
 class Fabric:
-    """The scale-out network between nodes, apart from the node.
+    """The scale-out network between nodes, independent of the node type.
 
     Args:
         kind: infiniband, ethernet, ici.
         topology: rail_optimized_fat_tree, fat_tree, torus or none.
-        latency_s: End to end between two NICs [s].
-        oversubscription: Downlink to uplink ratio of the leaf, 1 is full bisection.
-        leaf_nodes: Nodes that reach each other below the uplinks of a leaf, or of their rails'.
-        in_network_reduction: Whether the switches between nodes add (SHARP).
+        latency_s: End-to-end latency between two NICs [s].
+        oversubscription: Downlink to uplink ratio of a leaf; 1 is full bisection bandwidth.
+        leaf_nodes: Nodes below one leaf switch (or one set of rail leaves).
+        in_network_reduction: Whether the switches reduce (SHARP).
     """
 
     name: str
@@ -126,16 +126,16 @@ class Fabric:
 
 @dataclass(frozen=True, kw_only=True)
 class System:
-    """What a user names: a device in its node on its fabric.
+    """A complete system: a device in a node on a fabric.
 
     Args:
-        name: As the user wrote it, overrides included; it resolves to the same system again.
+        name: Name as the user wrote it, including overrides; resolves to the same system.
         device: The accelerator.
         node: The server.
         fabric: The network between servers.
-        sources: Dotted path of the TOML ("node.nic_bandwidth") -> source.
-        notes: What the reader of an answer must know.
-        overridden: Dotted paths of fields the user changed.
+        sources: Source by dotted TOML path ("node.nic_bandwidth").
+        notes: Remarks to show with an answer.
+        overridden: Dotted paths of the fields that the user changed.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The fields of a spec by dotted path, from whatever a TOML file or a user wrote."""
+"""Entries of a spec by dotted path, from TOML files and overrides."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from perfatlas.quantities import InvalidSpecError, Source, did_you_mean, shown
 
 
 def unknown_field(path: str, origin: str) -> InvalidSpecError:
-    """Return the error for a path no spec has, naming the nearest one."""
+    """Return the error for an unknown path, with a suggestion."""
     clipped = path[:80]
     return InvalidSpecError(f"{origin}: unknown field {clipped!r}{nearest_field(clipped)}")
 
 
 def nearest_field(path: str) -> str:
-    """Return a clause that names the field meant: first of all the same key in another table.
+    """Return a clause that suggests the nearest field, preferably the same key in another table.
 
     Args:
-        path: What the user wrote, with or without its table.
+        path: Path as the user wrote it, with or without its table.
     """
     table, _, key = path.rpartition(".")
     places = [known for known in FIELDS if "." in known and known.rpartition(".")[2] == key]
@@ -32,16 +32,16 @@ def nearest_field(path: str) -> str:
 def read_section(
     section: str, table: Mapping[str, object], default: Source, origin: str
 ) -> dict[str, Entry]:
-    """Return the entries of a section by path, all that is wrong refused at once.
+    """Return the entries of a section by path; all problems are reported in one error.
 
     Args:
-        section: Such as "device".
-        table: As the file has it.
-        default: Source of what states none.
+        section: Name of the section, such as "device".
+        table: Raw table from the file.
+        default: Source of entries that state none.
         origin: The file, for messages.
 
     Raises:
-        InvalidSpecError: A key no spec has, a value or source that is not usable.
+        InvalidSpecError: A key is unknown, or a value or source is invalid.
     """
     entries: dict[str, Entry] = {}
     problems: list[str] = []
@@ -60,7 +60,7 @@ def walk_section(
     """Yield (path, raw value) of every field below a section such as "device".
 
     Raises:
-        InvalidSpecError: A key no spec has, or a value where a section belongs.
+        InvalidSpecError: A key is unknown, or a value is given in place of a table.
     """
     for key, raw in table.items():
         path = f"{prefix}.{key}"

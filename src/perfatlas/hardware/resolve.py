@@ -1,4 +1,4 @@
-"""From what a user writes to a system: catalog name, path of a TOML, and overrides."""
+"""Resolution of a system: catalog name or TOML path, with overrides."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def system_names() -> list[str]:
 
 
 def _with_defaults(spec: Spec) -> Spec:
-    """Return the spec with what it may leave out filled from what it states."""
+    """Return the spec with omitted fields derived from the others."""
     entries = dict(spec.entries)
     for section in ("node", "fabric"):
         if any(path.startswith(f"{section}.") for path in entries):
-            spelled = Source(kind="assumed", ref=spec.origin, note="spelled out, not named")
+            spelled = Source(kind="assumed", ref=spec.origin, note="defined inline, without a name")
             entries.setdefault(section, Entry("custom", spelled))
-    unstated = Source(kind="assumed", ref=spec.origin, note="borrows no other device's calibration")
+    unstated = Source(kind="assumed", ref=spec.origin, note="no calibration_relative is set")
     entries.setdefault("device.calibration_relative", Entry("", unstated))
     width, parts = "device.flop_per_clock_per_sm", ("device.sm_count", "device.clock.peak")
     peak = "device.peak.bf16" if "device.peak.bf16" in entries else "device.peak.fp16"
@@ -59,7 +59,7 @@ def _user_spec(path: str) -> Spec:
     changes = dict(spec.entries)
     relative = "device.calibration_relative"
     if relative not in changes and not base.entries[relative].value:
-        source = Source(kind="assumed", ref=path, note=f"built on {base.name}")
+        source = Source(kind="assumed", ref=path, note=f"based on {base.name}")
         changes[relative] = Entry(base.name, source)
     merged = apply_changes(replace(base, origin=path), changes, spec.name)
     notes = (*base.notes, f"{spec.name} is {base.name} with changes from {path}", *spec.notes)
@@ -71,10 +71,10 @@ def _looks_like_path(text: str) -> bool:
 
 
 def _attributes(entries: Mapping[str, Entry], section: str) -> dict[str, Any]:
-    """Return the stated fields of a section as attributes, whole numbers as `int`."""
+    """Return the stated fields of a section as attributes; counts become `int`."""
     found: dict[str, Any] = {}
     for name, path in attributes_of(section).items():
-        if path not in entries:  # an optional field, which has a default in `device`
+        if path not in entries:  # an optional field with a default in `device`
             continue
         value = entries[path].value
         found[name] = int(value) if _is_whole(path) else value
@@ -98,7 +98,7 @@ def _device(spec: Spec) -> Device:
 
 
 def _sources(entries: Mapping[str, Entry], prefix: str) -> dict[str, Source]:
-    """Return path -> source of what is stated; an empty word states nothing."""
+    """Return the sources of stated values by path; empty text is not a value."""
     return {
         path: entry.source
         for path, entry in entries.items()
@@ -137,7 +137,7 @@ def _changed_system(text: str) -> System:
 
 @lru_cache(maxsize=64)
 def _path_system(text: str, stamp: tuple[int, int]) -> System:
-    """Return the system of a user's file; `stamp` is when it changed and its size."""
+    """Return the system of a user's file; `stamp` is its modification time and size."""
     del stamp  # only part of the cache's key
     path, changes = split_overrides(text)
     return _system(apply_changes(_user_spec(path), changes), text)
@@ -152,18 +152,17 @@ def _stamp(path: str) -> tuple[int, int]:
 
 
 def resolve_system(text: str) -> System:
-    """Return the system a user names, checked for physical sense.
+    """Return the system that a user names, checked for physical consistency.
 
     Args:
-        text: A catalog name ("h200_sxm", or "H200" as one name alone begins so), the path of a
-            TOML spec (complete, or with `base = "h200_sxm"` and changes), either followed by
-            overrides in braces: "h200_sxm{device.memory.bandwidth=6TB/s, device.tdp=500W}".
-            Paths of overrides are the TOML's own. Changing SMs, tensor clock or FLOP per clock
-            scales the peaks that are not given; changing a peak alone changes FLOP per clock and
-            SM.
+        text: A catalog name or a unique prefix ("h200_sxm" or "H200"), or the path of a TOML spec
+            (complete, or with `base = "h200_sxm"` and changes), optionally followed by overrides in
+            braces: "h200_sxm{device.memory.bandwidth=6TB/s, device.tdp=500W}".
+            Override paths are those of the TOML. Changing SMs, tensor clock or FLOP per clock
+            scales the peaks that are not set; changing only a peak changes FLOP per clock and SM.
 
     Raises:
-        InvalidSpecError: Unknown name or field, unreadable file, unusable or unphysical value.
+        InvalidSpecError: Unknown name or field, unreadable file, invalid or inconsistent value.
 
     Example:
         >>> from perfatlas.hardware import resolve_system
@@ -180,12 +179,12 @@ def resolve_system(text: str) -> System:
 
 
 def changed_fields(text: str) -> dict[str, str]:
-    """Return the system without each change a user made to it, by the path of the field.
+    """Return, for each override, the system without it, by path of the field.
 
-    A change whose field has no value in the base is left out.
+    Overrides of fields that have no value in the base system are omitted.
 
     Args:
-        text: As `resolve_system` takes it.
+        text: As for `resolve_system`.
 
     Example:
         >>> from perfatlas.hardware import changed_fields

@@ -1,4 +1,4 @@
-"""The fields of a hardware spec: dotted path, dimension and plausible range of each."""
+"""Fields of a hardware spec: dotted path, dimension and plausible range."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from perfatlas.files import Field, Flag, Number, Text, Value
 
 FORMATS: Final = ("bf16", "fp16", "tf32", "fp32", "fp64", "fp8", "fp4", "int8")
-# Formats whose dense peak is made by the matrix units and scales with their width.
+# Formats computed by the matrix units; their dense peaks scale with the units' width.
 MATRIX_FORMATS: Final = ("bf16", "fp16", "tf32", "fp8", "fp4", "int8")
 ARCHITECTURES: Final = (
     "ampere",
@@ -27,7 +27,7 @@ FABRIC_KINDS: Final = ("infiniband", "ethernet", "ici")
 TOPOLOGIES: Final = ("rail_optimized_fat_tree", "fat_tree", "torus", "none")
 
 
-# What may read a field of a spec.
+# Consumers of a field.
 OPERATORS: Final = ("matrix products", "attention", "experts")
 KERNELS: Final = (*OPERATORS, "elementwise operators")
 INSIDE: Final = ("collectives inside a scale-up domain",)
@@ -40,10 +40,10 @@ RULES: Final = ("rules of engines",)
 
 @dataclass(frozen=True)
 class SpecField(Field[Value]):
-    """One field of a spec; `into` is the attribute it becomes, the last part of its path if empty.
+    """A field of a spec; `into` is its attribute, by default the last part of the path.
 
     Args:
-        read_by: What may read it; nothing reads what only describes.
+        read_by: What may use its value; empty for descriptive fields.
     """
 
     read_by: tuple[str, ...] = ()
@@ -104,7 +104,7 @@ def _flag(*read_by: str) -> SpecField:
     return SpecField(Flag(), required=True, read_by=read_by)
 
 
-# Ranges are wide: they catch a forgotten unit ("6" for 6 TB/s), not an unusual chip.
+# Ranges are wide: they catch a missing unit ("6" for 6 TB/s), not an unusual chip.
 FIELDS: Final[dict[str, SpecField]] = {
     "device.vendor": _text(),
     "device.architecture": _text(*ARCHITECTURES, read_by=RULES),
@@ -157,9 +157,9 @@ SECTIONS: Final = frozenset(
 
 
 def attributes_of(section: str) -> dict[str, str]:
-    """Return the paths of the fields of a section by the attribute each becomes.
+    """Return the paths of the fields of a section, by attribute.
 
-    Peaks, which are a mapping, and the fields of sections inside are left out.
+    Peaks, which are a mapping, and nested sections are omitted.
 
     Args:
         section: device, device.scale_up, node or fabric.
@@ -178,7 +178,7 @@ def attributes_of(section: str) -> dict[str, str]:
 
 
 def unit_of(path: str) -> str:
-    """Return the SI unit to print of a field, "" for counts and words.
+    """Return the SI unit of a field, "" for counts and text.
 
     Args:
         path: A key of `FIELDS`.

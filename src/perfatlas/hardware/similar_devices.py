@@ -1,4 +1,4 @@
-"""Devices one would take instead of another."""
+"""Alternative devices to suggest."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def alternatives(device: Device) -> dict[str, float]:
-    """Return the memory of the other accelerators of the catalog by name [bytes], nearest first.
+    """Return the memory of the other accelerators in the catalog by name [bytes], nearest first.
 
-    Those of the same vendor come first, then those of others, each by rising memory. Processors
-    stand in for no accelerator.
+    Devices of the same vendor come first, then the others, each in order of memory. CPUs are
+    not listed.
 
     Args:
         device: The device in use.

@@ -1,4 +1,4 @@
-"""A spec: entries by dotted path, read from the catalog or from a user's file."""
+"""Specs: entries by dotted path, read from the catalog or a user's file."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _FILE_KEYS: Final = ("name", "base", "source", "notes", "device", "node", "fabri
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """Everything known of a system before it is checked.
+    """An unchecked system specification.
 
     Args:
         name: Name of the device.
-        origin: Where it was read, for messages.
-        entries: Dotted path -> value and source.
-        notes: What the reader of an answer must know.
-        changed: Paths the user changed.
+        origin: File or name it was read from, for messages.
+        entries: Value and source by dotted path.
+        notes: Remarks to show with an answer.
+        changed: Paths that the user changed.
     """
 
     name: str
@@ -62,10 +62,10 @@ def catalog_group(section: str, name: str, origin: str) -> dict[str, Entry]:
     Args:
         section: "node" or "fabric".
         name: Its name.
-        origin: Who asks, for the message.
+        origin: File that refers to it, for messages.
 
     Raises:
-        InvalidSpecError: No such node or fabric.
+        InvalidSpecError: There is no such node or fabric.
     """
     groups = _groups(section)
     table = groups.get(name)
@@ -80,7 +80,7 @@ def catalog_group(section: str, name: str, origin: str) -> dict[str, Entry]:
 
 @cache
 def _spellings() -> dict[str, str]:
-    """Return the names of all systems, and what a name without a form factor means."""
+    """Return all system names, with those that a name without a form factor stands for."""
     main = {name: str(meant) for name, meant in _shipped("aliases.toml").items()}
     return {name: name for name in system_names()} | main
 
@@ -90,16 +90,16 @@ def catalog_spec(name: str) -> Spec:
     """Return the shipped spec of a system.
 
     Args:
-        name: Its name, in any letter case, or the first parts of it: "A100" is a100_sxm.
+        name: Name in any letter case, or a unique prefix: "A100" is a100_sxm.
 
     Raises:
-        InvalidSpecError: The catalog has no such system, or several.
+        InvalidSpecError: The catalog has no such system, or several match.
     """
     lists = "`perfatlas catalog systems` lists all"
     known = _spellings()[resolve_name(name, _spellings(), what="system", lists=lists)]
     if known != name:
         spec = catalog_spec(known)
-        said = () if name.casefold() == known else (f"system {name} is read as {known}",)
+        said = () if name.casefold() == known else (f"system {name} resolved to {known}",)
         return replace(spec, notes=(*spec.notes, *said))
     return _read_spec(_shipped(f"devices/{name}.toml"), name, None)
 
@@ -129,7 +129,7 @@ def _read_file(path: str) -> dict[str, object]:
 
 
 def _group_entries(section: str, raw: object, default: Source, origin: str) -> dict[str, Entry]:
-    """Return the entries of `node` or `fabric`, named or spelled out (with `base` or in full)."""
+    """Return the entries of `node` or `fabric`: a name, or a table (full or with `base`)."""
     if isinstance(raw, str):
         return catalog_group(section, raw, origin)
     if not isinstance(raw, Mapping):
@@ -161,10 +161,10 @@ def _read_spec(table: Mapping[str, object], origin: str, fallback: Source | None
 
 
 def file_spec(path: str) -> tuple[Spec, str | None]:
-    """Return what a user's file says, and the name of the catalog system it builds on if any.
+    """Return the spec in a user's file, and the catalog system it is based on, if any.
 
     Raises:
-        InvalidSpecError: The file cannot be read, is not TOML, or says something no spec has.
+        InvalidSpecError: The file cannot be read, is not TOML, or has invalid content.
     """
     table = _read_file(path)
     base, name = table.get("base"), table.get("name", Path(path).stem)

@@ -1,4 +1,4 @@
-"""Models: config.json to architecture to operators."""
+"""Models: config.json -> architecture -> operators."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""One description of every language model: groups of equal layers, each a mixer and a feed-forward.
+"""Architecture of a language model: groups of identical layers, each a mixer and a feed-forward.
 
-A family file turns a config.json into this; everything below reads only this.
+A family module converts a config.json into this; all other code reads only this.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ class GqaAttention:
         num_heads: Query heads.
         num_kv_heads: Key-value heads.
         head_dim: Width of query and key heads.
-        value_head_dim: Width of value heads (equal to head_dim nearly everywhere).
+        value_head_dim: Width of value heads (usually equal to head_dim).
         window: Sliding window [tokens], 0 for none.
         sinks: One learned sink logit per head.
         qkv_bias: Biases on q, k, v.
         output_bias: Bias on the output projection.
-        qk_norm: Widths normalised: "none", "head" (per head_dim) or "full" (over all heads).
-        output_gate: The query projection is doubled by an output gate (qwen3_next, qwen3.5).
-        qk_norm_weight: Learned norm weight present.
+        qk_norm: Normalized width: "none", "head" (per head_dim) or "full" (over all heads).
+        output_gate: The query projection also produces an output gate (qwen3_next, qwen3.5).
+        qk_norm_weight: Whether the norm has learned weights.
     """
 
     num_heads: int
@@ -41,7 +41,7 @@ class GqaAttention:
 
 @dataclass(frozen=True, kw_only=True)
 class SparseIndexer:
-    """The lightning indexer of DeepSeek sparse attention: picks `top_k` keys per query."""
+    """The lightning indexer of DeepSeek sparse attention: selects `top_k` keys per query."""
 
     num_heads: int
     head_dim: int
@@ -50,7 +50,7 @@ class SparseIndexer:
 
 @dataclass(frozen=True, kw_only=True)
 class MlaAttention:
-    """Multi-head latent attention; q_lora_rank 0 means a direct query projection."""
+    """Multi-head latent attention; q_lora_rank 0 means no query compression."""
 
     num_heads: int
     q_lora_rank: int
@@ -100,7 +100,7 @@ class Mamba1:
 
 @dataclass(frozen=True, kw_only=True)
 class DenseFfn:
-    """Feed-forward network; gated means gate, up and down (3 matrices), else up and down."""
+    """Feed-forward network; gated: gate, up and down (3 matrices), otherwise up and down."""
 
     intermediate_size: int
     gated: bool = True
@@ -114,12 +114,12 @@ class MoeFfn:
     Args:
         num_experts: Routed experts.
         top_k: Experts per token.
-        intermediate_size: Width of one routed expert.
-        shared_intermediate_size: Total width of the shared experts, 0 for none.
-        shared_gate: A sigmoid gate scales the shared expert (qwen2_moe, qwen3_next).
-        gated: 3 matrices per expert, else 2.
-        bias: Biases inside the experts (gpt_oss).
-        router_bias: Bias of the router, also the score-correction vector of DeepSeek.
+        intermediate_size: Intermediate size of a routed expert.
+        shared_intermediate_size: Total intermediate size of the shared experts, 0 for none.
+        shared_gate: Whether a sigmoid gate scales the shared expert (qwen2_moe, qwen3_next).
+        gated: Whether experts have 3 matrices instead of 2.
+        bias: Whether experts have biases (gpt_oss).
+        router_bias: Whether the router has a bias, such as DeepSeek's score correction.
     """
 
     num_experts: int
@@ -138,7 +138,7 @@ Ffn = DenseFfn | MoeFfn
 
 @dataclass(frozen=True, kw_only=True)
 class LayerGroup:
-    """`count` layers of one kind; a mixer or a feed-forward may be absent (nemotron_h).
+    """`count` identical layers; the mixer or feed-forward may be absent (nemotron_h).
 
     `norms` is the number of hidden-size norms per layer.
     """
@@ -151,9 +151,9 @@ class LayerGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointFormats:
-    """Number formats the checkpoint's quantization_config states; None where it says nothing.
+    """Number formats from the checkpoint's quantization_config; None if not stated.
 
-    `source` quotes what was read, for the evidence.
+    `source` quotes the config, as evidence.
     """
 
     gemm_format: str | None = None
@@ -165,21 +165,21 @@ class CheckpointFormats:
 
 @dataclass(frozen=True, kw_only=True)
 class Architecture:
-    """A language model as perfatlas sees it.
+    """A language model.
 
     Args:
         model_type: The `model_type` of its config.json.
-        hidden_size: Model width.
+        hidden_size: Hidden size.
         vocab_size: Rows of the embedding.
-        tie_word_embeddings: LM head shares the embedding.
-        layers: Groups of equal layers; counts sum to the depth.
-        mtp_layers: Multi-token-prediction layers shipped with the checkpoint (not in `layers`).
-        max_position_embeddings: Longest sequence stated.
-        checkpoint: Formats of the checkpoint.
-        learned_norm: Norms have weights.
-        layer_norm_bias: Norms have biases too.
-        lm_head_bias: The LM head has a bias.
-        notes: Sentences for the user, such as "text part of a multimodal model".
+        tie_word_embeddings: Whether the LM head shares the embedding.
+        layers: Groups of identical layers; their counts sum to the depth.
+        mtp_layers: Multi-token-prediction layers of the checkpoint (not in `layers`).
+        max_position_embeddings: Maximum sequence length.
+        checkpoint: Number formats of the checkpoint.
+        learned_norm: Whether norms have weights.
+        layer_norm_bias: Whether norms have biases.
+        lm_head_bias: Whether the LM head has a bias.
+        notes: Remarks for the user, such as "text part of a multimodal model".
     """
 
     model_type: str
@@ -197,7 +197,7 @@ class Architecture:
 
     @property
     def num_layers(self) -> int:
-        """Depth: layers over all groups."""
+        """Number of layers over all groups."""
         return sum(group.count for group in self.layers)
 
     @property

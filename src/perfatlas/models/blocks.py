@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 def gqa(
     fields: Fields, *, head_dim: int | None = None, kv_heads: int | None = None
 ) -> GqaAttention:
-    """Return the plain grouped-query attention a config states: no biases, window or norms.
+    """Return the grouped-query attention of a config, without biases, window or norms.
 
-    A family adds what is its own with `dataclasses.replace`.
+    Families add their specifics with `dataclasses.replace`.
 
     Args:
         fields: The config.
-        head_dim: head_dim when absent; None means hidden_size / num_attention_heads.
-        kv_heads: num_key_value_heads when the key is absent; None, and null in the config, mean
-            one per query head.
+        head_dim: Default of head_dim; None means hidden_size / num_attention_heads.
+        kv_heads: num_key_value_heads if the key is absent; None, and null in the config, mean one
+            per query head.
 
     Raises:
-        InvalidSpecError: Heads missing, or not a multiple of key-value heads.
+        InvalidSpecError: The number of heads is missing or not a multiple of key-value heads.
     """
     num_heads = fields.integer("num_attention_heads")
     stated = "num_key_value_heads" in fields.values
@@ -61,13 +61,13 @@ def _head_dim(fields: Fields, num_heads: int, default: int | None) -> int:
     if hidden_size % num_heads:
         raise fields.invalid(
             "hidden_size",
-            f"must be a multiple of num_attention_heads = {num_heads} where head_dim is absent",
+            f"must be a multiple of num_attention_heads = {num_heads} if head_dim is absent",
         )
     return hidden_size // num_heads
 
 
 def mla(fields: Fields) -> MlaAttention:
-    """Return the multi-head latent attention of the DeepSeek configs, without an indexer.
+    """Return the multi-head latent attention of DeepSeek configs, without an indexer.
 
     Args:
         fields: The config.
@@ -82,7 +82,7 @@ def mla(fields: Fields) -> MlaAttention:
             "num_key_value_heads", f"must divide num_attention_heads = {num_heads}"
         )
     if fields.boolean("attention_bias", default=False):
-        raise fields.unsupported("attention_bias", "latent attention with biases is not modelled")
+        raise fields.unsupported("attention_bias", "latent attention with biases is not supported")
     return MlaAttention(
         num_heads=num_heads,
         q_lora_rank=fields.integer("q_lora_rank", default=0, minimum=0),
@@ -98,22 +98,22 @@ def dense(fields: Fields, *, bias: bool = False, gated: bool = True) -> DenseFfn
 
     Args:
         fields: The config.
-        bias: Whether its projections add biases.
-        gated: Whether a gate multiplies the up projection: three matrices instead of two.
+        bias: Whether its projections have biases.
+        gated: Whether it has a gate projection: three matrices instead of two.
     """
     return DenseFfn(intermediate_size=fields.integer("intermediate_size"), gated=gated, bias=bias)
 
 
 def moe(fields: Fields, *, experts: Sequence[str], width: str = "moe_intermediate_size") -> MoeFfn:
-    """Return the routed experts a config states, without shared experts, gates or biases.
+    """Return the routed experts of a config, without shared experts, gates or biases.
 
     Args:
         fields: The config.
-        experts: Spellings of the number of routed experts.
-        width: The field that holds the width of one routed expert.
+        experts: Alternative keys for the number of routed experts.
+        width: Key of the intermediate size of a routed expert.
 
     Raises:
-        InvalidSpecError: A field is missing, or more experts per token than experts.
+        InvalidSpecError: A field is missing, or top_k exceeds the number of experts.
     """
     num_experts = fields.integer(*experts)
     top_k = fields.integer("num_experts_per_tok", "experts_per_token")
@@ -126,15 +126,15 @@ def moe(fields: Fields, *, experts: Sequence[str], width: str = "moe_intermediat
 
 
 def layer_types(fields: Fields, allowed: Sequence[str], default: Sequence[str]) -> tuple[str, ...]:
-    """Return the kind of each layer, as `layer_types` states or else the family's rule.
+    """Return the kind of each layer, from `layer_types` or else the family's default.
 
     Args:
         fields: The config.
-        allowed: Kinds the family knows.
-        default: One kind per layer, used when `layer_types` is absent.
+        allowed: Kinds that the family supports.
+        default: One kind per layer, used if `layer_types` is absent.
 
     Raises:
-        InvalidSpecError: Wrong length or an unknown kind.
+        InvalidSpecError: `layer_types` has the wrong length or an unknown kind.
     """
     stated = fields.texts("layer_types")
     if fields.has("layer_types") is None:
@@ -153,12 +153,12 @@ def layer_types(fields: Fields, allowed: Sequence[str], default: Sequence[str]) 
 def windowed(
     attention: GqaAttention, kinds: Iterable[str], window: int
 ) -> tuple[GqaAttention, ...]:
-    """Return one attention per layer, windowed where its kind is not `full_attention`.
+    """Return one attention per layer, windowed unless its kind is `full_attention`.
 
     Args:
         attention: The attention without a window.
         kinds: Kind of each layer (layers,).
-        window: Keys a windowed layer attends at most [tokens], 0 for all.
+        window: Maximum keys per query in a windowed layer [tokens], 0 for all.
     """
     local = replace(attention, window=window)
     return tuple(attention if kind == "full_attention" else local for kind in kinds)
@@ -177,13 +177,13 @@ def moe_layers(fields: Fields, depth: int) -> tuple[bool, ...]:
 
 
 def shared_expert_moe(fields: Fields) -> MoeFfn:
-    """Return routed experts beside one shared expert whose output a sigmoid scales (Qwen).
+    """Return routed experts and a shared expert with a sigmoid gate (Qwen).
 
     Args:
         fields: The config.
 
     Raises:
-        InvalidSpecError: A field is missing or contradicts another.
+        InvalidSpecError: A field is missing or inconsistent with another.
     """
     return replace(
         moe(fields, experts=("num_experts",)),
@@ -198,7 +198,7 @@ def choose_ffns(fields: Fields, sparse: Iterable[bool], experts: MoeFfn) -> tupl
     Args:
         fields: The config.
         sparse: Whether each layer has experts (layers,).
-        experts: The experts of those that have.
+        experts: The MoE of the sparse layers.
     """
     flags = tuple(sparse)
     if all(flags):
@@ -210,7 +210,7 @@ def choose_ffns(fields: Fields, sparse: Iterable[bool], experts: MoeFfn) -> tupl
 def group_layers(
     layers: Iterable[tuple[Mixer | None, Ffn | None]], *, norms: int = 2
 ) -> tuple[LayerGroup, ...]:
-    """Return equal layers merged into groups, in order of first appearance.
+    """Return identical layers merged into groups, in order of first appearance.
 
     Args:
         layers: Mixer and feed-forward of each layer (layers,); None where it has none.
@@ -232,7 +232,7 @@ def assemble(
     mtp_layers: int = 0,
     notes: tuple[str, ...] = (),
 ) -> Architecture:
-    """Return the architecture around its layers: embedding, head and longest sequence.
+    """Return the architecture: its layers with embedding, head and maximum sequence length.
 
     Args:
         fields: The config.
@@ -240,7 +240,7 @@ def assemble(
         tied: `tie_word_embeddings` when absent.
         default_vocab: `vocab_size` when absent; None means required.
         mtp_layers: Multi-token-prediction layers.
-        notes: Sentences for the user.
+        notes: Remarks for the user.
     """
     return Architecture(
         model_type=fields.text("model_type"),

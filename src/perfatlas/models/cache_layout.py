@@ -1,4 +1,4 @@
-"""What a sequence keeps between steps: key-value rows, latent rows, index keys, recurrent state.
+"""Cache of a sequence: key-value rows, latent rows, index keys, recurrent state.
 
 Shape legend: C candidates.
 """
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class CacheLayout:
-    """The cache of one group of equal layers, unsharded.
+    """The unsharded cache of one group of identical layers.
 
-    A rank of a tensor-parallel group keeps 1 / min(ranks, divided_by) of it: key-value heads are
-    divided until each rank has one, then repeated; a latent row is kept whole by every rank.
+    A tensor-parallel rank holds 1 / min(ranks, divided_by) of it: key-value heads are divided until
+    each rank has one and then replicated; a latent row is replicated on every rank.
 
     Args:
         kind: "attention", "latent", "index" or "state".
         layers: Layers of the group.
-        bytes_per_token: Per layer and token [bytes].
-        token_limit: Tokens kept at most (sliding window), 0 for all.
-        constant_bytes: Per layer and sequence, whatever its length [bytes].
-        divided_by: Ranks that can share it: key-value heads, state heads, or 1 (replicated).
+        bytes_per_token: Bytes per layer and token [bytes].
+        token_limit: Maximum tokens kept (sliding window), 0 for all.
+        constant_bytes: Bytes per layer and sequence, independent of length [bytes].
+        divided_by: Maximum number of shards: key-value heads, state heads, or 1 (replicated).
     """
 
     kind: str
@@ -44,7 +44,7 @@ class CacheLayout:
     divided_by: int = 1
 
     def bytes_per_sequence(self, seq_len: FloatArray) -> FloatArray:
-        """Return the bytes a sequence of seq_len tokens keeps in all layers of the group (C,)."""
+        """Return the bytes of a sequence of seq_len tokens over all layers of the group (C,)."""
         kept_C = np.minimum(seq_len, self.token_limit) if self.token_limit else seq_len
         return self.layers * (self.constant_bytes + self.bytes_per_token * kept_C)
 
@@ -52,7 +52,7 @@ class CacheLayout:
 def cache_layouts(
     architecture: Architecture, kv_bytes_per_element: float
 ) -> tuple[CacheLayout, ...]:
-    """Return the cache of every group of layers that keeps one.
+    """Return the cache of every group of layers that has one.
 
     Args:
         architecture: The model.
@@ -61,8 +61,8 @@ def cache_layouts(
     Source: GQA: arXiv 2305.13245; latent row kv_lora_rank + rope: arXiv 2405.04434 section 2.1.3;
         index keys in fp8 with one fp32 scale: DeepSeek-V3.2-Exp report and inference code; fp32
         recurrent states and 16-bit convolution states: config.json of the hybrids.
-    Limits: A windowed layer is counted with exactly its window; an engine without a separate
-        pool for windowed layers keeps every token instead. Alignment and pages are the engine's.
+    Limits: A windowed layer counts exactly its window; engines without a separate pool for
+        windowed layers keep every token instead. Alignment and paging depend on the engine.
 
     Example:
         >>> from perfatlas.models import Architecture, GqaAttention, LayerGroup

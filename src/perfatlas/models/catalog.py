@@ -23,9 +23,9 @@ class Model:
     """A named language model.
 
     Args:
-        name: Catalog id, or the path it was read from.
-        architecture: What it computes.
-        source: Where its dimensions come from.
+        name: Catalog id, or path of its config.json.
+        architecture: Its architecture.
+        source: Reference for its dimensions.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Model:
 
 @cache
 def _index() -> dict[str, str]:
-    """Return the catalog id of every spelling of an id: itself, and the aliases."""
+    """Return catalog ids by spelling: the ids themselves and their aliases."""
     root = resources.files("perfatlas").joinpath("data/models")
     names = {
         f"{org.name}/{entry.name[:-5]}"
@@ -49,14 +49,14 @@ def _index() -> dict[str, str]:
 
 @cache
 def catalog_aliases() -> dict[str, str]:
-    """Return the catalog id of every other spelling."""
+    """Return catalog ids by alias."""
     text = resources.files("perfatlas").joinpath("data/models/aliases.json").read_text("utf-8")
     aliases: dict[str, str] = json.loads(text)
     return aliases
 
 
 def catalog_config(name: str) -> dict[str, Any]:
-    """Return the config.json facts of a catalog model, a fresh copy.
+    """Return a copy of the config.json fields of a catalog model.
 
     Args:
         name: Its id exactly as `model_names` lists it.
@@ -74,14 +74,14 @@ def _row(name: str) -> tuple[str, dict[str, Any]]:
 
 
 def read_row(text: str, origin: str) -> tuple[str, dict[str, Any]]:
-    """Return the source and the config of the text of a catalog file.
+    """Return the source and the config from the text of a catalog file.
 
     Args:
         text: {"source": ..., "config": {...}} as JSON.
-        origin: The file, named in errors.
+        origin: The file, for messages.
 
     Raises:
-        InvalidSpecError: Not such JSON, or one of the two keys is missing.
+        InvalidSpecError: The text is not JSON, or a key is missing.
     """
     try:
         row = json.loads(text)
@@ -90,7 +90,7 @@ def read_row(text: str, origin: str) -> tuple[str, dict[str, Any]]:
     for key, kind in (("source", str), ("config", dict)):
         if not isinstance(row, dict) or not isinstance(row.get(key), kind):
             raise InvalidSpecError(
-                f"{origin}: the key {key!r} is missing or no {kind.__name__}; a catalog file holds"
+                f"{origin}: the key {key!r} is missing or not a {kind.__name__}; a catalog file has"
                 ' {"source": "... https://huggingface.co/<id> ...", "config": {...}}'
             )
     return row["source"], row["config"]
@@ -108,17 +108,17 @@ def model_names() -> list[str]:
 
 
 def resolve_model(text: str) -> Model:
-    """Return the model of a catalog id, a config.json or the folder that holds one.
+    """Return the model for a catalog id, a config.json or its folder.
 
-    Case does not matter, and the part after "/" is enough where it names one model. The beginning
-    of a name is not: Qwen3.6-27B is another checkpoint than nvidia/Qwen3.6-27B-NVFP4.
+    Letter case is ignored, and the part after "/" is enough if it is unique. Other abbreviations
+    are not accepted: Qwen3.6-27B is another checkpoint than nvidia/Qwen3.6-27B-NVFP4.
 
     Args:
         text: What the user wrote.
 
     Raises:
-        InvalidSpecError: Unknown name, unreadable file, or a config that contradicts itself.
-        UnsupportedError: The config.json is of a family nobody has written.
+        InvalidSpecError: Unknown name, unreadable file, or inconsistent config.
+        UnsupportedError: The model family is not supported.
 
     Example:
         >>> from perfatlas.models import resolve_model
@@ -136,7 +136,7 @@ def resolve_model(text: str) -> Model:
 
 
 def _names_a_path(text: str) -> bool:
-    """Return whether a text can only be a path: an id has one "/" at most, not at its ends."""
+    """Return whether a text must be a path: ids have at most one "/", and not at the ends."""
     outside = text.startswith(("/", "~", "./", "../")) or text.endswith(("/", ".json"))
     return outside or "\\" in text or text.count("/") > 1
 
@@ -151,8 +151,8 @@ def _exists(text: str) -> bool:
 @lru_cache(maxsize=4096)
 def _catalog_id(text: str) -> str:
     lists = (
-        "`perfatlas catalog models` lists all; any other model: give the path of its config.json or"
-        " of the folder that holds it"
+        "`perfatlas catalog models` lists all; for any other model, give the path of its"
+        " config.json or of its folder"
     )
     return _index()[resolve_name(text, _index(), what="model", lists=lists, shorten=False)]
 
@@ -169,11 +169,11 @@ def _read_path(text: str) -> Model:
         if path.is_dir():
             path = path / "config.json"
             if not path.is_file():
-                raise InvalidSpecError(f"model {shown(text)}: the folder holds no config.json")
+                raise InvalidSpecError(f"model {shown(text)}: the folder contains no config.json")
         if not path.is_file():
             raise InvalidSpecError(
-                f"model {shown(text)}: no file at this path; give a config.json, the folder that"
-                " holds one, or a name of `perfatlas catalog models`"
+                f"model {shown(text)}: no file at this path; give a config.json, its folder, or a"
+                " name listed by `perfatlas catalog models`"
             )
         config = _read_json(path)
         sidecar = path.with_name("hf_quant_config.json")
@@ -188,11 +188,11 @@ def _read_json(path: Path) -> dict[str, object]:
     with path.open("rb") as file:
         content = file.read(MAX_CONFIG_BYTES + 1)
     if len(content) > MAX_CONFIG_BYTES:
-        raise InvalidSpecError(f"{path}: a config.json has at most {MAX_CONFIG_BYTES} bytes")
+        raise InvalidSpecError(f"{path}: larger than the limit of {MAX_CONFIG_BYTES} bytes")
     try:
         config = json.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise InvalidSpecError(f"{path}: not a JSON file ({error})") from error
     if not isinstance(config, dict):
-        raise InvalidSpecError(f"{path}: must hold a JSON object, holds a {type(config).__name__}")
+        raise InvalidSpecError(f"{path}: expected a JSON object, not a {type(config).__name__}")
     return config

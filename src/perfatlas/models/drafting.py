@@ -1,7 +1,7 @@
-"""The drafter of speculative decoding: a layer of the model behind a projection.
+"""The drafter of speculative decoding: one layer behind a projection.
 
-A multi-token-prediction module and an EAGLE head are both of this shape: the hidden state and the
-embedding of the last token, projected to one width, through one layer, to the head of the model.
+Multi-token-prediction modules and EAGLE heads have the same structure: the hidden state and the
+embedding of the last token, projected to the hidden size, one layer, and the head of the model.
 
 Source: DeepSeek-V3 technical report (arXiv 2412.19437) section 2.2; Li et al., EAGLE
     (arXiv 2401.15077) section 4.
@@ -23,38 +23,38 @@ if TYPE_CHECKING:
 
 
 def draft_layer(architecture: Architecture) -> LayerGroup:
-    """Return the layer a drafter of a model has: one as the last with attention and feed-forward.
+    """Return the layer of a drafter: like the last layer with attention and feed-forward.
 
     Args:
-        architecture: The model that verifies.
+        architecture: The target model.
 
     Raises:
-        UnsupportedError: A layer of the model keeps a recurrent state, from which rejected drafts
-            cannot be taken back as they are from a cache.
+        UnsupportedError: The model has recurrent layers, whose state cannot be rolled back when
+            drafts are rejected.
     """
     attention = (GqaAttention, MlaAttention)
     for group in architecture.layers:
         if group.mixer is not None and not isinstance(group.mixer, attention):
             raise UnsupportedError(
-                f"speculative decoding of {architecture.model_type} is not priced: its recurrent"
-                " layers would have to keep a state for every draft; set speculative_depth to 0"
+                f"speculative decoding of {architecture.model_type} is not supported: its recurrent"
+                " layers would need a state per draft token; set speculative_depth to 0"
             )
     whole = [g for g in architecture.layers if g.mixer is not None and g.ffn is not None]
     if not whole:
         raise UnsupportedError(
-            f"{architecture.model_type} has no layer with attention and feed-forward that a drafter"
-            " could be like; set speculative_depth to 0"
+            f"{architecture.model_type} has no layer with attention and feed-forward to derive a"
+            " drafter from; set speculative_depth to 0"
         )
     return replace(whole[-1], count=1)
 
 
 def with_drafter(architecture: Architecture) -> Architecture:
-    """Return a model with the layer of its drafter among its own: what memory holds.
+    """Return a model with the drafter's layer added, for memory accounting.
 
     Args:
-        architecture: The model that verifies; embedding and head are shared.
+        architecture: The target model; embedding and head are shared.
 
-    Limits: the projection of the drafter is left out, 2 hidden_size^2 weights.
+    Limits: The projection of the drafter, 2 hidden_size^2 weights, is omitted.
 
     Example:
         >>> from perfatlas.models import resolve_model
@@ -71,12 +71,12 @@ def draft_operators(
     """Return the operators of one pass of a drafter, unsharded, in execution order.
 
     Args:
-        architecture: The model that verifies.
+        architecture: The target model.
         formats: The formats of the deployment.
         phase: Prefill or decode.
         tokens: The tokens of the pass.
 
-    Limits: the norms in front of the projection are left out.
+    Limits: The norms before the projection are omitted.
     """
     alone = replace(architecture, layers=(draft_layer(architecture),))
     embedding, *rest = step_operators(alone, formats, phase, tokens)

@@ -1,6 +1,6 @@
-"""What the emission of operators starts from: formats, tokens, and the builder they share.
+"""Shared basis for emitting operators: formats, tokens, and the builder.
 
-Shape legend: C candidates. A scalar dimension becomes a column (C,) here and nowhere else.
+Shape legend: C candidates. Only here are scalar dimensions expanded to columns (C,).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from perfatlas.operators import Gemm, Operator, Streaming
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, Phase, Shard
 
-# Activations between operators are 16-bit in every engine profiled here.
+# All engines profiled here keep activations between operators in 16 bits.
 ACTIVATION_BYTES: Final = 2.0
 
 
@@ -42,17 +42,17 @@ class ModelFormats:
 
 @dataclass(frozen=True, kw_only=True)
 class StepTokens:
-    """The tokens one attention-DP rank processes in one step.
+    """The tokens that one attention-DP rank processes in one step.
 
     Args:
         batch: Sequences (C,).
         q_len: New tokens per sequence; 1 in decode (C,).
-        kv_len: Keys per sequence, cached prefix and new tokens included (C,).
-        head_ranks: Ranks that will divide the heads (C,), 1 each if None. Key-value heads and
-            Mamba groups fewer than that are repeated, so that a plain division by it is exact.
-        logits_rows: Rows of the LM head (C,); one per sequence if None, as serving engines do.
-        decodes: Decode tokens of other sequences in the same step (C,), 0 if None. They pass the
-            linear layers with the tokens above; their attention and scans are a decode step's.
+        kv_len: Keys per sequence, including cached prefix and new tokens (C,).
+        head_ranks: Ranks that will divide the heads (C,); None means 1. Fewer key-value heads or
+            Mamba groups than ranks are replicated, so that the division is exact.
+        logits_rows: Rows of the LM head (C,); None means one per sequence, as in serving engines.
+        decodes: Decode tokens of other sequences in the same step (C,); None means 0. They share
+            the linear layers; their attention and scans are priced as a decode step.
     """
 
     batch: FloatArray
@@ -64,27 +64,27 @@ class StepTokens:
 
     @property
     def own(self) -> FloatArray:
-        """Tokens of the sequences themselves (C,)."""
+        """Tokens of the prefill sequences (C,)."""
         return self.batch * self.q_len
 
     @property
     def all(self) -> FloatArray:
-        """Tokens that pass the linear layers (C,)."""
+        """All tokens in the linear layers (C,)."""
         return self.own if self.decodes is None else self.own + self.decodes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Emission:
-    """The builder of one layer kind's operators: shared columns and the format rules.
+    """Builder of the operators of one kind of layer: shared columns and format rules.
 
     Args:
         phase: Prefill or decode.
         tokens: The tokens of the step.
         formats: The formats of the deployment.
-        hidden: Model width.
-        layers: Executions of the operators built here.
+        hidden: Hidden size.
+        layers: Executions of these operators.
         projection_format: Format of the mixer's projections.
-        constants: Columns made so far by value; operators share them and never write to them.
+        constants: Constant columns by value, shared between operators and read-only.
     """
 
     phase: Phase
@@ -102,11 +102,11 @@ class Emission:
 
     @cached_property
     def count(self) -> FloatArray:
-        """Executions of every operator built here (C,)."""
+        """Executions of each operator (C,)."""
         return self.column(self.layers)
 
     def column(self, value: float | FloatArray) -> FloatArray:
-        """Return a column of one value (C,), the same array for the same value."""
+        """Return a constant column (C,); equal values share one array."""
         if isinstance(value, np.ndarray):
             return value
         known = self.constants.get(value)
@@ -115,7 +115,7 @@ class Emission:
         return known
 
     def repeated(self, heads: int) -> FloatArray:
-        """Return heads as stored when every rank of `head_ranks` holds at least one (C,)."""
+        """Return the number of heads after replication to at least one per rank (C,)."""
         if self.tokens.head_ranks is None:
             return self.column(heads)
         return np.maximum(float(heads), self.tokens.head_ranks)
@@ -130,15 +130,15 @@ class Emission:
         format_name: str | None = None,
         rows: FloatArray | None = None,
     ) -> tuple[Operator, ...]:
-        """Return a linear layer, after the quantization of its input where the format needs one.
+        """Return a linear layer, preceded by the quantization of its input if needed.
 
         Args:
             name: Name of the GEMM; the quantization is named `<name>_quantize`.
             n: Output features.
-            k: Contraction length.
+            k: Inner dimension.
             shard: How tensor parallelism divides it.
-            format_name: Format, `formats.gemm` if None.
-            rows: Rows (C,), the tokens of the step if None.
+            format_name: Number format; None means `formats.gemm`.
+            rows: Rows (C,); None means the tokens of the step.
         """
         number_format = get_format(format_name or self.formats.gemm)
         rows_C = self.rows if rows is None else rows
@@ -180,11 +180,11 @@ class Emission:
 
         Args:
             name: Name of the operator.
-            stream: Its class, as engines name it in their fusion lists.
+            stream: Kind of operator, as named in the engines' fusion lists.
             row_bytes: Activations read and written per row [bytes].
             shard: How tensor parallelism divides it.
-            cold: Bytes from device memory per execution [bytes].
-            rows: Rows (C,), the tokens of the step if None.
+            cold: Bytes read from device memory per execution [bytes].
+            rows: Rows (C,); None means the tokens of the step.
         """
         rows_C = self.rows if rows is None else rows
         return Streaming(
@@ -200,7 +200,7 @@ class Emission:
         )
 
     def norm(self, name: str, *, residual: bool = True) -> Streaming:
-        """Return a norm over the model width; with a residual it also adds and stores it."""
+        """Return a norm over the hidden size; with a residual it also adds and stores it."""
         streams = 2.0 if residual else 1.0
         width_bytes = self.hidden * ACTIVATION_BYTES
         return self.streaming(

@@ -1,4 +1,4 @@
-"""Operators of the feed-forward networks: dense, and routed experts with shared ones.
+"""Operators of feed-forward networks: dense, and routed with shared experts.
 
 Shape legend: C candidates.
 """
@@ -31,8 +31,8 @@ def ffn_operators(emission: Emission, ffn: Ffn) -> tuple[Operator, ...]:
 def moe_operators(emission: Emission, ffn: MoeFfn) -> tuple[Operator, ...]:
     """Return router, routing, experts and shared experts of one MoE layer.
 
-    `experts` covers both expert products, the activation between them and the quantization of
-    its inputs, as the fused kernels of the engines (and their measured tables) do.
+    `experts` covers both GEMMs, the activation between them and the quantization of their inputs,
+    as the engines' fused kernels (and their measured tables) do.
 
     Args:
         emission: The builder of the layer.
@@ -97,7 +97,7 @@ def _dense(
 ) -> tuple[Operator, ...]:
     """Return up (and gate) projection, activation and down projection.
 
-    A shared expert's down projection is summed into the routed output before it is reduced.
+    The down projection of a shared expert is added to the routed output before the reduction.
     """
     width = float(intermediate)
     matrices = 2.0 if gated else 1.0

@@ -1,4 +1,4 @@
-"""Typed reading of a config.json: every field is checked before anything is computed from it."""
+"""Typed and validated reading of config.json fields."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from perfatlas.quantities import InvalidSpecError, UnsupportedError, shown
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Larger than any model by orders of magnitude; a value beyond is a typing error, not a model.
+# Orders of magnitude above any model; larger values are typing errors.
 MAX_SIZE: Final = 10_000_000
 MAX_LAYERS: Final = 10_000
 MAX_TOKENS: Final = 1_000_000_000
@@ -19,23 +19,23 @@ MAX_ITEMS: Final = 250_000
 
 @dataclass(frozen=True, kw_only=True)
 class Fields:
-    """The fields of one config.json and where it was read, for the messages.
+    """The fields of a config.json, and its origin for messages.
 
     Args:
         values: The JSON object.
-        origin: File, URL or catalog id named in every error.
+        origin: File, URL or catalog id, for messages.
     """
 
     values: Mapping[str, object]
     origin: str
 
     def invalid(self, name: str, rule: str) -> InvalidSpecError:
-        """Return the error that names a field, its value and the rule it breaks."""
+        """Return the error for a field with an invalid value."""
         text = shown(self.values[name]) if name in self.values else "missing"
         return InvalidSpecError(f"{self.origin}: {name} = {text}: {rule}")
 
     def unsupported(self, name: str, rule: str) -> UnsupportedError:
-        """Return the error that names a field whose valid value perfatlas does not model."""
+        """Return the error for a field with a valid but unsupported value."""
         text = shown(self.values[name]) if name in self.values else "missing"
         return UnsupportedError(f"{self.origin}: {name} = {text}: {rule}")
 
@@ -50,16 +50,16 @@ class Fields:
         minimum: int = 1,
         maximum: int = MAX_SIZE,
     ) -> int:
-        """Return an integer field under the first of its spellings that is present.
+        """Return an integer field under the first of its alternative keys that is present.
 
         Args:
-            *names: The field and its other spellings.
-            default: What the config class supplies when absent or null; None means required.
-            minimum: Smallest valid value.
-            maximum: Largest valid value.
+            *names: The key and its alternatives.
+            default: Default of the config class if absent or null; None means required.
+            minimum: Minimum.
+            maximum: Maximum.
 
         Raises:
-            InvalidSpecError: Missing without a default, not an integer, or out of range.
+            InvalidSpecError: The field is missing without a default, no integer, or out of range.
         """
         name = self.has(*names)
         if name is None:
@@ -74,10 +74,10 @@ class Fields:
         return value
 
     def boolean(self, *names: str, default: bool) -> bool:
-        """Return a true/false field, or its default when absent or null.
+        """Return a boolean field, or its default if absent or null.
 
         Raises:
-            InvalidSpecError: Not a boolean.
+            InvalidSpecError: The value is not a boolean.
         """
         name = self.has(*names)
         if name is None:
@@ -88,10 +88,10 @@ class Fields:
         return value
 
     def text(self, name: str, *, default: str = "") -> str:
-        """Return a string field, or its default when absent or null.
+        """Return a string field, or its default if absent or null.
 
         Raises:
-            InvalidSpecError: Not a string.
+            InvalidSpecError: The value is not a string.
         """
         value = self.values.get(name)
         if value is None:
@@ -101,10 +101,10 @@ class Fields:
         return value
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Return a list of strings, empty when absent or null.
+        """Return a list of strings, empty if absent or null.
 
         Raises:
-            InvalidSpecError: Not a list of strings.
+            InvalidSpecError: The value is not a list of strings.
         """
         rule = f"must be a list of at most {MAX_ITEMS} strings"
         value = self._items(name, rule)
@@ -114,10 +114,10 @@ class Fields:
         return tuple(items)
 
     def integers(self, name: str, *, maximum: int) -> tuple[int, ...]:
-        """Return a list of integers from 0 to `maximum`, empty when absent or null.
+        """Return a list of integers from 0 to `maximum`, empty if absent or null.
 
         Raises:
-            InvalidSpecError: Not such a list.
+            InvalidSpecError: The value is not such a list.
         """
         rule = f"must be a list of at most {MAX_ITEMS} integers from 0 to {maximum}"
         value = self._items(name, rule)
@@ -135,10 +135,10 @@ class Fields:
         return value
 
     def child(self, name: str) -> Fields | None:
-        """Return the fields of a nested object, None when absent or null.
+        """Return the fields of a nested object, None if absent or null.
 
         Raises:
-            InvalidSpecError: Not a JSON object.
+            InvalidSpecError: The value is not a JSON object.
         """
         value = self.values.get(name)
         if value is None:
@@ -148,19 +148,19 @@ class Fields:
         return Fields(values=value, origin=f"{self.origin}: {name}")
 
     def window(self, name: str = "sliding_window", *, absent: int = 0) -> int:
-        """Return a sliding window [tokens], 0 for none; null means none, `absent` is the default.
+        """Return a sliding window [tokens]; null means 0 (none), `absent` is the default.
 
         Raises:
-            InvalidSpecError: Not an integer in range.
+            InvalidSpecError: The value is not an integer in range.
         """
         return self.tokens(name) if name in self.values else absent
 
     def num_layers(self) -> int:
-        """Return the depth `num_hidden_layers`."""
+        """Return the number of layers, `num_hidden_layers`."""
         return self.integer("num_hidden_layers", maximum=MAX_LAYERS)
 
     def tokens(self, name: str, *, default: int = 0) -> int:
-        """Return a length in tokens, such as a window or the longest sequence [tokens]."""
+        """Return a length in tokens, such as a window or the maximum sequence length [tokens]."""
         return self.integer(name, default=default, minimum=0, maximum=MAX_TOKENS)
 
 

@@ -1,4 +1,4 @@
-"""Operators of the token mixers: GQA and MLA attention with the sparse indexer; see phases.py.
+"""Operators of attention: GQA, and MLA with the sparse indexer; see phases.py.
 
 Shape legend: C candidates.
 """
@@ -30,7 +30,7 @@ def gqa_operators(emission: Emission, mixer: GqaAttention) -> tuple[Operator, ..
 
     Args:
         emission: The builder of the layer.
-        mixer: Its attention.
+        mixer: The attention.
 
     Source: Ainslie et al. 2023 (arXiv 2305.13245); fused column projection q|k|v as in
         Megatron-LM (arXiv 1909.08053).
@@ -61,7 +61,7 @@ def gqa_operators(emission: Emission, mixer: GqaAttention) -> tuple[Operator, ..
 def _before_attention(
     emission: Emission, mixer: GqaAttention, kv_heads_C: FloatArray
 ) -> tuple[Operator, ...]:
-    """Return the norm of queries and keys, and the rotary embedding that fills the cache."""
+    """Return the norms of queries and keys, and the rotary embedding that appends to the cache."""
     query_width = float(mixer.num_heads * mixer.head_dim)
     kv_width_C = kv_heads_C * float(mixer.head_dim + mixer.value_head_dim)
     kv_bytes = get_format(emission.formats.kv).weight_bytes
@@ -119,18 +119,18 @@ def _attention(emission: Emission, mixer: GqaAttention, kv_heads_C: FloatArray) 
 def mla_operators(emission: Emission, mixer: MlaAttention) -> tuple[Operator, ...]:
     """Return the operators of one multi-head latent attention layer.
 
-    Prefill expands keys and values of every key (a cached prefix included) with
-    `kv_b_projection`; decode, and sparse attention in both phases, attends in the latent space
-    between `latent_q_absorb` and `latent_v_expand`, which hold the same weights.
+    Prefill expands keys and values for every key, including the cached prefix, with
+    `kv_b_projection`. Decode, and sparse attention in both phases, attend in the latent space
+    between `latent_q_absorb` and `latent_v_expand`, which use the same weights.
 
     Args:
         emission: The builder of the layer.
-        mixer: Its attention.
+        mixer: The attention.
 
     Source: DeepSeek-V2 (arXiv 2405.04434) section 2.1 and appendix C; sparse attention in the
         latent (MQA) mode: DeepSeek-V3.2-Exp technical report section 2.
     Limits: The two absorbed products are batched over heads; as one GEMM their FLOP and weights
-        are exact and the smaller of their activations is counted once instead of per head.
+        are exact, but the smaller of their activations is counted once instead of per head.
     """
     indexer = () if mixer.indexer is None else indexer_operators(emission, mixer, mixer.indexer)
     absorbed = emission.phase == Phase.DECODE or mixer.indexer is not None
@@ -200,7 +200,7 @@ def _expanded(emission: Emission, mixer: MlaAttention) -> tuple[Operator, ...]:
 
 def _absorbed(emission: Emission, mixer: MlaAttention) -> tuple[Operator, ...]:
     rank, heads, head = mixer.kv_lora_rank, mixer.num_heads, emission.formats.head
-    # In prefill LatentAttention prices nope + rope + value per pair: the latent widths here.
+    # In prefill LatentAttention counts nope + rope + value per pair: set the latent widths.
     nope, value = (
         (mixer.nope_dim, mixer.value_head_dim) if emission.phase == Phase.DECODE else (rank, rank)
     )
@@ -248,12 +248,12 @@ def indexer_operators(
 ) -> tuple[Operator, ...]:
     """Return the lightning indexer of sparse attention: projections, scores and selection.
 
-    Every rank scores all heads (the scores are summed over heads before the selection), so
-    nothing here is divided.
+    Every rank computes the scores of all heads, because they are summed over heads before the
+    selection; nothing here is divided.
 
     Args:
         emission: The builder of the layer.
-        mixer: The attention it serves.
+        mixer: The attention that uses it.
         indexer: Its dimensions.
 
     Source: DeepSeek-V3.2-Exp technical report section 2.1, equation 1: score of query t and key s

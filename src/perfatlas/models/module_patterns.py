@@ -1,8 +1,8 @@
-"""Which parts of a model a list of module names or patterns means.
+"""Matching of module names and patterns in a checkpoint to parts of a model.
 
-Checkpoints name modules as plain paths, globs or regular expressions. Patterns come from a file
-nobody vouched for, so no regular expression is ever run: the few constructs in use are rewritten
-as globs, and a pattern that holds anything else is reported, not guessed.
+Checkpoints name modules as plain paths, globs or regular expressions. Patterns come from untrusted
+files, so regular expressions are never executed: the few constructs in use are rewritten as globs,
+and a pattern with anything else is reported.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_TEMPLATES: Final = 2_000
 MAX_ALTERNATIVES: Final = 64
 MAX_PATTERN: Final = 300
 
-# part of a layer -> module paths inside a layer that stand for it, over all families
+# part of a layer -> module paths inside a layer, over all families
 PARTS: Final[dict[str, tuple[str, ...]]] = {
     "attention": (
         "self_attn.q_proj",
@@ -61,7 +61,7 @@ _METACHARACTERS = frozenset("()[]{}+?|\\^$")
 
 
 def part_sizes(architecture: Architecture) -> dict[str, int]:
-    """Return in how many layers each part occurs; parts that never occur are left out."""
+    """Return the number of layers with each part; absent parts are omitted."""
     sizes: dict[str, int] = defaultdict(int)
     for group in architecture.layers:
         if group.mixer is not None:
@@ -78,15 +78,15 @@ def part_sizes(architecture: Architecture) -> dict[str, int]:
 def covered_parts(
     patterns: Iterable[str], sizes: Mapping[str, int], *, depth: int
 ) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Return the parts that the patterns name in most of their layers.
+    """Return the parts that the patterns cover in most of their layers.
 
     Args:
         patterns: Module paths, globs, or regular expressions marked "re:".
-        sizes: Layers that hold each part, from `part_sizes`.
-        depth: Layers of the model; numbers beyond it (MTP layers) do not count.
+        sizes: Number of layers with each part, from `part_sizes`.
+        depth: Layers of the model; higher layer numbers (MTP layers) are ignored.
 
     Returns:
-        The parts, and the patterns that were not understood.
+        The parts, and the patterns that are not supported.
 
     Example:
         >>> from perfatlas.models.module_patterns import covered_parts
@@ -112,7 +112,7 @@ def covered_parts(
 
 
 def as_globs(pattern: str) -> tuple[str, ...] | None:
-    r"""Return a pattern as globs with "*" only, or None where it says more than globs can.
+    r"""Return a pattern as globs with "*" only, or None if globs cannot express it.
 
     Example:
         >>> from perfatlas.models.module_patterns import as_globs
@@ -133,7 +133,7 @@ def as_globs(pattern: str) -> tuple[str, ...] | None:
 
 
 def _alternatives(text: str) -> tuple[str, ...]:
-    """Return the text once for each way through its (a|b) groups; unexpanded when too many."""
+    """Return the text for each choice in its (a|b) groups; unexpanded if there are too many."""
     globs = [text]
     while len(globs) <= MAX_ALTERNATIVES:
         match = _GROUP.search(globs[0])
@@ -150,7 +150,7 @@ def _alternatives(text: str) -> tuple[str, ...]:
 
 
 def _record(glob: str, templates: dict[str, set[int] | None]) -> None:
-    """Add the layers a glob names under what it names inside a layer; None means all layers."""
+    """Record the layers that a glob names, by its path inside a layer; None means all layers."""
     layer = _LAYER.search(glob)
     head = glob[: layer.start()] if layer else glob
     if _OUTSIDE.search(head):
@@ -181,7 +181,7 @@ def _layers_covered(
 
 
 def _runs(path: str) -> Iterable[str]:
-    """Return every run of dotted components: naming a parent or a suffix names the module."""
+    """Return every run of dotted components: a parent or a suffix also matches the module."""
     parts = path.split(".")
     count = len(parts)
     return (".".join(parts[i:j]) for i in range(count) for j in range(i + 1, count + 1))

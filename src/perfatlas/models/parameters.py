@@ -1,4 +1,4 @@
-"""Exact parameter counts of an architecture, as its reference implementation would hold them."""
+"""Exact parameter counts of an architecture, as in its reference implementation."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ParameterCounts:
-    """Parameters of a model, by what their number format depends on.
+    """Parameters of a model, by the format they are stored in.
 
     Args:
-        total: All parameters of the language model, tied embeddings once, without `mtp`.
-        active: `total` without the routed experts that one token does not reach.
+        total: All parameters of the language model, tied embeddings counted once, without `mtp`.
+        active: `total` without the routed experts that a token does not use.
         embedding: Input embedding.
-        lm_head: LM head with its bias; 0 where it shares the embedding.
+        lm_head: LM head with its bias; 0 if it shares the embedding.
         dense_linear: Matrices of mixers, dense feed-forward and shared experts.
         mixer_linear: The part of `dense_linear` that belongs to mixers.
         expert: Matrices of the routed experts.
-        other: Norms, biases, sinks, routers, convolutions and state vectors, never quantized.
-        mtp: Multi-token-prediction layers of the checkpoint, embedding and head shared.
+        other: Norms, biases, sinks, routers, convolutions and state vectors; never quantized.
+        mtp: Multi-token-prediction layers of the checkpoint, without shared embedding and head.
     """
 
     total: int
@@ -46,7 +46,7 @@ class ParameterCounts:
 
 
 class _Block(NamedTuple):
-    """Parameters of one mixer or feed-forward: matrices, routed experts, the rest."""
+    """Parameters of one mixer or feed-forward: matrices, routed experts, others."""
 
     linear: int
     expert: int
@@ -64,7 +64,8 @@ def parameter_counts(architecture: Architecture) -> ParameterCounts:
 
     Source: The layer equations of the papers named in `models.phases` and its mixers; checked
         against the transformers implementation on fake tensors (tests/models/oracle).
-    Limits: Score-correction vectors of DeepSeek routers are buffers there and parameters here.
+    Limits: Score-correction vectors of DeepSeek routers count as parameters; transformers has
+        them as buffers.
 
     Example:
         >>> from perfatlas.models import Architecture, DenseFfn, GqaAttention, LayerGroup
@@ -112,8 +113,8 @@ def _norm_size(architecture: Architecture) -> int:
 def _mtp(architecture: Architecture, norm: int) -> int:
     """Return the parameters of the multi-token-prediction layers.
 
-    Each is a projection of [hidden, embedding] to hidden, three more norms and one layer of the
-    last attention kind.
+    Each has a projection of [hidden, embedding] to hidden, three norms and one layer of the last
+    attention kind.
 
     Source: DeepSeek-V3 technical report (arXiv 2412.19437) section 2.2.
     """
@@ -128,7 +129,7 @@ def _mtp(architecture: Architecture, norm: int) -> int:
 
 
 def _idle_experts(ffn: Ffn | None, hidden: int) -> int:
-    """Return the parameters of the routed experts one token does not reach."""
+    """Return the parameters of the routed experts that a token does not use."""
     if ffn is None or isinstance(ffn, DenseFfn):
         return 0
     return (ffn.num_experts - ffn.top_k) * sum(_expert(ffn, hidden))
@@ -145,7 +146,7 @@ def _ffn(ffn: Ffn | None, hidden: int) -> _Block:
 
 
 def _expert(ffn: MoeFfn, hidden: int) -> tuple[int, int]:
-    """Return matrices and biases of one routed expert."""
+    """Return the matrix and bias parameters of one routed expert."""
     matrices = 3 if ffn.gated else 2
     bias = (matrices - 1) * ffn.intermediate_size + hidden if ffn.bias else 0
     return matrices * hidden * ffn.intermediate_size, bias

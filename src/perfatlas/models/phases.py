@@ -1,26 +1,26 @@
-"""One step of a whole model as operator columns, before any parallelism.
+"""One step of a whole model as operator columns, before parallelism.
 
-The contract for whoever divides the operators:
+Contract for the code that divides the operators:
 
-* The model is unsharded and one attention-DP rank's tokens flow through it. Every operator carries
-  `shard`, and dividing what the tag names is exact: `column` and `vocab` n, `row` and `row_partial`
-  k, `heads` the head columns of attention and flop, io and state bytes of a scan, `width` the read,
-  write and cold bytes of a streaming operator. `replicated` is left as it is, and so is `count`,
-  which is executions over all layers of the model (pipeline parallelism divides it).
-* Key-value heads (and Mamba-2 groups) fewer than the ranks are repeated here, not there: give
-  `StepTokens.head_ranks` = the tensor-parallel size and 8 heads become max(8, ranks), in the
-  fused qkv projection, the cache append and the attention alike. No operator needs the
-  architecture to be divided. Query heads are never repeated.
-* `experts` takes the tokens of this rank; with attention-DP multiply by it, and set ep, moe_tp.
-* Order is execution order: embedding; then per group of equal layers mixer (norm first), then
+* The model is unsharded and processes the tokens of one attention-DP rank. Every operator has a tag
+  `shard`, and dividing the tagged dimension is exact: `column` and `vocab` n, `row` and
+  `row_partial` k, `heads` the head columns of attention and flop, io and state bytes of a scan,
+  `width` the read, write and cold bytes of a streaming operator. `replicated` operators are not
+  divided, and neither is `count`: executions over all layers (divided by pipeline parallelism).
+* Fewer key-value heads (or Mamba-2 groups) than ranks are replicated here: with
+  `StepTokens.head_ranks` = the tensor-parallel size, 8 heads become max(8, ranks) in the fused qkv
+  projection, the cache append and the attention. The architecture is not needed to divide the
+  operators. Query heads are never replicated.
+* `experts` has the tokens of this rank; with attention-DP multiply by it, and set ep, moe_tp.
+* Operators are in execution order: embedding; per group of layers the mixer (norm first), then the
   feed-forward (norm first); final norm, LM head, sampling. Names are unique within a group. A
-  `row` GEMM ends a block (its sum is reduced); `row_partial` is summed into the expert output.
-* Weights resident per GEMM are n x k; `latent_q_absorb` with `latent_v_expand` (decode) hold the
+  `row` GEMM ends a block and its sum is reduced; `row_partial` is added to the expert output.
+* Resident weights per GEMM are n x k; `latent_q_absorb` with `latent_v_expand` (decode) use the
   weights of `kv_b_projection` (prefill).
 
-Names of streams, which the engines' fusion lists use: embedding, norm, qk_norm, latent_norm, rope,
-rope_and_cache, cache_append, output_gate, activation, quantize, routing, add, selection,
-gated_norm, sampling. Residual additions are part of `norm`.
+Kinds of streaming operators, as used in the engines' fusion lists: embedding, norm, qk_norm,
+latent_norm, rope, rope_and_cache, cache_append, output_gate, activation, quantize, routing, add,
+selection, gated_norm, sampling. Residual additions are part of `norm`.
 
 Shape legend: C candidates.
 """
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ModelFormats", "StepTokens", "layer_operators", "step_operators"]
 
-# A sampled token leaves as an int32 id.
+# A sampled token is an int32 id.
 TOKEN_ID_BYTES: Final = 4.0
 
 
@@ -56,12 +56,12 @@ def step_operators(
 
     Args:
         architecture: The model.
-        formats: The formats of the deployment. Projections of the mixers stay in `formats.head`
-            where the checkpoint says its attention is not quantized.
+        formats: The formats of the deployment. Projections of the mixers use `formats.head` if
+            the checkpoint does not quantize attention.
         phase: Prefill or decode.
         tokens: The tokens of the step.
 
-    Limits: Multi-token-prediction layers are in `drafting`. Multimodal encoders are left out.
+    Limits: Multi-token-prediction layers are in `drafting`. Multimodal encoders are omitted.
 
     Example:
         >>> import numpy as np
@@ -93,7 +93,7 @@ def layer_operators(
     phase: Phase,
     tokens: StepTokens,
 ) -> tuple[Operator, ...]:
-    """Return the operators of one group of equal layers; `count` is the layers of the group.
+    """Return the operators of one group of identical layers; `count` is its number of layers.
 
     Args:
         architecture: The model the group belongs to.
@@ -124,11 +124,11 @@ def layer_operators(
 def joining_projection(
     architecture: Architecture, formats: ModelFormats, phase: Phase, tokens: StepTokens
 ) -> tuple[Operator, ...]:
-    """Return the projection of a hidden state beside an embedding to the width of the model.
+    """Return the projection of a concatenated hidden state and embedding to the hidden size.
 
     Args:
         architecture: The model.
-        formats: The formats of the deployment; it stays in that of the head.
+        formats: The formats of the deployment; it uses that of the head.
         phase: Prefill or decode.
         tokens: The tokens of the step.
     """

@@ -1,4 +1,4 @@
-"""quantization_config -> number formats of the checkpoint."""
+"""Number formats of a checkpoint from its quantization_config."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ ALGORITHMS: Final[dict[str, str]] = {
     "W8A8_SQ_PER_CHANNEL": "int8",
     "W8A8_SQ_PER_CHANNEL_PER_TOKEN_PLUGIN": "int8",
 }
-# algorithms whose layout has no format of its own, and what stands in for it
+# algorithms without a format of their own, and the format that approximates them
 _STAND_INS: Final[dict[str, str]] = {
-    "W4A16_NVFP4": "16-wide NVFP4 weights with bf16 activations are taken as mxfp4",
-    "W4A8_MXFP4_FP8": "MXFP4 weights with FP8 activations are taken as mxfp4",
+    "W4A16_NVFP4": "NVFP4 weights (blocks of 16) with bf16 activations are treated as mxfp4",
+    "W4A8_MXFP4_FP8": "MXFP4 weights with FP8 activations are treated as mxfp4",
 }
 CACHE_FORMATS: Final[dict[str, str]] = {"FP8": "fp8_static", "NVFP4": "nvfp4", "INT8": "int8"}
-# lists of modules that stay as they were, under the names the tools give them
+# keys that list unquantized modules
 _LEFT_OUT = ("modules_to_not_convert", "ignore", "exclude_modules", "ignored_layers")
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Scheme:
-    """One format and the modules it applies to; no targets means every linear layer."""
+    """A format and the modules it applies to; no targets means every linear layer."""
 
     format: str
     targets: tuple[str, ...] = ()
@@ -56,12 +56,12 @@ class _Scheme:
 def checkpoint_formats(
     outer: Fields, fields: Fields, architecture: Architecture
 ) -> tuple[CheckpointFormats, tuple[str, ...]]:
-    """Return the formats the checkpoint states, and notes on what they leave out.
+    """Return the formats that the checkpoint states, and remarks on what is missing.
 
     Args:
         outer: The whole config.json.
-        fields: Its text part (the same where it wraps nothing).
-        architecture: What the formats apply to.
+        fields: Its text part (the same if there is no wrapper).
+        architecture: The model.
 
     Raises:
         InvalidSpecError: quantization_config is not an object, or a field has the wrong type.
@@ -75,7 +75,7 @@ def checkpoint_formats(
     kv_format = _cache_format(stated)
     quoted = f"quantization_config: quant_method {method[:40]!r}"
     if not schemes:
-        note = f"{quoted} is not understood; formats default to bf16 unless given"
+        note = f"{quoted} is not supported; formats default to bf16 unless set"
         return CheckpointFormats(kv_format=kv_format, source=quoted), (note,)
     quoted = f"{quoted}, {', '.join(dict.fromkeys(scheme.format for scheme in schemes))}"
     formats, notes = _apply(stated, schemes, architecture)
@@ -94,7 +94,7 @@ def _stated(fields: Fields) -> Fields | None:
 
 
 def _gemm_format(formats: Mapping[str, str | None]) -> str:
-    """Return the format of the largest quantized part that is not experts."""
+    """Return the format of the largest quantized part other than experts."""
     order = ("attention", "dense", "shared")
     if "experts" not in formats:
         order = ("dense", "attention", "shared")
@@ -104,7 +104,7 @@ def _gemm_format(formats: Mapping[str, str | None]) -> str:
 def _apply(
     stated: Fields, schemes: tuple[_Scheme, ...], architecture: Architecture
 ) -> tuple[dict[str, str | None], tuple[str, ...]]:
-    """Return the format of each part of the model, None for those left as they were."""
+    """Return the format of each part of the model, None for unquantized ones."""
     sizes = part_sizes(architecture)
     left_out = tuple(name for key in _LEFT_OUT for name in stated.texts(key))
     excluded, unknown = covered_parts(left_out, sizes, depth=architecture.num_layers)
@@ -121,16 +121,16 @@ def _apply(
     if plain:
         notes.append(f"not quantized in the checkpoint: {', '.join(plain)}")
     if unknown:
-        notes.append(f"module pattern not understood, ignored: {unknown[0][:80]!r}")
+        notes.append(f"module pattern not supported, ignored: {unknown[0][:80]!r}")
     others = {found for part, found in formats.items() if found and part != "experts"}
     if len(others) > 1:
         chosen = _gemm_format(formats)
-        notes.append(f"linear layers mix {', '.join(sorted(others))}; all are taken as {chosen}")
+        notes.append(f"linear layers mix {', '.join(sorted(others))}; all are treated as {chosen}")
     return formats, tuple(dict.fromkeys(notes))
 
 
 def _schemes(stated: Fields, method: str) -> tuple[_Scheme, ...]:
-    """Return the formats and their targets, empty where the method is not known."""
+    """Return the formats and their targets, empty for an unknown method."""
     if method in ("fp8", "fbgemm_fp8"):
         return (_Scheme(format=_fp8(stated)),)
     if method == "mxfp4":
@@ -198,8 +198,8 @@ def _group_scheme(group: Fields) -> _Scheme | None:
         known = {
             ("int", 4): ("int4_wo", ""),
             ("int", 8): ("int8_wo", ""),
-            ("float", 4): ("mxfp4", "4-bit float weights with bf16 activations are taken as mxfp4"),
-            ("float", 8): ("int8_wo", "FP8 weights with bf16 activations are taken as int8_wo"),
+            ("float", 4): ("mxfp4", "4-bit float weights, bf16 activations are treated as mxfp4"),
+            ("float", 8): ("int8_wo", "FP8 weights, bf16 activations are treated as int8_wo"),
         }
         found, note = known.get(kind, ("", ""))
         return _Scheme(format=found, targets=targets, note=note) if found else None

@@ -1,4 +1,4 @@
-"""config.json -> Architecture: finds the family, unwraps multimodal models, reads formats."""
+"""config.json -> Architecture: selects the family, unwraps multimodal models, reads formats."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from perfatlas.models.architecture import Architecture
 
 
-# where multimodal configs keep the language model
+# keys under which multimodal configs store the language model
 _TEXT_PARTS = ("text_config", "llm_config", "language_config")
 
 
 def read_config(config: Mapping[str, object], origin: str) -> Architecture:
-    """Return the architecture a Hugging Face config.json describes.
+    """Return the architecture of a Hugging Face config.json.
 
-    Nothing in the config is executed: `auto_map` is ignored.
+    No code from the config is executed: `auto_map` is ignored.
 
     Args:
         config: The parsed JSON object.
-        origin: File or catalog id, named in errors.
+        origin: File or catalog id, for messages.
 
     Raises:
-        UnsupportedError: No family reads this model_type.
-        InvalidSpecError: A field is missing, of the wrong type or contradicts another.
+        UnsupportedError: The model_type is not supported.
+        InvalidSpecError: A field is missing, has the wrong type or contradicts another.
 
     Example:
         >>> from perfatlas.models import read_config
@@ -54,7 +54,7 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
     architecture = family_reader(model_type)(fields)
     checkpoint, format_notes = checkpoint_formats(outer, fields, architecture)
     if outer.has("auto_map"):
-        notes = (*notes, "auto_map names Python code; it was ignored, nothing was executed")
+        notes = (*notes, "auto_map refers to Python code, which was ignored")
     return replace(
         architecture, checkpoint=checkpoint, notes=(*notes, *architecture.notes, *format_notes)
     )
@@ -67,13 +67,13 @@ def _unknown_family(model_type: str, origin: str) -> UnsupportedError:
     if not (file.isascii() and file.isidentifier()):
         file = "<model_type>"
     return UnsupportedError(
-        f"{origin}: no family reads model_type {shown!r}{nearest}; to add it, write"
+        f"{origin}: model_type {shown!r} is not supported{nearest}; to add it, write"
         f" src/perfatlas/models/families/{file}.py with MODEL_TYPES and `read`"
     )
 
 
 def _text_part(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
-    """Return the fields of the language model and a note when a wrapper was opened."""
+    """Return the fields of the language model, and a note if it was wrapped."""
     wrapper = outer.text("model_type", default="multimodal")
     note = f"text part of the multimodal model {wrapper[:40]!r}; its encoders are not counted"
     name = outer.has(*_TEXT_PARTS)
@@ -90,4 +90,4 @@ def _text_part(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
 def _refuse_uneven_layers(fields: Fields) -> None:
     name = fields.has("per_layer_config", "block_configs")
     if name is not None and fields.values[name]:
-        raise fields.unsupported(name, "layers that differ one by one are not modelled")
+        raise fields.unsupported(name, "layers that differ individually are not supported")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # Recurrent states are kept in fp32: `mamba_ssm_dtype` of Qwen3-Next and `mamba_ssm_cache_dtype`
 # of Nemotron-H are float32 in their config.json files.
 STATE_BYTES: Final = 4.0
-# Tokens per chunk in Nemotron-H (`chunk_size` of its config.json). A chunk is a full square.
+# Tokens per chunk in Nemotron-H (`chunk_size` of its config.json); no causal saving in a chunk.
 SSD_CHUNK: Final = 128.0
 
 
@@ -53,9 +53,9 @@ def delta_net_flop_per_token(mixer: GatedDeltaNet, *, chunk: float = 0.0) -> flo
 def mamba2_flop_per_token(mixer: Mamba2, *, groups: float, chunk: float = 0.0) -> float:
     """Return the arithmetic of the Mamba-2 recurrence per token, all heads [FLOP].
 
-    Recurrent form (chunk 0), per head with a state of P x N: decay 1, rank-one input 2, output 2,
-    that is 5 P N. Chunked form with Q tokens: state update and read 4 P N and the square inside
-    the chunk 2 Q P per head, and C B^T 2 Q N per group.
+    Recurrent form (chunk 0), per head with a state of P x N: decay 1, rank-one input 2, output 2:
+    5 P N. Chunked form with Q tokens: state update and read 4 P N and the Q x Q product in the
+    chunk 2 Q P per head, and C B^T 2 Q N per group.
 
     Args:
         mixer: Dimensions.
@@ -86,7 +86,7 @@ def mamba1_flop_per_token(mixer: Mamba1) -> float:
 
 
 class _State(NamedTuple):
-    """Heads of a scan, elements of a head's state, its head width, tokens per chunk (0: none)."""
+    """Heads of a scan, elements of a head's state, head width, tokens per chunk (0: none)."""
 
     heads: float
     elements: float
@@ -144,7 +144,7 @@ def _gated_norm(emission: Emission, width: float) -> Operator:
 
 
 def delta_net_operators(emission: Emission, mixer: GatedDeltaNet) -> tuple[Operator, ...]:
-    """Return the operators of one gated delta net layer; everything is divided over heads.
+    """Return the operators of one gated delta net layer; all are divided over heads.
 
     Args:
         emission: The builder of the layer.
@@ -191,9 +191,9 @@ def delta_net_operators(emission: Emission, mixer: GatedDeltaNet) -> tuple[Opera
 
 
 def mamba2_operators(emission: Emission, mixer: Mamba2) -> tuple[Operator, ...]:
-    """Return the operators of one Mamba-2 layer; everything is divided over heads.
+    """Return the operators of one Mamba-2 layer; all are divided over heads.
 
-    Groups fewer than the ranks are repeated, as key-value heads are.
+    Fewer groups than ranks are replicated, like key-value heads.
 
     Args:
         emission: The builder of the layer.
@@ -229,7 +229,7 @@ def mamba2_operators(emission: Emission, mixer: Mamba2) -> tuple[Operator, ...]:
 
 
 def mamba1_operators(emission: Emission, mixer: Mamba1) -> tuple[Operator, ...]:
-    """Return the operators of one Mamba layer; everything is divided over channels.
+    """Return the operators of one Mamba layer; all are divided over channels.
 
     `state_projection` contracts the divided channels, so it is a row GEMM with its own reduction.
 

@@ -1,4 +1,4 @@
-"""What runs: columns of operator shapes with their FLOP and bytes; knows nothing of devices."""
+"""Operators as columns of shapes, with their FLOP and bytes; independent of devices."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Attention over cached keys and values, with the query-key pairs a mask leaves.
+"""Attention operators, and the query-key pairs under a mask.
 
-Shape legend: C candidates. A column is float64 of shape (C,), whole-numbered where it counts.
+Shape legend: C candidates. A column is float64 of shape (C,), with integer values for counts.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from perfatlas.operators.work import FloatArray, Work
 class Attention(Operator):
     """Softmax attention with H query and KV key-value heads (MHA, GQA, MQA), causal.
 
-    The q_len newest of kv_len tokens are queries; a window of 0 is unlimited.
+    The last q_len of kv_len tokens are queries; a window of 0 means none.
 
     Args:
         batch: Sequences (C,).
         q_len: Queries per sequence; 1 in decode (C,).
-        kv_len: Keys per sequence, the cached prefix and the queries included (C,).
+        kv_len: Keys per sequence, including the cached prefix and the queries (C,).
         num_heads: Query heads on the rank (C,).
         num_kv_heads: Key-value heads on the rank, at least 1 (C,).
         head_dim: Width of a query and key head (C,).
@@ -56,16 +56,16 @@ class Attention(Operator):
         return self.format
 
     def visible_pairs(self) -> FloatArray:
-        """Return query-key pairs of one sequence and head under mask and window (C,)."""
+        """Return unmasked query-key pairs per sequence and head (C,)."""
         return visible_pairs(self.q_len, self.kv_len, self.window)
 
     def cached_tokens(self) -> FloatArray:
-        """Return keys the kernel must read per sequence (C,)."""
+        """Return keys that the kernel must read per sequence (C,)."""
         limit = np.where(self.window > 0, self.window + self.q_len - 1.0, np.inf)
         return np.minimum(self.kv_len, limit)
 
     def work(self) -> Work:
-        """Return the least FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
+        """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
         pairs = self.batch * self.num_heads * self.visible_pairs()
         width = self.head_dim + self.value_head_dim
         kv_elements = self.batch * self.num_kv_heads * width
@@ -80,7 +80,7 @@ class Attention(Operator):
 
 @dataclass(frozen=True, kw_only=True)
 class LatentAttention(Operator):
-    """Multi-head latent attention (MLA): one compressed cache row serves every head.
+    """Multi-head latent attention (MLA): all heads share one compressed cache row.
 
     Prefill expands keys and values per head; decode attends in the latent space (absorbed).
 
@@ -93,7 +93,7 @@ class LatentAttention(Operator):
         rope_dim: Decoupled rotary width (C,).
         nope_dim: Non-rotary width of an expanded key head (C,).
         value_head_dim: Width of an expanded value head (C,).
-        selected: Keys a query attends at most (sparse attention), 0 for all (C,).
+        selected: Maximum keys per query (sparse attention), 0 for all (C,).
         format: Format of the products.
         kv_format: Format of the cache.
         kv_bytes_per_element: Bytes of a cached element.
@@ -130,7 +130,7 @@ class LatentAttention(Operator):
         return visible_pairs(self.q_len, self.kv_len, self.selected)
 
     def work(self) -> Work:
-        """Return the least FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
+        """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
         pairs = self.batch * self.num_heads * self.visible_pairs()
         row = (self.kv_lora_rank + self.rope_dim) * self.kv_bytes_per_element
         touched = np.where(
@@ -148,16 +148,16 @@ class LatentAttention(Operator):
 
 @dataclass(frozen=True, kw_only=True)
 class KeyScores(Operator):
-    """The scores a sparse attention chooses its keys by: every query against every visible key.
+    """Index scores of sparse attention: every query against every visible key.
 
     Args:
         batch: Sequences (C,).
         q_len: Queries per sequence (C,).
-        kv_len: Keys per sequence, the queries included (C,).
+        kv_len: Keys per sequence, including the queries (C,).
         num_heads: Score heads, summed per query and key (C,).
         head_dim: Width of a score head (C,).
-        key_bytes: Bytes of one cached key with its scale [bytes].
-        score_bytes: Bytes of one score as it is written [bytes].
+        key_bytes: Bytes per cached key with its scale [bytes].
+        score_bytes: Bytes per score written [bytes].
         format: Format of the products.
     """
 
@@ -178,7 +178,7 @@ class KeyScores(Operator):
         return self.format
 
     def work(self) -> Work:
-        """Return the least FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
+        """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
         pairs = self.batch * visible_pairs(self.q_len, self.kv_len, np.zeros_like(self.q_len))
         width = self.num_heads * self.head_dim
         queries = self.batch * self.q_len * width * get_format(self.format).activation_bytes
@@ -191,15 +191,15 @@ class KeyScores(Operator):
 
 @dataclass(frozen=True, kw_only=True)
 class KeySelection(Operator):
-    """The choice of the best-scored keys of every query, by which a sparse attention attends.
+    """Top-k selection of the keys of each query in sparse attention.
 
     Args:
         batch: Sequences (C,).
         q_len: Queries per sequence (C,).
-        kv_len: Scored keys per sequence, the queries included (C,).
-        selected: Keys a query keeps (C,).
-        score_bytes: Bytes of one score as it is read [bytes].
-        index_bytes: Bytes of one chosen position as it is written [bytes].
+        kv_len: Scored keys per sequence, including the queries (C,).
+        selected: Keys kept per query (C,).
+        score_bytes: Bytes per score read [bytes].
+        index_bytes: Bytes per selected index written [bytes].
     """
 
     kind: ClassVar[str] = "key_selection"
@@ -212,9 +212,9 @@ class KeySelection(Operator):
     index_bytes: float
 
     def work(self) -> Work:
-        """Return the least FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
+        """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
         zero = np.zeros_like(self.q_len)
-        # A query that sees no more keys than it keeps needs none of its scores.
+        # A query with no more visible keys than it keeps needs no scores.
         choosing = np.clip(self.kv_len - self.selected, 0.0, self.q_len)
         scores = self.batch * visible_pairs(choosing, self.kv_len, zero)
         chosen = self.batch * self.q_len * self.selected
@@ -226,13 +226,13 @@ class KeySelection(Operator):
 
 
 def visible_pairs(q_len: FloatArray, kv_len: FloatArray, limit: FloatArray) -> FloatArray:
-    """Return query-key pairs of one sequence under a causal mask and a key limit (C,).
+    """Return query-key pairs per sequence under a causal mask and a key limit (C,).
 
     The i-th of q queries (i = 1..q) sees kv - q + i keys, at most `limit` if limit > 0.
 
     Args:
         q_len: Queries (C,).
-        kv_len: Keys, the queries included (C,).
+        kv_len: Keys, including the queries (C,).
         limit: Window or selection in keys, 0 for none (C,).
 
     Example:

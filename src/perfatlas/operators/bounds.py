@@ -1,4 +1,4 @@
-"""Names and codes of what can bound an operator, shared by every room that prices one."""
+"""Names and codes of operator bounds."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ BOUND_COMPUTE: Final = 0
 BOUND_MEMORY: Final = 1
 BOUND_NETWORK: Final = 2
 BOUND_LATENCY: Final = 3
-# "host" bounds steps, not operators: no code of an operator points at it.
+# "host" bounds steps, not operators: no operator has its code.
 BOUND_NAMES: Final = ("compute", "memory", "network", "latency", "host")

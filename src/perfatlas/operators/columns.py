@@ -1,6 +1,6 @@
-"""The vocabulary of operators. Every dimension is a column over candidates; there is no time here.
+"""Operator types. All dimensions are columns over candidates; times are computed elsewhere.
 
-Shape legend: C candidates. A column is float64 of shape (C,), whole-numbered where it counts.
+Shape legend: C candidates. A column is float64 of shape (C,), with integer values for counts.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from perfatlas.operators.phases import Phase
 
 # How a tensor-parallel group divides an operator (see parallelism).
-# replicated: every rank does all of it. column: n is divided. row: k is divided and the partial
-# sums are reduced. row_partial: as row, but summed into the expert output and reduced with it.
-# heads: query and key-value heads are divided. vocab: vocabulary rows are divided. experts: ep and
-# moe_tp divide it. width: bytes of a tensor whose last dimension is divided. width_sums: as width,
-# and every row needs sums over the whole width, which are reduced first.
+# replicated: not divided. column: n is divided. row: k is divided and partial sums are reduced.
+# row_partial: as row, but reduced together with the expert output. heads: query and key-value
+# heads are divided. vocab: vocabulary rows are divided. experts: divided by ep and moe_tp.
+# width: bytes of a tensor whose last dimension is divided. width_sums: as width, preceded by a
+# reduction of per-row sums over the whole width.
 Shard = Literal[
     "replicated", "column", "row", "row_partial", "heads", "vocab", "experts", "width", "width_sums"
 ]
@@ -33,9 +33,9 @@ class Operator(ABC):
     """One operator of a step on one rank, for C candidates at once.
 
     Args:
-        name: Words of the trade, unique within a layer kind: "qkv_projection".
+        name: Unique within a layer kind, such as "qkv_projection".
         phase: The step it belongs to.
-        count: Executions in one step (C,); 0 where the candidate does not run it.
+        count: Executions per step (C,); 0 if the candidate does not run it.
         shard: How tensor parallelism divides it.
     """
 
@@ -48,28 +48,28 @@ class Operator(ABC):
 
     @abstractmethod
     def work(self) -> Work:
-        """Return the least FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
+        """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
 
     @property
     def compute_format(self) -> str:
-        """Number format whose dense peak bounds the arithmetic."""
+        """Number format of the arithmetic, whose dense peak applies."""
         return "bf16"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gemm(Operator):
-    """C[m, n] = A[m, k] W[k, n]; the weights are cold, A and C are activations.
+    """C[m, n] = A[m, k] W[k, n]; W is read from device memory, A and C are activations.
 
     Args:
-        m: Rows, that is tokens (C,).
+        m: Rows: tokens (C,).
         n: Output features (C,).
-        k: Contraction length (C,).
-        format: Number format of the product, a name of `formats`.
-        weight_bytes_per_element: Bytes of a stored weight with its scales.
-        input_bytes_per_element: Bytes of an element of A as the kernel reads it.
-        output_bytes_per_element: Bytes of an element of C.
-        quantizes_input: 1 where A is quantized from 16 bits by a kernel of its own just before,
-            which the price then includes; else 0 (C,).
+        k: Inner dimension (C,).
+        format: Number format, a name of `formats`.
+        weight_bytes_per_element: Bytes per stored weight with its scales.
+        input_bytes_per_element: Bytes per element of A as the kernel reads it.
+        output_bytes_per_element: Bytes per element of C.
+        quantizes_input: 1 if a separate kernel quantizes A from 16 bits just before, which the
+            price then includes; else 0 (C,).
     """
 
     kind: ClassVar[str] = "gemm"
@@ -89,7 +89,7 @@ class Gemm(Operator):
         return self.format
 
     def work(self) -> Work:
-        """Return the least FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
+        """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
         read = self.k * self.input_bytes_per_element
         read = read + self.quantizes_input * (read + 2.0 * self.k)  # 16 bits in, quantized out
         return Work(
@@ -101,21 +101,21 @@ class Gemm(Operator):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupedGemm(Operator):
-    """The fused expert network of one MoE layer on one rank of the expert-parallel group.
+    """The fused experts of one MoE layer on one rank of the expert-parallel group.
 
     Args:
-        tokens: Tokens routed by the whole group, before top-k (C,).
-        hidden: Model width (C,).
-        intermediate: Width of one expert before `moe_tp` (C,).
+        tokens: Tokens of the whole group, before top-k (C,).
+        hidden: Hidden size (C,).
+        intermediate: Intermediate size of an expert before `moe_tp` (C,).
         experts: Routed experts of the layer before `ep` (C,).
         top_k: Experts per token (C,).
         ep: Expert-parallel ranks (C,).
         moe_tp: Tensor-parallel ranks inside an expert (C,).
         matrices: 3 with a gate, 2 without.
         format: Number format of the product.
-        weight_bytes_per_element: Bytes of a stored weight with its scales.
-        input_bytes_per_element: Bytes of an activation as the kernel reads it.
-        distribution: Of tokens over experts, as in `expert_load`.
+        weight_bytes_per_element: Bytes per stored weight with its scales.
+        input_bytes_per_element: Bytes per activation as the kernel reads it.
+        distribution: Routing of tokens to experts, as in `expert_load`.
     """
 
     kind: ClassVar[str] = "grouped_gemm"
@@ -139,7 +139,7 @@ class GroupedGemm(Operator):
         return self.format
 
     def work(self) -> Work:
-        """Return the least FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
+        """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
         rows = self.tokens * self.top_k / self.ep
         width = self.intermediate / self.moe_tp
         active = least_active_experts(
@@ -161,11 +161,11 @@ class Scan(Operator):
         tokens: Tokens over all sequences (C,).
         flop_per_token: Arithmetic of the recurrence (C,) [FLOP].
         io_bytes_per_token: Inputs and outputs (C,) [bytes].
-        state_bytes: Recurrent state of one sequence, read and written once (C,) [bytes].
-        num_heads: Heads with a state of their own; channels where every channel has one (C,).
-        head_width: Elements of a token that one head keeps between the kernels of the chunked
-            form: a key and a value, or the value where keys are shared.
-        chunk: Tokens the chunked form takes at a time; 1 in the recurrent form.
+        state_bytes: Recurrent state of a sequence, read and written once (C,) [bytes].
+        num_heads: Heads with separate states, or channels if each has its own (C,).
+        head_width: Elements per token and head stored between the kernels of the chunked form: a
+            key and a value, or only the value if keys are shared.
+        chunk: Tokens per chunk; 1 in the recurrent form.
         mixer: "mamba", "mamba2" or "gated_delta_net".
     """
 
@@ -182,7 +182,7 @@ class Scan(Operator):
     mixer: str
 
     def work(self) -> Work:
-        """Return the least FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
+        """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
         return Work(
             flop=self.tokens * self.flop_per_token,
             cold_bytes=2.0 * self.batch * self.state_bytes,
@@ -192,15 +192,15 @@ class Scan(Operator):
 
 @dataclass(frozen=True, kw_only=True)
 class Convolution(Operator):
-    """The causal depthwise convolution before a recurrence; its state is the last inputs.
+    """The causal depthwise convolution before a recurrence; its state is the latest inputs.
 
     Args:
         batch: Sequences (C,).
         tokens: Tokens over all sequences (C,).
-        channels: Channels, each with a kernel of its own (C,).
-        kernel: Taps of a kernel, the same or (C,); kernel - 1 inputs are kept per sequence and
+        channels: Channels, each with its own kernel (C,).
+        kernel: Kernel width, scalar or (C,); kernel - 1 inputs are stored per sequence and
             channel.
-        bytes_per_element: Bytes of an element of input, output and state.
+        bytes_per_element: Bytes per element of input, output and state.
     """
 
     kind: ClassVar[str] = "convolution"
@@ -212,9 +212,9 @@ class Convolution(Operator):
     bytes_per_element: float = 2.0
 
     def work(self) -> Work:
-        """Return the least FLOP [FLOP] and bytes [bytes] of one execution, each (C,).
+        """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,).
 
-        The multiplications run beside the traffic, on no tensor core, and are not counted.
+        Multiplications do not use tensor cores, overlap with the traffic and are not counted.
         """
         row_bytes = self.channels * self.bytes_per_element
         return Work(
@@ -229,11 +229,11 @@ class Streaming(Operator):
     """A bandwidth-limited operator: norm, activation, quantize, embedding, rope, sampling, copy.
 
     Args:
-        stream: Which one; engines name it in their fusion lists.
+        stream: Kind of operator; engines name it in their fusion lists.
         tokens: Rows (C,).
         read_bytes: Activations read (C,) [bytes].
         write_bytes: Activations written (C,) [bytes].
-        cold_read_bytes: Tables or cache rows that come from device memory (C,) [bytes].
+        cold_read_bytes: Tables or cache rows read from device memory (C,) [bytes].
     """
 
     kind: ClassVar[str] = "streaming"
@@ -245,7 +245,7 @@ class Streaming(Operator):
     cold_read_bytes: FloatArray
 
     def work(self) -> Work:
-        """Return the least FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
+        """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
         zero = np.zeros_like(self.tokens)
         return Work(
             flop=zero,
@@ -256,17 +256,17 @@ class Streaming(Operator):
 
 @dataclass(frozen=True, kw_only=True)
 class Collective(Operator):
-    """Communication of a group of ranks.
+    """Communication within a group of ranks.
 
-    `stride` is the distance between neighbours of the group in the global rank order (tensor
-    ranks are innermost, stride 1); with the size of a scale-up domain it places the group.
+    `stride` is the distance between neighbors in the global rank order (tensor-parallel ranks are
+    innermost, with stride 1); with the size of a scale-up domain it places the group.
 
     Args:
         op: all_reduce, all_gather, reduce_scatter, all_to_all, dispatch, combine or send_recv.
-        bytes: As nccl-tests counts them (C,): all_reduce the buffer, all_gather the gathered
+        bytes: Size as nccl-tests defines it (C,): all_reduce the buffer, all_gather the gathered
             output, reduce_scatter the input, all_to_all one rank's send buffer [bytes].
         ranks: Size of the group (C,).
-        stride: Distance between neighbours (C,).
+        stride: Distance between neighbors (C,).
     """
 
     kind: ClassVar[str] = "collective"
@@ -277,6 +277,6 @@ class Collective(Operator):
     stride: FloatArray
 
     def work(self) -> Work:
-        """Return the least FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
+        """Return minimum FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
         zero = np.zeros_like(self.bytes)
         return Work(flop=zero, cold_bytes=zero, activation_bytes=zero)

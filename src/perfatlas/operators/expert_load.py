@@ -1,4 +1,4 @@
-"""How tokens fall on the experts of a layer: a word of the vocabulary, a number for the kernels."""
+"""Distribution of tokens over the experts of a layer, as a name and as a kernel argument."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 if TYPE_CHECKING:
     from perfatlas.operators.work import FloatArray
 
-BALANCED: Final = 0.0  # rows are dealt out: an expert is idle only where there are too few rows
-UNIFORM: Final = -1.0  # every token draws its experts evenly and alone: some are idle, some busy
+BALANCED: Final = 0.0  # equal loads: an expert is idle only if there are too few rows
+UNIFORM: Final = -1.0  # tokens choose experts at random, independently: loads vary
 
 
 def load_skew(distribution: str) -> float:
-    """Return the number a kernel reads: `UNIFORM`, `BALANCED` or the exponent of a power law.
+    """Return the kernel argument: `UNIFORM`, `BALANCED` or the exponent of a power law.
 
     Args:
         distribution: "uniform", "balanced" or "power_law_<alpha>".
@@ -34,13 +34,13 @@ def load_skew(distribution: str) -> float:
 def least_active_experts(
     distribution: str, tokens: FloatArray, experts: FloatArray, top_k: FloatArray, ep: FloatArray
 ) -> FloatArray:
-    """Return the fewest experts of one rank whose weights must be read (C,).
+    """Return the minimum number of experts of a rank whose weights are read (C,).
 
-    Balanced rows spread over as many experts as they can. Of evenly drawn ones the expected
-    number, E (1 - (1 - k/E)^T), is read. A skewed router may send every token to the same top_k.
+    Balanced rows use as many experts as possible. Uniform routing reads the expected number,
+    E (1 - (1 - k/E)^T). Skewed routing may send all tokens to the same top_k.
 
     Args:
-        distribution: As in `load_skew`.
+        distribution: As for `load_skew`.
         tokens: Tokens of the group (C,).
         experts: Routed experts of the layer (C,).
         top_k: Experts per token (C,).

@@ -1,4 +1,4 @@
-"""Which step of a model an operator belongs to."""
+"""Phases of a model to which operators belong."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from enum import StrEnum
 
 
 class Phase(StrEnum):
-    """The step an operator belongs to; its value is what answers print."""
+    """The phase of an operator; the value is what answers print."""
 
     PREFILL = "prefill"  # new tokens of a prompt
-    DECODE = "decode"  # one new token of every sequence
-    FORWARD = "forward"  # of training: as a prefill, with activations kept
+    DECODE = "decode"  # one new token per sequence
+    FORWARD = "forward"  # training: as prefill, but activations are kept
     DATA_GRADIENT = "data gradient"
     WEIGHT_GRADIENT = "weight gradient"

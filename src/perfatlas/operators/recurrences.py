@@ -1,4 +1,4 @@
-"""Arithmetic of recurrences that more than one room counts.
+"""FLOP and bytes of recurrences, shared by several packages.
 
 Shape legend: C candidates.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from perfatlas.operators.work import FloatArray
 
-# Tokens per chunk of the gated delta net kernels (arXiv 2412.06464). A chunk is a full square.
+# Tokens per chunk of gated delta net kernels (arXiv 2412.06464); no causal saving in a chunk.
 DELTA_CHUNK: Final = 64.0
 
 
@@ -49,14 +49,14 @@ def delta_rule_width(
     value_heads: float | FloatArray,
     value_dim: float | FloatArray,
 ) -> float | FloatArray:
-    """Return elements the gated delta rule reads and writes per token, its states aside.
+    """Return elements that the gated delta rule reads and writes per token, without its states.
 
-    Queries, keys, values, decays and strengths in, the output out.
+    Inputs: queries, keys, values, decays and strengths. Output: one value per head.
 
     Args:
-        key_heads: Heads of queries and keys.
+        key_heads: Query and key heads.
         key_dim: Width of a key head.
-        value_heads: Heads of values, each with a state.
+        value_heads: Value heads, each with a state.
         value_dim: Width of a value head.
     """
     return 2.0 * key_heads * key_dim + 2.0 * value_heads * value_dim + 2.0 * value_heads

@@ -1,4 +1,4 @@
-"""What an operator must do at the least: arithmetic, and bytes with the residency of tensors."""
+"""Minimum work of an operator: arithmetic and memory traffic."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ IntArray = NDArray[np.int64]
 
 
 class Work(NamedTuple):
-    """Least work of one execution on one rank, as columns over candidates.
+    """Minimum work of one execution on one rank, as columns over candidates.
 
     Shape legend: C candidates.
 
     Args:
-        flop: Tensor-core arithmetic, a multiply-add is 2 (C,) [FLOP].
+        flop: Tensor-core arithmetic; a multiply-add is 2 (C,) [FLOP].
         cold_bytes: Weights and KV cache that must come from device memory (C,) [bytes].
-        activation_bytes: Tensors produced by the step itself, in cache or not (C,) [bytes].
+        activation_bytes: Tensors produced within the step, cached or not (C,) [bytes].
     """
 
     flop: FloatArray

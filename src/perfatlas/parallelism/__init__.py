@@ -1,4 +1,4 @@
-"""The plan, the operators of one rank under it, and what has to fit into its memory."""
+"""Plans, the operators of one rank under a plan, and its memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Peak bytes of activations of one forward pass on one rank.
+"""Peak activation memory of a forward pass on one rank.
 
 Shape legend: C candidates.
 """
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
     from perfatlas.parallelism.plan import PlanColumns
 
-# The sampler works on fp32 logits of the whole vocabulary.
+# The sampler uses fp32 logits of the whole vocabulary.
 LOGIT_BYTES: Final = 4.0
-# Hidden states of all tokens that are alive beside what a block works on: the output of attention
-# and the residual, which the caller of a compiled piece holds, and the residual and the normalized
-# input the piece makes of them. Liveness alone allows three or four; four is what the start-up logs
-# of three dense models on one GPU leave (data/validation/kv_capacity.toml, vLLM 0.11.0).
+# Hidden states of all tokens that are live beside the tensors of a block: the attention output and
+# the residual, held by the caller of a compiled region, and the residual and normalized input
+# inside it. Liveness alone allows three or four; the startup logs of three dense models on one GPU
+# show four (data/validation/kv_capacity.toml, vLLM 0.11.0).
 LIVE_HIDDEN: Final = 4.0
 
 
@@ -44,27 +44,27 @@ def activation_bytes(
 ) -> FloatArray:
     """Return the activation peak of one rank (C,) [bytes].
 
-    With T tokens of model width h in 16 bits, four hidden states (4h) stay while a block runs. The
+    With T tokens of hidden size h in 16 bits, four hidden states (4h) are live in every block. The
     peak is the largest of:
         attention: projected heads and their output, divided over tp;
         dense network: 3f/tp (gate, up and their product; 2f without a gate);
         experts: min(T x attention_dp, chunk) x top_k rows of max((matrices - 1) f/moe_tp, h) and
-            of max(f/moe_tp, h), beside the gathered tokens where attention_dp > 1;
+            of max(f/moe_tp, h), plus the gathered tokens if attention_dp > 1;
         sampling: one hidden state and sampler_copies x max_num_seqs rows of fp32 logits.
 
     Args:
         architecture: The model.
         plan: The plans (C,).
-        max_num_batched_tokens: Tokens of one step of an attention-DP rank (C,).
-        max_num_seqs: Sequences the sampler is sized for (C,).
-        moe_chunk_tokens: Tokens the fused expert kernel takes at once.
-        sampler_copies: Copies of all logits in fp32 that sampling holds at its peak.
+        max_num_batched_tokens: Tokens per step of an attention-DP rank (C,).
+        max_num_seqs: Sequences that the sampler is sized for (C,).
+        moe_chunk_tokens: Tokens per call of the fused expert kernel.
+        sampler_copies: fp32 copies of all logits at the sampling peak.
 
-    Source: derived; it is the tensors vLLM's profile run allocates (gpu_worker.py,
+    Source: derived from the tensors that vLLM's profile run allocates (gpu_worker.py,
         determine_available_memory; fused_moe.py workspace_shapes for the two expert workspaces,
         (T, top_k, max(f, h)) and (T, top_k, max(2f, h))).
-    Limits: An allocator's fragmentation and kernel workspaces are not counted; the expert
-        workspace does not shrink with ep, as in vLLM.
+    Limits: Allocator fragmentation and kernel workspaces are not counted; the expert workspace
+        does not shrink with ep, as in vLLM.
     """
     hidden = float(architecture.hidden_size)
     tokens = max_num_batched_tokens / plan.cp

@@ -1,4 +1,4 @@
-"""What to say when a load does not fit: by how much, and which changes make it fit.
+"""Advice for a load that does not fit: the shortfall, and changes that would make it fit.
 
 Shape legend: C candidates; here the variants of one question.
 """
@@ -22,32 +22,31 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
 _DOUBLINGS: Final = 2.0 ** np.arange(1, 8)
-# Formats tried for the weights, the least intrusive first, and for the cache.
+# Formats to try for the weights, in order of accuracy, and for the cache.
 _WEIGHT_FORMATS: Final = ("fp8_dynamic", "int4_wo")
 _CACHE_FORMAT: Final = "fp8_static"
 _DEVICES_NAMED: Final = 3
-_LARGEST_DEVICE: Final = 4096.0  # times the memory there is
+_LARGEST_DEVICE: Final = 4096.0  # times the current memory
 
 
 def shortfall_advice(
     question: MemoryQuestion, index: int = 0, *, devices: Mapping[str, float] | None = None
 ) -> list[str]:
-    """Return sentences for a load that does not fit: the shortfall, then each change that helps.
+    """Return the shortfall of a load that does not fit, and each single change that would fit it.
 
     Args:
         question: The question (C,).
-        index: The candidate in doubt.
-        devices: Other devices by name with their memory [bytes], in the order they are preferred:
-            the first that are large enough are named, and nothing is said of larger memory if
-            none is.
+        index: Index of the candidate.
+        devices: Memory [bytes] of other devices by name, in order of preference: the first that
+            are large enough are named; if none is, larger memory is not suggested.
 
     Returns:
-        First by how much it does not fit. Then one sentence for each single change that makes it
-        fit: more tp, pp or attention_dp, smaller weights, a smaller cache, fewer sequences, a
-        device with more memory; if none does, tp and pp with smaller weights and cache together.
+        The shortfall, then one sentence for each single change that makes the load fit: more tp,
+        pp or attention_dp, smaller weights, a smaller cache, fewer sequences, a device with more
+        memory; if none does, tp and pp combined with smaller weights and cache.
 
-    Limits: tp, pp and attention_dp are tried in doublings. Accuracy of a smaller format is not
-        judged here.
+    Limits: tp, pp and attention_dp are doubled in steps. The accuracy of smaller formats is not
+        considered.
     """
     one = _repeat(question, index, 1)
     footprint = memory_footprint(one)
@@ -82,19 +81,19 @@ def _shortfall(question: MemoryQuestion, footprint: MemoryColumns) -> str:
     if excess > 0:
         need = _bytes(float(footprint.total_bytes[0]))
         return (
-            f"the load does not fit by {_bytes(excess)} per GPU: it needs {need} ({parts}) of the"
+            f"the load does not fit by {_bytes(excess)} per GPU: it needs {need} ({parts}) of"
             f" {usable}."
         )
     return (
         f"the load does not fit: {asked:g} sequences of"
-        f" {float(load.tokens_per_sequence[0]):g} tokens are asked per attention-DP rank"
-        f" and the cache holds {room:g} in whole blocks"
+        f" {float(load.tokens_per_sequence[0]):g} tokens are requested per attention-DP rank,"
+        f" but the KV cache holds {room:g}, in whole blocks"
         f" ({parts}; {usable})."
     )
 
 
 def _share(question: MemoryQuestion) -> str:
-    """Return which part of the device's memory an engine may fill."""
+    """Return the part of device memory that the engine may use."""
     part = f"{float(question.load.gpu_memory_utilization[0]):g} of"
     whole = _bytes(float(question.memory_bytes[0]))
     return f"{part} {whole}" if question.overheads.rule == "total" else f"of {whole}"
@@ -108,7 +107,7 @@ def _need(footprint: MemoryColumns, at: int) -> str:
 
 
 def _wider(question: MemoryQuestion, axis: str) -> list[str]:
-    """Return the smallest doubling of tp, pp or attention_dp that is legal and fits."""
+    """Advise the smallest doubling of tp, pp or attention_dp that is legal and fits."""
     variants = _widened(question, axis)
     footprint = memory_footprint(variants)
     problems = plan_problems(variants.architecture, variants.plan)
@@ -125,7 +124,7 @@ def _wider(question: MemoryQuestion, axis: str) -> list[str]:
 
 
 def _widened(question: MemoryQuestion, axis: str) -> MemoryQuestion:
-    """Return doublings of one axis; the experts' group grows with tp and attention_dp."""
+    """Return doublings of one axis; the expert group grows with tp and attention_dp."""
     variants = _repeat(question, 0, len(_DOUBLINGS))
     plan, load = variants.plan, variants.load
     sizes = {axis: getattr(plan, axis) * _DOUBLINGS}
@@ -134,7 +133,7 @@ def _widened(question: MemoryQuestion, axis: str) -> MemoryQuestion:
     elif axis != "pp":
         grown = _grown(question)
         sizes[grown] = getattr(plan, grown) * _DOUBLINGS
-    if axis == "attention_dp":  # the replica's sequences spread over more ranks
+    if axis == "attention_dp":  # the sequences of a replica are divided over more ranks
         load = replace(load, sequences=np.ceil(load.sequences / _DOUBLINGS))
     return replace(variants, plan=replace(plan, **sizes), load=load)
 
@@ -144,7 +143,7 @@ def _has_experts(question: MemoryQuestion) -> bool:
 
 
 def _grown(question: MemoryQuestion) -> str:
-    """Return the size of the experts' group that grows with the ranks: ep where it is used."""
+    """Return the size of the expert group that grows with the ranks: ep if it is used."""
     return "ep" if float(question.plan.ep[0]) > 1 else "moe_tp"
 
 
@@ -201,13 +200,13 @@ def _larger_device(question: MemoryQuestion, devices: Mapping[str, float]) -> li
         return []
     named = " or ".join(f"{name} ({_bytes(size)})" for name, size in enough[:_DEVICES_NAMED])
     such_as = f", such as {named}" if named else ""
-    return [f"a GPU with at least {_bytes(need)} of memory would do{such_as}."]
+    return [f"a GPU with at least {_bytes(need)} of memory would be enough{such_as}."]
 
 
 def _needed_memory(question: MemoryQuestion) -> float | None:
-    """Return the least memory of a device that fits [bytes]; None where it is not memory.
+    """Return the minimum device memory that fits [bytes]; None if memory is not the cause.
 
-    Two scans of 256 sizes, up to 4096 times the memory there is: 0.02 % too much at most.
+    Two scans of 256 sizes, up to 4096 times the current memory: at most 0.02% too much.
     """
     low = float(question.memory_bytes[0])
     high = low * _LARGEST_DEVICE
@@ -217,13 +216,13 @@ def _needed_memory(question: MemoryQuestion) -> float | None:
         fits = memory_footprint(variants).fits
         first = int(np.argmax(fits))
         if first == 0:
-            return None  # fits already, or never
+            return None  # it fits already, or with no memory size
         low, high = float(sizes[first - 1]), float(sizes[first])
     return high
 
 
 def _everything(question: MemoryQuestion) -> list[str]:
-    """Return the tp and pp that fit with smaller weights and cache, or that nothing does."""
+    """Advise tp and pp that fit with smaller weights and cache, or that no change is enough."""
     squeezed = _with_cache(_with_weights(question, _WEIGHT_FORMATS[0]))
     found = [*_wider(squeezed, "tp"), *_wider(squeezed, "pp")]
     together = f"with format = {_WEIGHT_FORMATS[0]} and kv_format = {_CACHE_FORMAT}, "
@@ -233,7 +232,7 @@ def _everything(question: MemoryQuestion) -> list[str]:
 
 
 def _repeat(question: MemoryQuestion, index: int, times: int) -> MemoryQuestion:
-    """Return one candidate of the question, `times` over."""
+    """Return one candidate of the question, repeated."""
 
     def cut(column: FloatArray) -> FloatArray:
         return np.repeat(column[index : index + 1], times)

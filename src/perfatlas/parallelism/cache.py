@@ -1,4 +1,4 @@
-"""Bytes of cache one rank keeps per sequence.
+"""Bytes of cache per sequence on one rank.
 
 Shape legend: C candidates.
 """
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def cache_borders(architecture: Architecture) -> tuple[int, ...]:
-    """Return the lengths from which on a sequence keeps less of every further token, rising from 0.
+    """Return the lengths at which the cache growth per token decreases, ascending from 0.
 
-    Between them its cache is a line over its tokens: windows are full, states have one size.
+    Between them the cache is linear in its tokens: windows are full, states have constant size.
 
     Args:
         architecture: The model.
@@ -42,10 +42,10 @@ def kv_bytes_per_sequence(
 ) -> FloatArray:
     """Return the cache of one sequence on a rank of the fullest pipeline stage (C,) [bytes].
 
-    Key-value heads are divided over tp until each rank has one, then copied; a latent row (MLA)
-    is whole on every rank; a windowed layer keeps its window; a recurrent state has one size
-    whatever the length, divided over its heads. Context-parallel ranks keep copies: each has
-    gathered all keys.
+    Key-value heads are divided over tp until each rank has one, then replicated; a latent row (MLA)
+    is replicated on every rank; a windowed layer keeps its window; a recurrent state has constant
+    size and is divided over its heads. Context-parallel ranks hold copies, since each has gathered
+    all keys.
 
     Args:
         architecture: The model.
@@ -53,8 +53,8 @@ def kv_bytes_per_sequence(
         plan: The plans (C,).
         seq_len: Tokens of the sequence (C,).
 
-    Source: The layouts of `models.cache_layout`; vLLM's rule for copied heads, max(1, heads/tp).
-    Limits: Layers of different kinds are taken as evenly mixed over pipeline stages.
+    Source: The layouts of `models.cache_layout`; vLLM rule for replicated heads: max(1, heads/tp).
+    Limits: Layers of different kinds are assumed evenly distributed over pipeline stages.
 
     Example:
         >>> import numpy as np

@@ -1,4 +1,4 @@
-"""How tokens travel to their experts and back.
+"""Exchange of tokens between ranks for expert parallelism.
 
 Shape legend: C candidates. T tokens of one attention-DP rank enter; every rank of its tp group
 holds all of them. The tp x attention_dp ranks hold the experts as ep groups of moe_tp ranks.
@@ -42,13 +42,13 @@ def expert_collectives(
     Args:
         local: The experts on one rank, with `tokens` of the whole expert group.
         plan: The plans (C,).
-        exchange: Which of the two for attention_dp > 1.
-        merged: A shared expert leaves partial sums to be reduced with the experts'.
+        exchange: Exchange for attention_dp > 1.
+        merged: Whether a shared expert's partial sums are reduced together with the experts'.
 
     Source: vLLM documentation, "Expert Parallel Deployment" (all2all backends
         allgather_reducescatter and deepep); DeepSeek-V3 report (arXiv 2412.19437, section 3.2).
     Limits: Routing is uniform and not limited to node groups; scales of a quantized dispatch
-        and the token-to-expert tables are not counted; every attention-DP rank has equal tokens.
+        and the token-to-expert tables are not counted; all attention-DP ranks have equal tokens.
     """
     tokens = local.tokens / plan.attention_dp
     full_bytes = tokens * local.hidden * ACTIVATION_BYTES
@@ -71,7 +71,7 @@ def expert_collectives(
 def _all_to_all(
     local: GroupedGemm, plan: PlanColumns
 ) -> tuple[tuple[Collective, ...], tuple[Collective, ...]]:
-    """Return (dispatch, gather) and (reduction, combine), idle where attention_dp is 1."""
+    """Return (dispatch, gather) and (reduction, combine), with count 0 if attention_dp is 1."""
     sharing = plan.attention_dp > 1
     sent_rows = local.tokens / (plan.attention_dp * plan.tp) * expert_groups_reached(local)
     received_rows = sent_rows * plan.moe_tp

@@ -1,4 +1,4 @@
-"""Groups of ranks and the collectives inserted on them.
+"""Groups of ranks and their collectives.
 
 Shape legend: C candidates.
 """
@@ -15,17 +15,17 @@ from perfatlas.operators import Collective
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, Operator
 
-# Activations travel between ranks in 16 bits unless the exchange of experts quantizes them.
+# Activations are sent in 16 bits unless the expert exchange quantizes them.
 ACTIVATION_BYTES: Final = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Ranks that communicate, as columns.
+    """Groups of communicating ranks, as columns.
 
     Args:
         ranks: Size of the group (C,).
-        stride: Distance between neighbours in the global rank order (C,).
+        stride: Distance between neighbors in the global rank order (C,).
     """
 
     ranks: FloatArray
@@ -35,14 +35,14 @@ class Group:
 def collective(
     operator: Operator, op: str, size_bytes: FloatArray, group: Group, *, label: str = ""
 ) -> Collective:
-    """Return a collective that runs as often as `operator`, and never in a group of one.
+    """Return a collective that runs as often as `operator`; its count is 0 in a group of one.
 
     Args:
-        operator: The operator it belongs to; gives name, phase and count.
+        operator: The operator it belongs to, which gives name, phase and count.
         op: Name of the collective.
         size_bytes: Bytes in the convention of `Collective` (C,).
         group: The group.
-        label: Word that follows the operator's name, `op` if empty.
+        label: Suffix of the name, `op` if empty.
     """
     return Collective(
         name=f"{operator.name}_{label or op}",

@@ -1,6 +1,6 @@
-"""What has to fit into the memory of one rank, and how much cache is left.
+"""Memory of one rank, and the cache capacity that remains.
 
-Shape legend: C candidates. All bytes are of one rank on the fullest pipeline stage.
+Shape legend: C candidates. All bytes are per rank, on the fullest pipeline stage.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class MemoryOverheads:
     """Memory of an engine that is neither weights, cache nor activations [bytes].
 
     Args:
-        context_bytes: CUDA context and loaded kernels, as far as the rule counts them.
-        communication_bytes: Communicators and their buffers, where a replica has several ranks.
-        graph_bytes: Captured graphs, one figure or (C,).
-        sampler_copies: Copies of all logits in fp32 that sampling holds at its peak.
-        rule: What the usable share of memory is a share of: "total", "free" or "static".
-        moe_chunk_tokens: Tokens the fused expert kernel takes at once; vLLM's
+        context_bytes: CUDA context and loaded kernels, if the rule counts them.
+        communication_bytes: Communicators and buffers, if a replica has several ranks.
+        graph_bytes: CUDA graphs, scalar or (C,).
+        sampler_copies: fp32 copies of all logits at the sampling peak.
+        rule: Base of gpu_memory_utilization: "total", "free" or "static".
+        moe_chunk_tokens: Tokens per call of the fused expert kernel; vLLM's
             VLLM_FUSED_MOE_CHUNK_SIZE (vllm/envs.py).
-        expert_multiples: Multiples the expert kernel rounds model width and expert width up to.
+        expert_multiples: Multiples to which hidden size and expert intermediate size are padded.
     """
 
     context_bytes: float
@@ -49,17 +49,17 @@ class MemoryOverheads:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryLoad:
-    """What the engine is asked to hold, per attention-DP rank.
+    """The requested load per attention-DP rank.
 
     Args:
         sequences: Sequences in flight (C,).
-        tokens_per_sequence: Tokens each of them keeps: isl + osl at the end of a static batch, the
-            mean over its life in steady traffic (C,).
-        max_num_batched_tokens: Tokens of one step (C,).
-        max_num_seqs: Sequences the sampler is sized for (C,).
-        gpu_memory_utilization: Share of device memory the engine may use (C,).
-        block_size: Tokens of a cache block (C,).
-        kv_blocks: Blocks of the cache where the user set them, NaN to derive (C,).
+        tokens_per_sequence: Cached tokens of each: isl + osl at the end of a static batch, the
+            mean over the lifetime in steady traffic (C,).
+        max_num_batched_tokens: Tokens per step (C,).
+        max_num_seqs: Sequences that the sampler is sized for (C,).
+        gpu_memory_utilization: Fraction of device memory that the engine may use (C,).
+        block_size: Tokens per KV block (C,).
+        kv_blocks: KV blocks set by the user, NaN to derive them (C,).
     """
 
     sequences: FloatArray
@@ -73,14 +73,14 @@ class MemoryLoad:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryQuestion:
-    """Everything the memory of C candidates depends on.
+    """Inputs of the memory model for C candidates.
 
     Args:
         architecture: The model.
         formats: Its number formats.
         plan: The plans (C,).
-        load: What is held (C,).
-        overheads: The engine's own memory.
+        load: The load (C,).
+        overheads: Memory used by the engine itself.
         memory_bytes: Memory of the device (C,).
     """
 
@@ -98,14 +98,14 @@ class MemoryColumns:
 
     Args:
         weights_bytes: Weights with scales and the padding of expert kernels.
-        kv_bytes: Cache of the load, without the rounding to blocks.
-        activation_bytes: Peak of one forward pass.
+        kv_bytes: Cache of the load, not rounded to blocks.
+        activation_bytes: Peak of a forward pass.
         other_bytes: Context, communication buffers and graphs.
         total_bytes: Sum of the four.
-        capacity_bytes: What the engine may use.
-        kv_capacity_tokens: Tokens of cache one replica can hold.
+        capacity_bytes: Memory that the engine may use.
+        kv_capacity_tokens: Cache capacity of one replica [tokens].
         max_sequences: Sequences of the load's length that fit on one attention-DP rank.
-        fits: The load fits, its cache rounded up to whole blocks.
+        fits: Whether the load fits, with its cache rounded up to whole blocks.
     """
 
     weights_bytes: FloatArray
@@ -120,21 +120,21 @@ class MemoryColumns:
 
 
 def memory_footprint(question: MemoryQuestion) -> MemoryColumns:
-    """Return the memory of one rank and the cache that is left for tokens.
+    """Return the memory of one rank and its cache capacity.
 
     Args:
         question: Model, plan, load, engine and device.
 
     Returns:
-        Columns (C,). The cache is what the weights, the activation peak and the overheads leave
-        of the usable memory, in whole blocks, times the attention-DP ranks of a replica. Where a
-        windowed or recurrent layer keeps less than every token, the tokens held depend on the
-        length: capacity is then the sequences of `tokens_per_sequence` that fit, times their
-        length in whole blocks. `kv_blocks` replaces the derived number of blocks.
+        Columns (C,). The cache gets the usable memory without weights, activation peak and
+        overheads, in whole blocks, times the attention-DP ranks of a replica. If a windowed or
+        recurrent layer keeps fewer tokens, capacity depends on the length: it is the number of
+        sequences of `tokens_per_sequence` that fit, times their length in whole blocks.
+        `kv_blocks` replaces the derived number of blocks.
 
-    Source: vLLM v1/worker/gpu_worker.py determine_available_memory: usable share of memory less
-        everything that is not cache; graphs are counted as in its current releases. SGLang
-        model_runner.py profile_max_num_token: the share is of memory free before weights load.
+    Source: vLLM v1/worker/gpu_worker.py determine_available_memory: usable fraction of memory minus
+        everything but the cache; graphs are counted as in its current releases. SGLang
+        model_runner.py profile_max_num_token: fraction of the memory free before weights load.
     Limits: One pool for all layers without padding between layer kinds; vLLM's reserved null
         block (one per pool) is not subtracted; decode of pp micro-batches shares one pool.
     """
@@ -171,7 +171,7 @@ def memory_footprint(question: MemoryQuestion) -> MemoryColumns:
 
 
 def _outside(question: MemoryQuestion) -> FloatArray:
-    """Return what is taken before any weight is loaded: context and communicators (C,) [bytes]."""
+    """Return memory in use before weights are loaded: context and communicators (C,) [bytes]."""
     overheads = question.overheads
     several = question.plan.gpus_per_replica > 1
     return overheads.context_bytes + np.where(several, overheads.communication_bytes, 0.0)
@@ -183,11 +183,11 @@ def _capacity(
     working_bytes: FloatArray,
     outside_bytes: FloatArray,
 ) -> FloatArray:
-    """Return the memory an engine may fill by its own rule (C,) [bytes].
+    """Return the memory that an engine may use by its own rule (C,) [bytes].
 
-    "total": the share covers everything. "free": the cache takes the share of what everything
-    else leaves. "static": weights and cache take the share of what context and communicators
-    leave, the rest is left to work in.
+    "total": the fraction covers everything. "free": the cache gets the fraction of the memory
+    left by everything else. "static": weights and cache get the fraction of the memory left by
+    context and communicators; the remainder is for activations.
     """
     share, memory = question.load.gpu_memory_utilization, question.memory_bytes
     if question.overheads.rule == "free":
@@ -202,20 +202,20 @@ def _capacity(
 
 @dataclass(frozen=True, kw_only=True)
 class _Room:
-    """Tokens of one replica and sequences of one attention-DP rank the cache can hold (C,)."""
+    """Cache capacity: tokens of one replica and sequences of one attention-DP rank (C,)."""
 
     tokens: FloatArray
     sequences: FloatArray
 
 
 def _cache_room(question: MemoryQuestion, budget_bytes: FloatArray) -> _Room:
-    """Return what `budget_bytes` of cache can hold, in whole blocks."""
+    """Return the capacity of `budget_bytes` of cache, in whole blocks."""
     load, plan = question.load, question.plan
     block = load.block_size
     blocks_each = np.ceil(np.maximum(load.tokens_per_sequence, 1.0) / block)
     rounded = blocks_each * block
     each_bytes = kv_bytes_per_sequence(question.architecture, question.formats.kv, plan, rounded)
-    # A model without any cache is bounded by nothing here; the least unit is one byte.
+    # A model without a cache has no limit here; the smallest unit is one byte.
     held = budget_bytes / np.maximum(each_bytes, 1.0)
     derived = np.floor(held * blocks_each)
     blocks = np.where(np.isnan(load.kv_blocks), derived, load.kv_blocks)

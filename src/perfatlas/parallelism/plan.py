@@ -1,7 +1,7 @@
-"""The plan: how many ways each kind of parallelism divides a replica, and which plans are legal.
+"""Parallelism plans: the sizes that divide a replica, and the rules for legal plans.
 
 Shape legend: C candidates. Rank order: tp innermost (stride 1), then attention_dp, cp, pp and the
-replicas (dp). The experts live on the tp x attention_dp ranks, as ep groups of moe_tp ranks with
+replicas (dp). The tp x attention_dp ranks hold the experts as ep groups of moe_tp ranks, with
 moe_tp innermost.
 """
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
 BoolArray = NDArray[np.bool_]
-# Where the search for a nearest valid size ends; no group of ranks is larger.
+# Upper limit of the search for the nearest valid size.
 _MOST_WAYS: Final = 65536
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanColumns:
-    """The plans of C candidates; every field is a whole-numbered column (C,).
+    """The plans of C candidates; every field is an integer-valued column (C,).
 
     Args:
         tp: Tensor-parallel ranks.
@@ -60,29 +60,29 @@ class PlanColumns:
 
     @property
     def gpus_per_replica(self) -> FloatArray:
-        """Return devices of one replica (C,)."""
+        """Return GPUs per replica (C,)."""
         return self.tp * self.attention_dp * self.cp * self.pp
 
     @property
     def ranks(self) -> FloatArray:
-        """Return devices of all replicas (C,)."""
+        """Return GPUs of all replicas (C,)."""
         return self.gpus_per_replica * self.dp
 
 
 def default_moe_split(
     tp: FloatArray, attention_dp: FloatArray, ep: FloatArray, moe_tp: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return (ep, moe_tp) with what the user left out filled in, each (C,).
+    """Return (ep, moe_tp) with defaults filled in, each (C,).
 
     Args:
         tp: Tensor-parallel ranks (C,).
         attention_dp: Attention data-parallel ranks (C,).
-        ep: Expert-parallel ranks, NaN where not given (C,).
-        moe_tp: Expert-tensor ranks, NaN where not given (C,).
+        ep: Expert-parallel ranks, NaN if unset (C,).
+        moe_tp: Expert-tensor ranks, NaN if unset (C,).
 
     Returns:
-        Given values unchanged; a missing one is tp x attention_dp over the other (1 where that
-        does not divide, which breaks the rule of the product); with neither, ep = 1 and every
+        Values that are set, unchanged; a missing one is tp x attention_dp over the other (1 if it
+        does not divide, which violates the product rule); with neither set, ep = 1 and every
         expert is divided over the whole group.
 
     Source: vLLM documentation, "Expert Parallel Deployment": experts are tensor-parallel over
@@ -104,14 +104,14 @@ def default_moe_split(
 
 
 class _Rule(NamedTuple):
-    """Where a rule is broken (C,) and the sentence for one candidate."""
+    """The candidates that violate a rule (C,), and the message for one of them."""
 
     broken: BoolArray
     sentence: Callable[[int], str]
 
 
 def plan_problems(architecture: Architecture, plan: PlanColumns) -> list[str | None]:
-    """Return, per candidate, the first rule its plan breaks, in words, or None.
+    """Return, per candidate, the first rule that its plan violates as a message, or None.
 
     Args:
         architecture: The model.
@@ -120,9 +120,9 @@ def plan_problems(architecture: Architecture, plan: PlanColumns) -> list[str | N
     Returns:
         C entries.
 
-    Limits: Engines that pad heads to make a tp fit are not modelled, and block-scaled formats
-        whose blocks do not divide with the layer are not refused. Vocabulary rows are padded by
-        every engine, so no rule concerns them.
+    Limits: Engines that pad heads to support a tp are not modeled, and block-scaled formats whose
+        blocks do not divide with the layer are accepted. Vocabulary rows are padded by every
+        engine, so no rule applies to them.
 
     Example:
         >>> import numpy as np
@@ -155,7 +155,7 @@ def _note(problems: list[str | None], rules: list[_Rule]) -> None:
 
 
 def _not_whole(plan: PlanColumns) -> list[_Rule]:
-    """Return one rule per field: a positive integer."""
+    """Return one rule per field: it is a positive integer."""
 
     def rule(name: str, column: FloatArray) -> _Rule:
         broken = ~(np.isfinite(column) & (column >= 1.0) & (column == np.floor(column)))
@@ -167,14 +167,14 @@ def _not_whole(plan: PlanColumns) -> list[_Rule]:
 
 
 def _sanitised(plan: PlanColumns, broken: BoolArray) -> PlanColumns:
-    """Return the plan with 1 everywhere in broken candidates, so that remainders are defined."""
+    """Return the plan with 1 in all invalid candidates, so that remainders are defined."""
     return PlanColumns(
         **{f.name: np.where(broken, 1.0, getattr(plan, f.name)) for f in fields(plan)}
     )
 
 
 def _size_rules(architecture: Architecture, plan: PlanColumns) -> list[_Rule]:
-    """Return the rules between the sizes of the plan themselves and the kind of model."""
+    """Return the rules between the sizes of the plan and the model."""
     is_moe = any(isinstance(group.ffn, MoeFfn) for group in architecture.layers)
     recurrent = any(
         isinstance(group.mixer, GatedDeltaNet | Mamba1 | Mamba2) for group in architecture.layers
@@ -191,8 +191,8 @@ def _size_rules(architecture: Architecture, plan: PlanColumns) -> list[_Rule]:
             _Rule(
                 plan.cp > 1,
                 lambda i: (
-                    f"cp = {plan.cp[i]:g}: a recurrent mixer carries its state from token to"
-                    " token and is not divided along the sequence; use cp = 1"
+                    f"cp = {plan.cp[i]:g}: recurrent mixers process tokens sequentially and cannot"
+                    " be divided along the sequence; use cp = 1"
                 ),
             )
         )
@@ -206,7 +206,7 @@ def _moe_rules(plan: PlanColumns) -> list[_Rule]:
         return (
             f"tp x attention_dp = {plan.tp[i]:g} x {plan.attention_dp[i]:g} = {group[i]:g} must"
             f" equal ep x moe_tp = {plan.ep[i]:g} x {plan.moe_tp[i]:g} ="
-            f" {plan.ep[i] * plan.moe_tp[i]:g}; the same ranks hold attention and experts"
+            f" {plan.ep[i] * plan.moe_tp[i]:g}; attention and experts use the same ranks"
         )
 
     return [_Rule(group != plan.ep * plan.moe_tp, sentence)]
@@ -216,24 +216,24 @@ def _dense_rules(plan: PlanColumns) -> list[_Rule]:
     return [
         _Rule(
             plan.ep > 1,
-            lambda i: f"ep = {plan.ep[i]:g}: the model has no experts; use ep = 1",
+            lambda i: f"ep = {plan.ep[i]:g}: the model is dense; use ep = 1",
         ),
         _Rule(
             plan.attention_dp > 1,
             lambda i: (
-                f"attention_dp = {plan.attention_dp[i]:g}: without experts it only copies the"
-                f" model; use dp = {plan.attention_dp[i]:g} instead"
+                f"attention_dp = {plan.attention_dp[i]:g}: in a dense model it only replicates the"
+                f" weights; use dp = {plan.attention_dp[i]:g} instead"
             ),
         ),
         _Rule(
             (plan.moe_tp > 1) & (plan.moe_tp != plan.tp),
-            lambda i: f"moe_tp = {plan.moe_tp[i]:g}: the model has no experts; leave moe_tp out",
+            lambda i: f"moe_tp = {plan.moe_tp[i]:g}: the model is dense; leave moe_tp out",
         ),
     ]
 
 
 class _Divided(NamedTuple):
-    """A size of a layer, the plan field that divides it, and whether copies may make up for it."""
+    """A size of a layer, the plan field that divides it, and whether it may be replicated."""
 
     label: str
     size: int
@@ -241,7 +241,7 @@ class _Divided(NamedTuple):
     copied: bool = False
 
     def allows(self, ways: FloatArray) -> BoolArray:
-        """Return where the size can be spread over so many ranks (C,).
+        """Return whether the size can be divided over the given number of ranks (C,).
 
         Args:
             ways: Ranks (C,).
@@ -254,7 +254,7 @@ class _Divided(NamedTuple):
 
 
 def _layer_rules(architecture: Architecture, plan: PlanColumns) -> list[_Rule]:
-    """Return the divisibility rules of every kind of layer, each once."""
+    """Return the divisibility rules of all kinds of layers, without duplicates."""
     sizes = dict.fromkeys(
         size
         for group in architecture.layers
@@ -265,7 +265,7 @@ def _layer_rules(architecture: Architecture, plan: PlanColumns) -> list[_Rule]:
 
 
 def _mixer_sizes(mixer: Mixer | None) -> list[_Divided]:
-    """Return what tp divides in a mixer."""
+    """Return the sizes that tp divides in a mixer."""
     match mixer:
         case GqaAttention():
             return [
@@ -291,7 +291,7 @@ def _mixer_sizes(mixer: Mixer | None) -> list[_Divided]:
 
 
 def _ffn_sizes(ffn: Ffn | None) -> list[_Divided]:
-    """Return what tp, ep and moe_tp divide in a feed-forward network."""
+    """Return the sizes that tp, ep and moe_tp divide in a feed-forward network."""
     match ffn:
         case DenseFfn():
             return [_Divided("intermediate_size", ffn.intermediate_size, "tp")]
@@ -306,11 +306,11 @@ def _ffn_sizes(ffn: Ffn | None) -> list[_Divided]:
 
 
 def _divides(size: _Divided, all_sizes: list[_Divided], column: FloatArray) -> _Rule:
-    """Return the rule of one size; its advice respects every other size the field divides."""
+    """Return the rule of one size; its advice considers all sizes that the field divides."""
 
     def sentence(i: int) -> str:
         by = size.by
-        copies = f", or {by} a multiple of it so that heads are copied evenly"
+        copies = f", or {by} a multiple of it so that heads are replicated evenly"
         nearest = _nearest(all_sizes, by, float(column[i]))
         return (
             f"{by} = {column[i]:g}: {size.label} = {size.size} must be divisible by {by}"
@@ -321,7 +321,7 @@ def _divides(size: _Divided, all_sizes: list[_Divided], column: FloatArray) -> _
 
 
 def _nearest(sizes: list[_Divided], by: str, value: float) -> str:
-    """Return the values of a plan field on both sides that every size allows, as "8 or 16"."""
+    """Return the nearest valid values of a plan field on both sides, as "8 or 16"."""
     bound = min(size.size for size in sizes if size.by == by and not size.copied)
     bound = min(bound, _MOST_WAYS)
     ways = np.arange(1.0, bound + 1.0)

@@ -1,16 +1,16 @@
 """Sharding: the operators of a whole model rewritten for one rank, with collectives inserted.
 
-Shape legend: C candidates. Sizes are divided exactly, so that work summed over the ranks equals
-the unsharded work; a candidate whose sizes do not divide is refused by `plan_problems`. Only the
+Shape legend: C candidates. Sizes are divided exactly, so that the work summed over ranks equals the
+unsharded work; candidates whose sizes do not divide are refused by `plan_problems`. Only the
 vocabulary is rounded up, as engines pad it.
 
-What comes back is the latency path of one micro-batch: the operators of all pipeline stages in
-sequence, at full depth, with pp - 1 transfers between stages. For the pipelined bottleneck scale
-the layers with `stage_share`.
+The result is the latency path of one micro-batch: the operators of all pipeline stages in sequence,
+at full depth, with pp - 1 transfers between stages. For the pipelined bottleneck scale the layers
+with `stage_share`.
 
-Context parallelism serves prefill. Every rank holds two chunks of the sequence, one early and
-one late, so that causal work is even; keys and values are all-gathered before each attention. In
-decode every cp rank repeats the same work.
+Context parallelism applies to prefill. Every rank holds two chunks of the sequence, one early and
+one late, to balance causal work; keys and values are all-gathered before each attention. In decode
+all cp ranks repeat the same work.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
     from perfatlas.parallelism.plan import PlanColumns
 
-# Names of `models`: operators cp leaves whole, and those that join the experts' reduction.
+# Names of `models`: operators that cp does not divide, and those reduced with the experts.
 _UNDIVIDED: Final = ("lm_head", "sampling", "kv_b_projection")
 _SHARED_EXPERT: Final = "shared_expert"
-# Shards whose tensors lie divided over the tensor-parallel group.
+# Shards whose tensors are divided over the tensor-parallel group.
 _DIVIDED: Final = frozenset(
     {"column", "row", "row_partial", "heads", "vocab", "width", "width_sums"}
 )
-# A norm over divided heads reduces the squares of queries and of keys in fp32.
+# A norm over divided heads reduces the squared sums of queries and keys in fp32.
 # Source: vllm/model_executor/models/minimax_m2.py and mamba/linear_attn.py, MiniMaxText01RMSNormTP.
 _NORM_SUMS: Final = 2.0
 _SUM_BYTES: Final = 4.0
@@ -64,20 +64,20 @@ def shard_operators(
     *,
     expert_exchange: ExpertExchange = "all_to_all",
 ) -> tuple[Operator, ...]:
-    """Return the operators one rank runs, collectives inserted where they happen.
+    """Return the operators of one rank, with collectives inserted in execution order.
 
     Args:
-        operators: The unsharded step of one attention-DP rank, as `models.step_operators` emits
-            it with `head_ranks = plan.tp`; `count` spans the whole depth.
+        operators: The unsharded step of one attention-DP rank, from `models.step_operators` with
+            `head_ranks = plan.tp`; `count` covers the whole depth.
         plan: The plans (C,).
         architecture: The model.
-        expert_exchange: How tokens reach the experts of other attention-DP ranks: "all_to_all"
-            sends each token to the ranks that hold its experts, "all_gather_reduce_scatter"
-            gives every rank every token.
+        expert_exchange: Exchange of tokens between attention-DP ranks: "all_to_all" sends each
+            token to the ranks with its experts, "all_gather_reduce_scatter" sends all tokens to
+            all ranks.
 
     Returns:
-        Divided operators in the given order. A collective has count 0 where its group is a
-        single rank, and is left out when that holds for all candidates.
+        Divided operators in the given order. A collective has count 0 if its group is a single
+        rank, and is omitted if that holds for all candidates.
 
     Source: Shoeybi et al. 2019 (arXiv 1909.08053, section 3) for column and row division;
         context parallelism as in Llama 3 (arXiv 2407.21783, section 3.3.2).
@@ -107,13 +107,13 @@ def shard_operators(
 
 
 def stage_share(architecture: Architecture, plan: PlanColumns) -> FloatArray:
-    """Return the share of the layers the fullest pipeline stage runs, ceil(L/pp)/L (C,).
+    """Return the fraction of layers in the fullest pipeline stage, ceil(L/pp)/L (C,).
 
     Args:
         architecture: The model of L layers.
         plan: The plans (C,).
 
-    Limits: Layers of different kinds are taken as evenly mixed over the stages.
+    Limits: Layers of different kinds are assumed evenly distributed over the stages.
     """
     layers = float(architecture.num_layers)
     share: FloatArray = np.ceil(layers / plan.pp) / layers
@@ -121,16 +121,16 @@ def stage_share(architecture: Architecture, plan: PlanColumns) -> FloatArray:
 
 
 def _spans_sequence(operator: Operator) -> bool:
-    """Return whether its rows are new tokens of the prompt, which cp divides.
+    """Return whether its rows are new prompt tokens, which cp divides.
 
-    The head sees one row per sequence, on the rank of the last token. The expansion of latent
-    keys and values runs for every key on every rank: gathering the expanded heads costs more.
+    The head has one row per sequence, on the rank of the last token. The expansion of latent keys
+    and values is repeated for every key on every rank: gathering the expanded heads costs more.
     """
     return operator.phase != Phase.DECODE and not operator.name.startswith(_UNDIVIDED)
 
 
 def _divide(operator: Operator, plan: PlanColumns, parts: FloatArray) -> Operator:
-    """Return one rank's part: tokens over `parts`, width over tp."""
+    """Return the part of one rank: tokens divided by `parts`, width by tp."""
     tp = plan.tp if operator.shard in _DIVIDED else np.ones_like(plan.tp)
     match operator:
         case Gemm():
@@ -185,7 +185,7 @@ def _divide_attention(
 
 
 def divide_gemm(operator: Gemm, plan: PlanColumns) -> Gemm:
-    """Return a linear layer with the weights one rank holds; its rows stay.
+    """Return a linear layer with the weights of one rank; its rows are not divided.
 
     Args:
         operator: The unsharded layer.
@@ -203,7 +203,7 @@ def divide_gemm(operator: Gemm, plan: PlanColumns) -> Gemm:
 
 
 def _divide_streaming(operator: Streaming, tp: FloatArray, parts: FloatArray) -> Streaming:
-    # The vocabulary-parallel embedding writes whole rows, zero where another rank owns the token.
+    # The vocabulary-parallel embedding writes whole rows, zero for tokens of other ranks.
     write_part = parts if operator.shard == "vocab" else parts * tp
     return replace(
         operator,
@@ -217,17 +217,17 @@ def _divide_streaming(operator: Streaming, tp: FloatArray, parts: FloatArray) ->
 def _balanced(
     q_len: FloatArray, kv_len: FloatArray, limit: FloatArray, parts: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return (queries, keys) of one of `parts` ranks that share causal work evenly, each (C,).
+    """Return (queries, keys) of one of `parts` ranks with balanced causal work, each (C,).
 
-    A rank attends with q = Q/parts queries. The keys are set so that its visible pairs are
-    exactly those of the sequence over `parts`. Without a limit that is K - (Q - q)/2: with two
-    ranks and no prefix, half the queries see three quarters of the keys.
+    A rank has q = Q/parts queries. The keys are set so that its visible pairs are exactly those of
+    the sequence divided by `parts`. Without a limit that is K - (Q - q)/2: with two ranks and no
+    prefix, half the queries see three quarters of the keys.
     """
     pairs = visible_pairs(q_len, kv_len, limit) / parts
     queries = q_len / parts
     cap = np.where(limit > 0, limit, np.inf)
     growing = pairs / queries - (queries - 1.0) / 2.0  # keys of the first query, none capped
-    # With a limit, pairs = q cap - m(m + 1)/2 where the first m queries are below the cap.
+    # With a limit, pairs = q cap - m(m + 1)/2 if the first m queries are below the cap.
     finite = np.where(limit > 0, limit, 0.0)
     deficit = np.maximum(queries * finite - pairs, 0.0)
     below = (np.sqrt(1.0 + 8.0 * deficit) - 1.0) / 2.0
@@ -241,7 +241,7 @@ def _balanced(
 def _communication(
     local: Operator, plan: PlanColumns
 ) -> tuple[tuple[Collective, ...], tuple[Collective, ...]]:
-    """Return the collectives before and after an operator that is already divided."""
+    """Return the collectives before and after a divided operator."""
     tensor = Group(ranks=plan.tp, stride=np.ones_like(plan.tp))
     if isinstance(local, Gemm) and local.shard == "row":
         size = local.m * local.n * local.output_bytes_per_element
@@ -262,7 +262,7 @@ def _communication(
 
 
 def _cache_row(local: Attention | LatentAttention) -> FloatArray:
-    """Return elements of keys and values one token leaves on one rank (C,)."""
+    """Return elements of keys and values per token on one rank (C,)."""
     if isinstance(local, Attention):
         return local.num_kv_heads * (local.head_dim + local.value_head_dim)
     return local.kv_lora_rank + local.rope_dim
@@ -290,12 +290,12 @@ def _stage_transfer(
 
 
 def _tokens(first: Operator) -> FloatArray:
-    """Return the tokens of the step: the rows of the operator that opens it (C,)."""
+    """Return the tokens of the step: the rows of its first operator (C,)."""
     if isinstance(first, Streaming):
         return first.tokens
     if isinstance(first, Gemm):
         return first.m
     raise UnsupportedError(
-        f"a step that opens with {first.name!r} ({first.kind}) cannot be cut into pipeline stages;"
+        f"a step that begins with {first.name!r} ({first.kind}) cannot be divided into stages;"
         " start it with an embedding, a norm or a linear layer"
     )

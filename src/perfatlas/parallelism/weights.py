@@ -1,4 +1,4 @@
-"""Bytes of weights one rank holds.
+"""Bytes of weights on one rank.
 
 Shape legend: C candidates.
 """
@@ -17,14 +17,14 @@ from perfatlas.parallelism.groups import ACTIVATION_BYTES
 from perfatlas.parallelism.sharding import divide_gemm, stage_share
 
 Multiples = tuple[int, int]
-"""Multiples a kernel rounds the model width and the expert width of a rank up to."""
+"""Multiples to which a kernel pads the hidden size and the expert intermediate size of a rank."""
 
 if TYPE_CHECKING:
     from perfatlas.models import Architecture, ModelFormats
     from perfatlas.operators import FloatArray
     from perfatlas.parallelism.plan import PlanColumns
 
-# The head's GEMM of `models`, and the weights held twice.
+# The head's GEMM in `models`, and the weights that are stored twice.
 _HEAD: Final = "lm_head"
 _EXPANSION: Final = "kv_b_projection"
 _ABSORBED: Final = ("latent_q_absorb", "latent_v_expand")
@@ -32,13 +32,13 @@ _ABSORBED: Final = ("latent_q_absorb", "latent_v_expand")
 
 @dataclass(frozen=True, kw_only=True)
 class WeightColumns:
-    """Weights of one rank by where they sit in the pipeline (C,) [bytes].
+    """Weights of one rank by pipeline position (C,) [bytes].
 
     Args:
-        layers_bytes: All layers, as if there were one stage.
+        layers_bytes: All layers, as for a single stage.
         embedding_bytes: Input embedding, on the first stage.
-        head_bytes: LM head, on the last stage; 0 with one stage where it shares the embedding.
-        stage_bytes: What the fullest stage holds.
+        head_bytes: LM head, on the last stage; 0 for a single stage with shared embedding.
+        stage_bytes: Weights of the fullest stage.
     """
 
     layers_bytes: FloatArray
@@ -50,12 +50,12 @@ class WeightColumns:
 def weight_columns(
     architecture: Architecture, formats: ModelFormats, plan: PlanColumns
 ) -> WeightColumns:
-    """Return the weight bytes of one rank, scales included.
+    """Return the weight bytes of one rank, including scales.
 
-    Linear layers are divided as `shard_operators` divides them: experts over ep x moe_tp, heads
-    and widths over tp, key-value heads copied beyond their number; MLA down projections, routers
-    and sparse indexers are whole on every rank. Norms, biases and convolutions are whole, in 16
-    bits. The fullest pipeline stage holds ceil(L/pp) layers and the larger of embedding and head.
+    Linear layers are divided as in `shard_operators`: experts over ep x moe_tp, heads and widths
+    over tp, key-value heads replicated beyond their number; MLA down projections, routers and
+    sparse indexers are replicated. Norms, biases and convolutions are replicated, in 16 bits. The
+    fullest pipeline stage holds ceil(L/pp) layers and the larger of embedding and head.
 
     Args:
         architecture: The model.
@@ -66,8 +66,8 @@ def weight_columns(
         (vLLM v1/attention/backends/mla/common.py, process_weights_after_loading); an
         unquantized one is shared.
     Limits: Multi-token-prediction layers are not loaded. Biases and convolutions, which engines
-        divide, are counted whole (below 0.2 % of the weights). Layers of different kinds are
-        taken as evenly mixed over pipeline stages.
+        divide, are counted as replicated (below 0.2% of the weights). Layers of different kinds
+        are assumed evenly distributed over pipeline stages.
 
     Example:
         >>> import numpy as np
@@ -112,13 +112,13 @@ def weight_columns(
 def expert_padding_bytes(
     architecture: Architecture, formats: ModelFormats, plan: PlanColumns, multiples: Multiples
 ) -> FloatArray:
-    """Return what a kernel's tiles add to the experts of one rank (C,) [bytes].
+    """Return the padding that kernel tiles add to the experts of one rank (C,) [bytes].
 
     Args:
         architecture: The model.
         formats: The formats of the deployment.
         plan: The plans (C,).
-        multiples: Model width and expert width of a rank are rounded up to multiples of these.
+        multiples: Multiples to which hidden size and expert intermediate size are padded.
 
     Example:
         >>> import numpy as np
@@ -151,7 +151,7 @@ def expert_padding_bytes(
 def _linear_layers(
     architecture: Architecture, formats: ModelFormats, phase: Phase, tp: FloatArray | None
 ) -> list[Gemm | GroupedGemm]:
-    """Return the linear layers of a step, undivided, with heads repeated for tp if given."""
+    """Return the undivided linear layers of a step, with heads replicated for tp if given."""
     one = np.ones(1 if tp is None else tp.shape)
     tokens = StepTokens(batch=one, q_len=one, kv_len=one, head_ranks=tp)
     return [
@@ -182,7 +182,7 @@ def _held_bytes(operator: Gemm | GroupedGemm, plan: PlanColumns) -> FloatArray:
 def _absorbed_copies(
     architecture: Architecture, formats: ModelFormats, plan: PlanColumns
 ) -> FloatArray:
-    """Return the bytes of the absorbed matrices held beside the expansion they come from (C,)."""
+    """Return the bytes of the absorbed matrices stored in addition to the expansion (C,)."""
     return sum(
         (
             _held_bytes(operator, plan)
@@ -195,7 +195,7 @@ def _absorbed_copies(
 
 @cache
 def _small_parameters(architecture: Architecture, formats: ModelFormats) -> float:
-    """Return the parameters of no linear layer: norms, biases, sinks, convolutions."""
+    """Return the parameters outside linear layers: norms, biases, sinks, convolutions."""
     counts = parameter_counts(architecture)
     linear = sum(
         float(_elements(operator)[0])

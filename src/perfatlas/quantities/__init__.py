@@ -1,4 +1,4 @@
-"""Units, provenance and the errors a user can meet; knows nothing of what is modelled."""
+"""Units, provenance and user-facing errors; independent of the modelled domain."""
 
 from __future__ import annotations
 

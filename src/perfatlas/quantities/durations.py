@@ -1,4 +1,4 @@
-"""Times and rates as people write them, with a unit that may not be left out."""
+"""Durations and rates as text with a mandatory unit."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def parse_duration(text: object, *, field: str) -> float:
 
     Args:
         text: A number and one of us, ms, s, min, h, d, week, y.
-        field: What it is, for the message.
+        field: Name of the field, for the message.
 
     Raises:
-        InvalidSpecError: No number, no unit or an unknown one, negative or not finite.
+        InvalidSpecError: The text has no number or no known unit, or is negative or not finite.
 
     Example:
         >>> from perfatlas.quantities import parse_duration
@@ -42,9 +42,9 @@ def parse_duration(text: object, *, field: str) -> float:
     match = _DURATION.match(text) if isinstance(text, str) else None
     unit = match.group(2) if match else ""
     if match is None or unit not in SECONDS:
-        what = "has no unit of time" if not unit else f"has no unit {unit!r}"
+        what = "has no time unit" if not unit else f"has the unknown unit {unit!r}"
         if match is None and isinstance(text, str):
-            what = "is no number with a unit of time"
+            what = "is not a number with a time unit"
         raise InvalidSpecError(
             f"{field} = {shown(text)} {what}: write a number and one of {', '.join(SECONDS)}, "
             'such as "30 min"'
@@ -57,12 +57,12 @@ def parse_rate(text: object, *, field: str) -> float:
 
     Args:
         text: A number and "/" with a unit of time, or FIT.
-        field: What it is, for the message.
+        field: Name of the field, for the message.
 
     Raises:
-        InvalidSpecError: No number, no unit or an unknown one, negative or not finite.
+        InvalidSpecError: The text has no number or no known unit, or is negative or not finite.
 
-    Source: FIT, failures in 1e9 device-hours, JEDEC JESD85.
+    Source: JEDEC JESD85: FIT is failures in 1e9 device-hours.
 
     Example:
         >>> from perfatlas.quantities import parse_rate
@@ -74,7 +74,7 @@ def parse_rate(text: object, *, field: str) -> float:
     if match is None or (unit not in SECONDS and unit != "FIT"):
         raise InvalidSpecError(
             f"{field} = {shown(text)} is not a rate: write a number and / with one of "
-            f'{", ".join(SECONDS)}, such as "6.5e-3 /d", or a number of FIT'
+            f'{", ".join(SECONDS)}, such as "6.5e-3 /d", or a number and FIT'
         )
     value = float(match.group(1).replace("_", ""))
     per_s = value / HOURS_OF_FIT / 3600.0 if unit == "FIT" else value / SECONDS[unit]
@@ -83,5 +83,5 @@ def parse_rate(text: object, *, field: str) -> float:
 
 def _sound(value: float, text: object, field: str) -> float:
     if not math.isfinite(value) or value < 0.0:
-        raise InvalidSpecError(f"{field} = {shown(text)}: expected a finite number not below zero")
+        raise InvalidSpecError(f"{field} = {shown(text)}: expected a finite, non-negative number")
     return value

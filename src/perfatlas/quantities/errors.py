@@ -1,4 +1,4 @@
-"""User-facing errors: what was asked, what is wrong, what to do; each carries its exit code."""
+"""User-facing errors; each message states the problem and the remedy, each class its exit code."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ if TYPE_CHECKING:
 
 
 class PerfatlasError(Exception):
-    """Base of every error a user can cause; its text is written for the user."""
+    """Base class of all errors that a user can cause; the message is written for the user."""
 
     exit_code: ClassVar[int] = 1
     error_code: ClassVar[str] = "defect"
 
 
 class UsageError(PerfatlasError):
-    """The command line itself is wrong."""
+    """The command line is invalid."""
 
     exit_code = 2
     error_code = "usage"
@@ -30,12 +30,12 @@ class InvalidSpecError(PerfatlasError):
 
 
 class InfeasibleError(PerfatlasError):
-    """The question is well posed and the answer is no: it does not fit, no plan meets the goal.
+    """The question is valid and the answer is no: out of memory, or no plan meets the target.
 
     Args:
-        message: By how much, in one sentence.
+        message: What is exceeded and by how much, in one sentence.
         advice: Changes that would make it feasible, one sentence each.
-        memory: The memory results of the answer, empty where memory is not the reason.
+        memory: The memory results of the answer; empty if memory is not the cause.
     """
 
     exit_code = 4
@@ -48,42 +48,42 @@ class InfeasibleError(PerfatlasError):
         advice: Sequence[str] = (),
         memory: Mapping[str, object] | None = None,
     ) -> None:
-        """Keep the parts beside the whole message."""
+        """Store the parts as well as the full message."""
         super().__init__(" ".join((message, *advice)))
         self.advice = tuple(advice)
         self.memory = dict(memory or {})
 
 
 class UnsupportedError(PerfatlasError):
-    """perfatlas has no model or no data for this combination."""
+    """perfatlas has no model or data for this combination."""
 
     exit_code = 5
     error_code = "unsupported"
 
 
 class MissingDependencyError(PerfatlasError):
-    """An optional package is needed; the message carries the pip line."""
+    """An optional package is missing; the message contains the pip command."""
 
     exit_code = 6
     error_code = "missing_dependency"
 
 
 class ValidationGateError(PerfatlasError):
-    """A validation figure is outside its budget."""
+    """A validation result is outside its error budget."""
 
     exit_code = 7
     error_code = "gate_failed"
 
 
-LONGEST_VALUE: Final = 60  # characters of a user's value that a message repeats
+LONGEST_VALUE: Final = 60  # characters of a user's value that a message quotes
 
 
 def counted(number: int, thing: str) -> str:
-    """Return a number of things, in the singular where there is one.
+    """Return a count with its noun, in the singular for 1.
 
     Args:
-        number: How many.
-        thing: One of them; its plural ends in s.
+        number: The count.
+        thing: Singular noun; its plural ends in s.
 
     Example:
         >>> from perfatlas.quantities import counted
@@ -94,12 +94,12 @@ def counted(number: int, thing: str) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a short text of anything a user wrote, for an error message.
+    """Return a short representation of any user value for an error message.
 
-    Never slow and never failing, however large or deep the value is.
+    Fast and safe for values of any size and depth.
 
     Args:
-        value: Anything; long ones are cut or described.
+        value: Any value; long ones are truncated or described.
 
     Example:
         >>> from perfatlas.quantities import shown

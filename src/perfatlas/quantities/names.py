@@ -1,4 +1,4 @@
-"""Names that a user writes: which known name is meant, and which one is nearest to a wrong one."""
+"""Resolution of names that a user writes, and suggestions for misspelt ones."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from perfatlas.quantities.errors import InvalidSpecError, PerfatlasError, shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-LEAST_SIMILARITY: Final = 0.6  # of difflib, 0 to 1: two thirds of the letters, one wrong in three
+LEAST_SIMILARITY: Final = 0.6  # difflib ratio from 0 to 1
 _LONGEST_NAME: Final = 80  # characters that are compared
 _LONGEST_LIST: Final = 8  # candidates that a message lists
-_PART: Final = 0.95  # weight of a likeness with the first part of a name alone
-_SAME_LETTERS: Final = 0.95  # likeness of names whose letters stand in another order, as nodse
+_PART: Final = 0.95  # weight of a match with only the first part of a name
+_SAME_LETTERS: Final = 0.95  # similarity of names with transposed letters, such as nodse
 _VARIANT: Final = re.compile("([^/_@]+)[_@]")  # h100 of h100_sxm, vllm of vllm@0.24
 
 
 def did_you_mean(value: str, choices: Iterable[str]) -> str:
     """Return "; did you mean 'x'?" for the nearest choice, or an empty string.
 
-    Letter case, and "-" for "_", make no difference. The organization before a "/" and what
-    follows the first "_" or "@" may be left out. A choice that is less similar than
-    `LEAST_SIMILARITY` is not suggested.
+    Letter case and the difference between "-" and "_" are ignored. The organization before a "/"
+    and everything after the first "_" or "@" may be omitted. Choices that are less similar than
+    `LEAST_SIMILARITY` are not suggested.
 
     Args:
         value: What the user wrote.
@@ -45,9 +45,9 @@ def did_you_mean(value: str, choices: Iterable[str]) -> str:
 
 
 def nearest_name(value: str, choices: Iterable[str]) -> str | None:
-    """Return the choice that a misspelt name is nearest to, None where none is similar.
+    """Return the choice nearest to a misspelt name, or None if none is similar enough.
 
-    Of equally near ones the last in the alphabet, which is the newest of numbered ones.
+    Ties go to the last name in alphabetical order: the newest of numbered names.
 
     Args:
         value: What the user wrote.
@@ -84,20 +84,20 @@ def resolve_name(
 ) -> str:
     """Return the known name that a user means.
 
-    A name is found as it is spelled; else in any letter case, with "-" or a space for "_" and
-    without an organization before "/"; else by its first parts, up to a "_", "-", "@" or ".",
-    where one name alone begins with them.
+    An exact match wins; then a match that ignores letter case, the difference between "-", space
+    and "_", and the organization before "/"; then a unique name that begins with the given parts,
+    which end at a "_", "-", "@" or ".".
 
     Args:
         given: What the user wrote.
         names: The known names.
-        what: What is named, such as "system".
-        lists: What lists all names, such as "`perfatlas catalog systems` lists all".
-        shorten: Whether the first parts of a name are enough. If not, they are only suggested.
-        error: What to raise.
+        what: Noun for the message, such as "system".
+        lists: Where to find all names, such as "`perfatlas catalog systems` lists all".
+        shorten: Whether the first parts of a name are accepted. Otherwise they are only suggested.
+        error: Exception class to raise.
 
     Raises:
-        PerfatlasError: No name is meant, or several are: the message has the nearest or all.
+        PerfatlasError: No name matches, or several do; the message lists the nearest or all.
 
     Example:
         >>> from perfatlas.quantities import resolve_name
@@ -130,13 +130,13 @@ def _folded(name: str) -> str:
 
 
 def _spellings(name: str) -> tuple[str, ...]:
-    """Return a name folded, and what follows its organization if it has one."""
+    """Return a folded name, and the part after its organization if it has one."""
     folded = _folded(name)
     return (folded, folded.rpartition("/")[2]) if "/" in folded else (folded,)
 
 
 def _compared(name: str) -> Iterator[tuple[str, float]]:
-    """Yield what a misspelt name is compared with, and how much a likeness counts."""
+    """Yield the spellings to compare a misspelt name with, and the weight of each."""
     for spelling in _spellings(name):
         yield spelling, 1.0
     if first := _VARIANT.match(name):
@@ -144,7 +144,7 @@ def _compared(name: str) -> Iterator[tuple[str, float]]:
 
 
 def _begins(spelling: str, wanted: str) -> bool:
-    """Return whether a folded name begins with whole parts that are wanted."""
+    """Return whether a folded name begins with the given whole parts."""
     return spelling.startswith(wanted) and spelling[len(wanted)] in "_@."
 
 

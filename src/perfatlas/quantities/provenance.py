@@ -10,12 +10,12 @@ Kind = Literal["datasheet", "measured", "derived", "assumed"]
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Provenance of one value: what kind of knowledge it is and where it can be read.
+    """Provenance of one value: its kind and its reference.
 
     Args:
-        kind: datasheet, measured, derived (with the arithmetic in `note`) or assumed (with why).
+        kind: datasheet, measured, derived (`note` has the arithmetic) or assumed (with the reason).
         ref: Document, page, repository or measurement that holds the value.
-        note: Arithmetic, conflict between sources and the choice made, or the reason.
+        note: Arithmetic, conflicting sources and the choice made, or the reason.
     """
 
     kind: Kind

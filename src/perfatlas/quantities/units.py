@@ -1,4 +1,4 @@
-"""SI parsing and formatting at the border; inside perfatlas every number is SI."""
+"""Parsing and formatting of quantities at the interface; inside perfatlas all numbers are SI."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def parse_quantity(text: str | float, dimension: str, *, field: str = "value") -
     """Return the SI value of a number with a unit, such as "4.8 TB/s" [SI base unit].
 
     Args:
-        text: A string with a unit, or a bare number that is already in SI.
+        text: A string with a unit, or a bare number in SI units.
         dimension: One of `UNITS`: bytes, bytes_per_s, flop_per_s, hz, s, w, j, count.
         field: The name of the field, for the message.
 
@@ -79,7 +79,7 @@ def parse_quantity(text: str | float, dimension: str, *, field: str = "value") -
         scale = _scale(unit, dimension) if unit else 1.0
         if scale is None:
             raise InvalidSpecError(
-                f"{field} = {text!r}: {unit!r} is not a unit here; expected {wanted}"
+                f"{field} = {text!r}: {unit!r} is not a valid unit; expected {wanted}"
                 " with an SI prefix (k M G T P, Ki Mi Gi Ti for bytes)"
             )
         value = float(match.group(1).replace("_", "")) * scale
@@ -103,14 +103,14 @@ _SCALES: Final = (
 
 
 def format_quantity(value: float, unit: str, *, digits: int = 3, exact: bool = True) -> str:
-    """Return a scaled text for people, such as "4.8 TB/s".
+    """Return a value as text with an SI prefix, such as "4.8 TB/s".
 
     Args:
         value: SI value [unit].
         unit: SI unit to print.
         digits: Significant digits.
-        exact: Drop zeros at the end: the value is a specification. Otherwise it is a result, and
-            all its digits are shown, so that it can stand beside others.
+        exact: Drop trailing zeros because the value is a specification. Otherwise it is a result
+            and all digits are kept, so that columns align.
 
     Example:
         >>> from perfatlas.quantities import format_quantity

@@ -1,3 +1,3 @@
-"""Answers for people and for other tools: text, charts, traces; computes nothing of its own."""
+"""Presentation of answers: text, charts, pages, traces; computes no results."""
 
 from __future__ import annotations

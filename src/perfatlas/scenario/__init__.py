@@ -1,3 +1,3 @@
-"""The vocabulary, and the one path from a scenario to its answer."""
+"""Scenarios: their fields, their resolution to typed columns, and their deployments."""
 
 from __future__ import annotations

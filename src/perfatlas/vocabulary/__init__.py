@@ -1,3 +1,3 @@
-"""Every field of a question and every metric of an answer, declared once."""
+"""Tables of all input fields and all metrics; each is declared once."""
 
 from __future__ import annotations

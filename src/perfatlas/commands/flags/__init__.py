@@ -1,4 +1,4 @@
-"""Flags of the scenario, shared by the commands that take one."""
+"""Flags shared by several commands."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 from .from_fields import (
-    asks as asks,
     flags_of as flags_of,
     set_flags as set_flags,
+    takes_fields as takes_fields,
 )
 from .output import (
     MANY as MANY,
@@ -10,8 +10,8 @@ from .output import (
     File as File,
     OutputFlags as OutputFlags,
     Seconds as Seconds,
+    changed_flags as changed_flags,
     default as default,
-    given as given,
 )
 from .pages import (
     PageFlags as PageFlags,

@@ -1,4 +1,4 @@
-"""Flags made of the table of fields; None is "not given", so that the scenario decides."""
+"""Flags generated from the table of fields; None is unset, so that the scenario decides."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 from cyclopts import Group, Parameter
 
 from perfatlas.quantities import shown
-from perfatlas.vocabulary.fields import fields_asked
+from perfatlas.vocabulary.fields import verb_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
     from perfatlas.vocabulary.fields import Field, Number
 
-_ANNOTATED: Final[Any] = Annotated  # for types that are made here
+_ANNOTATED: Final[Any] = Annotated  # for types that are built at run time
 _LITERAL: Final[Any] = Literal
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
 
-def asks(verb: str) -> Callable[[Command], Command]:
-    """Return a decorator that gives the argument `flags` of a command all fields of a verb.
+def takes_fields(verb: str) -> Callable[[Command], Command]:
+    """Return a decorator that adds all fields of a verb to the argument `flags` of a command.
 
     Args:
-        verb: Of the table of questions.
+        verb: Key of `QUESTIONS`.
     """
 
     def declare(command: Command) -> Command:
@@ -39,22 +39,22 @@ def asks(verb: str) -> Callable[[Command], Command]:
 
 
 def flags_of(verb: str) -> Any:  # noqa: ANN401 - a class of flags, made here
-    """Return the class of all flags of a verb's fields.
+    """Return the class with the flags of a verb's fields.
 
     Args:
-        verb: Of the table of questions.
+        verb: Key of `QUESTIONS`.
     """
-    rows = [(name, _hint(field), None) for name, field in fields_asked(verb).items()]
+    rows = [(name, _hint(field), None) for name, field in verb_fields(verb).items()]
     own = {"__module__": __name__}
     made: Any = make_dataclass("Flags", rows, frozen=True, kw_only=True, namespace=own)
     return Parameter(name="*")(made)
 
 
 def set_flags(flags: object) -> dict[str, Any]:
-    """Return the flags that were given, by name, in the order of the table.
+    """Return the flags that are set, by name, in table order.
 
     Args:
-        flags: From `flags_of`; None where none was given.
+        flags: From `flags_of`; None if no flag is set.
     """
     given = {} if flags is None else vars(flags)
     return {
@@ -122,7 +122,7 @@ def _hint(field: Field) -> Any:  # noqa: ANN401 - an annotated type
 
 
 def _default(field: Field) -> str:
-    """Return what --help says of the default, "" for nothing."""
+    """Return the default as --help shows it, or ""."""
     if field.row.default or field.default is None or field.type is bool:
         return field.row.default
     value = field.default
@@ -130,19 +130,21 @@ def _default(field: Field) -> str:
 
 
 def _reader(number: Number, *, whole: bool) -> Callable[[object, Sequence[Token]], float]:
-    """Return what reads the text of a flag; "1.5" is no whole number."""
+    """Return a converter for the text of a flag; with `whole`, "1.5" is rejected."""
 
     def read(_hint: object, tokens: Sequence[Token]) -> float:
         text = tokens[0].value
         try:
             found: Any = number.read(text)
             if whole and isinstance(found, float) and not found.is_integer():
-                raise ValueError(text)  # noqa: TRY301 - told below
+                raise ValueError(text)  # noqa: TRY301 - reported below
             return int(found) if whole else float(found)
         except (ValueError, OverflowError):
             if number.unit:
                 raise
-            kind = "whole number" if whole else "number"
-            raise ValueError(f"unable to convert {shown(text)} into a {kind}") from None
+            kind = "integer" if whole else "number"
+            raise ValueError(
+                f"cannot convert {shown(text)} to {'an' if whole else 'a'} {kind}"
+            ) from None
 
     return read

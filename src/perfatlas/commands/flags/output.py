@@ -19,38 +19,38 @@ TIME: Final = Number(unit="s")
 
 
 def whole(_hint: object, tokens: Sequence[Token]) -> int:
-    """Return the whole number a flag names; "1.5" is refused where int() of cyclopts rounds.
+    """Return an integer flag; "1.5" is rejected, whereas cyclopts' int() rounds.
 
     Args:
         _hint: The annotation of the flag.
-        tokens: What was written; one token.
+        tokens: The argument, one token.
 
     Raises:
-        ValueError: It is not a whole number; cyclopts then names the flag.
+        ValueError: It is not an integer; cyclopts adds the name of the flag.
     """
     text = tokens[0].value
     try:
         return int(text)
     except ValueError:
-        raise ValueError(f"unable to convert {text!r} into a whole number") from None
+        raise ValueError(f"cannot convert {text!r} to an integer") from None
 
 
 def seconds(_hint: object, tokens: Sequence[Token]) -> float:
-    """Return the time a flag names, in seconds or with a unit, as in 3h.
+    """Return a duration flag [s], in seconds or with a unit, as in 3h.
 
     Args:
         _hint: The annotation of the flag.
-        tokens: What was written; one token.
+        tokens: The argument, one token.
 
     Raises:
-        ValueError: It is not a time; cyclopts then names the flag.
+        ValueError: It is not a duration; cyclopts adds the name of the flag.
     """
     read: Any = TIME.read(tokens[0].value)
     return float(read)
 
 
 def default(text: str) -> Parameter:
-    """Return what --help says of a flag whose default the scenario sets, not the flag.
+    """Return the --help text of a default that the scenario sets instead of the flag.
 
     Args:
         text: The default.
@@ -60,7 +60,7 @@ def default(text: str) -> Parameter:
 
 Count = Annotated[int | None, Parameter(converter=whole)]
 Seconds = Annotated[float | None, Parameter(converter=seconds)]
-File = Path  # cyclopts reads it at run time, and shells complete it as a file
+File = Path  # cyclopts needs it at run time, and shells complete it as a file
 
 SWITCH: Final = Parameter(negative="", show_default=False)
 MANY: Final = Parameter(negative="")
@@ -69,12 +69,12 @@ MANY: Final = Parameter(negative="")
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class OutputFlags:
-    """Where the answer goes.
+    """Output of the answer.
 
     Args:
-        json: Print one JSON object, SI units, instead of text.
+        json: Print one JSON object in SI units instead of text.
         table: Answer every row of a CSV, Parquet or JSON Lines file; flags fill empty cells.
-        output: Where the answered table is written; its extension chooses the format.
+        output: File for the answered table; its extension selects the format.
     """
 
     json: Annotated[bool, SWITCH] = False
@@ -82,22 +82,22 @@ class OutputFlags:
     output: File | None = None
 
 
-def given(flags: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass of flags
-    """Return the flags that were given, by name, in the order of the vocabulary.
+def changed_flags(flags: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass of flags
+    """Return the flags that are set, by name, in order of declaration.
 
     Args:
         flags: A dataclass of flags, nested or not.
 
     Example:
-        >>> from perfatlas.commands.flags import OutputFlags, given
-        >>> given(OutputFlags(json=True))
+        >>> from perfatlas.commands.flags import OutputFlags, changed_flags
+        >>> changed_flags(OutputFlags(json=True))
         {'json': True}
     """
     found: dict[str, Any] = {}
     for item in fields(flags):
         value = getattr(flags, item.name)
         if is_dataclass(value):
-            found |= given(value)
+            found |= changed_flags(value)
         elif value is not None:
             found[item.name] = value
     return found

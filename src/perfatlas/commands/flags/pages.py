@@ -1,4 +1,4 @@
-"""The HTML page of an answer, as flags."""
+"""Flags of the HTML page of an answer."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ PageScript = Annotated[Literal["inline", "cdn", "none"] | None, default("inline"
 @Parameter(name="*", group=_OUTPUT)
 @dataclass(frozen=True, kw_only=True)
 class PageFlags:
-    """Where a page goes, and where it gets the library that draws its charts.
+    """HTML page and its chart library.
 
     Args:
         html: Write an HTML page with charts.
-        html_script: Where the page gets plotly.js: inline (2 MB in the page, which opens without a
-            network), cdn (a link to cdn.plot.ly) or none (the page that embeds it has it).
+        html_script: Source of plotly.js: inline (embedded, 2 MB, works offline), cdn (link to
+            cdn.plot.ly) or none (provided by the embedding page).
     """
 
     html: File | None = None
@@ -33,10 +33,10 @@ class PageFlags:
 
     @property
     def script(self) -> Script:
-        """Where the page gets plotly.js.
+        """Source of plotly.js.
 
         Raises:
-            UsageError: It is told, and there is no page.
+            UsageError: It is set without a page.
         """
         if self.html_script is not None and self.html is None:
             raise UsageError(

@@ -1,4 +1,4 @@
-"""What commands write: answers, tables, refusals, progress."""
+"""Output of commands: answers, tables, errors, progress."""
 
 from __future__ import annotations
 

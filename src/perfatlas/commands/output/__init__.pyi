@@ -9,8 +9,8 @@ from .envelopes import (
 from .refusal import (
     refusal_text as refusal_text,
     shortfall_of as shortfall_of,
+    unexpected_argument_text as unexpected_argument_text,
     unknown_option_text as unknown_option_text,
-    unused_words_text as unused_words_text,
 )
 from .table_run import (
     answer_rows as answer_rows,
@@ -19,7 +19,7 @@ from .table_run import (
     wants_table as wants_table,
 )
 from .waiting import (
-    told_if_slow as told_if_slow,
+    notice_if_slow as notice_if_slow,
 )
 from .watch import (
     Watch as Watch,

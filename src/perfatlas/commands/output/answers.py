@@ -1,4 +1,4 @@
-"""Answers onto stdout: one JSON object, or text."""
+"""Answers on stdout: one JSON object, or text."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ INFEASIBLE: Final = InfeasibleError.exit_code
 
 
 def finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Return a JSON value in which a number that is not finite is null, and a time is ISO 8601.
+    """Return a JSON value with non-finite numbers as null, and dates and times as ISO 8601.
 
     Args:
-        value: Nested mappings, sequences and scalars, dates and times of TOML among them.
+        value: Nested mappings, sequences and scalars, including TOML dates and times.
 
     Example:
         >>> from perfatlas.commands.output.answers import finite
@@ -39,21 +39,21 @@ def finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def print_json(value: object) -> None:
-    """Write exactly one JSON object to stdout.
+    """Write one JSON object to stdout.
 
     Args:
-        value: JSON values; numbers that are not finite become null.
+        value: JSON values; non-finite numbers become null.
     """
     sys.stdout.write(json.dumps(finite(value), indent=1, allow_nan=False) + "\n")
 
 
 def show_answer(answer: Mapping[str, Any], *, as_json: bool, asked: Mapping[str, Any]) -> int:
-    """Write an answer and return the exit code it means: 4 where it does not fit.
+    """Write an answer; return the exit code, which is 4 if the scenario does not fit.
 
     Args:
-        answer: The envelope of PRODUCT: schema, version, command, scenario, results, ...
-        as_json: Whether --json was given.
-        asked: The fields given beyond the defaults, for the `reproduce:` line.
+        answer: The `--json` object: schema, version, command, scenario, results, ...
+        as_json: Whether to print JSON.
+        asked: The fields that are set, for the `reproduce:` line.
     """
     if as_json:
         print_json(answer)
@@ -66,26 +66,26 @@ def show_answer(answer: Mapping[str, Any], *, as_json: bool, asked: Mapping[str,
 
 
 def fits(answer: Mapping[str, Any]) -> bool:
-    """Tell whether everything an answer places in memory fits.
+    """Return whether everything that an answer places in memory fits.
 
     Args:
-        answer: The envelope.
+        answer: The `--json` object.
     """
     results = answer.get("results") or {}
     return all(part.get("fits") is not False for part in results.values() if isinstance(part, dict))
 
 
 def require(fields: Mapping[str, Any], names: Sequence[str], *, example: str) -> None:
-    """Refuse a command line that leaves out what has no default.
+    """Refuse a command line without a required flag.
 
     Args:
-        fields: What was given.
-        names: What must be among it.
-        example: A command line that works.
+        fields: The fields that are set.
+        names: The required fields.
+        example: A valid command line.
 
     Raises:
-        UsageError: One or more are missing; all are named.
+        UsageError: Flags are missing; all are listed.
     """
     missing = [f"--{name.replace('_', '-')}" for name in names if name not in fields]
     if missing:
-        raise UsageError(f"{' and '.join(missing)} missing; for example: {example}")
+        raise UsageError(f"missing {' and '.join(missing)}; for example: {example}")

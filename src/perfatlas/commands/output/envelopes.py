@@ -1,4 +1,4 @@
-"""The envelope of answers that the command line composes itself: catalogs, tables, validations."""
+"""The envelope of answers composed by the command line: catalogs, tables, validations."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def envelope(
     scenario: Mapping[str, Any] | None = None,
     warnings: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return the one object that --json prints.
+    """Return the `--json` object.
 
     Args:
-        command: The verb with its sub-verb.
-        results: What was found.
-        scenario: What was asked.
-        warnings: What the reader should know.
+        command: The verb with its subcommand.
+        results: The results.
+        scenario: The input.
+        warnings: The warnings.
 
     Example:
         >>> from perfatlas.commands.output import envelope

@@ -1,4 +1,4 @@
-"""Why there is no answer, in words: one line, or a bullet per change that would help."""
+"""Error messages: one line, or one bullet per change that would help."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from perfatlas.quantities import PerfatlasError
 
 WIDEST: Final = 100
-MOST_SHOWN: Final = 200  # letters of what was written
+MOST_SHOWN: Final = 200  # characters of an argument that a message quotes
 
 
 def refusal_text(problem: PerfatlasError) -> str:
-    """Return the message of a refusal, its line end included.
+    """Return the message of an error, including the line end.
 
     Args:
-        problem: Why there is no answer. What does not fit brings changes that would: each is a
-            bullet, wrapped at the width of the terminal.
+        problem: The error. Changes that would make a scenario fit are listed as bullets, wrapped
+            at the width of the terminal.
 
     Example:
         >>> from perfatlas.commands.output import refusal_text
@@ -44,10 +44,10 @@ def refusal_text(problem: PerfatlasError) -> str:
 
 
 def shortfall_of(problem: PerfatlasError) -> str:
-    """Return the message of a refusal without the changes that would help.
+    """Return the message of an error without the suggested changes.
 
     Args:
-        problem: Why there is no answer.
+        problem: The error.
     """
     advice = problem.advice if isinstance(problem, InfeasibleError) else ()
     return str(problem).removesuffix(" ".join(advice)).strip()
@@ -60,48 +60,48 @@ def _wrapped(text: str, width: int, first: str, rest: str) -> str:
 
 
 def unknown_option_text(problem: UnknownOptionError) -> str:
-    """Return the message of a flag that does not exist, with the one that was meant if one is near.
+    """Return the message for an unknown flag, with a suggestion if one is near.
 
     Args:
-        problem: What cyclopts found.
+        problem: The cyclopts error.
     """
-    from perfatlas.vocabulary.fields import named_elsewhere
+    from perfatlas.vocabulary.fields import canonical_name
 
     asked = str(problem.token.keyword or problem.token.value).partition("=")[0]
     known = [name for argument in problem.argument_collection for name in argument.names]
     flags = [name for name in known if name.startswith("--")]
-    ours = named_elsewhere(asked.lstrip("-"), [flag[2:].replace("-", "_") for flag in flags])
+    ours = canonical_name(asked.lstrip("-"), [flag[2:].replace("-", "_") for flag in flags])
     if ours:
-        return f"Unknown option: {asked}. Here it is --{ours.replace('_', '-')}."
+        return f"Unknown option: {asked}. perfatlas calls it --{ours.replace('_', '-')}."
     meant = nearest_flag(asked, flags)
     return f"Unknown option: {asked}." + (f" Did you mean {meant}?" if meant else "")
 
 
-def unused_words_text(words: Sequence[str]) -> str:
-    """Return the message of words that belong to no flag.
+def unexpected_argument_text(words: Sequence[str]) -> str:
+    """Return the message for unexpected positional arguments.
 
     Args:
-        words: They.
+        words: The arguments.
 
     Example:
-        >>> from perfatlas.commands.output import unused_words_text
-        >>> unused_words_text(["order=fifo"])
-        "'order=fifo' belongs to no flag: each value follows its own, as in --flag value."
+        >>> from perfatlas.commands.output import unexpected_argument_text
+        >>> unexpected_argument_text(["order=fifo"])
+        "unexpected positional argument 'order=fifo': set values with flags, as in --flag value"
     """
     told = " ".join(words)
     told = f"{told[:MOST_SHOWN]}..." if len(told) > MOST_SHOWN else told
-    return f"{told!r} belongs to no flag: each value follows its own, as in --flag value."
+    return f"unexpected positional argument {told!r}: set values with flags, as in --flag value"
 
 
 def nearest_flag(asked: str, known: Iterable[str]) -> str:
-    """Return the flag that was meant, "" where none is near.
+    """Return the flag nearest to a misspelt one, "" if none is near.
 
-    Near is one slip of the fingers (a letter wrong, missing, doubled or swapped with the next) per
-    four letters; of equally near ones that of the same length or start is meant.
+    Up to one typing error (a wrong, missing, doubled or transposed letter) per four letters is
+    accepted; ties go to the flag with the same length or beginning.
 
     Args:
-        asked: What was written.
-        known: The flags there are.
+        asked: The argument.
+        known: The known flags.
 
     Example:
         >>> from perfatlas.commands.output.refusal import nearest_flag
@@ -125,7 +125,7 @@ def _shared_start(left: str, right: str) -> int:
 
 
 def slips(left: str, right: str) -> int:
-    """Return how many letters must be changed, added, left out or swapped with their neighbour.
+    """Return the number of letters to change, insert, delete or transpose.
 
     Args:
         left: A word.

@@ -1,4 +1,4 @@
-"""A file of questions in, the same file with answers out."""
+"""Table runs: a file of scenarios in, the same file with answers out."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ if TYPE_CHECKING:
     TableFace = Callable[[dict[str, list[Any]]], Mapping[str, list[Any]]]
 
 SAID: Final = ("warnings", "error_code", "error")  # the last columns of every answer
-OWN: Final = "result_"  # before an answer's name that a column of questions has
-LEAST_LETTERS: Final = 5  # of a name that a slip of the fingers tells; short ones are all alike
+OWN: Final = "result_"  # prefix of an answer whose name an input column has
+LEAST_LETTERS: Final = 5  # minimum length of names to compare for typing errors
 _UNIT: Final = re.compile(r"_(us|ms|s|secs?|seconds?|mins?|minutes?|h|hours?|d|days?)$")
 
 
 def wants_table(output: OutputFlags) -> bool:
-    """Tell whether a table is asked for.
+    """Return whether a table run is requested.
 
     Args:
         output: The output flags.
 
     Raises:
-        UsageError: Only one of --table and --output was given, or both are one file.
+        UsageError: Only one of --table and --output is set, or both are the same file.
     """
     table, target = output.table, output.output
     if (table is None) != (target is None):
-        raise UsageError("--table FILE and --output FILE belong together: rows in, answers out")
+        raise UsageError("--table FILE and --output FILE must be used together")
     if table is None or target is None:
         return False
     if table.exists() and target.exists() and table.samefile(target):
         raise UsageError(
-            f"--table and --output are both {target}, and answers would replace the questions: give"
-            " --output another file"
+            f"--table and --output are both {target}, and answers would replace the scenarios: set"
+            " --output to another file"
         )
     return True
 
@@ -60,21 +60,21 @@ def answer_table(
     names: Iterable[str],
     first: str,
 ) -> dict[str, Any]:
-    """Write the table with its answers and return a summary of what happened.
+    """Write the table with its answers; return a summary of the run.
 
-    No column of the table changes: an answer whose name is taken is in a column of its own, as in
-    `result_mtti_s`. In a table answered before, columns from `first` to `error` are of the earlier
-    answer: they are replaced and not read.
+    No input column changes: an answer whose name is taken goes into a column of its own, as in
+    `result_mtti_s`. In a previously answered table, the columns from `first` to `error` are
+    replaced and not read.
 
     Args:
-        face: From columns of questions to columns of answers, `error_code` and `error` among them.
-        output: The output flags; both files are named.
-        asked: Flags given beside --table: they fill columns that are missing and empty cells.
-        names: The vocabulary of the verb: columns of other names pass through untouched.
-        first: The column an answer begins with; no name of the vocabulary.
+        face: Function from input columns to answer columns, including `error_code` and `error`.
+        output: The output flags, with both files.
+        asked: Flags set beside --table, which fill missing columns and empty cells.
+        names: Field names of the verb; other columns are copied unchanged.
+        first: First column of an answer; not a field name.
 
     Raises:
-        InvalidSpecError: A file cannot be read or written, or a column's name is nearly a question.
+        InvalidSpecError: A file cannot be read or written, or a column name is nearly a field.
     """
     started = time.perf_counter()
     from perfatlas.files import read_table, table_format, write_table
@@ -99,7 +99,7 @@ def answer_table(
     if "error" in answers and unread:
         answers["error"] = [text and _with_column(text, unread) for text in answers["error"]]
     if earlier:
-        sys.stderr.write(f"perfatlas: columns of an earlier answer replaced: {sorted(earlier)}\n")
+        sys.stderr.write(f"perfatlas: replaced columns of an earlier answer: {sorted(earlier)}\n")
     write_table(str(output.output), {**kept, **answers})
     failed = sum(bool(code) for code in answers.get("error_code", ()))
     return {
@@ -112,11 +112,11 @@ def answer_table(
 
 
 def _earlier_answer(columns: list[str], first: str) -> list[str]:
-    """Return the columns of a table that are of an answer it got before.
+    """Return the columns of a table that belong to an earlier answer.
 
     Args:
-        columns: In the order of the file.
-        first: The column an answer begins with.
+        columns: Columns in file order.
+        first: First column of an answer.
     """
     said = [name for name in columns if name in SAID]
     if list(SAID[1:]) != said[-2:]:
@@ -127,38 +127,38 @@ def _earlier_answer(columns: list[str], first: str) -> list[str]:
 
 
 def _refuse_misspelt(columns: Iterable[str], known: set[str], path: str) -> None:
-    """Refuse a column whose name is nearly that of a question the table has no column of.
+    """Refuse a column whose name is nearly that of a field without a column.
 
     Args:
-        columns: Those that are not of an earlier answer.
-        known: The vocabulary of the verb.
-        path: Of the table.
+        columns: Columns that do not belong to an earlier answer.
+        known: Field names of the verb.
+        path: Path of the table.
     """
-    from perfatlas.vocabulary.fields import named_elsewhere
+    from perfatlas.vocabulary.fields import canonical_name
 
     others = sorted(known - set(columns))
     for column in columns:
         if column in known:
             continue
         plain = re.sub(r"[\s-]+", "_", column.strip().casefold())
-        if ours := named_elsewhere(plain, others):
+        if ours := canonical_name(plain, others):
             raise InvalidSpecError(
-                f"{path}: column {shown(column)} would not be read; here it is {ours!r}"
+                f"{path}: column {shown(column)} would be ignored; perfatlas calls it {ours!r}"
             )
         for name in others:
             if _is_nearly(plain, name):
                 raise InvalidSpecError(
-                    f"{path}: column {shown(column)} would not be read; did you mean {name!r}?"
-                    " Labels need a name less like a question's"
+                    f"{path}: column {shown(column)} would be ignored; did you mean {name!r}?"
+                    " If not, rename it to something less similar"
                 )
 
 
 def _is_nearly(column: str, name: str) -> bool:
-    """Tell whether a column's name is a question's but for its case, plural, unit or one slip.
+    """Return whether a column name is a field name except for case, plural, unit or one typo.
 
     Args:
-        column: In lower case.
-        name: Of the question.
+        column: Column name in lower case.
+        name: Field name.
     """
     if name in (column, column + "s"):
         return True
@@ -174,21 +174,21 @@ def _is_nearly(column: str, name: str) -> bool:
 
 
 def _leading(one: str, other: str) -> int:
-    """Return how many letters two texts begin with alike."""
+    """Return the length of the common prefix of two texts."""
     pairs = zip(one, other, strict=False)
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _with_column(error: str, unread: Mapping[str, str]) -> str:
-    """Return a row's error with the unread columns that may be misspelt for what it misses.
+    """Return a row's error, with ignored columns that may be misspelt required fields.
 
     Args:
         error: The row's error.
-        unread: Columns that are not of the vocabulary, by their names in lower case.
+        unread: Ignored columns by their names in lower case.
     """
     nearest = {name: nearest_name(name, unread) for name in re.findall(r"(\w+) is required", error)}
     said = [
-        f"; column {unread[near]!r} is not read; did you mean {missing!r}?"
+        f"; column {unread[near]!r} is ignored; did you mean {missing!r}?"
         for missing, near in nearest.items()
         if near is not None
     ]
@@ -198,12 +198,12 @@ def _with_column(error: str, unread: Mapping[str, str]) -> str:
 def show_summary(
     command: str, summary: Mapping[str, Any], *, asked: Mapping[str, Any], as_json: bool
 ) -> int:
-    """Write a table run's summary and return its exit code, 0: rows carry their own errors.
+    """Write the summary of a table run; return exit code 0, since rows carry their own errors.
 
     Args:
         command: The verb.
         summary: From `answer_table`.
-        asked: Flags given beside --table.
+        asked: Flags set beside --table.
         as_json: Whether --json was given.
     """
     if as_json:
@@ -228,14 +228,14 @@ def answer_rows(
     names: Iterable[str],
     first: str,
 ) -> dict[str, Any]:
-    """Write a table answered row by row, for verbs whose answer is one operator.
+    """Write a table answered row by row, for verbs without column input.
 
     Args:
-        face: From named fields to an answer.
-        output: The output flags; both files are named.
-        asked: Flags given beside --table.
-        names: The vocabulary of the verb.
-        first: The column an answer begins with.
+        face: Function from named fields to an answer.
+        output: The output flags, with both files.
+        asked: Flags set beside --table.
+        names: Field names of the verb.
+        first: First column of an answer.
 
     Raises:
         InvalidSpecError: A file cannot be read or written.

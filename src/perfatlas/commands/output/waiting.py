@@ -1,4 +1,4 @@
-"""Why a command takes long, said on stderr once it does."""
+"""Notices on stderr about commands that take long."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SLOW_S: Final = 1.5
-COMPILING: Final = "perfatlas: compiling the simulator, once; later runs start at once"
+COMPILING: Final = "perfatlas: compiling the simulator (once; later runs start immediately)"
 
 
 class _Timer:
-    """Does something after a while, unless it is stopped before.
+    """Calls a function after a delay, unless stopped before.
 
     Args:
-        act: What to do, in a thread of its own.
+        act: The function, called in its own thread.
     """
 
     def __init__(self, act: Callable[[], None]) -> None:
-        """Keep what is to be done."""
+        """Store the function."""
         self._act = act
         self._timer: threading.Timer | None = None
 
     def start(self) -> None:
-        """Begin to wait."""
+        """Start the delay."""
         self._timer = threading.Timer(SLOW_S, self._act)
         self._timer.daemon = True
         self._timer.start()
 
     def stop(self) -> None:
-        """Wait no more."""
+        """Cancel the call."""
         if self._timer is not None:
             self._timer.cancel()
 
 
 class CompileNotice:
-    """One line about all that a command compiles, if that takes long, and how long it took.
+    """One line about all compilation of a command, if it takes long, with its duration.
 
     Args:
-        other: What else is said of a slow command; it waits while something compiles.
+        other: Notice about a slow command, suspended while code compiles.
     """
 
     def __init__(self, other: _Timer | None = None) -> None:
-        """Nothing compiles yet."""
+        """Start without a compilation."""
         self._other = other
         self._timer = _Timer(self._say)
         self._lock = threading.Lock()
@@ -54,17 +54,17 @@ class CompileNotice:
         self._seconds = 0.0
 
     def started(self) -> None:
-        """Begin to wait as a compilation starts."""
+        """Start the delay when a compilation starts."""
         if self._other is not None:
             self._other.stop()
         self._compiles = True
         self._timer.start()
 
     def ended(self, seconds: float) -> None:
-        """Add what a compilation took.
+        """Add the duration of a compilation.
 
         Args:
-            seconds: What it took.
+            seconds: Duration [s].
         """
         with self._lock:
             self._timer.stop()
@@ -74,7 +74,7 @@ class CompileNotice:
             self._other.start()
 
     def close(self) -> None:
-        """End the line, before anything else is said."""
+        """End the line before other output."""
         if self._said and self._seconds:
             sys.stderr.write(f" (took {self._seconds:.1f} s)\n")
             self._said, self._seconds = False, 0.0
@@ -88,11 +88,11 @@ class CompileNotice:
 
 
 @contextlib.contextmanager
-def told_if_slow(why: str) -> Iterator[None]:
-    """Say why it takes long, if it does, and what compiles meanwhile.
+def notice_if_slow(why: str) -> Iterator[None]:
+    """Print a notice if a command is slow, and about compilation meanwhile.
 
     Args:
-        why: In a sentence without its end.
+        why: The notice, without a full stop.
     """
     from perfatlas.compiled import listening
 

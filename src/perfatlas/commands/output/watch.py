@@ -1,4 +1,4 @@
-"""What a person sees of a simulation that takes long, and what Ctrl-C does to it."""
+"""Progress of long simulations, and handling of Ctrl-C."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import Any, Final, Self
 
 from perfatlas.commands.output.waiting import CompileNotice
 
-SILENT_S: Final = 0.5  # between two looks at how far a simulation is
+SILENT_S: Final = 0.5  # minimum time between progress updates
 BAR: Final = 30  # characters
 
 
 class Watch:
-    """What says on stderr that a simulation compiles or runs, and stops it at a look after Ctrl-C.
+    """Shows progress of a simulation on stderr, and stops it at the next check after Ctrl-C.
 
-    A first Ctrl-C while it runs is kept until the next look, so that whatever is done is kept; one
-    before there is anything to keep, and a second one, end at once.
+    The first Ctrl-C during a simulation is deferred to the next check, so that results so far are
+    kept; one before there are results, and a second one, terminate immediately.
 
     Attributes:
-        stopped: Ctrl-C came while it ran.
+        stopped: Whether Ctrl-C was pressed during the simulation.
     """
 
     def __init__(self) -> None:
-        """Watch nothing yet."""
+        """Start without a simulation."""
         self._told = time.monotonic()
         self._shown = False
         self._running = False
@@ -36,7 +36,7 @@ class Watch:
         self._listening = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        """Listen to Ctrl-C and to the compiler."""
+        """Install the handlers of Ctrl-C and of the compiler."""
         from perfatlas.compiled import listening
 
         if threading.current_thread() is threading.main_thread():
@@ -45,14 +45,14 @@ class Watch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave Ctrl-C as it was."""
+        """Restore the handler of Ctrl-C."""
         self._listening.close()
         self.clear()
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
 
     def clear(self) -> None:
-        """Take the bar away."""
+        """Remove the progress bar."""
         self._notice.close()
         if self._shown:
             sys.stderr.write("\r\033[K")
@@ -64,10 +64,10 @@ class Watch:
         self.stopped = True
 
     def look(self, share: float) -> bool:
-        """Show how far a simulation is, now and then, and return whether to stop it.
+        """Update the progress bar, and return whether to stop the simulation.
 
         Args:
-            share: Of its work that is done.
+            share: Completed fraction.
         """
         self._running = True
         self._notice.close()
@@ -75,6 +75,6 @@ class Watch:
         if sys.stderr.isatty() and now - self._told >= SILENT_S:
             self._told, self._shown = now, True
             bar = "#" * round(BAR * share)
-            sys.stderr.write(f"\r[{bar:.<{BAR}}] {share:4.0%}; Ctrl-C keeps what is done ")
+            sys.stderr.write(f"\r[{bar:.<{BAR}}] {share:4.0%}; Ctrl-C keeps results so far ")
             sys.stderr.flush()
         return self.stopped

@@ -1,4 +1,4 @@
-"""`perfatlas calibrate`: kernel parameters fitted to measured tables or to your own rows."""
+"""`perfatlas calibrate`: fit kernel parameters to measured tables or to your own rows."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ SHOWN: Final = {
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class MeasurementFlags:
-    """Your own measurements instead of the tables.
+    """Your own measurements instead of measured tables.
 
     Args:
         measurements: CSV, Parquet or JSON Lines file of measured rows.
-        device: Device they ran on: catalog name, or the TOML spec of your own.
-        output: Calibration file to write; by default the one perfatlas reads for the device.
+        device: Device they were measured on: a catalog name, or your TOML spec.
+        output: Calibration file to write; by default the one that perfatlas reads for the device.
     """
 
     measurements: File | None = None
@@ -54,38 +54,38 @@ def calibrate(
 ) -> int:
     """Fit kernel parameters to measurements and write them as TOML.
 
-    Of a device with measured tables in the [silicon] extra, or of any device with --measurements:
-    20 to 500 rows of your own move what other devices showed.
+    Works for devices with measured tables in the [silicon] extra, and with --measurements for any
+    device: 20 to 500 of your own rows adjust the parameters of other devices.
 
     Args:
         system: Device with measured tables, such as h200_sxm.
-        operator: Operator to fit, repeatable; by default all that have rows.
-        kernel_family: Engine whose kernels to fit, repeatable; by default all.
-        folder: Where SYSTEM.toml is written; by default your own calibrations, which perfatlas
-            reads before those it came with.
+        operator: Operator to fit, repeatable; by default all with rows.
+        kernel_family: Engine that provides the kernels, repeatable; by default all.
+        folder: Folder for SYSTEM.toml; by default your own calibrations, which take precedence
+            over the shipped ones.
         own: Your own measurements.
         json: Print one JSON object.
     """
     flags = own or MeasurementFlags()
     if system is not None and flags.device is not None:
-        raise UsageError(f"two devices: {system!r} and --device {flags.device!r}; name one")
+        raise UsageError(f"two devices: {system!r} and --device {flags.device!r}; set one")
     device = system if flags.device is None else flags.device
     if device is None:
-        raise UsageError("which device? `perfatlas calibrate h200_sxm`, or --device with rows")
+        raise UsageError("missing device: `perfatlas calibrate h200_sxm`, or --device with rows")
     if flags.measurements is not None:
         if operator or kernel_family or folder:
             raise UsageError(
-                "--operator, --kernel-family and --folder choose measured tables; with"
-                " --measurements the rows say what is fitted, and --output where it is written"
+                "--operator, --kernel-family and --folder apply only to measured tables; with"
+                " --measurements the rows determine what is fitted; write it with --output"
             )
         return _calibrate_rows(flags.measurements, device, flags.output, json=json)
     if flags.device is not None:
         raise UsageError(
-            "--device says where your own --measurements ran; to refit from the measured tables:"
+            "--device needs --measurements; to refit from measured tables:"
             f" perfatlas calibrate {device}"
         )
     if flags.output is not None:
-        raise UsageError("--output goes with --measurements; tables write to --folder")
+        raise UsageError("--output needs --measurements; with measured tables use --folder")
     return _calibrate_tables(
         device, tuple(operator or ()), tuple(kernel_family or ()), folder, json=json
     )
@@ -124,7 +124,7 @@ def _calibrate_tables(
     where = folder or user_calibration_folder()
     sys.stdout.write(f"\nwrote {where / f'{system}.toml'}\n")
     if folder is None:
-        sys.stdout.write("it is read before what perfatlas came with; remove it to go back\n")
+        sys.stdout.write("it takes precedence over the shipped calibrations; remove it to revert\n")
     return 0
 
 
@@ -152,16 +152,16 @@ def _calibrate_rows(measurements: Path, device: str, output: Path | None, *, jso
 
     console = open_terminal(sys.stdout)
     print_rows(console, cells, columns=SHOWN)
-    print_rows(console, moved, title="\nparameters that moved")
+    print_rows(console, moved, title="\nchanged parameters")
     for warning in report.warnings:
         sys.stderr.write(f"perfatlas: {warning}\n")
-    where = f"wrote {report.file}" if report.file else "nothing written: the column kept says why"
-    sys.stdout.write(f"\nbefore, after: mean error of rows while they were held out\n{where}\n")
+    where = f"wrote {report.file}" if report.file else "nothing written; see column kept"
+    sys.stdout.write(f"\nbefore, after: mean error on held-out rows\n{where}\n")
     return 0
 
 
 def _change(report: MeasurementReport, change: CellChange) -> dict[str, Any]:
-    """Return one line per cell; errors are those of rows held out."""
+    """Return one line per cell, with errors on held-out rows."""
     before, after = change.before, change.after
     name = f"{change.operator}/{change.family}/{change.format}"
     return {
@@ -198,6 +198,4 @@ def _row(calibration: Calibration) -> dict[str, Any]:
 
 def _progress(calibration: Calibration) -> None:
     if sys.stderr.isatty():
-        sys.stderr.write(
-            f"fitted {calibration.id}: median {100 * calibration.median_error:.1f} %\n"
-        )
+        sys.stderr.write(f"fitted {calibration.id}: median {100 * calibration.median_error:.1f}%\n")

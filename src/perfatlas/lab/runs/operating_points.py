@@ -10,7 +10,7 @@ import numpy as np
 from perfatlas.lab.fitting import error_statistics
 from perfatlas.lab.runs.shared_data import missing_data, read_table, shared_folder
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.deployments import arriving, run_traffic, service
+from perfatlas.scenario.deployments import resolve_traffic, run_traffic, service
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import summarize
 from perfatlas.verbs.simulate import split_fields
@@ -86,7 +86,7 @@ def _compared(
     load = {name: row[name] for name in ("isl", "osl", "concurrency", "num_requests")}
     named = {"model": asked["model"], "system": asked["system"], "engine": "vllm"}
     traffic, scenario = split_fields(named | plan | load | {"prompt_text": asked["prompt_text"]})
-    came = arriving(traffic, scenario)
+    came = resolve_traffic(traffic, scenario)
     ready = service(scenario, traffic, came, known)
     outcome = run_traffic(ready, came, Control())
     found = summarize(came.requests, outcome, {}, ready.seen)

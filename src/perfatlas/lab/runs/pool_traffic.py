@@ -10,7 +10,7 @@ from perfatlas.lab.runs.pool_runs import POOLS
 from perfatlas.lab.runs.predictions import run_question
 from perfatlas.lab.runs.serving_traffic import DEFAULTS, METRICS, as_launched, drawn_lengths
 from perfatlas.quantities import InfeasibleError, PerfatlasError
-from perfatlas.scenario.deployments import arriving, run_traffic, service
+from perfatlas.scenario.deployments import resolve_traffic, run_traffic, service
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import request_latencies
 from perfatlas.verbs.simulate import split_fields
@@ -129,7 +129,7 @@ def _statistics(
 ) -> dict[str, dict[str, float | None]]:
     """Return mean and percentiles of TTFT, TPOT and the transfer of simulated traffic [s]."""
     traffic, scenario = split_fields(asked_pools(run, rules))
-    came = arriving(traffic, scenario)
+    came = resolve_traffic(traffic, scenario)
     ready = service(scenario, traffic, came, known)
     ready = launched_pools(ready, run, rules)
     outcome = run_traffic(ready, came, Control())

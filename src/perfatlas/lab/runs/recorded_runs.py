@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas.lab.runs.shared_data import missing_data, read_settings, read_table, shared_folder
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.deployments import Arriving, run_traffic, service, slowed
+from perfatlas.scenario.deployments import ResolvedTraffic, run_traffic, service, slowed
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import request_latencies
 from perfatlas.serving.requests import plain_requests, whole_ticks
@@ -135,7 +135,7 @@ def _columns(path: Path) -> dict[str, FloatArray]:
 
 def _deployed(
     recorded: RecordedRun, engine: Mapping[str, Any], columns: Mapping[str, FloatArray]
-) -> tuple[Service, Arriving]:
+) -> tuple[Service, ResolvedTraffic]:
     """Return what served as the settings of a run state, and its requests."""
     ranks, tp = int(engine["data_parallel_size"]), int(engine["tensor_parallel_size"])
     fields: Row = {
@@ -156,12 +156,12 @@ def _deployed(
         columns["input_tokens"].astype(np.int64),
         columns["output_tokens"].astype(np.int64),
     )
-    came = Arriving(requests, 0, (), ())
+    came = ResolvedTraffic(requests, 0, (), ())
     traffic, scenario = split_fields(fields)
     return service(scenario, traffic, came), came
 
 
-def _simulated(ready: Service, came: Arriving, factor: float) -> Timed:
+def _simulated(ready: Service, came: ResolvedTraffic, factor: float) -> Timed:
     """Return the requests of a run, simulated with all step times times a factor."""
     outcome = run_traffic(slowed(ready, (factor,)), came, Control())
     found = request_latencies(came.requests, outcome, ready.seen)

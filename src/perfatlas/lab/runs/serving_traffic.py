@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.lab.runs.deduplication import is_dense
 from perfatlas.lab.runs.predictions import run_question
 from perfatlas.quantities import PerfatlasError
-from perfatlas.scenario.deployments import Service, arriving, deployment, run_traffic
+from perfatlas.scenario.deployments import Service, deployment, resolve_traffic, run_traffic
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import request_latencies
 from perfatlas.verbs.simulate import split_fields
@@ -131,7 +131,7 @@ def _statistics(
     """Return mean and percentiles of TTFT and TPOT of simulated traffic [s]."""
     traffic, scenario = split_fields(asked_fields(run, rules))
     launch = rules.launch(run)
-    came = arriving(traffic, scenario)
+    came = resolve_traffic(traffic, scenario)
     ready = deployment(scenario, traffic, came, known)
     if launch is not None:
         ready = as_launched(ready, launch.changes(run, ready.limits))

@@ -1,4 +1,4 @@
-"""`perfatlas validate kernels|collectives|blocks|capacity|steps`: against measurements."""
+"""`perfatlas validate kernels|collectives|blocks|capacity|steps`: compare with measurements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Protocol = Literal["own", "unseen-shapes", "unseen-device", "unseen-family", "few-shot"]
 
-# what a row is about, joined in one cell
+# fields that identify a row, joined in one cell
 ABOUT: Final = (
     "operator",
     "family",
@@ -30,7 +30,7 @@ ABOUT: Final = (
     "engine",
     "format",
 )
-# the tables for people and their headings; --json has every row and figure
+# columns of the text tables and their headings; --json has all rows and figures
 ERROR_HEADINGS: Final = {
     "about": "",
     "gpus": "GPUs",
@@ -47,7 +47,7 @@ BESIDE_HEADINGS: Final = {
     "noise": "noise",
     "two_parameter_mape": "2-param",
     "roofline_mape": "roofline",
-    "inside_90": "in 90 %",
+    "inside_90": "in 90%",
     "interval_score": "Winkler",
 }
 STEP_HEADINGS: Final = {
@@ -69,7 +69,7 @@ STEP_HEADINGS: Final = {
     "tpot_median_error": "median",
     "tpot_p90_error": "p90",
     "tpot_bias": "bias",
-    "tpot_inside_90": "in 90 %",
+    "tpot_inside_90": "in 90%",
     "tpot_inside_90_unseen": "unseen",
     "ttft_median_error": "TTFT",
     "request_latency_mape": "latency",
@@ -95,7 +95,7 @@ BLOCK_HEADINGS: Final = {
         "kernel": "kernel",
         "mape": "MAPE",
         "bias": "bias",
-        "inside_90": "in 90 %",
+        "inside_90": "in 90%",
     },
     "skipped": {"where": "", "why": "why", "rows": "rows"},
 }
@@ -128,10 +128,10 @@ PUBLISHED_HEADINGS: Final = {
     "mape": "MAPE",
     "median_error": "median",
     "mean_error": "bias",
-    "inside_90": "in 90 %",
+    "inside_90": "in 90%",
 }
 FOR_MACHINES: Final = ("predictions", "left_out")
-# too wide or of little use beside the rest
+# too wide, or less important than the other columns
 NOT_SHOWN: Final = {
     "settings": ("note", "ttft_median_error"),
     "cells": ("ttft_median_error",),
@@ -149,14 +149,14 @@ def kernels(
     page: File | None = None,
     json: Annotated[bool, SWITCH] = False,
 ) -> int:
-    """Compare predicted with measured operator times, GPU by GPU, beside simpler models.
+    """Compare predicted with measured operator times, GPU by GPU, and with simpler models.
 
     Args:
         system: Device to score, repeatable; by default all with measured tables.
         operator: Operator to score, repeatable; by default all.
-        protocol: What a prediction may know of the rows it is scored on.
-        rows: Rows of the device that few-shot may fit; 50 by default.
-        page: Score under every protocol and write this Markdown page; takes minutes.
+        protocol: Which of the scored rows a prediction may be fitted to.
+        rows: Number of rows of the device that few-shot may fit; 50 by default.
+        page: Score under all protocols and write this Markdown page; takes minutes.
         json: Print one JSON object.
     """
     if page is not None:
@@ -173,13 +173,13 @@ def collectives(
     rows: Count = None,
     json: Annotated[bool, SWITCH] = False,
 ) -> int:
-    """Compare predicted with measured collective times, GPU by GPU, beside simpler models.
+    """Compare predicted with measured collective times, GPU by GPU, and with simpler models.
 
     Args:
         system: Device to score, repeatable; by default all with measured tables.
         operator: Collective to score, repeatable; by default all.
-        protocol: What a prediction may know of the rows it is scored on.
-        rows: Rows of the device that few-shot may fit; 50 by default.
+        protocol: Which of the scored rows a prediction may be fitted to.
+        rows: Number of rows of the device that few-shot may fit; 50 by default.
         json: Print one JSON object.
     """
     return _compare("collectives", system, operator, protocol, rows, as_json=json)
@@ -208,7 +208,7 @@ def blocks(
         return 0
     console = open_terminal(sys.stdout)
     if not results["cells"]:
-        console.print("no attention block was measured there: those of Hopper and Blackwell were")
+        console.print("no measured attention block there; they exist for Hopper and Blackwell")
     for name, title in (("cells", "blocks"), ("skipped", "left out")):
         rows = [
             {"where": " ".join(str(row[key]) for key in WHERE if key in row), **row}
@@ -219,7 +219,7 @@ def blocks(
 
 
 def capacity(*, json: Annotated[bool, SWITCH] = False) -> int:
-    """Compare derived cache sizes with those engines printed when they started.
+    """Compare derived KV cache capacities with those in engine logs.
 
     Args:
         json: Print one JSON object.
@@ -240,17 +240,17 @@ def capacity(*, json: Annotated[bool, SWITCH] = False) -> int:
 def steps(
     *, left_out: Annotated[bool, SWITCH] = False, json: Annotated[bool, SWITCH] = False
 ) -> int:
-    """Compare predicted with measured serving: TPOT of published runs.
+    """Compare predicted with measured TPOT of published serving runs.
 
     Args:
-        left_out: List the runs that are not scored with their reason, as CSV, and nothing else.
+        left_out: List only the excluded runs with their reasons, as CSV.
         json: Print one JSON object.
     """
     from perfatlas.lab.validate.steps import left_out_runs, validate_steps
 
     if left_out:
         if json:
-            raise UsageError("--json lists the runs left out already; give one of the two")
+            raise UsageError("--json includes the excluded runs; use one of the two")
         return _print_left_out(left_out_runs())
     return _show("steps", validate_steps(), asked={}, as_json=json)
 
@@ -271,7 +271,7 @@ def _compare(
     *,
     as_json: bool,
 ) -> int:
-    """Score operators or collectives and show the medians over GPUs, or every cell of a few."""
+    """Score operators or collectives; print medians over GPUs, or all cells if they are few."""
     from perfatlas.lab.validate import operators as validate
 
     scorers = {
@@ -288,21 +288,21 @@ def _compare(
 
 
 def _write_page(page: File, *, plain: bool) -> int:
-    """Score under every protocol and write the page; nothing else can be asked with it."""
+    """Score under all protocols and write the page; excludes other flags."""
     from perfatlas.lab.validate.kernels_page import write_page
 
     if not plain:
-        raise UsageError("a page covers every system, operator and protocol: give --page alone")
+        raise UsageError("--page covers all systems, operators and protocols; use it alone")
     return _gate(write_page(page, progress=_progress))
 
 
 def _progress(score: CellScore) -> None:
     if sys.stderr.isatty():
-        sys.stderr.write(f"{score.protocol} {score.cell}: {100 * score.mape:.1f} %\n")
+        sys.stderr.write(f"{score.protocol} {score.cell}: {100 * score.mape:.1f}%\n")
 
 
 def _show(verb: str, results: Mapping[str, Any], *, asked: Mapping[str, Any], as_json: bool) -> int:
-    """Write a validation and return 0, or 7 where it lists failures."""
+    """Print a validation; return 0, or 7 if it lists failures."""
     if as_json:
         print_json(envelope(f"validate {verb}", results=results, scenario=asked))
     else:
@@ -311,7 +311,7 @@ def _show(verb: str, results: Mapping[str, Any], *, asked: Mapping[str, Any], as
 
 
 def _gate(results: Mapping[str, Any]) -> int:
-    """Write the failures of a validation and return 7, or 0 without any."""
+    """Print the failures of a validation; return 7, or 0 if there are none."""
     failures = list(results.get("failures") or [])
     for failure in failures:
         sys.stderr.write(f"perfatlas: gate failed: {failure}\n")
@@ -319,7 +319,7 @@ def _gate(results: Mapping[str, Any]) -> int:
 
 
 def _print_cells(results: Mapping[str, Any], level: str) -> None:
-    """Write medians or cells as two tables: errors, and what stands beside them."""
+    """Print medians or cells as two tables: errors, and reference models."""
     from perfatlas.report.text import open_terminal, print_facts, print_rows
 
     console = open_terminal(sys.stdout)
@@ -338,7 +338,7 @@ def _print_cells(results: Mapping[str, Any], level: str) -> None:
 
 
 def _published(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row whose bias, a mean error and no logarithm as elsewhere, says so."""
+    """Return a row with its bias labeled as a mean error, not a logarithm."""
     return {("mean_error" if name == "bias" else name): value for name, value in row.items()}
 
 
@@ -362,7 +362,7 @@ def _print(results: Mapping[str, Any], headings: Mapping[str, str]) -> None:
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row with what it is about in one cell."""
+    """Return a row with its identifying fields in one cell."""
     names = ("cell",) if "cell" in row else ABOUT
     about = [str(row[name]) for name in names if name in row]
     return {"about": " ".join(about), **row} if about else dict(row)

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from perfatlas.commands.flags import SWITCH, File
-from perfatlas.commands.output import envelope, print_json, told_if_slow
+from perfatlas.commands.output import envelope, notice_if_slow, print_json
 from perfatlas.quantities import ValidationGateError
 
 if TYPE_CHECKING:
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-SLOW: Final = "simulating every point that has a closed form, some two minutes of one core"
+SLOW: Final = "simulating all points that have a closed form; takes about two minutes on one core"
 GROUPS: Final = {
     "group": "simulated against exact",
     "points": "points",
-    "largest": "furthest off",
+    "largest": "largest deviation",
     "expected": "by chance",
-    "half_width": "95 % interval",
+    "half_width": "95% interval",
 }
 POINTS: Final = {"name": "point", "exact": "exact", "simulated": "simulated", "off": "errors off"}
 STATUSES: Final = {
     "reproduced": "reproduced",
-    "consistent": "consistent: inside the range of what is not published, or a bound that holds",
+    "consistent": "consistent: within the range of unpublished inputs, or a bound that holds",
     "missed": "missed",
-    "arithmetic": "that are arithmetic of their own table, and tell nothing",
+    "arithmetic": "that only restate their own table",
 }
 
 
@@ -39,21 +39,20 @@ def fleet(
     declined: Annotated[bool, SWITCH] = False,
     json: Annotated[bool, SWITCH] = False,
 ) -> int:
-    """Compare the job simulator with closed forms, and published figures with what we say.
+    """Compare the job simulator with closed forms, and predictions with published figures.
 
-    Takes some two minutes: 152 points are simulated.
+    Simulates 152 points; takes about two minutes.
 
     Args:
-        figures: CSV of published figures in place of those that come with perfatlas.
-        points: List every point at which simulator and closed forms are compared, and every check
-            value, not one row a kind.
-        declined: List every figure that is declined with its reason, not a count by reason.
+        figures: CSV of published figures, instead of the shipped ones.
+        points: List all compared points and check values, instead of one row per kind.
+        declined: List all declined figures with reasons, instead of counts by reason.
         json: Print one JSON object.
     """
     from perfatlas.fleet.validation import validate_fleet
     from perfatlas.report.text import open_terminal
 
-    with told_if_slow(SLOW):
+    with notice_if_slow(SLOW):
         results = validate_fleet(figures)
     if json:
         asked = {"figures": None if figures is None else str(figures)}
@@ -89,12 +88,12 @@ def _print_agreement(console: Console, results: Mapping[str, Any]) -> None:
     print_rows(console, rows, columns=GROUPS)
     every = results["together"]
     console.print(
-        f"all {every['points']}: furthest {every['largest_z']:.1f} standard errors off,"
+        f"all {every['points']}: largest deviation {every['largest_z']:.1f} standard errors,"
         f" {every['expected_z']:.1f} expected by chance; sum of squares"
-        f" {every['sum_of_squares']:.0f}, as large by chance in {every['chance']:.1%} of studies;"
-        f" {every['second_looks']} drawn again"
+        f" {every['sum_of_squares']:.0f}, exceeded by chance in {every['chance']:.1%} of studies;"
+        f" {every['second_looks']} redrawn"
     )
-    console.print(f"the rule: {results['rule']}", style="dim")
+    console.print(f"criterion: {results['rule']}", style="dim")
     console.print()
 
 
@@ -113,7 +112,7 @@ def _print_exact(console: Console, results: Mapping[str, Any]) -> None:
     print_rows(console, rows, columns={name: name for row in rows for name in row})
     values = results["check_values"]
     good = sum(value["agrees"] for value in values)
-    console.print(f"check values met to the last digit: {good} of {len(values)}")
+    console.print(f"check values reproduced to the last digit: {good} of {len(values)}")
     console.print()
 
 
@@ -179,7 +178,7 @@ def _print_declined(console: Console, figures: Sequence[Mapping[str, Any]], *, e
 
 
 def _print_mttf(console: Console, mttf: Sequence[Mapping[str, float]]) -> None:
-    """Say what each kind of rate makes of a job's size: neither explains all four."""
+    """Print the MTTF by job size for each kind of rate; neither explains all four."""
     from perfatlas.report.text import print_rows
 
     rows = [
@@ -197,7 +196,7 @@ def _print_mttf(console: Console, mttf: Sequence[Mapping[str, float]]) -> None:
         "hardware": "hardware failures",
         "interruptions": "interrupted jobs",
     }
-    title = "RSC-1's mean time to failure by job size, by the rates of"
+    title = "RSC-1's mean time to failure by job size, from the rates of"
     print_rows(console, rows, columns=titles, title=title)
 
 
@@ -210,7 +209,7 @@ def _time(seconds: float) -> str:
 
 
 def _print_llama3(console: Console, settings: Sequence[Mapping[str, Any]]) -> None:
-    """Say which settings explain more than 90 % effective time, as a set."""
+    """Print which settings explain more than 90% effective time."""
     from perfatlas.report.text import print_rows
 
     good = [row for row in settings if row["longest_s"] is not None]
@@ -226,7 +225,7 @@ def _print_llama3(console: Console, settings: Sequence[Mapping[str, Any]]) -> No
         console,
         rows,
         columns=titles,
-        title="what explains over 90 % effective time of Llama-3: minutes between checkpoints",
+        title="settings that give over 90% effective time of Llama-3: minutes between checkpoints",
     )
     none = {
         name: [f"{s / scale:g}" for s in sorted({row[key] for row in settings}) if s not in reached]
@@ -236,7 +235,7 @@ def _print_llama3(console: Console, settings: Sequence[Mapping[str, Any]]) -> No
         )
     }
     left = "; ".join(f"{', '.join(values)} {name}" for name, values in none.items() if values)
-    console.print(f"{len(good)} of {len(settings)} pairs reach it; never: {left}")
+    console.print(f"{len(good)} of {len(settings)} pairs reach it; none with: {left}")
 
 
 def _range(row: Mapping[str, Any]) -> str:

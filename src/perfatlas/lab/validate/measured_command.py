@@ -1,4 +1,4 @@
-"""`perfatlas validate measured`: tier measured on shapes its rows do not hold."""
+"""`perfatlas validate measured`: tier measured on shapes without rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HEADINGS: Final = {
     "measured_mape": "measured",
     "tuned_mape": "tuned",
     "others_mape": "others",
-    "inside_90": "in 90 %",
+    "inside_90": "in 90%",
     "goal_met": "met",
 }
 
@@ -34,12 +34,12 @@ def measured(
     page: File | None = None,
     json: Annotated[bool, SWITCH] = False,
 ) -> int:
-    """Compare tier measured with shapes held out of the rows that correct it, beside its goals.
+    """Compare tier measured on held-out shapes with its accuracy goals.
 
     Args:
         system: Device to score, repeatable; by default all with measured tables.
-        operator: Operator or collective to score, repeatable; by default all that are corrected.
-        page: Score all and write the figures between the marks of this Markdown page.
+        operator: Operator or collective to score, repeatable; by default all with corrections.
+        page: Score all and write the figures between the markers of this Markdown page.
         json: Print one JSON object.
     """
     from perfatlas.lab.validate.measured import validate_measured
@@ -47,7 +47,7 @@ def measured(
 
     if page is not None:
         if system or operator or json:
-            raise UsageError("a page covers every system and operator: give --page alone")
+            raise UsageError("--page covers all systems and operators; use it alone")
         write_measured_page(page, progress=_progress)
         return 0
     results = validate_measured(system or (), operator or (), _progress)
@@ -68,4 +68,4 @@ def measured(
 
 def _progress(score: UnseenScore) -> None:
     if sys.stderr.isatty():
-        sys.stderr.write(f"{score.unseen} {score.cell}: {100 * score.measured_mape:.1f} %\n")
+        sys.stderr.write(f"{score.unseen} {score.cell}: {100 * score.measured_mape:.1f}%\n")

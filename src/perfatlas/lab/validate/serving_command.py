@@ -1,4 +1,4 @@
-"""`perfatlas validate serving`: against a user's own benchmarks, or against public engine runs."""
+"""`perfatlas validate serving`: compare with your own benchmarks, or with public engine runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from perfatlas.commands.flags import SWITCH, File, asks, set_flags
+from perfatlas.commands.flags import SWITCH, File, set_flags, takes_fields
 from perfatlas.commands.output import envelope, print_json, require
 from perfatlas.lab.validate.traffic_command import compare_traffic
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError, UsageError
@@ -32,7 +32,7 @@ TOTAL_HEADINGS: Final = {
     "mape": "MAPE",
     "median_error": "median",
     "bias": "bias",
-    "inside_90": "in 90 %",
+    "inside_90": "in 90%",
 }
 TPOT_HEADINGS: Final = {
     "run": "",
@@ -42,7 +42,7 @@ TPOT_HEADINGS: Final = {
     "tpot_measured_s": "measured",
     "tpot_s": "predicted",
     "tpot_error": "error",
-    "tpot_inside_90": "in 90 %",
+    "tpot_inside_90": "in 90%",
     "tpot_bound_s": "at bound",
     "tpot_statistic": "measured is",
 }
@@ -52,7 +52,7 @@ RATE_HEADINGS: Final = {
     "output_tokens_per_s_per_gpu_measured": "measured",
     "output_tokens_per_s_per_gpu": "predicted",
     "output_tokens_per_s_per_gpu_error": "error",
-    "output_tokens_per_s_per_gpu_inside_90": "in 90 %",
+    "output_tokens_per_s_per_gpu_inside_90": "in 90%",
 }
 TTFT_HEADINGS: Final = {
     "run": "",
@@ -72,32 +72,32 @@ BOUND_HEADINGS: Final = {
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What was measured.
+    """Benchmark results.
 
     Args:
-        results: Result file, JSON or JSON Lines, one or several; every run in it is a row.
-        page: Of the public runs: write this Markdown page.
+        results: Result files, JSON or JSON Lines; every run in them is a row.
+        page: Without results: write the comparison to this Markdown page.
     """
 
     results: Annotated[list[File] | None, FILES] = None
     page: File | None = None
 
 
-@asks("validate serving")
+@takes_fields("validate serving")
 def serving(
     *,
     measured: Measured | None = None,
     flags: object = None,
     json: Annotated[bool, SWITCH] = False,
 ) -> int:
-    """Compare the estimate with benchmark results of vLLM, SGLang, TensorRT-LLM or AIPerf.
+    """Compare estimates with benchmark results of vLLM, SGLang, TensorRT-LLM or AIPerf.
 
-    Without results, traffic is simulated as it ran through the engines of public runs, and compared
-    with what was measured there; takes minutes.
+    Without results, the traffic of public engine runs is simulated and compared with their
+    measurements; takes minutes.
 
     Args:
-        measured: What was measured.
-        flags: The deployment, as far as the files do not say.
+        measured: The benchmark results.
+        flags: The deployment, where the files do not define it.
         json: Print one JSON object.
     """
     measured = measured or Measured()
@@ -107,7 +107,7 @@ def serving(
     if not asked:
         return compare_traffic(page, as_json=json)
     if page is not None:
-        raise UsageError("--page is of the public runs; leave it out, or all other flags")
+        raise UsageError("--page applies only to the public runs; use it without other flags")
     from perfatlas.lab.validate.benchmarks import validate_serving
 
     require(asked, ("results", "system"), example=EXAMPLE)
@@ -132,7 +132,7 @@ def _print_envelope(found: dict[str, Any], asked: Mapping[str, Any]) -> None:
 
 
 def _exit_code(found: Mapping[str, Any]) -> int:
-    """Return 0 where a run was compared, else the code of the first refusal, told on stderr."""
+    """Return 0 if a run was compared, else the code of the first refusal, reported on stderr."""
     if found["runs"]:
         return 0
     first = found["refused_runs"][0]
@@ -143,7 +143,7 @@ def _exit_code(found: Mapping[str, Any]) -> int:
 
 
 def _print_found(found: Mapping[str, Any]) -> None:
-    """Write totals, the runs, what stands out, and how runs were read."""
+    """Print totals, runs, outliers, and remarks on the runs."""
     from perfatlas.report.text import open_terminal, print_facts, print_rows, reproduce_line
 
     console = open_terminal(sys.stdout)
@@ -164,7 +164,7 @@ def _print_found(found: Mapping[str, Any]) -> None:
         console,
         found["below_bound"],
         columns=BOUND_HEADINGS,
-        title="faster than the speed of light: check the plan, the formats and the load",
+        title="faster than the roofline: check the plan, the formats and the load",
     )
     refused = {"run": "", "error": "why"}
     print_rows(console, found["refused_runs"], columns=refused, title="not compared")
@@ -173,16 +173,16 @@ def _print_found(found: Mapping[str, Any]) -> None:
     print_rows(console, notes, columns={"told": "", "note": "note"}, title="how to read them")
     if found["question"]:
         line = reproduce_line("estimate", found["question"])
-        console.print("the run whose TPOT is missed by most, and what bounds it:")
+        console.print("bottlenecks of the run with the largest TPOT error:")
         console.print(line, style="dim", soft_wrap=True, markup=False, highlight=False)
 
 
 def _total(name: str, title: str, found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the totals of one figure under the names the table formats."""
+    """Return the totals of one metric with the keys of the table."""
     figures = ("rows", "mape", "median_error", "bias", "inside_90")
     return {"figure": title, **{figure: found[f"{name}_{figure}"] for figure in figures}}
 
 
 def _told(names: Sequence[str]) -> str:
-    """Return the names of runs, or how many they are."""
+    """Return the names of runs, or their number."""
     return ", ".join(names) if len(names) <= 2 else f"{len(names)} runs"

@@ -1,4 +1,4 @@
-"""`perfatlas validate serving` without files: simulated traffic against real engine runs."""
+"""`perfatlas validate serving` without files: simulated traffic against public engine runs."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ FACTS: Final = ("runs", "simulated", "left_out_rows", "disaggregated", "run_time
 
 
 def compare_traffic(page: File | None, *, as_json: bool) -> int:
-    """Compare, show, and return 0, or 7 where a budget is exceeded.
+    """Compare and print; return 0, or 7 if an error budget is exceeded.
 
     Args:
         page: Write this Markdown page instead of text.
@@ -131,7 +131,7 @@ def _print_found(found: Mapping[str, Any]) -> None:
     console.print()
     for sentence in found["missing"]:
         console.print(sentence, markup=False, highlight=False)
-    title = "recorded runs; one factor: taken from their first third, scored on the rest"
+    title = "recorded runs; one factor: fitted to the first third, scored on the rest"
     print_rows(console, found["recorded"], columns=RECORDED, title=title)
     print_rows(console, found["points"], columns=POINTS, title="points of an experiment")
     print_rows(console, found["point_totals"], columns=POINT_TOTALS, title="points: totals")

@@ -1,4 +1,4 @@
-"""One file per architecture family, found by `model_type`."""
+"""One module per architecture family, selected by `model_type`."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 MODEL_TYPES = ("deepseek_v3", "kimi_k2", "kimi_k25")
 
-# DeepseekV3Config supplies one MTP layer where nothing is stated; Kimi-K2 ships none
+# DeepseekV3Config defaults to one MTP layer; Kimi-K2 ships none
 _MTP_LAYERS = {"deepseek_v3": 1}
 
 
@@ -37,11 +37,11 @@ def mtp_layers(fields: Fields, *, default: int) -> int:
 
 
 def experts(fields: Fields, *, shared: int = 1) -> MoeFfn:
-    """Return DeepSeek's experts: shared ones have the width of a routed one each.
+    """Return DeepSeek's experts; each shared expert is as wide as a routed one.
 
     Args:
         fields: The config.
-        shared: Shared experts when `n_shared_experts` is absent; null means none.
+        shared: Default of `n_shared_experts`; null means none.
     """
     routed = moe(fields, experts=("n_routed_experts", "num_experts", "num_local_experts"))
     if "n_shared_experts" in fields.values:
@@ -57,7 +57,7 @@ def sparse_layers(fields: Fields, depth: int, *, first_dense: int) -> tuple[bool
     Args:
         fields: The config.
         depth: Number of layers.
-        first_dense: `first_k_dense_replace` when absent.
+        first_dense: Default of `first_k_dense_replace`.
 
     Raises:
         InvalidSpecError: `mlp_layer_types` has the wrong length or an unknown kind.

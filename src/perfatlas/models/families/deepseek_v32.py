@@ -1,4 +1,4 @@
-"""DeepSeek-V3.2 and GLM-5: latent attention over the keys an indexer picks."""
+"""DeepSeek-V3.2 and GLM-5: latent attention over the keys selected by an indexer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 MODEL_TYPES = ("deepseek_v32", "glm_moe_dsa")
 
-# (heads, width) of the indexer where the config is silent, as the config classes supply them
+# default (heads, width) of the indexer in the config classes
 _INDEXER = {"deepseek_v32": (64, 128), "glm_moe_dsa": (32, 128)}
 
 
@@ -39,7 +39,7 @@ def read(fields: Fields) -> Architecture:
 
 
 def _check_indexers(fields: Fields) -> None:
-    shared = "layers that reuse another layer's selected keys are not modelled"
+    shared = "layers that reuse another layer's selected keys are not supported"
     if "shared" in fields.texts("indexer_types"):
         raise fields.unsupported("indexer_types", shared)
     if "S" in fields.text("index_topk_pattern"):

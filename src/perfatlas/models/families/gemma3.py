@@ -1,4 +1,4 @@
-"""Gemma 3: five windowed layers per full one, normalised heads, four norms per layer."""
+"""Gemma 3: five windowed layers per full one, normalized heads, four norms per layer."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 MODEL_TYPES = ("gemma3", "gemma3_text")
 
 _KINDS = ("full_attention", "sliding_attention")
-# Released multimodal configs leave these to Gemma3TextConfig
+# Released multimodal configs omit these; the defaults are those of Gemma3TextConfig
 _DEFAULTS: dict[str, object] = {"num_attention_heads": 8, "vocab_size": 262_208}
 
 
 def read(fields: Fields) -> Architecture:
-    """Return a Gemma 3; every sliding_window_pattern-th layer attends to everything."""
+    """Return a Gemma 3; every sliding_window_pattern-th layer has full attention."""
     fields = Fields(values=_DEFAULTS | dict(fields.values), origin=fields.origin)
     depth = fields.num_layers()
     bias = fields.boolean("attention_bias", default=False)

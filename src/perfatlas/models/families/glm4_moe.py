@@ -16,7 +16,7 @@ MODEL_TYPES = ("glm4_moe", "glm4v_moe", "glm4v_moe_text")
 
 
 def read(fields: Fields) -> Architecture:
-    """Return a GLM-4.5: the first layers dense, heads normalised in the large models only."""
+    """Return a GLM-4.5: the first layers dense, heads normalized only in the large models."""
     depth = fields.num_layers()
     vision = fields.text("model_type") != "glm4_moe"
     attention = replace(

@@ -15,12 +15,12 @@ MODEL_TYPES = ("llama4", "llama4_text")
 
 _KINDS = ("full_attention", "chunked_attention")
 _CHUNKS = (
-    "chunked attention is modelled as a sliding window of one chunk, an upper bound of its work"
+    "chunked attention is modeled as a sliding window of one chunk, an upper bound of its work"
 )
 
 
 def read(fields: Fields) -> Architecture:
-    """Return a Llama 4: every fourth layer attends to everything and has no rotary embedding."""
+    """Return a Llama 4: every fourth layer has full attention and no rotary embedding."""
     depth = fields.num_layers()
     mixers = _mixers(fields, depth)
     notes = (_CHUNKS,) if any(mixer.window for mixer in mixers) else ()
@@ -31,7 +31,7 @@ def read(fields: Fields) -> Architecture:
 
 def _mixers(fields: Fields, depth: int) -> tuple[GqaAttention, ...]:
     interval = fields.integer("no_rope_layer_interval", default=4)
-    rotary = fields.integers("no_rope_layers", maximum=1)  # 1 means: rotary, despite its name
+    rotary = fields.integers("no_rope_layers", maximum=1)  # despite the name, 1 means rotary
     if not rotary:
         rotary = tuple(int((i + 1) % interval != 0) for i in range(depth))
     if len(rotary) != depth:

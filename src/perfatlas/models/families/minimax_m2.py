@@ -1,4 +1,4 @@
-"""MiniMax-M2: grouped-query attention normalised over all heads, routed experts."""
+"""MiniMax-M2: grouped-query attention normalized over all heads, routed experts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mistral 7B, Nemo, Small, Ministral: grouped-query attention, windowed where stated."""
+"""Mistral 7B, Nemo, Small, Ministral: grouped-query attention with an optional window."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 MODEL_TYPES = ("mistral", "mistral3", "ministral3")
 
-# MistralConfig means a window of 4096 when the key is absent; null means none
+# MistralConfig defaults to a window of 4096 if the key is absent; null means none
 _DEFAULT_WINDOW = 4096
 
 

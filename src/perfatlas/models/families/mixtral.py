@@ -1,4 +1,4 @@
-"""Mixtral 8x7B and 8x22B: every feed-forward is routed."""
+"""Mixtral 8x7B and 8x22B: experts in every layer."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def _mlp(fields: Fields) -> DenseFfn:
 def _experts(fields: Fields) -> MoeFfn:
     if fields.has("moe_latent_size"):
         raise fields.unsupported(
-            "moe_latent_size", "experts behind a latent projection are not modelled"
+            "moe_latent_size", "experts behind a latent projection are not supported"
         )
     shared = fields.integer("n_shared_experts", default=1, minimum=0, maximum=10_000)
     width = fields.integer("moe_shared_expert_intermediate_size") if shared else 0

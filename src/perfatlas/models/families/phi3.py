@@ -15,6 +15,6 @@ MODEL_TYPES = ("phi3",)
 
 
 def read(fields: Fields) -> Architecture:
-    """Return a Phi-3: a Llama with fused projections, windowed where stated."""
+    """Return a Phi-3: a Llama with fused projections and an optional window."""
     attention = replace(gqa(fields), window=fields.window())
     return assemble(fields, group_layers([(attention, dense(fields))] * fields.num_layers()))

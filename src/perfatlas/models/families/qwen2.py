@@ -29,7 +29,7 @@ def read(fields: Fields) -> Architecture:
 
 
 def upper_windows(fields: Fields, depth: int) -> tuple[tuple[str, ...], int]:
-    """Return the kind of each layer and the window [tokens]: layers from max_window_layers on."""
+    """Return the kind of each layer and the window [tokens] from max_window_layers on."""
     window = fields.window(absent=4096)
     if not fields.boolean("use_sliding_window", default=False):
         window = 0

@@ -1,4 +1,4 @@
-"""Qwen1.5-MoE and Qwen2-MoE: routed experts beside a gated shared expert."""
+"""Qwen1.5-MoE and Qwen2-MoE: routed experts and a gated shared expert."""
 
 from __future__ import annotations
 

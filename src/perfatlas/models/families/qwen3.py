@@ -1,4 +1,4 @@
-"""Qwen3 dense, also the text part of Qwen3-VL: heads are normalised."""
+"""Qwen3 dense, also the text part of Qwen3-VL: normalized heads."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ MODEL_TYPES = ("qwen3_moe", "qwen3_vl_moe", "qwen3_vl_moe_text")
 
 
 def read(fields: Fields) -> Architecture:
-    """Return a Qwen3-MoE: normalised heads, routed experts without shared ones."""
+    """Return a Qwen3-MoE: normalized heads, routed experts without shared ones."""
     depth = fields.num_layers()
     bias = fields.boolean("attention_bias", default=False)
     window = fields.window(absent=4096)

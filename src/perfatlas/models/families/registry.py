@@ -1,6 +1,6 @@
-"""Which file reads which `model_type`: the one whose MODEL_TYPES names it.
+"""Registry of family modules by the `model_type` in their MODEL_TYPES.
 
-The names are read from the text of the files: importing every family would slow down the start.
+MODEL_TYPES is parsed from the source text, because importing every family would slow startup.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MODEL_TYPES: Final = re.compile(r"^MODEL_TYPES = (\([^)]*\))$", re.MULTILINE)
 
 @cache
 def families() -> dict[str, str]:
-    """Return the family file of every known model_type, sorted.
+    """Return the family module of every known model_type, sorted.
 
     Limits: MODEL_TYPES must be a literal tuple of strings that starts a line.
     """
@@ -39,7 +39,7 @@ def families() -> dict[str, str]:
 
 
 def family_reader(model_type: str) -> Callable[[Fields], Architecture]:
-    """Return the `read` function of a known model_type, importing only its file.
+    """Return the `read` function for a known model_type, importing only its module.
 
     Args:
         model_type: A key of `families`.

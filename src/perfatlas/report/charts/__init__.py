@@ -1,4 +1,4 @@
-"""Charts, one description for pages, notebooks and files: figures of plotly."""
+"""Plotly charts for pages, notebooks and image files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The colours of charts: mid-tones that stand out from a light and from a dark page."""
+"""Chart colors, mid-tones that are visible on light and dark backgrounds."""
 
 from __future__ import annotations
 
@@ -18,4 +18,4 @@ GREY: Final = "#8a94a0"
 SKY: Final = "#63b3d6"
 SLATE: Final = "#66788a"
 
-COLOURS: Final = (BLUE, ORANGE, GREEN, PURPLE, PINK)  # of lines without a meaning of their own
+COLOURS: Final = (BLUE, ORANGE, GREEN, PURPLE, PINK)  # of lines without a fixed color

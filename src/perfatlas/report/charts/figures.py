@@ -1,7 +1,7 @@
-"""Charts as figures of plotly: what is drawn in a page, a notebook or an image file.
+"""Charts as plotly figures, for pages, notebooks and image files.
 
-Names that are shown may be anything a user wrote: plotly reads a subset of HTML in every text, so
-that all of them are escaped here.
+Displayed names may contain arbitrary user text. Plotly interprets a subset of HTML in every text,
+so all texts are escaped here.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 HEIGHT: Final = 340  # pixels
-BAR_HEIGHT: Final = 34  # of a horizontal bar with its gap
-FRAME_HEIGHT: Final = 90  # of axis, title and margins
-DIGITS: Final = 6  # significant ones of a point, so that a page stays small
-ROOM: Final = 1.05  # of the largest value, so that no line runs along the frame
+BAR_HEIGHT: Final = 34  # per horizontal bar, including its gap
+FRAME_HEIGHT: Final = 90  # axis, title and margins
+DIGITS: Final = 6  # significant digits of a point, to keep pages small
+ROOM: Final = 1.05  # axis length over largest value
 LEGEND: Final = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"}
-DAYS_NAMED: Final = 14  # each of which has room for its name
-FEW: Final = 8  # counted things, of which an axis would show halves
-FEW_DECADES: Final = 2.0  # of a logarithmic axis, which have room for 1, 2 and 5 of each
+DAYS_NAMED: Final = 14  # number of days up to which each has a label
+FEW: Final = 8  # counts up to which tick labels are forced to integers
+FEW_DECADES: Final = 2.0  # decades of a logarithmic axis up to which 1, 2 and 5 are labeled
 
 
 class Axis(NamedTuple):
-    """What an axis shows.
+    """Axis of a chart.
 
     Args:
-        title: With the unit in brackets, where ticks have none.
-        unit: "%" of values that are shares of one, "s" for seconds with an SI prefix: ticks have
-            the unit. "count" of whole numbers.
-        log: Logarithmic.
-        top: Where it ends; chosen by default.
+        title: Title; includes the unit in brackets if ticks have none.
+        unit: "%" for fractions, "s" for seconds with an SI prefix (shown on ticks), "count" for
+            integers.
+        log: Whether it is logarithmic.
+        top: Upper end; automatic by default.
     """
 
     title: str
@@ -47,13 +47,13 @@ class Axis(NamedTuple):
 
 
 class Line(NamedTuple):
-    """Points of a chart.
+    """A line of a chart.
 
     Args:
-        name: In the legend.
-        x: Values along (points,).
-        y: Values up (points,).
-        colour: As CSS writes it.
+        name: Name in the legend.
+        x: x values (points,).
+        y: y values (points,).
+        colour: CSS color.
         kind: line, step (a value holds until the next) or dots.
     """
 
@@ -65,14 +65,14 @@ class Line(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A part of the x axis that is shaded, or one place of it that is marked.
+    """A shaded interval of the x axis, or a mark at one position.
 
     Args:
-        name: In the legend; spans of one name share an entry.
-        start: Where it begins.
-        end: Where it ends; where it begins for a mark.
-        colour: As CSS writes it.
-        detail: What a reader sees who points at it.
+        name: Name in the legend; spans with equal names share an entry.
+        start: Start.
+        end: End; equal to the start for a mark.
+        colour: CSS color.
+        detail: Hover text.
     """
 
     name: str
@@ -86,11 +86,11 @@ class Bar(NamedTuple):
     """A horizontal bar.
 
     Args:
-        name: At its left.
+        name: Label at its left.
         value: Its length.
-        text: At its end.
-        colour: As CSS writes it.
-        error: Half-width of its interval, None for none.
+        text: Label at its end.
+        colour: CSS color.
+        error: Half-width of its interval, or None.
     """
 
     name: str
@@ -101,13 +101,13 @@ class Bar(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part of stacked bars.
+    """One segment of stacked bars.
 
     Args:
-        name: What a reader sees who points at it.
+        name: Name in the hover text.
         values: Its length in each bar (bars,).
-        texts: What stands behind the name then (bars,).
-        colour: As CSS writes it.
+        texts: Hover text after the name (bars,).
+        colour: CSS color.
     """
 
     name: str
@@ -117,12 +117,12 @@ class Part(NamedTuple):
 
 
 def line_chart(lines: Sequence[Line], x: Axis, y: Axis, *, spans: Sequence[Span] = ()) -> go.Figure:
-    """Return lines, steps or dots over a number, with spans of it shaded.
+    """Return lines, steps or dots over a number, with shaded spans.
 
     Args:
-        lines: In the order of the legend; those without a point are left out.
-        x: The axis along.
-        y: The axis up, from zero where it is not logarithmic.
+        lines: Lines in legend order; empty ones are omitted.
+        x: The x axis.
+        y: The y axis, starting at zero unless logarithmic.
         spans: Shaded behind the lines, from the first to the last point.
 
     Example:
@@ -162,7 +162,7 @@ def bar_chart(bars: Sequence[Bar], values: Axis) -> go.Figure:
 
     Args:
         bars: One or more.
-        values: The axis along.
+        values: The x axis.
     """
     figure = _figure(FRAME_HEIGHT + BAR_HEIGHT * len(bars))
     widths = [bar.error for bar in bars]
@@ -182,12 +182,12 @@ def bar_chart(bars: Sequence[Bar], values: Axis) -> go.Figure:
 def waterfall(
     rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str], texts: Sequence[str]
 ) -> go.Figure:
-    """Return a figure of a whole, what is lost of it, and what is left.
+    """Return a waterfall from a whole through its losses to the remainder.
 
     Args:
-        rows: What is left, then losses: name and share of one.
-        labels: Of the names.
-        texts: Shares as people read them (rows,).
+        rows: The remainder, then losses: name and fraction.
+        labels: Labels by name.
+        texts: Fractions as text (rows,).
     """
     kept = list(zip(rows, texts, strict=True))
     lost = [(row, text) for row, text in kept[1:] if row["share"]]
@@ -207,12 +207,12 @@ def waterfall(
 
 
 def stacked_bars(names: Sequence[str], parts: Sequence[Part], values: Axis) -> go.Figure:
-    """Return horizontal bars of parts, the first on top, without a legend.
+    """Return stacked horizontal bars, the first on top, without a legend.
 
     Args:
-        names: Of the bars (bars,).
-        parts: From left to right; a table beside the chart has their colours.
-        values: The axis along.
+        names: Names of the bars (bars,).
+        parts: Segments from left to right; a table beside the chart has their colors.
+        values: The x axis.
     """
     figure = _figure(FRAME_HEIGHT + BAR_HEIGHT * len(names))
     for part in parts:
@@ -232,13 +232,13 @@ def stacked_bars(names: Sequence[str], parts: Sequence[Part], values: Axis) -> g
 
 
 def histogram(centres: Sequence[float], shares: Sequence[float], x: Axis, y: Axis) -> go.Figure:
-    """Return bins as bars side by side.
+    """Return a histogram.
 
     Args:
-        centres: Of equal bins, two or more (bins,).
-        shares: In them (bins,).
-        x: The axis along.
-        y: The axis up.
+        centres: Centers of two or more equal bins (bins,).
+        shares: Heights (bins,).
+        x: The x axis.
+        y: The y axis.
     """
     figure = _figure(HEIGHT)
     figure.add_bar(
@@ -253,12 +253,12 @@ def histogram(centres: Sequence[float], shares: Sequence[float], x: Axis, y: Axi
 
 
 def days_chart(days: Sequence[str], counts: Sequence[int], y: Axis) -> go.Figure:
-    """Return a bar for each day.
+    """Return one bar per day.
 
     Args:
         days: Dates, ISO 8601 (days,).
-        counts: Of each (days,).
-        y: The axis up.
+        counts: Count per day (days,).
+        y: The y axis.
     """
     figure = _figure(HEIGHT)
     figure.add_bar(x=list(days), y=list(counts), marker={"color": ORANGE})
@@ -271,12 +271,12 @@ def days_chart(days: Sequence[str], counts: Sequence[int], y: Axis) -> go.Figure
 
 
 def figure_json(figure: go.Figure) -> str:
-    """Return a figure as JSON for a page, which sets colours and fonts itself.
+    """Return a figure as JSON for a page, which sets colors and fonts itself.
 
-    <, > and / are escaped: nothing in it can end the script that holds it.
+    <, > and / are escaped, so that the text cannot end the enclosing script.
 
     Args:
-        figure: From one of the functions here.
+        figure: A figure from this module.
     """
     from plotly.io.json import to_json_plotly
 
@@ -314,7 +314,7 @@ def _axis(axis: Axis) -> dict[str, Any]:
 def _tick_decades(
     update: Callable[..., object], axis: Axis, columns: Sequence[Sequence[float]]
 ) -> None:
-    """Label 1, 2 and 5 of each decade where they are few, else its beginning."""
+    """Label 1, 2 and 5 in each decade if there are few decades, else only powers of ten."""
     positive = [value for column in columns for value in column if value > 0.0]
     if axis.log and positive:
         few = math.log10(max(positive) / min(positive)) < FEW_DECADES
@@ -322,19 +322,19 @@ def _tick_decades(
 
 
 def _tick_counts(figure: go.Figure, axis: Axis, highest: float) -> None:
-    """Label no halves of what is counted."""
+    """Use integer tick labels for counts."""
     if axis.unit == "count" and highest < FEW:
         figure.update_yaxes(dtick=1)
 
 
 def _name_rows(figure: go.Figure) -> None:
-    """Make rows of bars, the first on top, with their names whole at the left."""
+    """Arrange bars in rows, the first on top, with full names at the left."""
     figure.update_yaxes(type="category", autorange="reversed", automargin=True, ticksuffix=" ")
     figure.update_traces(cliponaxis=False, selector={"type": "bar"})
 
 
 def _shade(figure: go.Figure, spans: Sequence[Span], last: float) -> None:
-    """Shade spans up to the last point; a name has one entry in the legend."""
+    """Shade spans up to the last point, with one legend entry per name."""
     named: set[str] = set()
     top = figure.layout.yaxis.range[1]
     for span in spans:

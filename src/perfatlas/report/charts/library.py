@@ -1,4 +1,4 @@
-"""How a page gets plotly.js, the library that draws its charts."""
+"""Inclusion of plotly.js in a page."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Final, Literal, NamedTuple, get_args
 Script = Literal["inline", "cdn", "none"]
 SCRIPTS: Final[tuple[Script, ...]] = get_args(Script)
 CDN: Final = "https://cdn.plot.ly"
-LEVEL: Final = 6  # 9 saves 0.2 % for a third more time
+LEVEL: Final = 6  # level 9 saves 0.2% and takes a third longer
 
 
 class PlotlyScript(NamedTuple):
-    """What a page needs to have plotly.js.
+    """How a page loads plotly.js.
 
     Args:
-        version: Of plotly.js.
-        digest: sha256-..., as a content security policy and an integrity attribute name it.
-        packed: Its text, gzip in base64, where the page carries it; else "".
-        url: Where it is loaded from, else "".
+        version: Version of plotly.js.
+        digest: sha256-..., for the content security policy and the integrity attribute.
+        packed: The script, gzip in base64, if embedded in the page; else "".
+        url: URL of the script, else "".
     """
 
     version: str
@@ -32,10 +32,10 @@ class PlotlyScript(NamedTuple):
 def plotly_script(script: Script) -> PlotlyScript:
     """Return plotly.js for a page.
 
-    Compressed it is 2.0 MB in a page instead of 4.8 MB; browsers since May 2023 unpack it.
+    Compressed, it takes 2.0 MB instead of 4.8 MB; browsers support this since May 2023.
 
     Args:
-        script: inline carries it, cdn links to it, none leaves it to whoever embeds the page.
+        script: inline embeds it, cdn links to it, none leaves it to the embedding page.
 
     Example:
         >>> from perfatlas.report.charts import plotly_script

@@ -1,4 +1,4 @@
-"""HTML pages of answers: one shell, one style sheet, no request to a network by default."""
+"""HTML pages of answers with a common layout; self-contained by default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every page of an answer ends with: evidence and versions."""
+"""Closing sections of every page: evidence and versions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 def answer_evidence(answer: Mapping[str, Any], *, method: str = "") -> list[Section]:
-    """Return what the numbers of an answer rest on: method, calibrations, assumptions, sources.
+    """Return the evidence of an answer: method, calibrations, assumptions, sources.
 
     Args:
         answer: The `--json` object of a computing verb.
-        method: How it was computed; by default the tier and its calibrations tell.
+        method: Description of the method; derived from tier and calibrations by default.
     """
     evidence = answer["evidence"]
     blocks: list[Block] = [f"Confidence: {method or evidence_headline(evidence)}."]
@@ -32,7 +32,7 @@ def answer_evidence(answer: Mapping[str, Any], *, method: str = "") -> list[Sect
 
 
 def answer_versions(answer: Mapping[str, Any]) -> dict[str, str]:
-    """Return the versions of the program and the data behind an answer.
+    """Return the program and data versions of an answer.
 
     Args:
         answer: The `--json` object of a computing verb.

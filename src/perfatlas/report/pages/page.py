@@ -1,4 +1,4 @@
-"""What a page holds: plain data, which the shell lays out and escapes."""
+"""Content of a page as plain data; the template lays it out and escapes it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Value:
-    """One of the numbers a page begins with.
+    """A key number at the top of a page.
 
     Args:
-        label: What it is.
-        value: With its unit.
-        interval: Its 90% interval, or "".
+        label: Label.
+        value: Value with its unit.
+        interval: 90% interval, or "".
     """
 
     label: str
@@ -26,14 +26,14 @@ class Value:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A table; cells are shown as they are.
+    """A table of text cells.
 
     Args:
-        head: Titles of columns.
+        head: Column titles.
         rows: Cells (rows, columns).
-        text_columns: Columns that are text and may wrap; the others are numbers at the right.
-        dim_rows: Rows that say more about the one above.
-        colours: Of rows, as a chart above has them, or none.
+        text_columns: Indices of text columns, which may wrap; others are right-aligned numbers.
+        dim_rows: Indices of rows that detail the row above.
+        colours: Colors of rows, as in a chart above, or empty.
     """
 
     kind: ClassVar = "table"
@@ -46,11 +46,11 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """A figure.
+    """A chart.
 
     Args:
-        figure: A figure of plotly, from `report.charts`.
-        title: What it shows; also for those who cannot see it.
+        figure: Plotly figure from `report.charts`.
+        title: Title, also used for accessibility.
     """
 
     kind: ClassVar = "chart"
@@ -60,7 +60,7 @@ class Chart:
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """A command line, to be copied.
+    """A command line to copy.
 
     Args:
         line: The command.
@@ -75,11 +75,11 @@ Block = str | Table | Chart | Command
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """Paragraphs, tables and charts under a title.
+    """A titled section of paragraphs, tables and charts.
 
     Args:
-        title: Of the section.
-        blocks: In order; a text is a paragraph.
+        title: Title.
+        blocks: Blocks in order; a text is a paragraph.
     """
 
     title: str
@@ -88,19 +88,19 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """An answer as a page: the answer first, why, how far to trust it, how to get it again.
+    """A page: the answer, its explanation, its evidence, and the command that reproduces it.
 
     Args:
         command: The verb.
-        title: What was asked.
-        subtitle: Under which conditions.
-        summary: Sentences that answer it.
-        values: Numbers that answer it.
+        title: The question.
+        subtitle: Conditions.
+        summary: Summary sentences.
+        values: Key numbers.
         sections: Intervals, charts and tables.
-        evidence: What the numbers rest on.
-        warnings: What a reader should know before trusting them.
-        reproduce: The command line that gives the page again.
-        versions: Of programs and data, by name.
+        evidence: Evidence for the numbers.
+        warnings: Warnings to read before relying on them.
+        reproduce: Command line that reproduces the page.
+        versions: Versions of programs and data, by name.
     """
 
     command: str

@@ -1,4 +1,4 @@
-"""A page as HTML: templates that escape every text, a style sheet and the script of the charts."""
+"""Rendering of a page as HTML, with escaped texts, a style sheet and the chart script."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def page_html(page: Page, *, script: Script = "inline") -> str:
-    """Return a page as HTML, the same text for the same page.
+    """Return a page as HTML; equal pages give equal text.
 
     Args:
-        page: What it holds; texts may come from anywhere, they are escaped.
-        script: Where plotly.js comes from: inline (in the page, which then makes no request to a
-            network: 2.0 MB), cdn (0.1 MB, needs a network), none (whoever embeds the page has it).
+        page: The content; all texts are escaped.
+        script: Source of plotly.js: inline (embedded, 2.0 MB, no network access), cdn (0.1 MB,
+            needs network access), none (provided by the embedding page).
 
     Example:
         >>> from perfatlas.report.pages import Page, page_html
@@ -72,7 +72,7 @@ def _environment() -> Environment:
 
 @cache
 def _source(name: str) -> Markup:
-    """Return a style sheet or a script of ours, which needs no escape."""
+    """Return one of the package's style sheets or scripts, without escaping."""
     from importlib import resources
 
     from markupsafe import Markup
@@ -82,7 +82,7 @@ def _source(name: str) -> Markup:
 
 
 def _digest(text: str) -> str:
-    """Return a hash as a content security policy names what may run."""
+    """Return a hash in the form of a content security policy."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 

@@ -12,6 +12,11 @@ from .closing import (
 from .evidence import (
     evidence_headline as evidence_headline,
 )
+from .job_time import (
+    METHODS as METHODS,
+    SHORT as SHORT,
+    print_waterfall as print_waterfall,
+)
 from .latencies import (
     distributions as distributions,
     tail_title as tail_title,

@@ -1,4 +1,4 @@
-"""What fills a GPU's memory, as a bar whose length is the capacity."""
+"""GPU memory use as a bar with the length of the capacity."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-FREE: Final = "free_bytes"  # what is left; no metric
+FREE: Final = "free_bytes"  # the remainder; not a metric
 # key, block character, ASCII character, colour
 PARTS: Final = (
     ("weights_bytes", "█", "W", "blue"),
@@ -24,11 +24,11 @@ PARTS: Final = (
 
 
 def share_cells(amounts: Sequence[float], cells: int) -> list[int]:
-    """Return whole cells per amount that add up to `cells`; what is not zero gets one at least.
+    """Return whole cells per amount that sum to `cells`; non-zero amounts get at least one.
 
     Args:
         amounts: Non-negative amounts, at least one positive.
-        cells: Cells to share out; no fewer than there are amounts.
+        cells: Number of cells, at least the number of amounts.
 
     Example:
         >>> from perfatlas.report.text.memory_bar import share_cells
@@ -53,7 +53,7 @@ def memory_bar(memory: Mapping[str, Any], *, width: int, unicode: bool) -> Text:
         memory: The `memory` object of an answer: weights_bytes kv_bytes activation_bytes
             other_bytes total_bytes capacity_bytes kv_capacity_tokens fits.
         width: Columns to fill.
-        unicode: Block characters, or letters.
+        unicode: Whether to use block characters instead of letters.
     """
     from rich.text import Text
 
@@ -90,7 +90,7 @@ def _legend(amounts: Sequence[float], *, width: int, unicode: bool) -> Text:
 
 
 def memory_verdict(memory: Mapping[str, Any]) -> str:
-    """Return one line: how much is used, and whether it fits or by how much it does not.
+    """Return one line: memory in use, and whether it fits or by how much it does not.
 
     Args:
         memory: The `memory` object of an answer.

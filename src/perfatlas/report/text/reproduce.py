@@ -1,4 +1,4 @@
-"""The command line that gives an answer again."""
+"""The command line that reproduces an answer."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 def reproduce_line(command: str, fields: Mapping[str, object]) -> str:
-    """Return a shell command that asks the same question.
+    """Return the shell command for a question.
 
     Args:
-        command: The verb with its sub-verb, such as "kernel gemm".
-        fields: What was asked beyond the defaults, by the names of the vocabulary; None is skipped,
-            a list repeats its flag, and a table or a list of them is JSON.
+        command: The verb with its subcommand, such as "kernel gemm".
+        fields: Non-default fields by name; None is skipped, a list repeats its flag, and a table
+            or list of tables becomes JSON.
 
     Example:
         >>> from perfatlas.report.text import reproduce_line

@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-SHORT: Final = 12  # a text that no terminal needs to break
-FOLDED: Final = 16  # columns a longer text needs at least
+SHORT: Final = 12  # length up to which text is never folded
+FOLDED: Final = 16  # minimum width of folded text
 GAP: Final = 2
 
 
 def label_of(name: str, *, short: bool = False) -> str:
-    """Return the label of a metric, or the words of another name.
+    """Return the label of a metric, or another name as words.
 
     Args:
-        name: A key of `results`, or of the fields that are about one.
-        short: For narrow terminals.
+        name: A key of `results`, or a field related to one.
+        short: Whether to use the label for narrow terminals.
 
     Example:
         >>> from perfatlas.report.text import label_of
@@ -37,10 +37,10 @@ def label_of(name: str, *, short: bool = False) -> str:
 
 
 def spelled_out(name: str) -> str:
-    """Return the words of a name without its unit.
+    """Return a name as words, without its unit.
 
     Args:
-        name: A key of a catalog, a validation or a calibration.
+        name: A key of a catalog, validation or calibration.
 
     Example:
         >>> from perfatlas.report.text.rows import spelled_out
@@ -54,7 +54,7 @@ def spelled_out(name: str) -> str:
 
 
 def print_labelled(console: Console, lines: Sequence[tuple[str, str]]) -> None:
-    """Write lines of a label and a text that wraps beside it.
+    """Write lines with a label and a text that wraps beside it.
 
     Args:
         console: From `open_terminal`.
@@ -79,13 +79,13 @@ def print_rows(
     columns: Mapping[str, str] | None = None,
     title: str = "",
 ) -> None:
-    """Write rows of one shape as a table: a catalog, a validation, a calibration.
+    """Write uniform rows as a table: a catalog, a validation, a calibration.
 
     Args:
         console: From `open_terminal`.
-        rows: Mappings; the keys of the first name the columns.
+        rows: Mappings; the keys of the first are the columns.
         columns: Keys to show and their titles; all by default.
-        title: A line above.
+        title: Line above the table.
     """
     from rich.table import Table
 
@@ -115,7 +115,7 @@ def print_rows(
 
 
 def _fitting(titles: Mapping[str, str], rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
-    """Return the first columns that fit without a cut: names fold, numbers do not."""
+    """Return the first columns that fit: names may fold, numbers may not."""
     shown: list[str] = []
     taken = 0
     for name, title in titles.items():
@@ -133,7 +133,7 @@ def _is_numeric(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _is_whole(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Tell whether a column must not fold: a number that is cut is a wrong number."""
+    """Return whether a column must not fold, because a truncated number is wrong."""
     return _is_numeric(name, rows) or _is_short(name, rows)
 
 
@@ -148,12 +148,12 @@ def _row_cell(name: str, value: object) -> str:
 
 
 def print_facts(console: Console, facts: Mapping[str, Any]) -> None:
-    """Write one thing's facts, a line each.
+    """Write the facts of one item, one per line.
 
     Args:
         console: From `open_terminal`.
-        facts: Name to value; mappings and lists of mappings take a line per item, what is empty
-            takes none.
+        facts: Values by name; mappings and lists of mappings take one line per item, empty values
+            are skipped.
     """
     lines: list[tuple[str, str]] = []
     for name, value in facts.items():

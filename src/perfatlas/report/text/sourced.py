@@ -1,4 +1,4 @@
-"""Values with where they come from: each source is numbered, and written once below."""
+"""Values with numbered sources, which are listed once below."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-MOST_ITEMS: Final = 12  # of a list of numbers; a longer one is told by its ends
+MOST_ITEMS: Final = 12  # length up to which a list of numbers is shown in full
 SOURCES: Final = ("source", "sources")
 
 
 class SourcedValue(NamedTuple):
-    """One value: its name, its text, what kind of knowledge it is, where it can be read."""
+    """A value: its name, text, kind of source, references and note."""
 
     field: str
     value: str
@@ -39,7 +39,7 @@ def print_sourced(console: Console, values: Sequence[SourcedValue]) -> None:
 
     Args:
         console: From `open_terminal`.
-        values: What to write.
+        values: The values.
     """
     from rich.table import Table
 
@@ -89,7 +89,7 @@ def system_values(facts: Mapping[str, Any]) -> list[SourcedValue]:
 
 
 def profile_values(profile: Mapping[str, Any]) -> list[SourcedValue]:
-    """Return the values of an engine profile; sizes are written as its authors write them.
+    """Return the values of an engine profile; sizes use binary units where exact.
 
     Args:
         profile: `results` of `catalog engines show`.
@@ -105,7 +105,7 @@ note='')]
 
 
 def _flat(facts: Mapping[str, Any], path: str, refs: tuple[str, ...]) -> Iterator[SourcedValue]:
-    """Yield the values of a nested mapping; `source` speaks for what stands beside it."""
+    """Yield the values of a nested mapping; `source` applies to its siblings."""
     own = _refs(facts) or refs
     for name, value in facts.items():
         if name in SOURCES or name.endswith(("_source", "_sources")) or is_empty(value):

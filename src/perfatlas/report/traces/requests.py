@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     Columns = Mapping[str, Sequence[Any]]
 
 MICROSECONDS: Final = 1e6
-MOST_REQUESTS: Final = 50_000  # more than a viewer shows at once
+MOST_REQUESTS: Final = 50_000  # limit of what a viewer can show
 
 
 def requests_trace_text(
@@ -19,20 +19,20 @@ def requests_trace_text(
 ) -> str:
     """Return the requests of a window as JSON of the Trace Event format.
 
-    A replica is a process. A request takes a line of its own while it is there, the lowest that is
-    free, and shows its time at the tokenizer, in the queue, at its prompt and at its output;
-    between two pools, under its prefill worker, also that of its cache on its way. Times are those
-    of the engine; what the way to and from the client takes stands at the end.
+    A replica is a process. A request occupies the lowest free line while it is active, with its
+    time in tokenization, queue, prefill and output; with two pools also, under its prefill worker,
+    its KV cache transfer. Times are those of the engine; the latency between engine and client is
+    at the end.
 
     Args:
-        columns: Of completed requests and others: request, state, arrival_s, replica, read_s,
+        columns: Requests as columns: request, state, arrival_s, replica, read_s,
             queue_s, prefilled_s, generated_s, request_latency_s, isl, osl, preemptions,
-            cached_tokens; of two pools also kv_transfer_s; of one run of several also seed, which
-            the trace names.
+            cached_tokens; with two pools also kv_transfer_s; optionally seed, which the trace
+            then names.
         start_s: Start of the window [s].
-        duration_s: Length of the window [s]; to the end by default.
+        duration_s: Length of the window [s]; unlimited by default.
 
-    Limits: Requests that completed; the first 50,000 of the window.
+    Limits: Only completed requests; the first 50,000 in the window.
 
     Example:
         >>> from perfatlas.report.traces import requests_trace_text
@@ -81,7 +81,7 @@ def _rows(columns: Columns) -> Iterator[dict[str, Any]]:
 
 
 def _line(ends: list[float], arrival_s: float, end_s: float) -> int:
-    """Return the lowest line that is free at an arrival, and take it until an end."""
+    """Return the lowest line that is free at an arrival, and occupy it until an end."""
     for line, until_s in enumerate(ends):
         if until_s <= arrival_s:
             ends[line] = end_s

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     Row = Mapping[str, Any]
 
 THREADS: Final = {"compute": 1, "communication": 2, "host": 3}
-# A step with more kernels than this is drawn with one event per operator.
+# Steps with more kernels than this are drawn with one event per operator.
 MAX_EVENTS: Final = 20_000
 MICROSECONDS: Final = 1e6
 
@@ -27,9 +27,9 @@ def chrome_trace(answer: Mapping[str, Any]) -> dict[str, Any]:
     Returns:
         The JSON object of the Trace Event format: complete events ("X"), times in microseconds.
 
-    Limits: The breakdown has times that add up to the step, not starting times: the host's exposed
-        time comes first, then kernels and communication follow each other in the order of the
-        breakdown, each on its stream.
+    Limits: The breakdown has durations that sum to the step, but no start times: exposed host time
+        comes first, then kernels and communication follow in the order of the breakdown, each on
+        its stream.
 
     Example:
         >>> from perfatlas.report.traces.step import chrome_trace
@@ -76,7 +76,7 @@ def _repeats(row: Row) -> int:
 
 
 def _layer_count(rows: Sequence[Row]) -> int:
-    """Return how often the layer repeats: the count under which most of the time is spent."""
+    """Return the number of layers: the count with most of the time."""
     times: dict[int, float] = {}
     for row in rows:
         if row.get("stream") != "host":
@@ -85,14 +85,14 @@ def _layer_count(rows: Sequence[Row]) -> int:
 
 
 def _layer(rows: Sequence[Row], layers: int) -> Iterator[tuple[Row, int]]:
-    """Yield (row, kernels merged into the event) of one layer."""
+    """Yield (row, kernels per event) of one layer."""
     for row in rows:
         for _ in range(_repeats(row) // layers):
             yield row, 1
 
 
 def _step(rows: Sequence[Row], layers: int) -> Iterator[tuple[Row, int]]:
-    """Yield the events of a step: what precedes the layers, the layers, what follows them."""
+    """Yield the events of a step: before the layers, the layers, after them."""
     if sum(map(_repeats, rows)) > MAX_EVENTS:
         yield from ((row, _repeats(row)) for row in rows)
         return
@@ -104,7 +104,7 @@ def _step(rows: Sequence[Row], layers: int) -> Iterator[tuple[Row, int]]:
             yield from ((row, 1) for _ in range(_repeats(row)))
     for layer in range(layers):
         for row in inside:
-            # 161 norms over 80 layers: two per layer, and the one left over in the last
+            # 161 norms over 80 layers: two per layer, the remaining one in the last
             before, after = (_repeats(row) * (layer + edge) // layers for edge in (0, 1))
             yield from ((row, 1) for _ in range(after - before))
     for i, row in once:

@@ -1,4 +1,4 @@
-"""Deployments of a scenario: what serves its traffic, and what is said of it."""
+"""Simulated deployments of a scenario, and remarks on their results."""
 
 from __future__ import annotations
 

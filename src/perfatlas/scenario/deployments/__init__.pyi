@@ -1,6 +1,6 @@
 from .arrivals import (
-    Arriving as Arriving,
-    arriving as arriving,
+    ResolvedTraffic as ResolvedTraffic,
+    resolve_traffic as resolve_traffic,
 )
 from .capacity import (
     cache_capacity as cache_capacity,
@@ -13,11 +13,18 @@ from .engine_deployment import (
     Priced as Priced,
     deployment as deployment,
 )
+from .evaluation import (
+    closed_form_results as closed_form_results,
+    evaluate_one as evaluate_one,
+    evaluate_pools as evaluate_pools,
+    plain_answer as plain_answer,
+    pool_results as pool_results,
+)
 from .heterogeneous_replicas import (
+    common_entries as common_entries,
     kind_column as kind_column,
     kind_results as kind_results,
     kinds_evidence as kinds_evidence,
-    of_all as of_all,
     parts_of as parts_of,
     resolved_kinds as resolved_kinds,
 )
@@ -28,13 +35,13 @@ from .load import (
 )
 from .rate_stability import (
     Flow as Flow,
-    behind as behind,
     flow as flow,
-    needed_units as needed_units,
-    unfilled as unfilled,
+    growing_queue as growing_queue,
+    required_requests as required_requests,
+    too_short as too_short,
 )
 from .replica_results import (
-    operated_results as operated_results,
+    operation_results as operation_results,
 )
 from .services import (
     Service as Service,
@@ -46,13 +53,13 @@ from .services import (
     slowed as slowed,
 )
 from .simulation_remarks import (
-    said_of_client as said_of_client,
-    said_of_interval as said_of_interval,
-    said_of_seeds as said_of_seeds,
+    client_note as client_note,
+    interval_note as interval_note,
+    seeds_note as seeds_note,
     traffic_warnings as traffic_warnings,
 )
 from .unused_options import (
     draws as draws,
-    idle_remarks as idle_remarks,
-    refuse_unread as refuse_unread,
+    no_effect_remarks as no_effect_remarks,
+    refuse_unused_options as refuse_unused_options,
 )

@@ -1,4 +1,4 @@
-"""The requests of some traffic: read from a file, or generated."""
+"""Requests of the traffic: read from a file, or generated."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.deployments.generated import generated, seeds_said
+from perfatlas.scenario.deployments.generated import generated, seeds_text
 from perfatlas.serving.requests import Requests, scale_lengths, scale_rate, spread_batches
 from perfatlas.serving.traces import Span, Window, generate_servegen, read_requests
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from perfatlas.scenario.fields import Scenario, Traffic
 
 
-class Arriving(NamedTuple):
-    """Requests, and what is known of how they came to be.
+class ResolvedTraffic(NamedTuple):
+    """Requests of the traffic, and their provenance.
 
     Args:
-        requests: What arrives.
-        concurrency: Requests in flight of a closed loop, 0 for arrivals by time.
+        requests: The requests.
+        concurrency: Requests in flight in a closed loop, 0 for timed arrivals.
         assumptions: Sentences for the evidence.
-        warnings: What a reader should know.
+        warnings: Warnings for the user.
     """
 
     requests: Requests
@@ -30,15 +30,15 @@ class Arriving(NamedTuple):
     warnings: tuple[str, ...]
 
 
-def arriving(traffic: Traffic, scenario: Scenario) -> Arriving:
-    """Return the requests of some traffic; lengths and concurrency are those of the scenario.
+def resolve_traffic(traffic: Traffic, scenario: Scenario) -> ResolvedTraffic:
+    """Return the requests of the traffic; lengths and concurrency come from the scenario.
 
     Args:
-        traffic: What arrives.
-        scenario: isl, osl and concurrency of generated requests.
+        traffic: The traffic.
+        scenario: Gives isl, osl and concurrency of generated requests.
 
     Raises:
-        InvalidSpecError: Two fields contradict each other, or the file of requests is wrong.
+        InvalidSpecError: Two fields contradict each other, or the request file is invalid.
     """
     _refuse_contradictions(traffic, scenario)
     closed = is_closed(traffic, scenario)
@@ -46,7 +46,7 @@ def arriving(traffic: Traffic, scenario: Scenario) -> Arriving:
     if traffic.requests is not None:
         return _read(traffic)._replace(concurrency=concurrency)
     drawn = generated(traffic, scenario, closed=closed)
-    return Arriving(drawn.requests, concurrency, (drawn.said,), ())
+    return ResolvedTraffic(drawn.requests, concurrency, (drawn.note,), ())
 
 
 def is_closed(traffic: Traffic, scenario: Scenario) -> bool:
@@ -64,39 +64,39 @@ def is_closed(traffic: Traffic, scenario: Scenario) -> bool:
 def _refuse_contradictions(traffic: Traffic, scenario: Scenario) -> None:
     closed = is_closed(traffic, scenario)
     if closed and scenario.concurrency is None:
-        raise InvalidSpecError("arrival = closed: give concurrency, the requests in flight")
+        raise InvalidSpecError("arrival = closed needs concurrency, the requests in flight")
     if closed and traffic.request_rate is not None:
         raise InvalidSpecError(
-            f"arrival = closed has no request_rate ({traffic.request_rate:g}): the next request"
-            " comes when one ends; leave request_rate or arrival out"
+            f"arrival = closed and request_rate = {traffic.request_rate:g} exclude each other: in a"
+            " closed loop a request starts when another ends; leave one of the two out"
         )
     if not closed and scenario.concurrency is not None:
         raise InvalidSpecError(
-            f"concurrency = {scenario.concurrency} and request_rate: requests arrive by their"
-            " times or when one ends; give one of the two"
+            f"concurrency = {scenario.concurrency} and request_rate exclude each other: requests"
+            " arrive at a rate or in a closed loop; set one of the two"
         )
     if traffic.requests is None and not closed and traffic.request_rate is None:
         raise InvalidSpecError(
-            "nothing arrives: give request_rate (requests/s, inf for all at once), concurrency for"
-            " a closed loop, or requests, a file"
+            "no traffic specified: set request_rate (requests/s, inf for all at once), concurrency"
+            " for a closed loop, or requests, a file"
         )
     if traffic.requests is not None and not closed and traffic.request_rate is not None:
         raise InvalidSpecError(
-            "requests arrive by the times in their file; rate_scale = 2 lets them come twice as"
-            " fast, and request_rate is for generated requests"
+            "request_rate applies only to generated requests: requests from a file have arrival"
+            " times; to change their rate, set rate_scale, such as 2 for twice the rate"
         )
 
 
-def _of_clients(traffic: Traffic) -> Arriving:
+def _of_clients(traffic: Traffic) -> ResolvedTraffic:
     """Return requests generated from ServeGen's clients."""
     if traffic.requests_to_s is None:
         raise InvalidSpecError(
-            "request_format = servegen describes clients over days: give requests_to_s, and"
-            " requests_from_s where it is not 0, the seconds to generate"
+            "request_format = servegen describes clients over days: set requests_to_s, and"
+            " requests_from_s if it is not 0, the window to generate in seconds"
         )
     for name in ("num_requests", "spread_batches"):
         if getattr(traffic, name):
-            raise InvalidSpecError(f"{name} does not go with request_format = servegen")
+            raise InvalidSpecError(f"{name} cannot be used with request_format = servegen")
     span = Span(
         start_s=traffic.requests_from_s,
         end_s=traffic.requests_to_s,
@@ -105,14 +105,14 @@ def _of_clients(traffic: Traffic) -> Arriving:
     trace = generate_servegen(str(traffic.requests), span, traffic.seed)
     requests = scale_lengths(trace.requests, traffic.length_scale, traffic.length_scale)
     said = (
-        f"{requests.isl_N.shape[0]:,} requests generated from the ServeGen clients of"
-        f" {traffic.requests}, seconds {span.start_s:g} to {span.end_s:g}, rate times"
-        f" {span.rate_factor:g}, lengths times {traffic.length_scale:g}, {seeds_said(traffic)}"
+        f"{requests.isl_N.shape[0]:,} requests generated from the ServeGen clients in"
+        f" {traffic.requests}, seconds {span.start_s:g} to {span.end_s:g}, rate scaled by"
+        f" {span.rate_factor:g}, lengths scaled by {traffic.length_scale:g}, {seeds_text(traffic)}"
     )
-    return Arriving(requests, 0, (said,), trace.warnings)
+    return ResolvedTraffic(requests, 0, (said,), trace.warnings)
 
 
-def _read(traffic: Traffic) -> Arriving:
+def _read(traffic: Traffic) -> ResolvedTraffic:
     if traffic.request_format == "servegen":
         return _of_clients(traffic)
     window = Window(
@@ -126,7 +126,7 @@ def _read(traffic: Traffic) -> Arriving:
     requests = scale_lengths(requests, traffic.length_scale, traffic.length_scale)
     count = requests.isl_N.shape[0]
     named = "1 request" if count == 1 else f"{count:,} requests"
-    said = f"{named} of {traffic.requests} ({traffic.request_format})"
+    said = f"{named} from {traffic.requests} ({traffic.request_format})"
     scaled = [
         f"{name} {value:g}"
         for name, value in (
@@ -136,7 +136,7 @@ def _read(traffic: Traffic) -> Arriving:
         if value != 1.0
     ]
     if traffic.spread_batches:
-        scaled.append("those of one time of arrival spread evenly to the next")
+        scaled.append("equal arrival times spread evenly up to the next")
     if traffic.requests_from_s or traffic.requests_to_s is not None:
-        scaled.append(f"of the seconds {window.start_s:g} to {window.end_s:g} of the file")
-    return Arriving(requests, 0, (", ".join((said, *scaled)),), trace.warnings)
+        scaled.append(f"seconds {window.start_s:g} to {window.end_s:g} of the file")
+    return ResolvedTraffic(requests, 0, (", ".join((said, *scaled)),), trace.warnings)

@@ -1,4 +1,4 @@
-"""How much cache the memory of a deployment leaves: the blocks a simulation runs on."""
+"""KV cache capacity of a deployment: the blocks that a simulation uses."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class CacheCapacity:
-    """The cache of one scheduler: of one attention-DP rank of one replica.
+    """KV cache of one scheduler: one attention-DP rank of one replica.
 
     Args:
-        blocks: Blocks, with those an engine keeps for itself.
-        tokens: Tokens they hold.
-        cache_bytes: Memory left for them on the fullest rank [bytes].
-        weights_bytes: Weights of that rank [bytes].
+        blocks: Blocks, including those the engine reserves.
+        tokens: Capacity in tokens.
+        cache_bytes: Memory available for the cache on the fullest rank [bytes].
+        weights_bytes: Weights on that rank [bytes].
     """
 
     blocks: int
@@ -36,11 +36,11 @@ class CacheCapacity:
 
 
 def derived_blocks(question: Candidates, memory: MemoryColumns) -> int:
-    """Return how many cache blocks of a scheduler memory leaves.
+    """Return the number of cache blocks that fit in memory, per scheduler.
 
     Args:
         question: One scenario.
-        memory: Of its fullest rank.
+        memory: Memory of its fullest rank.
     """
     ranks, block = int(question.plan.attention_dp[0]), int(question.limits.block_size[0])
     return int(memory.kv_capacity_tokens[0]) // ranks // block
@@ -49,14 +49,14 @@ def derived_blocks(question: Candidates, memory: MemoryColumns) -> int:
 def cache_capacity(
     scenario: Scenario, engine_memory: Mapping[str, Any] | None = None
 ) -> CacheCapacity:
-    """Return the cache a scenario's memory leaves, as `simulate` derives it.
+    """Return the KV cache capacity of a scenario, as `simulate` derives it.
 
     Args:
         scenario: A model on a system, its plan, engine and limits.
-        engine_memory: Fields of the engine's memory that another version of it has otherwise.
+        engine_memory: Engine memory fields to override, as in another engine version.
 
     Raises:
-        InvalidSpecError: A name, value or plan breaks a rule.
+        InvalidSpecError: A name, value or plan is invalid.
         UnsupportedError: No model, data or engine for the combination.
 
     Example:
@@ -68,7 +68,7 @@ def cache_capacity(
     """
     question, problems = resolve_scenarios([scenario])
     if question is None:
-        raise problems[0] or InvalidSpecError("nothing to hold")
+        raise problems[0] or InvalidSpecError("no candidate is left to size the KV cache for")
     (problem,) = plan_problems(question.model.architecture, question.plan)
     if problem is not None:
         raise InvalidSpecError(problem)

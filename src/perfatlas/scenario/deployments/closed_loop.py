@@ -1,7 +1,6 @@
-"""The steady state of a closed loop, from a short simulation instead of closed forms.
+"""Steady state of a closed loop, from a short simulation.
 
-Closed forms know how long a prompt takes. They do not know that prompts wait for each other and
-hold up the sequences that decode.
+Closed forms do not model queueing of prompts, nor decode steps delayed by prefill.
 
 Shape legend: N requests.
 """
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
-from perfatlas.scenario.deployments.arrivals import Arriving
+from perfatlas.scenario.deployments.arrivals import ResolvedTraffic
 from perfatlas.scenario.deployments.services import (
     Service,
     price_ends,
@@ -24,7 +23,7 @@ from perfatlas.scenario.deployments.services import (
 )
 from perfatlas.scenario.fields import Traffic
 from perfatlas.scenario.resolution import ROUNDS, WARM_ROUNDS
-from perfatlas.serving.closed_form import said_of_client
+from perfatlas.serving.closed_form import client_note
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import request_latencies
 from perfatlas.serving.requests import all_at_once, plain_requests
@@ -34,63 +33,63 @@ if TYPE_CHECKING:
     from perfatlas.scenario.deployments.engine_deployment import Priced
     from perfatlas.scenario.fields import Scenario
 
-MOST_IN_FLIGHT: Final = 1_000_000  # a simulation keeps rows of all of them, and ten times as many
-FEWEST: Final = 24  # requests that count
+MOST_IN_FLIGHT: Final = 1_000_000  # a simulation stores all of them and ten times as many requests
+FEWEST: Final = 24  # minimum number of measured requests
 NAMES: Final = ("ttft_s", "tpot_s", "request_latency_s")
 RATES: Final = ("output_tokens_per_s_per_gpu", "output_tokens_per_s_per_user")
 HOW: Final = (
-    "method simulate: mean over {count:,} requests of a closed loop that ran before, all of {isl:,}"
-    " tokens in and {osl:,} out; {rules}; {client}"
+    "method simulate: mean over {count:,} requests of a closed loop after warm-up, all with {isl:,}"
+    " input and {osl:,} output tokens; {rules}; {client}"
 )
 
 
 class SteadyState(NamedTuple):
-    """What a closed loop settles to.
+    """Steady state of a closed loop.
 
     Args:
-        results: By name of the vocabulary, with `_low` and `_high` where an interval is known.
-        said: How it was found, a sentence.
+        results: Results by name, with `_low` and `_high` if an interval is known.
+        note: Description of the method, a sentence.
     """
 
     results: dict[str, Any]
-    said: str
+    note: str
 
 
 def steady_state(scenario: Scenario, known: Priced | None = None) -> SteadyState:
     """Return latencies and throughput of a closed loop at the concurrency of a scenario.
 
     Args:
-        scenario: Of mode aggregated, without a concurrency one request per replica; or
-            disaggregated, without one the batches of its decode workers, or one each.
-        known: Tables of prices of earlier calls, to take from and to add to.
+        scenario: In mode aggregated (default concurrency: one request per replica) or
+            disaggregated (default: the batches of its decode workers, or one request each).
+        known: Price tables of earlier calls, to reuse and extend.
 
     Raises:
-        InvalidSpecError: A name, value or plan breaks a rule.
+        InvalidSpecError: A name, value or plan is invalid.
         InfeasibleError: The model and one request do not fit.
         UnsupportedError: No scheduler, model or data for the combination.
     """
     concurrency = _in_flight(scenario)
     if concurrency > MOST_IN_FLIGHT:
         raise InvalidSpecError(
-            f"concurrency = {concurrency:,}: a steady state is simulated of {MOST_IN_FLIGHT:,}"
-            " requests in flight at most; use fewer, or method formula"
+            f"concurrency = {concurrency:,}: a steady state is simulated with at most"
+            f" {MOST_IN_FLIGHT:,} requests in flight; reduce it, or set method = formula"
         )
     count = max(ROUNDS * concurrency, FEWEST)
     first = WARM_ROUNDS * concurrency
-    total = first + count + concurrency  # the last ones run while the loop empties
+    total = first + count + concurrency  # the last ones run while the loop drains
     osl_N = np.full(total, scenario.osl)
-    # those in flight at the start are met at an even spread of their outputs
+    # requests in flight at the start are evenly spread over their output
     osl_N[:concurrency] = np.ceil(scenario.osl * np.arange(1, concurrency + 1) / concurrency)
     requests = plain_requests(all_at_once(total), np.full(total, scenario.isl), osl_N)
-    came = Arriving(requests, concurrency, (), ())
+    came = ResolvedTraffic(requests, concurrency, (), ())
     ready = service(scenario, Traffic.read({"routing": "least_loaded"}), came, known)
     limits, profile = ready.entry.limits, ready.entry.question.profile
     if not limits.chunked_prefill and scenario.isl > limits.max_num_batched_tokens:
         raise InfeasibleError(
-            f"{profile.id} rejects prompts of {scenario.isl:,} tokens: a step holds"
-            f" {limits.max_num_batched_tokens:,} (max_num_batched_tokens), and it does not divide"
-            " prompts by default",
-            advice=(f"max_num_batched_tokens = {scenario.isl} holds one", "method formula divides"),
+            f"{profile.id} rejects prompts of {scenario.isl:,} tokens: a step holds at most"
+            f" {limits.max_num_batched_tokens:,} (max_num_batched_tokens), and chunked prefill is"
+            " off by default",
+            advice=(f"set max_num_batched_tokens = {scenario.isl}", "set method = formula"),
         )
     _check_room(scenario, ready)
     window = slice(first, first + count)
@@ -106,17 +105,17 @@ def steady_state(scenario: Scenario, known: Priced | None = None) -> SteadyState
         count=count,
         isl=scenario.isl,
         osl=scenario.osl,
-        rules="; ".join(ready.said()),
-        client=said_of_client(ready.entry.question),
+        rules="; ".join(ready.descriptions()),
+        client=client_note(ready.entry.question),
     )
     return SteadyState(results | {"gpus": ready.gpus}, said)
 
 
 def _widen(results: dict[str, Any]) -> None:
-    """Let every interval hold all that was simulated.
+    """Extend every interval to include all simulated values.
 
-    A loop of equal requests settles to one phase of its steps, and slower steps to another: a time
-    may be longer with faster steps.
+    A closed loop of equal requests may settle into a different phase with slower steps, so that
+    faster steps can give longer times.
     """
     for name in (*NAMES, *RATES):
         known = [results[key] for key in (name, f"{name}_low", f"{name}_high")]
@@ -125,11 +124,7 @@ def _widen(results: dict[str, Any]) -> None:
 
 
 def _check_room(scenario: Scenario, ready: Service) -> None:
-    """Refuse requests of which a cache does not hold one; the drafts of two steps belong to it.
-
-    Raises:
-        InfeasibleError: None would ever run.
-    """
+    """Refuse requests that do not fit in the cache, including draft tokens of two steps."""
     for role, pool in (ready.named or {"": ready.entry}).items():
         limits = pool.limits
         osl = 1 if role == "prefill" else scenario.osl
@@ -137,17 +132,17 @@ def _check_room(scenario: Scenario, ready: Service) -> None:
         room = limits.kv_blocks * limits.block_size
         if tokens <= room:
             continue
-        drafts = f" and {limits.draft_tokens} drafts of two steps" if limits.draft_tokens else ""
+        drafts = f" and {limits.draft_tokens} draft tokens" if limits.draft_tokens else ""
         where = f"{role} worker: " if role else ""
         raise InfeasibleError(
-            f"{where}a request of {scenario.isl:,} + {osl:,} tokens{drafts} needs a cache of"
-            f" {tokens:,} tokens; there is one of {room:,}",
+            f"{where}a request of {scenario.isl:,} + {osl:,} tokens{drafts} needs a KV cache of"
+            f" {tokens:,} tokens, but it holds {room:,}",
             advice=("use more GPUs, a smaller cache format or shorter requests",),
         )
 
 
 def _in_flight(scenario: Scenario) -> int:
-    """Return the requests of a closed loop."""
+    """Return the requests in flight."""
     if scenario.concurrency:
         return scenario.concurrency
     if scenario.mode == "disaggregated":
@@ -155,8 +150,8 @@ def _in_flight(scenario: Scenario) -> int:
     return (scenario.batch or 1) * (scenario.dp or 1)
 
 
-def _means(ready: Service, came: Arriving, window: slice) -> dict[str, Any]:
-    """Return means over the requests that count."""
+def _means(ready: Service, came: ResolvedTraffic, window: slice) -> dict[str, Any]:
+    """Return means over the measured requests."""
     outcome = run_traffic(ready, came, Control())
     found = request_latencies(came.requests, outcome, ready.seen)
     counted_N = (found.place_N >= window.start) & (found.place_N < window.stop)
@@ -166,7 +161,7 @@ def _means(ready: Service, came: Arriving, window: slice) -> dict[str, Any]:
     if ready.named:
         transfer_s = found.kv_transfer_s[counted_N]
         means["kv_transfer_s"] = _finite(float(transfer_s.mean()))
-    # Little's law, the way between client and engine included
+    # Little's law, including the time between client and engine
     rate = came.concurrency / (means["request_latency_s"] + ready.seen.response_s)
     tokens = float(came.requests.osl_N[-1])
     tpot_s = means["tpot_s"]

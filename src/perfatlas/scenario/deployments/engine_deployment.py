@@ -1,4 +1,4 @@
-"""An engine on its devices, ready to run requests."""
+"""An engine deployed on its devices, ready to simulate requests."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ from perfatlas.vocabulary.fields import LARGEST_COUNT
 
 if TYPE_CHECKING:
     from perfatlas.parallelism import MemoryColumns
-    from perfatlas.scenario.deployments.arrivals import Arriving
+    from perfatlas.scenario.deployments.arrivals import ResolvedTraffic
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.outcome import Seen
     from perfatlas.step import Candidates
 
 
-# price tables known so far, by question and limits
+# known price tables, by candidates and limits
 Priced: TypeAlias = "dict[tuple[str, TableLimits], PriceTable]"
 
-# fields of a scenario that no step price depends on
+# fields of a scenario that do not affect step prices
 LOAD: Final = frozenset(
     ("mode", "method", "isl", "osl", "batch", "concurrency", "kv_blocks", "stream_interval", "dp")
 )
-NULL_BLOCKS: Final = 1  # vLLM keeps one block that holds nothing
+NULL_BLOCKS: Final = 1  # vLLM reserves one null block
 
 
 @dataclass(frozen=True, kw_only=True)
 class Deployment:
-    """An engine on its devices, ready to run requests.
+    """An engine deployed on its devices, ready to simulate requests.
 
     Args:
-        scenario: As asked.
-        question: What runs where.
-        memory: Of the fullest rank.
-        limits: Of one scheduler.
-        replicas: How many, and how requests are divided among them.
-        table: What steps cost.
-        front: Between its clients and its schedulers.
-        tiers: Cache below its GPUs.
+        scenario: The scenario.
+        question: The resolved candidate.
+        memory: Memory of the fullest rank.
+        limits: Limits of one scheduler.
+        replicas: Number of replicas and their routing.
+        table: Step prices.
+        front: Front end of a replica.
+        tiers: KV cache tiers below the GPUs.
     """
 
     scenario: Scenario
@@ -65,16 +65,16 @@ class Deployment:
 
     @property
     def seen(self) -> Seen:
-        """What a client sees later than the front end."""
+        """Latency that a client sees in addition to the engine's."""
         return self.front.seen
 
     @property
     def capacity_tokens(self) -> int:
-        """Tokens that the cache of a replica holds."""
+        """KV cache capacity of a replica [tokens]."""
         return self.limits.kv_blocks * self.limits.block_size * self.replicas.ranks
 
     def held_memory(self) -> dict[str, Any]:
-        """Return the memory of the fullest rank with the whole cache taken, by name."""
+        """Return the memory of the fullest rank with a full cache, by name."""
         memory, blocks = self.memory, derived_blocks(self.question, self.memory)
         fixed_bytes = memory.total_bytes - memory.kv_bytes
         share = min(self.limits.kv_blocks / blocks, 1.0)
@@ -86,30 +86,30 @@ class Deployment:
 def deployment(
     scenario: Scenario,
     traffic: Traffic,
-    came: Arriving,
+    came: ResolvedTraffic,
     known: Priced | None = None,
     *,
     most_running: int = LARGEST_COUNT,
     pooled: bool = False,
 ) -> Deployment:
-    """Return the deployment of a scenario, its steps priced for what arrives.
+    """Return the deployment of a scenario, with steps priced for its requests.
 
     Args:
-        scenario: What runs where.
-        traffic: How it is shared.
-        came: What arrives.
-        known: Tables of prices of earlier calls, to take from and to add to.
-        most_running: Sequences of a scheduler, where its limit is not lower.
-        pooled: It is of one of two pools.
+        scenario: The scenario.
+        traffic: The traffic.
+        came: The requests.
+        known: Price tables of earlier calls, to reuse and extend.
+        most_running: Maximum sequences per scheduler, if below the engine's limit.
+        pooled: Whether it is one of two pools.
 
     Raises:
-        InvalidSpecError: A name, value or plan breaks a rule.
+        InvalidSpecError: A name, value or plan is invalid.
         InfeasibleError: The model and one request do not fit.
         UnsupportedError: No model, data or scheduler for the combination.
     """
     question, problems = resolve_scenarios([scenario])
     if question is None:
-        raise problems[0] or InvalidSpecError("nothing to simulate")
+        raise problems[0] or InvalidSpecError("no candidate is left to simulate")
     number = traffic.max_replicas or int(question.plan.dp[0])
     ranks = int(question.plan.attention_dp[0])
     check_count("max_replicas" if traffic.max_replicas else "dp", number, ranks)
@@ -151,29 +151,29 @@ def deployment(
 
 
 def check_count(name: str, engines: int, ranks: int) -> None:
-    """Refuse more engines than a simulation holds.
+    """Refuse more schedulers than a simulation supports.
 
     Args:
-        name: Of the field that says how many.
-        engines: How many.
-        ranks: Attention-data-parallel ranks of one, each with its scheduler.
+        name: Field that sets the number of engines.
+        engines: Number of engines.
+        ranks: Attention-data-parallel ranks per engine, each with its own scheduler.
 
     Raises:
-        InvalidSpecError: There are more.
+        InvalidSpecError: The limit is exceeded.
     """
     if engines * ranks > MOST_SCHEDULERS:
-        each = f" of {ranks:,} schedulers each" if ranks > 1 else ""
+        each = f" with {ranks:,} schedulers each" if ranks > 1 else ""
         raise InvalidSpecError(
-            f"{name} = {engines:,}{each}: a simulation holds {MOST_SCHEDULERS:,} schedulers at"
-            f" most; set {name} to {MOST_SCHEDULERS // ranks:,} or fewer and scale the traffic"
-            " down with it"
+            f"{name} = {engines:,}{each}: a simulation supports at most {MOST_SCHEDULERS:,}"
+            f" schedulers; set {name} to {MOST_SCHEDULERS // ranks:,} or fewer and scale the"
+            " traffic accordingly"
         )
 
 
 def _table(
     scenario: Scenario, question: Candidates, limits: Limits, requests: Requests, known: Priced
 ) -> PriceTable:
-    """Return what steps cost, up to rounded reaches, so that similar loads share a table."""
+    """Return step prices up to rounded limits, so that similar loads share a table."""
     longest = _rounded_up(int((requests.isl_N + requests.osl_N).max()) + 2 * limits.draft_tokens)
     asked = int(question.limits.max_num_seqs[0])
     reach = TableLimits(
@@ -188,7 +188,7 @@ def _table(
 
 
 def _rounded_up(value: int) -> int:
-    """Return the next power of two or three halves of one."""
+    """Return the next power of two, or three halves of one."""
     power = 1 << max(value - 1, 0).bit_length()
     return power * 3 // 4 if power >= 4 and value <= power * 3 // 4 else power
 
@@ -201,7 +201,7 @@ def _limits(
     derived = derived_blocks(question, memory) - NULL_BLOCKS
     blocks = derived if math.isnan(asked.kv_blocks[0]) else int(asked.kv_blocks[0])
     budget = int(asked.max_num_batched_tokens[0])
-    # no more run at a time than arrive, or than hold a block each
+    # concurrency is limited by the requests, and by one block per sequence
     most = min(
         int(asked.max_num_seqs[0]), budget // (1 + question.drafts), blocks, requests.isl_N.shape[0]
     )
@@ -236,13 +236,13 @@ def _refuse_drafts(drafts: int, rules: str) -> None:
     drafting = names_where(lambda policy: policy.supports_drafts)
     if rules not in drafting:
         raise UnsupportedError(
-            f"speculative_depth = {drafts} under scheduler {rules} is not simulated, only under"
-            f" {' or '.join(drafting)}; method formula of estimate answers"
+            f"speculative_depth = {drafts} is not simulated with scheduler {rules}, only with"
+            f" {' or '.join(drafting)}; use estimate with method = formula"
         )
 
 
 def scaled_prices(prices: StepPrices, factor: float) -> StepPrices:
-    """Return prices with every time of the device and the host times a factor.
+    """Return prices with all device and host times scaled by a factor.
 
     Args:
         prices: The tables.

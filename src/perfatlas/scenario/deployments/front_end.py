@@ -1,4 +1,4 @@
-"""What lies between a client and the engine, the same for closed forms and simulations.
+"""The front end between client and engine, shared by closed forms and simulations.
 
 Shape legend: C candidates.
 """
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 class FrontEnd(NamedTuple):
-    """What the front end of a replica takes, for a simulation.
+    """Front end of a replica, for a simulation.
 
     Args:
-        seen: What a client waits for besides.
-        read_token: To tokenize a token of a prompt, requests one after the other [ps].
-        stream_token: To send output tokens of a request, one sending after the other [ps].
-        stream_interval: Tokens of a request that it sends at a time, after the first.
-        readers: Threads of a replica that tokenize, 0 for as many as there are requests.
-        said: What is assumed, in a sentence.
+        seen: Latency that a client sees in addition.
+        read_token: Time to tokenize one prompt token, serial per thread [ps].
+        stream_token: Time to send one chunk of output tokens, serial [ps].
+        stream_interval: Output tokens per chunk, after the first.
+        readers: Tokenizer threads per replica, 0 for one per request.
+        note: Assumptions, a sentence.
     """
 
     seen: Seen
@@ -33,7 +33,7 @@ class FrontEnd(NamedTuple):
     stream_token: int
     stream_interval: int
     readers: int
-    said: str
+    note: str
 
 
 AT_ENGINE: Final = FrontEnd(
@@ -42,7 +42,7 @@ AT_ENGINE: Final = FrontEnd(
     stream_token=0,
     stream_interval=1,
     readers=1,
-    said="latencies inside the engine: HTTP, tokenizing and detokenizing take no time",
+    note="latencies are measured at the engine, without HTTP, tokenization and detokenization",
 )
 
 
@@ -50,10 +50,10 @@ def front_end(question: Candidates, traffic: Traffic, *, pooled: bool) -> FrontE
     """Return the front end of a replica.
 
     Args:
-        question: What runs where.
-        traffic: What comes, and where latencies are measured.
-        pooled: Before prefill workers and decode workers: a router of its own tokenizes and
-            streams, with as many threads as it takes, so that nobody waits for another.
+        question: The candidate.
+        traffic: The traffic, and where latencies are measured.
+        pooled: Whether it serves prefill and decode workers: a router tokenizes and streams with
+            as many threads as needed, so that requests do not wait for each other.
     """
     if traffic.measured_at == "engine":
         return AT_ENGINE

@@ -1,4 +1,4 @@
-"""Generated requests: when they come, how long they are, what they share."""
+"""Generated requests: arrival times, lengths, shared prefixes."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ if TYPE_CHECKING:
 
     from perfatlas.scenario.fields import Scenario, Traffic
 
-MOST_REQUESTS: Final = 20_000_000  # some 8 GB of rows
+MOST_REQUESTS: Final = 20_000_000  # about 8 GB of rows
 DEFAULT_REQUESTS: Final = 1000
-ROUNDS: Final = 10  # of a closed loop, as benchmark clients send
-HASH_BLOCK: Final = 16  # tokens by which prompts of sessions tell what they share
+ROUNDS: Final = 10  # requests per one in flight in a closed loop, as in benchmark clients
+HASH_BLOCK: Final = 16  # tokens per prefix hash of session prompts
 OF_RAMPS: Final = ("ramp_to_rate", "ramp_s")
 
 
 class Generated(NamedTuple):
-    """Requests that were drawn, and how, a sentence."""
+    """Generated requests, and a sentence that describes them."""
 
     requests: Requests
-    said: str
+    note: str
 
 
 def generated(traffic: Traffic, scenario: Scenario, *, closed: bool) -> Generated:
-    """Return requests drawn as asked.
+    """Return requests drawn as the traffic specifies.
 
     Args:
-        traffic: When they come and what they share.
-        scenario: isl, osl and concurrency.
-        closed: Whether the next one comes when one ends.
+        traffic: Arrivals and shared prefixes.
+        scenario: Gives isl, osl and concurrency.
+        closed: Whether a request starts when another ends.
 
     Raises:
-        InvalidSpecError: Fields contradict each other, or are too many or too long.
+        InvalidSpecError: Fields contradict each other, or exceed a limit.
     """
     _refuse_contradictions(traffic, closed=closed)
     count = traffic.num_requests
@@ -64,14 +64,14 @@ def generated(traffic: Traffic, scenario: Scenario, *, closed: bool) -> Generate
         count = max(DEFAULT_REQUESTS, ROUNDS * (scenario.concurrency or 0))
     if count > MOST_REQUESTS:
         raise InvalidSpecError(
-            f"{count:,} requests: a simulation keeps rows of all, {MOST_REQUESTS:,} at most; lower"
-            " num_requests (in a closed loop ten per request in flight by default)"
+            f"{count:,} requests exceed the limit of {MOST_REQUESTS:,} per simulation; lower"
+            " num_requests (default in a closed loop: ten per request in flight)"
         )
     shares = traffic.turns > 1 or traffic.shared_prefix > 0
-    starts = count // traffic.turns  # of sessions, each of `turns` requests
+    starts = count // traffic.turns  # number of sessions, each with `turns` requests
     if not starts:
         raise InvalidSpecError(
-            f"turns = {traffic.turns:,}, but num_requests = {count:,}: not one whole session; raise"
+            f"num_requests = {count:,} is less than one session of turns = {traffic.turns:,}; raise"
             " num_requests or lower turns"
         )
     times_S = all_at_once(starts) if closed else _times(traffic, starts)
@@ -83,7 +83,7 @@ def generated(traffic: Traffic, scenario: Scenario, *, closed: bool) -> Generate
     spread = "" if traffic.length_spread is None else f" {traffic.length_spread:g}"
     said = (
         f"{_requests(starts * traffic.turns)}, {arrival}, {how}, lengths"
-        f" {traffic.length_distribution}{spread}, {seeds_said(traffic)}; {_shared(traffic)}"
+        f" {traffic.length_distribution}{spread}, {seeds_text(traffic)}; {_shared(traffic)}"
     )
     if not shares:
         return Generated(plain_requests(times_S, isl_N, osl_N), said)
@@ -104,11 +104,11 @@ def _requests(count: int) -> str:
     return "1 generated request" if count == 1 else f"{count:,} generated requests"
 
 
-def seeds_said(traffic: Traffic) -> str:
-    """Return "seed 0", or "seeds 0 to 4" of several simulations.
+def seeds_text(traffic: Traffic) -> str:
+    """Return "seed 0", or "seeds 0 to 4" for several simulations.
 
     Args:
-        traffic: With the first seed and their number.
+        traffic: Gives the first seed and the number of seeds.
     """
     if traffic.num_seeds == 1:
         return f"seed {traffic.seed}"
@@ -116,13 +116,15 @@ def seeds_said(traffic: Traffic) -> str:
 
 
 def _shared(traffic: Traffic) -> str:
-    prefix = f"a prefix of {traffic.shared_prefix:,} tokens" if traffic.shared_prefix else "nothing"
+    prefix = (
+        f"a prefix of {traffic.shared_prefix:,} tokens" if traffic.shared_prefix else "no prefix"
+    )
     if traffic.turns == 1:
         return f"prompts share {prefix}"
-    think = f"{traffic.think_time_s:g} s in the mean, exponential" if traffic.think_time_s else "0"
+    think = f"{traffic.think_time_s:g} s (exponential)" if traffic.think_time_s else "0"
     return (
-        f"sessions of {traffic.turns} turns whose prompts hold all that was said before, time to"
-        f" think {think}; sessions share {prefix}"
+        f"sessions of {traffic.turns} turns whose prompts contain the conversation so far, mean"
+        f" think time {think}; sessions share {prefix}"
     )
 
 
@@ -130,13 +132,12 @@ def _refuse_contradictions(traffic: Traffic, *, closed: bool) -> None:
     for name in OF_RAMPS if traffic.arrival == "ramp" else ():
         if getattr(traffic, name) is None:
             raise InvalidSpecError(
-                f"arrival = ramp goes from request_rate to ramp_to_rate in ramp_s; {name} is not"
-                " given"
+                f"arrival = ramp needs request_rate, ramp_to_rate and ramp_s; {name} is not given"
             )
     if closed and traffic.turns > 1:
         raise InvalidSpecError(
-            f"turns = {traffic.turns} in a closed loop: sessions begin by request_rate, and their"
-            " turns wait for each other; give request_rate in place of concurrency"
+            f"turns = {traffic.turns} cannot be used in a closed loop: sessions start at"
+            " request_rate, and their turns wait for each other; set request_rate, not concurrency"
         )
     _refuse_lengths(traffic)
 
@@ -144,18 +145,18 @@ def _refuse_contradictions(traffic: Traffic, *, closed: bool) -> None:
 def _refuse_lengths(traffic: Traffic) -> None:
     if traffic.length_distribution in ("uniform", "lognormal") and traffic.length_spread is None:
         raise InvalidSpecError(
-            f"length_distribution = {traffic.length_distribution} needs length_spread: the share"
-            " below and above the mean of uniform, or sigma of lognormal"
+            f"length_distribution = {traffic.length_distribution} needs length_spread: the relative"
+            " half-width of uniform, or sigma of lognormal"
         )
     if (traffic.length_distribution == "empirical") == (traffic.lengths_from is None):
         raise InvalidSpecError(
-            "length_distribution = empirical draws lengths from the rows of lengths_from, a file of"
-            " requests; give both or neither"
+            "length_distribution = empirical and lengths_from belong together: lengths are drawn"
+            " from the rows of that file of requests; set both or neither"
         )
 
 
 def _times(traffic: Traffic, starts: int) -> NDArray[Any]:
-    """Return when sessions begin; request_rate counts all their turns."""
+    """Return the start times of sessions; request_rate counts all their turns."""
     rate = (traffic.request_rate or math.inf) / traffic.turns
     if math.isinf(rate) and traffic.arrival != "ramp":
         return all_at_once(starts)

@@ -1,4 +1,4 @@
-"""Replicas of several kinds behind one router: what each did, and what its steps rest on.
+"""Heterogeneous replicas behind one router: results and evidence of each kind.
 
 Shape legend: N requests, F replicas of all kinds.
 """
@@ -35,13 +35,13 @@ LATENCIES: Final = ("ttft_s", "tpot_s", "request_latency_s")
 
 
 class Part(NamedTuple):
-    """A kind by itself.
+    """One kind of replicas.
 
     Args:
-        name: As in "kind 1".
+        name: Label, such as "kind 1".
         ready: Its replicas.
-        outcome: What came of what they served; other requests are as if they had not finished.
-        requests: How many were sent there, where a request was last.
+        outcome: Outcome of its requests; all others count as unfinished.
+        requests: Number of requests whose last replica is of this kind.
     """
 
     name: str
@@ -51,11 +51,11 @@ class Part(NamedTuple):
 
 
 def parts_of(ready: Service, outcome: Outcome) -> list[Part]:
-    """Return each kind by itself, in order.
+    """Return the kinds in order.
 
     Args:
-        ready: What served, of kinds.
-        outcome: What came of it.
+        ready: The service.
+        outcome: Outcome of the simulation.
     """
     parts = []
     first = 0
@@ -76,15 +76,15 @@ def parts_of(ready: Service, outcome: Outcome) -> list[Part]:
 def kind_results(
     ready: Service, requests: Requests, outcome: Outcome, makespan_s: float
 ) -> dict[str, dict[str, Any]]:
-    """Return results of each kind, by `kind_1` and so on.
+    """Return the results of each kind, as `kind_1` and so on.
 
-    Rates are over the makespan of all, and utilization is the mean share of it in which replicas
-    ran steps.
+    Rates are over the makespan of the whole run, and utilization is the mean fraction of it in
+    which replicas ran steps.
 
     Args:
-        ready: What served, of kinds.
-        requests: What arrived.
-        outcome: What came of it.
+        ready: The service.
+        requests: The requests.
+        outcome: Outcome of the simulation.
         makespan_s: First arrival to last token of all [s].
     """
     parts = parts_of(ready, outcome)
@@ -114,11 +114,11 @@ def kind_results(
 
 
 def kinds_evidence(ready: Service, standing: Sequence[str]) -> Evidence:
-    """Return what the steps of all kinds rest on; what is not of all says of which it is.
+    """Return the merged evidence of all kinds; entries that differ name their kinds.
 
     Args:
-        ready: What serves, of kinds.
-        standing: What the way from steps to the answer assumes.
+        ready: The service.
+        standing: Assumptions of the simulation itself.
     """
     found = [
         step_evidence(pool.question, pool.table, engine_assumptions(pool.question))
@@ -134,10 +134,10 @@ def kinds_evidence(ready: Service, standing: Sequence[str]) -> Evidence:
 
 
 def resolved_kinds(ready: Service) -> list[dict[str, Any]]:
-    """Return kinds as they can be given again, with what each took from what all share.
+    """Return the kinds as input, each with its share of the common fields.
 
     Args:
-        ready: What serves.
+        ready: The service.
     """
     rows = []
     for pool in ready.pools:
@@ -152,8 +152,8 @@ def resolved_kinds(ready: Service) -> list[dict[str, Any]]:
     return rows
 
 
-def of_all(columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the entries that all mappings have, with the same value.
+def common_entries(columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the entries that are equal in all mappings.
 
     Args:
         columns: At least one.
@@ -168,10 +168,10 @@ def of_all(columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def kind_column(numbers: Sequence[int], replica_N: Sequence[int | None]) -> list[int | None]:
-    """Return the kind of each request, from 1; None where it has no replica.
+    """Return the kind of each request, from 1; None if it has no replica.
 
     Args:
-        numbers: Replicas of each kind.
+        numbers: Number of replicas of each kind.
         replica_N: The replica of each request (N,).
     """
     of_F = np.repeat(np.arange(1, len(numbers) + 1), numbers).tolist()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
-from perfatlas.scenario.deployments.arrivals import arriving, is_closed
+from perfatlas.scenario.deployments.arrivals import is_closed, resolve_traffic
 from perfatlas.scenario.deployments.services import run_traffic, service, slowed
 from perfatlas.serving.config import Control
 from perfatlas.serving.requests import TICKS_PER_SECOND
@@ -125,7 +125,7 @@ def _saturated(
     slower, watch = how
     changes = {"request_rate": math.inf, "num_requests": count, "arrival": None, "burstiness": None}
     at_once = traffic.model_copy(update=changes)
-    came = arriving(at_once, scenario)
+    came = resolve_traffic(at_once, scenario)
     ready = service(scenario, at_once, came, known)
     ready = slowed(ready, slower) if slower else ready
     outcome = run_traffic(ready, came, Control(watch=watch))

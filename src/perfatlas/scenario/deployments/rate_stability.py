@@ -1,4 +1,4 @@
-"""Whether traffic that ends shows that a rate is served, or that it is not, or is too short.
+"""Stability of a request rate: whether it is served, exceeds capacity, or the run is too short.
 
 Shape legend: N requests, U units: sessions, and requests that belong to none.
 """
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from perfatlas.serving.outcome import Outcome
     from perfatlas.serving.requests import Requests
 
-SHARE: Final = 0.05  # of what begins in the second half, by which what ends may fall short
-CHANCE: Final = 3.0  # standard deviations of what is under way, beyond which it is no chance
-SPANS: Final = 4.0  # times a unit without its queues: then the first half fills the engines
-FEW: Final = 20.0  # times as many, where all begin at once and nothing is known
+SHARE: Final = 0.05  # tolerated shortfall of ends against starts in the second half
+CHANCE: Final = 3.0  # standard deviations of the requests in flight that count as significant
+SPANS: Final = 4.0  # minimum duration in service times, so that the first half fills the engines
+FEW: Final = 20.0  # the same if all start at once
 
 
 class Flow(NamedTuple):
-    """What begins and what ends in the second half of the beginnings.
+    """Starts and ends of sessions in the second half of the starts.
 
     Args:
-        began: Units that begin there.
+        began: Units that start there.
         ended: Units that end there.
-        under_way: Units under way at its start and at its end, summed.
-        span_s: From the first beginning to the last [s].
-        unit_s: What a unit takes on average, waits in queues left out [s].
-        units: How many there are.
+        under_way: Units in flight at its start plus those at its end.
+        span_s: From the first to the last start [s].
+        unit_s: Mean duration of a unit without queueing [s].
+        units: Number of units.
     """
 
     began: int
@@ -47,11 +47,11 @@ class Flow(NamedTuple):
 
 
 def flow(requests: Requests, outcome: Outcome) -> Flow:
-    """Return what begins and ends; the turns of a session are one, think times included.
+    """Return starts and ends; the turns of a session, with think times, are one unit.
 
     Args:
-        requests: What arrived.
-        outcome: What came of it; every request ended.
+        requests: The requests.
+        outcome: Outcome of the simulation, in which every request ended.
     """
     session_N = requests.session_N
     alone_N = session_N < 0
@@ -78,7 +78,7 @@ def flow(requests: Requests, outcome: Outcome) -> Flow:
 
 
 def _waited(outcome: Outcome) -> NDArray[np.float64]:
-    """Return how long requests waited in queues, those of front ends too (N,) [ps]."""
+    """Return the queueing time of requests, including front ends (N,) [ps]."""
     waited_N = (outcome.scheduled_N - outcome.arrival_N).astype(np.float64)
     waited_N += _sent_late(outcome)
     handed_N, resumed_N = outcome.travels.handed_N, outcome.travels.resumed_N
@@ -88,7 +88,7 @@ def _waited(outcome: Outcome) -> NDArray[np.float64]:
 
 
 def _sent_late(outcome: Outcome) -> NDArray[np.int64]:
-    """Return how late clients got their last tokens (N,) [ps]."""
+    """Return the delay of the last token at the client (N,) [ps]."""
     late_N = outcome.fronted.late_last_N
     return late_N if late_N.size else np.zeros_like(outcome.finished_N)
 
@@ -97,42 +97,42 @@ def _under_way(begin_U: NDArray[np.int64], end_U: NDArray[np.int64], at: int) ->
     return int(np.count_nonzero((begin_U <= at) & (end_U > at)))
 
 
-def behind(flows: Sequence[Flow]) -> str:
-    """Return that what ends falls behind what begins, "" where that is not shown.
+def growing_queue(flows: Sequence[Flow]) -> str:
+    """Return a warning if ends fall behind starts, "" if that is not shown.
 
-    It is shown where it falls short by more than `SHARE` of it and by more than chance has it.
+    The shortfall must exceed `SHARE` of the starts and be statistically significant.
 
     Args:
-        flows: Of repetitions.
+        flows: Flows of the repetitions.
     """
     short, began = _short(flows)
-    if short <= SHARE * began or short <= _chance(flows) or unfilled(flows):
+    if short <= SHARE * began or short <= _chance(flows) or too_short(flows):
         return ""
     return (
-        f"requests come faster than they are served: {short / began:.0%} of those that begin in"
-        f" the second half add to what is under way, over {SHARE:.0%}"
+        f"the request rate exceeds the capacity: {short / began:.0%} of the requests that start in"
+        f" the second half add to those in flight, above the tolerance of {SHARE:.0%}"
     )
 
 
-def needed_units(flows: Sequence[Flow]) -> int:
-    """Return how many units would tell whether a rate is served, 0 where these do.
+def required_requests(flows: Sequence[Flow]) -> int:
+    """Return how many units would decide whether a rate is served, 0 if these do.
 
     Args:
-        flows: Of repetitions, none of them `behind`.
+        flows: Flows of the repetitions, none of them `growing_queue`.
     """
     units = flows[0].units
-    if unfilled(flows):
+    if too_short(flows):
         most = max(one.unit_s / one.span_s if one.span_s else FEW for one in flows)
         return math.ceil(units * 1.25 * SPANS * most)
     short, began = _short(flows)
     return 2 * units if short > SHARE * began else 0
 
 
-def unfilled(flows: Sequence[Flow]) -> bool:
-    """Return whether traffic ends before what runs of it has settled.
+def too_short(flows: Sequence[Flow]) -> bool:
+    """Return whether the traffic ends before the system has reached steady state.
 
     Args:
-        flows: Of repetitions.
+        flows: Flows of the repetitions.
     """
     return any(one.span_s <= SPANS * one.unit_s for one in flows)
 

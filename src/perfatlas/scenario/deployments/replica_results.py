@@ -1,4 +1,4 @@
-"""What failing, starting and stopping replicas came to."""
+"""Results of replicas that fail, start or stop."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from perfatlas.serving.outcome import Outcome
 
 
-def operated_results(
+def operation_results(
     ready: Deployment, outcome: Outcome, found: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return results of replicas that fail, start or stop; none where they do not.
+    """Return results of replicas that fail, start or stop; empty if none does.
 
     Args:
-        ready: The deployment, the first of several kinds.
-        outcome: What came of it.
-        found: Its results so far.
+        ready: The deployment; the first one if there are several kinds.
+        outcome: Outcome of the simulation.
+        found: Results so far.
     """
     upkeep = ready.replicas.upkeep
     if not upkeep.varies:
@@ -62,49 +62,49 @@ def operated_results(
 
 
 def saturation_warning(results: Mapping[str, Any]) -> str:
-    """Return what it means that the queue grows to the end, and whether failures are behind it.
+    """Return a warning about a growing queue, and whether failures contribute to it.
 
     Args:
-        results: Of a simulation that is saturated.
+        results: Results of a saturated simulation.
     """
     there = results.get("replica_availability")
     if there is None or there >= 1.0:
         return (
-            "requests come faster than they are served: the queue grows to the last arrival, and"
-            " latencies depend on how long the traffic lasts"
+            "the request rate exceeds the capacity: the queue grows until the last arrival, and"
+            " latencies depend on the duration of the traffic"
         )
     return (
-        f"requests come faster than the replicas that are left serve them: the queue grows to the"
-        f" last arrival, with replicas out for {1.0 - there:.0%} of their time; latencies depend on"
-        " how long that and the traffic last"
+        f"the request rate exceeds the capacity of available replicas: the queue grows until the"
+        f" last arrival, with replicas out of service for {1.0 - there:.0%} of the time; latencies"
+        " depend on the outages and on the duration of the traffic"
     )
 
 
-def operated_warnings(results: Mapping[str, Any]) -> list[str]:
-    """Return what a reader should know of them.
+def operation_warnings(results: Mapping[str, Any]) -> list[str]:
+    """Return warnings about lost and unserved requests.
 
     Args:
-        results: Of a simulation.
+        results: Results of a simulation.
     """
     said = []
     if results.get("requests_lost"):
         said.append(
-            f"{requests_were(results['requests_lost'])} lost with replicas that failed;"
-            " what is lost meets no objective and has no latency"
+            f"{requests_were(results['requests_lost'])} lost when replicas failed;"
+            " they meet no SLO and have no latency"
         )
     if results.get("requests_unserved"):
         said.append(
-            f"{requests_were(results['requests_unserved'])} left to wait, as no replica serves any"
-            " more; what waits meets no objective and has no latency"
+            f"{requests_were(results['requests_unserved'])} never served, because no replica was"
+            " in service any more; they meet no SLO and have no latency"
         )
     return said
 
 
 def requests_were(count: float) -> str:
-    """Return "3 requests were", of a mean over seeds with a decimal.
+    """Return "3 requests were"; means over seeds have one decimal.
 
     Args:
-        count: How many.
+        count: Number of requests.
     """
     if count == 1:
         return "1 request was"

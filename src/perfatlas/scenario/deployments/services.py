@@ -1,4 +1,4 @@
-"""What serves traffic: engines that do all of a request, equal or of kinds, or two pools."""
+"""Services that run traffic: replicas (of one or several kinds), or prefill and decode pools."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.quantities import PerfatlasError
-    from perfatlas.scenario.deployments.arrivals import Arriving
+    from perfatlas.scenario.deployments.arrivals import ResolvedTraffic
     from perfatlas.scenario.deployments.engine_deployment import Priced
     from perfatlas.scenario.fields import Traffic
     from perfatlas.serving.outcome import Outcome, Seen
@@ -38,21 +38,21 @@ if TYPE_CHECKING:
 
 POOLS: Final = ("prefill", "decode")
 TRANSFER: Final = (
-    "a decode worker takes blocks for a prompt that has ended, then fetches the cache of its"
-    " length: each rank its part over the NICs of its device, one request after the other; both"
-    " sides hold blocks"
-    " until it is there; nothing is sent while its prompt runs"
+    "a decode worker allocates blocks when a prompt has ended, then fetches its KV cache: each rank"
+    " its part over the NICs of its device, one request after the other; both sides hold the blocks"
+    " until the transfer ends; nothing is sent while"
+    " the prompt runs"
 )
 
 
 class Handover(NamedTuple):
-    """How a cache goes from one pool to the other.
+    """Transfer of the KV cache from prefill to decode workers.
 
     Args:
-        links: What a cache takes over the NICs of a rank, by pool.
-        latency: From the last byte on its way to its arrival [ps].
-        first_from: Whose first token a client gets, as in `serving.Fleet`.
-        source: Where `first_from` is documented.
+        links: Transfer time over the NICs of a rank, by pool.
+        latency: Network latency [ps].
+        first_from: Source of the first token, as in `serving.Fleet`.
+        source: Documentation reference of `first_from`.
     """
 
     links: tuple[Link, ...]
@@ -66,12 +66,12 @@ NO_WAY: Final = Handover((Link(),), 0, "prefill", "")
 
 @dataclass(frozen=True, kw_only=True)
 class Service:
-    """Engines on their devices, ready to run requests.
+    """Engines on their devices, ready to simulate requests.
 
     Args:
-        pools: One, or that of the prefill workers and that of the decode workers; or kinds.
-        handover: Between two pools.
-        kinds: The pools are kinds of replicas behind one router, each does all of a request.
+        pools: One pool, or those of prefill and decode workers, or the kinds of replicas.
+        handover: KV cache transfer between two pools.
+        kinds: Whether the pools are kinds of replicas behind one router.
     """
 
     pools: tuple[Deployment, ...]
@@ -80,23 +80,23 @@ class Service:
 
     @property
     def entry(self) -> Deployment:
-        """Where prompts run, of kinds the first."""
+        """The pool that runs prompts; the first of several kinds."""
         return self.pools[0]
 
     @property
     def decoding(self) -> Deployment:
-        """Where sequences decode, of kinds the last."""
+        """The pool that decodes; the last of several kinds."""
         return self.pools[-1]
 
     @property
     def named(self) -> dict[str, Deployment]:
-        """The two pools by role, none where there is one or where they are kinds."""
+        """The two pools by role; empty for one pool or kinds."""
         two = len(self.pools) > 1 and not self.kinds
         return dict(zip(POOLS, self.pools, strict=True)) if two else {}
 
     @property
     def gpus(self) -> int:
-        """Devices of all pools."""
+        """GPUs of all pools."""
         return sum(int(pool.question.plan.ranks[0]) for pool in self.pools)
 
     @property
@@ -109,18 +109,18 @@ class Service:
 
     @property
     def seen(self) -> Seen:
-        """What a client sees later than the engine."""
+        """Latency that a client sees in addition to the engine's."""
         return self.entry.seen
 
-    def said(self) -> tuple[str, ...]:
-        """Return what the schedulers and the way between them do, in sentences."""
+    def descriptions(self) -> tuple[str, ...]:
+        """Return descriptions of the schedulers and the transfer between them."""
         from perfatlas.serving.policies import policies_named
 
         rules = policies_named(self.entry.limits.rules)[0].description
         if self.kinds:
-            return said_of_kinds(self.pools)
+            return kinds_notes(self.pools)
         if len(self.pools) == 1:
-            below = self.entry.tiers.said
+            below = self.entry.tiers.note
             return (rules, below) if below else (rules,)
         own = policies_named(self.decoding.limits.rules)[0].description
         return (
@@ -132,18 +132,18 @@ class Service:
 
 
 def service(
-    scenario: Scenario, traffic: Traffic, came: Arriving, known: Priced | None = None
+    scenario: Scenario, traffic: Traffic, came: ResolvedTraffic, known: Priced | None = None
 ) -> Service:
-    """Return what serves the traffic of a scenario, its steps priced for what arrives.
+    """Return the service for the traffic of a scenario, with steps priced for its requests.
 
     Args:
-        scenario: What runs where, of mode aggregated or disaggregated.
-        traffic: How it is shared.
-        came: What arrives.
-        known: Tables of prices of earlier calls, to take from and to add to.
+        scenario: The scenario, in mode aggregated or disaggregated.
+        traffic: The traffic.
+        came: The requests.
+        known: Price tables of earlier calls, to reuse and extend.
 
     Raises:
-        InvalidSpecError: A name, value or plan breaks a rule.
+        InvalidSpecError: A name, value or plan is invalid.
         InfeasibleError: The model and one request do not fit.
         UnsupportedError: No model, data or scheduler for the combination.
     """
@@ -153,8 +153,8 @@ def service(
         return Service(pools=(deployment(scenario, traffic, came, known),))
     if scenario.speculative_depth:
         raise UnsupportedError(
-            f"speculative_depth = {scenario.speculative_depth} is not simulated in two pools;"
-            " method formula of estimate answers"
+            f"speculative_depth = {scenario.speculative_depth} is not simulated with two pools;"
+            " use estimate with method = formula"
         )
     split = split_pools(scenario)
     pools = []
@@ -177,9 +177,11 @@ def service(
     return Service(pools=tuple(pools), handover=_handover(pools))
 
 
-def _kinds_service(scenario: Scenario, traffic: Traffic, came: Arriving, known: Priced) -> Service:
-    """Return replicas of several kinds; what goes wrong with one names it."""
-    traffic.upkeep(None)  # what is wrong for all is told before a kind is blamed for it
+def _kinds_service(
+    scenario: Scenario, traffic: Traffic, came: ResolvedTraffic, known: Priced
+) -> Service:
+    """Return replicas of several kinds; the errors of one name it."""
+    traffic.upkeep(None)  # report problems that apply to all kinds first
     pools = []
     for number, one in enumerate(kind_scenarios(scenario, traffic.replica_kinds), start=1):
         try:
@@ -190,14 +192,14 @@ def _kinds_service(scenario: Scenario, traffic: Traffic, came: Arriving, known: 
     if len(fronts) > 1:
         names = ", ".join(dict.fromkeys(pool.question.profile.id for pool in pools))
         raise UnsupportedError(
-            f"replica_kinds: front ends of {names} take different times, and one router stands"
-            " before them; compare them with measured_at = engine, or use engines with equal ones"
+            f"replica_kinds: the front ends of {names} have different latencies, but kinds share"
+            " one router; set measured_at = engine, or use engines with equal front ends"
         )
     return Service(pools=tuple(pools), kinds=True)
 
 
 def _named(error: PerfatlasError, name: str) -> PerfatlasError:
-    """Return an error that says of which part it is."""
+    """Return an error with the name of its part."""
     text = str(error)
     if isinstance(error, InfeasibleError):
         shortfall = text.removesuffix(" ".join(error.advice)).rstrip()
@@ -206,7 +208,7 @@ def _named(error: PerfatlasError, name: str) -> PerfatlasError:
 
 
 def _pool(scenario: Scenario, worker: Scenario, role: str) -> Scenario:
-    """Return the workers of a pool as replicas that queue."""
+    """Return the workers of a pool as queueing replicas."""
     changes: dict[str, Any] = {
         name: Scenario.model_fields[name].default for name in fields_of(Pools)
     }
@@ -215,14 +217,14 @@ def _pool(scenario: Scenario, worker: Scenario, role: str) -> Scenario:
 
 
 def _most_running(scenario: Scenario, worker: Scenario, role: str) -> int:
-    """Return the sequences of a scheduler that the batch of a worker allows, where it is given."""
+    """Return the maximum sequences per scheduler, from the worker's batch if set."""
     name = f"{role}_batch"
     given = getattr(scenario, name) if name in scenario.model_fields_set else None
     return LARGEST_COUNT if given is None else -(-given // worker.attention_dp)
 
 
 def _handover(pools: list[Deployment]) -> Handover:
-    """Return how caches go from one pool to the other."""
+    """Return the KV cache transfer between the pools."""
     profile = pools[0].question.profile.disaggregation
     return Handover(
         links=tuple(_link(pool.question) for pool in pools),
@@ -233,7 +235,7 @@ def _handover(pools: list[Deployment]) -> Handover:
 
 
 def _link(question: Candidates) -> Link:
-    """Return what a cache takes over the NICs of a rank, exact but for whole picoseconds."""
+    """Return the transfer time over the NICs of a rank, rounded to whole picoseconds."""
     borders = cache_borders(question.model.architecture)
     at_s, next_s = (
         cache_link_s(question, np.array(borders, np.float64) + more) for more in (0.0, 1.0)
@@ -246,10 +248,10 @@ def _link(question: Candidates) -> Link:
 
 
 def fleet_of(ready: Service) -> Fleet:
-    """Return the engines of a service and the router before them.
+    """Return the engines of a service and their router.
 
     Args:
-        ready: What serves.
+        ready: The service.
     """
     roles = tuple(ready.named) or ("both",) * len(ready.pools)
     links = ready.handover.links if ready.named else (Link(),) * len(ready.pools)
@@ -282,12 +284,12 @@ def fleet_of(ready: Service) -> Fleet:
     )
 
 
-def run_traffic(ready: Service, came: Arriving, control: Control) -> Outcome:
-    """Return what comes of traffic.
+def run_traffic(ready: Service, came: ResolvedTraffic, control: Control) -> Outcome:
+    """Return the outcome of simulated traffic.
 
     Args:
-        ready: What serves it.
-        came: What arrives.
+        ready: The service.
+        came: The requests.
         control: Interruption and series.
     """
     fleet = fleet_of(ready)
@@ -295,11 +297,11 @@ def run_traffic(ready: Service, came: Arriving, control: Control) -> Outcome:
 
 
 def slowed(ready: Service, factors: Sequence[float]) -> Service:
-    """Return a service whose steps take a factor as long; caches travel as before.
+    """Return a service with step times scaled by factors; KV transfers are not scaled.
 
     Args:
         ready: The service.
-        factors: Of each pool or kind, above 0.
+        factors: One factor per pool or kind, above 0.
     """
     return replace(
         ready,
@@ -314,7 +316,7 @@ def slowed(ready: Service, factors: Sequence[float]) -> Service:
 
 
 def reseeded(ready: Service, seed: int) -> Service:
-    """Return a service whose routing and whose accepted drafts are drawn from a seed.
+    """Return a service with another seed for routing and draft acceptance.
 
     Args:
         ready: The service.
@@ -334,16 +336,16 @@ def reseeded(ready: Service, seed: int) -> Service:
 
 
 def price_ends(ready: Service) -> dict[str, tuple[float, ...]]:
-    """Return factors of all step times at both ends of the interval, none where nothing is known.
+    """Return factors on all step times at both ends of the interval; empty if unknown.
 
-    They are how far time per output token of published runs was from predicted; as one factor on
-    all steps of an engine, so that queues grow with it. Lower limits have no such ends.
+    They are the error quantiles of time per output token in published runs, applied to all steps
+    of an engine, so that queues grow accordingly. Lower bounds have no interval.
 
     Args:
-        ready: What serves, its steps priced.
+        ready: The service, with priced steps.
 
     Returns:
-        By end, the factor of each pool or kind; all of them are off to the same side.
+        The factors of all pools or kinds, by end; all deviate in the same direction.
     """
     known = step_errors()
     errors = [known.get(pool.question.profile.name) for pool in ready.pools]
@@ -357,8 +359,8 @@ def price_ends(ready: Service) -> dict[str, tuple[float, ...]]:
     }
 
 
-def said_of_kinds(pools: Sequence[Deployment]) -> tuple[str, ...]:
-    """Return what the schedulers of kinds and the router before them do, in sentences.
+def kinds_notes(pools: Sequence[Deployment]) -> tuple[str, ...]:
+    """Return descriptions of the schedulers of all kinds and of their router.
 
     Args:
         pools: The kinds.
@@ -369,15 +371,15 @@ def said_of_kinds(pools: Sequence[Deployment]) -> tuple[str, ...]:
     count = f"{len(pools)} kinds" if len(pools) > 1 else "1 kind"
     total = sum(pool.replicas.number for pool in pools)
     router = (
-        f"{count} of replicas, {total} in all, numbered from 0 kind after kind, behind one router"
-        f" ({pools[0].replicas.routing}) that does not know which is faster; a request that one of"
-        " the kinds could never hold is rejected"
+        f"{count} of replicas, {total} in all, numbered from 0 kind by kind, behind one router"
+        f" ({pools[0].replicas.routing}) that does not consider their speed; a request too large"
+        " for one of the kinds is rejected"
     )
     return (*said, router)
 
 
 def by_holders(said: Sequence[Sequence[str]]) -> list[str]:
-    """Return sentences of kinds, each once; one that not all say names those that do."""
+    """Return the distinct sentences of all kinds; those not common to all name their kinds."""
     holders: dict[str, list[int]] = {}
     for number, sentences in enumerate(said, start=1):
         for sentence in dict.fromkeys(sentences):

@@ -1,4 +1,4 @@
-"""What a reader of a simulation must know: where its interval comes from, and its warnings."""
+"""Remarks on a simulation: origin of its interval, and warnings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from perfatlas.engines import step_errors
 from perfatlas.scenario.deployments.replica_results import (
-    operated_warnings,
+    operation_warnings,
     requests_were,
     saturation_warning,
 )
@@ -19,20 +19,20 @@ from perfatlas.serving.requests import TICKS_PER_SECOND
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfatlas.scenario.deployments.arrivals import Arriving
+    from perfatlas.scenario.deployments.arrivals import ResolvedTraffic
     from perfatlas.scenario.deployments.engine_deployment import Deployment
     from perfatlas.scenario.deployments.services import Service
     from perfatlas.scenario.fields import Traffic
     from perfatlas.serving.outcome import Outcome
 
-BUSY: Final = 0.8  # share of the time that front ends send, from which on they hold clients back
+BUSY: Final = 0.8  # fraction of time front ends are sending above which they delay clients
 
 
-def said_of_interval(ready: Service) -> list[str]:
-    """Return what the interval is made of, a sentence for each engine.
+def interval_note(ready: Service) -> list[str]:
+    """Return the origin of the interval, one sentence per engine.
 
     Args:
-        ready: What served.
+        ready: The service.
     """
     if not price_ends(ready):
         return []
@@ -42,59 +42,59 @@ def said_of_interval(ready: Service) -> list[str]:
     step = "every step of {}" if len(errors) > 1 else "every step"
     return [
         f"the interval scales {step.format(error.engine)} by {_percent(error.q05)} to"
-        f" {_percent(error.q95)}, as {error.runs:,} serving runs on {error.engine} were"
-        f" beside their predictions (`{error.command}`); arrivals and lengths stay"
+        f" {_percent(error.q95)}, the errors of {error.runs:,} measured serving runs on"
+        f" {error.engine} (`{error.command}`); arrivals and lengths are not varied"
         for error in errors
     ]
 
 
 def _percent(logarithm: float) -> str:
-    return f"{100.0 * math.expm1(logarithm):+.0f} %"
+    return f"{100.0 * math.expm1(logarithm):+.0f}%"
 
 
-def said_of_client(ready: Service) -> str:
-    """Return what a client sees later than the engine, a sentence.
+def client_note(ready: Service) -> str:
+    """Return the client latency outside the engine, a sentence.
 
     Args:
-        ready: What served.
+        ready: The service.
     """
     profile = ready.entry.question.profile
     engines = {pool.question.profile.name for pool in ready.pools}
-    whose = f"; those of {profile.id}, for all kinds" if len(engines) > 1 else ""
-    return f"{ready.entry.front.said}{whose}"
+    whose = f"; from {profile.id}, for all kinds" if len(engines) > 1 else ""
+    return f"{ready.entry.front.note}{whose}"
 
 
-def said_of_seeds(traffic: Traffic, whole: int) -> list[str]:
-    """Return what is a mean over seeds and what is of one, a sentence at most.
+def seeds_note(traffic: Traffic, whole: int) -> list[str]:
+    """Return which results are means over seeds, at most one sentence.
 
     Args:
-        traffic: With its first seed and their number.
-        whole: How many were simulated to their end.
+        traffic: Gives the first seed and the number of seeds.
+        whole: Number of completed simulations.
     """
     if traffic.num_seeds == 1:
         return []
     if whole < 2:
-        return [f"results are of seed {traffic.seed} alone: no other was simulated to its end"]
+        return [f"results are for seed {traffic.seed} only: no other simulation was completed"]
     last = traffic.seed + whole - 1
     said = (
-        f"results are means over {whole} runs, of seeds {traffic.seed} to {last}, and the slowest"
-        " 1 % of each run count alike; half-widths (±) are of 90 % confidence intervals of those"
-        f" means; the series, the charts, the steps shown and what is written of every request are"
-        f" of seed {traffic.seed}"
+        f"results are means over {whole} runs with seeds {traffic.seed} to {last}, and the slowest"
+        " 1% of each run have equal weight; half-widths (±) are 90% confidence intervals of the"
+        " means; time series, charts, steps and per-request results are for"
+        f" seed {traffic.seed}"
     )
     return [said]
 
 
 def traffic_warnings(
-    ready: Service, came: Arriving, outcome: Outcome, results: Mapping[str, Any]
+    ready: Service, came: ResolvedTraffic, outcome: Outcome, results: Mapping[str, Any]
 ) -> list[str]:
-    """Return what a reader should know before trusting a simulation.
+    """Return the warnings of a simulation.
 
     Args:
-        ready: What served.
-        came: What arrived.
-        outcome: What came of it, of the first seed.
-        results: Over all seeds.
+        ready: The service.
+        came: The requests.
+        outcome: Outcome of the first seed.
+        results: Results over all seeds.
     """
     said = _too_long(ready.decoding, came)
     if results["saturated"] and "stability" not in results:  # else told from rates
@@ -102,14 +102,14 @@ def traffic_warnings(
     if results["requests_rejected"]:
         said += _rejected(ready, came, outcome, results)
     said += _front_ends_hold_back(ready, came, outcome)
-    said += operated_warnings(results)
+    said += operation_warnings(results)
     if results["interrupted"]:
-        said.append("interrupted: only what was simulated until then is counted")
+        said.append("interrupted: results cover only the part simulated so far")
     return said
 
 
-def _front_ends_hold_back(ready: Service, came: Arriving, outcome: Outcome) -> list[str]:
-    """Return that clients wait for front ends and not for engines, one text at most."""
+def _front_ends_hold_back(ready: Service, came: ResolvedTraffic, outcome: Outcome) -> list[str]:
+    """Return a warning if front ends rather than engines delay clients."""
     late_N = outcome.fronted.late_last_N
     done_N = outcome.finished_N >= 0
     if not late_N.size or not done_N.any():
@@ -128,17 +128,17 @@ def _front_ends_hold_back(ready: Service, came: Arriving, outcome: Outcome) -> l
     if busiest < BUSY:
         return []
     said = (
-        f"front ends send output tokens for {100.0 * busiest:.0f} % of the time, and clients wait"
-        f" {late_N[done_N].mean() / TICKS_PER_SECOND:.2g} s for tokens that engines have given: a"
-        " larger stream_interval or more server processes, not faster GPUs, raise the rate; whether"
-        " they wait before their first token or after depends on how requests overlap, and so on"
-        " how the traffic starts"
+        f"front ends send output tokens {100.0 * busiest:.0f}% of the time, and clients wait"
+        f" {late_N[done_N].mean() / TICKS_PER_SECOND:.2g} s for tokens that engines have computed:"
+        " to raise the rate, use a larger stream_interval or more server processes, not faster"
+        " GPUs; whether the wait falls before or after the first token depends on how requests"
+        " overlap, and thus on the start of the traffic"
     )
     return [said]
 
 
-def _too_long(pool: Deployment, came: Arriving) -> list[str]:
-    """Return that requests are longer than the model's context, one text at most."""
+def _too_long(pool: Deployment, came: ResolvedTraffic) -> list[str]:
+    """Return a warning if requests exceed the model's context length."""
     longest = pool.question.model.architecture.max_position_embeddings
     total_N = came.requests.isl_N + came.requests.osl_N
     above = int((total_N > longest).sum())
@@ -147,17 +147,17 @@ def _too_long(pool: Deployment, came: Arriving) -> list[str]:
     one = above == 1
     said = (
         f"{above:,} request{'' if one else 's'} of up to {total_N.max():,} tokens"
-        f" exceed{'s' if one else ''} the model's stated context of {longest:,}: an engine started"
-        f" without a longer one rejects {'it' if one else 'them'}; here"
+        f" exceed{'s' if one else ''} the model's context length of {longest:,}: an engine rejects"
+        f" {'it' if one else 'them'} unless its limit is raised; here"
         f" {'it runs' if one else 'they run'}"
     )
     return [said]
 
 
 def _rejected(
-    ready: Service, came: Arriving, outcome: Outcome, results: Mapping[str, Any]
+    ready: Service, came: ResolvedTraffic, outcome: Outcome, results: Mapping[str, Any]
 ) -> list[str]:
-    """Return why requests were rejected: prompts no step takes whole, or too little cache."""
+    """Return why requests were rejected: prompts that no step can hold, or too little cache."""
     isl_N = came.requests.isl_N[outcome.rejected()]
     limits = [pool.limits for pool in ready.pools if not pool.limits.chunked_prefill]
     budget = min((one.max_num_batched_tokens for one in limits), default=None)
@@ -165,25 +165,25 @@ def _rejected(
     said = []
     if whole:
         said.append(
-            f"{requests_were(whole)} rejected: the prompt is longer than the {budget:,} tokens of a"
-            " step (max_num_batched_tokens), and prompts do not run in several (chunked_prefill)"
+            f"{requests_were(whole)} rejected: the prompt exceeds the {budget:,} tokens of a step"
+            " (max_num_batched_tokens) and cannot be split (chunked_prefill)"
         )
     if results["requests_rejected"] > whole:
         said.append(
-            f"{requests_were(results['requests_rejected'] - whole)} rejected: the cache"
+            f"{requests_were(results['requests_rejected'] - whole)} rejected: the KV cache"
             f" ({_capacities(results)}) is too small for prompt and output{_drafted(ready)}"
         )
     return said
 
 
 def _drafted(ready: Service) -> str:
-    """Return what drafts need beside them, "" without any."""
+    """Return the cache that drafts need in addition, "" without drafts."""
     drafts = ready.decoding.limits.draft_tokens
     if not drafts:
         return ""
     return (
-        f" with the {2 * drafts} tokens that speculative decoding needs beside them: blocks for the"
-        f" {drafts} drafts a step verifies and the {drafts} it drafts next"
+        f" plus {2 * drafts} tokens for speculative decoding: the {drafts} drafts that a step"
+        f" verifies and the {drafts} next ones"
     )
 
 

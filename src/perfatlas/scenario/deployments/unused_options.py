@@ -1,4 +1,4 @@
-"""Options of a simulation that would change nothing: refused, or remarked on."""
+"""Simulation options without effect: refused, or remarked on."""
 
 from __future__ import annotations
 
@@ -11,48 +11,48 @@ from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.deployments.load import has_steady_rate
 from perfatlas.scenario.fields import ReplicaKind, Scenario, kind_scenarios, refuse_unused
 from perfatlas.scenario.resolution import SHARED
-from perfatlas.vocabulary.fields import Missing, fields_asked, value_text
+from perfatlas.vocabulary.fields import Missing, value_text, verb_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from perfatlas.scenario.deployments.arrivals import Arriving
+    from perfatlas.scenario.deployments.arrivals import ResolvedTraffic
     from perfatlas.scenario.deployments.services import Service
     from perfatlas.scenario.fields import Traffic
 
 
-def refuse_unread(traffic: Traffic, scenario: Scenario, *, finds_rate: bool = False) -> None:
-    """Refuse options that would change nothing, because what they need is not asked for.
+def refuse_unused_options(
+    traffic: Traffic, scenario: Scenario, *, finds_rate: bool = False
+) -> None:
+    """Refuse options that have no effect because a condition is not met.
 
     Args:
-        traffic: What arrives.
-        scenario: What runs where.
-        finds_rate: The largest rate is searched.
+        traffic: The traffic.
+        scenario: The scenario.
+        finds_rate: Whether the largest rate is searched.
 
     Raises:
         InvalidSpecError: An option has no effect; the message says why.
 
     Example:
         >>> from perfatlas.scenario.fields import parse_traffic
-        >>> from perfatlas.scenario.deployments import refuse_unread
+        >>> from perfatlas.scenario.deployments import refuse_unused_options
         >>> from perfatlas.scenario.fields.vocabulary import parse_scenario
         >>> traffic = parse_traffic({"request_rate": 4, "mixed_chunk": True})
-        >>> refuse_unread(traffic, parse_scenario({"model": "m", "system": "s"}))
+        >>> refuse_unused_options(traffic, parse_scenario({"model": "m", "system": "s"}))
         Traceback (most recent call last):
         perfatlas.quantities.errors.InvalidSpecError: mixed_chunk has no effect here: ...
     """
     _refuse_of_scheduler(traffic, scenario)
     values = {**dict(traffic), **dict(scenario)}
-    refuse_unused(
-        values, fields_asked("simulate"), _facts(traffic, scenario, finds_rate=finds_rate)
-    )
+    refuse_unused(values, verb_fields("simulate"), _facts(traffic, scenario, finds_rate=finds_rate))
     _refuse_overridden(traffic, scenario)
 
 
 def _facts(
     traffic: Traffic, scenario: Scenario, *, finds_rate: bool
 ) -> dict[str, Callable[[], Missing | None]]:
-    """Return what the conditions of fields ask of a simulation."""
+    """Return the facts of a simulation that conditions of fields refer to."""
 
     def experts() -> Missing | None:
         if resolve_model(scenario.model).architecture.has_experts:
@@ -62,15 +62,15 @@ def _facts(
     def rate_search() -> Missing | None:
         if finds_rate:
             return None
-        why = "each request is held to the objectives, and slo_attainment is the share that meets"
+        why = "SLOs apply to each request, and slo_attainment is the fraction of requests that meet"
         return Missing(f"{why} them", "search for the largest rate (--find-rate)")
 
     def random_draws() -> Missing | None:
         if draws(traffic, scenario):
             return None
         if traffic.requests is not None:
-            return Missing("the requests of a file are the same with every seed", "")
-        return Missing("arrivals and lengths are fixed, so that all seeds give the same", "")
+            return Missing("the requests of a file do not depend on the seed", "")
+        return Missing("arrivals and lengths are fixed, so that all seeds give equal results", "")
 
     def front_end() -> Missing | None:
         fronts = [resolve_engine(one.engine).front for one in _kinds(traffic, scenario)]
@@ -107,7 +107,7 @@ def _kinds(traffic: Traffic, scenario: Scenario) -> list[Scenario]:
 
 
 def _refuse_of_scheduler(traffic: Traffic, scenario: Scenario) -> None:
-    """Refuse what only other schedulers read: no condition, as a scheduler tells what it reads."""
+    """Refuse options of other schedulers; schedulers declare which options they read."""
     from perfatlas.serving.policies import POLICIES
 
     for name in sorted(traffic.model_fields_set):
@@ -118,19 +118,19 @@ def _refuse_of_scheduler(traffic: Traffic, scenario: Scenario) -> None:
         if not any(policy.name in rules for policy in readers):
             raise InvalidSpecError(
                 f"{name} has no effect here: it applies only to the scheduler of"
-                f" {_alternatives(one.title for one in readers)}, and this is"
-                f" {' and '.join(rules)}; use engine"
+                f" {_alternatives(one.title for one in readers)}; this scenario uses"
+                f" {' and '.join(rules)}; set engine ="
                 f" {_alternatives(one.name for one in readers)}, or leave {name} out"
             )
 
 
 def _alternatives(names: Iterable[str]) -> str:
-    """Return names, each once, as a choice."""
+    """Return distinct names as a choice."""
     return " or ".join(dict.fromkeys(names))
 
 
 def _rules(traffic: Traffic, scenario: Scenario) -> list[str]:
-    """Return the rules of all schedulers, each once."""
+    """Return the distinct scheduling policies."""
     if traffic.scheduler is not None:
         return [traffic.scheduler]
     ones = _kinds(traffic, scenario)
@@ -138,11 +138,11 @@ def _rules(traffic: Traffic, scenario: Scenario) -> list[str]:
 
 
 def draws(traffic: Traffic, scenario: Scenario) -> bool:
-    """Return whether anything is drawn by chance, so that a seed matters.
+    """Return whether anything is random, so that the seed has an effect.
 
     Args:
-        traffic: What arrives and how it is shared.
-        scenario: What runs where.
+        traffic: The traffic.
+        scenario: The scenario.
     """
     drafted = scenario.speculative_depth and 0.0 < (scenario.speculative_acceptance or 0.0) < 1.0
     if drafted or traffic.routing == "random":
@@ -158,9 +158,9 @@ def draws(traffic: Traffic, scenario: Scenario) -> bool:
 
 
 def _refuse_overridden(traffic: Traffic, scenario: Scenario) -> None:
-    """Refuse what all share where none takes it: each has its own, and another one.
+    """Refuse shared values that every pool or kind overrides with another one.
 
-    No condition: it compares a value with those of pools or of kinds.
+    Not a condition, since it compares the values of pools or kinds.
     """
     if scenario.mode == "disaggregated":
         for name in ("system", *SHARED):
@@ -182,31 +182,33 @@ def _refuse_where_all_differ(scenario: Scenario, name: str, own: list[object], w
     if shared is None or any(value is None or value == shared for value in own):
         return
     raise InvalidSpecError(
-        f"{name} = {shared} has no effect here: all {whose} have their own"
+        f"{name} = {shared} has no effect here: all {whose} override it"
         f" ({', '.join(map(str, own))}); leave {name} out"
     )
 
 
-def idle_remarks(traffic: Traffic, scenario: Scenario, came: Arriving, ready: Service) -> list[str]:
-    """Return what is asked for, is legitimate and changes nothing in this traffic, in sentences.
+def no_effect_remarks(
+    traffic: Traffic, scenario: Scenario, came: ResolvedTraffic, ready: Service
+) -> list[str]:
+    """Return remarks on options that are valid but have no effect on this traffic.
 
     Args:
-        traffic: What arrives and how it is shared.
-        scenario: What runs where.
-        came: What arrives.
-        ready: What serves it.
+        traffic: The traffic.
+        scenario: The scenario.
+        came: The requests.
+        ready: The service.
     """
     said = []
     hashed = came.requests.hash_block > 0
     if traffic.prefix_caching and not hashed:
         said.append(
-            "prefix_caching finds nothing here: prompts share no prefix, as they have neither"
-            " hashes nor turns nor a shared_prefix"
+            "prefix_caching has no effect here: prompts share no prefix, since they have no"
+            " hashes, turns or shared_prefix"
         )
     if traffic.routing == "prefix_aware" and not hashed:
         said.append(
-            "routing = prefix_aware follows no prefix here: prompts share none, as they have"
-            " neither hashes nor turns nor a shared_prefix; all go to the least loaded replica"
+            "routing = prefix_aware uses only the load here: prompts share no prefix, since they"
+            " have no hashes, turns or shared_prefix"
         )
     number = max(
         ready.entry.replicas.number,
@@ -214,7 +216,7 @@ def idle_remarks(traffic: Traffic, scenario: Scenario, came: Arriving, ready: Se
         sum(pool.replicas.number for pool in ready.pools) if ready.kinds else 1,
     )
     if "routing" in traffic.model_fields_set and number == 1:
-        said.append(f"routing = {traffic.routing} has no choice: there is one replica")
+        said.append(f"routing = {traffic.routing} has no effect here: there is one replica")
     if "seed" in traffic.model_fields_set and not draws(traffic, scenario):
-        said.append(f"seed = {traffic.seed} changes nothing here: nothing is drawn by chance")
+        said.append(f"seed = {traffic.seed} has no effect here: nothing is random")
     return said

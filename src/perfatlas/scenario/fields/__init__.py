@@ -1,4 +1,4 @@
-"""The fields of a scenario and of its traffic, as a user writes them."""
+"""Fields of a scenario and of its traffic, as a user writes them."""
 
 from __future__ import annotations
 

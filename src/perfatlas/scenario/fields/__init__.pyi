@@ -2,13 +2,13 @@ from .answered_rows import (
     Answered as Answered,
     answer_columns as answer_columns,
 )
-from .asked import (
-    Asked as Asked,
-)
 from .cache_tiers import (
     TierSizes as TierSizes,
     tier_results as tier_results,
     tier_sizes as tier_sizes,
+)
+from .input_fields import (
+    InputFields as InputFields,
 )
 from .operation import (
     shared_fields as shared_fields,

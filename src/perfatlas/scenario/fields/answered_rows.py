@@ -1,4 +1,4 @@
-"""Tables of questions about one operator: rows that share their words are priced in one call."""
+"""Tables of operators: rows with equal non-numeric fields are priced in one call."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from perfatlas.vocabulary.fields import fields_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
-    from perfatlas.scenario.fields import Asked
+    from perfatlas.scenario.fields import InputFields
 
-Asking = TypeVar("Asking", bound="Asked")
+Question = TypeVar("Question", bound="InputFields")
 
 
 class Answered(NamedTuple):
-    """What a row of a table is answered.
+    """The answer to a row of a table.
 
     Args:
-        results: By name, as those of the answer to the question alone.
-        warnings: What to know before they are trusted.
+        results: Results by name, equal to those of a single question.
+        warnings: Warnings to read before relying on them.
     """
 
     results: Mapping[str, Any]
@@ -30,24 +30,23 @@ class Answered(NamedTuple):
 
 def answer_columns(
     table: Mapping[str, Sequence[Any]],
-    read: Callable[[Mapping[str, Any]], Asking],
-    price: Callable[[Sequence[Asking]], Sequence[Answered]],
+    read: Callable[[Mapping[str, Any]], Question],
+    price: Callable[[Sequence[Question]], Sequence[Answered]],
     *,
-    apart: Callable[[Asking], Hashable] = type,
+    apart: Callable[[Question], Hashable] = type,
 ) -> dict[str, list[Any]]:
-    """Return the answers of every row; a row that cannot be answered carries its reason.
+    """Return the answers of every row; unanswerable rows have an error.
 
     Args:
-        table: Columns of questions by name; None and empty text are not given.
-        read: Returns the question of named fields, or refuses it.
-        price: Answers questions whose words are equal, or refuses all of them for one reason.
-        apart: What else must be equal in questions priced together; by default nothing, as all
-            questions of a table are of one type.
+        table: Input columns by name; None and empty text are unset.
+        read: Returns the question from named fields, or raises an error.
+        price: Answers questions with equal non-numeric fields, or raises an error for all.
+        apart: Further key that questions priced together must share; by default their type.
 
     Returns:
-        Results by name, `warnings`, `error_code` and `error`; None where a row has none.
+        Results by name, `warnings`, `error_code` and `error`; None if a row has none.
     """
-    asked: dict[int, Asking] = {}
+    asked: dict[int, Question] = {}
     found: dict[int, dict[str, Any]] = {}
     for number, cells in enumerate(zip(*table.values(), strict=True)):
         try:
@@ -56,7 +55,7 @@ def answer_columns(
             found[number] = _error(problem)
     groups: dict[Hashable, list[int]] = {}
     for number, one in asked.items():
-        groups.setdefault((_words(one), apart(one)), []).append(number)
+        groups.setdefault((_non_numeric(one), apart(one)), []).append(number)
     for numbers in groups.values():
         try:
             answers = price([asked[number] for number in numbers])
@@ -75,11 +74,11 @@ def _error(problem: PerfatlasError) -> dict[str, Any]:
     return {"error_code": problem.error_code, "error": str(problem)}
 
 
-def _words(asked: Asked) -> tuple[Any, ...]:
-    """Return all of a question that is no number."""
-    return tuple(getattr(asked, name) for name in _names_of_words(type(asked)))
+def _non_numeric(asked: InputFields) -> tuple[Any, ...]:
+    """Return the non-numeric fields of a question."""
+    return tuple(getattr(asked, name) for name in _non_numeric_names(type(asked)))
 
 
 @cache
-def _names_of_words(schema: type[Asked]) -> tuple[str, ...]:
+def _non_numeric_names(schema: type[InputFields]) -> tuple[str, ...]:
     return tuple(name for name, field in fields_of(schema).items() if field.number is None)

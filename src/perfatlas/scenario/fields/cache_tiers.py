@@ -1,4 +1,4 @@
-"""The vocabulary of cache below the GPU, in host memory and on an SSD, and what it came to."""
+"""KV cache in host memory and on SSDs: fields and results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from perfatlas.parallelism import kv_bytes_per_sequence
 from perfatlas.quantities import InvalidSpecError, format_quantity
-from perfatlas.scenario.fields.asked import Asked
+from perfatlas.scenario.fields.input_fields import InputFields
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.vocabulary.fields import KvOffloading
 from perfatlas.vocabulary.metrics import share
@@ -23,49 +23,49 @@ if TYPE_CHECKING:
 SOURCE: Final = "LMCache 0.5.7rc2 in the engine's process, its defaults"
 
 
-class CacheTiers(Asked, KvOffloading):
-    """Where a replica keeps prompts that leave the GPU. None means "nowhere", or the catalog's."""
+class CacheTiers(InputFields, KvOffloading):
+    """KV cache tiers below the GPU. None means "not used", or the catalog's value."""
 
     def refuse_half(self) -> None:
-        """Refuse SSDs without their bandwidth.
+        """Refuse an SSD cache without a bandwidth.
 
         Raises:
-            InvalidSpecError: The bandwidth is not given.
+            InvalidSpecError: The bandwidth is not set.
         """
         if self.ssd_cache_bytes is not None and self.ssd_bandwidth is None:
             raise InvalidSpecError(
-                "ssd_cache_bytes needs ssd_bandwidth, the bytes/s that the SSDs of a replica read,"
-                " such as 7 GB/s for each: the catalog does not know them"
+                "ssd_cache_bytes needs ssd_bandwidth, the read bandwidth of the SSDs of a replica,"
+                " such as 7 GB/s for each: the catalog does not contain it"
             )
 
 
 class TierSizes(NamedTuple):
-    """The tiers of a scheduler.
+    """The cache tiers of a scheduler.
 
     Args:
         limits: Fields of `serving.Limits`.
-        block_bytes: A block, whole, whichever ranks hold it [bytes].
-        said: What is assumed; empty without tiers.
+        block_bytes: Bytes of a block over all ranks [bytes].
+        note: Assumptions; empty without tiers.
     """
 
     limits: dict[str, Any]
     block_bytes: float
-    said: str
+    note: str
 
 
 def tier_sizes(tiers: CacheTiers, question: Candidates, requests: Requests) -> TierSizes:
-    """Return the tiers of one scheduler of a replica.
+    """Return the cache tiers of one scheduler of a replica.
 
-    The attention-DP ranks of a replica share what it has evenly. A rank's GPUs copy at once, each
-    its part of a block over its own link; tiers hold a block once.
+    The attention-DP ranks of a replica share the tiers evenly. The GPUs of a rank copy in parallel,
+    each its part of a block over its own link; tiers store a block once.
 
     Args:
-        tiers: What was asked.
-        question: What runs where.
-        requests: What arrives; the cache of their mean prompt is divided by its tokens.
+        tiers: The fields.
+        question: The candidate.
+        requests: The requests; bytes per token are those of their mean prompt.
 
     Raises:
-        InvalidSpecError: A tier holds no block, or lacks a bandwidth.
+        InvalidSpecError: A tier is smaller than a block, or its bandwidth is unknown.
     """
     tiers.refuse_half()
     if tiers.host_cache_bytes is None and tiers.ssd_cache_bytes is None:
@@ -90,22 +90,22 @@ def tier_sizes(tiers: CacheTiers, question: Candidates, requests: Requests) -> T
         limits[f"{name}_blocks"] = int(room / ranks / whole_bytes)
         if limits[f"{name}_blocks"] < 1:
             raise InvalidSpecError(
-                f"{name}_cache_bytes = {room:g} holds no block of {whole_bytes:,.0f} bytes on each"
-                f" of {ranks} attention-DP ranks; give more, or leave it out"
+                f"{name}_cache_bytes = {room:g} is less than one block of {whole_bytes:,.0f} bytes"
+                f" on each of {ranks} attention-DP ranks; raise it, or leave it out"
             )
     if tiers.ssd_bandwidth is not None:
         limits["ssd_move"] = _ticks(whole_bytes * ranks / tiers.ssd_bandwidth)
     rate = format_quantity(over, "B/s")
-    known = "its host link in the catalog" if link is None else "as given"
+    known = "host link in the catalog" if link is None else "as set"
     held = " and ".join(
         f"{limits[f'{name}_blocks']:,} {words}"
         for name, words in (("host", "in host memory"), ("ssd", "on the SSD"))
         if f"{name}_blocks" in limits
     )
     said = (
-        f"blocks of prompts below the GPU, for each scheduler {held}, as {SOURCE}: written through"
-        f" when computed, least recently used given up; the step that computes or admits a request"
-        f" waits for its copies, at {rate} for each GPU ({known})"
+        f"KV cache offloading, per scheduler {held}, as in {SOURCE}: blocks are written through"
+        f" when computed and evicted in LRU order; the step that computes or admits a request"
+        f" waits for its copies, at {rate} per GPU ({known})"
     )
     return TierSizes(limits, float(whole_bytes), said)
 
@@ -123,13 +123,13 @@ def _ticks(time_s: float) -> int:
 def tier_results(
     limits: Limits, block_bytes: float, requests: Requests, outcome: Outcome
 ) -> dict[str, Any]:
-    """Return what cache below the GPU came to, by name; none without it.
+    """Return the results of the cache tiers by name; empty without tiers.
 
     Args:
-        limits: Of a scheduler.
-        block_bytes: A block, whole [bytes].
-        requests: What arrived.
-        outcome: What came of it.
+        limits: Limits of a scheduler.
+        block_bytes: Bytes of a block over all ranks [bytes].
+        requests: The requests.
+        outcome: Outcome of the simulation.
     """
     if not limits.offloads:
         return {}

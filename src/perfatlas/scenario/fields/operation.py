@@ -1,4 +1,4 @@
-"""The vocabulary of how replicas are operated: who gets which request, who fails, how many run."""
+"""Operation of replicas: routing, failures, autoscaling."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import field_validator
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.scenario.fields.asked import Asked
+from perfatlas.scenario.fields.input_fields import InputFields
 from perfatlas.scenario.fields.replica_events import ReplicaEvent, read_events
 from perfatlas.scenario.fields.replica_kinds import ReplicaKind, read_kinds
 from perfatlas.serving.config import Affinity, Scaler, Upkeep
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _AFFINITY: Final = ("cache_threshold", "balance_abs_threshold", "balance_rel_threshold")
-_TIMES: Final = {  # fields of a scaler in seconds
+_TIMES: Final = {  # autoscaler fields in seconds
     "autoscale_period_s": "period",
     "autoscale_down_after_s": "stable",
     "start_up_s": "start_up",
 }
 
 
-class Operation(Asked, ReplicaOperation):
-    """How replicas share requests, fail, start and stop. None means "as it is by default"."""
+class Operation(InputFields, ReplicaOperation):
+    """Routing, failures and autoscaling of replicas. None means the default."""
 
     @field_validator("replica_kinds", mode="before")
     @classmethod
@@ -39,7 +39,7 @@ class Operation(Asked, ReplicaOperation):
         return read_events(given)
 
     def affinity(self) -> Affinity:
-        """Return when the router follows a prefix."""
+        """Return the thresholds of prefix-aware routing."""
         given = {
             name: getattr(self, asked)
             for name, asked in zip(Affinity._fields, _AFFINITY, strict=True)
@@ -48,13 +48,13 @@ class Operation(Asked, ReplicaOperation):
         return Affinity(**given)
 
     def upkeep(self, replicas: int | None) -> Upkeep:
-        """Return what fails, starts and stops.
+        """Return the failures and the autoscaler.
 
         Args:
-            replicas: Asked for at the start, None where nobody did.
+            replicas: Initial replicas, or None if not set.
 
         Raises:
-            InvalidSpecError: An event or the autoscaler contradicts itself.
+            InvalidSpecError: An event or the autoscaler is inconsistent.
         """
         events: tuple[ReplicaEvent, ...] = self.replica_events or ()
         return Upkeep(
@@ -69,15 +69,15 @@ class Operation(Asked, ReplicaOperation):
             return None
         if self.autoscale_target is None:
             raise InvalidSpecError(
-                f"max_replicas = {self.max_replicas} turns an autoscaler on: give autoscale_target,"
-                " the requests of a replica it aims at"
+                f"max_replicas = {self.max_replicas} enables autoscaling: set autoscale_target,"
+                " the target requests per replica"
             )
         low = self.min_replicas or 1
         initial = low if replicas is None else replicas
         if not low <= initial <= self.max_replicas:
             raise InvalidSpecError(
-                f"min_replicas = {low}, dp = {initial} at the start, max_replicas ="
-                f" {self.max_replicas}: these rise"
+                f"min_replicas = {low}, dp = {initial} initially, max_replicas ="
+                f" {self.max_replicas}: these must not decrease"
             )
         given: dict[str, Any] = {
             name: int(whole_ticks(getattr(self, asked)))
@@ -89,76 +89,77 @@ class Operation(Asked, ReplicaOperation):
         waiting = self.autoscale_metric == "waiting"
         return Scaler(low, initial, self.autoscale_target, queue_only=waiting, **given)
 
-    def said(self) -> list[str]:
-        """Return what is assumed of router, failures and autoscaler, for the evidence."""
+    def assumptions(self) -> list[str]:
+        """Return the assumptions about router, failures and autoscaler, for the evidence."""
         said = []
         if self.routing == "least_loaded":
             said.append(
-                "the router sends a request to the replica with the fewest waiting and running, of"
-                " equals to the next in turn, as nginx (least_conn)"
+                "the router sends a request to the replica with the fewest waiting and running"
+                " requests, ties in round-robin order, as nginx (least_conn)"
             )
         if self.routing == "prefix_aware":
             share, apart, ratio = self.affinity()
             said.append(
                 f"the router follows prefixes as sglang-router 0.3.2 (cache_aware): to the replica"
-                f" that got the longest known beginning where that is over {100.0 * share:g} % of"
-                f" the prompt, else to the least loaded (of equals the next in turn), and there"
-                f" always where loads differ by over {apart} requests and {ratio:g} times"
+                f" with the longest cached prefix if that exceeds {100.0 * share:g}% of the"
+                f" prompt, else to the least loaded (ties in round-robin order), and always to"
+                f" that if loads differ by more than {apart} requests and a factor of {ratio:g}"
             )
         if self.replica_events:
-            then = "is lost" if self.on_failure == "lost" else "is sent again and starts over"
+            then = "is lost" if self.on_failure == "lost" else "is retried from the start"
             count = len(self.replica_events)
             events = "1 event" if count == 1 else f"{count:,} events"
             said.append(
-                f"{events} of replicas: one that fails ends its step and"
-                f" loses caches and requests; a request {then}; one that is back has an empty cache"
+                f"{events} of replicas: a failing replica ends its current step and"
+                f" loses its cache and requests; a request {then}; a recovered one has no cache"
             )
         if self.max_replicas is not None:
             said.append(
                 "replicas are started and stopped as by a Kubernetes HorizontalPodAutoscaler on a"
-                " metric per pod: rounded up to the target, tolerance, stabilization downwards, at"
-                " most 4 or as many again at once; those that stop end their requests"
+                " per-pod metric: rounded up to the target, with tolerance, downscale stabilization"
+                " and at most 4 or 100% new replicas at once; stopping replicas finish requests"
             )
         return said
 
 
 def shared_fields(fields: Mapping[str, Any], operation: Operation) -> dict[str, Any]:
-    """Return the fields that all kinds share, with the system of the first where none is shared.
+    """Return the fields that all kinds share, with the first kind's system if none is shared.
 
     Args:
-        fields: Of the scenario, beside the traffic.
-        operation: The kinds and what else is asked of replicas.
+        fields: Fields of the scenario, without the traffic.
+        operation: The kinds and other fields of operation.
 
     Raises:
-        InvalidSpecError: A field contradicts kinds, or a kind has no system.
-        UnsupportedError: An autoscaler of several kinds.
+        InvalidSpecError: A field conflicts with kinds, or a kind has no system.
+        UnsupportedError: Autoscaling of several kinds.
     """
     kinds: tuple[ReplicaKind, ...] = operation.replica_kinds
     given = {name: value for name, value in fields.items() if value not in (None, "")}
     if given.get("mode") == "disaggregated":
         raise InvalidSpecError(
-            "replica_kinds and mode = disaggregated: kinds are replicas that do all of a request,"
-            " pools divide it; give one of the two"
+            "replica_kinds cannot be used with mode = disaggregated: kinds serve whole requests,"
+            " pools divide them; set one of the two"
         )
-    for name, instead in (("dp", "give dp in each kind"), ("gpus", "they are the sum over kinds")):
+    for name, instead in (("dp", "set dp in each kind"), ("gpus", "it is the sum over kinds")):
         if name in given:
             raise InvalidSpecError(
-                f"{name} = {given[name]} beside replica_kinds: {instead}; leave {name} out"
+                f"{name} = {given[name]} cannot be used with replica_kinds: {instead}; leave {name}"
+                " out"
             )
     for name in ("host_cache_bytes", "ssd_cache_bytes"):
         if getattr(operation, name, None) is not None:
             raise UnsupportedError(
-                f"{name} = {getattr(operation, name):g}: cache below the GPU is told of replicas of"
-                f" one kind, and not of several; leave {name} or replica_kinds out"
+                f"{name} = {getattr(operation, name):g}: KV cache offloading is not supported for"
+                f" several kinds of replicas; leave {name} or replica_kinds out"
             )
     if operation.max_replicas is not None:
         raise UnsupportedError(
-            f"max_replicas = {operation.max_replicas}: an autoscaler starts and stops replicas of"
-            " one kind, and none of several is simulated; leave max_replicas or replica_kinds out"
+            f"max_replicas = {operation.max_replicas}: autoscaling is not supported for several"
+            " kinds of replicas; leave max_replicas or replica_kinds out"
         )
     for number, kind in enumerate(kinds, start=1):
         if kind.system is None and "system" not in given:
             raise InvalidSpecError(
-                f"kind {number} of replica_kinds has no system; give it one, or one for all kinds"
+                f"kind {number} of replica_kinds has no system; set it there, or once for all kinds"
             )
     return {**fields, "system": given.get("system", kinds[0].system)}

@@ -1,4 +1,4 @@
-"""Kinds of replicas behind one router, as people write them, and the scenario of each."""
+"""Kinds of replicas behind one router as input, and the scenario of each."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import ValidationError
 
 from perfatlas.quantities import InvalidSpecError, shown
-from perfatlas.scenario.fields.asked import Asked, sentences
-from perfatlas.scenario.fields.row_input import given_rows
+from perfatlas.scenario.fields.input_fields import InputFields, sentences
+from perfatlas.scenario.fields.row_input import input_rows
 from perfatlas.scenario.fields.vocabulary import Scenario
 from perfatlas.serving.config import MOST_KINDS
 from perfatlas.vocabulary.fields import ReplicaFields
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 EXAMPLE: Final = '[{"system": "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}]'
 
 
-class ReplicaKind(Asked, ReplicaFields):
-    """Equal replicas of a fleet; None means "as it is given for all kinds"."""
+class ReplicaKind(InputFields, ReplicaFields):
+    """One kind of identical replicas; None means the value shared by all kinds."""
 
-    def given(self) -> dict[str, Any]:
-        """Return what is of this kind alone, its replicas among it."""
+    def set_fields(self) -> dict[str, Any]:
+        """Return the fields set for this kind, including its number of replicas."""
         return self.model_dump(exclude_none=True)
 
 
 def read_kinds(given: Any) -> tuple[ReplicaKind, ...] | None:  # noqa: ANN401 - whatever a person wrote
-    """Return kinds of a list of them, of JSON text that starts with [, or of a file.
+    """Return kinds from a list, from JSON text that starts with [, or from a file.
 
     Args:
-        given: Rows of named fields, text or a path to CSV, Parquet or JSON Lines; None for none.
+        given: Rows of named fields, text, or a path to CSV, Parquet or JSON Lines; None for none.
 
     Raises:
-        InvalidSpecError: The file cannot be read, there is no kind, or a row is none; it is named.
+        InvalidSpecError: The file cannot be read, is empty, or a row is invalid.
 
     Example:
         >>> from perfatlas.scenario.fields.replica_kinds import read_kinds
@@ -45,9 +45,9 @@ def read_kinds(given: Any) -> tuple[ReplicaKind, ...] | None:  # noqa: ANN401 - 
     if given is None:
         return None
     wanted = f"a list of 1 to {MOST_KINDS} kinds such as {EXAMPLE}"
-    rows, where = given_rows(given, "replica_kinds", wanted, MOST_KINDS)
+    rows, where = input_rows(given, "replica_kinds", wanted, MOST_KINDS)
     if not rows:
-        raise InvalidSpecError(f"replica_kinds is empty: give {wanted}, or leave it out")
+        raise InvalidSpecError(f"replica_kinds is empty: set {wanted}, or leave it out")
     return tuple(_kind(row, number, where) for number, row in enumerate(rows, start=1))
 
 
@@ -56,15 +56,15 @@ def _kind(row: Any, number: int, where: str) -> ReplicaKind:  # noqa: ANN401 - w
         return row
     if not isinstance(row, dict):
         raise InvalidSpecError(
-            f"kind {number} of {where} is {shown(str(row))}: give its fields by name, as in"
+            f"kind {number} of {where} is {shown(str(row))}: expected fields by name, as in"
             f" {EXAMPLE}"
         )
     row = {name: value for name, value in row.items() if value is not None and value != ""}
     for name in row:
         if name in Scenario.model_fields and name not in ReplicaKind.model_fields:
             raise InvalidSpecError(
-                f"kind {number} of {where}: {name} is the same for all kinds and no field of one;"
-                " give it once, beside replica_kinds"
+                f"kind {number} of {where}: {name} is common to all kinds, not a field of one;"
+                " set it once, outside replica_kinds"
             )
     try:
         return ReplicaKind.model_validate(row)
@@ -74,10 +74,10 @@ def _kind(row: Any, number: int, where: str) -> ReplicaKind:  # noqa: ANN401 - w
 
 
 def kind_scenarios(scenario: Scenario, kinds: Sequence[ReplicaKind]) -> list[Scenario]:
-    """Return the scenario of each kind: what all share with what is its own.
+    """Return the scenario of each kind: the shared fields with its own.
 
     Args:
-        scenario: What all kinds share.
+        scenario: The fields that all kinds share.
         kinds: At least one.
     """
-    return [scenario.model_copy(update=kind.given()) for kind in kinds]
+    return [scenario.model_copy(update=kind.set_fields()) for kind in kinds]

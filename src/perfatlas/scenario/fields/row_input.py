@@ -1,4 +1,4 @@
-"""Rows of named fields as people give them: a file, an array of a TOML file, or JSON text."""
+"""Rows of named fields as input: a file, an array of a TOML file, or JSON text."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def given_rows(given: Any, name: str, wanted: str, most: int) -> tuple[Sequence[Any], str]:  # noqa: ANN401 - whatever a person wrote
-    """Return rows as they were given, each still to be checked, and where they come from.
+def input_rows(given: Any, name: str, wanted: str, most: int) -> tuple[Sequence[Any], str]:  # noqa: ANN401 - whatever a person wrote
+    """Return unchecked rows, and a description of their origin.
 
     Args:
         given: A list, JSON text that starts with [ or {, or a path to CSV, Parquet or JSON Lines.
         name: The field, for messages.
-        wanted: What it takes, for messages, as in "a list of events".
-        most: Rows at most.
+        wanted: Description of the expected value, such as "a list of events".
+        most: Maximum number of rows.
 
     Raises:
-        InvalidSpecError: The file cannot be read, the text is no JSON, or it holds no such list.
+        InvalidSpecError: The file cannot be read, the text is not JSON, or it has no such list.
     """
     where, rows = name, given
     if isinstance(given, str) and given.lstrip().startswith(("[", "{")):
@@ -30,28 +30,28 @@ def given_rows(given: Any, name: str, wanted: str, most: int) -> tuple[Sequence[
             rows = json.loads(given, object_pairs_hook=_each_once)
         except RecursionError:
             raise InvalidSpecError(f"{name} is JSON nested too deeply to be read") from None
-        except ValueError as problem:  # or a number of too many digits
+        except ValueError as problem:  # including a number with too many digits
             raise InvalidSpecError(f"{name} is not JSON: {problem}") from None
     elif isinstance(given, str):
         where = given
         rows = _rows_of(given)
     if not isinstance(rows, (list, tuple)) or len(rows) > most:
-        raise InvalidSpecError(f"{name} = {shown(str(given))}: give a file, or {wanted}")
+        raise InvalidSpecError(f"{name} = {shown(str(given))}: expected a file, or {wanted}")
     return rows, where
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of JSON, refused where it says something twice."""
+    """Return a JSON object, refused if a key is repeated."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice!r} is given twice")
+        raise ValueError(f"{twice!r} is set twice")
     return found
 
 
 def _rows_of(path: str) -> Sequence[Any]:
-    """Return the rows of a file, cells that are empty left out."""
+    """Return the rows of a file, without empty cells."""
     table = read_table(path)
     columns = {name: table.cells(name) for name in table.columns}
     return [

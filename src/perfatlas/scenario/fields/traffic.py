@@ -1,4 +1,4 @@
-"""The vocabulary of traffic, and the requests it describes."""
+"""Fields of traffic."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 OBJECTIVES: Final = ("ttft_s", "tpot_s", "itl_s", "request_latency_s")
 
 
-# the groups from the last to the first, as in `Scenario`
+# groups in reverse order, as in `Scenario`
 class Traffic(CacheTiers, Operation, Objectives, Scheduling, Arrivals):
-    """What arrives: a file of requests, or generated ones. None means "derive it"."""
+    """Traffic: requests from a file, or generated ones. None means it is derived."""
 
     def objectives(self) -> dict[str, float]:
         """Return the objectives that are set, by metric [s]."""
@@ -30,10 +30,10 @@ TRAFFIC_NAMES: Final = tuple(Traffic.model_fields)
 
 
 def parse_traffic(fields: Mapping[str, Any]) -> Traffic:
-    """Return the traffic of named fields; None and empty text count as not given.
+    """Return the traffic from named fields; None and empty text count as unset.
 
     Raises:
-        InvalidSpecError: A name is unknown or a value breaks its rule; all of them are named.
+        InvalidSpecError: A name is unknown or a value is invalid; all problems are listed.
 
     Example:
         >>> from perfatlas.scenario.fields import parse_traffic

@@ -1,4 +1,4 @@
-"""Refusal of fields that would change nothing, by the conditions of the table of fields."""
+"""Refusal of fields without effect, by the conditions of the table of fields."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ def refuse_unused(
     *,
     others: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-    """Refuse fields that are set, are not the default, and miss what they need to have an effect.
+    """Refuse fields that are set to a non-default value and whose condition is not met.
 
     Args:
         values: Typed values of all fields, by name.
-        fields: The rows of the question.
-        facts: What conditions read beside fields: by name, what is missing, None if it holds.
-        others: Values of the questions it is compared with: a field is of use if one reads it.
+        fields: The rows of the verb.
+        facts: Derived facts by name: each returns what is missing, or None if it holds.
+        others: Values of questions to compare with; a field has an effect if one of them reads it.
 
     Raises:
-        InvalidSpecError: A field has no effect; the message says why and what gives it one. Fields
-            that miss the same are named together.
+        InvalidSpecError: A field has no effect; the message gives the reason and the remedy. Fields
+            with the same reason are listed together.
 
     Example:
         >>> from perfatlas.scenario.fields import refuse_unused
-        >>> from perfatlas.vocabulary.fields import fields_asked
+        >>> from perfatlas.vocabulary.fields import verb_fields
         >>> asked = {"max_replicas": None, "start_up_s": 30.0}
-        >>> refuse_unused(asked, fields_asked("simulate"))
+        >>> refuse_unused(asked, verb_fields("simulate"))
         Traceback (most recent call last):
         perfatlas.quantities.errors.InvalidSpecError: start_up_s = 30 has no effect here:...
     """
@@ -48,18 +48,18 @@ def refuse_unused(
     if not found:
         return
     missing, names = next(iter(found.items()))
-    given = {name: _given(fields[name], (values, *others)) for name in names}
+    given = {name: _first_setting(fields[name], (values, *others)) for name in names}
     raise InvalidSpecError(
         no_effect_sentence({name: one.get(name) for name, one in given.items() if one}, missing)
     )
 
 
 def no_effect_sentence(given: Mapping[str, Any], missing: Missing) -> str:
-    """Return that fields have no effect, why, and what gives them one.
+    """Return the message that fields have no effect, with reason and remedy.
 
     Args:
         given: The fields with their values.
-        missing: What they need.
+        missing: What they miss.
     """
     told = _listed([f"{name} = {value_text(value)}" for name, value in given.items()])
     has = "has" if len(given) == 1 else "have"
@@ -72,8 +72,8 @@ def _missing(
     asked: Sequence[Mapping[str, Any]],
     facts: Mapping[str, Callable[[], Missing | None]],
 ) -> Missing | None:
-    """Return what a field that is set misses in every question, None where one reads it."""
-    first, needs = _given(field, asked), field.row.needs
+    """Return what a field misses in every question, None if one reads it."""
+    first, needs = _first_setting(field, asked), field.row.needs
     if first is None or needs is None:
         return None
     if any(needs.missing(one, facts) is None for one in asked):
@@ -81,8 +81,8 @@ def _missing(
     return needs.missing(first, facts)
 
 
-def _given(field: Field, asked: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """Return the first question that sets a field to another value than its default."""
+def _first_setting(field: Field, asked: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Return the first question that sets a field to a non-default value."""
     return next((one for one in asked if _asks(field, one.get(field.name))), None)
 
 

@@ -1,10 +1,10 @@
-"""The fields of an inference scenario, checked."""
+"""The validated fields of an inference scenario."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perfatlas.scenario.fields.asked import Asked
+from perfatlas.scenario.fields.input_fields import InputFields
 from perfatlas.vocabulary.fields import (
     Batch,
     CachedPrefix,
@@ -21,19 +21,21 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-# the groups from the last to the first: Python collects annotations from the last base on
-class Scenario(Asked, Pools, Limits, Formats, Plan, CachedPrefix, Lengths, Batch, Serving, Subject):
-    """One question: a model on a system, a plan, an engine and a load."""
+# groups in reverse order, because Python collects annotations starting from the last base class
+class Scenario(
+    InputFields, Pools, Limits, Formats, Plan, CachedPrefix, Lengths, Batch, Serving, Subject
+):
+    """A scenario: a model on a system, with a plan, an engine and a load."""
 
 
 FIELD_NAMES: tuple[str, ...] = tuple(Scenario.model_fields)
 
 
 def parse_scenario(fields: Mapping[str, Any]) -> Scenario:
-    """Return the scenario of named fields; None and empty text count as not given.
+    """Return the scenario from named fields; None and empty text count as unset.
 
     Raises:
-        InvalidSpecError: A name is unknown or a value breaks its rule; all of them are named.
+        InvalidSpecError: A name is unknown or a value is invalid; all problems are listed.
 
     Example:
         >>> from perfatlas.scenario.fields.vocabulary import parse_scenario

@@ -1,4 +1,4 @@
-"""From fields to typed columns: names, defaults, rules as masks, groups."""
+"""Resolution of fields to typed columns: names, defaults, rules, grouping."""
 
 from __future__ import annotations
 

@@ -4,9 +4,16 @@ from .field_columns import (
 )
 from .pools import (
     SHARED as SHARED,
-    asked_of_pools as asked_of_pools,
     pool_load as pool_load,
     split_pools as split_pools,
+    worker_batches as worker_batches,
+)
+from .resolved_names import (
+    format_of as format_of,
+    kernel_engine as kernel_engine,
+    pool_plan as pool_plan,
+    resolved_formats as resolved_formats,
+    resolved_plan as resolved_plan,
 )
 from .resolved_scenario import (
     resolve_scenarios as resolve_scenarios,

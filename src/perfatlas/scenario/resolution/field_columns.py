@@ -1,4 +1,4 @@
-"""Fields of scenarios as typed columns: distinct values, read once each, and the code of each row.
+"""Fields of scenarios as columns: distinct values, parsed once each, and a code per row.
 
 Shape legend: N rows, C some of them, V distinct values of a field.
 """
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 
 BoolArray = NDArray[np.bool_]
 Table = Mapping[str, Sequence[Any]]
-NOT_GIVEN: Final = 0  # code of rows that do not give a field
+NOT_GIVEN: Final = 0  # code of rows that do not set a field
 
 
 @dataclass(frozen=True, kw_only=True)
 class FieldColumn:
-    """One field of every row.
+    """One field of all rows.
 
     Args:
-        values: Distinct values (V); the first is what holds where the field is not given.
-        codes_N: Which of them each row has (N,).
+        values: Distinct values (V); the first is the default.
+        codes_N: Index of each row's value (N,).
     """
 
     values: tuple[Any, ...]
     codes_N: IntArray
 
     @cached_property
-    def given(self) -> BoolArray:
-        """Where the field is given (N,)."""
+    def is_set(self) -> BoolArray:
+        """Whether the field is set (N,)."""
         given_N: BoolArray = self.codes_N != NOT_GIVEN
         return given_N
 
@@ -53,43 +53,43 @@ class FieldColumn:
 
     @cached_property
     def value_codes(self) -> IntArray:
-        """Codes (N,) that are the same wherever the value is, given or by default."""
+        """Codes (N,) that are equal for equal values, whether set or default."""
         first: dict[Any, int] = {}
         same_V = [first.setdefault(value, code) for code, value in enumerate(self.values)]
         codes_N: IntArray = np.array(same_V, np.int64)[self.codes_N]
         return codes_N
 
     def equals(self, word: str) -> BoolArray:
-        """Return where the field has a word (N,).
+        """Return whether the field has a value (N,).
 
         Args:
-            word: Such as a mode.
+            word: The value, such as a mode.
         """
         equal_V = np.array([isinstance(v, str) and v == word for v in self.values])
         equal_N: BoolArray = equal_V[self.codes_N]
         return equal_N
 
     def overridden_by(self, own: FieldColumn) -> FieldColumn:
-        """Return another column where that is given, and this one elsewhere.
+        """Return this column with values replaced by another column's where that is set.
 
         Args:
-            own: The other column of the same rows.
+            own: The overriding column.
         """
         moved_N = own.codes_N + len(self.values) - 1
         return FieldColumn(
             values=self.values + own.values[1:],
-            codes_N=np.where(own.given, moved_N, self.codes_N),
+            codes_N=np.where(own.is_set, moved_N, self.codes_N),
         )
 
 
 class ScenarioColumns:
-    """Every field of the vocabulary as a column (N,)."""
+    """All fields as columns (N,)."""
 
     def __init__(self, size: int, fields: Mapping[str, FieldColumn]) -> None:
-        """Hold the columns that are given; others hold the defaults.
+        """Store the columns that are set; others have the defaults.
 
         Args:
-            size: Rows N.
+            size: Number of rows N.
             fields: Columns by name.
         """
         self.size = size
@@ -106,26 +106,26 @@ class ScenarioColumns:
         """Return a field as numbers (N,).
 
         Args:
-            name: Of a number.
-            missing: Where it is not given and has no default.
+            name: A numeric field.
+            missing: Value if it is unset and has no default.
         """
         numbers_N = self[name].numbers
         filled_N: FloatArray = np.where(np.isnan(numbers_N), missing, numbers_N)
         return filled_N
 
-    def given(self, name: str) -> BoolArray:
-        """Return where a field is given (N,)."""
-        return self[name].given
+    def is_set(self, name: str) -> BoolArray:
+        """Return whether a field is set (N,)."""
+        return self[name].is_set
 
     def equals(self, name: str, word: str) -> BoolArray:
-        """Return where a field has a word (N,)."""
+        """Return whether a field has a value (N,)."""
         return self[name].equals(word)
 
     def at(self, row: int, names: Sequence[str]) -> dict[str, Any]:
         """Return some fields of one row.
 
         Args:
-            row: Its position.
+            row: Index of the row.
             names: The fields.
         """
         columns = {name: self[name] for name in names}
@@ -135,7 +135,7 @@ class ScenarioColumns:
         """Return some rows.
 
         Args:
-            rows_C: Positions (C,).
+            rows_C: Row indices (C,).
         """
         fields = {
             name: replace(column, codes_N=column.codes_N[rows_C])
@@ -144,22 +144,22 @@ class ScenarioColumns:
         return ScenarioColumns(rows_C.size, fields)
 
     def changed(self, changes: Mapping[str, FieldColumn]) -> ScenarioColumns:
-        """Return the same rows with other columns of some fields."""
+        """Return the same rows with some columns replaced."""
         return ScenarioColumns(self.size, self._fields | dict(changes))
 
 
 def constant_column(size: int, value: object) -> FieldColumn:
-    """Return a column that every row gives the same value.
+    """Return a column with the same value in all rows.
 
     Args:
-        size: Rows N.
+        size: Number of rows N.
         value: The value.
     """
     return FieldColumn(values=(None, value), codes_N=np.ones(size, np.int64))
 
 
 def number_column(numbers_N: FloatArray) -> FieldColumn:
-    """Return a column of numbers that follow from other fields, all of them given.
+    """Return a column of derived numbers; all count as set.
 
     Args:
         numbers_N: The numbers (N,).
@@ -183,16 +183,16 @@ def columns_of(scenarios: Sequence[Scenario]) -> ScenarioColumns:
 
 
 def read_columns(table: Table) -> tuple[ScenarioColumns, BoolArray]:
-    """Return the columns of a table, and where a value of a row breaks the rule of its field (N,).
+    """Return the columns of a table, and which rows have an invalid value (N,).
 
-    Every distinct value is read once. Fields that break their rule hold the default.
+    Every distinct value is parsed once. Invalid values are replaced by the default.
 
     Args:
-        table: Columns by name; names of the vocabulary are read, others are ignored. None, NaN
-            and empty text are "not given".
+        table: Columns by name; unknown names are ignored. None, NaN and empty text count as
+            unset.
 
     Raises:
-        InvalidSpecError: A column is not a list, or columns differ in length.
+        InvalidSpecError: A column is not a list, or lengths differ.
     """
     size = _rows(table)
     raw = {name: _distinct(list(table[name])) for name in table if name in FIELD_NAMES}
@@ -204,12 +204,12 @@ def read_columns(table: Table) -> tuple[ScenarioColumns, BoolArray]:
         fields[name], wrong_N = _typed(name, column)
         broken_N |= wrong_N
     columns = ScenarioColumns(size, fields)
-    broken_N |= ~columns.given("model") | ~columns.given("system")
+    broken_N |= ~columns.is_set("model") | ~columns.is_set("system")
     return columns, broken_N
 
 
 def _rows(table: Table) -> int:
-    """Return the rows of a table whose columns are lists of one length."""
+    """Return the number of rows of a table; its columns must be lists of equal length."""
     if not isinstance(table, Mapping):
         raise InvalidSpecError(f"a table is {shown(table)}: expected columns by name")
     lengths: dict[str, int] = {}
@@ -226,21 +226,21 @@ def _rows(table: Table) -> int:
 
 
 def is_absent(value: object) -> bool:
-    """Return whether a cell of a table is not given: None, NaN or empty text."""
+    """Return whether a table cell is unset: None, NaN or empty text."""
     if isinstance(value, str):
         return not value.strip()
     return value is None or (isinstance(value, float) and value != value)  # noqa: PLR0124 - NaN
 
 
 def _distinct(cells: Sequence[Any]) -> FieldColumn:
-    """Return the distinct cells as they were written, and the code of each row.
+    """Return the distinct raw cells, and the code of each row.
 
-    Cells are one where type and value are equal: True is not 1, and "8" is not 8.
+    Cells are equal if type and value are: True is not 1, and "8" is not 8.
     """
     keys: list[Any] = list(zip(map(type, cells), cells, strict=True))
     try:
         first = dict(zip(keys, cells, strict=True))
-    except TypeError:  # lists and the like are not hashable: each is its own
+    except TypeError:  # unhashable cells such as lists are treated as distinct
         keys = list(map(id, cells))
         first = dict(zip(keys, cells, strict=True))
     place = dict(zip(first, count(), strict=False))
@@ -252,17 +252,17 @@ def _distinct(cells: Sequence[Any]) -> FieldColumn:
 
 
 def _system_of_pools(raw: Mapping[str, FieldColumn]) -> FieldColumn:
-    """Return the column of systems; two pools that both name theirs need no shared one."""
+    """Return the column of systems; it may be unset if both pools set their own."""
     prefill, decode = raw["prefill_system"], raw["decode_system"]
     none = FieldColumn(values=(None,), codes_N=np.zeros_like(prefill.codes_N))
     system = raw.get("system", none)
-    named_N = raw["mode"].equals("disaggregated") & prefill.given & decode.given
-    codes_N = np.where(named_N & ~system.given, prefill.codes_N, NOT_GIVEN)
+    named_N = raw["mode"].equals("disaggregated") & prefill.is_set & decode.is_set
+    codes_N = np.where(named_N & ~system.is_set, prefill.codes_N, NOT_GIVEN)
     return system.overridden_by(replace(prefill, codes_N=codes_N))
 
 
 def _typed(name: str, raw: FieldColumn) -> tuple[FieldColumn, BoolArray]:
-    """Return a column of typed values, and where a cell breaks the rule of the field (N,)."""
+    """Return a column of typed values, and which rows are invalid (N,)."""
     default, cells = _default(name), list(raw.values[1:])
     adapter = _adapter(name)
     try:
@@ -277,7 +277,7 @@ def _typed(name: str, raw: FieldColumn) -> tuple[FieldColumn, BoolArray]:
 def _one_by_one(
     adapter: TypeAdapter[list[Any]], cells: Sequence[Any]
 ) -> tuple[list[Any], list[bool]]:
-    """Return the value of each cell, None where it breaks the rule, and which keep it."""
+    """Return the value of each cell, None if invalid, and which are valid."""
     values, good = [], []
     for cell in cells:
         try:
@@ -291,13 +291,13 @@ def _one_by_one(
 
 @cache
 def _adapter(name: str) -> TypeAdapter[list[Any]]:
-    """Return the reader of values of a field: the type that the field has in `Scenario`."""
+    """Return the validator of a field: its type in `Scenario`."""
     cells: Any = list.__class_getitem__(get_type_hints(Scenario, include_extras=True)[name])
     strip = Scenario.model_config.get("str_strip_whitespace", False)
     return TypeAdapter(cells, config=ConfigDict(str_strip_whitespace=strip))
 
 
 def _default(name: str) -> Any:  # noqa: ANN401 - values of every type of the vocabulary
-    """Return the default of a field, None where it has none."""
+    """Return the default of a field, None if it has none."""
     default = Scenario.model_fields[name].default
     return None if default is PydanticUndefined else default

@@ -1,4 +1,4 @@
-"""Which rows are answered together, as candidates that share model, engine, formats and tier.
+"""Grouping of rows into candidates that share model, engine, formats and tier.
 
 Shape legend: N rows, C rows of one group, U distinct rows.
 """
@@ -36,25 +36,25 @@ SHARED_FIELDS: Final = (
 
 
 class Distinct(NamedTuple):
-    """Distinct rows of some codes.
+    """Distinct combinations of codes.
 
     Args:
-        first_U: The first row that has them, rising (U,).
-        codes_N: Which of them each row has (N,).
+        first_U: First row of each combination, ascending (U,).
+        codes_N: Combination of each row (N,).
     """
 
     first_U: IntArray
     codes_N: IntArray
 
     def members(self) -> list[IntArray]:
-        """Return the rows of each distinct one, rising."""
+        """Return the rows of each combination, ascending."""
         order_N = np.argsort(self.codes_N, kind="stable")
         sizes_U = np.bincount(self.codes_N, minlength=self.first_U.size)
         return np.split(order_N, np.cumsum(sizes_U)[:-1])
 
 
 def distinct_rows(codes: Sequence[IntArray]) -> Distinct:
-    """Return the distinct rows of several columns of codes, in the order of their first rows.
+    """Return the distinct combinations of several code columns, in order of their first rows.
 
     Args:
         codes: Columns, each (N,).
@@ -67,13 +67,13 @@ def distinct_rows(codes: Sequence[IntArray]) -> Distinct:
 
 
 class ResolvedFormats(NamedTuple):
-    """Number formats of rows: an index column into distinct ones.
+    """Number formats of rows: distinct formats and an index per row.
 
     Args:
-        found: Distinct formats, or why there are none.
-        assumptions: Sentences that say where each comes from, of every row that differs in names.
-        codes_N: Formats of each row (N,).
-        names_N: Distinct names of each row, by which `assumptions` are found (N,).
+        found: Distinct formats, or the error that prevents them.
+        assumptions: Origin of the formats, for each distinct combination of names.
+        codes_N: Index of each row in `found` (N,).
+        names_N: Index of each row in `assumptions` (N,).
     """
 
     found: tuple[ModelFormats | PerfatlasError, ...]
@@ -82,22 +82,22 @@ class ResolvedFormats(NamedTuple):
     names_N: IntArray
 
     def at(self, row: int) -> tuple[ModelFormats | PerfatlasError, tuple[str, ...]]:
-        """Return the formats of one row, or why there are none, and where they come from.
+        """Return the formats of one row, or its error, and their origin.
 
         Args:
-            row: Its position.
+            row: Index of the row.
         """
         return self.found[self.codes_N[row]], self.assumptions[self.names_N[row]]
 
 
 def formats_of_rows(columns: ScenarioColumns) -> ResolvedFormats:
-    """Return the number formats of every row; distinct names are resolved once each.
+    """Return the number formats of every row; distinct names are resolved once.
 
-    Formats count as they are resolved: what no format is named for, what is named bf16 and what an
-    engine takes for it on two devices is one.
+    Rows share a format if it resolves to the same one: unset, named bf16, or the engine's choice
+    on different devices.
 
     Args:
-        columns: What is asked (N).
+        columns: The fields (N).
     """
     architectures = [
         device_architecture(system) if system else None for system in columns["system"].values
@@ -120,7 +120,7 @@ def formats_of_rows(columns: ScenarioColumns) -> ResolvedFormats:
 
 
 def _positions(values: Sequence[object]) -> IntArray:
-    """Return for each value the position of the first that equals it."""
+    """Return for each value the index of its first occurrence."""
     first: dict[object, int] = {}
     return np.array([first.setdefault(value, len(first)) for value in values], np.int64)
 
@@ -128,7 +128,7 @@ def _positions(values: Sequence[object]) -> IntArray:
 def _resolved(
     named: Sequence[FieldColumn], device: str | None, row: int
 ) -> tuple[ModelFormats | PerfatlasError, tuple[str, ...]]:
-    """Return the formats of one row and where they come from, or why there are none."""
+    """Return the formats of one row and their origin, or its error."""
     model, engine, *names = (column.values[column.codes_N[row]] for column in named)
     try:
         architecture = resolve_model(model).architecture

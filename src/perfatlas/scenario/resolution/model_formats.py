@@ -1,4 +1,4 @@
-"""Number formats of a model: asked for, stated by the checkpoint, or an engine's default."""
+"""Number formats of a model: set by the user, from the checkpoint, or an engine default."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class FormatNames(NamedTuple):
-    """Names of formats as they are asked, None where they are not, by names of the vocabulary."""
+    """Requested format names, None if unset."""
 
     format: str | None
     gemm_format: str | None
@@ -24,7 +24,7 @@ class FormatNames(NamedTuple):
 
 
 def device_architecture(system: str) -> str | None:
-    """Return the architecture of a device, by which engines choose formats; None if not known.
+    """Return the architecture of a device, on which engine formats depend; None if unknown.
 
     Args:
         system: Its name or file.
@@ -32,22 +32,22 @@ def device_architecture(system: str) -> str | None:
     try:
         return resolve_system(system).device.architecture
     except InvalidSpecError:
-        return None  # refused by itself when systems are resolved
+        return None  # reported when systems are resolved
 
 
 def resolve_formats(
     asked: FormatNames, architecture: Architecture, profile: EngineProfile, device: str | None
 ) -> tuple[ModelFormats, tuple[str, ...]]:
-    """Return the number formats of a model and sentences that say where each comes from.
+    """Return the number formats of a model, and sentences on their origin.
 
     Precedence: the specific flag, `format`, the checkpoint's quantization config, bf16. Loose
-    names such as "fp8" become what the engine documents as its default on the device.
+    names such as "fp8" become the engine's documented default on the device.
 
     Args:
-        asked: Names of formats.
+        asked: Requested format names.
         architecture: The model.
         profile: The engine.
-        device: Architecture of the device, None if not known.
+        device: Architecture of the device, None if unknown.
 
     Raises:
         UnsupportedError: A format is unknown.
@@ -66,7 +66,7 @@ def resolve_formats(
         if meant:
             said.append(f"{role} {name} is {alias} on {profile.id}: {meant.source}")
         elif stated is not None and (same or given is None):
-            said.append(f"{role} {alias} as the checkpoint states: {checkpoint.source}")
+            said.append(f"{role} {alias} from the checkpoint: {checkpoint.source}")
         return get_format(alias).name
 
     gemm = pick("gemm_format", asked.gemm_format or asked.format, checkpoint.gemm_format)
@@ -82,5 +82,5 @@ def _cache_format(given: str | None, stated: str | None) -> str:
     chosen = get_format("fp8_static" if name == "fp8" else name)
     if not chosen.cache:
         known = ", ".join(f.name for f in formats().values() if f.cache)
-        raise UnsupportedError(f"format {chosen.name!r} is not one of a KV cache: use {known}")
+        raise UnsupportedError(f"format {chosen.name!r} is not a KV cache format: use {known}")
     return chosen.name

@@ -1,4 +1,4 @@
-"""One disaggregated scenario as two: a prefill worker and a decode worker.
+"""Split of a disaggregated scenario into a prefill worker and a decode worker.
 
 Shape legend: N rows, C candidates.
 """
@@ -24,7 +24,7 @@ SHARED: Final = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp")
 
 @dataclass(frozen=True, kw_only=True)
 class Pools:
-    """One scenario as two: what a prefill worker and what a decode worker is asked."""
+    """The scenarios of a prefill worker and a decode worker."""
 
     prefill: Scenario
     decode: Scenario
@@ -33,8 +33,8 @@ class Pools:
 def split_pools(scenario: Scenario) -> Pools:
     """Return the scenarios of one prefill worker and one decode worker.
 
-    `prefill_*` and `decode_*` override the shared names; a decode worker holds `decode_batch`
-    sequences, or its part of `concurrency`.
+    `prefill_*` and `decode_*` override the shared names; a decode worker has `decode_batch`
+    sequences, or its share of `concurrency`.
 
     Args:
         scenario: A scenario in mode disaggregated.
@@ -58,8 +58,8 @@ def _worker(scenario: Scenario, role: str, batch: int) -> Scenario:
     return scenario.model_copy(update=changes)
 
 
-def asked_of_pools(scenario: Scenario) -> dict[str, int]:
-    """Return the workers of a disaggregated scenario and the batch of each, by name."""
+def worker_batches(scenario: Scenario) -> dict[str, int]:
+    """Return the number of workers and their batches, by name, of a disaggregated scenario."""
     asked = {"dp": 1}
     pools = split_pools(scenario)
     for role, worker in (("prefill", pools.prefill), ("decode", pools.decode)):
@@ -70,7 +70,7 @@ def asked_of_pools(scenario: Scenario) -> dict[str, int]:
 
 
 def worker_columns(columns: ScenarioColumns, role: str) -> ScenarioColumns:
-    """Return the columns of one worker of a pool, as `split_pools` returns its scenario.
+    """Return the columns of the workers of a pool, as `split_pools` does for one scenario.
 
     Args:
         columns: Scenarios in mode disaggregated (N).
@@ -96,14 +96,14 @@ def worker_columns(columns: ScenarioColumns, role: str) -> ScenarioColumns:
 
 
 def pool_load(columns: ScenarioColumns) -> PoolLoad:
-    """Return the workers and the requests in flight of disaggregated scenarios.
+    """Return workers and requests in flight of disaggregated scenarios.
 
     Args:
-        columns: In mode disaggregated (C).
+        columns: Scenarios in mode disaggregated (C).
     """
     return PoolLoad(
         prefill_workers=columns.numbers("prefill_workers"),
         decode_workers=columns.numbers("decode_workers"),
         concurrency=columns.numbers("concurrency", np.inf),
-        derived=np.where(columns.given("decode_batch"), 0.0, columns.numbers("concurrency", 0.0)),
+        derived=np.where(columns.is_set("decode_batch"), 0.0, columns.numbers("concurrency", 0.0)),
     )

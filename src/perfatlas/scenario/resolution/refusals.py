@@ -1,4 +1,4 @@
-"""Rows that are refused, as masks with reasons; a reason is put into words when it is asked for.
+"""Refused rows, as masks with reasons; messages are built only when needed.
 
 Shape legend: N rows, R some of them.
 """
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
     Reason = Callable[[int], PerfatlasError]
 
-ANSWERED: Final = 99  # stage of rows that are not refused
+ANSWERED: Final = 99  # stage of accepted rows
 
 
 class Refusals:
-    """Which rows are refused and why.
+    """Refused rows and their reasons.
 
-    Reasons have a stage: that of the earliest counts, and of equal ones the first that is noted,
-    so that a row is refused for what one estimate of it raises.
+    Each reason has a stage: the earliest counts, and the first one within a stage, so that a row
+    gets the same error as a single estimate of it.
     """
 
     def __init__(self, size: int) -> None:
-        """Refuse no row.
+        """Start with all rows accepted.
 
         Args:
-            size: Rows N.
+            size: Number of rows N.
         """
         self._stage_N = np.full(size, ANSWERED, np.int64)
         self._reason_N = np.zeros(size, np.int64)
@@ -40,15 +40,15 @@ class Refusals:
 
     @property
     def refused(self) -> BoolArray:
-        """Which rows are refused (N,)."""
+        """Whether each row is refused (N,)."""
         refused_N: BoolArray = self._stage_N < ANSWERED
         return refused_N
 
     def kept(self, rows_C: IntArray, stage: int) -> BoolArray:
-        """Return which of some rows are not refused up to a stage (C,).
+        """Return whether rows are accepted up to a stage (C,).
 
         Args:
-            rows_C: Positions (C,).
+            rows_C: Row indices (C,).
             stage: The stage.
         """
         kept_C: BoolArray = self._stage_N[rows_C] > stage
@@ -58,9 +58,9 @@ class Refusals:
         """Refuse rows for a reason.
 
         Args:
-            rows_R: Positions (R,).
-            reason: Returns the error of one of the rows.
-            stage: Of the reason.
+            rows_R: Row indices (R,).
+            reason: Returns the error of a row.
+            stage: Stage of the reason.
         """
         rows_R = rows_R[self._stage_N[rows_R] > stage]
         if rows_R.size:
@@ -69,15 +69,15 @@ class Refusals:
             self._reasons.append(reason)
 
     def error(self, row: int) -> PerfatlasError:
-        """Return why a row is refused.
+        """Return the error of a refused row.
 
         Args:
-            row: Its position.
+            row: Index of the row.
         """
         reason = self._reasons[int(self._reason_N[row])]
         return reason(row)
 
     def rows(self) -> list[int]:
-        """Return the positions of the refused rows."""
+        """Return the indices of the refused rows."""
         positions: list[int] = np.flatnonzero(self.refused).tolist()
         return positions

@@ -1,4 +1,4 @@
-"""From columns of fields to candidates: plans, loads and limits filled in, systems resolved.
+"""Resolution of columns to candidates: defaults of plans, loads and limits; systems.
 
 Shape legend: N rows, C candidates.
 """
@@ -42,17 +42,17 @@ LIMITS: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Workers:
-    """What the workers of one pool are asked, in every row.
+    """The workers of one pool, for all rows.
 
     Args:
         columns: Fields (N,).
-        plan: Parallel sizes; what is not given follows from gpus.
+        plan: Parallel sizes; unset ones are derived from gpus.
         load: Sequences per replica and lengths.
-        limits: Engine limits, NaN where they are not given.
+        limits: Engine limits, NaN if unset.
         clock_ratio_N: Clock over the default clock (N,).
-        aggregated_N: Where requests are batched continuously (N,).
-        rules: Where sizes contradict each other (N,), and the error of one row.
-        stage: Of refusals.
+        aggregated_N: Whether batching is continuous (N,).
+        rules: Rows with contradictory sizes (N,), and the error of a row.
+        stage: Stage of its refusals.
     """
 
     columns: ScenarioColumns
@@ -68,12 +68,12 @@ class Workers:
 def workers_of(
     columns: ScenarioColumns, scenario: Callable[[int], Scenario], stage: int = 0
 ) -> Workers:
-    """Return what workers are asked, what is not given filled in.
+    """Return the workers of a pool with defaults filled in.
 
     Args:
-        columns: Fields of every row (N).
+        columns: Fields of all rows (N).
         scenario: Returns the scenario of a row.
-        stage: Of its refusals.
+        stage: Stage of its refusals.
     """
     plan = _plan_columns(columns)
     return Workers(
@@ -89,7 +89,7 @@ def workers_of(
 
 
 def _plan_columns(columns: ScenarioColumns) -> PlanColumns:
-    """Return the sizes of plans; tp, then dp, follow from gpus where they divide them."""
+    """Return the plans; tp, then dp, are derived from gpus if divisible."""
     pp, cp, attention_dp = (columns.numbers(name) for name in ("pp", "cp", "attention_dp"))
     inner = pp * cp * attention_dp
     gpus, tp, dp = columns.numbers("gpus", 0.0), columns.numbers("tp"), columns.numbers("dp")
@@ -102,7 +102,7 @@ def _plan_columns(columns: ScenarioColumns) -> PlanColumns:
 
 
 def _quotient(gpus_N: FloatArray, others_N: FloatArray) -> FloatArray:
-    """Return how often some devices are in all (N,); 1 where they do not divide, or none are."""
+    """Return gpus / others (N,); 1 if not divisible or unset."""
     divides_N = (gpus_N > 0.0) & (np.mod(gpus_N, others_N) == 0.0)
     quotient_N: FloatArray = np.where(divides_N, gpus_N / others_N, 1.0)
     return quotient_N
@@ -125,7 +125,7 @@ def _load(columns: ScenarioColumns, replicas_N: FloatArray) -> Load:
 def _size_rules(
     columns: ScenarioColumns, plan: PlanColumns, scenario: Callable[[int], Scenario]
 ) -> tuple[tuple[BoolArray, Reason], ...]:
-    """Return plans that are not all GPUs, and static batches that the engine does not let run."""
+    """Return plans that do not match gpus, and static batches above the engine's limit."""
     total_N = plan.tp * plan.pp * plan.cp * plan.attention_dp * plan.dp
     batch_N, concurrency_N = columns.numbers("batch"), columns.numbers("concurrency", 1.0)
     batch_N = np.where(np.isnan(batch_N), np.ceil(concurrency_N / plan.dp), batch_N)
@@ -140,13 +140,13 @@ def _size_rules(
         return InvalidSpecError(_too_many(scenario(row), int(batch_N[row])))
 
     return (
-        (columns.given("gpus") & (columns.numbers("gpus") != total_N), false_product),
+        (columns.is_set("gpus") & (columns.numbers("gpus") != total_N), false_product),
         (columns.equals("mode", "static") & too_many_N, too_many),
     )
 
 
 def _false_product(s: Scenario, tp: int, dp: int) -> str:
-    """Return that the devices of a plan are not those that are given."""
+    """Return the message that a plan does not match gpus."""
     total = tp * s.pp * s.cp * s.attention_dp * dp
     return (
         f"gpus = {s.gpus}, but tp x pp x cp x attention_dp x dp ="
@@ -156,12 +156,12 @@ def _false_product(s: Scenario, tp: int, dp: int) -> str:
 
 
 def _too_many(s: Scenario, batch: int) -> str:
-    """Return that a static batch is more than the stated limit of the engine lets run."""
+    """Return the message that a static batch exceeds max_num_seqs."""
     ranks, most = s.attention_dp, s.max_num_seqs or 0
     return (
-        f"max_num_seqs = {most}, but a batch of {batch} runs {-(-batch // ranks)}"
-        f" sequences at a time; use a batch of at most {most * ranks} per replica,"
-        " raise max_num_seqs, or use mode aggregated, where the rest queue"
+        f"max_num_seqs = {most}, but a batch of {batch} needs {-(-batch // ranks)}"
+        f" concurrent sequences; use a batch of at most {most * ranks} per replica,"
+        " raise max_num_seqs, or use mode aggregated, in which requests queue"
     )
 
 
@@ -171,16 +171,16 @@ def candidates_of(
     formats: tuple[ModelFormats, tuple[str, ...]],
     refusals: Refusals,
 ) -> tuple[IntArray, Candidates] | None:
-    """Return rows that share model, engine, formats and tier as candidates, and which are left.
+    """Return rows that share model, engine, formats and tier as candidates; others are refused.
 
     Args:
-        workers: What is asked.
+        workers: The workers.
         rows_C: The rows (C,).
-        formats: Number formats, resolved, and sentences on where they come from.
-        refusals: Takes the rows that are refused.
+        formats: Resolved number formats, and sentences on their origin.
+        refusals: Receives the refused rows.
 
     Raises:
-        PerfatlasError: Model or engine cannot be resolved.
+        PerfatlasError: The model or engine cannot be resolved.
     """
     fields = workers.columns.at(int(rows_C[0]), SHARED_FIELDS)
     model, profile = resolve_model(fields["model"]), resolve_engine(fields["engine"])
@@ -230,7 +230,7 @@ def candidates_of(
 def _systems(
     workers: Workers, rows_C: IntArray, usable: Callable[[str], System], refusals: Refusals
 ) -> dict[str, System]:
-    """Return the distinct systems of rows by name, and refuse the rows of those not usable."""
+    """Return the distinct systems of rows by name, and refuse rows with invalid ones."""
     column = workers.columns["system"]
     distinct = distinct_rows([column.value_codes[rows_C]])
     systems = {}
@@ -260,7 +260,7 @@ def _needed_formats(formats: ModelFormats, architecture: Architecture) -> set[st
 def _filled(
     given: EngineLimits, rows_C: IntArray, profile: EngineProfile, placement: Placement
 ) -> EngineLimits:
-    """Return the limits of rows (C,); those of the engine where they are not given."""
+    """Return the limits of rows (C,), with the engine's defaults."""
     rules = profile.scheduler
     large_D = [
         s.device.memory_bytes >= rules.large_memory_bytes
@@ -291,10 +291,10 @@ def resolve_scenarios(
         scenarios: Scenarios of one group (N).
 
     Returns:
-        Candidates of the scenarios without an error (None if none is left), and N entries.
+        Candidates of the scenarios without errors (None if there are none), and N entries.
 
     Raises:
-        PerfatlasError: What they share (model, engine, format) cannot be resolved.
+        PerfatlasError: The shared model, engine or format cannot be resolved.
     """
     columns, refusals = columns_of(scenarios), Refusals(len(scenarios))
     formats = formats_of_rows(columns)

@@ -1,6 +1,6 @@
-"""What a scenario may not say: fields its mode does not read, and sizes that contradict.
+"""Consistency checks of a scenario: fields without effect, and contradictory sizes.
 
-Every rule is declared once: where it is broken, over columns, and its sentence for one scenario.
+Each rule is declared once: a mask over columns, and the message for one scenario.
 
 Shape legend: N rows.
 """
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 def read_scenario(fields: Mapping[str, Any], *, queues: bool = False) -> Scenario:
-    """Return the scenario of named fields, when all of them are read and none contradicts another.
+    """Return the scenario from named fields, checked for consistency.
 
     Args:
-        fields: Names of the vocabulary.
-        queues: Requests queue: batches of workers are limits, not loads.
+        fields: Values by name.
+        queues: Whether requests queue: worker batches are then limits instead of loads.
 
     Raises:
-        InvalidSpecError: A name, a value or two values together break a rule.
+        InvalidSpecError: A name or value is invalid, or values contradict each other.
 
     Example:
         >>> from perfatlas.scenario.resolution import read_scenario
@@ -49,11 +49,11 @@ def read_scenario(fields: Mapping[str, Any], *, queues: bool = False) -> Scenari
 
 
 def broken_rules(columns: ScenarioColumns, *, queues: bool) -> Iterator[tuple[BoolArray, Sentence]]:
-    """Yield where each rule between fields is broken (N,), and its sentence for a scenario.
+    """Yield the mask of each violated rule (N,), and its message for a scenario.
 
     Args:
-        columns: Scenarios, every value of them legal.
-        queues: Requests queue: batches of workers are limits, not loads.
+        columns: Scenarios with valid values.
+        queues: Whether requests queue: worker batches are then limits instead of loads.
     """
     yield from _load_rules(columns)
     yield from _draft_rules(columns)
@@ -63,7 +63,7 @@ def broken_rules(columns: ScenarioColumns, *, queues: bool) -> Iterator[tuple[Bo
         yield (
             columns.equals("method", "simulate") & columns.equals("mode", "static"),
             lambda _: (
-                "method = simulate has no effect here: mode = static is answered by closed forms;"
+                "method = simulate has no effect here: mode = static uses closed forms;"
                 " set mode = aggregated, or leave method out"
             ),
         )
@@ -76,51 +76,51 @@ def broken_rules(columns: ScenarioColumns, *, queues: bool) -> Iterator[tuple[Bo
 
 
 def _load_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence]]:
-    """Yield that batch and concurrency are both given, and that the prefix leaves no token."""
+    """Yield batch with concurrency, and prefixes that leave no token to compute."""
     yield (
-        columns.given("batch") & columns.given("concurrency"),
+        columns.is_set("batch") & columns.is_set("concurrency"),
         lambda s: (
-            f"batch = {s.batch} and concurrency = {s.concurrency}: batch counts the sequences of"
-            " one replica, concurrency those of the deployment; give one of the two"
+            f"batch = {s.batch} and concurrency = {s.concurrency} exclude each other: batch is per"
+            " replica, concurrency over the deployment; set one of the two"
         ),
     )
     yield (
         columns.numbers("prefix") >= columns.numbers("isl"),
         lambda s: (
             f"prefix = {s.prefix}: cached tokens are part of isl = {s.isl} and at least one token"
-            f" is computed; prefix is at most {s.isl - 1}"
+            f" must be computed; prefix is at most {s.isl - 1}"
         ),
     )
 
 
 def _draft_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence]]:
-    """Yield drafts without the chance that one is accepted."""
+    """Yield speculative decoding without an acceptance rate."""
     drafts_N = columns.numbers("speculative_depth") > 0.0
-    chance_N = columns.given("speculative_acceptance")
+    chance_N = columns.is_set("speculative_acceptance")
     yield (
         drafts_N & ~chance_N,
         lambda s: (
-            f"speculative_depth = {s.speculative_depth} needs speculative_acceptance, the chance"
-            " that a draft is accepted where all before it are: it depends on model, drafter and"
-            " text, so measure it (engines print accepted over drafted tokens)"
+            f"speculative_depth = {s.speculative_depth} needs speculative_acceptance, the"
+            " probability that a draft token is accepted if all preceding ones are: it depends on"
+            " model, drafter and text, so measure it (engines report accepted over drafted tokens)"
         ),
     )
 
 
 def _pool_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence]]:
-    """Yield what two pools do not read, and a false number of GPUs."""
+    """Yield fields without effect in mode disaggregated, and a wrong number of GPUs."""
     yield (
-        columns.given("batch"),
+        columns.is_set("batch"),
         lambda s: (
-            f"batch = {s.batch}: mode disaggregated does not read batch; use prefill_batch and"
-            " decode_batch, of one worker, or concurrency, of the deployment"
+            f"batch = {s.batch} has no effect in mode disaggregated; use prefill_batch and"
+            " decode_batch, per worker, or concurrency, over the deployment"
         ),
     )
     yield (
         columns.numbers("dp", 1.0) != 1.0,
         lambda s: (
-            f"dp = {s.dp}: mode disaggregated does not read dp; its replicas are prefill_workers"
-            " and decode_workers"
+            f"dp = {s.dp} has no effect in mode disaggregated; use prefill_workers and"
+            " decode_workers"
         ),
     )
     gpus_N = np.zeros(columns.size)
@@ -128,11 +128,11 @@ def _pool_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence]
         worker = worker_columns(columns, role)
         ways = [worker.numbers(name, 1.0) for name in ("tp", "pp", "cp", "attention_dp")]
         gpus_N += columns.numbers(f"{role}_workers") * np.prod(ways, axis=0)
-    yield columns.given("gpus") & (columns.numbers("gpus") != gpus_N), _false_sum
+    yield columns.is_set("gpus") & (columns.numbers("gpus") != gpus_N), _false_sum
 
 
 def _false_sum(s: Scenario) -> str:
-    """Return that the devices of two pools are not those that are given."""
+    """Return the message that two pools do not match gpus."""
     pools = split_pools(s)
     prefill, decode = (
         (p.tp or 1) * p.pp * p.cp * p.attention_dp for p in (pools.prefill, pools.decode)
@@ -146,7 +146,7 @@ def _false_sum(s: Scenario) -> str:
 
 
 def _in_flight_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence]]:
-    """Yield batches of more requests than are in flight."""
+    """Yield batches that exceed the requests in flight."""
     in_flight_N = columns.numbers("concurrency", np.inf)
     most_N = np.maximum(np.floor(in_flight_N / columns.numbers("decode_workers")), 1.0)
     for name, limit_N in (("prefill_batch", in_flight_N), ("decode_batch", most_N)):
@@ -158,6 +158,6 @@ def _more_than_in_flight(name: str, s: Scenario) -> str:
     if name == "decode_batch":
         most = max(concurrency // s.decode_workers, 1)
     return (
-        f"{name} = {getattr(s, name)} on each worker, but concurrency = {concurrency} requests are"
-        f" in flight over the deployment; use {name} = {most} or less, or raise concurrency"
+        f"{name} = {getattr(s, name)} per worker exceeds the concurrency = {concurrency} requests"
+        f" in flight over the deployment; set {name} to at most {most}, or raise concurrency"
     )

@@ -1,4 +1,4 @@
-"""Which rows a short simulation answers instead of closed forms: asked for, or where it matters.
+"""Choice of the rows that a short simulation answers: by request, or if queueing matters.
 
 Shape legend: C candidates.
 """
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from perfatlas.serving.closed_form import PoolRates
     from perfatlas.step import Candidates
 
-WARM_ROUNDS: Final = 2  # requests per one in flight, before the ones that count
-ROUNDS: Final = 8  # requests per one in flight that count
-MOST_ENGINES: Final = 1_000  # beyond, auto does not wait: every event looks at every engine
-MOST_STEPS: Final = 2_000_000  # beyond, auto does not wait: some seconds for three runs of them
-HELD_BACK: Final = 0.8  # of a step, that its tokens take to be sent, from which on auto waits
-# mean number of others at their prompts, from which on waiting matters: each of them adds some part
-# of its prompt to a TTFT that is mostly one
+WARM_ROUNDS: Final = 2  # warm-up requests per one in flight
+ROUNDS: Final = 8  # measured requests per one in flight
+MOST_ENGINES: Final = 1_000  # limit for auto: every event visits every engine
+MOST_STEPS: Final = 2_000_000  # limit for auto: three runs of them take some seconds
+HELD_BACK: Final = 0.8  # fraction of a step for sending its tokens, from which auto simulates
+# mean number of other prefilling requests from which queueing matters: each of them adds part of
+# its prompt to a TTFT that is mostly one prompt
 WAITING: Final = 0.05
 
 
 def may_be_simulated(columns: ScenarioColumns) -> BoolArray:
-    """Return the rows that closed forms do not answer in any case (C,).
+    """Return the rows that may be simulated (C,).
 
     Args:
-        columns: As asked.
+        columns: The fields.
     """
     may_C: BoolArray = ~(columns.equals("mode", "static") | columns.equals("method", "formula"))
     return may_C
@@ -42,12 +42,12 @@ def may_be_simulated(columns: ScenarioColumns) -> BoolArray:
 def is_simulated(
     columns: ScenarioColumns, question: Candidates, results: Mapping[str, FloatArray]
 ) -> BoolArray:
-    """Return where method simulate answers: asked for, or auto where waiting matters (C,).
+    """Return the rows to simulate: by request, or with auto if queueing matters (C,).
 
     Args:
-        columns: As asked, in mode aggregated.
-        question: What runs.
-        results: Its closed forms: TTFT and request latency (C,).
+        columns: The fields, in mode aggregated.
+        question: The candidates.
+        results: Their closed forms: TTFT and request latency (C,).
     """
     late_s_C = client_side(question).late_s
     prompt = Prompt(results["ttft_s"] - late_s_C, results["request_latency_s"] - late_s_C)
@@ -60,13 +60,13 @@ def is_simulated(
 
 
 def are_pools_simulated(columns: ScenarioColumns, rates: PoolRates) -> BoolArray:
-    """Return where method simulate answers for two pools (C,), as `is_simulated` does for one.
+    """Return the rows with two pools to simulate (C,), as `is_simulated` does for one.
 
-    Without a concurrency the closed forms' pools are full, which no closed loop is.
+    Without a concurrency, closed forms assume full pools, which no closed loop reproduces.
 
     Args:
-        columns: As asked, in mode disaggregated.
-        rates: By the closed forms.
+        columns: The fields, in mode disaggregated.
+        rates: Results of the closed forms.
     """
     prefill, prompt = rates.prefill[0], rates.prompt()
     concurrency_C = columns.numbers("concurrency", 0.0)
@@ -85,12 +85,12 @@ def are_pools_simulated(columns: ScenarioColumns, rates: PoolRates) -> BoolArray
 
 
 def _least_steps(question: Candidates, in_flight_C: FloatArray, osl_C: FloatArray) -> FloatArray:
-    """Return how many steps the simulation of a steady state has at least (C,).
+    """Return the minimum number of steps of a steady-state simulation (C,).
 
     Args:
-        question: Of an engine that runs it.
-        in_flight_C: Requests of the closed loop (C,).
-        osl_C: Tokens out of each (C,).
+        question: The candidates.
+        in_flight_C: Requests in flight (C,).
+        osl_C: Output tokens of each (C,).
     """
     limits, ranks_C, isl_C = question.limits, question.plan.attention_dp, question.load.isl
     requests_C = (WARM_ROUNDS + ROUNDS + 1) * in_flight_C
@@ -102,7 +102,7 @@ def _least_steps(question: Candidates, in_flight_C: FloatArray, osl_C: FloatArra
 
 
 def _is_known(columns: ScenarioColumns, question: Candidates) -> BoolArray:
-    """Return whether a simulation can tell, in some seconds (C,)."""
+    """Return whether a simulation is supported and takes only seconds (C,)."""
     replicas_C = columns.numbers("batch", 1.0) * columns.numbers("dp", 1.0)
     concurrency_C = columns.numbers("concurrency", 0.0)
     in_flight_C = np.where(concurrency_C > 0.0, concurrency_C, replicas_C)
@@ -116,7 +116,7 @@ def _is_known(columns: ScenarioColumns, question: Candidates) -> BoolArray:
 
 
 def _is_held_back(question: Candidates, results: Mapping[str, FloatArray]) -> BoolArray:
-    """Return where a front end is hardly done with the tokens of a step when the next ends (C,)."""
+    """Return whether a front end needs most of a step to send its tokens (C,)."""
     gaps_C = question.load.osl - 1.0
     between_s_C = results["request_latency_s"] - results["ttft_s"]
     on_rank_C = question.load.sequences / question.plan.attention_dp
@@ -126,13 +126,13 @@ def _is_held_back(question: Candidates, results: Mapping[str, FloatArray]) -> Bo
 
 
 def _takes_prompt(question: Candidates) -> BoolArray:
-    """Return where the engine takes a prompt, in one step or in several (C,)."""
+    """Return whether the engine accepts a prompt, in one step or several (C,)."""
     whole_C: BoolArray = question.load.isl <= question.limits.max_num_batched_tokens
     return np.ones_like(whole_C) if question.profile.scheduler.chunked_prefill else whole_C
 
 
 def _drafts_are_simulated(question: Candidates) -> bool:
-    """Return whether the scheduler of the engine is simulated with drafts."""
+    """Return whether simulation supports drafts with the engine's scheduler."""
     from perfatlas.serving.policies import names_where
 
     return question.profile.scheduler.rules in names_where(lambda policy: policy.supports_drafts)

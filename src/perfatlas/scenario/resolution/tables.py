@@ -1,4 +1,4 @@
-"""From what a user wrote, a question or a table of them, to candidates as typed columns.
+"""Resolution of a table of scenarios to candidates as typed columns.
 
 Shape legend: N rows, C candidates of one group.
 """
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from perfatlas.scenario.resolution.scenario_checks import Sentence
     from perfatlas.step import Candidates
 
-# Stages of refusals, in the order in which one estimate meets them: what is written, then each pool
-# resolved and, by the caller, evaluated.
+# Stages of refusals, in the order of a single estimate: input, then each pool resolved and, by the
+# caller, evaluated.
 WRITTEN: Final = 0
 RESOLVED: Final = (1, 3)
 EVALUATED: Final = (2, 4)
 
 
 class Pool(NamedTuple):
-    """Workers of one kind.
+    """The workers of one pool.
 
     Args:
         rows_C: Their rows (C,).
-        candidates: What runs in each.
+        candidates: Their candidates.
     """
 
     rows_C: IntArray
@@ -56,8 +56,8 @@ class Group:
 
     Args:
         rows_C: The rows (C,).
-        pools: The workers, where any row of them is left: of the one pool, or of the prefill and
-            of the decode pool.
+        pools: The workers of the one pool, or of the prefill and the decode pool; None if no row
+            is left.
     """
 
     rows_C: IntArray
@@ -66,13 +66,13 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class Resolution:
-    """What a table asks.
+    """A resolved table.
 
     Args:
-        table: As it was written.
-        columns: Fields of every row; those of refused rows may hold defaults.
-        groups: Rows that are answered together, in the order of their first rows.
-        refusals: The rows that are refused.
+        table: The raw table.
+        columns: Fields of all rows; refused rows may have defaults.
+        groups: Rows that are answered together, in order of their first rows.
+        refusals: The refused rows.
     """
 
     table: Table
@@ -82,30 +82,30 @@ class Resolution:
 
     @property
     def size(self) -> int:
-        """Rows N."""
+        """Number of rows N."""
         return self.columns.size
 
     def scenario(self, row: int) -> Scenario:
         """Return one row as a scenario.
 
         Args:
-            row: Its position.
+            row: Index of the row.
 
         Raises:
-            InvalidSpecError: A value of it breaks the rule of its field.
+            InvalidSpecError: A value is invalid.
         """
         return _scenario(self.table, row)
 
 
 def resolve(table: Table) -> Resolution:
-    """Return the rows of a table as candidates in groups; rows that break a rule are refused.
+    """Return the rows of a table as groups of candidates; invalid rows are refused.
 
     Args:
-        table: Columns by name; names of the vocabulary are read, others are ignored. None, NaN
-            and empty text are "not given".
+        table: Columns by name; unknown names are ignored. None, NaN and empty text count as
+            unset.
 
     Raises:
-        InvalidSpecError: A column is not a list, or columns differ in length.
+        InvalidSpecError: A column is not a list, or lengths differ.
 
     Example:
         >>> from perfatlas.scenario.resolution import resolve
@@ -142,12 +142,12 @@ def _scenario(table: Table, row: int) -> Scenario:
 
 
 def _reading_error(table: Table, row: int) -> PerfatlasError:
-    """Return what `parse_scenario` finds wrong with a row that the columns refuse."""
+    """Return the error of `parse_scenario` for a refused row."""
     try:
         _scenario(table, row)
     except PerfatlasError as error:
         return error
-    raise AssertionError(f"row {row} has a value that its column refuses and a scenario takes")
+    raise AssertionError(f"row {row}: the column rejects a value that the scenario accepts")
 
 
 def _worded(sentence: Sentence, scenario: Callable[[int], Scenario]) -> Reason:
@@ -161,13 +161,13 @@ def _worker(scenario: Callable[[int], Scenario], role: str) -> Callable[[int], S
 def _groups(
     columns: ScenarioColumns, pools: Sequence[Workers], rows_N: IntArray, refusals: Refusals
 ) -> list[Group]:
-    """Return rows in groups that share model, engine, formats and tier of every pool.
+    """Group rows that share model, engine, formats and tier in all pools.
 
     Args:
         columns: Fields of the table.
-        pools: What the workers of each pool are asked.
+        pools: The workers of each pool.
         rows_N: The rows.
-        refusals: Takes the rows that are refused.
+        refusals: Receives the refused rows.
     """
     if not rows_N.size:
         return []
@@ -192,7 +192,7 @@ def _pool(
     formats: tuple[ModelFormats | PerfatlasError, tuple[str, ...]],
     refusals: Refusals,
 ) -> Pool | None:
-    """Return the rows of a group whose plans are legal as candidates, None where none is left."""
+    """Return the legal rows of a group as candidates, None if there are none."""
     found, assumptions = formats
     if isinstance(found, PerfatlasError):
         error = found

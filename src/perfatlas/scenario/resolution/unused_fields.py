@@ -1,4 +1,4 @@
-"""Fields of an estimate that are set and have no effect, by the conditions of the table of fields.
+"""Fields of an estimate without effect, by the conditions of the table of fields.
 
 Shape legend: N rows.
 """
@@ -15,7 +15,7 @@ from perfatlas.models import resolve_model
 from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.fields import FIELD_NAMES, no_effect_sentence
 from perfatlas.scenario.resolution.groups import distinct_rows
-from perfatlas.vocabulary.fields import Missing, fields_asked, value_text
+from perfatlas.vocabulary.fields import Missing, value_text, verb_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -24,30 +24,30 @@ if TYPE_CHECKING:
     from perfatlas.scenario.resolution.field_columns import BoolArray, ScenarioColumns
     from perfatlas.vocabulary.fields import Field
 
-FACTS: Final = {"experts": ("model",), "front end": ("mode", "engine")}  # and what they follow from
+FACTS: Final = {"experts": ("model",), "front end": ("mode", "engine")}  # fields they derive from
 
 
 def unused_rules(
     columns: ScenarioColumns,
 ) -> Iterator[tuple[BoolArray, Callable[[Scenario], str]]]:
-    """Yield where each field is set and has no effect (N,), and the sentence for one scenario.
+    """Yield the rows in which each field is set without effect (N,), and the message for one.
 
-    A value that is the default is no request. Conditions are asked once for each distinct
-    combination of what they depend on.
+    Default values never count. Conditions are evaluated once per distinct combination of the
+    fields they depend on.
 
     Args:
-        columns: Scenarios, every value of them legal.
+        columns: Scenarios with valid values.
     """
-    for name, field in fields_asked("estimate").items():
-        if field.row.needs is None or not np.any(columns.given(name)):
+    for name, field in verb_fields("estimate").items():
+        if field.row.needs is None or not np.any(columns.is_set(name)):
             continue
         column = columns[name]
         differs_V = np.array([value != field.default for value in column.values])
-        rows = np.flatnonzero(columns.given(name) & differs_V[column.codes_N])
+        rows = np.flatnonzero(columns.is_set(name) & differs_V[column.codes_N])
         if not rows.size:
             continue
         unused_N = np.zeros(columns.size, np.bool_)
-        read = _read_by(field) or [name]  # what only other verbs ask misses the same everywhere
+        read = _read_by(field) or [name]  # conditions on other verbs' fields are equal in all rows
         for members in distinct_rows([columns[one].value_codes[rows] for one in read]).members():
             values = columns.at(int(rows[members[0]]), read)
             unused_N[rows[members]] = _missing(field, values) is not None
@@ -55,7 +55,7 @@ def unused_rules(
 
 
 def _read_by(field: Field) -> list[str]:
-    """Return the fields of the scenario that the condition of a field depends on."""
+    """Return the scenario fields that the condition of a field depends on."""
     needs = field.row.needs
     read = needs.reads if needs is not None else ()
     names = [name for one in read for name in FACTS.get(one, (one,))]
@@ -72,7 +72,7 @@ def _missing(field: Field, values: Mapping[str, Any]) -> Missing | None:
 
 
 def _experts(values: Mapping[str, Any]) -> Missing | None:
-    """Return that the model has no experts; one that is not known is refused elsewhere."""
+    """Return that the model has no experts; unknown models are reported elsewhere."""
     try:
         dense = not resolve_model(values["model"]).architecture.has_experts
     except PerfatlasError:
@@ -82,9 +82,9 @@ def _experts(values: Mapping[str, Any]) -> Missing | None:
 
 
 def _front_end(values: Mapping[str, Any]) -> Missing | None:
-    """Return that no front end is in the answer."""
+    """Return that the answer includes no front end."""
     if values["mode"] == "static":
-        return Missing("mode = static leaves out the front end", "set mode = aggregated")
+        return Missing("mode = static excludes the front end", "set mode = aggregated")
     try:
         front = resolve_engine(values["engine"]).front
     except PerfatlasError:

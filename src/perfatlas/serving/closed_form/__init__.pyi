@@ -5,11 +5,11 @@ from .evaluation import (
     question_step_error as question_step_error,
 )
 from .front_end import (
+    client_note as client_note,
     client_side as client_side,
     front_end_said as front_end_said,
     processes as processes,
     reading as reading,
-    said_of_client as said_of_client,
 )
 from .latencies import (
     ClientSide as ClientSide,

@@ -39,7 +39,7 @@ def client_side(question: Candidates) -> ClientSide:
     )
 
 
-def said_of_client(question: Candidates) -> str:
+def client_note(question: Candidates) -> str:
     """Return how much of TTFT lies outside the engine's steps, as the end of a sentence.
 
     Args:
@@ -76,7 +76,7 @@ def front_end_said(question: Candidates, read: Tokenizing | None, *, pooled: boo
         return "front ends take no time"
     parts = [f"a request takes {1e3 * front.request_s:.1f} ms to the queue"]
     if read is not None:
-        parts.append(f"a prompt token {1e6 * read.token_s:.2f} us to tokenize ({read.said})")
+        parts.append(f"a prompt token {1e6 * read.token_s:.2f} us to tokenize ({read.note})")
     several = int(question.limits.stream_interval[0])
     sent = "an output token" if several == 1 else f"{several} output tokens"
     parts.append(f"{sent} {1e6 * front.token_s:.3g} us to send")

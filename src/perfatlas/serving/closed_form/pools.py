@@ -16,7 +16,7 @@ import numpy as np
 
 from perfatlas.parallelism import kv_bytes_per_sequence, stage_share
 from perfatlas.serving.closed_form.evaluation import steps_ahead
-from perfatlas.serving.closed_form.front_end import client_side, said_of_client
+from perfatlas.serving.closed_form.front_end import client_note, client_side
 from perfatlas.serving.closed_form.latencies import Joining, Latencies, Prompt, joining_s
 from perfatlas.serving.closed_form.results import interval_columns
 
@@ -219,7 +219,7 @@ class PoolRates:
 
     def said(self) -> str:
         """Return what the closed forms take of both pools, a sentence."""
-        client = said_of_client(self.prefill[0])
+        client = client_note(self.prefill[0])
         return f"{POOL_RULES}; {FIRST_TOKEN[self.first_from]}; {client}"
 
     def columns(self) -> dict[str, FloatArray]:

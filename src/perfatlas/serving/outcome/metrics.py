@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.files import roomy
+from perfatlas.files import large_array
 from perfatlas.serving.outcome.columns import GAP_EDGES
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.vocabulary.metrics import STATISTICS
@@ -106,7 +106,7 @@ def request_latencies(requests: Requests, outcome: Outcome, seen: Seen = AT_ENGI
         some_B = place_N[first : first + AT_A_TIME]
         for name, values_B in _latencies(requests, outcome, seen, some_B).items():
             if name not in columns:
-                columns[name] = roomy(place_N.size, np.float64)
+                columns[name] = large_array(place_N.size, np.float64)
             columns[name][first : first + AT_A_TIME] = values_B
     return Latencies(**columns, kv_transfer_s=_transfers_s(outcome, place_N), place_N=place_N)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.files import roomy
+from perfatlas.files import large_array
 from perfatlas.quantities import InfeasibleError
 from perfatlas.serving.config import FIRST_FROM, ROLES, ROUTINGS
 from perfatlas.serving.outcome import GAP_EDGES
@@ -191,9 +191,9 @@ def _columns(count: int) -> dict[str, Any]:
     """Return what is kept of every request to its end; a page nobody writes takes no memory."""
     names = ("came_N", "scheduled_N", "first_token_N", "finished_N", "replica_N")
     zeros = ("preempted_N", "cached_N", "delay_N", "lost_N")
-    times = {name: roomy(count, np.int64, fill=NOBODY) for name in names}
-    sums = {name: roomy(count, np.int64) for name in zeros}
-    return times | sums | {"loss_N": roomy(count, LOSS)}
+    times = {name: large_array(count, np.int64, fill=NOBODY) for name in names}
+    sums = {name: large_array(count, np.int64) for name in zeros}
+    return times | sums | {"loss_N": large_array(count, LOSS)}
 
 
 def _front_state(fleet: Fleet, count: int) -> dict[str, Any]:
@@ -201,9 +201,9 @@ def _front_state(fleet: Fleet, count: int) -> dict[str, Any]:
     reads = count if fleet.read_token > 0 else 0
     sends = count if any(kind.stream_token > 0 for kind in fleet.kinds) else 0
     return {
-        "read_N": roomy(reads, np.int64, fill=NOBODY),
-        "late_first_N": roomy(sends, np.int64),
-        "late_last_N": roomy(sends, np.int64),
+        "read_N": large_array(reads, np.int64, fill=NOBODY),
+        "late_first_N": large_array(sends, np.int64),
+        "late_last_N": large_array(sends, np.int64),
         "free_F": np.zeros(fleet.readers, np.int64),
     }
 
@@ -299,7 +299,7 @@ def _first_issued(
 
 def _request_rows(requests: Requests) -> Rows:
     """Return a row for every request, before it arrived (N,)."""
-    request_N = roomy(requests.isl_N.shape[0], REQUEST)
+    request_N = large_array(requests.isl_N.shape[0], REQUEST)
     request_N["next_turn"] = NOBODY
     request_N["heir"] = NOBODY
     request_N["isl"] = requests.isl_N

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.files import GrowingColumn, roomy
+from perfatlas.files import GrowingColumn, large_array
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
 from perfatlas.serving.traces.blocks import refuse
@@ -239,7 +239,7 @@ def sort_by_arrival(trace: GrowingTrace, columns: dict[str, Int], *, refuse_unso
 
 def _reordered(column_N: Int, order_N: Int) -> Int:
     """Return a column in a new order, some rows at a time."""
-    moved_N = roomy(column_N.shape[0], np.int64)
+    moved_N = large_array(column_N.shape[0], np.int64)
     for start in range(0, order_N.shape[0], _REQUESTS_AT_A_TIME):
         some = slice(start, start + _REQUESTS_AT_A_TIME)
         moved_N[some] = column_N[order_N[some]]
@@ -249,7 +249,7 @@ def _reordered(column_N: Int, order_N: Int) -> Int:
 def _permuted(hash_H: Int, count_N: Int, order_N: Int) -> Int:
     """Return hashes in a new order of their requests, some requests at a time."""
     first_N = np.cumsum(count_N) - count_N
-    moved_H = roomy(hash_H.shape[0], np.int64)
+    moved_H = large_array(hash_H.shape[0], np.int64)
     end = 0
     for start in range(0, order_N.shape[0], _REQUESTS_AT_A_TIME):
         some_N = order_N[start : start + _REQUESTS_AT_A_TIME]
@@ -293,8 +293,8 @@ def close(trace: GrowingTrace, columns: dict[str, Int], hash_block: int = 0) -> 
     count = arrival_N.shape[0]
     if not trace.clock.relative and trace.window.start_s == 0.0:
         arrival_N = arrival_N - arrival_N[0]
-    none_N = roomy(count, np.int64, fill=-1)
-    first_N = roomy(count + 1, np.int64)
+    none_N = large_array(count, np.int64, fill=-1)
+    first_N = large_array(count + 1, np.int64)
     np.cumsum(columns["count"], out=first_N[1:])
     requests = Requests(
         arrival_N=arrival_N,

@@ -1,3 +1,3 @@
-"""What the catalogs hold, as plain data."""
+"""Contents of the catalogs as plain data."""
 
 from __future__ import annotations

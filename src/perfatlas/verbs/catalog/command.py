@@ -1,4 +1,4 @@
-"""`perfatlas catalog`: what perfatlas knows, with sources."""
+"""`perfatlas catalog`: list catalogs and show entries with their sources."""
 
 from __future__ import annotations
 
@@ -24,19 +24,21 @@ def catalog(
     *,
     json: Annotated[bool, SWITCH] = False,
 ) -> int:
-    """Return the exit code of listing a catalog or showing one entry.
+    """List a catalog, or show one entry; return the exit code.
 
     Args:
-        kind: Which catalog.
+        kind: The catalog.
         action: List the entries, or show one with the source of every value.
-        name: What to show: a name of the list, a file, or a system with changes.
+        name: Entry to show: a listed name, a file, or a system with overrides.
         json: Print one JSON object.
     """
     from perfatlas.verbs.catalog.facts import CATALOGS
 
     chosen = CATALOGS[kind]
     if action == "show" and name is None:
-        raise UsageError(f"which one? for example: perfatlas catalog {kind} show {chosen.example}")
+        raise UsageError(
+            f"missing name; for example: perfatlas catalog {kind} show {chosen.example}"
+        )
     if action == "list" and name is not None:
         raise UsageError(f"did you mean: perfatlas catalog {kind} show {name}")
     if name is None:

@@ -1,4 +1,4 @@
-"""What the catalogs hold, as plain data: a row per entry, and the facts of one entry."""
+"""Contents of the catalogs as plain data: one row per entry, and the details of an entry."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def system_rows() -> list[dict[str, Any]]:
 
 
 def system_facts(name: str) -> dict[str, Any]:
-    """Return what is known of one system.
+    """Return the details of a system.
 
     Args:
-        name: As the user wrote it.
+        name: Name as the user wrote it.
     """
     from perfatlas.hardware import describe, resolve_system
 
@@ -75,10 +75,10 @@ def model_rows() -> list[dict[str, Any]]:
 
 
 def model_facts(name: str) -> dict[str, Any]:
-    """Return what is known of one model.
+    """Return the details of a model.
 
     Args:
-        name: As the user wrote it.
+        name: Name as the user wrote it.
     """
     from perfatlas.models import parameter_counts, resolve_model
 
@@ -115,7 +115,7 @@ def _layer_groups(model: Model) -> list[dict[str, Any]]:
 
 
 def _named(part: Any) -> dict[str, Any] | None:  # noqa: ANN401 - any mixer or feed-forward
-    """Return a part of a layer as its kind and the dimensions that are not zero or off."""
+    """Return part of a layer: its kind, and the dimensions that are not zero or off."""
     if part is None:
         return None
     named: dict[str, Any] = {"kind": type(part).__name__}
@@ -143,10 +143,10 @@ def format_rows() -> list[dict[str, Any]]:
 
 
 def format_facts(name: str) -> dict[str, Any]:
-    """Return what is known of one format.
+    """Return the details of a format.
 
     Args:
-        name: As the user wrote it.
+        name: Name as the user wrote it.
     """
     from perfatlas.formats import get_format
 
@@ -174,10 +174,10 @@ def engine_rows() -> list[dict[str, Any]]:
 
 
 def engine_facts(name: str) -> dict[str, Any]:
-    """Return what is known of one engine.
+    """Return the details of an engine.
 
     Args:
-        name: As the user wrote it.
+        name: Name as the user wrote it.
     """
     from perfatlas.engines import resolve_engine
 
@@ -186,17 +186,17 @@ def engine_facts(name: str) -> dict[str, Any]:
 
 
 def rate_rows() -> list[dict[str, Any]]:
-    """Return one row per published rate of failures."""
+    """Return one row per published failure rate."""
     from perfatlas.fleet.model import published_rates
 
     return [asdict(rate) for rate in published_rates().values()]
 
 
 def rate_facts(name: str) -> dict[str, Any]:
-    """Return what is known of one published rate of failures.
+    """Return the details of a published failure rate.
 
     Args:
-        name: As the user wrote it.
+        name: Name as the user wrote it.
     """
     from perfatlas.fleet.model import find_rate
 
@@ -204,17 +204,17 @@ def rate_facts(name: str) -> dict[str, Any]:
 
 
 def duration_rows() -> list[dict[str, Any]]:
-    """Return one row per published time of detection, restart or repair."""
+    """Return one row per published detection, restart or repair time."""
     from perfatlas.fleet.model import published_durations
 
     return [asdict(duration) for duration in published_durations().values()]
 
 
 def duration_facts(name: str) -> dict[str, Any]:
-    """Return what is known of one published time.
+    """Return the details of a published time.
 
     Args:
-        name: As the user wrote it.
+        name: Name as the user wrote it.
     """
     from perfatlas.fleet.model import find_duration
 
@@ -222,7 +222,7 @@ def duration_facts(name: str) -> dict[str, Any]:
 
 
 def verb_rows() -> list[dict[str, Any]]:
-    """Return one row per verb that is asked named fields."""
+    """Return one row per verb that takes named fields."""
     from perfatlas.vocabulary.fields import QUESTIONS, json_schema
 
     rows = []
@@ -234,13 +234,13 @@ def verb_rows() -> list[dict[str, Any]]:
 
 
 def verb_facts(name: str) -> dict[str, Any]:
-    """Return the JSON schema of what a verb is asked.
+    """Return the JSON schema of a verb's fields.
 
     Args:
-        name: As the user wrote it.
+        name: Name as the user wrote it.
 
     Raises:
-        InvalidSpecError: No verb of that name is asked named fields.
+        InvalidSpecError: No verb of that name takes named fields.
     """
     from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
     from perfatlas.vocabulary.fields import QUESTIONS, json_schema
@@ -265,13 +265,13 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - profiles nest mappings, tuples 
 
 
 class Catalog(NamedTuple):
-    """One catalog.
+    """A catalog.
 
     Args:
-        rows: All entries.
-        facts: One entry by name.
+        rows: Returns all entries.
+        facts: Returns the details of one entry.
         columns: Keys of the rows that fit in 80 columns, with their titles; empty for all.
-        example: A name to try.
+        example: Name of an example entry.
     """
 
     rows: Callable[[], list[dict[str, Any]]]

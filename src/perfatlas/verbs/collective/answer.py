@@ -9,7 +9,7 @@ from perfatlas.answer import (
     Answer,
     single_evidence,
     single_row,
-    tells_unused_changes,
+    warn_unused_changes,
 )
 from perfatlas.collectives import cell_format
 from perfatlas.scenario.fields import Answered, answer_columns
@@ -27,7 +27,7 @@ NOT_NEAR: Final = "no measured rows of this size and ranks inside one domain are
 
 
 @signature_of("collective")
-@tells_unused_changes
+@warn_unused_changes
 def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table of fields
     """Return the time of one collective.
 

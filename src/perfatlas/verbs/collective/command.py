@@ -6,28 +6,28 @@ from typing import Annotated
 
 from cyclopts import Group, Parameter
 
-from perfatlas.commands.flags import OutputFlags, asks, set_flags
+from perfatlas.commands.flags import OutputFlags, set_flags, takes_fields
 from perfatlas.commands.output import answer_table, require, show_answer, show_summary, wants_table
-from perfatlas.vocabulary.fields import fields_asked
+from perfatlas.vocabulary.fields import verb_fields
 
 EXAMPLE = "perfatlas collective --system h200_sxm --op all_reduce --bytes 1MB --gpus 8"
 
 
-@asks("collective")
+@takes_fields("collective")
 def collective(
     *,
     flags: object = None,
     output: Annotated[OutputFlags | None, Parameter(group=Group("Output", sort_key=9))] = None,
 ) -> int:
-    """Return the exit code of timing a collective.
+    """Time a collective; return the exit code.
 
     Args:
         flags: The collective.
-        output: Where the answer goes.
+        output: Output of the answer.
     """
     import perfatlas
 
-    asked, output, fields = set_flags(flags), output or OutputFlags(), fields_asked("collective")
+    asked, output, fields = set_flags(flags), output or OutputFlags(), verb_fields("collective")
     if wants_table(output):
         from perfatlas.verbs.collective.answer import collective_columns
 

@@ -17,8 +17,8 @@ from perfatlas.collectives import (
 )
 from perfatlas.engines import all_reduce_groups
 from perfatlas.hardware import resolve_system
+from perfatlas.scenario.resolution import format_of, kernel_engine
 from perfatlas.verbs.collective.question import spread
-from perfatlas.verbs.kernel import format_of, kernel_engine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.fields import Asked, refuse_unused
+from perfatlas.scenario.fields import InputFields, refuse_unused
 from perfatlas.vocabulary.fields import (
     CollectiveKernels,
     CollectiveShape,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 # the groups from the last to the first: Python collects annotations from the last base on
-class CollectiveQuestion(Asked, CollectiveKernels, TierChoice, CollectiveShape, SystemChoice):
+class CollectiveQuestion(InputFields, CollectiveKernels, TierChoice, CollectiveShape, SystemChoice):
     """One collective between GPUs of one system."""
 
 

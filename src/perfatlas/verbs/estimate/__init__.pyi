@@ -1,9 +1,5 @@
 from .answer import (
-    closed_forms as closed_forms,
     estimate as estimate,
-    pool_plan as pool_plan,
-    resolved_formats as resolved_formats,
-    resolved_plan as resolved_plan,
 )
 from .batch_frontier import (
     Frontier as Frontier,

@@ -13,30 +13,28 @@ from perfatlas.answer import (
     merged_evidence,
     question_evidence,
 )
-from perfatlas.parallelism import plan_problems
-from perfatlas.quantities import InfeasibleError, InvalidSpecError
-from perfatlas.scenario.fields import FIELD_NAMES
+from perfatlas.scenario.deployments import (
+    closed_form_results,
+    evaluate_one,
+    evaluate_pools,
+    plain_answer,
+    pool_results,
+)
 from perfatlas.scenario.resolution import (
     are_pools_simulated,
-    asked_of_pools,
     columns_of,
     is_simulated,
     may_be_simulated,
-    pool_load,
+    pool_plan,
     read_scenario,
-    resolve_scenarios,
-    split_pools,
+    resolved_formats,
+    resolved_plan,
+    worker_batches,
 )
 from perfatlas.serving.closed_form import (
     POOL_RULES,
-    Evaluation,
-    PoolRates,
-    evaluate,
-    memory_columns,
-    plain_results,
     result_columns,
 )
-from perfatlas.step import Candidates, does_not_fit
 from perfatlas.verbs.estimate.remarks import LEAVES_OUT, pool_warnings, question_warnings
 from perfatlas.vocabulary.fields import signature_of
 from perfatlas.vocabulary.metrics import metrics_of
@@ -45,6 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.scenario.fields import Scenario
+    from perfatlas.serving.closed_form import Evaluation
+    from perfatlas.step import Candidates
 
 # results of the closed forms that a simulation replaces: all but memory
 NOT_SIMULATED: Final = frozenset(
@@ -81,20 +81,8 @@ def estimate(**fields: Any) -> Answer:  # noqa: ANN401 - the vocabulary is check
         True
     """
     answer = _answered(read_scenario(fields))
-    said = changes_without_effect(closed_forms, fields)
+    said = changes_without_effect(closed_form_results, fields)
     return replace(answer, warnings=(*answer.warnings, *said)) if said else answer
-
-
-def closed_forms(**fields: Any) -> Answer:  # noqa: ANN401 - the vocabulary is checked by its schema
-    """Return the estimate of one scenario by closed forms, whatever method is asked.
-
-    Args:
-        **fields: As `estimate` takes them.
-
-    Raises:
-        PerfatlasError: As `estimate`.
-    """
-    return _answered(read_scenario({**fields, "method": "formula"}))
 
 
 def _answered(scenario: Scenario) -> Answer:
@@ -123,7 +111,7 @@ def _simulated(scenario: Scenario, formula: Answer) -> Answer:
     return replace(
         formula,
         results=found.results | results | {"method": "simulate"},
-        evidence=replace(formula.evidence, assumptions=(*said, found.said)),
+        evidence=replace(formula.evidence, assumptions=(*said, found.note)),
         warnings=tuple(text.replace(LEAVES_OUT, "") for text in formula.warnings),
     )
 
@@ -142,7 +130,7 @@ def asked_scenario(scenario: Scenario, question: Candidates) -> dict[str, Any]:
     asked |= scenario.model_dump(exclude_unset=True, exclude_none=True)
     asked |= {"engine": question.profile.id, "isl": scenario.isl, "osl": scenario.osl}
     if scenario.mode == "disaggregated":
-        return asked | asked_of_pools(scenario)
+        return asked | worker_batches(scenario)
     asked |= resolved_plan(question)
     dp = asked["dp"]
     if scenario.mode == "static" and scenario.batch is None:
@@ -155,73 +143,15 @@ def asked_scenario(scenario: Scenario, question: Candidates) -> dict[str, Any]:
     return asked
 
 
-def resolved_plan(question: Candidates) -> dict[str, int]:
-    """Return the plan an answer is for, by the names of the vocabulary.
-
-    Args:
-        question: What runs; of a pool, its workers are `dp`.
-    """
-    plan = question.plan
-    sizes = {"tp": plan.tp, "pp": plan.pp, "cp": plan.cp, "attention_dp": plan.attention_dp}
-    if question.model.architecture.has_experts:
-        sizes |= {"ep": plan.ep, "moe_tp": plan.moe_tp}
-    return {name: int(size_C[0]) for name, size_C in {**sizes, "dp": plan.dp}.items()}
-
-
-def pool_plan(role: str, question: Candidates) -> dict[str, int]:
-    """Return the plan of a worker of a pool, by the names of the vocabulary.
-
-    Args:
-        role: "prefill" or "decode".
-        question: What a worker runs.
-    """
-    named = {f"{role}_{name}": size for name, size in resolved_plan(question).items()}
-    return {name: size for name, size in named.items() if name in FIELD_NAMES}
-
-
-def resolved_formats(question: Candidates) -> dict[str, str]:
-    """Return the number formats an answer is for, by the names of the vocabulary."""
-    formats = question.formats
-    resolved = {"gemm_format": formats.gemm}
-    if question.model.architecture.has_experts:
-        resolved["moe_format"] = formats.moe
-    return resolved | {"kv_format": formats.kv, "attention_format": formats.attention}
-
-
-def evaluate_one(scenario: Scenario) -> tuple[Candidates, Evaluation]:
-    """Return the question of one scenario and its numbers.
-
-    Raises:
-        InvalidSpecError: A name, value or plan breaks a rule.
-        InfeasibleError: The model and its cache do not fit.
-        UnsupportedError: No model or data for the combination.
-    """
-    question, problems = resolve_scenarios([scenario])
-    if question is None:
-        raise problems[0] or InvalidSpecError("nothing to estimate")
-    (problem,) = plan_problems(question.model.architecture, question.plan)
-    if problem is not None:
-        raise InvalidSpecError(problem)
-    evaluation = evaluate(question)
-    if not evaluation.memory.fits[0]:
-        sentence, advice = does_not_fit(question)
-        memory = plain_results(memory_columns(evaluation.memory))
-        raise InfeasibleError(sentence, advice=advice, memory=memory)
-    return question, evaluation
-
-
 def _answer(question: Candidates, evaluation: Evaluation, given: Mapping[str, Any]) -> Answer:
-    results = plain_results(result_columns(question, evaluation))
-    results["memory"] = plain_results(memory_columns(evaluation.memory))
     static = not question.aggregated_C[0]
-    results["method"] = "static" if static else "formula"
     evidence = question_evidence(question, evaluation)
     if static:
         evidence = replace(evidence, assumptions=(*evidence.assumptions, ALONE))
     return Answer(
         command="estimate",
         scenario=given,
-        results=results,
+        results=plain_answer(question, evaluation),
         breakdown=[
             *breakdown_rows(evaluation.prefill, "prefill", 0),
             *breakdown_rows(evaluation.decode, "decode", 0),
@@ -233,18 +163,8 @@ def _answer(question: Candidates, evaluation: Evaluation, given: Mapping[str, An
 
 def _answer_pools(scenario: Scenario) -> Answer:
     """Answer a disaggregated scenario; the decode pool's memory is reported."""
-    pools = split_pools(scenario)
-    columns = columns_of([scenario])
-    rates = PoolRates(
-        load=pool_load(columns),
-        prefill=_worker("prefill", pools.prefill),
-        decode=_worker("decode", pools.decode),
-    )
-    results = plain_results(rates.columns())
-    results["memory"] = plain_results(memory_columns(rates.decode[1].memory))
-    results["prefill_memory"] = plain_results(memory_columns(rates.prefill[1].memory))
-    results["method"] = "formula"
-    simulated = bool(are_pools_simulated(columns, rates)[0])
+    rates = evaluate_pools(scenario)
+    simulated = bool(are_pools_simulated(columns_of([scenario]), rates)[0])
     worker_warnings = [
         question_warnings(*rates.prefill, ("prefill",)),
         question_warnings(*rates.decode, ("decode",)),
@@ -257,7 +177,7 @@ def _answer_pools(scenario: Scenario) -> Answer:
     formula = Answer(
         command="estimate",
         scenario=asked | resolved_formats(rates.decode[0]),
-        results=results,
+        results=pool_results(rates),
         breakdown=[
             *breakdown_rows(rates.prefill[1].prefill, "prefill", 0),
             *breakdown_rows(rates.decode[1].decode, "decode", 0),
@@ -268,12 +188,3 @@ def _answer_pools(scenario: Scenario) -> Answer:
         warnings=pool_warnings(rates, worker_warnings, [simulated])[0],
     )
     return _simulated(scenario, formula) if simulated else formula
-
-
-def _worker(role: str, scenario: Scenario) -> tuple[Candidates, Evaluation]:
-    """Evaluate one worker of a pool; what does not fit names the pool."""
-    try:
-        return evaluate_one(scenario)
-    except InfeasibleError as error:
-        sentence = f"{role} worker: {error.args[0]}"
-        raise InfeasibleError(sentence, memory=error.memory) from None

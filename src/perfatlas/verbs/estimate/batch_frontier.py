@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from perfatlas.answer import AnsweredRun, flat_results
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.scenario.deployments import evaluate_one
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.serving.closed_form import MEMORY
-from perfatlas.verbs.estimate.answer import estimate, evaluate_one
+from perfatlas.verbs.estimate.answer import estimate
 from perfatlas.verbs.estimate.table import estimate_table
 from perfatlas.vocabulary.fields import signature_of
 

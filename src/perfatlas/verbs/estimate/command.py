@@ -1,4 +1,4 @@
-"""`perfatlas estimate`: one inference scenario, a table of them, or a frontier over the batch."""
+"""`perfatlas estimate`: one inference scenario, a table of them, or a frontier over batches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
 
-from perfatlas.commands.flags import SWITCH, File, OutputFlags, asks, set_flags
+from perfatlas.commands.flags import SWITCH, File, OutputFlags, set_flags, takes_fields
 from perfatlas.commands.output import (
     answer_table,
     print_json,
@@ -35,12 +35,12 @@ EXAMPLE = (
 @Parameter(name="*", group=_OUTPUT)
 @dataclass(frozen=True, kw_only=True)
 class EstimateFlags:
-    """What else `estimate` reads and writes.
+    """Further files of `estimate`, and the frontier.
 
     Args:
-        scenario: TOML file with the same names as the flags; flags win over it.
-        trace: Write a Chrome trace of the steps (JSON; ui.perfetto.dev opens it).
-        frontier: Every batch from 1 to the largest that fits: throughput against interactivity.
+        scenario: TOML file with the same names as the flags; flags take precedence.
+        trace: Write a Chrome trace of the steps (JSON, for ui.perfetto.dev).
+        frontier: Throughput against interactivity for batches from 1 to the largest that fits.
     """
 
     scenario: File | None = None
@@ -48,19 +48,19 @@ class EstimateFlags:
     frontier: Annotated[bool, SWITCH] = False
 
 
-@asks("estimate")
+@takes_fields("estimate")
 def estimate(
     *,
     flags: object = None,
     extra: EstimateFlags | None = None,
     output: Annotated[OutputFlags | None, Parameter(group=_OUTPUT)] = None,
 ) -> int:
-    """Return the exit code of an estimate.
+    """Answer an estimate; return the exit code.
 
     Args:
         flags: The scenario.
         extra: Scenario file, trace and frontier.
-        output: Where the answer goes.
+        output: Output of the answer.
     """
     extra, output = extra or EstimateFlags(), output or OutputFlags()
     asked = set_flags(flags)
@@ -68,14 +68,14 @@ def estimate(
         asked = {**read_toml(extra.scenario), **asked}
     if wants_table(output):
         if extra.frontier or extra.trace is not None:
-            raise UsageError("--frontier and --trace answer one scenario, --table answers many")
+            raise UsageError("--frontier and --trace cannot be combined with --table")
         return _estimate_table(asked, output)
     require(asked, ("model",), example=EXAMPLE)
     if "system" not in asked and "prefill_system" not in asked:
         require(asked, ("system",), example=EXAMPLE)
     if extra.frontier:
         if extra.trace is not None:
-            raise UsageError("--frontier draws many batches, --trace one: give one of the two")
+            raise UsageError("--frontier and --trace cannot be combined; use one of the two")
         return _frontier(asked, as_json=output.json)
     return _estimate(asked, extra, as_json=output.json)
 
@@ -91,15 +91,15 @@ def _estimate(asked: dict[str, Any], extra: EstimateFlags, *, as_json: bool) -> 
     if extra.trace is not None:
         from perfatlas.report.traces import chrome_trace_text
 
-        sys.stdout.flush()  # whatever becomes of the trace, the answer is out
+        sys.stdout.flush()  # print the answer even if the trace cannot be written
         write_atomic(extra.trace, chrome_trace_text(answer))
-        sys.stderr.write(f"perfatlas: trace written to {extra.trace}; ui.perfetto.dev opens it\n")
+        sys.stderr.write(f"perfatlas: trace written to {extra.trace}; open it in ui.perfetto.dev\n")
     return code
 
 
 @contextlib.contextmanager
 def _told(asked: Mapping[str, Any], *, as_json: bool) -> Iterator[None]:
-    """Write the envelope of what does not fit before the refusal goes on to stderr."""
+    """Print the JSON answer of a scenario that does not fit before its error goes to stderr."""
     try:
         yield
     except InfeasibleError as problem:

@@ -1,4 +1,4 @@
-"""`perfatlas fleet import` and `fleet fit`: a cluster's logs as a fleet that can be simulated."""
+"""`perfatlas fleet import` and `fleet fit`: from cluster logs to a fleet for simulation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from cyclopts import Parameter
 
-from perfatlas.commands.flags import MANY, SWITCH, Count, File, default, given
+from perfatlas.commands.flags import MANY, SWITCH, Count, File, changed_flags, default
 from perfatlas.commands.output import envelope, print_json, require
 from perfatlas.files import check_writable
 from perfatlas.quantities import UsageError, counted
@@ -43,18 +43,18 @@ FIT_EXAMPLE: Final = (
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class ImportFlags:
-    """How logs are read.
+    """Log format and its options.
 
     Args:
-        format: Which logs they are.
-        output: Where the history is written; its extension chooses the format.
+        format: Format of the logs.
+        output: File for the history; its extension selects the format.
         zone: Time zone of times without one, such as UTC or Europe/Berlin.
         year: Year of the first line of a log whose times have none.
-        boot: When the machine booted, for times that count from there: ISO 8601 with a zone.
+        boot: Boot time of the machine, for times relative to it: ISO 8601 with a zone.
         node: Host of a log whose lines name none.
-        coalesce_s: Seconds within which repeats of one Xid on one GPU are one event.
-        tolerance_s: Seconds by which times in a job's log may run back.
-        scraped: Time of each file of dcgm-exporter, in their order, ISO 8601 with a zone.
+        coalesce_s: Seconds within which repeats of an Xid on a GPU count as one event.
+        tolerance_s: Seconds by which times in a job's log may run backwards.
+        scraped: Scrape time of each dcgm-exporter file, in order, ISO 8601 with a zone.
         rules: Configurations of node-problem-detector.
         json: Print one JSON object.
     """
@@ -73,17 +73,17 @@ class ImportFlags:
 
 
 def import_(files: list[File], /, *, flags: ImportFlags | None = None) -> int:
-    """Return the exit code of an import.
+    """Import logs; return the exit code.
 
     Args:
-        files: Logs of one format, in the order of time.
-        flags: How they are read.
+        files: Logs of one format, in chronological order.
+        flags: Format and options.
     """
     from perfatlas.telemetry.formats import import_logs
     from perfatlas.telemetry.history import write_history
 
     flags = flags or ImportFlags()
-    asked = given(flags)
+    asked = changed_flags(flags)
     require(asked, ("format", "output"), example=IMPORT_EXAMPLE)
     check_writable(str(flags.output))
     history = import_logs(str(flags.format), files, _options(files, flags)).history
@@ -149,35 +149,35 @@ def fit(
     flags: FitFlags | None = None,
     table: LifetimeFlags | None = None,
 ) -> int:
-    """Return the exit code of a fit.
+    """Fit a fleet; return the exit code.
 
     Args:
-        files: Histories, as `fleet import` writes them.
-        flags: What they do not say.
-        table: A table of lifetimes in their place.
+        files: Histories from `fleet import`.
+        flags: Further facts about the cluster.
+        table: A table of lifetimes instead of histories.
     """
     from perfatlas.telemetry.fleets import write_fleet
     from perfatlas.telemetry.formats import import_logs
 
     flags, table = flags or FitFlags(), table or LifetimeFlags()
-    if given(table):
+    if changed_flags(table):
         return fit_table(table, flags, files or ())
     if not files:
-        raise UsageError(f"no history is given; for example: {FIT_EXAMPLE}")
+        raise UsageError(f"missing history; for example: {FIT_EXAMPLE}")
     history = import_logs("table", files).history
     example = FIT_EXAMPLE
     if history.size:
         from perfatlas.telemetry.history import utc
 
         first, last = utc(float(history.start_s_E[0])), utc(float(history.start_s_E[-1]))
-        example += f"; its events are from {first} to {last}, the watch may be longer"
-    require(given(flags), ("nodes", "start", "end", "output"), example=example)
+        example += f"; its events are from {first} to {last}, the observation may be longer"
+    require(changed_flags(flags), ("nodes", "start", "end", "output"), example=example)
     fitted = _fitted(history, flags)
     beside = write_fleet(str(flags.output), fitted)
     results = _results(fitted) | {"nodes": flags.nodes}
     results |= {"output": str(flags.output), "evidence": str(beside)}
     if flags.json:
-        asked = {name: str(value) for name, value in given(flags).items() if name != "json"}
+        asked = {name: str(value) for name, value in changed_flags(flags).items() if name != "json"}
         print_json(envelope("fleet fit", results=results, scenario=asked))
         return 0
     _print_fitted(results)

@@ -1,4 +1,4 @@
-"""`perfatlas fleet fit --lifetimes`: laws fitted to a table of units and their ages."""
+"""`perfatlas fleet fit --lifetimes`: fit distributions to a table of units and their ages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from cyclopts import Group, Parameter
 
-from perfatlas.commands.flags import MANY, SWITCH, Count, File, Seconds, default, given
+from perfatlas.commands.flags import MANY, SWITCH, Count, File, Seconds, changed_flags, default
 from perfatlas.commands.output import envelope, print_json, require
 from perfatlas.files import check_writable
 from perfatlas.quantities import InvalidSpecError, UsageError, shown
@@ -30,21 +30,21 @@ _OF_PARTS: Final = ("component", "repair_s", "start_ages")
 @Parameter(name="*", group=_LIFETIMES)
 @dataclass(frozen=True, kw_only=True)
 class LifetimeFlags:
-    """A table with a row per unit, in place of histories.
+    """A table with one row per unit, instead of histories.
 
     Args:
-        lifetimes: CSV (also .gz), Parquet or JSON Lines. A fleet of its law (--output) needs
+        lifetimes: CSV (also .gz), Parquet or JSON Lines. To write a fleet (--output), also set
             --component, --nodes and --repair-s.
-        age: Column of the age at which a unit failed or was last seen.
-        failed: Column that tells whether it failed then: true or false, yes or no, 1 or 0.
-        entry: Column of the age at which it was first seen; by default all were watched from new.
-        time_unit: Of the ages.
-        where: Rows to take, as batch=old; repeatable.
-        survival_at: Age at which to tell the share that lives longer; repeatable.
-        law: Family to take.
-        component: What the rows are: gpu, host, or another with its --units.
-        repair_s: Seconds from a failure until the node is back; 0 for at once.
-        start_ages: Ages of parts when a job begins: all new, or as in a fleet long in use.
+        age: Column with the age at which a unit failed or was last observed.
+        failed: Column with whether it failed then: true or false, yes or no, 1 or 0.
+        entry: Column with the age when observation began; by default 0.
+        time_unit: Unit of the ages.
+        where: Filter of rows, such as batch=old; repeatable.
+        survival_at: Age at which to print the survival probability; repeatable.
+        law: Distribution to use.
+        component: Component in the rows: gpu, host, or another with its --units.
+        repair_s: Time to repair a node in seconds; 0 for immediate repair.
+        start_ages: Ages of components at job start: all new, or as in a fleet in long use.
     """
 
     lifetimes: File | None = None
@@ -65,21 +65,21 @@ class LifetimeFlags:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class FitFlags:
-    """What the logs do not say.
+    """Facts that the logs do not contain.
 
     Args:
-        nodes: Nodes that were watched, those that never failed too.
-        gpus_per_node: GPUs of a node.
-        start: When the watch began, ISO 8601 with a zone.
-        end: When it ended.
-        units: How many there are of a component, as nic=16384; repeatable.
+        nodes: Number of observed nodes, including those without failures.
+        gpus_per_node: GPUs per node.
+        start: Start of the observation, ISO 8601 with a zone.
+        end: End of the observation.
+        units: Number of units of a component, such as nic=16384; repeatable.
         kinds: Kinds of events that count as failures: failure, unclear, ...; repeatable.
-        service_start: Table of component, node, device and start: when units began their service,
+        service_start: Table of component, node, device and start: when units entered service,
             for their ages.
-        repaired: Whether a repair makes a unit as new for its cause, or leaves it as old.
-        open_is_down: An event without a recovery was still down at the end.
-        cascade_s: Seconds within which failures of a device after its first are effects of it.
-        output: Where the fleet is written; its evidence goes beside it.
+        repaired: Whether a repair renews the age of a unit for its cause, or keeps it.
+        open_is_down: Count an event without a recovery as still down at the end.
+        cascade_s: Seconds after the first failure of a device in which others are its effects.
+        output: File for the fleet; its evidence is written beside it.
         json: Print one JSON object.
     """
 
@@ -98,17 +98,17 @@ class FitFlags:
 
 
 def fit_table(flags: LifetimeFlags, rest: FitFlags, files: Sequence[File]) -> int:
-    """Return the exit code of a fit to a table of lifetimes.
+    """Fit a table of lifetimes; return the exit code.
 
     Args:
         flags: The table.
-        rest: What else was given; of it counts and the output have a meaning here.
-        files: Histories, which have none.
+        rest: Other flags; only counts and the output apply.
+        files: Histories, which must be empty.
     """
     from perfatlas.telemetry.fits import LifetimeColumns, read_lifetimes
     from perfatlas.telemetry.fleets import fit_lifetimes
 
-    asked = given(flags)
+    asked = changed_flags(flags)
     require(asked, ("lifetimes", "age", "failed", "time_unit"), example=EXAMPLE)
     _check_rest(flags, rest, files)
     columns = LifetimeColumns(str(flags.age), str(flags.failed), flags.entry or "")
@@ -119,7 +119,7 @@ def fit_table(flags: LifetimeFlags, rest: FitFlags, files: Sequence[File]) -> in
     )
     results |= {"file": asdict(counts)} | _written(flags, rest, results, counts)
     if rest.json:
-        asked |= {name: value for name, value in given(rest).items() if name != "json"}
+        asked |= {name: value for name, value in changed_flags(rest).items() if name != "json"}
         scenario = {name: str(v) if isinstance(v, File) else v for name, v in asked.items()}
         print_json(envelope("fleet fit", results=results, scenario=scenario))
         return 0
@@ -131,15 +131,15 @@ def fit_table(flags: LifetimeFlags, rest: FitFlags, files: Sequence[File]) -> in
 
 
 def _check_rest(flags: LifetimeFlags, rest: FitFlags, files: Sequence[File]) -> None:
-    """Refuse what has no meaning beside a table, and a fleet of which too little is said."""
-    asked = given(rest)
+    """Refuse flags that do not apply to a table, and a fleet without the required flags."""
+    asked = changed_flags(rest)
     odd = [*map(str, files), *(_flag(name) for name in asked if name not in _OF_FLEET)]
     if odd:
         raise UsageError(
-            f"--lifetimes is a table of units, in place of histories and their watch: leave"
+            f"--lifetimes replaces histories and their options: leave"
             f" {', '.join(odd)} out; for example: {EXAMPLE}"
         )
-    needed = given(flags) | asked
+    needed = changed_flags(flags) | asked
     if rest.output is not None:
         require(needed, ("component", "nodes", "repair_s"), example=FLEET_EXAMPLE)
         check_writable(str(rest.output))
@@ -159,7 +159,7 @@ def _flag(name: str) -> str:
 def _written(
     flags: LifetimeFlags, rest: FitFlags, results: Mapping[str, Any], counts: FileCounts
 ) -> dict[str, Any]:
-    """Write the fleet where one is asked for; return where it and its evidence are."""
+    """Write the fleet if requested; return the paths of the fleet and its evidence."""
     if rest.output is None:
         return {}
     from perfatlas.telemetry.fleets import PartsOfFleet, write_lifetime_fleet
@@ -177,20 +177,20 @@ def _written(
 
 
 def counts_of(texts: Sequence[str]) -> dict[str, int]:
-    """Return how many there are of each component.
+    """Return the number of units of each component.
 
     Args:
-        texts: As nic=16384.
+        texts: Texts such as nic=16384.
 
     Raises:
-        InvalidSpecError: One is not written so.
+        InvalidSpecError: A text is not of that form.
     """
     found = {}
     for text in texts:
         name, _, count = text.partition("=")
         if not name or not count.isdigit():
             raise InvalidSpecError(
-                f"units = {shown(text)}: expected a component and how many, such as nic=16384"
+                f"units = {shown(text)}: expected a component and a count, such as nic=16384"
             )
         found[name] = int(count)
     return found
@@ -202,9 +202,9 @@ def _equalities(texts: Sequence[str]) -> dict[str, str]:
         name, sign, value = text.partition("=")
         if not (name and sign):
             raise InvalidSpecError(
-                f"where = {shown(text)}: expected a column and its value, such as batch=old"
+                f"where = {shown(text)}: expected a column and a value, such as batch=old"
             )
         if name in found:
-            raise InvalidSpecError(f"where: {name} is given twice, and a row has one value of it")
+            raise InvalidSpecError(f"where: {name} is set twice; a row has only one value of it")
         found[name] = value
     return found

@@ -1,4 +1,4 @@
-"""`perfatlas fleet report`: a fleet or a history of failures on one page, in plain words."""
+"""`perfatlas fleet report`: a fleet or a failure history as an HTML page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from perfatlas.commands.flags import SWITCH, File, PageScript, given
+from perfatlas.commands.flags import SWITCH, File, PageScript, changed_flags
 from perfatlas.commands.output import envelope, print_json, require
 from perfatlas.files import check_writable, write_atomic
 
@@ -25,13 +25,13 @@ EXAMPLE: Final = "perfatlas fleet report fleet.toml --output page.html"
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class ReportFlags:
-    """Where the page goes.
+    """Output of the page.
 
     Args:
-        output: The page, HTML.
-        html_script: Where the page gets plotly.js: inline (2 MB in the page, which opens without a
-            network), cdn (a link to cdn.plot.ly) or none (the page that embeds it has it).
-        json: Print what is on it as one JSON object.
+        output: The HTML page.
+        html_script: Source of plotly.js: inline (embedded, 2 MB, works offline), cdn (link to
+            cdn.plot.ly) or none (provided by the embedding page).
+        json: Print the contents as one JSON object.
     """
 
     output: Annotated[File | None, Parameter(alias="-o")] = None
@@ -40,17 +40,17 @@ class ReportFlags:
 
 
 def report(subject: str, /, *, flags: ReportFlags | None = None) -> int:
-    """Return the exit code of a report.
+    """Write a report; return the exit code.
 
     Args:
-        subject: A fleet: llama3, rsc1 or a TOML file; or a history: a table of fleet import.
-        flags: Where the page goes.
+        subject: A fleet (llama3, rsc1 or a TOML file) or a history (a table of fleet import).
+        flags: Output of the page.
     """
     from perfatlas.fleet.model import shipped_fleets
 
     flags = flags or ReportFlags()
     if not flags.json:
-        require(given(flags), ("output",), example=EXAMPLE)
+        require(changed_flags(flags), ("output",), example=EXAMPLE)
     if flags.output is not None:
         check_writable(flags.output)
     is_fleet = subject in shipped_fleets() or Path(subject).suffix == ".toml"

@@ -17,8 +17,3 @@ from .spares import (
 from .stragglers import (
     goodput_stragglers as goodput_stragglers,
 )
-from .text import (
-    METHODS as METHODS,
-    SHORT as SHORT,
-    print_waterfall as print_waterfall,
-)

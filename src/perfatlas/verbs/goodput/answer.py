@@ -32,7 +32,7 @@ from perfatlas.verbs.goodput.interruptions import (
 from perfatlas.verbs.goodput.question import Goodput, SimpleGoodput
 from perfatlas.verbs.goodput.training_step import measured_step
 from perfatlas.verbs.goodput.unused_options import idle_simple
-from perfatlas.vocabulary.fields import fields_asked, signature_of
+from perfatlas.vocabulary.fields import signature_of, verb_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +67,7 @@ def goodput(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
 
         return fleet_goodput(**fields).answer
     facts = measured_step(whole)
-    refuse_unused(dict(whole), fields_asked("goodput"))
+    refuse_unused(dict(whole), verb_fields("goodput"))
     derived: dict[str, Any] = {"detection_s": whole.detection_s or 0.0}
     if facts.write_s is not None:
         derived["checkpoint_write_s"] = facts.write_s

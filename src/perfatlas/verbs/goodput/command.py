@@ -1,4 +1,4 @@
-"""`perfatlas goodput` and `goodput spares`: useful time between failures, one answer or a table."""
+"""`perfatlas goodput` and `goodput spares`: one answer, or a table of them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Annotated, Final
 
 from cyclopts import App, Group, Parameter
 
-from perfatlas.commands.flags import File, OutputFlags, PageFlags, asks, set_flags
-from perfatlas.commands.output import require, told_if_slow, wants_table
+from perfatlas.commands.flags import File, OutputFlags, PageFlags, set_flags, takes_fields
+from perfatlas.commands.output import notice_if_slow, require, wants_table
 from perfatlas.files import check_writable, read_toml, write_atomic
 from perfatlas.quantities import UsageError
 from perfatlas.verbs.goodput.command_answers import Verb, answer_of, answer_table_of, show_goodput
@@ -22,7 +22,7 @@ SPARES_EXAMPLE: Final = (
     "perfatlas goodput spares --nodes 2048 --node-mtbf-s 1.3e7 --repair-s 86400 --target 0.999"
 )
 
-SLOW: Final = "simulating until the goodput is as sure as --half-width asks"
+SLOW: Final = "simulating until goodput is as precise as --half-width"
 
 app: Final = App(
     name="goodput",
@@ -35,11 +35,11 @@ app: Final = App(
 @Parameter(name="*", group=_OUTPUT)
 @dataclass(frozen=True, kw_only=True)
 class GoodputFiles:
-    """What else `goodput` reads and writes.
+    """Further files of `goodput`.
 
     Args:
-        scenario: TOML file with the same names as the flags; flags win over it.
-        page: An HTML page of the answer.
+        scenario: TOML file with the same names as the flags; flags take precedence.
+        page: HTML page of the answer.
     """
 
     scenario: File | None = None
@@ -47,19 +47,19 @@ class GoodputFiles:
 
 
 @app.default
-@asks("goodput")
+@takes_fields("goodput")
 def goodput(
     *,
     flags: object = None,
     extra: GoodputFiles | None = None,
     output: Annotated[OutputFlags | None, Parameter(group=_OUTPUT)] = None,
 ) -> int:
-    """Return the exit code of an answer.
+    """Answer goodput; return the exit code.
 
     Args:
-        flags: The job and what interrupts it.
-        extra: Scenario file.
-        output: Where the answer goes.
+        flags: The job and its failures.
+        extra: Further files.
+        output: Output of the answer.
     """
     import perfatlas
 
@@ -71,7 +71,7 @@ def goodput(
     if wants_table(output):
         if html is not None or asked.get("what_if"):
             flag = "--html" if html is not None else "--what-if"
-            raise UsageError(f"{flag} is of one job, --table answers many")
+            raise UsageError(f"{flag} cannot be combined with --table")
         verb = Verb(command="goodput", face=perfatlas.goodput, first="goodput")
         return answer_table_of(verb, asked, output)
     if "fleet" not in asked:  # whose file may say both
@@ -81,7 +81,7 @@ def goodput(
     if html is not None:
         check_writable(html)
     columns: dict[str, list[float]] = {}
-    with told_if_slow(SLOW):
+    with notice_if_slow(SLOW):
         if "fleet" in asked:
             from perfatlas.verbs.goodput.fleet_answer import fleet_goodput
 
@@ -94,7 +94,7 @@ def goodput(
         from perfatlas.report.text import reproduce_line
         from perfatlas.verbs.goodput.page import goodput_page
 
-        sys.stdout.flush()  # whatever becomes of the page, the answer is out
+        sys.stdout.flush()  # print the answer even if the page cannot be written
         line = reproduce_line(answer.command, asked)
         page = goodput_page(answer.to_dict(), columns, reproduce=line, script=script)
         write_atomic(html, page)
@@ -115,17 +115,17 @@ app.command(
 
 
 @app.command
-@asks("goodput spares")
+@takes_fields("goodput spares")
 def spares(
     *,
     flags: object = None,
     output: Annotated[OutputFlags | None, Parameter(group=_OUTPUT)] = None,
 ) -> int:
-    """How often a job waits for a node, or how many spares keep it from waiting.
+    """Availability of a job with spare nodes, or the number of spares for a target.
 
     Args:
         flags: The nodes.
-        output: Where the answer goes.
+        output: Output of the answer.
     """
     import perfatlas
 

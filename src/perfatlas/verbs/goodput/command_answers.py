@@ -1,4 +1,4 @@
-"""From the flags of a form of goodput to its answer: one, or a table of them."""
+"""Answers of the goodput commands: single, or as a table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.commands.output import answer_rows, print_json, require, show_summary, wants_table
-from perfatlas.vocabulary.fields import fields_asked
+from perfatlas.vocabulary.fields import verb_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Verb:
-    """A form of goodput.
+    """A goodput command.
 
     Args:
-        command: As it is typed.
-        face: From named fields to an answer.
-        first: The first column of its answers in a table, of which others may be questions.
-        needed: Fields it cannot do without.
-        example: A command line that works.
+        command: Command as typed.
+        face: Function from named fields to an answer.
+        first: First answer column in a table; others may also be input columns.
+        needed: Required fields.
+        example: A valid command line.
     """
 
     command: str
@@ -39,9 +39,9 @@ def answer_of(verb: Verb, asked: dict[str, Any], output: OutputFlags) -> int:
     """Return the exit code of one answer, or of a table that is answered row by row.
 
     Args:
-        verb: The form of goodput.
-        asked: The flags that were given.
-        output: Where the answer goes.
+        verb: The command.
+        asked: The flags that are set.
+        output: Output of the answer.
     """
     if wants_table(output):
         return answer_table_of(verb, asked, output)
@@ -53,23 +53,23 @@ def answer_table_of(verb: Verb, asked: dict[str, Any], output: OutputFlags) -> i
     """Return the exit code of a table that is answered row by row.
 
     Args:
-        verb: The form of goodput.
-        asked: Flags given beside --table.
-        output: Names both files.
+        verb: The command.
+        asked: Flags set beside --table.
+        output: The output flags, with both files.
     """
     summary = answer_rows(
-        verb.face, output, asked=asked, names=fields_asked(verb.command), first=verb.first
+        verb.face, output, asked=asked, names=verb_fields(verb.command), first=verb.first
     )
     return show_summary(verb.command, summary, asked=asked, as_json=output.json)
 
 
 def show_goodput(answer: Answer, asked: dict[str, Any], *, as_json: bool) -> int:
-    """Write an answer of any form of goodput and return the exit code.
+    """Print an answer of a goodput command; return the exit code.
 
     Args:
         answer: The answer.
-        asked: What was asked, for the `reproduce:` line.
-        as_json: Whether one JSON object is printed.
+        asked: The fields that are set, for the `reproduce:` line.
+        as_json: Whether to print JSON.
     """
     told = answer.to_dict()
     if as_json:

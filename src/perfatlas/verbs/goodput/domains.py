@@ -14,7 +14,7 @@ from perfatlas.fleet.closed_form import at_least, blast_usable, usable_share
 from perfatlas.quantities import InvalidSpecError, counted
 from perfatlas.scenario.fields import refuse_unused
 from perfatlas.verbs.goodput.question import Domains
-from perfatlas.vocabulary.fields import fields_asked, signature_of
+from perfatlas.vocabulary.fields import signature_of, verb_fields
 
 NEAREST: Final = 5  # GPUs fewer than all that are shown beside the best
 OFTEN: Final = 0.9  # of the time; a job with all its domains less often mostly waits
@@ -43,7 +43,7 @@ def goodput_domains(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schem
         0.99756 0.9305
     """
     asked = Domains.read(fields)
-    refuse_unused(dict(asked), fields_asked("goodput domains"))
+    refuse_unused(dict(asked), verb_fields("goodput domains"))
     size, needed = asked.domain_size, asked.needed or asked.domain_size
     if needed > size:
         raise InvalidSpecError(

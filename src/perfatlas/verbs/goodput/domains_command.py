@@ -1,4 +1,4 @@
-"""`perfatlas goodput domains` and `goodput stragglers`: what one GPU costs all that need it."""
+"""`perfatlas goodput domains` and `goodput stragglers`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from cyclopts import Group, Parameter
 
-from perfatlas.commands.flags import OutputFlags, asks, set_flags
+from perfatlas.commands.flags import OutputFlags, set_flags, takes_fields
 from perfatlas.verbs.goodput.command_answers import Verb, answer_of
 
 _OUTPUT: Final = Group("Output", sort_key=7)
@@ -14,17 +14,17 @@ DOMAINS_EXAMPLE: Final = "perfatlas goodput domains --domain-size 72 --unavailab
 STRAGGLERS_EXAMPLE: Final = "perfatlas goodput stragglers --gpus 16384 --persistent-cv 0.01"
 
 
-@asks("goodput domains")
+@takes_fields("goodput domains")
 def domains(
     *,
     flags: object = None,
     output: Annotated[OutputFlags | None, Parameter(group=_OUTPUT)] = None,
 ) -> int:
-    """Return the exit code of an answer.
+    """Answer goodput domains; return the exit code.
 
     Args:
         flags: The domains.
-        output: Where the answer goes.
+        output: Output of the answer.
     """
     import perfatlas
 
@@ -38,17 +38,17 @@ def domains(
     return answer_of(verb, set_flags(flags), output or OutputFlags())
 
 
-@asks("goodput stragglers")
+@takes_fields("goodput stragglers")
 def stragglers(
     *,
     flags: object = None,
     output: Annotated[OutputFlags | None, Parameter(group=_OUTPUT)] = None,
 ) -> int:
-    """Return the exit code of an answer.
+    """Answer goodput stragglers; return the exit code.
 
     Args:
         flags: The GPUs.
-        output: Where the answer goes.
+        output: Output of the answer.
     """
     import perfatlas
 

@@ -23,7 +23,7 @@ from perfatlas.fleet.model import (
 from perfatlas.fleet.simulator import chosen_interval_s
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, shown
 from perfatlas.scenario.fields import refuse_unused
-from perfatlas.vocabulary.fields import Missing, fields_asked
+from perfatlas.vocabulary.fields import Missing, verb_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,7 +86,7 @@ def fleet_job(asked: FleetGoodput, state_bytes: float | None = None) -> FleetJob
     ranks = asked.gpus or fleet.units * fleet.gpus_per_unit
     told = {} if chosen is None else chosen.fields(ranks=ranks, state_bytes=state_bytes)
     facts = _facts(fleet, told, reads_bytes=reads_bytes)
-    refuse_unused(dict(asked), fields_asked("goodput"), facts)
+    refuse_unused(dict(asked), verb_fields("goodput"), facts)
     units, spares = _sizes(asked, fleet, told.get("spares"))
     strategy, best_s, said = _strategy(asked, fleet, (units, spares), told)
     others = []

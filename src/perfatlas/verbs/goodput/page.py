@@ -27,11 +27,10 @@ from perfatlas.report.pages import (
     answer_versions,
     page_html,
 )
-from perfatlas.report.text import share_text, typeset
+from perfatlas.report.text import METHODS, share_text, typeset
 from perfatlas.verbs.goodput.text import (
     BUCKETS,
     FACTORS,
-    METHODS,
     goodput_headline,
     result_lines,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.fields import Asked
+from perfatlas.scenario.fields import InputFields
 from perfatlas.vocabulary.fields import (
     GpuDomains,
     JobFailures,
@@ -24,7 +24,7 @@ DAY_S: Final = 24.0 * HOUR_S
 
 
 # the groups from the last to the first: Python collects annotations from the last base on
-class Goodput(Asked, MeasuredStep, JobOnFleet, JobFailures, ResilientJob):
+class Goodput(InputFields, MeasuredStep, JobOnFleet, JobFailures, ResilientJob):
     """A job, how it lives with failures, and the step it runs. None means "derive it"."""
 
     required: ClassVar[tuple[str, ...]] = ()
@@ -71,13 +71,13 @@ class FleetGoodput(Goodput):
         fleet: str
 
 
-class SpareNodes(Asked, SparePool):
+class SpareNodes(InputFields, SparePool):
     """Nodes of a job, nodes beside them, and how often a job waits."""
 
 
-class Domains(Asked, GpuDomains):
+class Domains(InputFields, GpuDomains):
     """GPUs of which one that is out takes others with it, and domains that do with some out."""
 
 
-class Stragglers(Asked, SynchronousGpus):
+class Stragglers(InputFields, SynchronousGpus):
     """GPUs that wait for the slowest of them."""

@@ -13,7 +13,7 @@ from perfatlas.scenario.fields import refuse_unused
 from perfatlas.verbs.goodput.question import SpareNodes
 from perfatlas.verbs.goodput.spare_pool import Pool, pool_of
 from perfatlas.verbs.goodput.unused_options import idle_spares
-from perfatlas.vocabulary.fields import fields_asked, signature_of
+from perfatlas.vocabulary.fields import signature_of, verb_fields
 
 if TYPE_CHECKING:
     from perfatlas.fleet.laws import FloatArray
@@ -48,7 +48,7 @@ def goodput_spares(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
         25
     """
     asked = SpareNodes.read(fields)
-    refuse_unused(dict(asked), fields_asked("goodput spares"))
+    refuse_unused(dict(asked), verb_fields("goodput spares"))
     if (asked.spares is None) == (asked.target is None):
         raise InvalidSpecError(
             "give either spares, to ask how often the job waits, or target, the share of time it"

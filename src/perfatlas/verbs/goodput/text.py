@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import counted, format_quantity
 from perfatlas.report.text import (
+    METHODS,
+    SHORT,
     format_number,
-    format_share,
     format_value,
     print_closing,
     print_line,
     print_plain,
     print_rows,
+    print_waterfall,
     share_text,
-    speaks_unicode,
     time_text,
 )
 from perfatlas.vocabulary.metrics import HIGH, LOW, METRICS, find_metric
@@ -41,24 +42,8 @@ BUCKETS: Final = {
     "transient": "waiting for GPUs slow at times",
 }
 FACTORS: Final = METRICS["factors"].parts
-METHODS: Final = {
-    "exact": "closed form, exact",
-    "daly": "closed form of Daly",
-    "young": "first-order estimate of Young",
-    "saxena": "first-order estimate of Saxena et al.",
-    "meta": "first-order estimate (expected ETTR)",
-    "simulate": "simulated",
-    "erlang_b": "closed form, exact",
-    "birth_death": "closed form, exact",
-    "simpler_fleet": "closed form of a simpler fleet",
-    "binomial": "closed form, exact",
-    "order_statistics": "closed form for normal noise",
-}
 UNSAID: Final = ("half_width", "seed", "what_if", "more_spares", "verify_s")  # of a headline
-SHORT: Final = {"gpu": "GPU", "gpus": "GPUs", "mfu": "MFU", "mtbf": "MTBF", "mtti": "MTTI"}
-BAR: Final = 28
 INDENT: Final = 2
-FEW_HOURS: Final = 100.0  # GPU-hours of a job, below which whole ones say too little
 # fields that are shares, and results that are said elsewhere or are fields
 SHARES: Final = ("target", "mfu", "scheduling", "persistent_cv", "transient_cv")
 HIDDEN: Final = ("gpus", "duration_s", "finish_by_s", "unfinished")
@@ -102,7 +87,7 @@ def print_goodput(console: Console, answer: Answered, *, reproduce: str) -> None
     if answer["breakdown"]:
         console.print()
         print_line(console, "where the time goes", style="bold")
-        print_waterfall(console, answer["breakdown"])
+        print_waterfall(console, answer["breakdown"], BUCKETS)
     if factors := results.get("factors"):
         _print_factors(console, factors)
     if changes := results.get("changes"):
@@ -207,36 +192,6 @@ def _print_results(console: Console, results: Answered) -> None:
         text.append(f"  {label:<{names}}   ")
         text.append(f"{value:>{values}}", "bold")
         text.append(f"   {interval}".rstrip() + "\n")
-    text.rstrip()
-    print_plain(console, text, wrap=False)
-
-
-def print_waterfall(
-    console: Console, rows: Sequence[Answered], labels: Mapping[str, str] = BUCKETS
-) -> None:
-    """Write the time from all of it down to what is useful, a bar per bucket.
-
-    Args:
-        console: From `open_terminal`.
-        rows: Buckets with name, share and gpu_hours, the productive one first.
-        labels: Names of buckets as people say them.
-    """
-    from rich.text import Text
-
-    full, light = ("█", "·") if speaks_unicode(console) else ("#", ".")
-    names = [labels[str(row["name"])] for row in rows]
-    widest = max(len(name) for name in names)
-    text = Text()
-    digits = ",.0f" if sum(row.get("gpu_hours", 0.0) for row in rows) >= FEW_HOURS else ",.3g"
-    start = 1.0
-    for name, row in [*zip(names[1:], rows[1:], strict=True), (names[0], rows[0])]:
-        start = start - row["share"] if name != names[0] else 0.0
-        first, last = round(BAR * start), round(BAR * (start + row["share"]))
-        first = min(first, BAR - 1)
-        last = max(last, first + 1) if row["share"] else first
-        bar = light * first + full * (last - first) + light * (BAR - last)
-        hours = f"  {row['gpu_hours']:>11{digits}} GPU-h" if "gpu_hours" in row else ""
-        text.append(f"  {name:<{widest}}  {format_share(row['share']):>6}  {bar}{hours}\n")
     text.rstrip()
     print_plain(console, text, wrap=False)
 

@@ -4,9 +4,3 @@ from .answer import (
     kernel_gemm as kernel_gemm,
     kernel_moe as kernel_moe,
 )
-from .operator_columns import (
-    format_of as format_of,
-)
-from .priced import (
-    kernel_engine as kernel_engine,
-)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perfatlas.answer import tells_unused_changes
+from perfatlas.answer import warn_unused_changes
 from perfatlas.scenario.fields import Answered, answer_columns
 from perfatlas.verbs.kernel.operator_columns import attention_columns, gemm_columns, moe_columns
 from perfatlas.verbs.kernel.priced import operator_answer, price_questions
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @signature_of("kernel gemm")
-@tells_unused_changes
+@warn_unused_changes
 def kernel_gemm(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table of fields
     """Return the time of one matrix product C[m, n] = A[m, k] W[k, n].
 
@@ -41,7 +41,7 @@ def kernel_gemm(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the 
 
 
 @signature_of("kernel attention")
-@tells_unused_changes
+@warn_unused_changes
 def kernel_attention(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table of fields
     """Return the time of the attention of one layer on one device.
 
@@ -59,7 +59,7 @@ def kernel_attention(**fields: Any) -> Answer:  # noqa: ANN401 - checked against
 
 
 @signature_of("kernel moe")
-@tells_unused_changes
+@warn_unused_changes
 def kernel_moe(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table of fields
     """Return the time of the routed experts of one layer on one rank.
 

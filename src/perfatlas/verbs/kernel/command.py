@@ -7,9 +7,9 @@ from typing import Annotated
 
 from cyclopts import Group, Parameter
 
-from perfatlas.commands.flags import OutputFlags, asks, set_flags
+from perfatlas.commands.flags import OutputFlags, set_flags, takes_fields
 from perfatlas.commands.output import answer_table, require, show_answer, show_summary, wants_table
-from perfatlas.vocabulary.fields import fields_asked
+from perfatlas.vocabulary.fields import verb_fields
 
 Output = Annotated[OutputFlags | None, Parameter(group=Group("Output", sort_key=9))]
 EXAMPLES = {
@@ -21,35 +21,35 @@ EXAMPLES = {
 }
 
 
-@asks("kernel gemm")
+@takes_fields("kernel gemm")
 def gemm(*, flags: object = None, output: Output = None) -> int:
-    """Return the exit code of timing a GEMM.
+    """Time a GEMM; return the exit code.
 
     Args:
-        flags: The product.
-        output: Where the answer goes.
+        flags: The GEMM.
+        output: Output of the answer.
     """
     return _run("gemm", flags, output)
 
 
-@asks("kernel attention")
+@takes_fields("kernel attention")
 def attention(*, flags: object = None, output: Output = None) -> int:
-    """Return the exit code of timing an attention.
+    """Time an attention; return the exit code.
 
     Args:
         flags: The attention.
-        output: Where the answer goes.
+        output: Output of the answer.
     """
     return _run("attention", flags, output)
 
 
-@asks("kernel moe")
+@takes_fields("kernel moe")
 def moe(*, flags: object = None, output: Output = None) -> int:
-    """Return the exit code of timing the experts of a layer.
+    """Time the experts of a layer; return the exit code.
 
     Args:
         flags: The layer.
-        output: Where the answer goes.
+        output: Output of the answer.
     """
     return _run("moe", flags, output)
 
@@ -58,7 +58,7 @@ def _run(operator: str, flags: object, output: OutputFlags | None) -> int:
     import perfatlas
 
     asked, output = set_flags(flags), output or OutputFlags()
-    verb, fields = getattr(perfatlas, f"kernel_{operator}"), fields_asked(f"kernel {operator}")
+    verb, fields = getattr(perfatlas, f"kernel_{operator}"), verb_fields(f"kernel {operator}")
     if wants_table(output):
         from perfatlas.verbs.kernel.answer import kernel_columns
 

@@ -6,27 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfatlas.formats import get_format
 from perfatlas.operators import Attention, Gemm, GroupedGemm, LatentAttention, Phase
+from perfatlas.scenario.resolution import format_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfatlas.formats import Format
     from perfatlas.operators import FloatArray
     from perfatlas.verbs.kernel.question import AttentionQuestion, GemmQuestion, MoeQuestion
-
-
-def format_of(name: str) -> Format:
-    """Return a number format; fp8 is that with static scales.
-
-    Args:
-        name: As asked for.
-
-    Raises:
-        UnsupportedError: There is no such format.
-    """
-    return get_format("fp8_static" if name.casefold() == "fp8" else name)
 
 
 def gemm_columns(asked: Sequence[GemmQuestion]) -> Gemm:

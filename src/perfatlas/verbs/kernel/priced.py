@@ -11,45 +11,27 @@ from perfatlas.answer import (
     MEASURED_STANDING,
     Answer,
     price_columns,
+    quantization_note,
     quantization_of,
     require_tier,
-    said_of_quantization,
     single_evidence,
     single_row,
 )
-from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.devices import DeviceColumns
 from perfatlas.kernels.tiers import price_operators
 from perfatlas.operators import LatentAttention, Phase
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.quantities import UnsupportedError
+from perfatlas.scenario.resolution import kernel_engine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.engines import EngineProfile
     from perfatlas.hardware import System
     from perfatlas.measurements.calibrations import CalibrationMatch
     from perfatlas.operators import Operator
     from perfatlas.pricing import PricedOperators
     from perfatlas.verbs.kernel.question import Question
-
-
-def kernel_engine(name: str | None) -> EngineProfile:
-    """Return the engine whose kernels run; without one asked for, the ideal.
-
-    Args:
-        name: As asked for.
-
-    Raises:
-        InvalidSpecError: No engine has that name.
-    """
-    try:
-        return resolve_engine(name or "ideal")
-    except InvalidSpecError as error:
-        raise InvalidSpecError(
-            f"kernel_family names the engine whose kernels run: {error}"
-        ) from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +145,7 @@ def operator_answer(command: str, fields: Mapping[str, Any], priced: PricedQuest
 def _assumptions(priced: PricedQuestions, match: CalibrationMatch | None) -> list[str]:
     asked, measured = priced.asked[0], bool(priced.prices.measured_CO[0, 0])
     said = ["cold caches, one kernel of a CUDA graph"]
-    said += said_of_quantization(priced.operator, match, measured=measured)
+    said += quantization_note(priced.operator, match, measured=measured)
     if asked.clock_ratio != 1.0:
         said.append(
             f"{asked.clock_ratio:g} of the sustained clock: what follows the clock is scaled;"

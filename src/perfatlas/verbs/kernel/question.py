@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.fields import Asked, refuse_unused
+from perfatlas.scenario.fields import InputFields, refuse_unused
 from perfatlas.vocabulary.fields import (
     AttentionShape,
     ClockChoice,
@@ -23,15 +23,17 @@ if TYPE_CHECKING:
 
 
 # the groups from the last to the first: Python collects annotations from the last base on
-class GemmQuestion(Asked, ClockChoice, TierChoice, KernelChoice, GemmShape, SystemChoice):
+class GemmQuestion(InputFields, ClockChoice, TierChoice, KernelChoice, GemmShape, SystemChoice):
     """One matrix product on one device."""
 
 
-class AttentionQuestion(Asked, ClockChoice, TierChoice, KernelChoice, AttentionShape, SystemChoice):
+class AttentionQuestion(
+    InputFields, ClockChoice, TierChoice, KernelChoice, AttentionShape, SystemChoice
+):
     """The attention of one layer on one device."""
 
 
-class MoeQuestion(Asked, ClockChoice, TierChoice, KernelChoice, MoeShape, SystemChoice):
+class MoeQuestion(InputFields, ClockChoice, TierChoice, KernelChoice, MoeShape, SystemChoice):
     """The routed experts of one layer on one device."""
 
 

@@ -33,8 +33,8 @@ from perfatlas.verbs.schedule.results import (
     ends_for_good,
     results_of,
 )
-from perfatlas.verbs.schedule.unused_options import draws, idle_remarks, refuse_told
-from perfatlas.vocabulary.fields import fields_asked, signature_of
+from perfatlas.verbs.schedule.unused_options import draws, no_effect_remarks, refuse_told
+from perfatlas.vocabulary.fields import signature_of, verb_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -171,7 +171,7 @@ def fleet_schedule(
     asked = parse_schedule(fields)
     changes = variants([compare] if isinstance(compare, str) else list(compare), fields)
     compared = [parse_schedule({**fields, **change}) for change in changes] if compare else []
-    refuse_unused(dict(asked), fields_asked("fleet schedule"), others=[*map(dict, compared)])
+    refuse_unused(dict(asked), verb_fields("fleet schedule"), others=[*map(dict, compared)])
     base = _ready(asked, None)
     others = []
     for change, other in zip(changes, compared, strict=False):
@@ -179,7 +179,7 @@ def fleet_schedule(
         others.append(_ready(other, kept))
     told = [(run.asked, run.came.jobs) for run in (base, *others)]
     refuse_told(told)
-    base = replace(base, warnings=(*base.warnings, *idle_remarks(told)))
+    base = replace(base, warnings=(*base.warnings, *no_effect_remarks(told)))
     outcomes, horizon_s = _outcomes([base, *others])
     outcome = outcomes[0]
     load = offered(base.jobs, base.cluster, stream=base.asked.jobs is None)

@@ -1,4 +1,4 @@
-"""`perfatlas fleet schedule`: many jobs on one cluster, one policy or several side by side."""
+"""`perfatlas fleet schedule`: many jobs on one cluster, with policy comparison."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Group, Parameter
 
-from perfatlas.commands.flags import MANY, File, OutputFlags, PageFlags, asks, set_flags
+from perfatlas.commands.flags import MANY, File, OutputFlags, PageFlags, set_flags, takes_fields
 from perfatlas.commands.output import (
     answer_rows,
+    notice_if_slow,
     print_json,
     show_summary,
-    told_if_slow,
     wants_table,
 )
 from perfatlas.files import check_writable, read_toml, table_format, write_atomic, write_table
 from perfatlas.quantities import UsageError
-from perfatlas.vocabulary.fields import fields_asked
+from perfatlas.vocabulary.fields import verb_fields
 
 if TYPE_CHECKING:
     from perfatlas.answer import Answer
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
 
 _OUTPUT: Final = Group("Output", sort_key=7)
 INTERRUPTED: Final = 130
-SLOW: Final = "scheduling; Ctrl-C keeps what is done"
+SLOW: Final = "scheduling; Ctrl-C keeps results so far"
 EXAMPLE: Final = "perfatlas fleet schedule --num-jobs 20000 --load 0.9 --nodes 256"
-ROWS_LEFT_OUT: Final = ("classes", "trace", "interrupted")  # of a table's cells
+ROWS_LEFT_OUT: Final = ("classes", "trace", "interrupted")  # results without a table column
 
 
 @Parameter(name="*", group=_OUTPUT)
 @dataclass(frozen=True, kw_only=True)
 class ScheduleFiles:
-    """What else `fleet schedule` reads and writes.
+    """Further files of `fleet schedule`, and the comparison.
 
     Args:
-        scenario: TOML file with the same names as the flags; flags win over it.
-        compare: Schedule the same jobs otherwise too, as backfill=none,easy,conservative;
-            repeatable, every combination.
-        per_job: Write what came of every job (CSV, Parquet or JSON Lines).
-        page: An HTML page of the answer.
+        scenario: TOML file with the same names as the flags; flags take precedence.
+        compare: Also schedule the same jobs with other values, such as
+            backfill=none,easy,conservative; repeatable, for all combinations.
+        per_job: Write per-job results (CSV, Parquet or JSON Lines).
+        page: HTML page of the answer.
     """
 
     scenario: File | None = None
@@ -50,29 +50,29 @@ class ScheduleFiles:
     page: PageFlags = field(default_factory=PageFlags)
 
     def files(self) -> dict[str, File]:
-        """Return the files one schedule writes, by flag."""
+        """Return the output files of one schedule, by flag."""
         named = {"--per-job": self.per_job, "--html": self.page.html}
         return {flag: path for flag, path in named.items() if path is not None}
 
 
-@asks("fleet schedule")
+@takes_fields("fleet schedule")
 def schedule(
     *,
     flags: object = None,
     extra: ScheduleFiles | None = None,
     output: Annotated[OutputFlags | None, Parameter(group=_OUTPUT)] = None,
 ) -> int:
-    """Return the exit code of a schedule.
+    """Schedule jobs; return the exit code.
 
     Args:
         flags: Jobs, cluster, policy and failures.
         extra: Scenario file, comparison and further files.
-        output: Where the answer goes.
+        output: Output of the answer.
     """
     import perfatlas
 
     extra, output = extra or ScheduleFiles(), output or OutputFlags()
-    _ = extra.page.script  # refused before the schedule runs
+    _ = extra.page.script  # report errors before the schedule runs
     asked = set_flags(flags)
     if extra.scenario is not None:
         asked = {**read_toml(extra.scenario), **asked}
@@ -80,7 +80,7 @@ def schedule(
         asked["compare"] = extra.compare
     if wants_table(output):
         _refuse_beside_table(extra, asked)
-        names = fields_asked("fleet schedule")
+        names = verb_fields("fleet schedule")
         summary = answer_rows(_row, output, asked=asked, names=names, first="completed")
         return show_summary("fleet schedule", summary, asked=asked, as_json=output.json)
     _require(asked)
@@ -88,10 +88,10 @@ def schedule(
         check_writable(path)
     if extra.per_job is not None:
         table_format(str(extra.per_job))
-    with told_if_slow(SLOW):
+    with notice_if_slow(SLOW):
         done = perfatlas.fleet_schedule(**asked)
     _show(done, asked, as_json=output.json)
-    sys.stdout.flush()  # whatever becomes of the files, the answer is out
+    sys.stdout.flush()  # print the answer even if the files cannot be written
     _write_files(done, extra, asked)
     return INTERRUPTED if done.answer.results["interrupted"] else 0
 
@@ -104,17 +104,17 @@ def _require(asked: dict[str, Any]) -> None:
     if "nodes" not in asked and "fleet" not in asked:
         missing.append("--nodes")
     if missing:
-        raise UsageError(f"{' and '.join(missing)} missing; for example: {EXAMPLE}")
+        raise UsageError(f"missing {' and '.join(missing)}; for example: {EXAMPLE}")
 
 
 def _refuse_beside_table(extra: ScheduleFiles, asked: dict[str, Any]) -> None:
     flags = [*extra.files(), *(["--compare"] if "compare" in asked else [])]
     if flags:
-        raise UsageError(f"{flags[0]} is of one schedule, --table answers many")
+        raise UsageError(f"{flags[0]} cannot be combined with --table")
 
 
-def _row(**fields: Any) -> Answer:  # noqa: ANN401 - the vocabulary is checked by its schema
-    """Return an answer whose results are cells."""
+def _row(**fields: Any) -> Answer:  # noqa: ANN401 - the schema checks the fields
+    """Return an answer with results as table cells."""
     import perfatlas
 
     answer = perfatlas.fleet_schedule(**fields).answer

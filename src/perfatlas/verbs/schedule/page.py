@@ -15,8 +15,7 @@ from perfatlas.report.pages import (
     answer_versions,
     page_html,
 )
-from perfatlas.report.text import format_value, label_of, share_text
-from perfatlas.verbs.goodput import METHODS
+from perfatlas.report.text import METHODS, format_value, label_of, share_text
 from perfatlas.verbs.schedule.text import (
     SCHEDULE_BUCKETS,
     SHOWN,

@@ -6,13 +6,13 @@ import itertools
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
-from perfatlas.scenario.fields import Asked
+from perfatlas.scenario.fields import InputFields
 from perfatlas.vocabulary.fields import (
     ScheduledFailures,
     SchedulingPolicy,
     SharedCluster,
     SubmittedJobs,
-    fields_asked,
+    verb_fields,
 )
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ MOST_COMPARED: Final = 64
 
 
 # the groups from the last to the first: Python collects annotations from the last base on
-class Schedule(Asked, ScheduledFailures, SchedulingPolicy, SharedCluster, SubmittedJobs):
+class Schedule(InputFields, ScheduledFailures, SchedulingPolicy, SharedCluster, SubmittedJobs):
     """Jobs, the cluster they share, the rules they are served by, and what fails."""
 
 
@@ -100,7 +100,7 @@ def variants(compare: list[str], fields: Mapping[str, Any]) -> list[dict[str, An
                 f"compare = {shown(text)}: expected a field and its values, such as"
                 " backfill=none,easy,conservative"
             )
-        names = fields_asked("fleet schedule")
+        names = verb_fields("fleet schedule")
         if name not in names:
             raise InvalidSpecError(
                 f"compare: unknown field {name!r}: expected a name such as backfill, placement or"

@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import counted
 from perfatlas.report.text import (
+    METHODS,
+    SHORT,
     format_value,
     print_closing,
     print_line,
     print_plain,
     print_rows,
+    print_waterfall,
     share_text,
     time_text,
 )
-from perfatlas.verbs.goodput import METHODS, SHORT, print_waterfall
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:

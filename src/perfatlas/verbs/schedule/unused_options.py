@@ -8,7 +8,7 @@ import numpy as np
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import refuse_unused
-from perfatlas.vocabulary.fields import fields_asked, value_text
+from perfatlas.vocabulary.fields import value_text, verb_fields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,7 @@ def refuse_told(ones: Sequence[tuple[Schedule, Jobs]]) -> None:
     Raises:
         InvalidSpecError: All jobs tell what an option says, or no checkpoint is of use.
     """
-    fields = fields_asked("fleet schedule")
+    fields = verb_fields("fleet schedule")
     for name, column, told in TOLD:
         needs = fields[name].row.needs
         given = [one for one, _ in ones if getattr(one, name) not in (fields[name].default, 0.0)]
@@ -61,7 +61,7 @@ def draws(one: Schedule) -> bool:
     Args:
         one: The schedule.
     """
-    needs = fields_asked("fleet schedule")["seed"].row.needs
+    needs = verb_fields("fleet schedule")["seed"].row.needs
     return needs is None or not needs.missing(dict(one), {})
 
 
@@ -70,7 +70,7 @@ def _killed(jobs: Jobs) -> bool:
     return jobs.limit_J is not None and bool((jobs.limit_J < np.asarray(jobs.run_J)).any())
 
 
-def idle_remarks(ones: Sequence[tuple[Schedule, Jobs]]) -> list[str]:
+def no_effect_remarks(ones: Sequence[tuple[Schedule, Jobs]]) -> list[str]:
     """Return what is asked for, is legitimate and changes nothing with these jobs, in sentences.
 
     Args:

@@ -16,27 +16,33 @@ from perfatlas.answer import (
 )
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments import (
-    Arriving,
+    ResolvedTraffic,
     Service,
-    arriving,
+    client_note,
+    closed_form_results,
+    common_entries,
     draws,
-    idle_remarks,
+    interval_note,
     kind_column,
     kinds_evidence,
-    of_all,
+    no_effect_remarks,
     price_ends,
-    refuse_unread,
+    refuse_unused_options,
     reseeded,
+    resolve_traffic,
     resolved_kinds,
     run_traffic,
-    said_of_client,
-    said_of_interval,
-    said_of_seeds,
+    seeds_note,
     slowed,
     traffic_warnings,
 )
 from perfatlas.scenario.fields import TRAFFIC_NAMES, Traffic, parse_traffic, shared_fields
-from perfatlas.scenario.resolution import read_scenario
+from perfatlas.scenario.resolution import (
+    pool_plan,
+    read_scenario,
+    resolved_formats,
+    resolved_plan,
+)
 from perfatlas.serving.config import Control, Outage
 from perfatlas.serving.outcome import (
     Outcome,
@@ -47,12 +53,6 @@ from perfatlas.serving.outcome import (
     summarize,
 )
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
-from perfatlas.verbs.estimate import (
-    closed_forms,
-    pool_plan,
-    resolved_formats,
-    resolved_plan,
-)
 from perfatlas.verbs.simulate.repetitions import averaged, half_widths
 from perfatlas.verbs.simulate.results import end_of_interval, holding, traffic_results
 from perfatlas.verbs.simulate.run_length import sized_run, slow_load
@@ -163,7 +163,7 @@ def simulate(
         100
     """
     asked, scenario = split_fields(fields)
-    refuse_unread(asked, scenario)
+    refuse_unused_options(asked, scenario)
     known: Priced = {}
     run = sized_run(asked, scenario, known, _part(progress, 0, 1 + asked.num_seeds))
     traffic = run.traffic
@@ -172,7 +172,7 @@ def simulate(
     interrupted = False
     for seed in range(traffic.seed, traffic.seed + traffic.num_seeds):
         again = traffic.model_copy(update={"seed": seed})
-        came_again = arriving(again, scenario) if repeated else run.came
+        came_again = resolve_traffic(again, scenario) if repeated else run.came
         watch = _part(progress, 1 + seed - traffic.seed, 1 + traffic.num_seeds)
         one = _repetition(run._replace(came=came_again, traffic=again), watch)
         interrupted = one.results["interrupted"]
@@ -194,7 +194,7 @@ def simulate(
 
 
 def simulated(
-    ready: Service, came: Arriving, outcome: Outcome, fields: Mapping[str, Any]
+    ready: Service, came: ResolvedTraffic, outcome: Outcome, fields: Mapping[str, Any]
 ) -> Simulation:
     """Return the simulation of traffic that ran already, without an interval.
 
@@ -217,16 +217,16 @@ class _Repetition(NamedTuple):
 
 def _simulation(
     ready: Service,
-    came: Arriving,
+    came: ResolvedTraffic,
     one: _Repetition,
     asked: tuple[Traffic, Scenario, Mapping[str, Any]],
 ) -> Simulation:
     traffic, scenario, _ = asked
     seeds = one.results.get("seeds_simulated", 1)
-    said = (*came.assumptions, *said_of_seeds(traffic, seeds), *traffic.said())
+    said = (*came.assumptions, *seeds_note(traffic, seeds), *traffic.assumptions())
     remarks = (
         *came.warnings,
-        *idle_remarks(traffic, scenario, came, ready),
+        *no_effect_remarks(traffic, scenario, came, ready),
         *_unused_changes(traffic, scenario),
     )
     came = came._replace(assumptions=said, warnings=remarks)
@@ -254,7 +254,7 @@ def _unused_changes(traffic: Traffic, scenario: Scenario) -> list[str]:
     fields = scenario.model_dump(exclude_unset=True, exclude_none=True)
     if scenario.mode != "disaggregated":
         fields |= {"concurrency": scenario.concurrency or scenario.dp or 1}
-    said = changes_without_effect(closed_forms, fields)
+    said = changes_without_effect(closed_form_results, fields)
     offloads = traffic.host_cache_bytes is not None
     return [text for text in said if not (offloads and text == no_effect(HOST_LINK))]
 
@@ -314,18 +314,18 @@ def split_fields(fields: Mapping[str, Any]) -> tuple[Traffic, Scenario]:
 
 def _answer(
     ready: Service,
-    came: Arriving,
+    came: ResolvedTraffic,
     one: _Repetition,
     asked: tuple[Traffic, Scenario, Mapping[str, Any]],
 ) -> Answer:
     traffic, scenario, fields = asked
     rows, shown = shown_steps(ready, came.requests, one.outcome)
-    standing = [*ready.said(), *came.assumptions, *shown, said_of_client(ready)]
+    standing = [*ready.descriptions(), *came.assumptions, *shown, client_note(ready)]
     if not ready.kinds:
         standing += engine_assumptions(ready.decoding.question)
-    standing += said_of_interval(ready)
+    standing += interval_note(ready)
     given = {name: value for name, value in fields.items() if value is not None}
-    formats = of_all([resolved_formats(pool.question) for pool in ready.pools])
+    formats = common_entries([resolved_formats(pool.question) for pool in ready.pools])
     return Answer(
         command="simulate",
         scenario=_lengths(traffic, scenario) | given | formats | _resolved(ready, asked[:2]),
@@ -360,8 +360,8 @@ def _resolved(ready: Service, asked: tuple[Traffic, Scenario]) -> dict[str, Any]
         }
         for pool in ready.pools
     ]
-    told = of_all(limits) if ready.kinds or limits[0] == limits[-1] else {}
-    told |= of_all([{"engine": pool.question.profile.id} for pool in ready.pools])
+    told = common_entries(limits) if ready.kinds or limits[0] == limits[-1] else {}
+    told |= common_entries([{"engine": pool.question.profile.id} for pool in ready.pools])
     told["mode"] = scenario.mode
     if draws(traffic, scenario):
         told["seed"] = traffic.seed

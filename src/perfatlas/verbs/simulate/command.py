@@ -1,4 +1,4 @@
-"""`perfatlas simulate`: traffic through an engine, one scenario or a table of them."""
+"""`perfatlas simulate`: simulated traffic of one scenario, or a table of them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from perfatlas.commands.flags import (
     OutputFlags,
     PageFlags,
     Seconds,
-    asks,
     default,
     set_flags,
+    takes_fields,
 )
 from perfatlas.commands.output import (
     Watch,
@@ -43,16 +43,16 @@ EXAMPLE: Final = (
 @Parameter(name="*", group=_OUTPUT)
 @dataclass(frozen=True, kw_only=True)
 class SimulateFlags:
-    """What else `simulate` reads and writes.
+    """Further files of `simulate`, and the rate search.
 
     Args:
-        scenario: TOML file with the same names as the flags; flags win over it.
-        find_rate: Find the largest request rate that meets the objectives (--slo-...).
-        per_request: Write what came of every request (CSV, Parquet or JSON Lines).
-        page: An HTML page of the answer.
-        trace: Write a Chrome trace of the requests (JSON; ui.perfetto.dev opens it).
-        trace_from_s: Start of the window that --trace shows, in seconds.
-        trace_for_s: Length of that window, in seconds; by default to the end.
+        scenario: TOML file with the same names as the flags; flags take precedence.
+        find_rate: Find the largest request rate that meets the SLOs (--slo-...).
+        per_request: Write per-request results (CSV, Parquet or JSON Lines).
+        page: HTML page of the answer.
+        trace: Write a Chrome trace of the requests (JSON, for ui.perfetto.dev).
+        trace_from_s: Start of the --trace window, in seconds.
+        trace_for_s: Length of the --trace window, in seconds; by default to the end.
     """
 
     scenario: File | None = None
@@ -63,52 +63,52 @@ class SimulateFlags:
     trace_from_s: Annotated[Seconds, default("0")] = None
     trace_for_s: Seconds = None
 
-    def refuse_unread(self) -> None:
-        """Refuse what says how a file is written that is not written.
+    def refuse_unused_options(self) -> None:
+        """Refuse options of files that are not written.
 
         Raises:
-            UsageError: A window is given, and no --trace; or --html-script, and no --html.
+            UsageError: A trace window without --trace, or --html-script without --html.
         """
         _ = self.page.script
         window = {"--trace-from-s": self.trace_from_s, "--trace-for-s": self.trace_for_s}
         for flag, value in window.items():
             if value is not None and self.trace is None:
                 raise UsageError(
-                    f"{flag} {value:g} is the window that --trace shows, and there is no --trace;"
-                    f" give --trace FILE, or leave {flag} out"
+                    f"{flag} {value:g} has no effect without --trace; set --trace FILE, or leave"
+                    f" {flag} out"
                 )
             if value is not None and not 0.0 <= value < float("inf"):
-                raise UsageError(f"{flag} {value:g}: seconds, 0 or more")
+                raise UsageError(f"{flag} {value:g}: expected seconds, 0 or more")
 
     def files(self) -> dict[str, File]:
-        """Return the files one simulation writes, by flag."""
+        """Return the output files of one simulation, by flag."""
         named = {"--per-request": self.per_request, "--html": self.page.html, "--trace": self.trace}
         return {flag: path for flag, path in named.items() if path is not None}
 
 
-@asks("simulate")
+@takes_fields("simulate")
 def simulate(
     *,
     flags: object = None,
     extra: SimulateFlags | None = None,
     output: Annotated[OutputFlags | None, Parameter(group=_OUTPUT)] = None,
 ) -> int:
-    """Return the exit code of a simulation.
+    """Simulate traffic; return the exit code.
 
     Args:
         flags: The deployment and its traffic.
-        extra: Scenario file and per-request output.
-        output: Where the answer goes.
+        extra: Further files, and the rate search.
+        output: Output of the answer.
     """
     extra, output = extra or SimulateFlags(), output or OutputFlags()
-    extra.refuse_unread()
+    extra.refuse_unused_options()
     asked = set_flags(flags)
     if extra.scenario is not None:
         asked = {**read_toml(extra.scenario), **asked}
     if wants_table(output):
         if extra.files():
             flag = next(iter(extra.files()))
-            raise UsageError(f"{flag} is of one simulation, --table runs many")
+            raise UsageError(f"{flag} cannot be combined with --table")
         return _simulate_table(asked, output, find_rate=extra.find_rate)
     own = asked.get("replica_kinds") or (asked.get("prefill_system") and asked.get("decode_system"))
     require(asked, ("model",) if own else ("model", "system"), example=EXAMPLE)
@@ -128,8 +128,8 @@ def _simulate(asked: dict[str, Any], extra: SimulateFlags, *, as_json: bool) -> 
         watch.clear()
         try:
             code = show_answer(done.answer.to_dict(), as_json=as_json, asked=asked)
-            sys.stdout.flush()  # whatever becomes of the files, the answer is out
-        finally:  # and whatever becomes of the answer: its reader may have seen enough
+            sys.stdout.flush()  # print the answer even if the files cannot be written
+        finally:  # also if the reader has closed the pipe
             _write_files(done, extra, asked)
     return INTERRUPTED if watch.stopped or done.answer.results["interrupted"] else code
 
@@ -155,7 +155,7 @@ def _write_files(done: Simulation, extra: SimulateFlags, asked: dict[str, Any]) 
             columns, start_s=extra.trace_from_s or 0.0, duration_s=extra.trace_for_s
         )
         write_atomic(extra.trace, text)
-    of_one = "" if done.seed is None else f", its requests those of seed {done.seed}"
+    of_one = "" if done.seed is None else f" (requests of seed {done.seed})"
     for flag, path in extra.files().items():
         sys.stderr.write(f"perfatlas: {flag} written to {path}{of_one}\n")
 
@@ -164,7 +164,7 @@ def _simulate_table(asked: dict[str, Any], output: OutputFlags, *, find_rate: bo
     import perfatlas
     from perfatlas.scenario.fields import FIELD_NAMES, TRAFFIC_NAMES
 
-    def face(**fields: Any) -> Any:  # noqa: ANN401 - the vocabulary is checked by its schema
+    def face(**fields: Any) -> Any:  # noqa: ANN401 - the schema checks the fields
         answered = perfatlas.max_request_rate if find_rate else perfatlas.simulate
         return answered(**fields).answer
 

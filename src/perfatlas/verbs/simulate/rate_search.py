@@ -10,16 +10,16 @@ import numpy as np
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario.deployments import (
-    Arriving,
+    ResolvedTraffic,
     Service,
-    arriving,
-    behind,
     flow,
-    needed_units,
+    growing_queue,
+    required_requests,
+    resolve_traffic,
     run_traffic,
     service,
     slowed,
-    unfilled,
+    too_short,
 )
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import request_latencies, saturated
@@ -47,7 +47,7 @@ COLUMNS: Final = {"itl_s": "tpot_s"}
 class Run(NamedTuple):
     """Requests at a rate that meets the objectives, and what came of them."""
 
-    came: Arriving
+    came: ResolvedTraffic
     outcome: Outcome
 
 
@@ -110,7 +110,7 @@ class Search:
         Raises:
             InvalidSpecError: They are too many, or of a file.
         """
-        had = arriving(self.traffic, self.scenario).requests.isl_N.size
+        had = resolve_traffic(self.traffic, self.scenario).requests.isl_N.size
         known = f"; {self.met * self.unit:.4g} requests/s is met" if self.met else ""
         if self.traffic.requests is not None:
             raise InvalidSpecError(
@@ -125,7 +125,7 @@ class Search:
                 " shorter think times, or simulate a request_rate"
             )
         self.traffic = self.traffic.model_copy(update={"num_requests": requests})
-        came = arriving(self.traffic, self.scenario)
+        came = resolve_traffic(self.traffic, self.scenario)
         self.ready = service(self.scenario, self.traffic, came)
         if self.slower:
             self.ready = slowed(self.ready, self.slower)
@@ -191,7 +191,7 @@ def full_rate(search: Search) -> float:
         InfeasibleError: Every request needs more cache than there is.
         KeyboardInterrupt: It was stopped.
     """
-    came = arriving(search.traffic, search.scenario)
+    came = resolve_traffic(search.traffic, search.scenario)
     once = came.requests._replace(arrival_N=np.zeros_like(came.requests.arrival_N))
     outcome = _outcome(search, came._replace(requests=once))
     done = outcome.finished_N >= 0
@@ -200,7 +200,7 @@ def full_rate(search: Search) -> float:
     return float(done.sum() * TICKS_PER_SECOND / outcome.finished_N.max())
 
 
-def _outcome(search: Search, came: Arriving) -> Outcome:
+def _outcome(search: Search, came: ResolvedTraffic) -> Outcome:
     """Return what comes of traffic.
 
     Raises:
@@ -235,7 +235,7 @@ def _missed(search: Search, factor: float, runs: list[Run]) -> str:
     flows: list[Flow] = []
     for seed in range(search.traffic.seed, search.traffic.seed + search.traffic.num_seeds):
         traffic = search.traffic.model_copy(update={"seed": seed})
-        came = arriving(traffic, search.scenario)
+        came = resolve_traffic(traffic, search.scenario)
         times_N = np.rint(came.requests.arrival_N / factor).astype(np.int64)
         came = came._replace(requests=came.requests._replace(arrival_N=times_N))
         outcome = _outcome(search, came)
@@ -248,11 +248,11 @@ def _missed(search: Search, factor: float, runs: list[Run]) -> str:
             values.setdefault(name, []).append(value)
         flows.append(flow(came.requests, outcome))
     said = _words(search.traffic, {name: float(np.mean(v)) for name, v in values.items()})
-    said = said or behind(flows)
+    said = said or growing_queue(flows)
     if not said and any(saturated(run.outcome) for run in runs):
         said = "requests come faster than they are served"
-    needed = 0 if said else needed_units(flows)
-    if needed and search.traffic.requests is not None and not unfilled(flows):
+    needed = 0 if said else required_requests(flows)
+    if needed and search.traffic.requests is not None and not too_short(flows):
         return "what is under way grows, and the file is too short to tell that from chance"
     if needed:
         raise TooShortError(math.ceil(needed * came.requests.isl_N.size / flows[0].units))

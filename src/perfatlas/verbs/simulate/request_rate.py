@@ -12,7 +12,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
-from perfatlas.scenario.deployments import arriving, price_ends, refuse_unread, service
+from perfatlas.scenario.deployments import (
+    price_ends,
+    refuse_unused_options,
+    resolve_traffic,
+    service,
+)
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.verbs.simulate.answer import Simulation, simulate, simulated, split_fields
 from perfatlas.verbs.simulate.rate_search import Search, find, full_rate
@@ -69,7 +74,7 @@ def max_request_rate(
         True
     """
     search = _prepared(fields, progress)
-    asked = arriving(search.traffic, search.scenario).requests.isl_N.size
+    asked = resolve_traffic(search.traffic, search.scenario).requests.isl_N.size
     try:
         find(search, full_rate(search) / search.unit)
     except KeyboardInterrupt:
@@ -187,8 +192,8 @@ def _prepared(fields: dict[str, Any], watch: Callable[[float], bool] | None) -> 
             "no objective: give at least one of slo_ttft_s, slo_tpot_s, slo_itl_s,"
             " slo_request_latency_s; slo_percentile makes it one of a percentile"
         )
-    refuse_unread(traffic, scenario, finds_rate=True)
-    came = arriving(traffic, scenario)
+    refuse_unused_options(traffic, scenario, finds_rate=True)
+    came = resolve_traffic(traffic, scenario)
     ready = service(scenario, traffic, came)
     unit = _rate(came.requests) if traffic.requests is not None else UNIT
     return Search(scenario=scenario, traffic=traffic, ready=ready, unit=unit, watch=watch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.scenario.deployments import fleet_of, kind_results, operated_results
+from perfatlas.scenario.deployments import fleet_of, kind_results, operation_results
 from perfatlas.scenario.fields import tier_results
 from perfatlas.serving.outcome import tail_parts
 from perfatlas.serving.requests import TICKS_PER_SECOND
@@ -17,7 +17,7 @@ from perfatlas.vocabulary.metrics import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfatlas.scenario.deployments import Arriving, Service
+    from perfatlas.scenario.deployments import ResolvedTraffic, Service
     from perfatlas.serving.outcome import Outcome
 
 BOTH_ENDS: Final = [metric for metric in metrics_of("simulate") if metric.has_interval]
@@ -26,7 +26,7 @@ RATES: Final = tuple(metric.name for metric in BOTH_ENDS if metric.better == "hi
 
 
 def traffic_results(
-    ready: Service, came: Arriving, outcome: Outcome, found: Mapping[str, Any]
+    ready: Service, came: ResolvedTraffic, outcome: Outcome, found: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the results of a run.
 
@@ -58,7 +58,7 @@ def traffic_results(
     if ready.kinds:
         results |= kind_results(ready, came.requests, outcome, results["makespan_s"])
     if not ready.named:
-        operated = operated_results(entry, outcome, results)
+        operated = operation_results(entry, outcome, results)
         scaled = entry.replicas.upkeep.scaler is not None
         held_s = operated["replica_time_s"] if scaled else None
         return results | _utilization(outcome, results["makespan_s"], held_s) | operated

@@ -6,13 +6,13 @@ import math
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.scenario.deployments import (
-    Arriving,
     OfferedLoad,
+    ResolvedTraffic,
     Service,
-    arriving,
     has_steady_rate,
     offered_load,
     price_ends,
+    resolve_traffic,
     run_traffic,
     service,
 )
@@ -50,7 +50,7 @@ class Run(NamedTuple):
     """
 
     traffic: Traffic
-    came: Arriving
+    came: ResolvedTraffic
     ready: Service
     load: OfferedLoad | None = None
     window: Window | None = None
@@ -73,7 +73,7 @@ def sized_run(
         InfeasibleError: The model and one request do not fit.
         UnsupportedError: No model, data or scheduler for the combination.
     """
-    came = arriving(traffic, scenario)
+    came = resolve_traffic(traffic, scenario)
     ready = service(scenario, traffic, came, known)
     if not has_steady_rate(traffic, scenario):
         return Run(traffic, came, ready)
@@ -86,7 +86,7 @@ def sized_run(
     count = FIRST
     while True:
         sized = traffic.model_copy(update={"num_requests": count})
-        came = arriving(sized, scenario)
+        came = resolve_traffic(sized, scenario)
         ready = service(scenario, sized, came, known)
         outcome = run_traffic(ready, came, Control(watch=watch))
         if outcome.interrupted:

@@ -1,4 +1,4 @@
-"""The table of fields: what can be asked, one annotated row for each name."""
+"""The table of input fields, one annotated row per name."""
 
 from __future__ import annotations
 

@@ -30,8 +30,8 @@ from .operators import (
 )
 from .questions import (
     QUESTIONS as QUESTIONS,
-    fields_asked as fields_asked,
-    named_elsewhere as named_elsewhere,
+    canonical_name as canonical_name,
+    verb_fields as verb_fields,
 )
 from .replicas import (
     KvOffloading as KvOffloading,

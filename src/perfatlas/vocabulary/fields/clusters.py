@@ -1,11 +1,11 @@
-"""Rows and kinds of values that questions about clusters share."""
+"""Rows and value types shared by the verbs on clusters."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Annotated, Final
 
-from perfatlas.vocabulary.fields.conditions import NotGiven
+from perfatlas.vocabulary.fields.conditions import NotSet
 from perfatlas.vocabulary.fields.numbers import Number
 from perfatlas.vocabulary.fields.rows import Catalog, Row, Text, fields_of
 from perfatlas.vocabulary.fields.scenario import Plan
@@ -19,15 +19,15 @@ FleetName = Annotated[str, Text(), Catalog("fleets")]
 
 SEED: Final = Row("Seed of random draws.", elsewhere=("random_seed", "rng_seed"))
 FLEET: Final = Row(
-    "Fleet, which describes how nodes fail and are repaired: a TOML file, llama3 or rsc1.",
+    "Fleet with node failure and repair rates: a TOML file, llama3 or rsc1.",
     elsewhere=("cluster", "fleet_file", "fleet_name"),
 )
 GPUS: Final = replace(
     fields_of(Plan)["gpus"].row,
     text="GPUs of the job.",
-    default="with fleet, all units that are not spares",
+    default="with fleet, all units except spares",
 )
-NO_FLEET: Final = NotGiven("fleet", "describes how nodes fail and are repaired")
+NO_FLEET: Final = NotSet("fleet", "describes how nodes fail and are repaired")
 NODE_MTBF: Final = Row(
     "Mean time between failures of one node.",
     needs=NO_FLEET,
@@ -52,6 +52,6 @@ RESTART: Final = Row(
     elsewhere=("restart_time_s", "recovery_time_s", "restart_overhead_s"),
 )
 CHECKPOINT_INTERVAL: Final = Row(
-    "Time of work between checkpoints.",
+    "Work time between checkpoints.",
     elsewhere=("checkpoint_every_s", "checkpoint_period_s", "save_interval_s"),
 )

@@ -1,4 +1,4 @@
-"""What a field needs to have an effect, and what is missing where it has none."""
+"""Conditions under which a field has an effect, and messages for when it has none."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Missing(NamedTuple):
     """Why a field has no effect.
 
     Args:
-        why: A clause, such as "backfill = none".
-        remedy: What gives it one, a clause such as "set backfill = easy".
+        why: Reason, a clause such as "backfill = none".
+        remedy: How to give it an effect, a clause such as "set backfill = easy".
     """
 
     why: str
@@ -26,10 +26,10 @@ class Missing(NamedTuple):
 
 
 def is_set(value: object) -> bool:
-    """Return whether a value says anything: None, False, empty text and empty tables do not.
+    """Return whether a value is set: not None, False, or an empty text or collection.
 
     Args:
-        value: Of a field.
+        value: Value of a field.
 
     Example:
         >>> from perfatlas.vocabulary.fields import is_set
@@ -58,28 +58,28 @@ def value_text(value: object) -> str:
 
 
 class Condition(Protocol):
-    """Something that holds for a question or does not."""
+    """A condition on the fields of a question."""
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The fields and facts it depends on."""
+        """The fields and facts that it depends on."""
         ...
 
     def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:
-        """Return what is missing, None where the condition holds.
+        """Return what is missing, or None if the condition holds.
 
         Args:
-            values: Every field of the question by name, defaults included.
-            facts: What follows from the question: by name, what is missing, None if it holds.
+            values: All fields of the question by name, including defaults.
+            facts: Derived facts by name: each returns what is missing, or None if it holds.
         """
         ...
 
 
-class Given:
-    """At least one of some fields is set."""
+class AnySet:
+    """At least one of several fields is set."""
 
     def __init__(self, *names: str, example: str = "") -> None:
-        """Hold the fields, and for the message a value of the first."""
+        """Store the fields, and an example value of the first for the message."""
         self.names, self.example = names, example
 
     @property
@@ -88,7 +88,7 @@ class Given:
         return self.names
 
     def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:  # noqa: ARG002 - protocol
-        """Return that the fields are not set, None where one is."""
+        """Return that the fields are not set, or None if one is."""
         if any(is_set(values.get(name)) for name in self.names):
             return None
         such_as = f", such as {self.example}" if self.example else ""
@@ -100,12 +100,12 @@ class Given:
 
 
 @dataclass(frozen=True)
-class NotGiven:
+class NotSet:
     """A field is not set.
 
     Args:
         name: The field.
-        why: What the field does in place of the one that is refused.
+        why: What the field does, a clause that explains why it excludes the other.
     """
 
     name: str
@@ -117,7 +117,7 @@ class NotGiven:
         return (self.name,)
 
     def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:  # noqa: ARG002 - protocol
-        """Return what the other field does, None where it is not set."""
+        """Return the reason, or None if the field is not set."""
         value = values.get(self.name)
         if not is_set(value):
             return None
@@ -125,10 +125,10 @@ class NotGiven:
 
 
 class Equals:
-    """A field has one of some values."""
+    """A field has one of several values."""
 
     def __init__(self, name: str, *wanted: object) -> None:
-        """Hold the field and its values."""
+        """Store the field and the accepted values."""
         self.name, self.wanted = name, wanted
 
     @property
@@ -137,7 +137,7 @@ class Equals:
         return (self.name,)
 
     def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:  # noqa: ARG002 - protocol
-        """Return the value there is and those that are needed, None where the field has one."""
+        """Return the current and the accepted values, or None if the field has one of them."""
         value = values.get(self.name)
         if value in self.wanted:
             return None
@@ -146,8 +146,8 @@ class Equals:
 
 
 @dataclass(frozen=True)
-class Differs:
-    """A field has another value than one.
+class NotEqual:
+    """A field differs from one value.
 
     Args:
         name: The field.
@@ -163,14 +163,14 @@ class Differs:
         return (self.name,)
 
     def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:  # noqa: ARG002 - protocol
-        """Return the value, None where the field has another."""
+        """Return the value, or None if the field differs from it."""
         if values.get(self.name) != self.value:
             return None
         return Missing(f"{self.name} = {value_text(self.value)}", f"set another {self.name}")
 
 
 @dataclass(frozen=True)
-class Holds:
+class Fact:
     """A fact that follows from the question, such as that the model has experts.
 
     Args:
@@ -185,7 +185,7 @@ class Holds:
         return (self.fact,)
 
     def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:  # noqa: ARG002 - protocol
-        """Return why the fact does not hold, None where it does."""
+        """Return why the fact does not hold, or None if it does."""
         return facts[self.fact]()
 
 
@@ -193,16 +193,16 @@ class AllOf:
     """Every condition holds."""
 
     def __init__(self, *conditions: Condition) -> None:
-        """Hold the conditions."""
+        """Store the conditions."""
         self.conditions = conditions
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """What any of them reads."""
+        """All fields and facts that the conditions depend on."""
         return tuple(name for one in self.conditions for name in one.reads)
 
     def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:
-        """Return what the first that does not hold misses, None where all hold."""
+        """Return what the first unmet condition misses, or None if all hold."""
         found = (one.missing(values, facts) for one in self.conditions)
         return next((missing for missing in found if missing), None)
 
@@ -211,16 +211,16 @@ class AnyOf:
     """At least one condition holds."""
 
     def __init__(self, *conditions: Condition) -> None:
-        """Hold the conditions, the one to ask for first."""
+        """Store the conditions; messages suggest the first."""
         self.conditions = conditions
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """What any of them reads."""
+        """All fields and facts that the conditions depend on."""
         return tuple(name for one in self.conditions for name in one.reads)
 
     def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:
-        """Return what the first one misses, None where any holds."""
+        """Return what the first condition misses, or None if any holds."""
         first = None
         for one in self.conditions:
             found = one.missing(values, facts)
@@ -231,13 +231,13 @@ class AnyOf:
 
 
 @dataclass(frozen=True)
-class Worded:
-    """A condition with a message of its own.
+class WithMessage:
+    """A condition with its own message.
 
     Args:
         condition: The condition.
-        why: Said where it does not hold.
-        remedy: What makes it hold.
+        why: Reason, if it does not hold.
+        remedy: How to make it hold.
     """
 
     condition: Condition
@@ -246,11 +246,11 @@ class Worded:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """What the condition reads."""
+        """The fields and facts that the condition depends on."""
         return self.condition.reads
 
     def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:
-        """Return the message, None where the condition holds."""
+        """Return the message, or None if the condition holds."""
         if self.condition.missing(values, facts) is None:
             return None
         return Missing(self.why, self.remedy)

@@ -1,4 +1,4 @@
-"""Fields of goodput: a job, its failures, its fleet, its step, and what spares and peers cost."""
+"""Fields of goodput: job, failures, fleet, training step, spares and stragglers."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from perfatlas.vocabulary.fields.clusters import (
 from perfatlas.vocabulary.fields.conditions import (
     AllOf,
     AnyOf,
-    Differs,
+    AnySet,
     Equals,
-    Given,
-    Holds,
-    NotGiven,
-    Worded,
+    Fact,
+    NotEqual,
+    NotSet,
+    WithMessage,
 )
 from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number
 from perfatlas.vocabulary.fields.rows import Catalog, InputFile, Row, Text, fields_of, group
@@ -45,19 +45,19 @@ Level = Annotated[float, Number(unit="fraction", above=0.0, below=1.0)]
 Spread = Annotated[float, Number(unit="fraction", at_least=0.0, at_most=1.0)]
 Price = Annotated[float, Number(at_least=0.0, at_most=1e9)]
 _SUBJECT: Final = fields_of(Subject)
-OF_FLEET: Final = Given("fleet", example="llama3")
-WHAT_IF: Final = AllOf(OF_FLEET, Given("what_if"))
-STEP: Final = Given("step_time_s")
-NODES_MATTER: Final = Worded(
-    AnyOf(NotGiven("mtti_s", ""), Given("spares"), Differs("failure_shape", 1.0)),
+NEEDS_FLEET: Final = AnySet("fleet", example="llama3")
+WHAT_IF: Final = AllOf(NEEDS_FLEET, AnySet("what_if"))
+STEP: Final = AnySet("step_time_s")
+NODES_MATTER: Final = WithMessage(
+    AnyOf(NotSet("mtti_s", ""), AnySet("spares"), NotEqual("failure_shape", 1.0)),
     "mtti_s is the mean time to interruption of the whole job",
-    "set node_mtbf_s in its place",
+    "set node_mtbf_s instead",
 )
 
 
 @group("Job", 1)
 class ResilientJob:
-    """How a job lives with failures."""
+    """Checkpointing and restart of the job."""
 
     gpus: Annotated[Count | None, GPUS] = None
     checkpoint_interval_s: Annotated[
@@ -74,9 +74,9 @@ class ResilientJob:
     method: Annotated[
         Literal["auto", "exact", "simulate", "young", "daly", "saxena", "meta"],
         Row(
-            "Method: exact (renewal model), simulate, young, daly, saxena or meta; auto is exact"
-            " where that is valid, and simulates elsewhere.",
-            needs=Worded(
+            "Method: exact (renewal model), simulate, young, daly, saxena or meta; auto uses exact"
+            " if it is valid and simulate otherwise.",
+            needs=WithMessage(
                 AnyOf(NO_FLEET, Equals("method", "simulate")),
                 "a job on a fleet is always simulated",
                 "leave fleet out",
@@ -86,29 +86,29 @@ class ResilientJob:
     duration_s: Annotated[
         Duration,
         Row(
-            "Time over which failures and GPU-hours are counted.",
+            "Period over which failures and GPU-hours are counted.",
             default="30 days",
-            needs=NotGiven("work_s", "ends the job when the work is done"),
+            needs=NotSet("work_s", "ends the job when the work is done"),
         ),
     ] = MONTH_S
     usd_per_gpu_hour: Annotated[
         Price | None,
         Row(
             "Price of one GPU-hour [USD].",
-            needs=Given("gpus", "fleet"),
+            needs=AnySet("gpus", "fleet"),
             elsewhere=("gpu_hour_price", "price_per_gpu_hour", "cost_per_gpu_hour"),
         ),
     ] = None
     half_width: Annotated[
         Level,
-        Row("Relative half-width of the confidence interval at which a simulation ends."),
+        Row("Relative half-width of the confidence interval at which the simulation stops."),
     ] = 0.002
     seed: Annotated[Seed, SEED] = 0
 
 
 @group("Failures", 2)
 class JobFailures:
-    """How often the job is interrupted: mtti_s, node_mtbf_s, failure_rate or a fleet."""
+    """Failure rate of the job: mtti_s, node_mtbf_s, failure_rate or a fleet."""
 
     mtti_s: Annotated[
         Duration | None,
@@ -129,10 +129,10 @@ class JobFailures:
     failures_seen: Annotated[
         Count | None,
         Row(
-            "Number of failures behind mtti_s or node_mtbf_s, which gives their interval.",
+            "Number of observed failures behind mtti_s or node_mtbf_s, for a confidence interval.",
             needs=AllOf(
                 NO_FLEET,
-                NotGiven("failure_rate", "has an interval of its own, or none"),
+                NotSet("failure_rate", "has its own interval, or none"),
             ),
         ),
     ] = None
@@ -145,117 +145,118 @@ class JobFailures:
             elsewhere=("weibull_shape",),
         ),
     ] = 1.0
-    detection_s: Annotated[Pause | None, replace(DETECTION, default="0, or that of the fleet")] = (
-        None
-    )
+    detection_s: Annotated[Pause | None, replace(DETECTION, default="0, or the fleet's")] = None
     spares: Annotated[
         CountOrZero | None,
-        replace(SPARES, default="unlimited; with fleet, the rest of it"),
+        replace(SPARES, default="unlimited; with fleet, its remaining units"),
     ] = None
     repair_s: Annotated[
-        Duration | None, replace(NODE_REPAIR, needs=AllOf(NO_FLEET, Given("spares")))
+        Duration | None, replace(NODE_REPAIR, needs=AllOf(NO_FLEET, AnySet("spares")))
     ] = None
 
 
 @group("Fleet", 3)
 class JobOnFleet:
-    """A job on a whole fleet, simulated."""
+    """A job on a whole fleet (always simulated)."""
 
     fleet: Annotated[FleetName | None, FLEET] = None
     fleet_units: Annotated[
-        Count | None, Row("Units (nodes or racks) of the fleet.", "those of its file", OF_FLEET)
+        Count | None,
+        Row("Units (nodes or racks) of the fleet.", "from the fleet file", NEEDS_FLEET),
     ] = None
     strategy: Annotated[
         Annotated[str, Text(256)] | None,
-        Row("Recovery strategy: a [[strategy]] table of the fleet.", "the first", OF_FLEET),
+        Row("Recovery strategy: a [[strategy]] table of the fleet.", "the first", NEEDS_FLEET),
     ] = None
     strategy_file: Annotated[
         Annotated[str, Text(), InputFile()] | None,
-        Row("TOML file of [[strategy]] tables.", "that of the fleet", OF_FLEET),
+        Row("TOML file of [[strategy]] tables.", "the fleet file", NEEDS_FLEET),
     ] = None
     checkpoint_lag_s: Annotated[
-        Pause, Row("Time from the end of a write until the checkpoint is durable.", needs=OF_FLEET)
+        Pause,
+        Row("Delay from the end of a write until the checkpoint is durable.", needs=NEEDS_FLEET),
     ] = 0.0
     spare_kind: Annotated[
         Literal["cold", "warm", "hot"],
-        Row("State of spares; warm and hot ones are powered and can fail.", needs=OF_FLEET),
+        Row("State of spares; warm and hot spares are powered on and can fail.", needs=NEEDS_FLEET),
     ] = "cold"
     spare_start_s: Annotated[
-        Pause, Row("Additional restart time when a spare joins the job.", needs=OF_FLEET)
+        Pause, Row("Additional restart time when a spare joins the job.", needs=NEEDS_FLEET)
     ] = 0.0
     fewest_gpus: Annotated[
         Count | None,
         Row(
-            "Minimum GPUs for elastic operation: the job goes on with fewer rather than wait.",
+            "Minimum GPUs for elastic operation: the job continues with fewer GPUs instead of"
+            " waiting.",
             default="not elastic",
-            needs=OF_FLEET,
+            needs=NEEDS_FLEET,
             elsewhere=("min_gpus", "min_world_size"),
         ),
     ] = None
     replica_gpus: Annotated[
         Count | None,
         Row(
-            "GPUs that an elastic job gives up together, such as one data-parallel replica.",
+            "GPUs that an elastic job releases together, such as one data-parallel replica.",
             default="one unit",
             needs=AllOf(
-                OF_FLEET,
-                Given("fewest_gpus", "what_if"),
-                AnyOf(Holds("strategy without shrink"), Given("fewest_gpus")),
+                NEEDS_FLEET,
+                AnySet("fewest_gpus", "what_if"),
+                AnyOf(Fact("strategy without shrink"), AnySet("fewest_gpus")),
             ),
         ),
     ] = None
     work_s: Annotated[
         Duration | None,
-        Row("Useful work after which the job ends, in place of duration_s.", "none", OF_FLEET),
+        Row("Useful work after which the job ends, instead of duration_s.", "none", NEEDS_FLEET),
     ] = None
     finish_by_s: Annotated[
         Duration | None,
         Row(
-            "Deadline of the work: the probability of missing it is answered.",
+            "Deadline of the job; the answer gives the probability of missing it.",
             default="none",
-            needs=AllOf(OF_FLEET, Given("work_s")),
+            needs=AllOf(NEEDS_FLEET, AnySet("work_s")),
         ),
     ] = None
     mfu: Annotated[
-        Share | None, Row("Model FLOPs utilization (MFU) of productive time.", needs=OF_FLEET)
+        Share | None, Row("Model FLOPs utilization (MFU) in productive time.", needs=NEEDS_FLEET)
     ] = None
     scheduling: Annotated[
-        Share | None, Row("Fraction of time in which the job is scheduled.", "1", OF_FLEET)
+        Share | None, Row("Fraction of time the job is scheduled.", "1", NEEDS_FLEET)
     ] = None
     what_if: Annotated[
-        bool, Row("Rank single changes by the GPU-hours they gain.", needs=OF_FLEET)
+        bool, Row("Rank single changes by the GPU-hours they save.", needs=NEEDS_FLEET)
     ] = False
     more_spares: Annotated[
         Annotated[int, Number(at_least=1, at_most=MOST_MORE_SPARES)],
-        Row("Spares that what_if adds.", needs=WHAT_IF),
+        Row("Number of spares that what_if adds.", needs=WHAT_IF),
     ] = 30
     verify_s: Annotated[
         Duration | None,
         Row(
-            "Duration of the verification before every checkpoint that what_if tries against"
+            "Duration of the verification that what_if adds before each checkpoint against"
             " silent errors.",
-            default="that of another strategy",
-            needs=AllOf(WHAT_IF, Holds("strategy without verification"), Holds("silent errors")),
+            default="from another strategy",
+            needs=AllOf(WHAT_IF, Fact("strategy without verification"), Fact("silent errors")),
         ),
     ] = None
 
 
 @group("Training step", 4)
 class MeasuredStep:
-    """A measured training step, in place of mfu, and the size of a checkpoint."""
+    """A measured training step, instead of mfu, and the checkpoint size."""
 
     model: Annotated[
         ModelName | None,
         replace(
             _SUBJECT["model"].row,
-            text="Trained model: a Hugging Face id or catalog name; its parameters give FLOP and"
+            text="Trained model: a Hugging Face id or catalog name; its parameters give FLOPs and"
             " checkpoint size.",
             needs=AnyOf(
                 AllOf(
-                    NotGiven("checkpoint_bytes", "is the size of a checkpoint"),
-                    Worded(
-                        Given("checkpoint_bytes_per_s", "fleet"),
-                        "there is neither a write bandwidth nor a step for an MFU",
+                    NotSet("checkpoint_bytes", "sets the checkpoint size"),
+                    WithMessage(
+                        AnySet("checkpoint_bytes_per_s", "fleet"),
+                        "neither a write bandwidth nor a step time for the MFU is set",
                         "set checkpoint_bytes_per_s",
                     ),
                 ),
@@ -267,33 +268,33 @@ class MeasuredStep:
         SystemName | None,
         replace(
             _SUBJECT["system"].row,
-            text="System of the job: its peak is that of the MFU.",
-            needs=Given("step_time_s", "tokens_per_step"),
+            text="System of the job, for the peak FLOP/s of the MFU.",
+            needs=AnySet("step_time_s", "tokens_per_step"),
             pools=(),
             by_replica=False,
         ),
     ] = None
-    format: Annotated[FormatName, Row("Number format of the peak.", needs=STEP)] = "bf16"
+    format: Annotated[FormatName, Row("Number format of that peak.", needs=STEP)] = "bf16"
     step_time_s: Annotated[
-        Duration | None, Row("Measured time of one training step.", needs=OF_FLEET)
+        Duration | None, Row("Measured time of one training step.", needs=NEEDS_FLEET)
     ] = None
     tokens_per_step: Annotated[
         Annotated[int, Number(at_least=1, at_most=10**12)] | None,
         Row(
-            "Tokens of one training step, over all GPUs.",
-            needs=OF_FLEET,
+            "Tokens per training step, over all GPUs.",
+            needs=NEEDS_FLEET,
             elsewhere=("global_batch_tokens", "tokens_per_batch"),
         ),
     ] = None
     checkpoint_bytes: Annotated[
         Annotated[float, Number(unit="bytes", above=0.0, at_most=1e18)] | None,
         Row(
-            "Size of a checkpoint, such as 5.7TB.",
-            default="14 bytes for each parameter of model",
-            needs=Worded(
+            "Checkpoint size, such as 5.7TB.",
+            default="14 bytes per parameter of model",
+            needs=WithMessage(
                 AnyOf(
-                    Given("checkpoint_bytes_per_s"),
-                    AllOf(OF_FLEET, Holds("strategy with bandwidths")),
+                    AnySet("checkpoint_bytes_per_s"),
+                    AllOf(NEEDS_FLEET, Fact("strategy with bandwidths")),
                 ),
                 "no write bandwidth is set",
                 "set checkpoint_bytes_per_s (or bandwidths of a [[strategy]] table)",
@@ -304,7 +305,7 @@ class MeasuredStep:
     checkpoint_bytes_per_s: Annotated[
         Annotated[float, Number(unit="bytes/s", above=0.0, at_most=1e18)] | None,
         Row(
-            "Checkpoint write bandwidth of the whole job, such as 100GB/s, in place of"
+            "Checkpoint write bandwidth of the whole job, such as 100GB/s, instead of"
             " checkpoint_write_s.",
             elsewhere=("checkpoint_bandwidth", "checkpoint_write_bandwidth"),
         ),
@@ -313,57 +314,57 @@ class MeasuredStep:
 
 @group("Nodes", 1)
 class SparePool:
-    """Nodes of a job, and the spares beside them."""
+    """Nodes of a job and their spares."""
 
     nodes: Annotated[
         Count | None,
         Row(
             "Nodes of the job.",
-            needs=NotGiven("fleet", "gives the nodes, with gpus"),
+            needs=NotSet("fleet", "gives the nodes, together with gpus"),
             elsewhere=("num_nodes", "nnodes"),
         ),
     ] = None
     fleet: Annotated[FleetName | None, FLEET] = None
-    gpus: Annotated[Count | None, replace(GPUS, default="", needs=OF_FLEET)] = None
+    gpus: Annotated[Count | None, replace(GPUS, default="", needs=NEEDS_FLEET)] = None
     spares: Annotated[Annotated[int, Number(at_least=0, at_most=MOST_SPARES)] | None, SPARES] = None
     target: Annotated[
         Level | None,
         Row(
-            "Availability target: fraction of time in which the job does not wait for a node, such"
-            " as 0.999; the answer gives the spares."
+            "Availability target: fraction of time the job does not wait for a node, such as"
+            " 0.999; the answer gives the number of spares."
         ),
     ] = None
     node_mtbf_s: Annotated[Duration | None, NODE_MTBF] = None
     repair_s: Annotated[Duration | None, NODE_REPAIR] = None
     crews: Annotated[
-        Count | None, Row("Repair crews: most repairs at the same time.", "unlimited")
+        Count | None, Row("Repair crews: maximum concurrent repairs.", "unlimited")
     ] = None
-    warm: Annotated[bool, Row("Let spares fail like other nodes (warm standby).")] = False
+    warm: Annotated[bool, Row("Spares can fail like active nodes (warm standby).")] = False
 
 
 @group("GPUs", 1)
 class GpuDomains:
-    """Domains of GPUs, which go down together or with too few GPUs."""
+    """Domains of GPUs, such as NVLink domains, that fail together or with too few working GPUs."""
 
     domain_size: Annotated[
         Annotated[int, Number(at_least=1, at_most=LARGEST_DOMAIN)],
         Row(
-            "GPUs of a domain, such as 72 of an NVLink domain.",
+            "GPUs per domain, such as 72 in an NVL72 domain.",
             elsewhere=("nvlink_domain", "nvlink_domain_size", "scale_up_size"),
         ),
     ]
     needed: Annotated[
         Count | None,
-        Row("GPUs of a domain that must work; the others are standby.", "all of them"),
+        Row("GPUs per domain that must work; the others are standby.", "all of them"),
     ] = None
     unavailability: Annotated[
         Annotated[float, Number(unit="fraction", at_least=0.0, below=1.0)] | None,
-        Row("Fraction of time in which a GPU is out of service, such as 0.001."),
+        Row("Fraction of time a GPU is out of service, such as 0.001."),
     ] = None
     gpu_mtbf_s: Annotated[
         Duration | None,
         Row(
-            "Mean time between failures of one GPU, with repair_s in place of unavailability.",
+            "Mean time between failures of one GPU, with repair_s instead of unavailability.",
             elsewhere=("mtbf_gpu_s", "gpu_mttf_s"),
         ),
     ] = None
@@ -373,25 +374,23 @@ class GpuDomains:
     ] = None
     gpus: Annotated[
         Count | None,
-        replace(GPUS, text="GPUs of the job that work, without standby ones.", default=""),
+        replace(GPUS, text="Active GPUs of the job, without standby GPUs.", default=""),
     ] = None
-    spares: Annotated[CountOrZero | None, Row("Spare domains of the job.", "0", Given("gpus"))] = (
+    spares: Annotated[CountOrZero | None, Row("Spare domains of the job.", "0", AnySet("gpus"))] = (
         None
     )
 
 
 @group("GPUs", 1)
 class SynchronousGpus:
-    """GPUs that wait for the slowest of them."""
+    """GPUs that synchronize in each step."""
 
-    gpus: Annotated[Count, replace(GPUS, text="GPUs that wait for one another.", default="")]
+    gpus: Annotated[Count, replace(GPUS, text="GPUs that synchronize.", default="")]
     persistent_cv: Annotated[
-        Spread, Row("Coefficient of variation between GPUs that persists over steps.")
+        Spread, Row("Coefficient of variation between GPUs, constant over steps.")
     ] = 0.0
     transient_cv: Annotated[
         Spread, Row("Coefficient of variation of one GPU from step to step.")
     ] = 0.0
-    synchronisations: Annotated[
-        Count, Row("Synchronizations per step, after equal parts of it.")
-    ] = 1
+    synchronisations: Annotated[Count, Row("Synchronizations per step, at equal intervals.")] = 1
     step_time_s: Annotated[Duration | None, Row("Step time of an average GPU.")] = None

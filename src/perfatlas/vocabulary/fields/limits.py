@@ -1,32 +1,32 @@
-"""Fields of the limits of an engine."""
+"""Fields of engine limits."""
 
 from __future__ import annotations
 
 from typing import Annotated, Final
 
-from perfatlas.vocabulary.fields.conditions import AllOf, Differs, Holds, Worded
+from perfatlas.vocabulary.fields.conditions import AllOf, Fact, NotEqual, WithMessage
 from perfatlas.vocabulary.fields.numbers import Count, Number
 from perfatlas.vocabulary.fields.rows import Row, group
 
 MOST_DRAFTS: Final = 32
 FRONT_END: Final = AllOf(
-    Worded(
-        Differs("measured_at", "engine"),
-        "measured_at = engine leaves out the front end",
+    WithMessage(
+        NotEqual("measured_at", "engine"),
+        "measured_at = engine excludes the front end",
         "set measured_at = client",
     ),
-    Holds("front end"),
+    Fact("front end"),
 )
 
 
 @group("Engine limits", 5)
 class Limits:
-    """Limits of the engine; by default its own."""
+    """Engine limits; the defaults are the engine's."""
 
     max_num_seqs: Annotated[
         Count | None,
         Row(
-            "Most sequences in one step.",
+            "Maximum sequences per step.",
             default="the engine's",
             by_replica=True,
             elsewhere=("max_batch_size", "max_running_requests"),
@@ -35,7 +35,7 @@ class Limits:
     max_num_batched_tokens: Annotated[
         Count | None,
         Row(
-            "Most tokens in one step.",
+            "Maximum tokens per step.",
             default="the engine's",
             by_replica=True,
             elsewhere=("max_num_tokens", "chunked_prefill_size", "max_prefill_tokens"),
@@ -44,7 +44,7 @@ class Limits:
     block_size: Annotated[
         Count | None,
         Row(
-            "Tokens in one KV block.",
+            "Tokens per KV block.",
             default="the engine's",
             by_replica=True,
             elsewhere=("page_size", "tokens_per_block", "kv_block_size"),
@@ -53,7 +53,7 @@ class Limits:
     gpu_memory_utilization: Annotated[
         Annotated[float, Number(unit="fraction", at_least=0.01, at_most=1)] | None,
         Row(
-            "Fraction of GPU memory the engine may fill.",
+            "Fraction of GPU memory that the engine may use.",
             default="the engine's",
             by_replica=True,
             elsewhere=("mem_fraction_static", "kv_cache_free_gpu_mem_fraction"),
@@ -62,7 +62,7 @@ class Limits:
     kv_blocks: Annotated[
         Count | None,
         Row(
-            "KV blocks, in place of the derived number.",
+            "Number of KV blocks, instead of the derived one.",
             default="derived from memory",
             by_replica=True,
             elsewhere=("num_gpu_blocks_override",),
@@ -71,7 +71,7 @@ class Limits:
     stream_interval: Annotated[
         Count,
         Row(
-            "Output tokens of a request that the front end sends at a time.",
+            "Output tokens that the front end sends to the client per chunk.",
             needs=FRONT_END,
             by_replica=True,
         ),
@@ -79,16 +79,16 @@ class Limits:
     speculative_depth: Annotated[
         Annotated[int, Number(at_least=0, at_most=MOST_DRAFTS)],
         Row(
-            "Draft tokens per step, by a drafter of one layer (MTP, EAGLE).",
+            "Draft tokens per step, from a single-layer drafter (MTP, EAGLE).",
             elsewhere=("num_speculative_tokens", "speculative_num_steps"),
         ),
     ] = 0
     speculative_acceptance: Annotated[
         Annotated[float, Number(unit="fraction", at_least=0.0, at_most=1.0)] | None,
         Row(
-            "Probability that a draft token is accepted when all before it are.",
-            needs=Worded(
-                Differs("speculative_depth", 0),
+            "Probability that a draft token is accepted if all preceding ones are.",
+            needs=WithMessage(
+                NotEqual("speculative_depth", 0),
                 "speculative_depth = 0",
                 "set speculative_depth, such as 3",
             ),

@@ -1,4 +1,4 @@
-"""Numbers as people write them: with a unit, a suffix or a percent sign."""
+"""Numbers as users write them: with a unit, a suffix or a percent sign."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from perfatlas.quantities import PerfatlasError, parse_duration, parse_quantity,
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LARGEST_COUNT: Final = 10**9  # no cluster, batch or context is larger; far from overflow
-LONGEST_S: Final = 5e6  # of a simulation: int64 picoseconds end at 9.2e6 s
+LARGEST_COUNT: Final = 10**9  # above any cluster, batch or context, and far from overflow
+LONGEST_S: Final = 5e6  # simulated time; int64 picoseconds overflow at 9.2e6 s
 LONGEST: Final = 80  # characters of a number
 _PLAIN: Final = re.compile(
     r"\s*[-+]?(?:(?:\d[\d_]*\.?\d*|\.\d+)(?:e[-+]?\d+)?|inf|infinity|nan)\s*", re.IGNORECASE
@@ -24,7 +24,7 @@ _POWERS: Final = {"k": 1, "m": 2, "g": 3, "t": 4}
 
 
 def _counted(text: str) -> float:
-    """Return a count: k, m, g and t are decimal, K, M, G and T binary, as vLLM reads lengths."""
+    """Return a count; k, m, g and t are decimal, K, M, G and T binary, as in vLLM."""
     found = _SUFFIXED.fullmatch(text)
     if found is None:
         raise ValueError('expected a number, such as 4096, "4k" (4,000) or "4K" (4,096)')
@@ -68,16 +68,16 @@ EXAMPLES: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class Number:
-    """The rule of a number.
+    """Unit and bounds of a numeric field.
 
     Args:
         unit: SI unit of the value: "" (a count or a ratio), s, 1/s, bytes, bytes/s, W, fraction.
             Text with another unit of the same dimension is converted.
-        at_least: Smallest value.
-        at_most: Largest value.
-        above: Largest value that is too small.
-        below: Smallest value that is too large.
-        finite: Whether infinity is refused.
+        at_least: Inclusive minimum.
+        at_most: Inclusive maximum.
+        above: Exclusive minimum.
+        below: Exclusive maximum.
+        finite: Whether infinity is rejected.
     """
 
     unit: str = ""
@@ -88,13 +88,13 @@ class Number:
     finite: bool = True
 
     def read(self, value: object) -> object:
-        """Return text with a unit as a number [unit]; anything else as it is.
+        """Return text with a unit as a number [unit]; other values unchanged.
 
         Args:
-            value: As a user wrote it.
+            value: The value as the user wrote it.
 
         Raises:
-            ValueError: Text that is no number with a unit of this dimension, or a truth value.
+            ValueError: The text is not a number with a unit of this dimension, or is a boolean.
 
         Example:
             >>> from perfatlas.vocabulary.fields import Number
@@ -112,7 +112,7 @@ class Number:
         return int(found) if found.is_integer() and not self.unit else found
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:  # noqa: ANN401 - pydantic's protocol
-        """Return the schema of pydantic: bounds for the number, after text is read."""
+        """Return the pydantic schema: text is read first, then the bounds are checked."""
         from pydantic_core import core_schema
 
         bounds = {"ge": self.at_least, "le": self.at_most, "gt": self.above, "lt": self.below}

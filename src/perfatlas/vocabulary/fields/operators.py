@@ -1,16 +1,16 @@
-"""Fields of one operator on one device, and of one collective between devices."""
+"""Fields of one operator on one device, and of one collective."""
 
 from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
-from perfatlas.vocabulary.fields.conditions import AllOf, AnyOf, Differs, Equals, Worded
+from perfatlas.vocabulary.fields.conditions import AllOf, AnyOf, Equals, NotEqual, WithMessage
 from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number
 from perfatlas.vocabulary.fields.rows import Row, Text, group
 from perfatlas.vocabulary.fields.scenario import Distribution
 from perfatlas.vocabulary.fields.subject import EngineName, FormatName
 
-# formats whose measured rows hold the quantization of the activation
+# formats whose measured rows include the quantization of the activation
 QUANTIZED: Final = ("fp8_dynamic", "fp8_block", "nvfp4")
 GQA: Final = Equals("kind", "gqa")
 MLA: Final = Equals("kind", "mla")
@@ -27,18 +27,18 @@ Format = Annotated[
 
 @group("Kernels", 4)
 class KernelChoice:
-    """Whose kernels run, and how their time is measured."""
+    """Kernel library and measurement protocol."""
 
     kernel_family: Annotated[
         EngineName | None,
         Row(
-            "Engine whose kernels run, such as vllm or sglang.",
-            default="the fastest of all",
+            "Engine that provides the kernels, such as vllm or sglang.",
+            default="the fastest engine",
             elsewhere=("engine", "backend", "framework"),
         ),
     ] = None
     protocol: Annotated[
-        Literal["cold"], Row("Measurement protocol: cold, which starts with empty caches.")
+        Literal["cold"], Row("Measurement protocol: cold (caches empty at the start).")
     ] = "cold"
 
 
@@ -55,8 +55,8 @@ class GemmShape:
     quantization: Annotated[
         Literal["excluded", "included"],
         Row(
-            "Whether the time includes the dynamic quantization of the activations, a kernel"
-            " before the product.",
+            "Include the time to quantize the activations dynamically, in a kernel before the"
+            " product.",
             needs=Equals("format", *QUANTIZED),
         ),
     ] = "excluded"
@@ -64,7 +64,7 @@ class GemmShape:
 
 @group("Attention", 2)
 class AttentionShape:
-    """The attention of one layer."""
+    """Attention of one layer."""
 
     phase: Annotated[
         Literal["prefill", "decode"],
@@ -91,7 +91,7 @@ class AttentionShape:
     kv_len: Annotated[
         Count,
         Row(
-            "Keys per sequence, the new tokens included.",
+            "Keys per sequence, including the new tokens.",
             elsewhere=("context_len", "context_length", "seq_len", "kv_seq_len"),
         ),
     ]
@@ -110,13 +110,13 @@ class AttentionShape:
     head_dim: Annotated[
         Count,
         Row(
-            "Head dimension; for mla, that of values and of keys without their rotary part.",
+            "Head dimension; for mla, of values and of the non-rotary part of keys.",
             elsewhere=("head_size", "v_head_dim", "qk_nope_head_dim"),
         ),
     ] = 128
     kv_lora_rank: Annotated[Count, Row("Rank of the latent KV cache.", needs=MLA)] = 512
     rope_dim: Annotated[
-        Count, Row("Rotary dimensions of a head.", needs=MLA, elsewhere=("qk_rope_head_dim",))
+        Count, Row("Rotary dimensions per head.", needs=MLA, elsewhere=("qk_rope_head_dim",))
     ] = 64
     format: Format = "bf16"
     kv_format: Annotated[
@@ -126,8 +126,8 @@ class AttentionShape:
     window: Annotated[
         CountOrZero,
         Row(
-            "Keys a query attends to at most: the sliding window of gqa, the keys that sparse"
-            " attention selects for mla; 0 for all.",
+            "Maximum keys a query attends to: the sliding window (gqa) or the keys selected by"
+            " sparse attention (mla); 0 for all.",
             elsewhere=("sliding_window", "window_size", "index_topk"),
         ),
     ] = 0
@@ -135,7 +135,7 @@ class AttentionShape:
 
 @group("Experts", 2)
 class MoeShape:
-    """The routed experts of one layer."""
+    """Routed experts of one layer."""
 
     tokens: Annotated[
         Count,
@@ -150,7 +150,7 @@ class MoeShape:
     intermediate: Annotated[
         Count,
         Row(
-            "Intermediate size of one expert before sharding, a multiple of moe_tp.",
+            "Intermediate size of an expert before sharding, a multiple of moe_tp.",
             elsewhere=("intermediate_size", "moe_intermediate_size", "inter_size"),
         ),
     ]
@@ -179,7 +179,7 @@ class MoeShape:
     distribution: Annotated[
         Distribution,
         Row(
-            "Routing of tokens to experts: uniform (drawn evenly), balanced (dealt out evenly) or"
+            "Routing of tokens to experts: uniform (random), balanced (equal loads) or"
             " power_law_1.2.",
             elsewhere=("expert_distribution",),
         ),
@@ -205,27 +205,27 @@ class CollectiveShape:
     bytes: Annotated[
         Annotated[float, Number(unit="bytes", at_least=1, at_most=1e15)],
         Row(
-            "Size as nccl-tests counts it, such as 65536, 64KiB or 1MB.",
+            "Message size as nccl-tests defines it, such as 65536, 64KiB or 1MB.",
             elsewhere=("size", "size_bytes", "message_size", "nbytes"),
         ),
     ]
     format: Annotated[
         FormatName,
         Row(
-            "Number format of the elements; switches do not add integers.",
+            "Number format of the elements; in-network reduction does not support integers.",
             needs=REDUCTION,
             elsewhere=("dtype", "datatype"),
         ),
     ] = "bf16"
     gpus: Annotated[
         Count,
-        Row("GPUs that take part.", elsewhere=("num_gpus", "n_gpus", "world_size", "ranks")),
+        Row("Participating GPUs.", elsewhere=("num_gpus", "n_gpus", "world_size", "ranks")),
     ]
     nodes: Annotated[
         Count | None,
         Row(
-            "Nodes the GPUs are spread over evenly.",
-            default="as few as hold the GPUs",
+            "Nodes, each with the same number of GPUs.",
+            default="the fewest that hold the GPUs",
             elsewhere=("num_nodes", "n_nodes", "nnodes"),
         ),
     ] = None
@@ -233,13 +233,14 @@ class CollectiveShape:
 
 @group("Kernels", 4)
 class CollectiveKernels:
-    """Whose collectives run, and which measured tables correct them."""
+    """Collective library, and the measured tables that correct it."""
 
     kernel_family: Annotated[
         EngineName | None,
         Row(
-            "Whose kernels run: those of an engine, such as vllm, or of the library, nccl.",
-            default="the fastest all-reduce of all, nccl for other operations",
+            "Library that provides the collective: nccl, or the all-reduce kernels of an engine"
+            " such as vllm.",
+            default="the fastest for all_reduce, nccl for other operations",
             needs=AnyOf(
                 Equals("op", "all_reduce", "dispatch", "combine"), Equals("kernel_family", LIBRARY)
             ),
@@ -254,9 +255,9 @@ class CollectiveKernels:
             needs=AllOf(
                 Equals("tier", "measured"),
                 Equals("op", "all_reduce"),
-                Worded(
-                    Differs("kernel_family", LIBRARY),
-                    f"kernel_family = {LIBRARY} reads tables that have versions of their own",
+                WithMessage(
+                    NotEqual("kernel_family", LIBRARY),
+                    f"the tables of kernel_family = {LIBRARY} have their own versions",
                     "set kernel_family to an engine",
                 ),
             ),

@@ -1,4 +1,4 @@
-"""What each verb can be asked: its groups of fields."""
+"""The groups of fields that each verb accepts."""
 
 from __future__ import annotations
 
@@ -69,35 +69,35 @@ QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
 }
 
 
-def named_elsewhere(name: str, known: Collection[str]) -> str:
-    """Return our name of a field that other tools call otherwise, "" for none.
+def canonical_name(name: str, known: Collection[str]) -> str:
+    """Return our name for a field that another tool names differently, "" if unknown.
 
     Args:
         name: Such as "tensor_parallel_size", with underscores or dashes.
-        known: Our names that may be meant.
+        known: Our names to search.
 
     Example:
-        >>> from perfatlas.vocabulary.fields import named_elsewhere
-        >>> named_elsewhere("tensor-parallel-size", ("tp", "pp"))
+        >>> from perfatlas.vocabulary.fields import canonical_name
+        >>> canonical_name("tensor-parallel-size", ("tp", "pp"))
         'tp'
     """
     plain = name.strip().lower().replace("-", "_")
     for verb in QUESTIONS:
-        for field in fields_asked(verb).values():
+        for field in verb_fields(verb).values():
             if field.name in known and plain in field.row.elsewhere:
                 return field.name
     return ""
 
 
-def fields_asked(verb: str) -> dict[str, Field]:
-    """Return the fields a verb can be asked, by name.
+def verb_fields(verb: str) -> dict[str, Field]:
+    """Return the fields of a verb by name.
 
     Args:
-        verb: Such as "estimate".
+        verb: Name of the verb, such as "estimate".
 
     Example:
-        >>> from perfatlas.vocabulary.fields import fields_asked
-        >>> fields_asked("estimate")["isl"].default
+        >>> from perfatlas.vocabulary.fields import verb_fields
+        >>> verb_fields("estimate")["isl"].default
         1024
     """
     return fields_of(*QUESTIONS[verb])

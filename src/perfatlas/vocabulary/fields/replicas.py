@@ -1,10 +1,10 @@
-"""Fields of how replicas are operated: routing, failures, autoscaling, caches below the GPU."""
+"""Fields of replica operation: routing, failures, autoscaling, KV cache offloading."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from perfatlas.vocabulary.fields.conditions import AllOf, Differs, Equals, Given
+from perfatlas.vocabulary.fields.conditions import AllOf, AnySet, Equals, NotEqual
 from perfatlas.vocabulary.fields.limits import Limits
 from perfatlas.vocabulary.fields.numbers import LONGEST_S, Count, Number
 from perfatlas.vocabulary.fields.rows import Row, group, varies_by_replica
@@ -15,20 +15,20 @@ Seconds = Annotated[float, Number(unit="s", at_least=0.0, at_most=LONGEST_S)]
 Bytes = Annotated[float, Number(unit="bytes", above=0.0, at_most=1e17)]
 Bandwidth = Annotated[float, Number(unit="bytes/s", above=0.0, at_most=1e17)]
 PREFIX_AWARE: Final = Equals("routing", "prefix_aware")
-AUTOSCALED: Final = Given("max_replicas")
-FAILING: Final = Given("replica_events")
+AUTOSCALED: Final = AnySet("max_replicas")
+FAILING: Final = AnySet("replica_events")
 
 
 @group("Replicas", 5)
 class ReplicaOperation:
-    """How replicas share requests, fail, start and stop."""
+    """Routing, failures and autoscaling of replicas."""
 
     replica_kinds: Annotated[
         Any,
         Row(
-            'Unequal replicas behind one router: a JSON list such as [{"system": "h200_sxm", "tp":'
-            ' 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}], or a file of such rows.',
-            default="all replicas are equal",
+            'Heterogeneous replicas behind one router: a JSON list such as [{"system":'
+            ' "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}], or a file.',
+            default="all replicas are identical",
         ),
     ] = None
     routing: Annotated[
@@ -41,7 +41,7 @@ class ReplicaOperation:
     cache_threshold: Annotated[
         Annotated[float, Number(unit="fraction", at_least=0.0, at_most=1.0)] | None,
         Row(
-            "Fraction of a prompt that must be cached for prefix_aware routing to follow it.",
+            "Minimum cached fraction of a prompt for prefix_aware routing to follow the cache.",
             default="0.3",
             needs=PREFIX_AWARE,
         ),
@@ -49,8 +49,8 @@ class ReplicaOperation:
     balance_abs_threshold: Annotated[
         Annotated[int, Number(at_least=0, at_most=10**9)] | None,
         Row(
-            "Largest difference of loads, in requests, for prefix_aware routing; beyond this and"
-            " balance_rel_threshold the least loaded replica is chosen.",
+            "Maximum load difference, in requests, for prefix_aware routing; if this and"
+            " balance_rel_threshold are exceeded, the least loaded replica is chosen.",
             default="64",
             needs=PREFIX_AWARE,
         ),
@@ -58,8 +58,8 @@ class ReplicaOperation:
     balance_rel_threshold: Annotated[
         Annotated[float, Number(at_least=1.0, at_most=1e9)] | None,
         Row(
-            "Largest ratio of loads for prefix_aware routing; beyond this and"
-            " balance_abs_threshold the least loaded replica is chosen.",
+            "Maximum load ratio for prefix_aware routing; if this and balance_abs_threshold are"
+            " exceeded, the least loaded replica is chosen.",
             default="1.5",
             needs=PREFIX_AWARE,
         ),
@@ -74,47 +74,47 @@ class ReplicaOperation:
     ] = None
     on_failure: Annotated[
         Literal["retry", "lost"] | None,
-        Row("Requests on a replica that fails: sent again, or lost.", "retry", FAILING),
+        Row("Whether requests on a failed replica are retried or lost.", "retry", FAILING),
     ] = None
     retry_after_s: Annotated[
         Seconds | None,
         Row(
-            "Time from a failure to the retry.",
+            "Delay from a failure to the retry.",
             default="0",
-            needs=AllOf(FAILING, Differs("on_failure", "lost")),
+            needs=AllOf(FAILING, NotEqual("on_failure", "lost")),
         ),
     ] = None
     max_replicas: Annotated[
         Count | None,
-        Row("Most replicas; enables autoscaling from dp replicas.", "no autoscaling"),
+        Row("Maximum replicas; enables autoscaling, starting at dp.", "no autoscaling"),
     ] = None
-    min_replicas: Annotated[Count | None, Row("Fewest replicas.", "1", AUTOSCALED)] = None
+    min_replicas: Annotated[Count | None, Row("Minimum replicas.", "1", AUTOSCALED)] = None
     autoscale_target: Annotated[
         Annotated[float, Number(above=0.0, at_most=1e9)] | None,
-        Row("Target of the autoscaler: requests per replica.", needs=AUTOSCALED),
+        Row("Autoscaler target: requests per replica.", needs=AUTOSCALED),
     ] = None
     autoscale_metric: Annotated[
         Literal["requests", "waiting"] | None,
         Row(
-            "Metric of the autoscaler: requests (running and waiting) or waiting.",
+            "Autoscaler metric: requests (running and waiting) or waiting.",
             default="requests",
             needs=AUTOSCALED,
         ),
     ] = None
     autoscale_period_s: Annotated[
         Annotated[float, Number(unit="s", at_least=0.001, at_most=LONGEST_S)] | None,
-        Row("Time between two decisions of the autoscaler.", "15", AUTOSCALED),
+        Row("Time between autoscaler decisions.", "15", AUTOSCALED),
     ] = None
     autoscale_tolerance: Annotated[
         Annotated[float, Number(unit="fraction", at_least=0.0, below=1.0)] | None,
-        Row("Relative deviation from the target that is tolerated.", "0.1", AUTOSCALED),
+        Row("Tolerated relative deviation from the target.", "0.1", AUTOSCALED),
     ] = None
     autoscale_down_after_s: Annotated[
         Seconds | None, Row("Stabilization window for scaling down.", "300", AUTOSCALED)
     ] = None
     start_up_s: Annotated[
         Seconds | None,
-        Row("Time from the decision to start a replica to its first request.", "0", AUTOSCALED),
+        Row("Time from a scale-up decision to the first request.", "0", AUTOSCALED),
     ] = None
 
 
@@ -123,24 +123,24 @@ class KvOffloading:
     """KV cache in host memory and on SSDs."""
 
     host_cache_bytes: Annotated[
-        Bytes | None, Row("Host memory of a replica for its KV cache, such as 200GB.", "none")
+        Bytes | None, Row("Host memory per replica for the KV cache, such as 200GB.", "none")
     ] = None
     host_bandwidth: Annotated[
         Bandwidth | None,
         Row(
             "Bandwidth between a GPU and host memory, such as 50GB/s.",
-            default="host link of the GPU",
-            needs=Given("host_cache_bytes", "ssd_cache_bytes"),
+            default="the GPU's host link",
+            needs=AnySet("host_cache_bytes", "ssd_cache_bytes"),
         ),
     ] = None
     ssd_cache_bytes: Annotated[
-        Bytes | None, Row("SSD of a replica for its KV cache, such as 4TB.", "none")
+        Bytes | None, Row("SSD capacity per replica for the KV cache, such as 4TB.", "none")
     ] = None
     ssd_bandwidth: Annotated[
         Bandwidth | None,
         Row(
-            "Read bandwidth of the SSDs of a replica, such as 7GB/s.",
-            needs=Given("ssd_cache_bytes"),
+            "SSD read bandwidth per replica, such as 7GB/s.",
+            needs=AnySet("ssd_cache_bytes"),
         ),
     ] = None
 
@@ -148,7 +148,7 @@ class KvOffloading:
 @group("Replica kind", 1)
 @varies_by_replica(Subject, Plan, Formats, Limits)
 class ReplicaFields:
-    """Equal replicas of a fleet of unequal ones."""
+    """One kind of identical replicas in a heterogeneous deployment."""
 
     system: Annotated[SystemName | None, Row("System of these replicas.")] = None
     dp: Annotated[Count, Row("Replicas of this kind.")] = 1

@@ -1,4 +1,4 @@
-"""Rows of the table of fields: what each name means, declared once."""
+"""Types of the rows of the table of fields."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from perfatlas.vocabulary.fields.conditions import Condition
 
 POOLS: Final = ("prefill", "decode")
-_ANNOTATED: Final[Any] = Annotated  # for types that are made here
+_ANNOTATED: Final[Any] = Annotated  # for types that are built at run time
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class Row:
     """One field.
 
     Args:
-        text: What it is, a full sentence.
-        default: What holds where it is not given, as help says it; by default the declared value.
-        needs: What must hold for the field to have an effect; None for nothing.
-        pools: Which pools of disaggregated serving may have their own value.
-        by_replica: Whether each kind of replica may have its own value.
+        text: Description, a full sentence.
+        default: Description of the default; empty for the declared value.
+        needs: Condition for the field to have an effect; None for none.
+        pools: Pools of disaggregated serving that may override it.
+        by_replica: Whether each kind of replica may override it.
         alias: Another name of the flag.
-        elsewhere: Names other tools give it; who writes one is told ours.
+        elsewhere: Names in other tools; a user who writes one is shown ours.
     """
 
     text: str
@@ -56,10 +56,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Catalog:
-    """A name of a catalog, for completion and suggestions.
+    """The catalog that a name belongs to, for completion and suggestions.
 
     Args:
-        name: Which: models, systems, engines, formats, fleets, rates.
+        name: One of models, systems, engines, formats, fleets, rates.
     """
 
     name: str
@@ -67,21 +67,21 @@ class Catalog:
 
 @dataclass(frozen=True)
 class InputFile:
-    """Text that names a file."""
+    """Text that names an input file."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """Text with at least one letter.
+    """Non-empty text.
 
     Args:
-        at_most: Letters.
+        at_most: Maximum length in characters.
     """
 
     at_most: int = 4096
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:  # noqa: ANN401 - pydantic's protocol
-        """Return the schema of pydantic: a path is its text."""
+        """Return the pydantic schema; a path is read as its text."""
         from pydantic_core import core_schema
 
         text = handler(source) | {"min_length": 1, "max_length": self.at_most}
@@ -94,16 +94,16 @@ def _path_text(value: object) -> object:
 
 @dataclass(frozen=True)
 class Checked:
-    """Text with a rule of its own.
+    """Text with its own validation.
 
     Args:
-        check: Returns the text as it is meant, or raises an InvalidSpecError.
+        check: Returns the normalized text, or raises an InvalidSpecError.
     """
 
     check: Callable[[str], str]
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:  # noqa: ANN401 - pydantic's protocol
-        """Return the schema of pydantic."""
+        """Return the pydantic schema."""
         from pydantic_core import core_schema
 
         return core_schema.no_info_after_validator_function(self.check, handler(source))
@@ -111,16 +111,16 @@ class Checked:
 
 @dataclass(frozen=True)
 class Written:
-    """A value that people may write as text, such as a mapping.
+    """A value that may be written as text, such as a mapping.
 
     Args:
-        read: Returns the value of a text, and anything else as it is, or raises a ValueError.
+        read: Parses text and returns other values unchanged, or raises a ValueError.
     """
 
     read: Callable[[object], object]
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:  # noqa: ANN401 - pydantic's protocol
-        """Return the schema of pydantic: the text is read first."""
+        """Return the pydantic schema: the text is read first."""
         from pydantic_core import core_schema
 
         return core_schema.no_info_before_validator_function(self.read, handler(source))
@@ -128,12 +128,12 @@ class Written:
 
 @dataclass(frozen=True)
 class Group:
-    """Fields that help and documents show together.
+    """Fields that help and documentation show together.
 
     Args:
-        title: As help prints it.
-        order: Place among the groups of a question.
-        text: What they are, a sentence.
+        title: Heading in the help.
+        order: Position among the groups of a verb.
+        text: Description, a sentence.
     """
 
     title: str
@@ -143,15 +143,15 @@ class Group:
 
 @dataclass(frozen=True)
 class Field:
-    """A row with what its declaration says beside it.
+    """A row together with its declaration.
 
     Args:
-        name: Of the flag, the key, the column and the argument.
-        hint: Its annotated type.
-        default: Its value where it is not given, None where that is derived.
-        required: Whether it must be given.
+        name: Name of the flag, key, column and argument.
+        hint: Annotated type.
+        default: Default value; None if it is derived.
+        required: Whether it must be set.
         row: The row.
-        group: Where it belongs.
+        group: The group it belongs to.
     """
 
     name: str
@@ -163,42 +163,42 @@ class Field:
 
     @cached_property
     def parts(self) -> tuple[Any, ...]:
-        """The plain type first, then what annotates it."""
+        """The plain type, then its annotations."""
         return tuple(_flat(self.hint))
 
     @property
     def type(self) -> Any:  # noqa: ANN401 - a type, or Any
-        """Plain type: int, float, str, bool or another."""
+        """The plain type: int, float, str, bool or another."""
         return str if self.choices else self.parts[0]
 
     @cached_property
     def choices(self) -> tuple[str, ...]:
-        """The words it may have, none where it is not one of several."""
+        """The allowed values; empty if it is not an enumeration."""
         return get_args(self.parts[0]) if get_origin(self.parts[0]) is Literal else ()
 
     @cached_property
     def number(self) -> Number | None:
-        """The rule of its number, None where it is none."""
+        """The rule of a numeric field, or None."""
         return next((part for part in self.parts if isinstance(part, Number)), None)
 
     @cached_property
     def catalog(self) -> str:
-        """The catalog its names are of, "" for none."""
+        """The catalog that its names belong to, or ""."""
         return next((part.name for part in self.parts if isinstance(part, Catalog)), "")
 
     @property
     def is_file(self) -> bool:
-        """Whether it names a file."""
+        """Whether the value names a file."""
         return any(isinstance(part, InputFile) for part in self.parts)
 
     @property
     def unit(self) -> str:
-        """SI unit of its value, "" where it has none."""
+        """The SI unit of the value, or ""."""
         return self.number.unit if self.number else ""
 
 
 def _flat(hint: Any) -> Iterable[Any]:  # noqa: ANN401 - any annotation
-    """Yield the plain type of an annotation, then its metadata, `None` of a union left out."""
+    """Yield the plain type of an annotation, then its metadata, skipping the `None` of a union."""
     if get_origin(hint) is Annotated:
         inner, *said = get_args(hint)
         yield from _flat(inner)
@@ -215,11 +215,11 @@ _GROUPS: Final[dict[type, Group]] = {}
 
 
 def group(title: str, order: int) -> Callable[[Table], Table]:
-    """Return a decorator that makes a class of annotated names a group of fields.
+    """Return a decorator that declares a class of annotated names as a group of fields.
 
     Args:
-        title: As help prints it.
-        order: Place among the groups of a question.
+        title: Heading in the help.
+        order: Position among the groups of a verb.
     """
 
     def declare(table: Table) -> Table:
@@ -230,11 +230,11 @@ def group(title: str, order: int) -> Callable[[Table], Table]:
 
 
 def varies_by_pool(*tables: type, needs: Condition) -> Callable[[Table], Table]:
-    """Return a decorator that adds prefill_ and decode_ variants of the rows that have them.
+    """Return a decorator that adds prefill_ and decode_ variants of the rows that allow them.
 
     Args:
         *tables: Groups whose rows may have variants.
-        needs: What must hold for the variants to have an effect.
+        needs: Condition for the variants to have an effect.
     """
 
     def add(table: Table) -> Table:
@@ -249,13 +249,13 @@ def varies_by_pool(*tables: type, needs: Condition) -> Callable[[Table], Table]:
 
 
 def _add(table: type, name: str, hint: Any, row: Row) -> None:  # noqa: ANN401 - any annotation
-    """Add a row that may be left out to a group."""
+    """Add an optional row to a group."""
     table.__annotations__[name] = _ANNOTATED[hint | None, row]
     setattr(table, name, None)
 
 
 def varies_by_replica(*tables: type) -> Callable[[Table], Table]:
-    """Return a decorator that adds the rows that each kind of replica may have its own value of.
+    """Return a decorator that adds the rows that each kind of replica may override.
 
     Args:
         *tables: Groups of the scenario.
@@ -272,10 +272,10 @@ def varies_by_replica(*tables: type) -> Callable[[Table], Table]:
 
 
 def fields_of(*tables: type) -> dict[str, Field]:
-    """Return the fields of groups by name, in the order in which they are declared.
+    """Return the fields of groups by name, in order of declaration.
 
     Args:
-        *tables: Classes that `group` decorates, and classes that inherit from them.
+        *tables: Classes decorated with `group`, and their subclasses.
 
     Example:
         >>> from perfatlas.vocabulary.fields import Plan, fields_of

@@ -8,28 +8,28 @@ from perfatlas.quantities import InvalidSpecError, shown
 from perfatlas.vocabulary.fields.conditions import (
     AllOf,
     Equals,
-    Holds,
-    NotGiven,
+    Fact,
+    NotSet,
 )
 from perfatlas.vocabulary.fields.numbers import Count, CountOrZero
 from perfatlas.vocabulary.fields.rows import POOLS, Checked, Row, group, varies_by_pool
 from perfatlas.vocabulary.fields.subject import FormatName, Subject
 
-STEEPEST: Final = 10.0  # exponent of an expert load nobody has
+STEEPEST: Final = 10.0  # exponent of the expert load, above any measured one
 Mode = Literal["static", "aggregated", "disaggregated"]
 Method = Literal["auto", "formula", "simulate"]
 PREFILL: Final = POOLS[:1]
 DISAGGREGATED: Final = Equals("mode", "disaggregated")
 OWN_LENGTHS: Final = AllOf(
-    NotGiven("requests", "gives the lengths"), NotGiven("lengths_from", "gives the lengths")
+    NotSet("requests", "gives the lengths"), NotSet("lengths_from", "gives the lengths")
 )
 
 
 def check_distribution(text: str) -> str:
-    """Return an expert-load distribution as given.
+    """Return a valid expert-load distribution unchanged.
 
     Raises:
-        InvalidSpecError: Not "uniform", "balanced" or "power_law_<exponent>", exponent positive.
+        InvalidSpecError: Not "uniform", "balanced" or "power_law_<exponent>" with exponent > 0.
     """
     exponent = text.removeprefix("power_law_")
     if text in ("uniform", "balanced"):
@@ -51,7 +51,7 @@ Distribution = Annotated[str, Checked(check_distribution)]
 
 @group("Scenario", 1)
 class Serving:
-    """How requests are served."""
+    """Serving mode and method."""
 
     mode: Annotated[
         Mode,
@@ -61,8 +61,8 @@ class Serving:
         Method,
         Row(
             "Method for aggregated and disaggregated serving: formula (closed forms without"
-            " queueing), simulate (a short simulation), or auto, which simulates where prompts"
-            " queue; static batches are always answered by closed forms.",
+            " queueing), simulate (a short simulation), or auto (simulate if prompts queue);"
+            " static batches always use closed forms.",
         ),
     ] = "auto"
 
@@ -74,7 +74,7 @@ class Batch:
     batch: Annotated[
         Count | None,
         Row(
-            "Sequences in one static batch, per replica.",
+            "Sequences per static batch and replica.",
             default="1",
             elsewhere=("batch_size", "bs", "global_batch_size"),
         ),
@@ -83,9 +83,9 @@ class Batch:
 
 @group("Load", 2)
 class CachedPrefix:
-    """What of a prompt is cached."""
+    """The cached part of a prompt."""
 
-    prefix: Annotated[CountOrZero, Row("Cached prefix tokens, part of the input tokens.")] = 0
+    prefix: Annotated[CountOrZero, Row("Cached prefix tokens, included in isl.")] = 0
 
 
 @group("Load", 2)
@@ -95,7 +95,7 @@ class Lengths:
     concurrency: Annotated[
         Count | None,
         Row(
-            "Requests in flight over the whole deployment (a closed loop).",
+            "Requests in flight over the whole deployment (closed loop).",
             default="dp",
             elsewhere=("max_concurrency", "num_concurrent", "users"),
         ),
@@ -103,7 +103,7 @@ class Lengths:
     isl: Annotated[
         Count,
         Row(
-            "Input tokens of a request, the mean where lengths vary.",
+            "Input tokens per request; the mean if lengths vary.",
             needs=OWN_LENGTHS,
             elsewhere=(
                 "input_len",
@@ -117,7 +117,7 @@ class Lengths:
     osl: Annotated[
         Count,
         Row(
-            "Output tokens of a request, the mean where lengths vary.",
+            "Output tokens per request; the mean if lengths vary.",
             needs=OWN_LENGTHS,
             elsewhere=("output_len", "output_length", "max_tokens", "random_output_len"),
         ),
@@ -126,12 +126,12 @@ class Lengths:
 
 @group("Plan", 3)
 class Plan:
-    """How the model is spread over GPUs."""
+    """Parallelism over GPUs."""
 
     gpus: Annotated[
         Count | None,
         Row(
-            "GPUs in total, tp x pp x cp x attention_dp x dp.",
+            "Total GPUs: tp x pp x cp x attention_dp x dp.",
             default="the product",
             elsewhere=("num_gpus", "n_gpus", "world_size", "total_gpus"),
         ),
@@ -157,7 +157,7 @@ class Plan:
     cp: Annotated[
         Count,
         Row(
-            "Context-parallel size, for prefill.",
+            "Context-parallel size (prefill only).",
             pools=PREFILL,
             elsewhere=("context_parallel_size", "cp_size"),
         ),
@@ -165,7 +165,7 @@ class Plan:
     attention_dp: Annotated[
         Count,
         Row(
-            "Attention data-parallel ranks inside a replica.",
+            "Attention data-parallel size.",
             pools=POOLS,
             by_replica=True,
             elsewhere=("enable_dp_attention", "attention_dp_size"),
@@ -203,22 +203,22 @@ class Plan:
     expert_distribution: Annotated[
         Distribution,
         Row(
-            "Routing of tokens to experts: uniform (drawn evenly), balanced (dealt out evenly) or"
+            "Routing of tokens to experts: uniform (random), balanced (equal loads) or"
             " power_law_1.2.",
-            needs=Holds("experts"),
+            needs=Fact("experts"),
         ),
     ] = "uniform"
 
 
 @group("Formats", 4)
 class Formats:
-    """Number formats; by default those of the checkpoint."""
+    """Number formats; the defaults are the checkpoint's."""
 
     format: Annotated[
         FormatName | None,
         Row(
-            "Number format of weights and products: sets gemm_format and moe_format; fp8 means the"
-            " engine's default.",
+            "Number format of weights and matrix products: sets gemm_format and moe_format; fp8"
+            " means the engine's default fp8.",
             default="the checkpoint's",
             by_replica=True,
             elsewhere=("dtype", "quantization", "precision"),
@@ -233,7 +233,7 @@ class Formats:
         Row(
             "Number format of expert layers.",
             default="format",
-            needs=Holds("experts"),
+            needs=Fact("experts"),
             by_replica=True,
         ),
     ] = None
@@ -255,17 +255,17 @@ class Formats:
 @group("Disaggregated serving", 6)
 @varies_by_pool(Subject, Plan, needs=DISAGGREGATED)
 class Pools:
-    """What differs between prefill and decode workers."""
+    """Prefill and decode workers."""
 
     prefill_workers: Annotated[Count, Row("Number of prefill workers.", needs=DISAGGREGATED)] = 1
     prefill_batch: Annotated[
-        Count, Row("Prompts in one prefill step; in a simulation, the most.", needs=DISAGGREGATED)
+        Count, Row("Prompts per prefill step; in a simulation, the maximum.", needs=DISAGGREGATED)
     ] = 1
     decode_workers: Annotated[Count, Row("Number of decode workers.", needs=DISAGGREGATED)] = 1
     decode_batch: Annotated[
         Count | None,
         Row(
-            "Sequences in flight on one decode worker; in a simulation, the most.",
+            "Sequences in flight per decode worker; in a simulation, the maximum.",
             default="concurrency / decode_workers",
             needs=DISAGGREGATED,
         ),

@@ -1,4 +1,4 @@
-"""Fields of a schedule: jobs, the cluster they share, the policy, and what fails."""
+"""Fields of a schedule: jobs, cluster, policy and failures."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from perfatlas.vocabulary.fields.clusters import (
 from perfatlas.vocabulary.fields.conditions import (
     AllOf,
     AnyOf,
-    Differs,
+    AnySet,
     Equals,
-    Given,
-    NotGiven,
-    Worded,
+    NotEqual,
+    NotSet,
+    WithMessage,
 )
 from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number
 from perfatlas.vocabulary.fields.rows import InputFile, Row, Text, Written, group
@@ -38,7 +38,7 @@ File = Annotated[str, Text(), InputFile()]
 
 
 def _shares(value: object) -> object:
-    """Return shares written as ann=2,bob=1 as a mapping, and anything else as it is."""
+    """Return text such as ann=2,bob=1 as a mapping; other values unchanged."""
     if not isinstance(value, str):
         return value
     found: dict[str, str] = {}
@@ -52,63 +52,63 @@ def _shares(value: object) -> object:
 
 SHRINKING: Final = ("slurm_no_kill", "torchrun")
 PATIENT: Final = ("kueue", "torchrun")
-GENERATED: Final = NotGiven("jobs", "gives the jobs, and none are generated")
-FAILING: Final = Worded(
-    Given("node_mtbf_s", "fleet", "failures"),
-    "no node fails",
+GENERATED: Final = NotSet("jobs", "replaces generated jobs")
+FAILING: Final = WithMessage(
+    AnySet("node_mtbf_s", "fleet", "failures"),
+    "no node failures are set",
     "set node_mtbf_s with repair_s, fleet or failures",
 )
-HIT: Final = AllOf(FAILING, Differs("response", "drain"))
+HIT: Final = AllOf(FAILING, NotEqual("response", "drain"))
 REQUEUING: Final = AllOf(Equals("order", "priority"), Equals("preemption", "requeue"))
 PREEMPTING: Final = AllOf(Equals("order", "priority"), Equals("preemption", "requeue", "cancel"))
-LOSING: Final = Worded(
+LOSING: Final = WithMessage(
     HIT,
     "no job loses a node",
     "set node_mtbf_s with repair_s, fleet or failures, and a response other than drain",
 )
-SHRINKS: Final = Worded(
+SHRINKS: Final = WithMessage(
     AllOf(HIT, Equals("response", *SHRINKING)),
     "no job continues with fewer nodes",
     f"set node_mtbf_s with repair_s, fleet or failures, and response = {' or '.join(SHRINKING)}",
 )
-WAITS: Final = Worded(
+WAITS: Final = WithMessage(
     AllOf(HIT, Equals("response", *PATIENT)),
     "no job waits for a node",
     f"set node_mtbf_s with repair_s, fleet or failures, and response = {' or '.join(PATIENT)}",
 )
-REQUEUED: Final = Worded(
+REQUEUED: Final = WithMessage(
     AnyOf(
         REQUEUING,
         AllOf(
             HIT,
-            Differs("response", "torchrun"),
-            Differs("max_restarts", 0),
-            AnyOf(Differs("response", "jobset"), Given("max_restarts")),
+            NotEqual("response", "torchrun"),
+            NotEqual("max_restarts", 0),
+            AnyOf(NotEqual("response", "jobset"), AnySet("max_restarts")),
         ),
     ),
     "no job is queued again",
     "set preemption = requeue, or failures with a response that requeues",
 )
-RESTARTED: Final = Worded(
+RESTARTED: Final = WithMessage(
     AnyOf(HIT, REQUEUING, Equals("restart_s", 0.0)),
     "no job restarts",
     f"{LOSING.remedy} (or preemption = requeue)",
 )
-STOPPED: Final = Worded(
+STOPPED: Final = WithMessage(
     AnyOf(
         HIT,
         PREEMPTING,
-        AllOf(Given("jobs"), Equals("job_format", "perfatlas")),  # which may tell limits that kill
+        AllOf(AnySet("jobs"), Equals("job_format", "perfatlas")),  # its time limits may kill jobs
         Equals("checkpoint_interval_s", 0.0),
     ),
     "no job stops before its end",
     f"{LOSING.remedy} (or preemption)",
 )
-LEAVES: Final = Worded(
+LEAVES: Final = WithMessage(
     AnyOf(
-        NotGiven("nodes_per_domain", ""),  # leaves are the domains then
+        NotSet("nodes_per_domain", ""),  # otherwise domains act as leaves
         Equals("together", "leaf"),
-        AllOf(Equals("together", "domain"), Differs("required", True)),  # noqa: FBT003 - a value
+        AllOf(Equals("together", "domain"), NotEqual("required", True)),  # noqa: FBT003 - a value
     ),
     "no job asks for nodes within a leaf",
     "set together = leaf",
@@ -119,12 +119,12 @@ FAIR_SHARE: Final = Equals("order", "fair_share")
 
 @group("Jobs", 1)
 class SubmittedJobs:
-    """Jobs of a file, or generated ones."""
+    """Jobs from a file, or generated ones."""
 
     jobs: Annotated[
         File | None,
         Row(
-            "Trace of jobs: Slurm accounting, a public trace, or CSV, Parquet or JSON Lines with"
+            "Job trace: Slurm accounting, a public trace, or CSV, Parquet or JSON Lines with"
             " submit_s, run_s and gpus; plain or gzip-compressed.",
             elsewhere=("job_trace", "trace_file", "workload"),
         ),
@@ -133,24 +133,24 @@ class SubmittedJobs:
         Literal[
             "perfatlas", "philly", "helios", "acme", "alibaba_gpu_v2020", "sacct", "sacct_json"
         ],
-        Row("Format of the trace.", needs=Given("jobs", example="jobs.csv")),
+        Row("Format of the trace.", needs=AnySet("jobs", example="jobs.csv")),
     ] = "perfatlas"
     zone: Annotated[
         Annotated[str, Text(64)] | None,
         Row(
-            "Time zone of the times of sacct, such as UTC or Europe/Berlin.",
+            "Time zone of sacct times, such as UTC or Europe/Berlin.",
             needs=Equals("job_format", "sacct"),
             elsewhere=("timezone", "time_zone"),
         ),
     ] = None
     num_jobs: Annotated[
-        Annotated[int, Number(at_least=1, at_most=3 * 10**6)] | None,  # some 300 bytes each
+        Annotated[int, Number(at_least=1, at_most=3 * 10**6)] | None,  # about 300 bytes each
         Row("Number of jobs to generate.", elsewhere=("job_count", "n_jobs")),
     ] = None
     load: Annotated[
         Annotated[float, Number(unit="fraction", above=0.0, at_most=1e3)] | None,
         Row(
-            "Offered load of generated jobs: GPU time they ask for over that of the cluster.",
+            "Offered load of generated jobs: requested GPU time over that of the cluster.",
             needs=GENERATED,
             elsewhere=("utilization", "offered_load"),
         ),
@@ -158,7 +158,7 @@ class SubmittedJobs:
     job_rate: Annotated[
         Annotated[float, Number(unit="1/s", above=0.0, at_most=1e6)] | None,
         Row(
-            "Submission rate of generated jobs, in place of load.",
+            "Submission rate of generated jobs, instead of load.",
             needs=GENERATED,
             elsewhere=("arrival_rate", "submit_rate"),
         ),
@@ -169,7 +169,7 @@ class SubmittedJobs:
     ] = 1800.0
     run_sigma: Annotated[
         Annotated[float, Number(at_least=0.0, at_most=10.0)],
-        Row("Sigma of the logarithm of their run time.", needs=GENERATED),
+        Row("Standard deviation of the logarithm of the run time.", needs=GENERATED),
     ] = 1.5
     max_job_gpus: Annotated[
         Count | None,
@@ -177,13 +177,13 @@ class SubmittedJobs:
     ] = None
     limit_factor: Annotated[
         Annotated[float, Number(at_least=1.0, at_most=1e3)],
-        Row("Time limit over run time, for jobs whose source has no time limits.", needs=BACKFILL),
+        Row("Ratio of time limit to run time, for jobs without time limits.", needs=BACKFILL),
     ] = 2.0
     checkpoint_interval_s: Annotated[
         Pause | None,
         replace(
             CHECKPOINT_INTERVAL,
-            text="Time of work between checkpoints, for jobs whose source has none.",
+            text="Work time between checkpoints, for jobs that do not define it.",
             default="no checkpoints: a restart loses all work",
             needs=STOPPED,
         ),
@@ -192,7 +192,7 @@ class SubmittedJobs:
         Pause | None,
         replace(
             RESTART,
-            text="Restart time, for jobs whose source has none.",
+            text="Restart time, for jobs that do not define it.",
             default="0",
             needs=RESTARTED,
         ),
@@ -200,7 +200,7 @@ class SubmittedJobs:
     fewest_share: Annotated[
         Share | None,
         Row(
-            "Fraction of its nodes with which an elastic job goes on.",
+            "Minimum fraction of its nodes with which an elastic job continues.",
             default="one node",
             needs=SHRINKS,
         ),
@@ -208,10 +208,10 @@ class SubmittedJobs:
     leave_out_larger: Annotated[
         bool,
         Row(
-            "Leave out jobs that can never run on this cluster, rather than refuse.",
-            needs=Worded(
-                Given("jobs", "required", "max_job_gpus"),
-                "all generated jobs fit the cluster",
+            "Leave out jobs that can never run on this cluster, instead of failing.",
+            needs=WithMessage(
+                AnySet("jobs", "required", "max_job_gpus"),
+                "generated jobs always fit the cluster",
                 "set jobs (a file)",
             ),
         ),
@@ -220,44 +220,44 @@ class SubmittedJobs:
 
 @group("Cluster", 2)
 class SharedCluster:
-    """Nodes that jobs share, and the network domains they are in."""
+    """The shared nodes and their network domains."""
 
     nodes: Annotated[
         Annotated[int, Number(at_least=1, at_most=10**6)] | None,
-        Row("Nodes of the cluster.", "those of fleet", elsewhere=("num_nodes", "nnodes")),
+        Row("Nodes of the cluster.", "the fleet's", elsewhere=("num_nodes", "nnodes")),
     ] = None
     gpus_per_node: Annotated[
         Annotated[int, Number(at_least=1, at_most=1024)] | None,
-        replace(GPUS_PER_NODE, default="8, or those of fleet"),
+        replace(GPUS_PER_NODE, default="8, or the fleet's"),
     ] = None
     nodes_per_domain: Annotated[
         Count | None,
-        Row("Nodes of an NVLink domain or rack, such as 18 in an NVL72 of 4-GPU nodes.", "none"),
+        Row("Nodes per NVLink domain or rack, such as 18 in an NVL72 of 4-GPU nodes.", "none"),
     ] = None
     nodes_per_leaf: Annotated[
-        Count | None, Row("Nodes below one leaf switch, whole domains.", "none", LEAVES)
+        Count | None, Row("Nodes per leaf switch, in whole domains.", "none", LEAVES)
     ] = None
 
 
 @group("Policy", 3)
 class SchedulingPolicy:
-    """The order of jobs, their nodes, and who may pass whom."""
+    """Queue order, backfill, preemption and placement."""
 
     order: Annotated[
         Literal["fifo", "priority", "fair_share"],
-        Row("Order of the queue: submission, priority, or decayed usage over share."),
+        Row("Order of the queue: submission, priority, or decayed usage per share."),
     ] = "fifo"
     backfill: Annotated[
         Literal["none", "easy", "conservative"],
         Row(
-            "Backfill: none, easy (the first job keeps its reserved start) or conservative (the"
-            " first depth jobs do)."
+            "Backfill: none, easy (reserves a start for the first waiting job) or conservative"
+            " (for the first depth jobs)."
         ),
     ] = "easy"
     depth: Annotated[
         Count,
         Row(
-            "Waiting jobs that backfill considers behind the first.",
+            "Number of waiting jobs, behind the first, that backfill considers.",
             needs=BACKFILL,
             elsewhere=("bf_max_job_test", "backfill_depth"),
         ),
@@ -265,36 +265,36 @@ class SchedulingPolicy:
     preemption: Annotated[
         Literal["none", "requeue", "cancel"],
         Row(
-            "Preemption of running jobs of lower priority whose nodes the first job needs.",
+            "Preemption of lower-priority jobs whose nodes the first waiting job needs.",
             needs=Equals("order", "priority"),
         ),
     ] = "none"
     placement: Annotated[
         Literal["pack", "best_fit"],
-        Row("Placement: the first nodes that fit, or those with the least room that do."),
+        Row("Placement: pack (first nodes that fit) or best_fit (nodes with the least room left)."),
     ] = "pack"
     together: Annotated[
         Literal["anywhere", "domain", "leaf"],
-        Row("Place all nodes of a job within a domain or a leaf where possible."),
+        Row("Place all nodes of a job within one domain or leaf if possible."),
     ] = "anywhere"
     required: Annotated[
         bool,
         Row(
-            "Let a job wait until its nodes are within one domain or leaf.",
+            "Make a job wait until its nodes are within one domain or leaf.",
             needs=Equals("together", "domain", "leaf"),
         ),
     ] = False
     keeps_place: Annotated[
         bool,
         Row(
-            "Let a requeued job keep its place in the queue instead of joining the end.",
+            "Let a requeued job keep its position in the queue instead of joining the end.",
             needs=REQUEUED,
         ),
     ] = False
     half_life_s: Annotated[
         Duration,
         Row(
-            "Half-life of usage in fair_share.",
+            "Half-life of usage for fair_share.",
             default="7 days",
             needs=FAIR_SHARE,
             elsewhere=("priority_decay_half_life",),
@@ -302,13 +302,13 @@ class SchedulingPolicy:
     ] = WEEK_S
     shares: Annotated[
         Annotated[dict[str, float], Written(_shares)] | None,
-        Row("Shares of users, such as ann=2,bob=1.", "1 for each user", FAIR_SHARE),
+        Row("Shares of users, such as ann=2,bob=1.", "1 per user", FAIR_SHARE),
     ] = None
 
 
 @group("Failures", 4)
 class ScheduledFailures:
-    """What fails, and what the launcher does with a job that loses a node."""
+    """Node failures, and the response of the launcher."""
 
     node_mtbf_s: Annotated[
         Duration | None,
@@ -319,9 +319,7 @@ class ScheduledFailures:
         replace(
             NODE_REPAIR,
             text="Time to repair a failed node.",
-            needs=AllOf(
-                NO_FLEET, NotGiven("failures", "lists repairs itself"), Given("node_mtbf_s")
-            ),
+            needs=AllOf(NO_FLEET, NotSet("failures", "lists repair times"), AnySet("node_mtbf_s")),
         ),
     ] = None
     fleet: Annotated[FleetName | None, FLEET] = None
@@ -336,19 +334,19 @@ class ScheduledFailures:
     response: Annotated[
         Literal["slurm_requeue", "slurm_no_kill", "drain", "jobset", "kueue", "torchrun"],
         Row(
-            "Response of the launcher to a lost node; drain lets running jobs end before the"
+            "Response of the launcher to a lost node; drain lets running jobs finish before the"
             " repair.",
             needs=FAILING,
         ),
     ] = "slurm_requeue"
     detection_s: Annotated[
-        Pause | None, replace(DETECTION, default="that of the launcher", needs=LOSING)
+        Pause | None, replace(DETECTION, default="the launcher's", needs=LOSING)
     ] = None
     max_restarts: Annotated[
         CountOrZero | None,
         Row(
-            "Most restarts, as the launcher counts them, before a job fails for good.",
-            default="that of the launcher",
+            "Maximum restarts, as the launcher counts them, before a job fails for good.",
+            default="the launcher's",
             needs=LOSING,
             elsewhere=("max_retries", "backoff_limit"),
         ),
@@ -356,8 +354,8 @@ class ScheduledFailures:
     patience_s: Annotated[
         Pause | None,
         Row(
-            "Time that a job of kueue or torchrun waits for a node.",
-            default="that of the launcher",
+            "Maximum time that a job under kueue or torchrun waits for a node.",
+            default="the launcher's",
             needs=WAITS,
             elsewhere=("last_call_timeout", "recovery_timeout"),
         ),
@@ -365,7 +363,7 @@ class ScheduledFailures:
     until_s: Annotated[
         Duration | None,
         Row(
-            "Time after the first submission at which the schedule is cut off.",
+            "Time after the first submission at which the schedule ends.",
             default="the last submission if jobs are generated, else when all have ended",
         ),
     ] = None
@@ -373,8 +371,8 @@ class ScheduledFailures:
         Seed,
         replace(
             SEED,
-            needs=Worded(
-                Given("num_jobs", "node_mtbf_s", "fleet"),
+            needs=WithMessage(
+                AnySet("num_jobs", "node_mtbf_s", "fleet"),
                 "nothing is drawn at random",
                 "set num_jobs, node_mtbf_s or fleet",
             ),

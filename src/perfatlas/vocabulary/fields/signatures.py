@@ -1,11 +1,11 @@
-"""Signatures of functions whose keyword arguments are the fields of a question."""
+"""Signatures of functions that take the fields of a verb as keyword arguments."""
 
 from __future__ import annotations
 
 import inspect
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from perfatlas.vocabulary.fields.questions import fields_asked
+from perfatlas.vocabulary.fields.questions import verb_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -16,13 +16,13 @@ Verb = TypeVar("Verb", bound="Callable[..., Any]")
 
 
 def signature_of(question: str) -> Callable[[Verb], Verb]:
-    """Return a decorator that shows the fields of a question in place of `**fields`.
+    """Return a decorator that shows the fields of a verb in place of `**fields`.
 
     `inspect.signature`, `help` and editors then show every name with its type and default. The
-    parameters are made when they are first looked at.
+    parameters are built on first use.
 
     Args:
-        question: Of the table of questions.
+        question: Key of `QUESTIONS`.
 
     Example:
         >>> import inspect
@@ -39,15 +39,15 @@ def signature_of(question: str) -> Callable[[Verb], Verb]:
 
 
 class FieldsSignature(inspect.Signature):
-    """The signature of a function of the fields of a question.
+    """The signature of a function that takes the fields of a verb.
 
     Args:
-        question: Of the table of questions.
-        own: The signature as declared; its keyword arguments stay in front.
+        question: Key of `QUESTIONS`.
+        own: The declared signature; its keyword arguments come first.
     """
 
     def __init__(self, question: str, own: inspect.Signature) -> None:
-        """Keep what is declared; nothing is read yet."""
+        """Store the declared signature; the fields are read lazily."""
         super().__init__(return_annotation=own.return_annotation)
         self.question = question
         self.own = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
@@ -55,32 +55,32 @@ class FieldsSignature(inspect.Signature):
 
     @property
     def parameters(self) -> Mapping[str, inspect.Parameter]:  # type: ignore[override]
-        """The declared arguments, then one for each field."""
+        """The declared arguments, then one per field."""
         if self._made is None:
-            fields = fields_asked(self.question)
+            fields = verb_fields(self.question)
             made = [_parameter(field, fields) for field in fields.values()]
             self._made = inspect.Signature([*self.own, *made]).parameters
         return self._made
 
     def replace(self, **changes: Any) -> inspect.Signature:  # type: ignore[override]  # noqa: ANN401 - of inspect
-        """Return a plain signature with some parts changed.
+        """Return a plain signature with some parts replaced.
 
         Args:
-            **changes: As of `inspect.Signature.replace`.
+            **changes: Arguments of `inspect.Signature.replace`.
         """
         own = list(self.parameters.values())
         return inspect.Signature(own, return_annotation=self.return_annotation).replace(**changes)
 
 
 def annotation_of(field: Field) -> str:
-    """Return the type of a field as Python writes it; numbers may be text with a unit.
+    """Return the type of a field as Python source; numbers may be text with a unit.
 
     Args:
-        field: With a row.
+        field: A field.
 
     Example:
-        >>> from perfatlas.vocabulary.fields import annotation_of, fields_asked
-        >>> annotation_of(fields_asked("estimate")["isl"])
+        >>> from perfatlas.vocabulary.fields import annotation_of, verb_fields
+        >>> annotation_of(verb_fields("estimate")["isl"])
         'int | str'
     """
     if field.choices:
@@ -91,11 +91,11 @@ def annotation_of(field: Field) -> str:
 
 
 def is_required(field: Field, fields: Mapping[str, Field]) -> bool:
-    """Return whether a field must be given; what pools may have of their own need not be.
+    """Return whether a field must be set; fields that both pools may override need not be.
 
     Args:
-        field: With a row.
-        fields: All of the question.
+        field: A field.
+        fields: All fields of the verb.
     """
     return field.required and not any(f"{pool}_{field.name}" in fields for pool in field.row.pools)
 

@@ -1,4 +1,4 @@
-"""Fields of what a question is about: the model, the system, the engine, the pricing tier."""
+"""Fields of the model, the system, the engine and the pricing tier."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class EngineChoice:
     engine: Annotated[
         EngineName,
         Row(
-            "Inference engine: vllm, sglang, trtllm or ideal (no host time), dated as in"
-            " vllm@0.24.",
+            "Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with"
+            " a version, as in vllm@0.24.",
             by_replica=True,
             elsewhere=("backend", "framework"),
         ),
@@ -68,7 +68,7 @@ class TierChoice:
         Tier,
         Row(
             "Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured"
-            " rows), or auto, the best for the device without measured rows."
+            " rows), or auto, the best available without measured rows."
         ),
     ] = "auto"
     silicon_version: Annotated[
@@ -86,7 +86,7 @@ class ClockChoice:
     """The clock of the GPUs."""
 
     clock_ratio: Annotated[
-        ClockRatio, Row("Clock of the GPU over its sustained clock.", elsewhere=("clock",))
+        ClockRatio, Row("GPU clock relative to the sustained clock.", elsewhere=("clock",))
     ] = 1.0
 
 

@@ -1,4 +1,4 @@
-"""Fields of traffic: what arrives, its lengths, the scheduler, the objectives."""
+"""Fields of traffic: arrivals, lengths, scheduler and objectives."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from perfatlas.vocabulary.fields.clusters import SEED
 from perfatlas.vocabulary.fields.conditions import (
     AllOf,
     AnyOf,
-    Differs,
+    AnySet,
     Equals,
-    Given,
-    Holds,
-    NotGiven,
-    Worded,
+    Fact,
+    NotEqual,
+    NotSet,
+    WithMessage,
 )
 from perfatlas.vocabulary.fields.limits import FRONT_END
 from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number
@@ -28,15 +28,15 @@ File = Annotated[str, Text(), InputFile()]
 Scheduler = Literal[
     "vllm", "sglang", "trtllm_guaranteed_no_evict", "trtllm_max_utilization", "static"
 ]
-GENERATED: Final = NotGiven("requests", "gives the requests, and none are generated")
-FROM_FILE: Final = Given("requests", example="trace.jsonl")
+GENERATED: Final = NotSet("requests", "replaces generated requests")
+FROM_FILE: Final = AnySet("requests", example="trace.jsonl")
 UNSPACED: Final = ("poisson", "ramp", "closed")
 RAMP: Final = AllOf(GENERATED, Equals("arrival", "ramp"))
 
 
 @group("Serving", 1)
 class SimulatedServing:
-    """How requests are served."""
+    """Serving mode."""
 
     mode: Annotated[
         Literal["aggregated", "disaggregated"],
@@ -46,12 +46,12 @@ class SimulatedServing:
 
 @group("Traffic", 2)
 class Arrivals:
-    """Requests that arrive: read from a file, or generated."""
+    """Requests read from a file, or generated."""
 
     requests: Annotated[
         File | None,
         Row(
-            "Trace of requests: CSV, Parquet or JSON Lines with arrival_s, isl and osl.",
+            "Request trace: CSV, Parquet or JSON Lines with arrival_s, isl and osl.",
             elsewhere=("trace_file", "dataset", "dataset_path", "workload"),
         ),
     ] = None
@@ -59,8 +59,8 @@ class Arrivals:
         str,
         Row(
             "Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm, aiperf, or"
-            " servegen for a folder of its clients.",
-            needs=Given("requests", "lengths_from", example="trace.jsonl"),
+            " servegen for a folder of ServeGen clients.",
+            needs=AnySet("requests", "lengths_from", example="trace.jsonl"),
         ),
     ] = "perfatlas"
     request_rate: Annotated[
@@ -84,7 +84,7 @@ class Arrivals:
         Row(
             "Relative half-width of the 90% confidence interval of mean TTFT and TPOT that sets the"
             " number of requests; twice that for the p99 of TTFT.",
-            needs=Holds("steady rate"),
+            needs=Fact("steady rate"),
         ),
     ] = 0.05
     arrival: Annotated[
@@ -94,8 +94,8 @@ class Arrivals:
             default="poisson, closed with concurrency",
             needs=AllOf(
                 AnyOf(GENERATED, Equals("arrival", "closed")),
-                Worded(
-                    AnyOf(Differs("request_rate", math.inf), Equals("arrival", *UNSPACED)),
+                WithMessage(
+                    AnyOf(NotEqual("request_rate", math.inf), Equals("arrival", *UNSPACED)),
                     "request_rate = inf sends all at once",
                     "set a finite request_rate",
                 ),
@@ -119,21 +119,21 @@ class Arrivals:
     turns: Annotated[
         Count,
         Row(
-            "Turns of a session: each prompt contains the conversation so far, and waits for the"
-            " previous answer.",
+            "Turns per session; each prompt contains the conversation so far, and is sent after"
+            " the previous answer.",
             needs=GENERATED,
         ),
     ] = 1
     think_time_s: Annotated[
         Elapsed,
         Row(
-            "Mean time between an answer and the next turn, exponentially distributed.",
-            needs=AllOf(GENERATED, Worded(Differs("turns", 1), "turns = 1", "set turns")),
+            "Mean think time between an answer and the next turn, exponentially distributed.",
+            needs=AllOf(GENERATED, WithMessage(NotEqual("turns", 1), "turns = 1", "set turns")),
         ),
     ] = 0.0
     shared_prefix: Annotated[
         CountOrZero,
-        Row("Tokens that all generated prompts begin with, in addition to isl.", needs=GENERATED),
+        Row("Prefix tokens shared by all generated prompts, in addition to isl.", needs=GENERATED),
     ] = 0
     length_distribution: Annotated[
         Literal["fixed", "uniform", "lognormal", "empirical"],
@@ -142,8 +142,7 @@ class Arrivals:
     length_spread: Annotated[
         Annotated[float, Number(at_least=0.0, finite=False)] | None,
         Row(
-            "Spread of generated lengths: fraction below and above the mean (uniform), or sigma"
-            " (lognormal).",
+            "Spread of generated lengths: relative half-width (uniform), or sigma (lognormal).",
             needs=AllOf(GENERATED, Equals("length_distribution", "uniform", "lognormal")),
         ),
     ] = None
@@ -152,22 +151,22 @@ class Arrivals:
         Row("Trace from which empirical lengths are drawn.", needs=GENERATED),
     ] = None
     rate_scale: Annotated[
-        Positive, Row("Speed-up factor of the arrival times of a trace.", needs=FROM_FILE)
+        Positive, Row("Speed-up factor of trace arrival times.", needs=FROM_FILE)
     ] = 1.0
     length_scale: Annotated[
-        Positive, Row("Factor on the lengths of the requests of a trace.", needs=FROM_FILE)
+        Positive, Row("Scale factor of trace request lengths.", needs=FROM_FILE)
     ] = 1.0
     requests_from_s: Annotated[
-        Elapsed, Row("Start of the window of the trace that is used.", needs=FROM_FILE)
+        Elapsed, Row("Start of the used window of the trace.", needs=FROM_FILE)
     ] = 0.0
     requests_to_s: Annotated[
         Objective | None,
-        Row("End of the window of the trace that is used.", "the end", FROM_FILE),
+        Row("End of the used window of the trace.", "the end", FROM_FILE),
     ] = None
     spread_batches: Annotated[
         bool,
         Row(
-            "Spread requests of a trace with equal timestamps up to the next timestamp.",
+            "Spread trace requests with equal timestamps evenly up to the next timestamp.",
             needs=FROM_FILE,
         ),
     ] = False
@@ -175,14 +174,15 @@ class Arrivals:
     num_seeds: Annotated[
         Annotated[int, Number(at_least=1, at_most=1000)],
         Row(
-            "Simulations with seeds seed, seed + 1, ...: means with confidence intervals.",
-            needs=Holds("random draws"),
+            "Number of simulations, with seeds seed, seed + 1, ...: means with confidence"
+            " intervals.",
+            needs=Fact("random draws"),
         ),
     ] = 1
     prompt_text: Annotated[
         Literal["natural", "random"],
         Row(
-            "Text of prompts: natural language, or random tokens, which tokenize more slowly.",
+            "Prompt text: natural language, or random tokens, which tokenize more slowly.",
             needs=FRONT_END,
         ),
     ] = "natural"
@@ -190,27 +190,27 @@ class Arrivals:
 
 @group("Scheduler", 3)
 class Scheduling:
-    """How an engine schedules requests."""
+    """Scheduling in the engine."""
 
     prefix_caching: Annotated[
         bool | None,
         Row(
             "Reuse KV blocks of shared prefixes.",
-            default="on where prompts share prefixes",
+            default="on if prompts share prefixes",
             elsewhere=("enable_prefix_caching", "enable_radix_cache"),
         ),
     ] = None
-    scheduler: Annotated[Scheduler | None, Row("Scheduling policy.", "that of the engine")] = None
+    scheduler: Annotated[Scheduler | None, Row("Scheduling policy.", "the engine's")] = None
     chunked_prefill: Annotated[
         bool | None,
         Row(
             "Split prompts over several steps.",
-            default="as the engine does",
+            default="the engine's",
             elsewhere=("enable_chunked_prefill", "enable_chunked_context"),
         ),
     ] = None
     mixed_chunk: Annotated[
-        bool | None, Row("Let decode run in the same step as prefill chunks (SGLang).", "off")
+        bool | None, Row("Mix decode with prefill chunks in one step (SGLang).", "off")
     ] = None
     measured_at: Annotated[
         Literal["client", "engine"],
@@ -220,7 +220,7 @@ class Scheduling:
 
 @group("Service-level objectives", 4)
 class Objectives:
-    """What latencies should be."""
+    """Latency objectives."""
 
     slo_ttft_s: Annotated[Objective | None, Row("SLO: maximum time to first token.", "none")] = None
     slo_tpot_s: Annotated[
@@ -237,6 +237,6 @@ class Objectives:
         Row(
             "Percentile that must meet the SLOs in a rate search.",
             default="the mean",
-            needs=Holds("rate search"),
+            needs=Fact("rate search"),
         ),
     ] = None

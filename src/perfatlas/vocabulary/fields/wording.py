@@ -1,4 +1,4 @@
-"""What documents say of a field: its default, its bounds, what it needs; and the JSON schema."""
+"""Texts of fields in documentation: default, bounds, condition; and the JSON schema."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.vocabulary.fields.conditions import (
     AllOf,
     AnyOf,
-    Differs,
+    AnySet,
     Equals,
-    Given,
-    Holds,
-    NotGiven,
-    Worded,
+    Fact,
+    NotEqual,
+    NotSet,
+    WithMessage,
     value_text,
 )
-from perfatlas.vocabulary.fields.questions import fields_asked
+from perfatlas.vocabulary.fields.questions import verb_fields
 from perfatlas.vocabulary.fields.signatures import is_required
 
 if TYPE_CHECKING:
@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from perfatlas.vocabulary.fields.rows import Field
 
 SCHEMA: Final = "https://json-schema.org/draft/2020-12/schema"
-FACTS: Final = {"experts": "an MoE model", "rate search": "a search for the largest rate"}
+FACTS: Final = {
+    "experts": "an MoE model",
+    "rate search": "a search for the largest rate",
+    "steady rate": "open arrivals at a constant mean rate without num_requests",
+}
 _JSON_TYPES: Final[dict[Any, str]] = {
     str: "string",
     bool: "boolean",
@@ -33,14 +37,14 @@ _JSON_TYPES: Final[dict[Any, str]] = {
 
 
 def default_text(field: Field) -> str:
-    """Return what holds where a field is not given, "" where nothing does.
+    """Return the default of a field as text, "" if it has none.
 
     Args:
-        field: With a row.
+        field: A field.
 
     Example:
-        >>> from perfatlas.vocabulary.fields import default_text, fields_asked
-        >>> asked = fields_asked("estimate")
+        >>> from perfatlas.vocabulary.fields import default_text, verb_fields
+        >>> asked = verb_fields("estimate")
         >>> default_text(asked["isl"]), default_text(asked["tp"])
         ('1024', 'the GPUs of one replica')
     """
@@ -50,14 +54,14 @@ def default_text(field: Field) -> str:
 
 
 def bounds_text(field: Field) -> str:
-    """Return the values a field may have: its words, or the bounds of its number; "" for any.
+    """Return the allowed values of a field: its choices, or the bounds of its number; "" for any.
 
     Args:
-        field: With a row.
+        field: A field.
 
     Example:
-        >>> from perfatlas.vocabulary.fields import bounds_text, fields_asked
-        >>> bounds_text(fields_asked("estimate")["clock_ratio"])
+        >>> from perfatlas.vocabulary.fields import bounds_text, verb_fields
+        >>> bounds_text(verb_fields("estimate")["clock_ratio"])
         '0.05 to 2'
     """
     if field.choices:
@@ -79,39 +83,39 @@ def bounds_text(field: Field) -> str:
 
 
 def _plain(limit: float) -> str:
-    """Return a number without the zeros of its exponent: 1e9."""
+    """Return a number without leading zeros in its exponent: 1e9."""
     return f"{limit:g}".replace("e+0", "e").replace("e+", "e")
 
 
 def needs_text(condition: Condition | None) -> str:
-    """Return what must hold for a field to have an effect, "" for nothing.
+    """Return the condition for a field to have an effect, "" for none.
 
     Args:
-        condition: Of a row.
+        condition: The condition of a row.
 
     Example:
-        >>> from perfatlas.vocabulary.fields import fields_asked, needs_text
-        >>> needs_text(fields_asked("kernel attention")["rope_dim"].row.needs)
+        >>> from perfatlas.vocabulary.fields import verb_fields, needs_text
+        >>> needs_text(verb_fields("kernel attention")["rope_dim"].row.needs)
         'kind = mla'
     """
     if condition is None:
         return ""
     match condition:
-        case Given():
+        case AnySet():
             text = " or ".join(condition.names)
-        case NotGiven():
+        case NotSet():
             text = f"no {condition.name}"
         case Equals():
             text = f"{condition.name} = {' or '.join(map(value_text, condition.wanted))}"
-        case Differs():
+        case NotEqual():
             text = f"{condition.name} other than {value_text(condition.value)}"
-        case Holds():
+        case Fact():
             text = FACTS.get(condition.fact, condition.fact)
         case AllOf():
             text = " and ".join(map(needs_text, condition.conditions))
         case AnyOf():
             text = " or ".join(map(needs_text, condition.conditions))
-        case Worded():
+        case WithMessage():
             text = needs_text(condition.condition)
         case _:
             raise TypeError(f"no text for {type(condition).__name__}")
@@ -119,19 +123,19 @@ def needs_text(condition: Condition | None) -> str:
 
 
 def json_schema(question: str) -> dict[str, Any]:
-    """Return the JSON schema of what a verb can be asked.
+    """Return the JSON schema of the fields of a verb.
 
     Numbers may be text with a unit; bounds are those of the number in SI units.
 
     Args:
-        question: Of the table of questions.
+        question: Key of `QUESTIONS`.
 
     Example:
         >>> from perfatlas.vocabulary.fields import json_schema
         >>> json_schema("kernel gemm")["required"]
         ['system', 'm', 'n', 'k']
     """
-    fields = fields_asked(question)
+    fields = verb_fields(question)
     return {
         "$schema": SCHEMA,
         "title": f"perfatlas {question}",

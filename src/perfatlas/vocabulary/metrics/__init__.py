@@ -1,4 +1,4 @@
-"""The table of metrics: what can be answered, one row for each name."""
+"""The table of metrics, one row per name."""
 
 from __future__ import annotations
 

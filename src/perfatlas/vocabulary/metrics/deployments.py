@@ -1,4 +1,4 @@
-"""Metrics of pools and kinds of replicas, of operated replicas, of cache tiers and of memory."""
+"""Metrics of worker pools, kinds of replicas, replica operation, cache tiers and memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ POOLS: Final = (
         better="higher",
         holds="count",
         verbs=SIMULATE,
-        description="Tokens that the KV cache of one prefill worker holds.",
+        description="KV cache capacity of one prefill worker, in tokens.",
     ),
     Metric(
         name="prefill_kv_blocks",
@@ -43,7 +43,7 @@ POOLS: Final = (
         better="higher",
         holds="count",
         verbs=SIMULATE,
-        description="Blocks of that cache.",
+        description="Blocks of that KV cache.",
     ),
 )
 KINDS: Final = (
@@ -74,14 +74,14 @@ KINDS: Final = (
         label="replicas",
         holds="count",
         verbs=SIMULATE,
-        description="Replicas of the kind.",
+        description="Number of replicas of the kind.",
     ),
     Metric(
         name="kind.requests",
         label="requests",
         holds="count",
         verbs=SIMULATE,
-        description="Requests that were routed to the kind.",
+        description="Number of requests routed to the kind.",
     ),
     Metric(
         name="kind.request_share",
@@ -89,7 +89,7 @@ KINDS: Final = (
         unit="1",
         shown="share",
         verbs=SIMULATE,
-        description="Share of all routed requests.",
+        description="Share of all routed requests that went to the kind.",
     ),
 )
 OPERATED: Final = (
@@ -100,7 +100,7 @@ OPERATED: Final = (
         unit="s",
         shown="scaled",
         verbs=SIMULATE,
-        description="Time in which replicas were held or in service, summed over replicas.",
+        description="Time in which replicas were provisioned or in service, over all replicas.",
     ),
     Metric(
         name="replica_availability",
@@ -118,7 +118,7 @@ OPERATED: Final = (
         short="replicas mean",
         better="lower",
         verbs=SIMULATE,
-        description="Replicas that the autoscaler held, averaged over time.",
+        description="Replicas provisioned by the autoscaler, averaged over time.",
     ),
     Metric(
         name="replicas_at_most",
@@ -127,7 +127,7 @@ OPERATED: Final = (
         better="lower",
         holds="count",
         verbs=SIMULATE,
-        description="Replicas that the autoscaler ever held.",
+        description="Maximum of replicas provisioned by the autoscaler.",
     ),
     Metric(
         name="requests_sent_again",
@@ -154,7 +154,7 @@ OPERATED: Final = (
         better="lower",
         holds="count",
         verbs=SIMULATE,
-        description="Requests that no replica served before the end.",
+        description="Requests that no replica had served by the end.",
     ),
     Metric(
         name="output_tokens_wasted",
@@ -164,7 +164,7 @@ OPERATED: Final = (
         better="lower",
         holds="count",
         verbs=SIMULATE,
-        description="Output tokens of tries that failed with their replica.",
+        description="Output tokens of attempts that failed with their replica.",
     ),
 )
 CACHE_TIERS: Final = (
@@ -257,7 +257,7 @@ MEMORY: Final = (
         label="prefill memory",
         holds="object",
         verbs=("estimate", *SIMULATE),
-        description="Memory of the fullest GPU of a prefill worker, as memory.",
+        description="Memory of the fullest GPU of a prefill worker, with the same members.",
     ),
     Metric(
         name="memory.weights_bytes",
@@ -274,7 +274,7 @@ MEMORY: Final = (
         unit="B",
         shown="scaled",
         verbs=BOTH,
-        description="KV cache of the sequences in flight; of a simulation the whole cache.",
+        description="KV cache of the sequences in flight; in a simulation the whole cache.",
     ),
     Metric(
         name="memory.activation_bytes",
@@ -283,7 +283,7 @@ MEMORY: Final = (
         shown="scaled",
         better="lower",
         verbs=BOTH,
-        description="Largest activations of a step.",
+        description="Activation memory at the peak of a step.",
     ),
     Metric(
         name="memory.other_bytes",
@@ -292,7 +292,7 @@ MEMORY: Final = (
         shown="scaled",
         better="lower",
         verbs=BOTH,
-        description="CUDA context, communication buffers, graphs and the sampler.",
+        description="CUDA context, communication buffers, CUDA graphs and sampler.",
     ),
     Metric(
         name="memory.total_bytes",
@@ -301,7 +301,7 @@ MEMORY: Final = (
         shown="scaled",
         better="lower",
         verbs=BOTH,
-        description="Sum of the four.",
+        description="Weights, KV cache, activations and other memory.",
     ),
     Metric(
         name="memory.capacity_bytes",
@@ -310,7 +310,7 @@ MEMORY: Final = (
         shown="scaled",
         better="higher",
         verbs=BOTH,
-        description="Memory that the engine may use of the GPU.",
+        description="GPU memory that the engine may use.",
     ),
     Metric(
         name="memory.kv_capacity_tokens",
@@ -319,7 +319,7 @@ MEMORY: Final = (
         better="higher",
         holds="count",
         verbs=BOTH,
-        description="Tokens that the KV cache has room for.",
+        description="KV cache capacity in tokens.",
     ),
     Metric(
         name="memory.fits",
@@ -337,14 +337,14 @@ FRONTIER: Final = (
         short="frontier",
         holds="rows",
         verbs=("estimate --frontier",),
-        description="A point for each batch: the metrics of estimate, smallest batch first.",
+        description="One point per batch: the metrics of estimate, smallest batch first.",
     ),
     Metric(
         name="frontier.batch",
         label="batch",
         holds="count",
         verbs=("estimate --frontier",),
-        description="Sequences of a replica, or requests in flight over the deployment.",
+        description="Sequences per replica, or requests in flight over the deployment.",
     ),
     Metric(
         name="frontier.warnings",
@@ -357,10 +357,10 @@ FRONTIER: Final = (
 DOES_NOT_FIT: Final = (
     Metric(
         name="advice",
-        label="what would fit",
+        label="changes that would fit",
         holds="texts",
         verbs=ESTIMATE,
-        description="Of a scenario that does not fit: changes with which it would.",
+        description="Changes with which a scenario that does not fit would fit.",
     ),
 )
 DEPLOYMENTS: Final = (*POOLS, *KINDS, *OPERATED, *CACHE_TIERS, *MEMORY, *FRONTIER, *DOES_NOT_FIT)

@@ -1,4 +1,4 @@
-"""What more than one verb computes of a metric, once.
+"""Metric formulas that several verbs share.
 
 All take numbers or arrays of one shape. Shape legend: N values.
 """
@@ -34,11 +34,11 @@ def output_tokens_per_s_per_gpu(
 def output_tokens_per_s_per_gpu(
     tokens_per_s: FloatArray | float | None, gpus: FloatArray | float
 ) -> FloatArray | float | None:
-    """Return the output rate of a GPU [tokens/s/GPU], None where there is no rate.
+    """Return the output rate per GPU [tokens/s/GPU], None if there is no rate.
 
     Args:
-        tokens_per_s: Output tokens per second of all of them; or output tokens of a run.
-        gpus: All GPUs of the deployment, idle ones too; or GPU-seconds held in the run.
+        tokens_per_s: Output tokens per second of all GPUs; or output tokens of a run.
+        gpus: All GPUs of the deployment, including idle ones; or GPU-seconds of the run.
 
     Example:
         >>> from perfatlas.vocabulary.metrics import output_tokens_per_s_per_gpu
@@ -57,10 +57,10 @@ def output_tokens_per_s_per_user(tpot_s: float | None) -> float | None: ...
 @overload
 def output_tokens_per_s_per_user(tpot_s: FloatArray) -> FloatArray: ...
 def output_tokens_per_s_per_user(tpot_s: FloatArray | float | None) -> FloatArray | float | None:
-    """Return the output rate that a user sees [tokens/s/user], None where there is no TPOT.
+    """Return the output rate per user [tokens/s/user], None if there is no TPOT.
 
     Args:
-        tpot_s: Time per output token [s]; of an array, 0 gives inf.
+        tpot_s: Time per output token [s]; 0 in an array gives inf.
 
     Example:
         >>> from perfatlas.vocabulary.metrics import output_tokens_per_s_per_user
@@ -74,11 +74,11 @@ def output_tokens_per_s_per_user(tpot_s: FloatArray | float | None) -> FloatArra
 
 
 def share(part: float, whole: float) -> float | None:
-    """Return a part of a whole as a share of it, None where there is nothing to share.
+    """Return part / whole, None if the whole is 0.
 
     Args:
-        part: What is counted.
-        whole: Of what.
+        part: The part.
+        whole: The whole.
 
     Example:
         >>> from perfatlas.vocabulary.metrics import share
@@ -89,12 +89,12 @@ def share(part: float, whole: float) -> float | None:
 
 
 def utilization(busy_s: float, there_s: float) -> float | None:
-    """Return the share of a time in which something runs, None of no time.
+    """Return the fraction of time in which something runs, None if there is no time.
 
     Args:
-        busy_s: Time in which it runs [s]; a step decided ahead may end after the last request, so
-            that it may be longer than `there_s`.
-        there_s: Time in which it could run [s].
+        busy_s: Time in which it runs [s]; may exceed `there_s`, because a step that was scheduled
+            ahead may end after the last request.
+        there_s: Total time [s].
 
     Example:
         >>> from perfatlas.vocabulary.metrics import utilization
@@ -112,7 +112,7 @@ def gpu_hours(gpu_s: FloatArray | float) -> FloatArray | float:
     """Return GPU-seconds as GPU-hours.
 
     Args:
-        gpu_s: GPUs times the time for which they are held [s].
+        gpu_s: Number of GPUs times the time they are held [s].
 
     Example:
         >>> from perfatlas.vocabulary.metrics import gpu_hours
@@ -123,13 +123,13 @@ def gpu_hours(gpu_s: FloatArray | float) -> FloatArray | float:
 
 
 def statistics(value_N: FloatArray, names: Sequence[str] = STATISTICS) -> dict[str, float | None]:
-    """Return mean and percentiles of the finite values; None of each where there are none.
+    """Return mean and percentiles of the finite values; None for each if there are none.
 
     Percentiles interpolate linearly between order statistics.
 
     Args:
-        value_N: Values (N,); what is not finite is left out.
-        names: "mean" and percentiles by their names, such as "p50".
+        value_N: Values (N,); others than finite ones are ignored.
+        names: "mean" and percentiles such as "p50".
 
     Example:
         >>> import numpy as np

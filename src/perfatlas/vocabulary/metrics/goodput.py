@@ -1,4 +1,4 @@
-"""Metrics of `goodput` in all its forms."""
+"""Metrics of all `goodput` verbs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FACTORS: Final = {
     "scheduling": "scheduling: job running on them",
     "ettr": "ETTR: making progress",
     "not_degraded": "full speed: not degraded",
-    "mfu": "MFU: of peak FLOP/s",
+    "mfu": "MFU: fraction of peak FLOP/s",
     "product": "product",
 }
 
@@ -26,7 +26,7 @@ JOB: Final = (
         better="higher",
         has_interval=True,
         verbs=GOODPUT,
-        description="Share of the time in which the job makes progress that it keeps.",
+        description="Fraction of time in which the job makes progress that is kept.",
     ),
     Metric(
         name="checkpoint_interval_s",
@@ -34,7 +34,7 @@ JOB: Final = (
         unit="s",
         shown="duration",
         verbs=GOODPUT,
-        description="Work between two checkpoints.",
+        description="Work time between two checkpoints.",
     ),
     Metric(
         name="optimal_checkpoint_interval_s",
@@ -42,7 +42,7 @@ JOB: Final = (
         unit="s",
         shown="duration",
         verbs=GOODPUT,
-        description="Work between checkpoints at which goodput is largest.",
+        description="Work time between checkpoints that maximizes goodput.",
     ),
     Metric(
         name="mtti_s",
@@ -52,7 +52,7 @@ JOB: Final = (
         better="higher",
         has_interval=True,
         verbs=GOODPUT,
-        description="Mean time between interruptions of the job, while failures can strike.",
+        description="Mean time between interruptions of the job, in time exposed to failures.",
     ),
     Metric(
         name="interruptions_per_day",
@@ -67,7 +67,7 @@ JOB: Final = (
         label="interruptions",
         better="lower",
         verbs=GOODPUT,
-        description="Interruptions in duration_s, the mean over runs.",
+        description="Interruptions during duration_s, mean over runs.",
     ),
     Metric(
         name="duration_s",
@@ -75,27 +75,27 @@ JOB: Final = (
         unit="s",
         shown="duration",
         verbs=("goodput", "fleet schedule"),
-        description="Wall time of the job; of a schedule, from the first submission to the end.",
+        description="Wall time of the job; for a schedule, from first submission to end.",
     ),
     Metric(
         name="gpu_hours",
         label="GPU-hours of the job",
-        unit="GPU-h",
+        unit="GPU-hours",
         verbs=GOODPUT,
         description="GPU-hours of the job over its duration.",
     ),
     Metric(
         name="lost_gpu_hours",
         label="GPU-hours lost",
-        unit="GPU-h",
+        unit="GPU-hours",
         better="lower",
         verbs=("goodput", "fleet schedule"),
-        description="GPU-hours without progress of the job, or work that was lost.",
+        description="GPU-hours without progress, including lost work.",
     ),
     Metric(
         name="useful_gpu_hours",
         label="useful GPU-hours",
-        unit="GPU-h",
+        unit="GPU-hours",
         better="higher",
         verbs=GOODPUT,
         statistics=OVER_REPLICAS,
@@ -109,16 +109,16 @@ JOB: Final = (
         shown="money",
         better="lower",
         verbs=GOODPUT,
-        description="Price of the lost GPU-hours.",
+        description="Cost of the lost GPU-hours.",
     ),
     Metric(
         name="usd_per_useful_gpu_hour",
         label="cost per useful GPU-hour",
-        unit="USD/GPU-h",
+        unit="USD/GPU-hour",
         shown="money",
         better="lower",
         verbs=GOODPUT,
-        description="Cost of all GPUs held over the useful GPU-hours.",
+        description="Cost of all GPUs held, per useful GPU-hour.",
     ),
     Metric(
         name="cost_usd",
@@ -129,7 +129,7 @@ JOB: Final = (
         verbs=GOODPUT,
         statistics=OVER_REPLICAS,
         statistics_of=GOODPUT,
-        description="Cost of all GPUs held, spares among them.",
+        description="Cost of all GPUs held, including spares.",
     ),
     Metric(
         name="finish_s",
@@ -140,15 +140,15 @@ JOB: Final = (
         verbs=GOODPUT,
         statistics=OVER_REPLICAS,
         statistics_of=GOODPUT,
-        description="Time until the work is done.",
+        description="Time until the work is complete.",
     ),
     Metric(
         name="unfinished",
-        label="runs given up",
+        label="simulated runs aborted",
         better="lower",
         holds="count",
         verbs=GOODPUT,
-        description="Simulated runs that were given up before the work was done.",
+        description="Simulated runs aborted before the work was complete.",
     ),
     Metric(
         name="finish_by_s",
@@ -156,7 +156,7 @@ JOB: Final = (
         unit="s",
         shown="duration",
         verbs=GOODPUT,
-        description="Time by which the work is to be done, as asked.",
+        description="Deadline from the input.",
     ),
     Metric(
         name="late_probability",
@@ -174,7 +174,7 @@ JOB: Final = (
         better="lower",
         holds="count",
         verbs=("goodput", "goodput domains"),
-        description="GPUs of the job and of its spares.",
+        description="GPUs of the job and its spares.",
     ),
     Metric(
         name="spares",
@@ -188,7 +188,7 @@ JOB: Final = (
         label="simulated replicas",
         holds="count",
         verbs=GOODPUT,
-        description="Runs of the job that were simulated.",
+        description="Number of simulated runs of the job.",
     ),
     Metric(
         name="closed_form_goodput",
@@ -197,7 +197,7 @@ JOB: Final = (
         shown="share",
         better="higher",
         verbs=GOODPUT,
-        description="Goodput by a closed form of the same job, where one holds.",
+        description="Goodput of the same job by a closed form, if one applies.",
     ),
     Metric(
         name="checkpoint_bytes",
@@ -206,7 +206,7 @@ JOB: Final = (
         shown="scaled",
         better="lower",
         verbs=GOODPUT,
-        description="Bytes that a checkpoint of the job writes.",
+        description="Bytes written per checkpoint of the job.",
     ),
     Metric(
         name="factors",
@@ -217,26 +217,26 @@ JOB: Final = (
         holds="object",
         verbs=GOODPUT,
         parts=FACTORS,
-        description="Factors whose product is the goodput, of the peak where an MFU is given.",
+        description="Factors whose product is the goodput; relative to peak if an MFU is given.",
     ),
     Metric(
         name="changes",
         label="single changes",
         holds="rows",
         verbs=GOODPUT,
-        description="What single changes of job or fleet would gain, the largest gain first.",
+        description="Gains of single changes of the job or fleet, largest first.",
     ),
     Metric(
         name="changes.name",
         label="change",
         holds="text",
         verbs=GOODPUT,
-        description="What is changed.",
+        description="The change.",
     ),
     Metric(
         name="changes.gained_gpu_hours",
         label="GPU-hours gained",
-        unit="GPU-h",
+        unit="GPU-hours",
         better="higher",
         has_interval=True,
         verbs=GOODPUT,
@@ -245,10 +245,10 @@ JOB: Final = (
     Metric(
         name="changes.added_gpu_hours",
         label="additional GPU-hours held",
-        unit="GPU-h",
+        unit="GPU-hours",
         better="lower",
         verbs=GOODPUT,
-        description="GPU-hours held beside those held before.",
+        description="GPU-hours held in addition.",
     ),
     Metric(
         name="changes.goodput",
@@ -266,13 +266,13 @@ JOB: Final = (
         shown="share",
         better="higher",
         verbs=GOODPUT,
-        description="GPU-hours gained over those of the job.",
+        description="GPU-hours gained relative to those of the job.",
     ),
     Metric(
         name="changes.assumes",
         label="assumes",
         holds="text",
         verbs=GOODPUT,
-        description="What the change takes for granted.",
+        description="Assumptions of the change.",
     ),
 )

@@ -9,22 +9,22 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Better = Literal["higher", "lower"]
-# numbers and texts are lists of them, rows a list of objects; an object has parts or members
-Holds = Literal["number", "count", "flag", "text", "numbers", "texts", "object", "rows"]
-# scaled: with an SI prefix; duration: in days, hours, minutes or seconds; share: in per cent
+# "numbers" and "texts" are lists, "rows" a list of objects; an object has parts or members
+ValueType = Literal["number", "count", "flag", "text", "numbers", "texts", "object", "rows"]
+# scaled: with an SI prefix; duration: in days, hours, minutes or seconds; share: in percent
 Shown = Literal["number", "scaled", "duration", "share", "money"]
 
 STATISTICS: Final = ("mean", "p50", "p90", "p95", "p99")
-# longer suffixes first: a rate before what it is a rate of
+# longest suffix first, so that rates precede the units they contain
 SUFFIX_UNITS: Final = (
     ("tokens_per_s_per_gpu", "tokens/s/GPU"),
     ("tokens_per_s_per_user", "tokens/s/user"),
     ("tokens_per_s", "tokens/s"),
     ("requests_per_s", "requests/s"),
     ("bytes_per_s", "B/s"),
-    ("usd_per_useful_gpu_hour", "USD/GPU-h"),
+    ("usd_per_useful_gpu_hour", "USD/GPU-hour"),
     ("per_day", "1/d"),
-    ("gpu_hours", "GPU-h"),
+    ("gpu_hours", "GPU-hours"),
     ("bytes", "B"),
     ("flop", "FLOP"),
     ("usd", "USD"),
@@ -38,22 +38,22 @@ SUFFIX_UNITS: Final = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Metric:
-    """A metric of an answer: the only place of its label and unit.
+    """A metric of an answer, with its label and unit.
 
     Args:
-        name: Key of `results`; of a key inside an object or a row, after its name and a dot.
-        label: As documents and answers print it.
-        short: In at most 18 letters, for narrow terminals and columns; "" is the label.
-        unit: SI, or what is counted: "s", "B", "tokens/s"; "1" is a ratio, "" has none.
-        shown: How its numbers are written.
-        better: Which direction is better; None where neither is.
-        has_interval: Whether `_low` and `_high` of its name, a 90 % interval, may stand beside it.
-        holds: What its value is where it is no object of statistics.
-        verbs: Commands that answer it.
-        statistics: Names of the statistics that it is an object of, in `statistics_of`.
-        statistics_of: The commands among `verbs` that answer it as an object of statistics.
-        parts: Of an object that divides a whole: key -> label; the unit is that of the metric.
-        description: What it is, a sentence.
+        name: Key in `results`; for a key inside an object or a row, prefixed by its name and a dot.
+        label: Label in documents and answers.
+        short: Label of at most 18 characters for narrow terminals; "" uses `label`.
+        unit: SI unit or counted item: "s", "B", "tokens/s"; "1" is a ratio, "" has none.
+        shown: Number format.
+        better: Better direction, if any.
+        has_interval: Whether a 90% interval, `_low` and `_high`, may accompany it.
+        holds: Type of its value, unless it is an object of statistics.
+        verbs: Commands that report it.
+        statistics: Statistics that it has, for the commands in `statistics_of`.
+        statistics_of: Commands that report it as an object of statistics.
+        parts: Labels of the parts, by key, if it divides a whole; the unit is that of the metric.
+        description: Description, a sentence.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Metric:
     shown: Shown = "number"
     better: Better | None = None
     has_interval: bool = False
-    holds: Holds = "number"
+    holds: ValueType = "number"
     verbs: tuple[str, ...]
     statistics: tuple[str, ...] = STATISTICS
     statistics_of: tuple[str, ...] = ()
@@ -72,17 +72,17 @@ class Metric:
 
     @property
     def short_label(self) -> str:
-        """Its label where there is little room."""
+        """The label for narrow columns."""
         return self.short or self.label
 
     @property
     def key(self) -> str:
-        """Its key in the object that holds it."""
+        """The key inside its parent object."""
         return self.name.rpartition(".")[2]
 
 
 def unit_of_name(name: str) -> str:
-    """Return the unit that the end of a name says, "" where it says none.
+    """Return the unit that a name ends in, "" if none.
 
     Args:
         name: A key of an answer.

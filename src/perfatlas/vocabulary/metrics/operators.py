@@ -18,7 +18,7 @@ OPERATOR: Final = (
         better="lower",
         has_interval=True,
         verbs=OPERATORS,
-        description="Time of one run of the operator.",
+        description="Time of one execution of the operator.",
     ),
     Metric(
         name="bound",
@@ -34,14 +34,14 @@ OPERATOR: Final = (
         shown="scaled",
         better="lower",
         verbs=OPERATORS,
-        description="Least time that the peaks of the hardware allow.",
+        description="Minimum time at the peak rates of the hardware.",
     ),
     Metric(
         name="tier",
         label="tier",
         holds="text",
         verbs=OPERATORS,
-        description="How the time was found: bound, physics or measured.",
+        description="Pricing tier: bound, physics or measured.",
     ),
     Metric(
         name="flop",
@@ -58,7 +58,7 @@ OPERATOR: Final = (
         unit="B",
         shown="scaled",
         verbs=KERNELS,
-        description="Bytes that memory must give with cold caches: weights and KV cache.",
+        description="Bytes read from device memory with cold caches: weights and KV cache.",
     ),
     Metric(
         name="activation_bytes",
@@ -73,7 +73,7 @@ OPERATOR: Final = (
         label="quantization",
         holds="text",
         verbs=("kernel gemm",),
-        description="Whether the time holds the quantization of the activation.",
+        description="Whether the time includes the quantization of the activation.",
     ),
     Metric(
         name="bus_bandwidth_bytes_per_s",
@@ -82,13 +82,13 @@ OPERATOR: Final = (
         shown="scaled",
         better="higher",
         verbs=("collective",),
-        description="Bus bandwidth as nccl-tests counts it.",
+        description="Bus bandwidth as nccl-tests defines it.",
     ),
     Metric(
         name="algorithm",
         label="algorithm",
         holds="text",
         verbs=("collective",),
-        description="Algorithm that the time is of.",
+        description="Algorithm of the collective.",
     ),
 )

@@ -10,7 +10,7 @@ ESTIMATE: Final = ("estimate", "estimate --frontier")
 FIND: Final = "simulate --find-rate"
 SIMULATE: Final = ("simulate", FIND)
 BOTH: Final = (*ESTIMATE, *SIMULATE)
-# parts of the time of a request, in the order in which they pass
+# parts of the time of a request, in chronological order
 SPENT: Final = {
     "http": "HTTP",
     "tokenize": "tokenization (incl. queueing)",
@@ -67,7 +67,7 @@ LATENCIES: Final = (
         has_interval=True,
         verbs=SIMULATE,
         statistics_of=SIMULATE,
-        description="Between two output tokens of a request; statistics are over all tokens.",
+        description="Time between output tokens of a request; statistics are over all tokens.",
     ),
     Metric(
         name="request_latency_s",
@@ -91,7 +91,7 @@ LATENCIES: Final = (
         has_interval=True,
         verbs=SIMULATE,
         statistics_of=SIMULATE,
-        description="From the queue of an engine to the first step with a token of the request.",
+        description="From entry into the engine's queue to the first step of the request.",
     ),
     Metric(
         name="kv_transfer_s",
@@ -103,13 +103,13 @@ LATENCIES: Final = (
         has_interval=True,
         verbs=("estimate", *SIMULATE),
         statistics_of=SIMULATE,
-        description="From the end of a prompt to the arrival of its cache at a decode worker.",
+        description="From the end of prefill to the arrival of the KV cache at a decode worker.",
     ),
 )
 TAILS: Final = (
     Metric(
         name="tail_ttft_s",
-        label="TTFT of the slowest 1 % of requests",
+        label="TTFT of the slowest 1% of requests",
         short="tail TTFT",
         unit="s",
         shown="scaled",
@@ -117,11 +117,11 @@ TAILS: Final = (
         holds="object",
         parts=TO_FIRST_TOKEN,
         verbs=SIMULATE,
-        description="Mean time to first token of the slowest 1 % of requests by TTFT, by cause.",
+        description="Mean TTFT of the slowest 1% of requests by TTFT, by cause.",
     ),
     Metric(
         name="tail_request_latency_s",
-        label="latency of the slowest 1 % of requests",
+        label="latency of the slowest 1% of requests",
         short="tail latency",
         unit="s",
         shown="scaled",
@@ -129,7 +129,7 @@ TAILS: Final = (
         holds="object",
         parts=SPENT,
         verbs=SIMULATE,
-        description="Mean latency of the slowest 1 % of requests by latency, by cause.",
+        description="Mean latency of the slowest 1% of requests by latency, by cause.",
     ),
 )
 RATES: Final = (
@@ -151,7 +151,7 @@ RATES: Final = (
         better="higher",
         has_interval=True,
         verbs=ESTIMATE,
-        description="Output tokens per second that one user sees: 1 / TPOT.",
+        description="Output tokens per second for one user: 1 / TPOT.",
     ),
     Metric(
         name="output_tokens_per_s",
@@ -180,7 +180,7 @@ RATES: Final = (
         better="higher",
         has_interval=True,
         verbs=SIMULATE,
-        description="Completed requests that meet all objectives over the makespan.",
+        description="Completed requests that meet all SLOs over the makespan.",
     ),
     Metric(
         name="slo_attainment",
@@ -190,7 +190,7 @@ RATES: Final = (
         better="higher",
         has_interval=True,
         verbs=SIMULATE,
-        description="Share of requests that complete and meet all objectives.",
+        description="Share of requests that complete and meet all SLOs.",
     ),
     Metric(
         name="max_requests_per_s",
@@ -200,7 +200,7 @@ RATES: Final = (
         better="higher",
         has_interval=True,
         verbs=(FIND,),
-        description="Largest request rate at which all objectives are met; null if interrupted.",
+        description="Largest request rate at which all SLOs are met; null if interrupted.",
     ),
     Metric(
         name="met_requests_per_s",
@@ -209,7 +209,7 @@ RATES: Final = (
         unit="requests/s",
         better="higher",
         verbs=(FIND,),
-        description="Of an interrupted search: the largest rate known to meet all objectives.",
+        description="After an interrupted search: largest rate known to meet all SLOs.",
     ),
     Metric(
         name="missed_requests_per_s",
@@ -218,7 +218,7 @@ RATES: Final = (
         unit="requests/s",
         better="higher",
         verbs=(FIND,),
-        description="Of an interrupted search: the smallest rate known to miss an objective.",
+        description="After an interrupted search: smallest rate known to miss an SLO.",
     ),
 )
 RUN: Final = (
@@ -239,7 +239,7 @@ RUN: Final = (
         better="higher",
         holds="count",
         verbs=SIMULATE,
-        description="Requests whose last output token was generated.",
+        description="Requests that received their last output token.",
     ),
     Metric(
         name="requests_rejected",
@@ -248,7 +248,7 @@ RUN: Final = (
         better="lower",
         holds="count",
         verbs=SIMULATE,
-        description="Requests that need more KV cache than there is.",
+        description="Requests that need more KV cache than the capacity.",
     ),
     Metric(
         name="preemptions",
@@ -256,14 +256,14 @@ RUN: Final = (
         better="lower",
         holds="count",
         verbs=(*SIMULATE, "fleet schedule"),
-        description="How often running requests, or jobs, were preempted.",
+        description="Number of preemptions of running requests or jobs.",
     ),
     Metric(
         name="steps",
         label="steps",
         holds="count",
         verbs=SIMULATE,
-        description="Steps that engines ran.",
+        description="Number of engine steps.",
     ),
     Metric(
         name="prefix_hit_rate",
@@ -280,7 +280,7 @@ RUN: Final = (
         better="lower",
         holds="flag",
         verbs=SIMULATE,
-        description="Whether requests come faster than they are served: the queue grows.",
+        description="Whether the request rate exceeds the capacity, so that the queue grows.",
     ),
     Metric(
         name="interrupted",
@@ -297,7 +297,7 @@ RUN: Final = (
         unit="1",
         shown="share",
         verbs=SIMULATE,
-        description="Share of the makespan in which an engine runs steps, the mean over engines.",
+        description="Share of the makespan in which an engine runs steps, mean over engines.",
     ),
     Metric(
         name="seeds_simulated",
@@ -305,14 +305,14 @@ RUN: Final = (
         short="seeds",
         holds="count",
         verbs=SIMULATE,
-        description="Seeds that results are means over.",
+        description="Number of seeds that results are averaged over.",
     ),
     Metric(
         name="series",
         label="state over time",
         holds="object",
         verbs=SIMULATE,
-        description="The state of all schedulers over time, in bins of equal width.",
+        description="State of all schedulers over time, in bins of equal width.",
     ),
 )
 DEPLOYMENT: Final = (
@@ -328,14 +328,14 @@ DEPLOYMENT: Final = (
         label="method",
         holds="text",
         verbs=("estimate", "goodput"),
-        description="How the answer was computed: a closed form by name, or simulate.",
+        description="How the answer was computed: name of a closed form, or simulate.",
     ),
     Metric(
         name="prefill_steps",
         label="prefill steps",
         holds="count",
         verbs=ESTIMATE,
-        description="Steps that a prompt is computed in.",
+        description="Number of steps to prefill a prompt.",
     ),
     Metric(
         name="kv_capacity_tokens",
@@ -345,7 +345,7 @@ DEPLOYMENT: Final = (
         better="higher",
         holds="count",
         verbs=SIMULATE,
-        description="Tokens that the KV cache of one replica or decode worker holds.",
+        description="KV cache capacity of one replica or decode worker, in tokens.",
     ),
     Metric(
         name="kv_blocks",
@@ -354,7 +354,7 @@ DEPLOYMENT: Final = (
         better="higher",
         holds="count",
         verbs=SIMULATE,
-        description="Blocks of that cache.",
+        description="Blocks of that KV cache.",
     ),
 )
 SERVING: Final = (*LATENCIES, *TAILS, *RATES, *RUN, *DEPLOYMENT)

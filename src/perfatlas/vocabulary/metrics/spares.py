@@ -9,21 +9,21 @@ from perfatlas.vocabulary.metrics.metric import Metric
 SPARE_NODES: Final = (
     Metric(
         name="blocked_probability",
-        label="share of time blocked",
+        label="fraction of time blocked",
         unit="1",
         shown="share",
         better="lower",
         verbs=("goodput spares",),
-        description="Share of the time in which the job waits for a node.",
+        description="Fraction of time in which the job waits for a node.",
     ),
     Metric(
         name="blocked_probability_one_fewer",
-        label="share of time blocked with one spare fewer",
+        label="fraction of time blocked with one spare fewer",
         unit="1",
         shown="share",
         better="lower",
         verbs=("goodput spares",),
-        description="The same share of time blocked with one spare fewer.",
+        description="The same with one spare fewer.",
     ),
     Metric(
         name="nodes_under_repair",
@@ -48,7 +48,7 @@ DOMAINS: Final = (
         shown="share",
         better="lower",
         verbs=("goodput domains",),
-        description="Share of the time in which a GPU is out.",
+        description="Fraction of time in which a GPU is out of service.",
     ),
     Metric(
         name="usable_share",
@@ -66,7 +66,7 @@ DOMAINS: Final = (
         shown="share",
         better="higher",
         verbs=("goodput domains",),
-        description="Share of the time in which a domain has enough working GPUs.",
+        description="Fraction of time in which a domain has enough working GPUs.",
     ),
     Metric(
         name="blast_usable_share",
@@ -79,10 +79,10 @@ DOMAINS: Final = (
     ),
     Metric(
         name="best_needed",
-        label="GPUs needed per domain for most usable GPUs",
+        label="needed GPUs per domain that maximize usable GPUs",
         holds="count",
         verbs=("goodput domains",),
-        description="GPUs needed of a domain at which most GPUs can work.",
+        description="Number of needed GPUs per domain that maximizes usable GPUs.",
     ),
     Metric(
         name="best_usable_share",
@@ -91,21 +91,21 @@ DOMAINS: Final = (
         shown="share",
         better="higher",
         verbs=("goodput domains",),
-        description="Share of GPUs that can work then.",
+        description="Share of GPUs that can work at that number.",
     ),
     Metric(
         name="domains",
         label="domains of the job",
         holds="count",
         verbs=("goodput domains",),
-        description="Domains that the job needs.",
+        description="Number of domains that the job needs.",
     ),
     Metric(
         name="domains_out",
         label="average domains out of service",
         better="lower",
         verbs=("goodput domains",),
-        description="Domains that cannot work, averaged over time.",
+        description="Domains out of service, averaged over time.",
     ),
     Metric(
         name="job_availability",
@@ -114,21 +114,21 @@ DOMAINS: Final = (
         shown="share",
         better="higher",
         verbs=("goodput domains",),
-        description="Share of the time in which the job has all domains it needs.",
+        description="Fraction of time in which the job has all domains it needs.",
     ),
     Metric(
         name="choices",
         label="by GPUs needed per domain",
         holds="rows",
         verbs=("goodput domains",),
-        description="The same for several numbers of needed GPUs.",
+        description="The same metrics for several numbers of needed GPUs.",
     ),
     Metric(
         name="choices.needed",
         label="GPUs needed",
         holds="count",
         verbs=("goodput domains",),
-        description="GPUs needed of a domain.",
+        description="Number of needed GPUs per domain.",
     ),
     Metric(
         name="choices.domain_availability",
@@ -137,7 +137,7 @@ DOMAINS: Final = (
         shown="share",
         better="higher",
         verbs=("goodput domains",),
-        description="Share of the time in which a domain has so many working GPUs.",
+        description="Fraction of time in which a domain has that many working GPUs.",
     ),
     Metric(
         name="choices.usable_share",
@@ -165,7 +165,7 @@ STRAGGLERS: Final = (
         shown="share",
         better="lower",
         verbs=("goodput stragglers",),
-        description="Share of the step in which an average GPU waits for others.",
+        description="Fraction of the step in which an average GPU waits for others.",
     ),
     Metric(
         name="slowest_step_time_s",
@@ -174,7 +174,7 @@ STRAGGLERS: Final = (
         shown="duration",
         better="lower",
         verbs=("goodput stragglers",),
-        description="Step time that the slowest GPU sets.",
+        description="Step time, determined by the slowest GPU.",
     ),
     Metric(
         name="slowest_deviations",

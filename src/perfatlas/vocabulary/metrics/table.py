@@ -1,4 +1,4 @@
-"""The table of metrics, and how the keys of an answer are found in it."""
+"""The table of metrics, and lookup of the keys of an answer in it."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ ENDS: Final = (
     HIGH,
     SEEDS,
     "_half_width",
-)  # of keys that say how sure the metric beside them is
-# objects that hold the members of another
+)  # suffixes of keys for the uncertainty of a metric
+# objects with the same members as another
 _ALIKE: Final = {"prefill_memory": "memory"}
 _KIND: Final = re.compile(r"kind_[1-9]\d*")
 
 
 def stem_of(key: str) -> str:
-    """Return the metric that a key is of: without the ending of an interval or of seeds.
+    """Return the metric that a key belongs to, without the suffix of an interval.
 
     Args:
-        key: Of an answer.
+        key: Key of an answer.
 
     Example:
         >>> from perfatlas.vocabulary.metrics import stem_of
@@ -51,11 +51,11 @@ def stem_of(key: str) -> str:
 
 
 def find_metric(key: str, holder: str = "") -> Metric | None:
-    """Return the metric of a key, None where none is declared.
+    """Return the metric of a key, None if it is unknown.
 
     Args:
-        key: Of an answer, with or without `_low`, `_high` or `_seed_half_width`.
-        holder: Key of the object, or of the rows, that hold it; "" for `results` itself.
+        key: Key of an answer, with or without `_low`, `_high` or `_seed_half_width`.
+        holder: Key of the parent object or rows; "" for `results` itself.
 
     Example:
         >>> from perfatlas.vocabulary.metrics import find_metric
@@ -74,7 +74,7 @@ def _name(key: str) -> str:
 
 
 def metrics_of(verb: str) -> tuple[Metric, ...]:
-    """Return the metrics that a verb answers in `results` itself, as the table has them.
+    """Return the top-level metrics that a verb reports, in table order.
 
     Args:
         verb: A command, such as "simulate" or "goodput spares".

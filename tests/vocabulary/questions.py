@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from perfatlas.answer import Answer
 
 
-class Asked(NamedTuple):
+class Question(NamedTuple):
     """A question: the function of a verb and its fields."""
 
     face: Callable[..., Any]
@@ -52,67 +52,67 @@ MODEL: Final[dict[str, Any]] = {
 SERVED: Final[dict[str, Any]] = {**MODEL, "isl": 256, "osl": 8, "num_requests": 40}
 RATE: Final[dict[str, Any]] = {**SERVED, "request_rate": 20}
 OPERATORS: Final = {
-    "gemm": Asked(kernel_gemm, {"system": "h200_sxm", "m": 64, "n": 512, "k": 512,
+    "gemm": Question(kernel_gemm, {"system": "h200_sxm", "m": 64, "n": 512, "k": 512,
                                 "format": "fp8_dynamic"}),
-    "attention": Asked(kernel_attention, {
+    "attention": Question(kernel_attention, {
         "system": "h200_sxm", "phase": "decode", "batch": 4, "q_len": 1, "kv_len": 512,
         "num_heads": 32, "num_kv_heads": 8, "head_dim": 128}),
-    "moe": Asked(kernel_moe, {
+    "moe": Question(kernel_moe, {
         "system": "h200_sxm", "tokens": 64, "hidden": 2048, "intermediate": 768, "experts": 128,
         "top_k": 8}),
-    "collective": Asked(
+    "collective": Question(
         collective, {"system": "h200_sxm", "op": "all_reduce", "bytes": 1 << 20, "gpus": 8}),
 }  # fmt: skip
 ESTIMATES: Final = {
-    "static": Asked(estimate, {**MODEL, "mode": "static"}),
-    "static, uneven": Asked(estimate, {**MODEL, "concurrency": 7, "dp": 2}),
-    "aggregated": Asked(estimate, {**MODEL, "mode": "aggregated", "concurrency": 8}),
-    "aggregated, simulated": Asked(
+    "static": Question(estimate, {**MODEL, "mode": "static"}),
+    "static, uneven": Question(estimate, {**MODEL, "concurrency": 7, "dp": 2}),
+    "aggregated": Question(estimate, {**MODEL, "mode": "aggregated", "concurrency": 8}),
+    "aggregated, simulated": Question(
         estimate,
         {**MODEL, "mode": "aggregated", "concurrency": 64, "osl": 64, "method": "simulate"}),
-    "aggregated, formula": Asked(
+    "aggregated, formula": Question(
         estimate, {**MODEL, "mode": "aggregated", "batch": 8, "gpus": 4, "method": "formula"}),
-    "disaggregated": Asked(estimate, {**MODEL, "mode": "disaggregated", "concurrency": 8}),
-    "disaggregated, formula": Asked(
+    "disaggregated": Question(estimate, {**MODEL, "mode": "disaggregated", "concurrency": 8}),
+    "disaggregated, formula": Question(
         estimate, {**MODEL, "mode": "disaggregated", "prefill_tp": 2, "decode_batch": 4}),
-    "experts": Asked(
+    "experts": Question(
         estimate, {"model": "Qwen/Qwen3-30B-A3B", "system": "h200_sxm", "gpus": 4, "tp": 2,
                    "attention_dp": 2, "batch": 8, "format": "fp8"}),
 }  # fmt: skip
 SIMULATIONS: Final = {
-    "one pool": Asked(simulate, {**RATE, "slo_ttft_s": 1}),
-    "steady state": Asked(simulate, {**MODEL, "isl": 256, "osl": 8, "request_rate": 20}),
-    "seeds": Asked(simulate, {**RATE, "num_seeds": 2, "seed": 5}),
-    "closed loop": Asked(simulate, {**SERVED, "concurrency": 4}),
-    "plan": Asked(simulate, {**RATE, "gpus": 4, "engine": "sglang"}),
-    "two pools": Asked(simulate, {**RATE, "mode": "disaggregated"}),
-    "kinds": Asked(simulate, {**RATE, "replica_kinds": [{"dp": 2}, {"system": "a100_sxm"}]}),
-    "failures": Asked(
+    "one pool": Question(simulate, {**RATE, "slo_ttft_s": 1}),
+    "steady state": Question(simulate, {**MODEL, "isl": 256, "osl": 8, "request_rate": 20}),
+    "seeds": Question(simulate, {**RATE, "num_seeds": 2, "seed": 5}),
+    "closed loop": Question(simulate, {**SERVED, "concurrency": 4}),
+    "plan": Question(simulate, {**RATE, "gpus": 4, "engine": "sglang"}),
+    "two pools": Question(simulate, {**RATE, "mode": "disaggregated"}),
+    "kinds": Question(simulate, {**RATE, "replica_kinds": [{"dp": 2}, {"system": "a100_sxm"}]}),
+    "failures": Question(
         simulate, {**RATE, "dp": 2, "replica_events": [{"replica": 0, "fails_at_s": 1}]}),
-    "autoscaler": Asked(simulate, {**RATE, "max_replicas": 2, "autoscale_target": 4}),
-    "cache tiers": Asked(simulate, {
+    "autoscaler": Question(simulate, {**RATE, "max_replicas": 2, "autoscale_target": 4}),
+    "cache tiers": Question(simulate, {
         **RATE, "shared_prefix": 64, "host_cache_bytes": "1GB", "ssd_cache_bytes": "1GB",
         "ssd_bandwidth": "1GB/s"}),
-    "rejected": Asked(simulate, {**RATE, "kv_blocks": 2}),
-    "largest rate": Asked(max_request_rate, {**SERVED, "num_requests": 200, "slo_ttft_s": 0.1}),
+    "rejected": Question(simulate, {**RATE, "kv_blocks": 2}),
+    "largest rate": Question(max_request_rate, {**SERVED, "num_requests": 200, "slo_ttft_s": 0.1}),
 }  # fmt: skip
 JOB: Final[dict[str, Any]] = {
     "checkpoint_write_s": 60, "restart_s": 600, "half_width": 0.02, "gpus": 256, "spares": 3,
 }  # fmt: skip
 GOODPUT: Final = {
-    "goodput": Asked(goodput, {
+    "goodput": Question(goodput, {
         "mtti_s": 7200, "checkpoint_write_s": 60, "restart_s": 300, "gpus": 1024,
         "usd_per_gpu_hour": 2.0}),
-    "goodput, simulated": Asked(goodput, {
+    "goodput, simulated": Question(goodput, {
         "node_mtbf_s": 4e6, "gpus": 256, "checkpoint_write_s": 30, "restart_s": 300, "spares": 2,
         "repair_s": 86400, "duration_s": 20 * DAY_S, "half_width": 0.02}),
-    "spares": Asked(goodput_spares, {
+    "spares": Question(goodput_spares, {
         "nodes": 2048, "node_mtbf_s": 1e7, "repair_s": DAY_S, "target": 0.999}),
-    "spares with crews": Asked(goodput_spares, {
+    "spares with crews": Question(goodput_spares, {
         "nodes": 256, "node_mtbf_s": 1e7, "repair_s": DAY_S, "spares": 9, "crews": 3}),
-    "domains": Asked(goodput_domains, {
+    "domains": Question(goodput_domains, {
         "domain_size": 72, "needed": 64, "unavailability": 1e-3, "gpus": 640, "spares": 1}),
-    "stragglers": Asked(
+    "stragglers": Question(
         goodput_stragglers, {"gpus": 1024, "persistent_cv": 0.01, "step_time_s": 4.0}),
 }  # fmt: skip
 DRAWN: Final[dict[str, Any]] = {"num_jobs": 60, "load": 0.9, "nodes": 8}
@@ -132,7 +132,7 @@ stages = [ { name = "swap", lasts = { law = "exponential", mean = "1 d" } } ]
 JOBS: Final = "submit_s,run_s,gpus\n0,100,8\n1,50,16\n2,10,8\n"
 
 
-def with_files(folder: Path) -> dict[str, Asked]:
+def with_files(folder: Path) -> dict[str, Question]:
     """Return the questions about files, which are written first.
 
     Args:
@@ -143,18 +143,18 @@ def with_files(folder: Path) -> dict[str, Asked]:
     jobs.write_text(JOBS, "utf-8")
     job = {**JOB, "fleet": str(fleet)}
     return {
-        "fleet": Asked(fleet_goodput, {**job, "duration_s": 20 * DAY_S, "mfu": 0.4,
+        "fleet": Question(fleet_goodput, {**job, "duration_s": 20 * DAY_S, "mfu": 0.4,
                                        "usd_per_gpu_hour": 2.0, "what_if": True, "seed": 3}),
-        "work": Asked(fleet_goodput, {**job, "work_s": 9 * DAY_S, "finish_by_s": 12 * DAY_S,
+        "work": Question(fleet_goodput, {**job, "work_s": 9 * DAY_S, "finish_by_s": 12 * DAY_S,
                                       "usd_per_gpu_hour": 2.0}),
-        "schedule": Asked(fleet_schedule, {
+        "schedule": Question(fleet_schedule, {
             **DRAWN, "node_mtbf_s": 2e5, "repair_s": 7200.0, "compare": ["backfill=none,easy"]}),
-        "trace": Asked(fleet_schedule, {"jobs": str(jobs), "nodes": 2}),
+        "trace": Question(fleet_schedule, {"jobs": str(jobs), "nodes": 2}),
     }  # fmt: skip
 
 
 ASKED: Final = {**OPERATORS, **ESTIMATES, **SIMULATIONS, **GOODPUT}
-INTERRUPTED: Final = Asked(_interrupted, {**SERVED, "num_requests": 200, "slo_ttft_s": 0.1})
+INTERRUPTED: Final = Question(_interrupted, {**SERVED, "num_requests": 200, "slo_ttft_s": 0.1})
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What a user asks, checked against the table of fields."""
+"""User input, validated against the table of fields."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
-from perfatlas.vocabulary.fields import named_elsewhere
+from perfatlas.vocabulary.fields import canonical_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 _BOUNDS: Final = {
-    "gt": ("greater", "expected more than {}"),
-    "ge": ("greater", "expected {} or more"),
-    "lt": ("less", "expected less than {}"),
-    "le": ("less", "expected {} or less"),
-    "max_length": ("string", "expected {} characters at most"),
+    "gt": ("greater", "must be greater than {}"),
+    "ge": ("greater", "must be at least {}"),
+    "lt": ("less", "must be less than {}"),
+    "le": ("less", "must be at most {}"),
+    "max_length": ("string", "must have at most {} characters"),
 }
 _KINDS: Final = {
-    "int": "expected a whole number",
+    "int": "expected an integer",
     "float": "expected a number",
     "finite": "expected a finite number",
     "string": "expected text",
@@ -32,8 +32,8 @@ _KINDS: Final = {
 }
 
 
-class Asked(BaseModel):
-    """Named fields of a question; subclasses add groups of the table of fields."""
+class InputFields(BaseModel):
+    """Input fields of a verb; subclasses add groups of the table of fields."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, str_strip_whitespace=True, defer_build=True
@@ -41,15 +41,15 @@ class Asked(BaseModel):
 
     @classmethod
     def read(cls, fields: Mapping[str, Any], others: Sequence[str] = ()) -> Self:
-        """Return named fields as typed ones; None and empty text count as not given.
+        """Return the typed fields; None and empty text count as unset.
 
         Args:
-            fields: As given.
-            others: Further names a misspelt one may have meant.
+            fields: Raw values by name.
+            others: Further names to suggest for a misspelt one.
 
         Raises:
-            InvalidSpecError: A name is unknown or missing or a value breaks its rule; all of them
-                are named.
+            InvalidSpecError: A name is unknown or missing, or a value is invalid; all problems are
+                listed.
         """
         given = {
             name: value
@@ -63,18 +63,18 @@ class Asked(BaseModel):
 
 
 def sentences(error: ValidationError, names: Sequence[str]) -> str:
-    """Return what is wrong with named fields, for people.
+    """Return the validation problems as text.
 
     Args:
-        error: What the schema found.
-        names: Every name that is known.
+        error: The validation error.
+        names: All known names.
     """
     parts = []
     for problem in error.errors(include_url=False):
         name = ".".join(str(p) for p in problem["loc"])
         if problem["type"] == "extra_forbidden":
-            ours = named_elsewhere(name, names)
-            hint = f"; here it is {ours!r}" if ours else did_you_mean(name, names)
+            ours = canonical_name(name, names)
+            hint = f"; perfatlas calls it {ours!r}" if ours else did_you_mean(name, names)
             parts.append(f"unknown field {name!r}{hint}")
         elif problem["type"] == "missing":
             parts.append(f"{name} is required")
@@ -84,10 +84,10 @@ def sentences(error: ValidationError, names: Sequence[str]) -> str:
 
 
 def _rule(problem: ErrorDetails) -> str:
-    """Return what a value is expected to be, and the nearest word where it is one of several.
+    """Return the expected value, with a suggestion for a misspelt choice.
 
     Args:
-        problem: As the schema found it.
+        problem: The validation problem.
     """
     bounds = problem.get("ctx", {})
     if problem["type"] == "literal_error":

@@ -1,0 +1,116 @@
+"""One scenario by closed forms, without what an answer says of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from perfatlas.parallelism import plan_problems
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.scenario.resolution import (
+    columns_of,
+    pool_load,
+    read_scenario,
+    resolve_scenarios,
+    split_pools,
+)
+from perfatlas.serving.closed_form import (
+    Evaluation,
+    PoolRates,
+    evaluate,
+    memory_columns,
+    plain_results,
+    result_columns,
+)
+from perfatlas.step import Candidates, does_not_fit
+
+if TYPE_CHECKING:
+    from perfatlas.scenario.fields import Scenario
+
+
+def evaluate_one(scenario: Scenario) -> tuple[Candidates, Evaluation]:
+    """Return the question of one scenario and its numbers.
+
+    Raises:
+        InvalidSpecError: A name, value or plan breaks a rule.
+        InfeasibleError: The model and its cache do not fit.
+        UnsupportedError: No model or data for the combination.
+    """
+    question, problems = resolve_scenarios([scenario])
+    if question is None:
+        raise problems[0] or InvalidSpecError("nothing to estimate")
+    (problem,) = plan_problems(question.model.architecture, question.plan)
+    if problem is not None:
+        raise InvalidSpecError(problem)
+    evaluation = evaluate(question)
+    if not evaluation.memory.fits[0]:
+        sentence, advice = does_not_fit(question)
+        memory = plain_results(memory_columns(evaluation.memory))
+        raise InfeasibleError(sentence, advice=advice, memory=memory)
+    return question, evaluation
+
+
+def evaluate_pools(scenario: Scenario) -> PoolRates:
+    """Return the rates of the two pools of a disaggregated scenario.
+
+    Args:
+        scenario: The scenario.
+
+    Raises:
+        PerfatlasError: As `evaluate_one`; what does not fit names the pool.
+    """
+    pools = split_pools(scenario)
+    return PoolRates(
+        load=pool_load(columns_of([scenario])),
+        prefill=_worker("prefill", pools.prefill),
+        decode=_worker("decode", pools.decode),
+    )
+
+
+def _worker(role: str, scenario: Scenario) -> tuple[Candidates, Evaluation]:
+    """Evaluate one worker of a pool; what does not fit names the pool."""
+    try:
+        return evaluate_one(scenario)
+    except InfeasibleError as error:
+        sentence = f"{role} worker: {error.args[0]}"
+        raise InfeasibleError(sentence, memory=error.memory) from None
+
+
+def plain_answer(question: Candidates, evaluation: Evaluation) -> dict[str, Any]:
+    """Return the results of one pool, by the names of the vocabulary.
+
+    Args:
+        question: From `evaluate_one`, and its numbers.
+        evaluation: They.
+    """
+    results = plain_results(result_columns(question, evaluation))
+    results["memory"] = plain_results(memory_columns(evaluation.memory))
+    results["method"] = "formula" if question.aggregated_C[0] else "static"
+    return results
+
+
+def pool_results(rates: PoolRates) -> dict[str, Any]:
+    """Return the results of two pools, by the names of the vocabulary.
+
+    Args:
+        rates: From `evaluate_pools`.
+    """
+    results = plain_results(rates.columns())
+    results["memory"] = plain_results(memory_columns(rates.decode[1].memory))
+    results["prefill_memory"] = plain_results(memory_columns(rates.prefill[1].memory))
+    results["method"] = "formula"
+    return results
+
+
+def closed_form_results(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 - checked by its schema
+    """Return the results of one scenario by closed forms, whatever method is asked.
+
+    Args:
+        **fields: As `estimate` takes them.
+
+    Raises:
+        PerfatlasError: As `estimate`.
+    """
+    scenario = read_scenario({**fields, "method": "formula"})
+    if scenario.mode == "disaggregated":
+        return pool_results(evaluate_pools(scenario))
+    return plain_answer(*evaluate_one(scenario))

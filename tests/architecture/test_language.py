@@ -1,0 +1,183 @@
+"""Texts use the terms of the field: replaced phrases do not return.
+
+A phrase of `BANNED` has a pattern, what to write instead, and an example that the pattern finds. A
+space of a pattern also matches line breaks, comment signs and the ends of joined string literals.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[2]
+SUFFIXES: Final = frozenset((".py", ".pyi", ".toml", ".md", ".html"))
+# files and folders whose texts are revised; the others follow
+REVISED: Final = (
+    "src/perfatlas/answer",
+    "src/perfatlas/cli",
+    "src/perfatlas/commands",
+    "src/perfatlas/engines",
+    "src/perfatlas/files",
+    "src/perfatlas/formats",
+    "src/perfatlas/hardware",
+    "src/perfatlas/models",
+    "src/perfatlas/operators",
+    "src/perfatlas/parallelism",
+    "src/perfatlas/quantities",
+    "src/perfatlas/report/charts",
+    "src/perfatlas/report/pages",
+    "src/perfatlas/report/traces",
+    "src/perfatlas/scenario",
+    "src/perfatlas/verbs/catalog",
+    "src/perfatlas/vocabulary",
+    "src/perfatlas/data/calibrations/exclusions.toml",
+    "src/perfatlas/data/calibrations/targets.toml",
+    "src/perfatlas/data/collectives",
+    "src/perfatlas/data/engines",
+    "src/perfatlas/data/fleet/rates.toml",
+    "src/perfatlas/data/hardware",
+    "docs/fields.md",
+)
+
+
+class Phrase(NamedTuple):
+    """A banned phrase: its pattern, what to write instead, and an example."""
+
+    pattern: str
+    instead: str
+    example: str
+
+
+BANNED: Final = (
+    # conditions and refusals
+    Phrase(r"\b(is|are) of (the|a|an|one|no|each|experts|backfill|generated|its)\b",
+           "applies to / belongs to / is per", "mixed_chunk is of the scheduler of SGLang"),
+    Phrase(r"\b(is|are) of (no )?use\b", "has an effect / has no effect", "is of no use: all have"),
+    Phrase(r"\bhas (it|them) of (its|their) own\b", "overrides it", "each pool has it of its own"),
+    Phrase(r", and there (is|are) none\b", "needs ...", "is of backfill, and there is none"),
+    Phrase(r"\bbelongs? to no flag\b", "unexpected positional argument", "'x' belongs to no flag"),
+    Phrase(r"\bnothing arrives\b", "no traffic specified", "nothing arrives: give request_rate"),
+    Phrase(r"\banswers many\b", "cannot be combined with --table", "--table answers many"),
+    Phrase(r"\bis not (asked|given) for\b", "is not set", "what they need is not asked for"),
+    Phrase(r"\bbreaks? (a|the|its) rule\b", "is invalid", "a value breaks its rule"),
+    Phrase(r"\bcount as not given\b", "count as unset", "None and empty text count as not given"),
+    Phrase(r"\bthis is (vllm|sglang|trtllm)\b", "this scenario uses", "and this is vllm"),
+    # failures, fleets and schedules
+    Phrase(r"\bbefall", "affect / apply to / fail", "cannot befall a schedule"),
+    Phrase(r"\bthrown out\b", "preempted", "requests are thrown out and computed again"),
+    Phrase(r"\bstrikes? in a restart\b", "occur during restart", "which strike in a restart"),
+    Phrase(r"\bnever missing\b", "unlimited", "spares never missing"),
+    Phrase(r"\bcrews never run out\b", "unlimited repair capacity", "crews never run out"),
+    Phrase(r"\blifetimes stand still\b", "do not age during repair", "lifetimes stand still"),
+    Phrase(r"\bpromised to (nobody|no one)\b", "reserved", "blocks are promised to nobody"),
+    Phrase(r"\bstands? still\b", "is blocked / does not change", "the job stands still to write"),
+    Phrase(r"\bbegins? (it )?anew\b", "starts over", "a failure in it begins it anew"),
+    Phrase(r"\bgo(es)? on with (fewer|less)\b", "continues with fewer", "Go on with fewer GPUs"),
+    Phrase(r"\bleft to wait\b", "never served", "were left to wait"),
+    Phrase(r"\bin vain\b", "never served / lost to fragmentation", "arrives in vain"),
+    Phrase(r"\bwork lost and redone\b", "lost (recomputed) work", "work lost and redone"),
+    Phrase(r"\bstands? by\b", "is a spare", "a node that stands by"),
+    # numbers and units
+    Phrase(r"\d %(?!\s*[(\[\w]+\s*[%=])", "90%, without a space", "the 90 % interval"),
+    Phrase(r"\bper cent\b", "percent", "shown in per cent"),
+    Phrase(r"\bGPU-h\b", "GPU-hours", "12 GPU-h lost"),
+    Phrase(r"\bso many (seconds|times|tokens|ranks|GPUs|bytes|hours)\b", "the number itself",
+           "Lets the requests come so many times as fast"),
+    Phrase(r"\bmost seconds\b", "maximum time [s]", "Objective: most seconds to the first token"),
+    # answers and their evidence
+    Phrase(r"\bhow sure\b", "confidence / precision", "how sure: tier physics"),
+    Phrase(r"\bspeed of light\b", "roofline", "faster than the speed of light"),
+    Phrase(r"\b(what|which) (came|comes|become|became) of\b", "results of / outcome of",
+           "Write what came of every request"),
+    Phrase(r"\bcame of (it|them)\b", "outcome", "what of the run came of it"),
+    Phrase(r"\bcome faster than they are served\b", "the request rate exceeds the capacity",
+           "requests come faster than they are served"),
+    Phrase(r"\b(prompts|steps shared) (of|with) others\b", "prefill interference / batched steps",
+           "steps shared with others"),
+    Phrase(r"\bwith the wait for it\b", "(incl. queueing)", "streaming, with the wait for it"),
+    Phrase(r"\bwhat of the time is left\b", "goodput decomposition", "what of the time is left"),
+    Phrase(r"\bleaves? of (the|a|its)\b", "the part of", "what failures leave of a job's time"),
+    Phrase(r"\bis said (of|to|with|in|by)\b", "is stated / is reported", "what is said of it"),
+    Phrase(r"\b(is|are|be) told (of|what|how|which|that|by|in|at|once|with)\b",
+           "is reported / is stated", "a change that is told with its reason"),
+    Phrase(r"\breason, in words\b|\bput into words\b|\bin the words of\b", "description / message",
+           "reason, in words"),
+    Phrase(r"\bmust know\b", "warnings", "what a reader must know"),
+    Phrase(r"\bgives? (it|the page) again\b", "reproduces it", "the command that gives it again"),
+    Phrase(r"\bwhat was asked\b|\bas (it was )?asked\b", "the input / the scenario / the request",
+           "what was asked with all that was resolved"),
+    # docstrings
+    Phrase(r"(?m)^ +\w+: Of (a|an|the|each|one)\b", "name the thing: 'Rate of the job.'",
+           "        rate: Of the job."),
+    Phrase(r"\bWhat of\b", "name the thing", "What of a prompt is cached"),
+    Phrase(r"\bwhere nothing (is|does|was)\b", "if there is none",
+           "nothing where nothing is needed"),
+    Phrase(r"\b(nobody|anybody)\b", "no one does / name the actor", "a device nobody measured"),
+    Phrase(r"\bwhoever\b", "the caller / the user", "whoever embeds the page has it"),
+    Phrase(r"\bthe (house|rooms|face) of\b|\bevery room\b|\bmore than one room\b", "package",
+           "shared by every room that prices one"),
+)  # fmt: skip
+
+
+def finder(phrase: Phrase) -> re.Pattern[str]:
+    """Return the pattern of a phrase, which also finds it over line breaks."""
+    joined = r'(?:[\s#]|["\']\s*[frb]?["\'])+'
+    return re.compile(
+        re.sub(r"(?<!^)(?<!\^) (?!\+)", lambda _: joined, phrase.pattern), re.IGNORECASE
+    )
+
+
+FINDERS: Final = tuple((finder(phrase), phrase) for phrase in BANNED)
+
+
+def revised_files() -> list[Path]:
+    """Return the files that may not contain a banned phrase."""
+    found: list[Path] = []
+    for name in REVISED:
+        path = ROOT / name
+        found += [path] if path.is_file() else sorted(path.rglob("*"))
+    return [path for path in found if path.suffix in SUFFIXES]
+
+
+def banned_in(text: str) -> list[str]:
+    """Return the banned phrases of a text with their lines and what to write instead."""
+    return [
+        f"line {text.count(chr(10), 0, found.start()) + 1}: {found.group().strip()!r}:"
+        f" write {phrase.instead!r}"
+        for pattern, phrase in FINDERS
+        for found in pattern.finditer(text)
+    ]
+
+
+@pytest.mark.parametrize("path", revised_files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_revised_texts_contain_no_banned_phrase(path: Path) -> None:
+    assert banned_in(path.read_text("utf-8")) == []
+
+
+def test_every_revised_path_exists() -> None:
+    assert [name for name in REVISED if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize("phrase", BANNED, ids=lambda phrase: phrase.example)
+def test_a_planted_phrase_is_found(phrase: Phrase) -> None:
+    assert banned_in(f'def plain() -> str:\n    """\n{phrase.example}.\n"""\n')
+    assert finder(phrase).search(phrase.example)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'message = (\n    "the job stands"\n    f" still to write"\n)',
+        "# a value that is told\n# with its reason",
+    ],
+)
+def test_phrases_are_found_over_line_breaks(text: str) -> None:
+    assert len(banned_in(text)) == 1
+
+
+@pytest.mark.parametrize("phrase", BANNED, ids=lambda phrase: phrase.example)
+def test_a_replacement_is_not_banned_itself(phrase: Phrase) -> None:
+    assert banned_in(phrase.instead) == []
