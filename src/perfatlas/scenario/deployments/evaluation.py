@@ -31,7 +31,7 @@ def evaluate_one(scenario: Scenario) -> tuple[Candidates, Evaluation]:
     """Return the question of one scenario and its numbers.
 
     Raises:
-        InvalidSpecError: A name, value or plan breaks a rule.
+        InvalidSpecError: A name, value or plan is invalid.
         InfeasibleError: The model and its cache do not fit.
         UnsupportedError: No model or data for the combination.
     """
@@ -76,7 +76,7 @@ def _worker(role: str, scenario: Scenario) -> tuple[Candidates, Evaluation]:
 
 
 def plain_answer(question: Candidates, evaluation: Evaluation) -> dict[str, Any]:
-    """Return the results of one pool, by the names of the vocabulary.
+    """Return the results of one pool.
 
     Args:
         question: From `evaluate_one`, and its numbers.
@@ -89,7 +89,7 @@ def plain_answer(question: Candidates, evaluation: Evaluation) -> dict[str, Any]
 
 
 def pool_results(rates: PoolRates) -> dict[str, Any]:
-    """Return the results of two pools, by the names of the vocabulary.
+    """Return the results of two pools.
 
     Args:
         rates: From `evaluate_pools`.

@@ -90,7 +90,7 @@ def offered_load(
 
     Args:
         scenario: What serves it.
-        traffic: Of a steady rate.
+        traffic: Traffic with a steady rate.
         known: Tables of prices of earlier calls, to take from and to add to.
         slower: Steps of each pool or kind take this much longer than priced; none is 1.
         watch: Called during the run; true stops it.

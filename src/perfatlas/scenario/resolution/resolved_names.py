@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def resolved_plan(question: Candidates) -> dict[str, int]:
-    """Return the plan an answer is for, by the names of the vocabulary.
+    """Return the plan an answer is for.
 
     Args:
         question: What runs; of a pool, its workers are `dp`.
@@ -40,7 +40,7 @@ def pool_plan(role: str, question: Candidates) -> dict[str, int]:
 
 
 def resolved_formats(question: Candidates) -> dict[str, str]:
-    """Return the number formats an answer is for, by the names of the vocabulary."""
+    """Return the number formats an answer is for."""
     formats = question.formats
     resolved = {"gemm_format": formats.gemm}
     if question.model.architecture.has_experts:
