@@ -86,7 +86,7 @@ def collective(
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
             has no effect.
-        UnsupportedError: No data for the tier.
+        UnsupportedError: There is no data for the tier.
 
     Example:
         >>> from perfatlas.verbs.collective import collective
@@ -237,9 +237,9 @@ def estimate(
             moe_tp. Needs mode = disaggregated.
 
     Raises:
-        InvalidSpecError: A name, value or plan breaks a rule.
-        InfeasibleError: The model and its cache do not fit.
-        UnsupportedError: No model or data for the combination.
+        InvalidSpecError: A name, value or plan is invalid.
+        InfeasibleError: The model and its KV cache do not fit.
+        UnsupportedError: There is no model or data for the combination.
 
     Example:
         >>> from perfatlas.verbs.estimate import estimate
@@ -294,11 +294,11 @@ def fleet_schedule(
     until_s: float | str | None = None,
     seed: int | str = 0,
 ) -> FleetSchedule:
-    """Return what becomes of jobs that share a cluster.
+    """Return the simulated schedule of jobs that share a cluster.
 
     Args:
-        compare: Fields and their values, as backfill=none,easy: more schedules of the same jobs
-            and failures, a row each.
+        compare: Fields and their values, such as backfill=none,easy: further schedules of the same
+            jobs and failures, one row each.
         jobs: Job trace: Slurm accounting, a public trace, or CSV, Parquet or JSON Lines with
             submit_s, run_s and gpus; plain or gzip-compressed.
         job_format: Format of the trace. Default: perfatlas. Needs jobs.
@@ -369,7 +369,7 @@ def fleet_schedule(
         seed: Seed of random draws. Default: 0. Needs num_jobs or node_mtbf_s or fleet.
 
     Raises:
-        InvalidSpecError: A name or value breaks a rule, or a file is not what it should be.
+        InvalidSpecError: A name or value is invalid, or a file is invalid.
         InfeasibleError: A job is larger than the cluster; names its row.
     """
 
@@ -428,7 +428,7 @@ def frontier(
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
 ) -> Frontier:
-    """Return one point per batch size, from 1 to the largest that fits and runs at a time.
+    """Return one point per batch size, from 1 to the maximum that fits and runs concurrently.
 
     Args:
         model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
@@ -515,14 +515,14 @@ def frontier(
             moe_tp. Needs mode = disaggregated.
 
     Returns:
-        An answer whose `frontier` has rows of batch and the results of an estimate, batch rising;
-        the last row is the largest batch that fits (static), or beyond which requests only queue
-        (aggregated).
+        An answer whose `frontier` has a row per batch with the results of an estimate, in
+        ascending order; the last row is the maximum batch that fits (static), or beyond which
+        requests only queue (aggregated).
 
     Raises:
         InvalidSpecError: The batch is given, or there are two pools.
         InfeasibleError: Not even one sequence fits.
-        PerfatlasError: The scenario breaks a rule.
+        PerfatlasError: The scenario is invalid.
     """
 
 def goodput(
@@ -569,7 +569,7 @@ def goodput(
     checkpoint_bytes: float | str | None = None,
     checkpoint_bytes_per_s: float | str | None = None,
 ) -> Answer:
-    """Return the productive share of a job's time, and the interval between its checkpoints.
+    """Return the goodput of a job and its checkpoint interval.
 
     Args:
         gpus: GPUs of the job. Default: with fleet, all units except spares.
@@ -641,8 +641,7 @@ def goodput(
             instead of checkpoint_write_s [bytes/s].
 
     Raises:
-        InvalidSpecError: A name or value breaks a rule, or a closed form is asked for what it
-            does not describe.
+        InvalidSpecError: A name or value is invalid, or a closed form does not apply.
         InfeasibleError: The job is larger than the fleet.
 
     Example:
@@ -662,7 +661,7 @@ def goodput_domains(
     gpus: int | str | None = None,
     spares: int | str | None = None,
 ) -> Answer:
-    """Return the share of GPUs that can work in domains of which some GPUs are out.
+    """Return the usable share of GPUs in domains with failed GPUs.
 
     Args:
         domain_size: GPUs per domain, such as 72 in an NVL72 domain.
@@ -675,10 +674,10 @@ def goodput_domains(
         spares: Spare domains of the job. Default: 0. Needs gpus.
 
     Raises:
-        InvalidSpecError: A name or value breaks a rule.
+        InvalidSpecError: A name or value is invalid.
 
     Source: k of n (`at_least`), (k / n) P(at least k) (`usable_share`), (1 - u)^d
-        (`blast_usable`); GPUs fail and are repaired one by one, whether they are in use or not.
+        (`blast_usable`); GPUs fail and are repaired independently, whether in use or not.
 
     Example:
         >>> from perfatlas.verbs.goodput import goodput_domains
@@ -699,7 +698,7 @@ def goodput_spares(
     crews: int | str | None = None,
     warm: bool = False,
 ) -> Answer:
-    """Return the share of time a job waits for a node, or the spares for a share of time.
+    """Return the share of time a job waits for nodes, or the spares for a target share.
 
     Args:
         nodes: Nodes of the job. Needs no fleet.
@@ -714,7 +713,7 @@ def goodput_spares(
         warm: Spares can fail like active nodes (warm standby). Default: false.
 
     Raises:
-        InvalidSpecError: A name or value breaks a rule.
+        InvalidSpecError: A name or value is invalid.
         InfeasibleError: No number of spares reaches the target.
 
     Example:
@@ -733,7 +732,7 @@ def goodput_stragglers(
     synchronisations: int | str = 1,
     step_time_s: float | str | None = None,
 ) -> Answer:
-    """Return how much longer a step takes because all wait for the slowest.
+    """Return the slowdown of a step in which all GPUs wait for the slowest.
 
     Args:
         gpus: GPUs that synchronize.
@@ -744,7 +743,7 @@ def goodput_stragglers(
         step_time_s: Step time of an average GPU [s].
 
     Raises:
-        InvalidSpecError: A name or value breaks a rule, or no GPU differs from another.
+        InvalidSpecError: A name or value is invalid, or there is no variation between GPUs.
 
     Source: expected maximum of normals (`slowest_step`).
 
@@ -811,7 +810,7 @@ def kernel_attention(
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
             has no effect.
-        UnsupportedError: No such format on the device, or no data for the tier.
+        UnsupportedError: The device does not support the format, or there is no data for the tier.
     """
 
 def kernel_gemm(
@@ -850,7 +849,7 @@ def kernel_gemm(
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
-        UnsupportedError: No such format on the device, or no data for the tier.
+        UnsupportedError: The device does not support the format, or there is no data for the tier.
 
     Example:
         >>> from perfatlas.verbs.kernel import kernel_gemm
@@ -902,7 +901,7 @@ def kernel_moe(
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, or contradicts another.
-        UnsupportedError: No such format on the device, or no data for the tier.
+        UnsupportedError: The device does not support the format, or there is no data for the tier.
     """
 
 def max_request_rate(
@@ -922,6 +921,7 @@ def max_request_rate(
     request_format: str = "perfatlas",
     request_rate: float | str | None = None,
     num_requests: int | str | None = None,
+    sampling_precision: float | str = 0.05,
     arrival: Literal["poisson", "gamma", "constant", "ramp", "closed"] | None = None,
     burstiness: float | str | None = None,
     ramp_to_rate: float | str | None = None,
@@ -1013,16 +1013,16 @@ def max_request_rate(
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
 ) -> Simulation:
-    """Return the largest request rate that meets the objectives, and what it is like there.
+    """Return the maximum request rate that meets the SLOs, and the simulation at that rate.
 
-    A rate meets them where the asked percentile (or the mean) of every metric is within its
-    objective, no request is rejected, the queue does not grow to the end, and over the second half
-    of the arrivals as much ends as begins, to 5 %. Rates are halved and doubled between, as ratios,
-    to 1 %. Where generated traffic is over before four times what a request (a session) takes apart
-    from queues, or too short to tell a growing backlog from chance, more requests are drawn.
+    A rate meets them if the selected percentile (or the mean) of each metric is within its SLO, no
+    request is rejected, the queue does not grow until the end, and over the second half of the
+    arrivals as many requests end as start, within 5%. Rates are bisected to 1%. If generated
+    traffic is shorter than four times the unqueued duration of a request (or session), or too short
+    for a significant test of a growing backlog, more requests are drawn.
 
     Args:
-        progress: Told now and then that the search goes on; true stops it.
+        progress: Called regularly; returns True to stop the search.
         model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
             folder.
         system: System: a catalog name, a TOML file, or a name with overrides such as
@@ -1046,7 +1046,12 @@ def max_request_rate(
             aiperf, or servegen for a folder of ServeGen clients. Default: perfatlas. Needs
             requests or lengths_from.
         request_rate: Rate of generated requests [1/s]; inf sends all at once.
-        num_requests: Number of requests to generate, or to read from the trace. Default: 1000.
+        num_requests: Requests to generate, or to read from the trace. Setting it keeps a fixed
+            sample that starts from an empty system. Default: as many as sampling_precision needs;
+            10 per request in flight, at least 1000.
+        sampling_precision: Relative half-width of the 90% confidence interval of mean TTFT and
+            TPOT that sets the number of requests; twice that for the p99 of TTFT [fraction].
+            Default: 0.05. Needs open arrivals at a constant mean rate without num_requests.
         arrival: Arrival process of generated requests. Default: poisson, closed with concurrency.
             Needs (no requests or arrival = closed) and a finite request_rate.
         burstiness: Burstiness of gamma arrivals (1 = Poisson, below 1 = bursty). Needs no requests
@@ -1191,17 +1196,17 @@ def max_request_rate(
             moe_tp. Needs mode = disaggregated.
 
     Returns:
-        The simulation at that rate; its results also hold `max_requests_per_s`, with `_low` and
-        `_high` where all steps are as much slower or faster as serving runs were. Where it was
-        stopped before the rate was found, `interrupted` is true, `max_requests_per_s` is None, and
-        `met_requests_per_s` and `missed_requests_per_s` tell between which rates it lies.
+        The simulation at that rate. Its results also contain `max_requests_per_s`, with `_low` and
+        `_high` for steps slower or faster by the errors of measured serving runs. If it was stopped
+        before the rate was found, `interrupted` is true, `max_requests_per_s` is None, and
+        `met_requests_per_s` and `missed_requests_per_s` bracket the rate.
 
     Raises:
-        InfeasibleError: No rate meets the objectives, or the model does not fit.
-        InvalidSpecError: A name or value breaks a rule; no objective is given; traffic is too short
-            to tell, or every rate meets the objectives.
+        InfeasibleError: No rate meets the SLOs, or the model does not fit.
+        InvalidSpecError: A name or value is invalid; no SLO is given; the traffic is too short, or
+            all rates meet the SLOs.
         KeyboardInterrupt: It was stopped before any rate was known to meet them.
-        UnsupportedError: No model, data or scheduler for the combination.
+        UnsupportedError: There is no model, data or scheduler for the combination.
 
     Example:
         >>> from perfatlas.verbs.simulate import max_request_rate
@@ -1228,6 +1233,7 @@ def simulate(
     request_format: str = "perfatlas",
     request_rate: float | str | None = None,
     num_requests: int | str | None = None,
+    sampling_precision: float | str = 0.05,
     arrival: Literal["poisson", "gamma", "constant", "ramp", "closed"] | None = None,
     burstiness: float | str | None = None,
     ramp_to_rate: float | str | None = None,
@@ -1319,11 +1325,11 @@ def simulate(
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
 ) -> Simulation:
-    """Return what comes of traffic at an inference deployment.
+    """Simulate traffic on an inference deployment and return the results.
 
     Args:
-        progress: Told now and then which share of the work is done; true stops the simulation and
-            keeps what was simulated.
+        progress: Called regularly with the fraction of the work done; returns True to stop the
+            simulation and keep the results so far.
         model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
             folder.
         system: System: a catalog name, a TOML file, or a name with overrides such as
@@ -1347,7 +1353,12 @@ def simulate(
             aiperf, or servegen for a folder of ServeGen clients. Default: perfatlas. Needs
             requests or lengths_from.
         request_rate: Rate of generated requests [1/s]; inf sends all at once.
-        num_requests: Number of requests to generate, or to read from the trace. Default: 1000.
+        num_requests: Requests to generate, or to read from the trace. Setting it keeps a fixed
+            sample that starts from an empty system. Default: as many as sampling_precision needs;
+            10 per request in flight, at least 1000.
+        sampling_precision: Relative half-width of the 90% confidence interval of mean TTFT and
+            TPOT that sets the number of requests; twice that for the p99 of TTFT [fraction].
+            Default: 0.05. Needs open arrivals at a constant mean rate without num_requests.
         arrival: Arrival process of generated requests. Default: poisson, closed with concurrency.
             Needs (no requests or arrival = closed) and a finite request_rate.
         burstiness: Burstiness of gamma arrivals (1 = Poisson, below 1 = bursty). Needs no requests
@@ -1492,9 +1503,9 @@ def simulate(
             moe_tp. Needs mode = disaggregated.
 
     Raises:
-        InvalidSpecError: A name, value or request breaks a rule.
+        InvalidSpecError: A name, value or request is invalid.
         InfeasibleError: The model and one request do not fit.
-        UnsupportedError: No model, data or scheduler for the combination.
+        UnsupportedError: There is no model, data or scheduler for the combination.
 
     Example:
         >>> from perfatlas.verbs.simulate import simulate

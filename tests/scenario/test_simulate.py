@@ -88,9 +88,11 @@ def test_the_interval_holds_the_answer_and_slower_steps_hold_goodput_down() -> N
 def test_a_rate_above_capacity_is_reported() -> None:
     done = simulate(**{**SMALL, "num_requests": 2000}, request_rate=1000)
     assert done.answer.results["saturated"] is True
-    assert any("exceeds the capacity" in text for text in done.answer.warnings)
+    assert done.answer.results["stability"] == "overloaded"
+    assert any("exceed the capacity of" in text for text in done.answer.warnings)
     calm = simulate(**SMALL, request_rate=1)
     assert calm.answer.results["saturated"] is False
+    assert calm.answer.results["stability"] == "stable"
     assert not calm.answer.warnings
 
 

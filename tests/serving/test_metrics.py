@@ -17,7 +17,7 @@ from perfatlas.serving.outcome import (
     saturated,
     summarize,
 )
-from perfatlas.serving.outcome.metrics import meets
+from perfatlas.serving.outcome.summary import meets
 from perfatlas.serving.requests import TICKS_PER_SECOND, plain_requests
 from perfatlas.vocabulary.metrics import statistics
 

@@ -84,6 +84,7 @@ ESTIMATES: Final = {
 }  # fmt: skip
 SIMULATIONS: Final = {
     "one pool": Question(simulate, {**RATE, "slo_ttft_s": 1}),
+    "steady state": Question(simulate, {**MODEL, "isl": 256, "osl": 8, "request_rate": 20}),
     "seeds": Question(simulate, {**RATE, "num_seeds": 2, "seed": 5}),
     "closed loop": Question(simulate, {**SERVED, "concurrency": 4}),
     "plan": Question(simulate, {**RATE, "gpus": 4, "engine": "sglang"}),

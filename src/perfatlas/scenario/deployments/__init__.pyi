@@ -28,6 +28,11 @@ from .heterogeneous_replicas import (
     parts_of as parts_of,
     resolved_kinds as resolved_kinds,
 )
+from .load import (
+    OfferedLoad as OfferedLoad,
+    has_steady_rate as has_steady_rate,
+    offered_load as offered_load,
+)
 from .rate_stability import (
     Flow as Flow,
     flow as flow,

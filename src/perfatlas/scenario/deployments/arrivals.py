@@ -41,7 +41,7 @@ def resolve_traffic(traffic: Traffic, scenario: Scenario) -> ResolvedTraffic:
         InvalidSpecError: Two fields contradict each other, or the request file is invalid.
     """
     _refuse_contradictions(traffic, scenario)
-    closed = _is_closed(traffic, scenario)
+    closed = is_closed(traffic, scenario)
     concurrency = (scenario.concurrency or 0) if closed else 0
     if traffic.requests is not None:
         return _read(traffic)._replace(concurrency=concurrency)
@@ -49,14 +49,20 @@ def resolve_traffic(traffic: Traffic, scenario: Scenario) -> ResolvedTraffic:
     return ResolvedTraffic(drawn.requests, concurrency, (drawn.note,), ())
 
 
-def _is_closed(traffic: Traffic, scenario: Scenario) -> bool:
+def is_closed(traffic: Traffic, scenario: Scenario) -> bool:
+    """Return whether requests arrive when others end.
+
+    Args:
+        traffic: The arrival process, where it is set.
+        scenario: The concurrency.
+    """
     if traffic.arrival is not None:
         return traffic.arrival == "closed"
     return scenario.concurrency is not None and traffic.request_rate is None
 
 
 def _refuse_contradictions(traffic: Traffic, scenario: Scenario) -> None:
-    closed = _is_closed(traffic, scenario)
+    closed = is_closed(traffic, scenario)
     if closed and scenario.concurrency is None:
         raise InvalidSpecError("arrival = closed needs concurrency, the requests in flight")
     if closed and traffic.request_rate is not None:

@@ -97,7 +97,7 @@ def traffic_warnings(
         results: Results over all seeds.
     """
     notes = _too_long(ready.decoding, resolved)
-    if results["saturated"]:
+    if results["saturated"] and "stability" not in results:  # otherwise reported from rates
         notes.append(saturation_warning(results))
     if results["requests_rejected"]:
         notes += _rejected(ready, resolved, outcome, results)

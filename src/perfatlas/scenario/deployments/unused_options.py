@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from perfatlas.engines import resolve_engine
 from perfatlas.models import resolve_model
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario.deployments.load import has_steady_rate
 from perfatlas.scenario.fields import ReplicaKind, Scenario, kind_scenarios, refuse_unused
 from perfatlas.scenario.resolution import ROUTED, SHARED, is_overridden, overridden_sentence
 from perfatlas.vocabulary.fields import SIMULATED, Missing, fields_of, value_text
@@ -74,10 +75,23 @@ def _facts(
 
     return {
         "experts": experts,
+        "steady rate": lambda: _steady_rate(traffic, scenario, finds_rate=finds_rate),
         "rate search": rate_search,
         "random draws": random_draws,
         "front end": partial(_front_end, traffic, scenario),
     }
+
+
+def _steady_rate(traffic: Traffic, scenario: Scenario, *, finds_rate: bool) -> Missing | None:
+    """Return why the number of requests does not follow from a precision."""
+    if traffic.num_requests is not None:
+        return Missing(f"num_requests = {traffic.num_requests:,} is a fixed sample", "")
+    if finds_rate:
+        return Missing("a search for the largest rate sets the number of requests itself", "")
+    if not has_steady_rate(traffic, scenario):
+        why = "requests of a file, of sessions, of a closed loop or of a ramp, or replicas that"
+        return Missing(f"{why} change, have no steady rate", "")
+    return None
 
 
 def _front_end(traffic: Traffic, scenario: Scenario) -> Missing | None:

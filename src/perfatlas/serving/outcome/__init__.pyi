@@ -9,13 +9,23 @@ from .columns import (
     ReplicaOutcome as ReplicaOutcome,
     Series as Series,
     Transfers as Transfers,
+    Window as Window,
 )
 from .metrics import (
     ClientDelays as ClientDelays,
+    Latencies as Latencies,
     request_columns as request_columns,
     request_latencies as request_latencies,
-    saturated as saturated,
     series_columns as series_columns,
+)
+from .steady_state import (
+    Precision as Precision,
+    batch_precision as batch_precision,
+    measured_window as measured_window,
+    warm_up as warm_up,
+)
+from .summary import (
+    saturated as saturated,
     summarize as summarize,
 )
 from .tail_attribution import (

@@ -176,3 +176,17 @@ class Outcome(NamedTuple):
         left_N: NDArray[np.bool_] = (self.arrival_N >= 0) & (self.finished_N < 0)
         left_N &= ~self.rejected()
         return left_N & ~self.operated.lost_N if self.operated.lost_N.size else left_N
+
+
+class Window(NamedTuple):
+    """Requests that are measured, by their place in order of arrival.
+
+    Args:
+        first: Requests before it are warm-up.
+        last: Requests from it on end while no others arrive.
+        settled: Whether the warm-up ended in the first half of the run.
+    """
+
+    first: int
+    last: int
+    settled: bool

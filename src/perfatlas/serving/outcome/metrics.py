@@ -5,7 +5,7 @@ Shape legend: N requests, B some of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -13,22 +13,16 @@ import numpy as np
 from perfatlas.files import large_array
 from perfatlas.serving.outcome.columns import GAP_EDGES
 from perfatlas.serving.requests import TICKS_PER_SECOND
-from perfatlas.vocabulary.metrics import STATISTICS, share, statistics
+from perfatlas.vocabulary.metrics import STATISTICS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
-    from perfatlas.serving.outcome.columns import Outcome, Series
+    from perfatlas.serving.outcome.columns import Outcome, Series, Window
     from perfatlas.serving.requests import Requests
 
 PERCENTILES: Final = tuple(int(name[1:]) for name in STATISTICS[1:])  # the mean is first
-OBJECTIVES: Final = ("ttft_s", "tpot_s", "itl_s", "request_latency_s")
-BACKLOG: Final = 10  # minimum waiting requests for a growing queue to be significant
-GROWTH: Final = 2.0  # growth of the backlog from the first half of the arrivals to their last third
 AT_A_TIME: Final = 1 << 20  # requests per batch when computing latencies
-LOOKS: Final = 60  # samples of the queue, evenly over the arrivals
 
 
 class ClientDelays(NamedTuple):
@@ -83,6 +77,20 @@ class Latencies:
     request_latency_s: NDArray[np.float64]
     kv_transfer_s: NDArray[np.float64]
     place_N: NDArray[np.int64]
+
+    def between(self, window: Window) -> Latencies:
+        """Return the latencies of the requests of a window.
+
+        Args:
+            window: The window.
+        """
+        taken_N = (self.place_N >= window.first) & (self.place_N < window.last)
+        columns = {
+            one.name: values_N[taken_N] if values_N.size else values_N
+            for one in fields(self)
+            if (values_N := getattr(self, one.name)) is not None
+        }
+        return Latencies(**columns)
 
 
 def request_latencies(
@@ -256,109 +264,3 @@ def _times(ticks_N: NDArray[np.int64]) -> list[float | None]:
 def _since(ticks_N: NDArray[np.int64], start_N: NDArray[np.int64]) -> list[float | None]:
     passed_s = ((ticks_N - start_N) / TICKS_PER_SECOND).tolist()
     return [s if tick >= 0 else None for s, tick in zip(passed_s, ticks_N.tolist(), strict=True)]
-
-
-def meets(latencies: Latencies, slos: Mapping[str, float]) -> NDArray[np.bool_]:
-    """Return which completed requests meet all SLOs (N,).
-
-    Args:
-        latencies: Latencies of the completed requests.
-        slos: Maximum by name: ttft_s, tpot_s, itl_s (mean gap of a request, i.e. its TPOT),
-            request_latency_s [s].
-    """
-    good: NDArray[np.bool_] = np.ones(latencies.place_N.size, np.bool_)
-    for name, most in slos.items():
-        values = latencies.tpot_s if name == "itl_s" else getattr(latencies, name)
-        good &= ~(values > most)  # requests with a single output token have no gap and meet any SLO
-    return good
-
-
-def summarize(
-    requests: Requests, outcome: Outcome, slos: Mapping[str, float], seen: ClientDelays = AT_ENGINE
-) -> dict[str, Any]:
-    """Return the metrics of a simulation, named as in the vocabulary.
-
-    Throughput and goodput are over the makespan: from the first arrival to the last token, or to
-    the last arrival of a request that replica failures left unanswered. Rejected, lost and unserved
-    requests meet no SLO.
-
-    Args:
-        requests: The requests.
-        outcome: Results of the simulation.
-        slos: As in `meets`.
-        seen: Delays between engine and client.
-    """
-    found = request_latencies(requests, outcome, seen)
-    completed = int(found.place_N.size)
-    failed_N = _failed(outcome)
-    makespan_s = float((found.arrival_s + found.request_latency_s).max(initial=0.0))
-    makespan_s = max(
-        makespan_s, float(outcome.arrival_N[failed_N].max(initial=0)) / TICKS_PER_SECOND
-    )
-    makespan_s -= float(outcome.arrival_N[outcome.arrival_N >= 0].min(initial=0)) / TICKS_PER_SECOND
-    tokens = int(requests.osl_N[found.place_N].sum())
-    prompt = int(requests.isl_N[found.place_N].sum())
-    rejected = int(np.count_nonzero(outcome.rejected()))
-    failed = int(np.count_nonzero(failed_N))
-    names = ["ttft_s", "tpot_s", "request_latency_s", "queue_s"]
-    names += ["kv_transfer_s"] if outcome.travels.handed_N.size else []
-    result: dict[str, Any] = {name: statistics(getattr(found, name)) for name in names}
-    result["itl_s"] = gap_statistics(requests, outcome)
-    rate = 1.0 / makespan_s if makespan_s > 0.0 else None
-    result |= {
-        "makespan_s": makespan_s,
-        "requests_completed": completed,
-        "requests_rejected": rejected,
-        "preemptions": outcome.preemptions,
-        "steps": outcome.steps,
-        "output_tokens_per_s": None if rate is None else tokens * rate,
-        "requests_per_s": None if rate is None else completed * rate,
-        "prefix_hit_rate": share(int(outcome.cached_N[found.place_N].sum()), prompt),
-        "saturated": saturated(outcome),
-        "interrupted": outcome.interrupted,
-    }
-    if slos:
-        good = int(np.count_nonzero(meets(found, slos)))
-        asked = completed + rejected + failed
-        result["goodput_requests_per_s"] = None if rate is None else good * rate
-        result["slo_attainment"] = share(good, asked)
-    return result
-
-
-def _failed(outcome: Outcome) -> NDArray[np.bool_]:
-    """Return which requests were lost in a replica failure or never served (N,)."""
-    if outcome.interrupted or not outcome.operated.lost_N.size:
-        return np.zeros(outcome.arrival_N.shape[0], np.bool_)
-    return outcome.operated.lost_N | outcome.unserved()
-
-
-def saturated(outcome: Outcome) -> bool:
-    """Return whether the load exceeds the capacity, i.e. the queue grows until the end.
-
-    True if over the last third of the arrivals more than `BACKLOG` requests wait on average for
-    their first step, or for a front end to send their first token, and at least `GROWTH` times as
-    many as over the first half (a linearly growing queue has three times as many). With two pools,
-    requests wait until they decode. Rejected requests, and those lost or unserved because of
-    replica failures, do not count. A closed loop is never saturated.
-
-    Args:
-        outcome: Results of an open loop.
-    """
-    waits_N = (outcome.arrival_N >= 0) & ~_failed(outcome) & ~outcome.rejected()
-    arrived_N = np.sort(outcome.arrival_N[waits_N])
-    if arrived_N.size < LOOKS:
-        return False
-    went = outcome.travels.handed_N.size > 0
-    served_N = outcome.travels.resumed_N if went else outcome.scheduled_N
-    if went:  # a single output token may need no decode engine
-        served_N = np.where(outcome.travels.handed_N < 0, outcome.finished_N, served_N)
-    late_N = outcome.fronted.late_first_N
-    if late_N.size:
-        served_N = np.where(served_N >= 0, served_N + late_N, served_N)
-    served_N = np.sort(served_N[(served_N >= 0) & waits_N])
-    at = arrived_N[np.arange(1, LOOKS + 1) * arrived_N.size // LOOKS - 1]
-    waiting = np.searchsorted(arrived_N, at, side="right") - np.searchsorted(
-        served_N, at, side="right"
-    )
-    late, early = waiting[-LOOKS // 3 :].mean(), waiting[: LOOKS // 2].mean()
-    return bool(late > BACKLOG and late > GROWTH * early)

@@ -34,7 +34,6 @@ from perfatlas.scenario.deployments import (
     resolved_kinds,
     run_traffic,
     seeds_note,
-    service,
     slowed,
     traffic_warnings,
 )
@@ -67,13 +66,23 @@ from perfatlas.verbs.simulate.results import (
     end_of_interval,
     traffic_results,
 )
+from perfatlas.verbs.simulate.run_length import sized_run, slow_load
+from perfatlas.verbs.simulate.steady_results import (
+    load_results,
+    steady_warnings,
+    window_results,
+    without_steady_mean,
+    without_upper_limit,
+)
 from perfatlas.verbs.simulate.typical_steps import shown_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from perfatlas.answer import Evidence
+    from perfatlas.scenario.deployments import Priced
     from perfatlas.scenario.fields import Scenario
+    from perfatlas.verbs.simulate.run_length import Run
 
     Watch = Callable[[float], bool]
 
@@ -163,17 +172,19 @@ def simulate(
         >>> found.answer.results["requests_completed"]
         100
     """
-    traffic, scenario = split_fields(fields)
-    refuse_unused_options(traffic, scenario)
-    came = resolve_traffic(traffic, scenario)
-    ready = service(scenario, traffic, came)
+    asked, scenario = split_fields(fields)
+    refuse_unused_options(asked, scenario)
+    known: Priced = {}
+    run = sized_run(asked, scenario, known, _part(progress, 0, 1 + asked.num_seeds))
+    traffic = run.traffic
+    slow = slow_load(run, scenario, known)
     repeated: list[_Repetition] = []
     interrupted = False
     for seed in range(traffic.seed, traffic.seed + traffic.num_seeds):
         again = traffic.model_copy(update={"seed": seed})
-        came_again = resolve_traffic(again, scenario) if repeated else came
-        watch = _part(progress, seed - traffic.seed, traffic.num_seeds)
-        one = _repetition(ready, came_again, again, watch)
+        came_again = resolve_traffic(again, scenario) if repeated else run.came
+        watch = _part(progress, 1 + seed - traffic.seed, 1 + traffic.num_seeds)
+        one = _repetition(run._replace(came=came_again, traffic=again), watch)
         interrupted = one.results["interrupted"]
         if not (interrupted and repeated):  # an incomplete run counts only if there is no other
             repeated.append(one)
@@ -184,9 +195,12 @@ def simulate(
         results["seeds_simulated"] = len(repeated)
     if len(repeated) > 1:
         results |= half_widths([one.results for one in repeated])
-    return _simulation(
-        ready, came, _Repetition(results, repeated[0].outcome), (traffic, scenario, fields)
-    )
+    warnings = steady_warnings(run, results, slow)
+    if run.window is not None:
+        results = without_upper_limit(without_steady_mean(results, run.load), slow)
+    came = run.came._replace(warnings=(*warnings, *run.came.warnings))
+    one = _Repetition(results, repeated[0].outcome)
+    return _simulation(run.ready, came, one, (traffic, scenario, fields))
 
 
 def simulated(
@@ -255,18 +269,17 @@ def _unused_changes(traffic: Traffic, scenario: Scenario) -> list[str]:
     return [text for text in said if not (offloads and text == no_effect(HOST_LINK))]
 
 
-def _repetition(
-    ready: Service, came: ResolvedTraffic, traffic: Traffic, watch: Watch | None
-) -> _Repetition:
-    """Return the results for one seed, at predicted prices and at both ends of their interval."""
-    ready = reseeded(ready, traffic.seed)
+def _repetition(run: Run, watch: Watch | None) -> _Repetition:
+    """Return the results of one seed, at the prices and at both ends of their interval."""
+    ready, came, traffic = reseeded(run.ready, run.traffic.seed), run.came, run.traffic
     ends = price_ends(ready)
     runs = 1 + len(ends)
     control = Control(watch=_part(watch, 0, runs), series_rows=SERIES_ROWS)
     outcome = run_traffic(ready, came, control)
     stopped = watch is not None and watch(1 / runs)
-    found = summarize(came.requests, outcome, traffic.objectives(), ready.seen)
-    results = traffic_results(ready, came, outcome, found)
+    found = summarize(came.requests, outcome, traffic.objectives(), ready.seen, run.window)
+    results = traffic_results(ready, came, outcome, found) | load_results(run)
+    results |= window_results(run, outcome)
     interval: dict[str, Any] = {}
     for number, (end, factors) in enumerate(ends.items(), start=1):
         if outcome.interrupted or stopped:
@@ -275,7 +288,7 @@ def _repetition(
         moved = run_traffic(slowed(ready, factors), came, control)
         if moved.interrupted:
             return _Repetition(results | {"interrupted": True}, outcome)
-        found = summarize(came.requests, moved, traffic.objectives(), ready.seen)
+        found = summarize(came.requests, moved, traffic.objectives(), ready.seen, run.window)
         interval |= end_of_interval(found, end)
         stopped = watch is not None and watch((number + 1) / runs)
     return _Repetition(containing_predictions(results | interval), outcome)

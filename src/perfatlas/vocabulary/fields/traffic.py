@@ -73,11 +73,20 @@ class Arrivals:
     num_requests: Annotated[
         Count | None,
         Row(
-            "Number of requests to generate, or to read from the trace.",
-            default="1000",
+            "Requests to generate, or to read from the trace. Setting it keeps a fixed sample that"
+            " starts from an empty system.",
+            default="as many as sampling_precision needs; 10 per request in flight, at least 1000",
             elsewhere=("num_prompts", "request_count"),
         ),
     ] = None
+    sampling_precision: Annotated[
+        Annotated[float, Number(unit="fraction", at_least=0.001, at_most=1.0)],
+        Row(
+            "Relative half-width of the 90% confidence interval of mean TTFT and TPOT that sets the"
+            " number of requests; twice that for the p99 of TTFT.",
+            needs=Fact("steady rate"),
+        ),
+    ] = 0.05
     arrival: Annotated[
         Literal["poisson", "gamma", "constant", "ramp", "closed"] | None,
         Row(

@@ -1,4 +1,4 @@
-"""Metrics of runs: time series of a simulation, and the summary of a table."""
+"""Metrics of runs: load, warm-up and state over time of a simulation, summary of a table."""
 
 from __future__ import annotations
 
@@ -7,6 +7,56 @@ from typing import Final
 from perfatlas.vocabulary.metrics.metric import Metric
 from perfatlas.vocabulary.metrics.serving import SIMULATE
 
+STEADY_STATE: Final = (
+    Metric(
+        name="capacity_requests_per_s",
+        label="capacity",
+        unit="requests/s",
+        better="higher",
+        verbs=SIMULATE,
+        description="Requests/s that the deployment completes when it never runs out of requests.",
+    ),
+    Metric(
+        name="offered_load",
+        label="offered rate over capacity",
+        short="load",
+        unit="1",
+        shown="share",
+        verbs=SIMULATE,
+        description="Offered request rate over the capacity; above 1 the queue grows for ever.",
+    ),
+    Metric(
+        name="stability",
+        label="stability",
+        holds="text",
+        verbs=SIMULATE,
+        description="Either stable, near capacity (within 3% of it) or overloaded: from the offered"
+        " rate and the capacity.",
+    ),
+    Metric(
+        name="warm_up_requests",
+        label="warm-up requests",
+        holds="count",
+        verbs=SIMULATE,
+        description="First requests that are warm-up by MSER-5; left out unless num_requests is"
+        " set.",
+    ),
+    Metric(
+        name="measured_requests",
+        label="measured requests",
+        holds="count",
+        verbs=SIMULATE,
+        description="Requests between the warm-up and the time when no more arrive.",
+    ),
+    Metric(
+        name="precision_reached",
+        label="precision reached",
+        better="higher",
+        holds="flag",
+        verbs=SIMULATE,
+        description="Whether the half-widths are within sampling_precision.",
+    ),
+)
 SERIES: Final = (
     Metric(
         name="series.seed",
@@ -140,4 +190,4 @@ TABLE: Final = (
         description="Distinct operator shapes; each is priced once.",
     ),
 )
-RUNS: Final = (*SERIES, *TABLE)
+RUNS: Final = (*STEADY_STATE, *SERIES, *TABLE)

@@ -1,0 +1,180 @@
+"""Request rate a deployment can sustain, and whether the offered rate is below it.
+
+Shape legend: N requests, R replicas.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+import numpy as np
+
+from perfatlas.scenario.deployments.arrivals import is_closed, resolve_traffic
+from perfatlas.scenario.deployments.services import run_traffic, service, slowed
+from perfatlas.serving.config import Control
+from perfatlas.serving.requests import TICKS_PER_SECOND
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfatlas.scenario.deployments.engine_deployment import Priced
+    from perfatlas.scenario.deployments.services import Service
+    from perfatlas.scenario.fields import Scenario, Traffic
+    from perfatlas.serving.outcome import Outcome
+
+Stability = Literal["stable", "near capacity", "overloaded"]
+
+NEAR: Final = 0.03  # of the capacity, within which a rate is neither stable nor overloaded
+FEWEST: Final = 4_000  # requests that a saturated run serves at least
+MOST: Final = 64_000
+TURNOVERS: Final = 24  # times the sequences in flight
+START, END = 0.1, 0.95  # of a saturated run, between which completions are counted
+BLIND_ROUTING: Final = ("round_robin", "random")  # slow replicas get as many requests as fast ones
+
+
+class OfferedLoad(NamedTuple):
+    """An offered rate and the largest one that can be sustained.
+
+    Args:
+        requests_per_s: Offered, generated without end.
+        capacity_requests_per_s: Completed by engines that never run out of requests.
+    """
+
+    requests_per_s: float
+    capacity_requests_per_s: float
+
+    @property
+    def share(self) -> float:
+        """Offered rate over capacity."""
+        return self.requests_per_s / self.capacity_requests_per_s
+
+    @property
+    def grows(self) -> bool:
+        """Whether the queue grows for ever."""
+        return self.share > 1.0
+
+    @property
+    def stability(self) -> Stability:
+        """Whether the queue has a steady state; "near capacity" within 3% of it."""
+        if self.share < 1.0 - NEAR:
+            return "stable"
+        return "overloaded" if self.share > 1.0 + NEAR else "near capacity"
+
+
+def has_steady_rate(traffic: Traffic, scenario: Scenario) -> bool:
+    """Return whether requests arrive at one finite mean rate at replicas that do not change.
+
+    Args:
+        traffic: What arrives and how replicas are operated.
+        scenario: What serves it.
+    """
+    rate = traffic.request_rate
+    drawn = traffic.requests is None and traffic.arrival != "ramp"
+    generated = drawn and not is_closed(traffic, scenario)
+    changes = traffic.availability(scenario.dp).varies
+    return generated and traffic.turns == 1 and not changes and math.isfinite(rate or math.inf)
+
+
+def offered_load(
+    scenario: Scenario,
+    traffic: Traffic,
+    known: Priced,
+    *,
+    slower: Sequence[float] = (),
+    watch: Callable[[float], bool] | None = None,
+) -> OfferedLoad | None:
+    """Return the rate that traffic offers and the capacity for requests of its lengths.
+
+    Args:
+        scenario: What serves it.
+        traffic: Traffic with a steady rate.
+        known: Tables of prices of earlier calls, to take from and to add to.
+        slower: Steps of each pool or kind take this much longer than priced; none is 1.
+        watch: Called during the run; true stops it.
+
+    Returns:
+        None where every request is rejected.
+
+    Raises:
+        KeyboardInterrupt: It was stopped.
+    """
+    count = FEWEST
+    while True:
+        ready, outcome = _saturated(scenario, traffic, known, count, (slower, watch))
+        if not (outcome.finished_N >= 0).any():
+            return None
+        needed = TURNOVERS * _in_flight(outcome)
+        if count >= min(needed, MOST):
+            break
+        count = min(needed, MOST)
+    rate = traffic.request_rate or math.inf
+    return OfferedLoad(rate, _capacity(ready, outcome, traffic.routing))
+
+
+def _saturated(
+    scenario: Scenario,
+    traffic: Traffic,
+    known: Priced,
+    count: int,
+    how: tuple[Sequence[float], Callable[[float], bool] | None],
+) -> tuple[Service, Outcome]:
+    """Return the run of requests that all arrive at once."""
+    slower, watch = how
+    changes = {"request_rate": math.inf, "num_requests": count, "arrival": None, "burstiness": None}
+    at_once = traffic.model_copy(update=changes)
+    came = resolve_traffic(at_once, scenario)
+    ready = service(scenario, at_once, came, known)
+    ready = slowed(ready, slower) if slower else ready
+    outcome = run_traffic(ready, came, Control(watch=watch))
+    if outcome.interrupted:
+        raise KeyboardInterrupt
+    return ready, outcome
+
+
+def _in_flight(outcome: Outcome) -> int:
+    """Return how many requests run together in the middle of a saturated run."""
+    done_N = outcome.finished_N >= 0
+    ended_N = np.sort(outcome.finished_N[done_N])
+    middle = ended_N[ended_N.size // 2]
+    started = int(np.count_nonzero(outcome.scheduled_N[done_N] <= middle))
+    return started - int(np.searchsorted(ended_N, middle))
+
+
+def _capacity(ready: Service, outcome: Outcome, routing: str) -> float:
+    """Return the completions per second while no replica runs out of requests."""
+    done_N = outcome.finished_N >= 0
+    ended_N = outcome.finished_N[done_N]
+    if outcome.fronted.late_last_N.size:
+        ended_N = ended_N + outcome.fronted.late_last_N[done_N]
+    kind_R = _kinds_of_replicas(ready)
+    kind_N = kind_R[outcome.replica_N[done_N]] if ready.kinds else np.zeros_like(ended_N)
+    kinds, number_K = np.unique(kind_R, return_counts=True)
+    served = [ended_N[kind_N == kind] for kind in kinds]
+    until = min(int(one.max(initial=0)) for one in served)
+    rates = [_rate(one, until) for one in served]
+    if routing not in BLIND_ROUTING:
+        return math.fsum(rates)
+    share_K = number_K / number_K.sum()
+    fullest = [rate / float(share) for rate, share in zip(rates, share_K, strict=True)]
+    return min(fullest)
+
+
+def _kinds_of_replicas(ready: Service) -> NDArray[np.int64]:
+    """Return which kind each replica is of (R,); kinds that are equal are one."""
+    if not ready.kinds:
+        return np.zeros(1, np.int64)
+    alike = [pool.scenario.model_copy(update={"dp": None}) for pool in ready.pools]
+    numbers = [pool.replicas.number for pool in ready.pools]
+    return np.repeat(np.array([alike.index(one) for one in alike]), numbers)
+
+
+def _rate(ended_N: NDArray[np.int64], until: int) -> float:
+    """Return the completions per second in the middle of a run."""
+    first, last = START * until, END * until
+    counted = int(np.count_nonzero((ended_N > first) & (ended_N <= last)))
+    if not counted:  # too few to fill the window
+        return ended_N.size * TICKS_PER_SECOND / int(ended_N.max())
+    return counted * TICKS_PER_SECOND / (last - first)

@@ -1,0 +1,148 @@
+"""Steady state of one simulation: where its warm-up ends, and how precise its statistics are.
+
+The warm-up is cut by MSER-5: of all cuts up to half of the run, the one after which the mean of
+batches of five observations has the smallest standard error. Statistics after it are compared
+between consecutive batches of requests; neighbouring batches that resemble each other widen the
+confidence interval.
+
+Source: White, An Effective Truncation Heuristic for Bias Reduction in Simulation Output,
+Simulation 69 (1997); Law, Simulation Modeling and Analysis (5th ed.), section 9.5.3, batch means.
+
+Shape legend: N requests in order of arrival, M batches of five, B batches.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.serving.outcome.columns import Window
+from perfatlas.serving.requests import TICKS_PER_SECOND
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfatlas.serving.outcome.columns import Outcome
+    from perfatlas.serving.outcome.metrics import Latencies
+
+BATCH: Final = 5  # observations of a batch of MSER-5
+BATCHES: Final = 20  # of the confidence intervals
+FEWEST: Final = 10 * BATCHES  # requests that have statistics
+CONFIDENCE: Final = 0.9
+RESEMBLANCE: Final = 0.9  # largest correlation of neighbouring batches that is believed
+
+
+def measured_window(found: Latencies, outcome: Outcome, *, grows: bool = False) -> Window:
+    """Return the requests between the warm-up and the time when no more arrive.
+
+    Args:
+        found: Latencies of the completed requests.
+        outcome: All requests, in order of arrival.
+        grows: The queue grows for ever, so that only the time per output token can settle.
+    """
+    count, done = outcome.arrival_N.size, found.place_N.size
+    if done < FEWEST:
+        return Window(0, count, settled=False)
+    cut = warm_up(_known(found.tpot_s))
+    if not grows:
+        cut = max(cut, warm_up(found.ttft_s))
+    first = int(found.place_N[min(cut, done - 1)])
+    last_arrival_s = outcome.arrival_N[-1] / TICKS_PER_SECOND
+    if grows:
+        ended_N = found.arrival_s + found.request_latency_s <= last_arrival_s
+        last = int(np.count_nonzero(ended_N))
+    else:
+        rest_s = float(np.percentile(found.request_latency_s, 99))
+        last = int(np.searchsorted(found.arrival_s, last_arrival_s - rest_s))
+        last = int(found.place_N[min(last, done - 1)])
+    if last - first < FEWEST:
+        return Window(first, count, settled=False)
+    return Window(first, last, settled=cut <= done // 2)
+
+
+def _known(values_N: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return values with those of their neighbours where there is none."""
+    known_N = np.isfinite(values_N)
+    if not known_N.any():
+        return np.zeros_like(values_N)
+    return np.interp(np.arange(values_N.size), np.flatnonzero(known_N), values_N[known_N])
+
+
+def warm_up(values_N: NDArray[np.float64]) -> int:
+    """Return how many first observations are warm-up, by MSER-5.
+
+    Args:
+        values_N: Observations in order, without NaN (N,).
+
+    Returns:
+        A multiple of five; more than half of them where the run is too short to settle.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.serving.outcome import warm_up
+        >>> warm_up(np.r_[np.full(50, 9.0), np.tile([1.0, 1.2], 200)])
+        50
+    """
+    batches = values_N.size // BATCH
+    if batches < 2:
+        return 0
+    mean_M = values_N[: batches * BATCH].reshape(batches, BATCH).mean(axis=1)
+    mean_M = mean_M - mean_M.mean()  # of what is left after a cut, the same but for rounding
+    left_M = np.arange(batches, 0, -1, dtype=np.float64)
+    sum_M = np.cumsum(mean_M[::-1])[::-1]
+    square_M = np.cumsum(mean_M[::-1] ** 2)[::-1]
+    error_M = (square_M - sum_M**2 / left_M) / left_M**2
+    searched = max(batches - BATCH, 1)  # of the last few batches the spread is chance
+    return int(np.argmin(error_M[:searched])) * BATCH
+
+
+class Precision(NamedTuple):
+    """A statistic of a steady state.
+
+    Args:
+        value: Over all requests that are measured.
+        half_width: Of its 90% confidence interval.
+    """
+
+    value: float
+    half_width: float
+
+    @property
+    def relative(self) -> float:
+        """Half-width over value; infinite where the value is 0 and the half-width is not."""
+        if self.half_width == 0.0:
+            return 0.0
+        return self.half_width / abs(self.value) if self.value else math.inf
+
+
+def batch_precision(values_N: NDArray[np.float64], percentile: float | None = None) -> Precision:
+    """Return a mean or a percentile with its confidence interval, from means of batches.
+
+    Args:
+        values_N: Observations of a steady state, in order (N,); NaN has no value.
+        percentile: None for the mean.
+
+    Returns:
+        NaN and an infinite half-width of fewer observations than `FEWEST`.
+    """
+    from scipy.special import stdtrit
+
+    known_N = values_N[np.isfinite(values_N)]
+    value = _statistic(known_N, percentile) if known_N.size else math.nan
+    if known_N.size < FEWEST:
+        return Precision(value, math.inf)
+    part_B = np.array([_statistic(one, percentile) for one in np.array_split(known_N, BATCHES)])
+    apart_B = part_B - part_B.mean()
+    spread = float((apart_B**2).sum())
+    if spread == 0.0:
+        return Precision(value, 0.0)
+    likeness = float((apart_B[1:] * apart_B[:-1]).sum()) / spread
+    likeness = min(max(likeness, 0.0), RESEMBLANCE)
+    error = math.sqrt(spread / (BATCHES - 1) / BATCHES * (1.0 + likeness) / (1.0 - likeness))
+    return Precision(value, float(stdtrit(BATCHES - 1, 0.5 + CONFIDENCE / 2.0)) * error)
+
+
+def _statistic(values_N: NDArray[np.float64], percentile: float | None) -> float:
+    return float(values_N.mean() if percentile is None else np.percentile(values_N, percentile))

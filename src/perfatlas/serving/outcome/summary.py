@@ -1,0 +1,174 @@
+"""Summary of a simulation: latencies, throughput, goodput, and whether its queue grows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.serving.outcome.metrics import (
+    AT_ENGINE,
+    ClientDelays,
+    gap_statistics,
+    request_latencies,
+)
+from perfatlas.serving.requests import TICKS_PER_SECOND
+from perfatlas.vocabulary.metrics import share, statistics
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from perfatlas.serving.outcome.columns import Outcome, Window
+    from perfatlas.serving.outcome.metrics import Latencies
+    from perfatlas.serving.requests import Requests
+
+BACKLOG: Final = 10  # minimum waiting requests for a growing queue to be significant
+GROWTH: Final = 2.0  # growth of the backlog from the first half of the arrivals to their last third
+LOOKS: Final = 60  # samples of the queue, evenly over the arrivals
+
+
+def meets(latencies: Latencies, slos: Mapping[str, float]) -> NDArray[np.bool_]:
+    """Return which completed requests meet all SLOs (N,).
+
+    Args:
+        latencies: Latencies of the completed requests.
+        slos: Maximum by name: ttft_s, tpot_s, itl_s (mean gap of a request, i.e. its TPOT),
+            request_latency_s [s].
+    """
+    good: NDArray[np.bool_] = np.ones(latencies.place_N.size, np.bool_)
+    for name, most in slos.items():
+        values = latencies.tpot_s if name == "itl_s" else getattr(latencies, name)
+        good &= ~(values > most)  # requests with a single output token have no gap and meet any SLO
+    return good
+
+
+def summarize(
+    requests: Requests,
+    outcome: Outcome,
+    slos: Mapping[str, float],
+    seen: ClientDelays = AT_ENGINE,
+    window: Window | None = None,
+) -> dict[str, Any]:
+    """Return the metrics of a simulation, named as in the vocabulary.
+
+    Throughput and goodput are over the makespan: from the first arrival to the last token, or to
+    the last arrival of a request that replica failures left unanswered. Rejected, lost and unserved
+    requests meet no SLO.
+
+    Args:
+        requests: The requests.
+        outcome: Results of the simulation.
+        slos: As in `meets`.
+        seen: Delays between engine and client.
+        window: Measured requests: latencies are theirs, and rates are between the arrivals of the
+            first and the last of them; counts are of the whole run. None measures all requests.
+    """
+    found = request_latencies(requests, outcome, seen)
+    completed = int(found.place_N.size)
+    failed_N = _failed(outcome)
+    makespan_s = float((found.arrival_s + found.request_latency_s).max(initial=0.0))
+    makespan_s = max(
+        makespan_s, float(outcome.arrival_N[failed_N].max(initial=0)) / TICKS_PER_SECOND
+    )
+    makespan_s -= float(outcome.arrival_N[outcome.arrival_N >= 0].min(initial=0)) / TICKS_PER_SECOND
+    tokens = int(requests.osl_N[found.place_N].sum())
+    prompt = int(requests.isl_N[found.place_N].sum())
+    rejected = int(np.count_nonzero(outcome.rejected()))
+    failed = int(np.count_nonzero(failed_N))
+    names = ["ttft_s", "tpot_s", "request_latency_s", "queue_s"]
+    names += ["kv_transfer_s"] if outcome.travels.handed_N.size else []
+    result: dict[str, Any] = {name: statistics(getattr(found, name)) for name in names}
+    result["itl_s"] = gap_statistics(requests, outcome)
+    rate = 1.0 / makespan_s if makespan_s > 0.0 else None
+    result |= {
+        "makespan_s": makespan_s,
+        "requests_completed": completed,
+        "requests_rejected": rejected,
+        "preemptions": outcome.preemptions,
+        "steps": outcome.steps,
+        "output_tokens_per_s": None if rate is None else tokens * rate,
+        "requests_per_s": None if rate is None else completed * rate,
+        "prefix_hit_rate": share(int(outcome.cached_N[found.place_N].sum()), prompt),
+        "saturated": saturated(outcome),
+        "interrupted": outcome.interrupted,
+    }
+    if slos:
+        good = int(np.count_nonzero(meets(found, slos)))
+        asked = completed + rejected + failed
+        result["goodput_requests_per_s"] = None if rate is None else good * rate
+        result["slo_attainment"] = share(good, asked)
+    if window is not None:
+        result |= _window_results(requests, outcome, found.between(window), (window, slos))
+    return result
+
+
+def _window_results(
+    requests: Requests,
+    outcome: Outcome,
+    found: Latencies,
+    asked: tuple[Window, Mapping[str, float]],
+) -> dict[str, Any]:
+    """Return the results that are different for the requests of a window."""
+    window, slos = asked
+    start, end = (int(outcome.arrival_N[at]) for at in (window.first, window.last - 1))
+    span_s = (end - start) / TICKS_PER_SECOND
+    ended_N = (outcome.finished_N > start) & (outcome.finished_N <= end)
+    prompt = int(requests.isl_N[found.place_N].sum())
+    result: dict[str, Any] = {
+        "ttft_s": statistics(found.ttft_s),
+        "tpot_s": statistics(found.tpot_s),
+        "request_latency_s": statistics(found.request_latency_s),
+        "queue_s": statistics(found.queue_s),
+        "output_tokens_per_s": int(requests.osl_N[ended_N].sum()) / span_s,
+        "requests_per_s": int(np.count_nonzero(ended_N)) / span_s,
+        "prefix_hit_rate": share(int(outcome.cached_N[found.place_N].sum()), prompt),
+    }
+    if found.kv_transfer_s.size:
+        result["kv_transfer_s"] = statistics(found.kv_transfer_s)
+    if slos:
+        good = int(np.count_nonzero(meets(found, slos)))
+        attained = share(good, window.last - window.first)
+        result["slo_attainment"] = attained
+        result["goodput_requests_per_s"] = good / span_s
+    return result
+
+
+def _failed(outcome: Outcome) -> NDArray[np.bool_]:
+    """Return which requests were lost in a replica failure or never served (N,)."""
+    if outcome.interrupted or not outcome.operated.lost_N.size:
+        return np.zeros(outcome.arrival_N.shape[0], np.bool_)
+    return outcome.operated.lost_N | outcome.unserved()
+
+
+def saturated(outcome: Outcome) -> bool:
+    """Return whether the load exceeds the capacity, i.e. the queue grows until the end.
+
+    True if over the last third of the arrivals more than `BACKLOG` requests wait on average for
+    their first step, or for a front end to send their first token, and at least `GROWTH` times as
+    many as over the first half (a linearly growing queue has three times as many). With two pools,
+    requests wait until they decode. Rejected requests, and those lost or unserved because of
+    replica failures, do not count. A closed loop is never saturated.
+
+    Args:
+        outcome: Results of an open loop.
+    """
+    waits_N = (outcome.arrival_N >= 0) & ~_failed(outcome) & ~outcome.rejected()
+    arrived_N = np.sort(outcome.arrival_N[waits_N])
+    if arrived_N.size < LOOKS:
+        return False
+    went = outcome.travels.handed_N.size > 0
+    served_N = outcome.travels.resumed_N if went else outcome.scheduled_N
+    if went:  # a single output token may need no decode engine
+        served_N = np.where(outcome.travels.handed_N < 0, outcome.finished_N, served_N)
+    late_N = outcome.fronted.late_first_N
+    if late_N.size:
+        served_N = np.where(served_N >= 0, served_N + late_N, served_N)
+    served_N = np.sort(served_N[(served_N >= 0) & waits_N])
+    at = arrived_N[np.arange(1, LOOKS + 1) * arrived_N.size // LOOKS - 1]
+    waiting = np.searchsorted(arrived_N, at, side="right") - np.searchsorted(
+        served_N, at, side="right"
+    )
+    late, early = waiting[-LOOKS // 3 :].mean(), waiting[: LOOKS // 2].mean()
+    return bool(late > BACKLOG and late > GROWTH * early)

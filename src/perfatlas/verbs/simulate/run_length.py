@@ -1,0 +1,133 @@
+"""How many requests a simulation runs, where that is not set: as many as its precision needs."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfatlas.scenario.deployments import (
+    OfferedLoad,
+    ResolvedTraffic,
+    Service,
+    has_steady_rate,
+    offered_load,
+    price_ends,
+    resolve_traffic,
+    run_traffic,
+    service,
+)
+from perfatlas.serving.config import Control
+from perfatlas.serving.outcome import batch_precision, measured_window, request_latencies
+from perfatlas.vocabulary.metrics import statistics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from perfatlas.scenario.deployments import Priced
+    from perfatlas.scenario.fields import Scenario, Traffic
+    from perfatlas.serving.outcome import Latencies, Precision, Window
+
+    Watch = Callable[[float], bool]
+
+FIRST: Final = 8_000  # requests of the first run
+LONGEST: Final = 200_000  # requests of the longest one
+GROWTH: Final = (2.0, 8.0)  # least and largest factor from one run to the next
+MARGIN: Final = 1.2  # on the requests that the precision of one run foretells
+PERCENTILE: Final = 99.0
+OF_PERCENTILES: Final = 2.0  # their half-width may be so many times that of a mean
+
+
+class Run(NamedTuple):
+    """Requests, what serves them and what is measured of them.
+
+    Args:
+        traffic: With the number of requests that run.
+        came: The requests.
+        ready: What serves them, priced.
+        load: Offered rate and capacity, None where the traffic has no steady rate.
+        window: Requests that are measured, None for all.
+        precise: Whether the precision that was asked for is reached.
+    """
+
+    traffic: Traffic
+    came: ResolvedTraffic
+    ready: Service
+    load: OfferedLoad | None = None
+    window: Window | None = None
+    precise: bool = True
+
+
+def sized_run(
+    traffic: Traffic, scenario: Scenario, known: Priced, watch: Watch | None = None
+) -> Run:
+    """Return the run of a scenario, as long as the precision of its statistics asks.
+
+    Args:
+        traffic: What arrives. With `num_requests`, or without a steady rate, it runs as it is.
+        scenario: What serves it.
+        known: Tables of prices of earlier calls, to take from and to add to.
+        watch: Called during runs; true stops it.
+
+    Raises:
+        InvalidSpecError: A name, value or request breaks a rule.
+        InfeasibleError: The model and one request do not fit.
+        UnsupportedError: No model, data or scheduler for the combination.
+    """
+    came = resolve_traffic(traffic, scenario)
+    ready = service(scenario, traffic, came, known)
+    if not has_steady_rate(traffic, scenario):
+        return Run(traffic, came, ready)
+    try:
+        load = offered_load(scenario, traffic, known, watch=watch)
+    except KeyboardInterrupt:
+        return Run(traffic, came, ready)
+    if traffic.num_requests is not None or load is None:
+        return Run(traffic, came, ready, load)
+    count = FIRST
+    while True:
+        sized = traffic.model_copy(update={"num_requests": count})
+        came = resolve_traffic(sized, scenario)
+        ready = service(scenario, sized, came, known)
+        outcome = run_traffic(ready, came, Control(watch=watch))
+        if outcome.interrupted:
+            return Run(sized, came, ready, load, precise=False)
+        found = request_latencies(came.requests, outcome, ready.seen)
+        window = measured_window(found, outcome, grows=load.grows)
+        excess = _excess(found.between(window), load, traffic.sampling_precision)
+        precise = excess <= 1.0 and window.settled
+        if precise or count >= LONGEST:
+            return Run(sized, came, ready, load, window, precise)
+        least, most = GROWTH
+        factor = excess**2 * MARGIN if math.isfinite(excess) else most
+        count = min(math.ceil(count * min(max(factor, least), most)), LONGEST)
+
+
+def slow_load(run: Run, scenario: Scenario, known: Priced) -> OfferedLoad | None:
+    """Return the load at the slow end of the interval of step times, None where none is sized.
+
+    Args:
+        run: A run as long as its precision asks.
+        scenario: What serves it.
+        known: Tables of prices of earlier calls.
+    """
+    ends = price_ends(run.ready)
+    if run.window is None or run.load is None or not ends:
+        return None
+    return offered_load(scenario, run.traffic, known, slower=ends["high"])
+
+
+def _excess(found: Latencies, load: OfferedLoad, precision: float) -> float:
+    """Return the largest half-width over what it may be; 0 where nothing is measured."""
+    return max((one.relative / (precision * times) for one, times in _held(found, load)), default=0)
+
+
+def _held(found: Latencies, load: OfferedLoad) -> Iterator[tuple[Precision, float]]:
+    """Yield the statistics whose precision is asked for, and how many times that it may be.
+
+    Where the queue grows for ever, so do all latencies that contain it.
+    """
+    if found.tpot_s.size and statistics(found.tpot_s)["mean"] is not None:
+        yield batch_precision(found.tpot_s), 1.0
+    if not load.grows:
+        yield batch_precision(found.ttft_s), 1.0
+        yield batch_precision(found.ttft_s, PERCENTILE), OF_PERCENTILES

@@ -1,0 +1,165 @@
+"""Results and remarks about the steady state of traffic: load, warm-up and precision."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.serving.outcome import batch_precision, measured_window, request_latencies
+from perfatlas.vocabulary.metrics import SEEDS, STATISTICS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.scenario.deployments import OfferedLoad
+    from perfatlas.serving.outcome import Outcome
+    from perfatlas.verbs.simulate.run_length import Run
+
+QUEUED: Final = ("ttft_s", "request_latency_s", "queue_s")  # grow with the queue
+MEASURED: Final = ("ttft_s", "tpot_s", "request_latency_s")
+
+
+def load_results(run: Run) -> dict[str, Any]:
+    """Return offered load and capacity, nothing where the traffic has no steady rate.
+
+    Args:
+        run: What ran.
+    """
+    if run.load is None:
+        return {}
+    return {
+        "capacity_requests_per_s": run.load.capacity_requests_per_s,
+        "offered_load": run.load.share,
+        "stability": run.load.stability,
+        "saturated": run.load.stability == "overloaded",
+    }
+
+
+def window_results(run: Run, outcome: Outcome) -> dict[str, Any]:
+    """Return which requests are measured, and how precise their latencies are.
+
+    Args:
+        run: What ran.
+        outcome: Its requests.
+
+    Returns:
+        Half-widths are of 90% confidence intervals over the random draws, from batches of requests.
+        A run of a fixed number of requests has its warm-up only: its results contain it.
+    """
+    if run.load is None:
+        return {}
+    found = request_latencies(run.came.requests, outcome, run.ready.seen)
+    window = run.window
+    if window is None:
+        return {"warm_up_requests": measured_window(found, outcome, grows=run.load.grows).first}
+    found = found.between(window)
+    results: dict[str, Any] = {
+        "warm_up_requests": window.first,
+        "measured_requests": window.last - window.first,
+        "precision_reached": run.precise,
+    }
+    for name in MEASURED:
+        values_N = getattr(found, name)
+        precise = {
+            key: batch_precision(values_N, None if key == "mean" else float(key[1:])).half_width
+            for key in STATISTICS
+        }
+        known = {key: width if math.isfinite(width) else None for key, width in precise.items()}
+        results[f"{name}{SEEDS}"] = known
+    return results
+
+
+def without_steady_mean(results: Mapping[str, Any], load: OfferedLoad | None) -> dict[str, Any]:
+    """Return results without the latencies that grow for ever above the capacity.
+
+    Args:
+        results: Of a run that lasts as long as its precision asks.
+        load: Offered load and capacity.
+    """
+    if load is None or not load.grows:
+        return dict(results)
+    grows = [f"{name}{end}" for name in QUEUED for end in ("", "_low", "_high", SEEDS)]
+    return {
+        name: dict.fromkeys(value) if name in grows and isinstance(value, dict) else value
+        for name, value in results.items()
+    }
+
+
+def without_upper_limit(results: Mapping[str, Any], slow: OfferedLoad | None) -> dict[str, Any]:
+    """Return results without upper limits where slower steps would overload the deployment.
+
+    Args:
+        results: With `_high` of latencies.
+        slow: Load at the slow end of the interval of step times, None where it is unknown.
+    """
+    if slow is None or slow.stability == "stable":
+        return dict(results)
+    high = [f"{name}_high" for name in QUEUED]
+    return {
+        name: dict.fromkeys(value) if name in high and isinstance(value, dict) else value
+        for name, value in results.items()
+    }
+
+
+def steady_warnings(run: Run, results: Mapping[str, Any], slow: OfferedLoad | None) -> list[str]:
+    """Return what a reader must know of load, warm-up and precision, in sentences.
+
+    Args:
+        run: What ran.
+        results: Of it.
+        slow: Load at the slow end of the interval of step times, None where it is unknown.
+    """
+    load = run.load
+    if load is None:
+        return []
+    said = [*_stability(load, fixed=run.window is None)]
+    if load.stability == "stable" and slow is not None and slow.stability != "stable":
+        said.append(
+            "no upper limit of TTFT and latency: at the slow end of the step-time interval the"
+            f" capacity is {slow.capacity_requests_per_s:.3g} requests/s, and the offered rate is"
+            f" {slow.share:.0%} of it"
+        )
+    if run.window is None:
+        said += _transient(results)
+    elif not run.precise:
+        said.append(
+            f"sampling_precision = {run.traffic.sampling_precision:.3g} is not reached with"
+            f" {run.traffic.num_requests:,} requests, the most that are simulated unasked: see the"
+            " half-widths, or set num_requests"
+        )
+    return said
+
+
+def _stability(load: OfferedLoad, *, fixed: bool) -> list[str]:
+    rate, capacity = load.requests_per_s, load.capacity_requests_per_s
+    if load.stability == "near capacity":
+        said = (
+            f"{rate:.4g} requests/s are within 3% of the capacity of {capacity:.4g} requests/s:"
+            " latencies depend on how long the traffic lasts; above the capacity they have no"
+            " steady mean"
+        )
+        return [said]
+    if load.stability == "stable":
+        return []
+    kept = (
+        "latencies are those of this sample and grow with its length"
+        if fixed
+        else "TTFT, queue time and request latency grow without bound and have no steady mean"
+    )
+    said = (
+        f"overloaded: {rate:.4g} requests/s exceed the capacity of {capacity:.4g} requests/s; the"
+        f" queue grows by {rate - capacity:.3g} requests/s; {kept}"
+    )
+    return [said]
+
+
+def _transient(results: Mapping[str, Any]) -> list[str]:
+    """Return how much of a fixed sample is warm-up, one text at most."""
+    warm_up = results.get("warm_up_requests") or 0
+    if not warm_up:
+        return []
+    said = (
+        f"the first {warm_up:,.0f} requests are warm-up (MSER-5) and are included, as num_requests"
+        " is set; without it the run is as long as sampling_precision asks, and starts after them"
+    )
+    return [said]
