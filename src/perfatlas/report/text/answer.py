@@ -1,4 +1,4 @@
-"""An answer for people: the question, the result, what bounds it, confidence, the command."""
+"""An answer as text: question, result, bottlenecks, confidence, command."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.report.text.bottlenecks import MOST_OPERATORS, print_bottlenecks
 from perfatlas.report.text.breakdown import phase_table, phase_title, phases_of
 from perfatlas.report.text.closing import print_closing
-from perfatlas.report.text.latencies import is_told, print_distributions, print_tail
+from perfatlas.report.text.latencies import is_told, print_distributions, print_tail, stability_line
 from perfatlas.report.text.limits import limits_of
 from perfatlas.report.text.memory_bar import memory_bar, memory_verdict
 from perfatlas.report.text.quantities import format_value
@@ -29,13 +29,13 @@ FEW_ROWS: Final = 1  # a breakdown of one operator: the results have said it
 def print_answer(
     console: Console, answer: Mapping[str, Any], *, reproduce: str, verbose: bool = False
 ) -> None:
-    """Write an answer to a console, at most a screen of it where it is not verbose.
+    """Write an answer to a console; unless verbose, it fits one screen.
 
     Args:
         console: From `open_terminal`.
         answer: The `--json` object of a computing verb.
-        reproduce: The command line that gives it again.
-        verbose: With all results, the whole breakdown and all evidence.
+        reproduce: The command line that reproduces it.
+        verbose: Whether to show all results, the whole breakdown and all evidence.
 
     Example:
         >>> import sys
@@ -57,7 +57,7 @@ def print_answer(
 
 
 def print_question(console: Console, answer: Mapping[str, Any]) -> None:
-    """Write what was asked, the plan and the load, and an empty line.
+    """Write the question, the plan and the load, and an empty line.
 
     Args:
         console: From `open_terminal`.
@@ -88,11 +88,13 @@ def _print_brief(console: Console, answer: Mapping[str, Any]) -> None:
     results = answer.get("results") or {}
     limits = limits_of(results, tier=str((answer.get("evidence") or {}).get("tier") or ""))
     breakdown = answer.get("breakdown") or []
-    kinds = kinds_of(results)  # whose table says what bounds each
-    simulated = "tail_ttft_s" in results  # slow requests say more than operators
+    kinds = kinds_of(results)  # their table shows the bottlenecks
+    simulated = "tail_ttft_s" in results  # tail latency matters more than operators
     print_distributions(console, results, limits=limits, brief=True)
     if is_told(results):
         print_tail(console, results, brief=True)
+    if line := stability_line(results):
+        print_line(console, line)
     print_results(console, results, limits=limits, brief=True)
     if kinds:
         print_kinds(console, results, breakdown=breakdown, brief=True)
@@ -111,7 +113,7 @@ def _print_brief(console: Console, answer: Mapping[str, Any]) -> None:
 
 
 def _pools_memory(memories: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return one line of pools that fit: how much of a GPU each fills."""
+    """Return one line of GPU memory use for pools that fit."""
     told = [
         f"{name.removesuffix('memory').strip('_') or 'decode'}"
         f" {format_value('b_bytes', memory['total_bytes'])}"

@@ -1,4 +1,4 @@
-"""What bounds an answer, in a few rows: each step by its bounds, and its slowest operators."""
+"""Bottlenecks of an answer in a few rows: bounds of each step, and its slowest operators."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ NAME_WIDTH: Final = 28
 def print_bottlenecks(
     console: Console, breakdown: Sequence[Row], *, most: int = MOST_OPERATORS
 ) -> None:
-    """Write what bounds each step, then its slowest operators, the others in one row.
+    """Write the bounds of each step, then its slowest operators; the others share one row.
 
     Args:
         console: From `open_terminal`.
         breakdown: The `breakdown` of an answer.
-        most: Operators that have a row of their own; 0 for steps alone.
+        most: Number of operators with their own row; 0 for steps only.
     """
     phases = phases_of(breakdown)
     for phase, rows in list(phases.items())[:MOST_PHASES]:
@@ -53,7 +53,7 @@ def slowest(phases: Mapping[str, Sequence[Row]], most: int) -> list[str]:
 
     Args:
         phases: From `phases_of`.
-        most: So many, or one more where it would be the only one left.
+        most: Maximum number, or one more if only one would remain.
 
     Example:
         >>> from perfatlas.report.text.bottlenecks import slowest

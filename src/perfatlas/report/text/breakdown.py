@@ -1,4 +1,4 @@
-"""What takes the time and what bounds it, as a table per phase."""
+"""Time breakdown with bounds, one table per phase."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BOUND_STYLES: Final = {
     "latency": "yellow",
     "host": "red",
 }
-# Rows below this share of their phase are folded into one line.
+# Rows below this share of their phase are combined into one line.
 SMALLEST_SHARE: Final = 0.005
 SMALLEST_BOUND: Final = 0.01
 WIDE: Final = 100
@@ -59,7 +59,7 @@ def phases_of(breakdown: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[
 
 
 def bound_summary(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return "memory 71%, network 20%": the time of a phase by what bounds it.
+    """Return "memory 71%, network 20%": the time of a phase by bound.
 
     Args:
         rows: Breakdown rows of one phase.
@@ -85,9 +85,9 @@ def phase_title(phase: str, rows: Sequence[Mapping[str, Any]], *, width: int) ->
     """Return "decode step 10.3 ms, bound by memory 71%, network 20%".
 
     Args:
-        phase: Its name.
-        rows: Its breakdown rows.
-        width: Columns to fit in; "bound by" is left out where there is no room for it.
+        phase: Name of the phase.
+        rows: Breakdown rows of the phase.
+        width: Maximum width; "bound by" is omitted if it does not fit.
     """
     time_s = sum(float(row.get("time_s") or 0.0) for row in rows)
     start = f"{phase} step {format_value('time_s', time_s)}".lstrip()
@@ -97,13 +97,13 @@ def phase_title(phase: str, rows: Sequence[Mapping[str, Any]], *, width: int) ->
 
 
 def phase_table(rows: Sequence[Mapping[str, Any]], *, width: int, most: int | None = None) -> Table:
-    """Return a table of one phase's operators, the small ones folded into one line.
+    """Return a table of one phase's operators; small ones share one line.
 
     Args:
         rows: Breakdown rows of one phase, slowest first.
-        width: Columns to fit in; the calibration is shown where there is room, and how often an
-            operator runs, its roofline time and its tier are left out where there is not.
-        most: Operators that have a row of their own; by default all that are not small.
+        width: Maximum width; the calibration is shown if it fits, and the count, the roofline
+            time and the tier are omitted if they do not.
+        most: Number of operators with their own row; by default all that are not small.
     """
     from rich.table import Table
 
@@ -133,7 +133,7 @@ def phase_table(rows: Sequence[Mapping[str, Any]], *, width: int, most: int | No
 
 
 def _columns(width: int) -> tuple[str, ...]:
-    """Return the columns that a terminal has room for; none is ever cut."""
+    """Return the columns that fit a terminal; columns are never truncated."""
     if width < NARROW:
         return (OPERATOR, "time", "share", "bound")
     everything = (OPERATOR, "count", "time", "share", "bound", ROOFLINE, "tier", "calibration")
@@ -160,18 +160,18 @@ def _cells(row: Mapping[str, Any], *, width: int) -> dict[str, Any]:
 
 
 def _roofline(row: Mapping[str, Any]) -> str:
-    """Return the roofline time; what moves no byte of device memory has none there."""
+    """Return the roofline time; operators without device memory traffic have none."""
     if row.get("bound") == "memory" and row.get("bound_time_s") == 0:
         return "in L2"
     return format_value("time_s", row.get("bound_time_s") or None)
 
 
 def break_name(name: str, width: int) -> str:
-    """Return a name, indented, broken after an underscore, dot or slash where it is too long.
+    """Return an indented name, broken after an underscore, dot or slash if it is too long.
 
     Args:
-        name: Of an operator, a calibration or a field.
-        width: Columns of its longest line, without the indentation of two.
+        name: Name of an operator, a calibration or a field.
+        width: Maximum width of a line, without the indentation of two.
 
     Example:
         >>> from perfatlas.report.text.breakdown import break_name

@@ -1,4 +1,4 @@
-"""What every answer ends with: confidence, warnings, and the command that gives it again."""
+"""End of every answer: confidence, warnings, and the command that reproduces it."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def print_closing(
     Args:
         console: From `open_terminal`.
         answer: The `--json` object of a computing verb.
-        reproduce: The command line that gives it again.
-        method: How it was computed; by default the tier and its calibrations tell.
-        covered: What its intervals cover, where the method is named.
-        verbose: With all calibrations, assumptions, sources, versions and warnings.
+        reproduce: The command line that reproduces it.
+        method: Description of the method; derived from tier and calibrations by default.
+        covered: What its intervals cover, if the method is set.
+        verbose: Whether to show all calibrations, assumptions, sources, versions and warnings.
 
     Example:
         >>> import sys
@@ -65,7 +65,7 @@ def print_closing(
     console.print()
     if not verbose and (left_out := evidence_left_out(answer)):
         print_line(console, left_out, style="dim")
-    # Not wrapped: it is there to be copied.
+    # not wrapped, so that it can be copied
     print_plain(console, f"reproduce: {reproduce}", style="dim", wrap=False)
 
 

@@ -1,4 +1,4 @@
-"""How far an answer can be trusted: tiers, calibrations with their errors, assumptions, sources."""
+"""Confidence in an answer: tiers, calibrations with errors, assumptions, sources."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NUMBERS_WIDTH: Final = 28  # of the rows and errors, with their gaps and the ind
 
 
 def evidence_headline(evidence: Mapping[str, Any]) -> str:
-    """Return one line: how times were computed, the tier, and what its calibrations rest on.
+    """Return one line: method, tier, and the measured rows of its calibrations.
 
     Args:
         evidence: The `evidence` of an answer.
@@ -59,13 +59,13 @@ def evidence_headline(evidence: Mapping[str, Any]) -> str:
 
 
 def _tier(evidence: Mapping[str, Any]) -> str:
-    """Return the tier in words, and its name in brackets."""
+    """Return the description of the tier, with its name in brackets."""
     tier = str(evidence.get("tier") or MISSING)
     return f"{' and '.join(TIERS.get(name, name) for name in tier.split('+'))} ({tier})"
 
 
 def confidence_lines(answer: Mapping[str, Any]) -> list[str]:
-    """Return up to three lines: the tier and what it means, calibrations, what the interval covers.
+    """Return up to three lines: tier and meaning, calibrations, coverage of the interval.
 
     Args:
         answer: The `--json` object of a computing verb.
@@ -96,13 +96,13 @@ def confidence_lines(answer: Mapping[str, Any]) -> list[str]:
 
 
 def _has_interval(results: Mapping[str, Any]) -> bool:
-    """Tell whether any result, or the first of its rows, has the low end of an interval."""
+    """Return whether any result, or the first of its rows, has the low end of an interval."""
     points = results.get("frontier") or [results]
     return any(name.endswith(LOW) and value is not None for name, value in points[0].items())
 
 
 def _calibrations_text(calibrations: Calibrations) -> str:
-    """Return how many there are, on how many rows of which devices, and an error."""
+    """Return the number of calibrations, their rows and devices, and an error."""
     rows = sum(int(c.get("rows") or 0) for c in calibrations)
     devices = dict.fromkeys(str(c.get("id") or MISSING).partition("/")[0] for c in calibrations)
     largest = max(calibrations, key=lambda c: int(c.get("rows") or 0))
@@ -115,7 +115,7 @@ def _calibrations_text(calibrations: Calibrations) -> str:
 
 
 def calibration_table(calibrations: Calibrations, *, width: int) -> Table:
-    """Return the calibrations used, each with its rows and errors.
+    """Return a table of calibrations with rows and errors.
 
     Args:
         calibrations: `evidence.calibrations` of an answer.
@@ -146,7 +146,7 @@ def evidence_lines(evidence: Mapping[str, Any], *, width: int) -> list[tuple[str
 
     Args:
         evidence: The `evidence` of an answer.
-        width: Columns to fit in; measurement protocols are shown where there is room.
+        width: Maximum width; measurement protocols are shown if they fit.
     """
     measured = [c.get("protocol") for c in evidence.get("calibrations") or []]
     lines = [("measured", str(p)) for p in dict.fromkeys(measured) if p and width >= WIDE]
@@ -157,7 +157,7 @@ def evidence_lines(evidence: Mapping[str, Any], *, width: int) -> list[tuple[str
 
 
 def evidence_left_out(answer: Mapping[str, Any]) -> str:
-    """Return what a brief answer leaves out and --verbose shows, in a line, "" where nothing.
+    """Return one line on what only --verbose shows, "" for nothing.
 
     Args:
         answer: The `--json` object of a computing verb.

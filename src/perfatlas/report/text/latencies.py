@@ -1,4 +1,4 @@
-"""Distributions of latencies: mean and percentiles, and how sure the mean is."""
+"""Latency distributions: mean, percentiles, and the interval of the mean."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ TAIL: Final = 0.01  # of the requests
 LARGEST: Final = 2  # parts of a brief answer
 GAP: Final = 2
 INTERVAL: Final = "90% (mean)"
-SEEDS: Final = "  seeds"
+SAMPLING: Final = "  ± (90%)"
 SEEN: Final = ("ttft_s", "tpot_s", "request_latency_s")  # in a brief answer
-LEAVES: Final = (INTERVAL, "p95", "p90", "p50")  # where a terminal is narrow, in this order
+LEAVES: Final = (INTERVAL, "p95", "p90", "p50")  # omitted in this order on narrow terminals
 
 
 def distributions(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the results that are distributions of something, without the ends of their intervals.
+    """Return the results that are distributions, without interval ends.
 
     Args:
         results: The `results` of an answer.
@@ -56,13 +56,13 @@ def print_distributions(
 ) -> None:
     """Write mean and percentiles of every distribution, and the 90% interval of its mean.
 
-    What a narrow terminal has no room for is named below: the interval first, then percentiles.
+    Columns that do not fit are omitted and named below: first the interval, then percentiles.
 
     Args:
         console: From `open_terminal`.
         results: The `results` of an answer; `x_low` and `x_high` are the ends of `x`.
-        limits: From `limits_of`: name -> "at least" where all statistics are limits.
-        brief: Only what a client sees, and no empty line before tails.
+        limits: From `limits_of`: name -> "at least" if all statistics are limits.
+        brief: Whether to show only client latencies, without an empty line before tails.
     """
     from rich.table import Table
 
@@ -86,7 +86,7 @@ def print_distributions(
         table.add_column(title, justify="right" if title else "left", no_wrap=True)
     for row in rows:
         told = [cell for title, cell in zip(titles, row, strict=True) if title in widths]
-        table.add_row(*told, style="dim" if row[0] == SEEDS else "")
+        table.add_row(*told, style="dim" if row[0] == SAMPLING else "")
     print_plain(console, table)
     if left:
         print_line(console, f"a wider terminal or --json shows {', '.join(left)}", style="dim")
@@ -95,7 +95,7 @@ def print_distributions(
 
 
 def is_told(results: Mapping[str, Any]) -> bool:
-    """Tell whether a brief answer has lines of tails; where there are kinds, they have rows.
+    """Return whether a brief answer has lines for tails; with kinds, the table has them.
 
     Args:
         results: The `results` of an answer.
@@ -107,24 +107,54 @@ def _rows(results: Mapping[str, Any], name: str, limit: str) -> list[list[str]]:
     """Return the cells of a distribution: statistics and interval, and half-widths over seeds."""
     values = results[name]
     low, high = ((results.get(f"{name}_{end}") or {}).get("mean") for end in ("low", "high"))
-    interval = "-" if low is None or high is None else format_interval(name, low, high)
+    interval = _interval_text(name, low, high)
     cells = [format_value(name, values[statistic]) for statistic in STATISTICS]
     label = label_of(name, short=True)
     rows = [[f"  {label}, {limit}" if limit else f"  {label}", *cells, interval]]
     if width := results.get(f"{name}_seed_half_width"):
-        cells = [f"± {format_value(name, width[statistic])}" for statistic in STATISTICS]
-        rows.append([SEEDS, *cells, "90%"])
+        cells = [format_value(name, width[statistic]) for statistic in STATISTICS]
+        rows.append([SAMPLING, *cells, ""])
     return rows
 
 
-class Part(NamedTuple):
-    """What slow requests spent a part of their time on.
+def _interval_text(name: str, low: float | None, high: float | None) -> str:
+    """Return an interval, "≥" and the lower end of one without an upper end, "-" of none."""
+    if low is not None and high is not None:
+        return format_interval(name, low, high)
+    return "-" if low is None else f"≥ {format_value(name, low)}"
+
+
+def stability_line(results: Mapping[str, Any]) -> str:
+    """Return the load, the capacity and the measured requests in a line, "" without a capacity.
 
     Args:
-        name: Its key.
-        label: As people say it.
-        value: Time, with its unit.
-        share: Of all of their time.
+        results: The `results` of an answer.
+
+    Example:
+        >>> from perfatlas.report.text.latencies import stability_line
+        >>> found = {"stability": "stable", "offered_load": 0.77, "capacity_requests_per_s": 19.5}
+        >>> stability_line({**found, "measured_requests": 7523})
+        'stable: 77% of the capacity, 19.5 requests/s; 7,523 requests measured'
+    """
+    if "stability" not in results:
+        return ""
+    share = format_share(float(results["offered_load"]))
+    capacity = format_value("capacity_requests_per_s", results["capacity_requests_per_s"])
+    line = f"{results['stability']}: {share} of the capacity, {capacity} requests/s"
+    if "measured_requests" not in results:
+        return line
+    measured = format_value("measured_requests", results["measured_requests"])
+    return f"{line}; {measured} requests measured"
+
+
+class Part(NamedTuple):
+    """A cause of the latency of slow requests.
+
+    Args:
+        name: Key of the cause.
+        label: Label of the cause.
+        value: Time with its unit.
+        share: Fraction of their latency.
     """
 
     name: str
@@ -137,9 +167,9 @@ class Tail(NamedTuple):
     """The slowest requests by one metric.
 
     Args:
-        metric: The name of the result.
-        value: Their mean, with its unit.
-        parts: What they spent it on, the largest first; what is none of it left out.
+        metric: Name of the result.
+        value: Their mean with its unit.
+        parts: Causes, largest first, without empty ones.
     """
 
     metric: str
@@ -148,7 +178,7 @@ class Tail(NamedTuple):
 
 
 def tails(results: Mapping[str, Any]) -> list[Tail]:
-    """Return what the slowest requests spent their time on, by TTFT and by latency.
+    """Return the latency of the slowest requests by cause, for TTFT and end-to-end latency.
 
     Args:
         results: The `results` of an answer, with `tail_ttft_s` and `tail_request_latency_s`.
@@ -177,7 +207,7 @@ def tails(results: Mapping[str, Any]) -> list[Tail]:
 
 
 def tail_title(results: Mapping[str, Any], tail: Tail) -> str:
-    """Return which requests a tail is of, and how long they took.
+    """Return the title of a tail: its requests and their latency.
 
     Args:
         results: The `results` of an answer.
@@ -189,17 +219,17 @@ def tail_title(results: Mapping[str, Any], tail: Tail) -> str:
 
 
 def _unbroken(text: str) -> str:
-    """Return a number and its unit as one word."""
+    """Return a number and its unit with a non-breaking space."""
     return text.replace(" ", NO_BREAK)
 
 
 def print_tail(console: Console, results: Mapping[str, Any], *, brief: bool = False) -> None:
-    """Write what the slowest requests spent their time on, a line per metric.
+    """Write the causes of tail latency, one line per metric.
 
     Args:
         console: From `open_terminal`.
         results: As for `tails`.
-        brief: Only the largest parts, as shares.
+        brief: Whether to show only the largest causes, as percentages.
     """
     for tail in tails(results):
         if brief:

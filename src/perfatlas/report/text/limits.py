@@ -1,4 +1,4 @@
-"""Which results are limits: a time at the roofline is the least, a rate at the roofline the most.
+"""Results that are limits: a roofline time is a minimum, a roofline rate a maximum.
 
 A result of tier bound has at most one end of an interval, its own value.
 """
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 AT_LEAST: Final = "at least"
 AT_MOST: Final = "at most"
 BOUND: Final = "bound"
-DERIVED: Final = ("bus_bandwidth_bytes_per_s",)  # of a time, without an interval of its own
+DERIVED: Final = ("bus_bandwidth_bytes_per_s",)  # derived from a time, without its own interval
 
 
 def limits_of(results: Mapping[str, Any], *, tier: str = "") -> dict[str, str]:
-    """Return which results are limits, and of which side.
+    """Return the results that are limits, and their direction.
 
     Args:
         results: The `results` of an answer, or a row of them.
-        tier: Of the answer; all times and rates of tier bound are limits.
+        tier: Tier of the answer; all times and rates of tier bound are limits.
 
     Returns:
         Name of the result -> "at least" or "at most".

@@ -1,4 +1,4 @@
-"""Numbers as people read them: of a metric as its row says, of other names by their unit."""
+"""Formatting of numbers: metrics by their row, other names by their unit."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from perfatlas.vocabulary.metrics import find_metric
 if TYPE_CHECKING:
     from perfatlas.vocabulary.metrics import Metric
 
-# of names that are no metric: key ending -> unit printed; the longest match wins, so rates come
-# before what they are rates of
+# for names that are not metrics: key suffix -> unit; the longest match wins, so rates come first
 SUFFIX_UNITS: Final = (
     ("_bytes_per_s", "B/s"),
     ("_flop_per_s", "FLOP/s"),
@@ -41,7 +40,7 @@ MOST_DECIMALS: Final = 6
 
 
 def unit_of(key: str) -> str:
-    """Return the unit a key names, or an empty string.
+    """Return the unit in a key, or an empty string.
 
     Args:
         key: A result key such as ttft_s or total_bytes_low.
@@ -56,7 +55,7 @@ def unit_of(key: str) -> str:
 
 
 def format_number(value: float) -> str:
-    """Return three significant digits, or a whole number whole, thousands separated.
+    """Return a number with three significant digits, integers in full, with thousands separators.
 
     Args:
         value: Any number.
@@ -74,7 +73,7 @@ def format_number(value: float) -> str:
 
 
 def format_value(key: str, value: object) -> str:
-    """Return a value as text: of a metric as its row says, else by the unit its key ends in.
+    """Return a value as text: metrics by their row, others by the unit in their key.
 
     Args:
         key: The key of a result, or another name.
@@ -104,7 +103,7 @@ def format_value(key: str, value: object) -> str:
 
 
 def is_empty(value: object) -> bool:
-    """Tell whether a fact says nothing: no value, no text, no items.
+    """Return whether a value is empty: None, no text, or no items.
 
     Args:
         value: Any JSON value.
@@ -113,7 +112,7 @@ def is_empty(value: object) -> bool:
 
 
 def _mapping_text(facts: dict[str, object]) -> str:
-    """Return "GqaAttention (num_heads 64, head_dim 128)": the kind first, the rest behind it."""
+    """Return "GqaAttention (num_heads 64, head_dim 128)": the kind, then the other entries."""
     told = {name: value for name, value in facts.items() if not is_empty(value)}
     kind = str(told.pop("kind", ""))
     rest = ", ".join(
@@ -126,10 +125,10 @@ def _mapping_text(facts: dict[str, object]) -> str:
 
 
 def metric_text(metric: Metric, value: float) -> str:
-    """Return a number of a metric with its unit, as the table of metrics says it is shown.
+    """Return the value of a metric with its unit, in the format of its row.
 
     Args:
-        metric: Its row.
+        metric: Row of the metric.
         value: The number.
 
     Example:
@@ -174,9 +173,9 @@ def _scaled(value: float, unit: str) -> str:
     if unit == "B" and abs(value) < 1000:
         return f"{value:g} B"  # no thousandths of a byte
     if unit == "s" and abs(value) >= LONG_S:
-        return f"{format_number(value)} s"  # nobody counts in kiloseconds
+        return f"{format_number(value)} s"  # kiloseconds are uncommon
     text = format_quantity(float(value), unit, exact=False)
-    return text.replace(" u", " µ")  # files are read with u, people read µ
+    return text.replace(" u", " µ")  # input files use u
 
 
 def _percent(fraction: float) -> str:
@@ -185,10 +184,10 @@ def _percent(fraction: float) -> str:
 
 
 def format_interval(key: str, low: float, high: float) -> str:
-    """Return "12.9 - 15.8 ms", the unit once where both ends share it.
+    """Return "12.9 - 15.8 ms"; the unit is printed once if both ends share it.
 
     Args:
-        key: The key whose unit applies.
+        key: Key that determines the unit.
         low: Lower end.
         high: Upper end.
 
@@ -211,7 +210,7 @@ def format_interval(key: str, low: float, high: float) -> str:
 
 
 def format_exact_bytes(value: float) -> str:
-    """Return a limit as programmers write it: in whole KiB, MiB or GiB where it is one.
+    """Return a size in KiB, MiB or GiB if it is a whole number of them.
 
     Args:
         value: A size [bytes].
@@ -245,7 +244,7 @@ def format_share(share: float) -> str:
 
 
 def time_text(seconds: float) -> str:
-    """Return a time in the largest unit of which there is enough to read it, in three digits.
+    """Return a time in a suitable unit, with three significant digits.
 
     Args:
         seconds: A time [s].
@@ -262,10 +261,10 @@ def time_text(seconds: float) -> str:
 
 
 def share_text(share: float) -> str:
-    """Return a share in percent, three digits of it, or two of what is missing to all.
+    """Return a fraction in percent with three digits, or two digits of the distance to 100%.
 
     Args:
-        share: Of one.
+        share: Fraction.
 
     Example:
         >>> from perfatlas.report.text import share_text

@@ -1,4 +1,4 @@
-"""What was asked, in a few lines: model and system, plan, formats and load."""
+"""The question in a few lines: model and system, plan, formats and load."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OBJECTIVES: Final = ("slo_ttft_s", "slo_tpot_s", "slo_itl_s", "slo_request_laten
 
 
 def headline(answer: Mapping[str, Any]) -> str:
-    """Return what was asked, in a line: the model, the devices, the engine and the mode.
+    """Return the question in one line: model, devices, engine and mode.
 
     Args:
         answer: The `--json` object of a computing verb.
@@ -81,7 +81,7 @@ def subheadline(answer: Mapping[str, Any]) -> str:
 
 
 def plan_lines(answer: Mapping[str, Any]) -> list[str]:
-    """Return the plan that was taken, given or derived: a line, or one of each pool or kind.
+    """Return the plan, set or derived: one line, or one per pool or kind.
 
     Args:
         answer: The `--json` object of a computing verb.
@@ -118,7 +118,7 @@ def _pool_plan(pool: str, scenario: Mapping[str, Any]) -> str:
 
 
 def _plan(scenario: Mapping[str, Any], replicas: int) -> str:
-    """Return the sizes of a plan and the nodes it takes, "" where no size is stated."""
+    """Return the sizes of a plan and its nodes, "" if no size is stated."""
     words = [f"{name} {format_value(name, scenario[name])}" for name in PLAN if name in scenario]
     if "dp" in scenario:
         words.append(f"dp {format_value('dp', scenario['dp'])}")
@@ -129,7 +129,7 @@ def _plan(scenario: Mapping[str, Any], replicas: int) -> str:
 def _nodes(scenario: Mapping[str, Any], replicas: int) -> str:
     """Return how many nodes, or scale-up domains larger than nodes, replicas are spread over.
 
-    A replica begins on a node of its own unless several fit on one, as collectives are priced.
+    Replicas start on separate nodes unless several fit on one, as in the pricing of collectives.
     """
     if not scenario.get("system") or "tp" not in scenario:
         return ""
@@ -162,7 +162,7 @@ def load_line(answer: Mapping[str, Any]) -> str:
 
 
 def _formats(scenario: Mapping[str, Any]) -> list[str]:
-    """Return the number formats, those that are alike together."""
+    """Return the number formats; roles with equal formats are grouped."""
     roles: dict[str, list[str]] = {}
     for name in FORMATS:
         if name in scenario:
@@ -173,7 +173,7 @@ def _formats(scenario: Mapping[str, Any]) -> list[str]:
 
 
 def _traffic(scenario: Mapping[str, Any]) -> list[str]:
-    """Return what arrives, how often and how long, and how many replicas where that varies."""
+    """Return requests, rate and lengths, and the number of replicas if it varies."""
     words = []
     if most := scenario.get("max_replicas"):
         words.append(f"{scenario.get('min_replicas', 1):,} to {most:,} replicas")
@@ -192,7 +192,7 @@ def _traffic(scenario: Mapping[str, Any]) -> list[str]:
 
 
 def _objectives(scenario: Mapping[str, Any]) -> list[str]:
-    """Return what is asked of latencies; of a search, of which statistic."""
+    """Return the SLOs; for a rate search, with their statistic."""
     told = [
         f"{label_of(name.removeprefix('slo_'), short=True)} within"
         f" {format_value(name, float(scenario[name]))}"

@@ -1,4 +1,4 @@
-"""What each kind of replicas did, side by side: a column for a kind."""
+"""Results of the kinds of replicas, one column per kind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BRIEF: Final = ("request_share", "utilization", "output_tokens_per_s_per_gpu")
 
 
 def kinds_of(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the results of each kind of replicas, by "kind 1" and so on; none of one kind.
+    """Return the results of each kind of replicas, by "kind 1" and so on; empty for a single kind.
 
     Args:
         results: The `results` of an answer.
@@ -40,7 +40,7 @@ def kinds_of(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def kind_rows(kinds: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
-    """Return rows of a table of kinds: a label, then a cell of each; the first two name them.
+    """Return rows of a table of kinds: a label, then one cell per kind; the first two are headings.
 
     Args:
         kinds: From `kinds_of`.
@@ -65,7 +65,7 @@ def kind_rows(kinds: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
 
 
 def brief_rows(kinds: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
-    """Return the rows of `kind_rows` that say most of each kind.
+    """Return the most important rows of `kind_rows`.
 
     Args:
         kinds: From `kinds_of`.
@@ -78,7 +78,7 @@ def brief_rows(kinds: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
 
 
 def _step_rows(kinds: Sequence[str], breakdown: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """Return a row per phase: the time of a step of each kind, and what bounds most of it."""
+    """Return one row per phase: step time of each kind, and its main bound."""
     phases = phases_of(breakdown)
     steps = dict.fromkeys(
         phase.removeprefix(f"{kind} ") for kind in kinds for phase in phases if kind in phase
@@ -105,10 +105,10 @@ def _cells(kinds: Mapping[str, Mapping[str, Any]], names: Sequence[str]) -> list
 
 
 def kind_name(kind: Mapping[str, Any]) -> str:
-    """Return "2 x 4 h200_sxm": replicas, GPUs of one, and the system.
+    """Return "2 x 4 h200_sxm": replicas, GPUs per replica, and the system.
 
     Args:
-        kind: Its results.
+        kind: Results of the kind.
     """
     replicas = int(kind["replicas"])
     return f"{replicas} x {int(kind['gpus']) // replicas} {kind['system']}"
@@ -125,13 +125,13 @@ def print_kinds(
     breakdown: Sequence[Mapping[str, Any]] = (),
     brief: bool = False,
 ) -> None:
-    """Write a table of kinds, in blocks of as many as fit; nothing of one kind.
+    """Write a table of kinds, in blocks that fit; nothing for a single kind.
 
     Args:
         console: From `open_terminal`.
         results: The `results` of an answer.
-        breakdown: Of the answer: how long a step of each kind takes, and what bounds it.
-        brief: Only shares, latencies, utilization and rates, of the kinds that fit.
+        breakdown: Breakdown of the answer, for step times and bounds of each kind.
+        brief: Whether to show only shares, latencies, utilization and rates of the kinds that fit.
     """
     kinds = kinds_of(results)
     if not kinds:

@@ -1,4 +1,4 @@
-"""The numbers of an answer, each beside its interval; never cut, however narrow the terminal."""
+"""The numbers of an answer with their intervals; never truncated on narrow terminals."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-# said in the headline, the assumptions and the warnings, or twice
+# shown in the headline, the assumptions or the warnings
 HIDDEN: Final = (
     *("gpus", "method", "interrupted", "kv_blocks", "prefill_kv_blocks", "seeds_simulated"),
 )
-# left out of a brief answer
+# omitted in a brief answer
 DETAILS: Final = frozenset((
     *("tier", "prefill_steps", "makespan_s", "steps", "kv_capacity_tokens", "replica_time_s"),
     *("prefill_kv_capacity_tokens", "stored_bytes", "host_held_bytes", "ssd_held_bytes"),
+    *("capacity_requests_per_s", "offered_load", "stability", "warm_up_requests"),
+    *("measured_requests", "precision_reached"),
+    *("prefill_mfu", "prefill_mbu", "decode_mfu", "decode_mbu"),
 ))  # fmt: skip
 INCOMPLETE: Final = ("requests_rejected", "requests_lost", "requests_unserved", "interrupted")
 NARROW: Final = 64
@@ -33,11 +36,10 @@ class Shown(NamedTuple):
     """A result as a line.
 
     Args:
-        label: What it is.
-        value: With its unit, and with "at least" or "at most" where it is a limit.
-        interval: Its 90% interval by the error of prices, "no interval", or "" where none is
-            meant.
-        seeds: Its half-width over seeds, "" where there is one seed.
+        label: Label.
+        value: Value with its unit, and "at least" or "at most" for a limit.
+        interval: 90% interval from price errors, "no interval", or "" if not applicable.
+        seeds: Half-width over seeds, "" for one seed.
     """
 
     label: str
@@ -53,13 +55,13 @@ def shown_results(
     brief: bool = False,
     limits: Mapping[str, str] | None = None,
 ) -> list[Shown]:
-    """Return the results that are one number each, as people read them.
+    """Return the results that are single numbers, formatted.
 
     Args:
         results: The `results` of an answer; `x_low` and `x_high` are the interval of `x`, null
-            where there is none. Objects, such as `memory`, are left to others.
-        short: With short labels.
-        brief: Without details, and without counts of what did not happen.
+            if there is none. Objects, such as `memory`, are skipped.
+        short: Whether to use short labels.
+        brief: Whether to omit details and zero counts.
         limits: From `limits_of`.
 
     Example:
@@ -83,13 +85,13 @@ def shown_results(
 
 
 def _unneeded(results: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return results that others say: completed requests where all were, totals of kinds."""
+    """Return redundant results: completed requests if all were, totals of kinds."""
     complete = () if any(results.get(name) for name in INCOMPLETE) else ("requests_completed",)
     return (*complete, *(("utilization", "output_tokens_per_s") if "kind_1" in results else ()))
 
 
 def _is_detail(name: str, value: object) -> bool:
-    """Tell whether a brief answer leaves a result out: a detail, or that nothing went wrong."""
+    """Return whether a brief answer omits a result: a detail, or a zero count of problems."""
     metric = find_metric(name)
     if name in DETAILS or metric is None or value:
         return name in DETAILS
@@ -100,7 +102,7 @@ def _is_detail(name: str, value: object) -> bool:
 
 
 def _over_seeds(results: Mapping[str, Any], name: str) -> str:
-    """Return the half-width of a result over seeds; "" of one that all seeds agree on."""
+    """Return the half-width of a result over seeds; "" if all seeds agree."""
     width = results.get(f"{name}{SEEDS}")
     return f"± {format_value(name, width)}" if width else ""
 
@@ -112,10 +114,10 @@ def print_results(
     limits: Mapping[str, str] | None = None,
     brief: bool = False,
 ) -> None:
-    """Write results, a line each: what it is, its value, its 90% interval, and over seeds.
+    """Write results, one per line: label, value, 90% interval, and half-width over seeds.
 
-    Labels are short where lines would be wider than the terminal; then what is over seeds and the
-    interval are left out, and named below.
+    Labels are short if lines would exceed the terminal; then half-widths and intervals are omitted,
+    and named below.
 
     Args:
         console: From `open_terminal`.
@@ -156,36 +158,36 @@ def print_results(
 
 
 def _titles(lines: Sequence[Shown], titles: tuple[str, str]) -> tuple[str, str]:
-    """Return the titles of intervals and of half-widths over seeds, "" where there are none."""
+    """Return the titles of intervals and half-widths over seeds, "" for missing ones."""
     interval = any(line.interval not in ("", NO_INTERVAL) for line in lines)
     return titles[0] if interval else "", titles[1] if any(line.seeds for line in lines) else ""
 
 
 def _widths(lines: Sequence[Shown], titles: Shown) -> list[int]:
-    """Return how wide each column is, 0 for one that says nothing."""
+    """Return the width of each column, 0 for an empty one."""
     return [max(len(line[column]) for line in (titles, *lines)) for column in range(4)]
 
 
 def _total(widths: Sequence[int], gap: int) -> int:
-    """Return how wide lines of some columns are."""
+    """Return the width of lines with the given columns."""
     known = [width for width in widths if width]
     return INDENT + sum(known) + gap * (len(known) - 1)
 
 
 def _aligned(line: Shown, shown: Sequence[int], widths: Sequence[int], gap: int) -> str:
-    """Return the cells of a line one beside the other, values to the right."""
+    """Return the cells of a line side by side, with values right-aligned."""
     cells = [f"{line[c]:>{widths[c]}}" if c == 1 else f"{line[c]:<{widths[c]}}" for c in shown]
     return (" " * INDENT + (" " * gap).join(cells)).rstrip()
 
 
 def interval_text(results: Mapping[str, Any], name: str) -> str:
-    """Return the interval of a result, "no interval" where it has none, "" where none is meant.
+    """Return the interval of a result, "no interval" if it has none, "" if not applicable.
 
-    Where only one end is known, that end is returned.
+    If only one end is known, that end is returned.
 
     Args:
         results: The `results` of an answer.
-        name: A key of it.
+        name: Key of the result.
 
     Example:
         >>> from perfatlas.report.text.results import interval_text

@@ -1,4 +1,4 @@
-"""The terminal an answer is written to: its width, its colours, its alphabet."""
+"""Terminal output: width, colors, character set."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 TRAILING_SPACE: Final = re.compile(r"[ \t]+$", re.MULTILINE)
-PLAIN: Final = str.maketrans({"µ": "u", "±": "+-"})
+PLAIN: Final = str.maketrans({"µ": "u", "±": "+-", "≥": ">="})
 
 
 def open_terminal(
     stream: IO[str], *, width: int | None = None, environ: Mapping[str, str] | None = None
 ) -> Console:
-    """Return a rich console that writes plainly to a stream: no markup, no highlighting.
+    """Return a rich console for a stream, without markup and highlighting.
 
-    Colour is used on a terminal only, never with NO_COLOR or TERM=dumb; FORCE_COLOR forces it.
+    Colors are used only on terminals, never with NO_COLOR or TERM=dumb; FORCE_COLOR forces them.
 
     Args:
-        stream: Where the text goes.
+        stream: Output stream.
         width: Columns; by default those of the terminal, else COLUMNS, else 80.
         environ: Environment variables; by default those of the process.
     """
@@ -45,7 +45,7 @@ def open_terminal(
 
 
 def speaks_unicode(console: Console) -> bool:
-    """Tell whether block characters can be written to a console.
+    """Return whether a console supports block characters.
 
     Args:
         console: From `open_terminal`.
@@ -56,13 +56,13 @@ def speaks_unicode(console: Console) -> bool:
 def print_plain(
     console: Console, thing: RenderableType, *, style: str = "", wrap: bool = True
 ) -> None:
-    """Write a table or a text without the spaces that pad its lines.
+    """Write a table or text without trailing spaces.
 
     Args:
         console: From `open_terminal`.
-        thing: What to write.
-        style: Its colour.
-        wrap: Whether long lines are broken at the console's width.
+        thing: Table or text.
+        style: Style, such as a color.
+        wrap: Whether long lines are wrapped.
     """
     with console.capture() as written:
         console.print(thing, style=style, soft_wrap=not wrap)
@@ -70,11 +70,11 @@ def print_plain(
 
 
 def encodable(text: str, encoding: str) -> str:
-    """Return a text as a stream can encode it: where it cannot, µs is us and ± is +-.
+    """Return a text that a stream can encode, with us for µs and +- for ± if necessary.
 
     Args:
-        text: What to write.
-        encoding: Of the stream.
+        text: The text.
+        encoding: Encoding of the stream.
 
     Example:
         >>> from perfatlas.report.text.terminal import encodable
@@ -94,7 +94,7 @@ def print_line(console: Console, text: str, *, style: str = "") -> None:
 
     Args:
         console: From `open_terminal`.
-        text: What to write.
-        style: Its colour.
+        text: The text.
+        style: Style, such as a color.
     """
     print_plain(console, text, style=style)

@@ -1,4 +1,4 @@
-"""Units as print has them, in sentences that come from other packages."""
+"""Typographic form of units in sentences from other packages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MICROSECONDS: Final = re.compile(r"(?<=\d) us\b")
 
 
 def typeset(text: str) -> str:
-    """Return a text with per cent closed up to its number and microseconds with their letter.
+    """Return a text without a space before %, and with µs in place of us.
 
     Args:
         text: A sentence, such as a warning or an assumption.
