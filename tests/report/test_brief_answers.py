@@ -21,7 +21,7 @@ from tests.vocabulary.questions import ASKED, MODEL, RATE, Question, answered, w
 if TYPE_CHECKING:
     from pathlib import Path
 
-MOST_LINES = 32
+MOST_LINES = 33
 WIDTH = 80
 REPRODUCE = "perfatlas --with every flag that was given"
 DEEPSEEK = "deepseek-ai/DeepSeek-V3"

@@ -6,6 +6,7 @@ from .listing import (
     questions as questions,
     text_fields as text_fields,
     verb_fields as verb_fields,
+    without_defaults as without_defaults,
 )
 from .rows import (
     Command as Command,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -150,3 +150,23 @@ def text_fields() -> frozenset[str]:
         for name, field in verb_fields(command).items()
         if field.type is str and not field.choices
     )
+
+
+def without_defaults(command: str, scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a scenario whose values are not their defaults.
+
+    Args:
+        command: Such as "goodput".
+        scenario: Values by field.
+
+    Example:
+        >>> from perfatlas.declarations import without_defaults
+        >>> without_defaults("fleet schedule", {"num_jobs": 60, "order": "fifo", "depth": 500})
+        {'num_jobs': 60}
+    """
+    fields = verb_fields(command)
+    return {
+        name: value
+        for name, value in scenario.items()
+        if name not in fields or fields[name].required or fields[name].default != value
+    }

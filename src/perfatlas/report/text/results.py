@@ -23,7 +23,7 @@ DETAILS: Final = frozenset((
     *("tier", "prefill_steps", "makespan_s", "steps", "kv_capacity_tokens", "replica_time_s"),
     *("prefill_kv_capacity_tokens", "stored_bytes", "host_held_bytes", "ssd_held_bytes"),
     *("capacity_requests_per_s", "offered_load", "stability", "warm_up_requests"),
-    *("measured_requests", "precision_reached"),
+    *("measured_requests", "precision_reached", "utilization"),
     *("prefill_mfu", "prefill_mbu", "decode_mfu", "decode_mbu"),
 ))  # fmt: skip
 INCOMPLETE: Final = ("requests_rejected", "requests_lost", "requests_unserved", "interrupted")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.declarations import without_defaults
 from perfatlas.quantities import counted, format_quantity
 from perfatlas.report.text import (
     METHODS,
@@ -142,7 +143,7 @@ def goodput_headline(answer: Answered) -> str:
         ...     "checkpoint_write_s": 60.0, "restart_s": 300.0}})
         'goodput of 16 GPUs: MTTI 2 h, checkpoint write 60 s, restart 5 min'
     """
-    scenario = dict(answer["scenario"])
+    scenario = without_defaults(answer["command"], answer["scenario"])
     gpus = scenario.pop("gpus", None)
     words = [
         _said(name, value)

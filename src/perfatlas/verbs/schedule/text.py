@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.declarations import without_defaults
 from perfatlas.quantities import counted
 from perfatlas.report.text import (
     METHODS,
@@ -104,12 +105,12 @@ def schedule_headline(answer: Answered) -> str:
 
     Example:
         >>> from perfatlas.verbs.schedule.text import schedule_headline
-        >>> schedule_headline({"scenario": {"num_jobs": 9, "seed": 3, "order": "fifo"},
+        >>> schedule_headline({"scenario": {"num_jobs": 9, "seed": 3, "order": "priority"},
         ...     "results": {"jobs": 9, "nodes": 2, "gpus": 16}})
-        'fleet schedule of 9 jobs on 16 GPUs in 2 nodes: order fifo'
+        'fleet schedule of 9 jobs on 16 GPUs in 2 nodes: order priority'
     """
     results, words = answer["results"], []
-    for name, value in answer["scenario"].items():
+    for name, value in without_defaults("fleet schedule", answer["scenario"]).items():
         if name in ("num_jobs", "nodes", "gpus_per_node", "seed", "compare"):
             continue
         words.append(f"{_option(name)} {_value(name, value)}".rstrip())

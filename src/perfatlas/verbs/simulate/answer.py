@@ -70,6 +70,7 @@ from perfatlas.verbs.simulate.run_length import sized_run, slow_load
 from perfatlas.verbs.simulate.steady_results import (
     load_results,
     steady_warnings,
+    transient_note,
     window_results,
     without_steady_mean,
     without_upper_limit,
@@ -195,10 +196,13 @@ def simulate(
         results["seeds_simulated"] = len(repeated)
     if len(repeated) > 1:
         results |= half_widths([one.results for one in repeated])
-    warnings = steady_warnings(run, results, slow)
+    warnings = steady_warnings(run, slow)
     if run.window is not None:
         results = without_upper_limit(without_steady_mean(results, run.load), slow)
-    came = run.came._replace(warnings=(*warnings, *run.came.warnings))
+    came = run.came._replace(
+        assumptions=(*run.came.assumptions, *transient_note(run, results)),
+        warnings=(*warnings, *run.came.warnings),
+    )
     one = _Repetition(results, repeated[0].outcome)
     return _simulation(run.ready, came, one, (traffic, scenario, fields))
 

@@ -101,12 +101,11 @@ def without_upper_limit(results: Mapping[str, Any], slow: OfferedLoad | None) ->
     }
 
 
-def steady_warnings(run: Run, results: Mapping[str, Any], slow: OfferedLoad | None) -> list[str]:
+def steady_warnings(run: Run, slow: OfferedLoad | None) -> list[str]:
     """Return what a reader must know of load, warm-up and precision, in sentences.
 
     Args:
         run: What ran.
-        results: Of it.
         slow: Load at the slow end of the interval of step times, None where it is unknown.
     """
     load = run.load
@@ -119,9 +118,7 @@ def steady_warnings(run: Run, results: Mapping[str, Any], slow: OfferedLoad | No
             f" capacity is {slow.capacity_requests_per_s:.3g} requests/s, and the offered rate is"
             f" {slow.share:.0%} of it"
         )
-    if run.window is None:
-        said += _transient(results)
-    elif not run.precise:
+    if run.window is not None and not run.precise:
         said.append(
             f"sampling_precision = {run.traffic.sampling_precision:.3g} is not reached with"
             f" {run.traffic.num_requests:,} requests, the most that are simulated unasked: see the"
@@ -153,10 +150,15 @@ def _stability(load: OfferedLoad, *, fixed: bool) -> list[str]:
     return [said]
 
 
-def _transient(results: Mapping[str, Any]) -> list[str]:
-    """Return how much of a fixed sample is warm-up, one text at most."""
+def transient_note(run: Run, results: Mapping[str, Any]) -> list[str]:
+    """Return how much of a fixed sample is warm-up, one text at most.
+
+    Args:
+        run: What ran.
+        results: Of it.
+    """
     warm_up = results.get("warm_up_requests") or 0
-    if not warm_up:
+    if run.window is not None or not warm_up:
         return []
     said = (
         f"the first {warm_up:,.0f} requests are warm-up (MSER-5) and are included, as num_requests"
