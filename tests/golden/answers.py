@@ -34,6 +34,7 @@ NEAR: Final = 0.02
 TOLERANCE: Final = 1e-9  # relative, where machine or packages differ from those of the answers
 PLACE: Final = re.compile(r"\[\d+\]|~\d+")
 NOTHING: Final = object()
+USAGE: Final = 2  # exit code of a wrong flag value
 INVALID: Final = 3  # exit code of an invalid scenario
 
 
@@ -94,7 +95,7 @@ class KeyMap:
         dropped: Old key (or prefix) -> why it was removed.
         added: New key (or prefix) -> why it was added.
         statistical: Question -> why it is compared by statistics.
-        refused: Question -> why it is rejected now (exit code 3).
+        refused: Question -> why it is rejected now (exit code 2 or 3).
         new_metrics: Declared metrics that no recorded answer has: they may be answered now.
     """
 
@@ -159,7 +160,7 @@ def differences(
     """
     wanted = dict(_mapped(expected, keys))
     if question in keys.refused:
-        if found.get("exit") != INVALID:
+        if found.get("exit") not in (USAGE, INVALID):
             yield Difference(
                 question=question, key="exit", expected=INVALID, found=found.get("exit")
             )
