@@ -17,8 +17,8 @@ def test_a_warm_up_worked_by_hand() -> None:
     assert warm_up(values) == 5
 
 
-def test_a_run_that_never_settles_has_its_cut_beyond_half() -> None:
-    assert warm_up(np.arange(1000.0)) > 500
+def test_a_run_that_never_settles_is_cut_at_half() -> None:
+    assert warm_up(np.arange(1000.0)) == 500
 
 
 def test_too_few_observations_have_no_warm_up() -> None:

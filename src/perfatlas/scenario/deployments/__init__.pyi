@@ -20,6 +20,9 @@ from .evaluation import (
     plain_answer as plain_answer,
     pool_results as pool_results,
 )
+from .generated import (
+    DEFAULT_REQUESTS as DEFAULT_REQUESTS,
+)
 from .heterogeneous_replicas import (
     common_entries as common_entries,
     kind_column as kind_column,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 BATCH: Final = 5  # observations of a batch of MSER-5
 BATCHES: Final = 20  # of the confidence intervals
+SETTLED: Final = 0.45  # of a run: a later cut is that of a run that is too short
 FEWEST: Final = 10 * BATCHES  # requests that have statistics
 CONFIDENCE: Final = 0.9
 RESEMBLANCE: Final = 0.9  # largest correlation of neighbouring batches that is believed
@@ -59,7 +60,7 @@ def measured_window(found: Latencies, outcome: Outcome, *, grows: bool = False) 
         last = int(found.place_N[min(last, done - 1)])
     if last - first < FEWEST:
         return Window(first, count, settled=False)
-    return Window(first, last, settled=cut <= done // 2)
+    return Window(first, last, settled=cut < SETTLED * done)
 
 
 def _known(values_N: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -77,7 +78,7 @@ def warm_up(values_N: NDArray[np.float64]) -> int:
         values_N: Observations in order, without NaN (N,).
 
     Returns:
-        A multiple of five; more than half of them where the run is too short to settle.
+        A multiple of five, at most half of them.
 
     Example:
         >>> import numpy as np
@@ -94,8 +95,7 @@ def warm_up(values_N: NDArray[np.float64]) -> int:
     sum_M = np.cumsum(mean_M[::-1])[::-1]
     square_M = np.cumsum(mean_M[::-1] ** 2)[::-1]
     error_M = (square_M - sum_M**2 / left_M) / left_M**2
-    searched = max(batches - BATCH, 1)  # of the last few batches the spread is chance
-    return int(np.argmin(error_M[:searched])) * BATCH
+    return int(np.argmin(error_M[: batches // 2 + 1])) * BATCH
 
 
 class Precision(NamedTuple):

@@ -62,8 +62,8 @@ def summarize(
         outcome: Results of the simulation.
         slos: As in `meets`.
         seen: Delays between engine and client.
-        window: Measured requests: latencies are theirs, and rates are between the arrivals of the
-            first and the last of them; counts are of the whole run. None measures all requests.
+        window: Measured requests: latencies are theirs, and rates are those between their first and
+            their last completion; counts are of the whole run. None measures all requests.
     """
     found = request_latencies(requests, outcome, seen)
     completed = int(found.place_N.size)
@@ -112,9 +112,11 @@ def _window_results(
 ) -> dict[str, Any]:
     """Return the results that are different for the requests of a window."""
     window, slos = asked
-    start, end = (int(outcome.arrival_N[at]) for at in (window.first, window.last - 1))
-    span_s = (end - start) / TICKS_PER_SECOND
+    done_N = outcome.finished_N[found.place_N]
+    start, end = int(done_N.min()), int(done_N.max())
+    span_s = max(end - start, 1) / TICKS_PER_SECOND
     ended_N = (outcome.finished_N > start) & (outcome.finished_N <= end)
+    rate = int(np.count_nonzero(ended_N)) / span_s
     prompt = int(requests.isl_N[found.place_N].sum())
     result: dict[str, Any] = {
         "ttft_s": statistics(found.ttft_s),
@@ -122,7 +124,7 @@ def _window_results(
         "request_latency_s": statistics(found.request_latency_s),
         "queue_s": statistics(found.queue_s),
         "output_tokens_per_s": int(requests.osl_N[ended_N].sum()) / span_s,
-        "requests_per_s": int(np.count_nonzero(ended_N)) / span_s,
+        "requests_per_s": rate,
         "prefix_hit_rate": share(int(outcome.cached_N[found.place_N].sum()), prompt),
     }
     if found.kv_transfer_s.size:
@@ -131,7 +133,7 @@ def _window_results(
         good = int(np.count_nonzero(meets(found, slos)))
         attained = share(good, window.last - window.first)
         result["slo_attainment"] = attained
-        result["goodput_requests_per_s"] = good / span_s
+        result["goodput_requests_per_s"] = good / (window.last - window.first) * rate
     return result
 
 

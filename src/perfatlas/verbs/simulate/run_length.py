@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.scenario.deployments import (
+    DEFAULT_REQUESTS,
     OfferedLoad,
     ResolvedTraffic,
     Service,
@@ -18,6 +19,7 @@ from perfatlas.scenario.deployments import (
 )
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import batch_precision, measured_window, request_latencies
+from perfatlas.vocabulary.fields import LONGEST_S
 from perfatlas.vocabulary.metrics import statistics
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 FIRST: Final = 8_000  # requests of the first run
 LONGEST: Final = 200_000  # requests of the longest one
+SPAN: Final = 0.5  # of the longest time that a simulation may last
 GROWTH: Final = (2.0, 8.0)  # least and largest factor from one run to the next
 MARGIN: Final = 1.2  # on the requests that the precision of one run foretells
 PERCENTILE: Final = 99.0
@@ -83,7 +86,8 @@ def sized_run(
         return Run(traffic, came, ready)
     if traffic.num_requests is not None or load is None:
         return Run(traffic, came, ready, load)
-    count = FIRST
+    longest = max(min(LONGEST, int(SPAN * LONGEST_S * load.requests_per_s)), DEFAULT_REQUESTS)
+    count = min(FIRST, longest)
     while True:
         sized = traffic.model_copy(update={"num_requests": count})
         came = resolve_traffic(sized, scenario)
@@ -95,11 +99,11 @@ def sized_run(
         window = measured_window(found, outcome, grows=load.grows)
         excess = _excess(found.between(window), load, traffic.sampling_precision)
         precise = excess <= 1.0 and window.settled
-        if precise or count >= LONGEST:
+        if precise or count >= longest:
             return Run(sized, came, ready, load, window, precise)
         least, most = GROWTH
         factor = excess**2 * MARGIN if math.isfinite(excess) else most
-        count = min(math.ceil(count * min(max(factor, least), most)), LONGEST)
+        count = min(math.ceil(count * min(max(factor, least), most)), longest)
 
 
 def slow_load(run: Run, scenario: Scenario, known: Priced) -> OfferedLoad | None:

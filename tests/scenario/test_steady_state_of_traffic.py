@@ -1,0 +1,95 @@
+"""Run length, warm-up and stability of simulated traffic."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.verbs.simulate import simulate
+
+SERVED: Final[dict[str, Any]] = {
+    "model": "meta-llama/Llama-3.1-8B-Instruct",
+    "system": "h200_sxm",
+    "isl": 1000,
+    "osl": 100,
+}
+
+
+@pytest.fixture(scope="module")
+def capacity() -> float:
+    found = simulate(**SERVED, request_rate=1, num_requests=10).answer.results
+    return float(found["capacity_requests_per_s"])
+
+
+@pytest.mark.parametrize(
+    ("share", "stability"), [(0.5, "stable"), (1.0, "near capacity"), (1.5, "overloaded")]
+)
+def test_the_verdict_follows_from_rates(capacity: float, share: float, stability: str) -> None:
+    # ten requests say nothing about a queue, and yet the verdict is right
+    found = simulate(**SERVED, request_rate=share * capacity, num_requests=10).answer.results
+    assert found["stability"] == stability
+    assert found["saturated"] is (stability == "overloaded")
+    assert found["offered_load"] == pytest.approx(share, rel=1e-6)
+
+
+def test_a_stable_run_is_as_precise_as_asked(capacity: float) -> None:
+    coarse, fine = (
+        simulate(**SERVED, request_rate=0.9 * capacity, sampling_precision=asked).answer.results
+        for asked in (0.2, 0.03)
+    )
+    for asked, found in ((0.2, coarse), (0.03, fine)):
+        assert found["precision_reached"]
+        width = found["ttft_s_seed_half_width"]
+        assert width["mean"] <= asked * found["ttft_s"]["mean"]
+        assert width["p99"] <= 2 * asked * found["ttft_s"]["p99"]
+    assert fine["measured_requests"] > coarse["measured_requests"]
+    assert fine["requests_per_s"] == pytest.approx(0.9 * capacity, rel=0.03)
+
+
+def test_an_overloaded_run_has_no_steady_latency_but_a_throughput(capacity: float) -> None:
+    found = simulate(**SERVED, request_rate=2 * capacity).answer
+    results = found.results
+    for name in ("ttft_s", "request_latency_s", "queue_s"):
+        assert set(results[name].values()) == {None}
+    assert results["tpot_s"]["mean"] > 0
+    assert results["requests_per_s"] == pytest.approx(capacity, rel=0.05)
+    assert any(text.startswith("overloaded") for text in found.warnings)
+
+
+def test_a_rate_that_slower_steps_cannot_serve_has_no_upper_limit(capacity: float) -> None:
+    results = simulate(**SERVED, request_rate=0.9 * capacity).answer.results
+    assert results["ttft_s_low"]["mean"] <= results["ttft_s"]["mean"]
+    assert results["ttft_s_high"]["mean"] is None
+    calm = simulate(**SERVED, request_rate=0.3 * capacity).answer.results
+    assert calm["ttft_s_high"]["mean"] >= calm["ttft_s"]["mean"]
+
+
+def test_replicas_multiply_the_capacity(capacity: float) -> None:
+    four = simulate(**SERVED, request_rate=1, num_requests=10, dp=4).answer.results
+    assert four["capacity_requests_per_s"] == pytest.approx(4 * capacity, rel=0.02)
+
+
+def test_the_slowest_kind_limits_what_round_robin_can_serve(capacity: float) -> None:
+    kinds = [{"dp": 1}, {"system": "l40s", "dp": 1}]
+    asked = {**SERVED, "request_rate": 1, "num_requests": 10, "replica_kinds": kinds}
+    slow = simulate(**{**SERVED, "system": "l40s"}, request_rate=1, num_requests=10).answer.results
+    blind = simulate(**asked, routing="round_robin").answer.results["capacity_requests_per_s"]
+    seeing = simulate(**asked, routing="least_loaded").answer.results["capacity_requests_per_s"]
+    own = slow["capacity_requests_per_s"]
+    assert blind == pytest.approx(2 * own, rel=0.03)
+    assert seeing == pytest.approx(capacity + own, rel=0.03)
+
+
+def test_a_precision_needs_a_run_that_follows_it() -> None:
+    with pytest.raises(InvalidSpecError, match=r"sampling_precision = 0\.1 has no effect"):
+        simulate(**SERVED, request_rate=1, num_requests=10, sampling_precision=0.1)
+    with pytest.raises(InvalidSpecError, match=r"sampling_precision = 0\.1 has no effect"):
+        simulate(**SERVED, concurrency=4, sampling_precision=0.1)
+
+
+def test_a_slow_rate_is_cut_by_the_longest_time_of_a_simulation() -> None:
+    found = simulate(**SERVED, request_rate=0.001).answer.results
+    assert found["requests_completed"] < 8000
+    assert found["stability"] == "stable"
