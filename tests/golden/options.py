@@ -72,6 +72,7 @@ OTHERS: Final[dict[str, tuple[Any, ...]]] = {
     "request_format": ("azure_llm", "mooncake"),
     "request_rate": (3.0, 7.0),
     "num_requests": (30, 35),
+    "sampling_precision": (0.2, 0.1),
     "arrival": ("constant", "gamma", "closed"),
     "burstiness": (0.3, 2.0),
     "ramp_to_rate": (50.0, 60.0),

@@ -48,7 +48,7 @@ def test_late_detected_silent_errors_are_warned_of(tmp_path: Path) -> None:
     assert any("the job then starts over" in said for said in found.warnings)
     # a stretch of ten hours: what is noticed an hour late is still late one time in ten
     seldom = goodput(**fields, checkpoint_interval_s=36_000, duration_s=864_000)
-    assert any("10 % of the errors of quiet" in said for said in seldom.warnings)
+    assert any("10% of the errors of quiet" in said for said in seldom.warnings)
     path.write_text(SILENT.replace('exponential", mean = "1 h', 'constant", value = "1 s'))
     at_once = goodput(**fields, checkpoint_interval_s=36_000, duration_s=86_400)
     assert not any("starts over" in said for said in at_once.warnings)

@@ -95,8 +95,10 @@ def test_ranks_of_tensor_parallelism_copy_at_once_and_those_of_data_share(tmp_pa
 def test_a_question_with_tiers_can_be_asked_again(tmp_path: Path) -> None:
     answer = simulate(**_talks(tmp_path), host_cache_bytes="1GB", **SSD).answer
     line = reproduce_line("simulate", answer.scenario)
-    assert "--host-cache-bytes 1GB" in line
-    assert f"--ssd-cache-bytes {500 * BLOCK} --ssd-bandwidth 7GB/s" in line
+    assert "--host-cache-bytes 1000000000" in line
+    assert f"--ssd-cache-bytes {500 * BLOCK} --ssd-bandwidth 7000000000" in line
+    again = simulate(**answer.scenario).answer
+    assert (again.scenario, again.results) == (answer.scenario, answer.results)
 
 
 @pytest.mark.parametrize(

@@ -283,7 +283,7 @@ def test_a_rack_that_leaves_whole_needs_its_spares() -> None:
 def test_remaining_units_that_become_spares_are_stated(small: dict[str, object]) -> None:
     few = goodput(**{**small, "spares": None, "gpus": 8})
     assert few.results["spares"] == 39
-    assert any("39 units, stands by" in text for text in few.warnings)
+    assert any("39 units, are spares of this job" in text for text in few.warnings)
     assert not any("separate stream" in text for text in goodput(**small).warnings)
 
 
@@ -388,9 +388,9 @@ def test_a_known_rate_is_stated_not_sampled(small: dict[str, object]) -> None:
     assert found.results["mtti_s"] == pytest.approx(40 * DAY / 32, rel=1e-12)
     # 3 spares are too few: the job waits 5 % of the time, in which nothing fails
     waiting = next(r["share"] for r in found.breakdown if r["name"] == "waiting_for_spares")
-    said = next(text for text in found.evidence.assumptions if "failures can strike" in text)
+    said = next(text for text in found.evidence.assumptions if "exposed time" in text)
     detection = next(r["share"] for r in found.breakdown if r["name"] == "detection")
-    assert f"in {1.0 - waiting - detection:.1%} of the time" in said
+    assert f"exposed time, {1.0 - waiting - detection:.1%} of the total" in said
     warm = goodput(**(small | {"spare_kind": "warm"})).results
     assert warm["mtti_s"] != found.results["mtti_s"]
 

@@ -118,8 +118,8 @@ def test_fields_that_the_strategy_sets_are_refused(
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"half_width": 0.04}, "half_width = 0.04 changes nothing here"),
-        ({"seed": 3, "method": "young"}, "seed = 3 changes nothing here"),
+        ({"half_width": 0.04}, "half_width = 0.04 has no effect"),
+        ({"seed": 3, "method": "young"}, "seed = 3 has no effect"),
     ],
 )
 def test_simulation_options_of_a_closed_form_are_remarked_on(

@@ -87,4 +87,4 @@ def test_queueing_is_reported() -> None:
     answer = estimate(
         **DENSE, engine="vllm", concurrency=500, isl=1024, osl=128, max_num_batched_tokens=512
     )
-    assert any("57 run at a time" in said for said in answer.warnings)
+    assert any("of 500 requests in flight, 57 run concurrently" in said for said in answer.warnings)

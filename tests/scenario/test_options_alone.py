@@ -81,3 +81,19 @@ def test_a_router_before_two_pools_sends_every_token() -> None:
         InvalidSpecError, match="stream_interval = 7 has no effect here: with two pools, a router"
     ):
         perfatlas.estimate(**asked, stream_interval=7)  # type: ignore[arg-type]
+
+
+def test_a_tighter_precision_runs_more_requests_unless_their_number_is_set() -> None:
+    asked = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "request_rate": 500.0}
+    asked |= {"isl": 64, "osl": 4}
+    completed = []
+    for precision in (0.05, 0.01):
+        found = perfatlas.simulate(**asked, sampling_precision=precision).results  # type: ignore[arg-type]
+        assert found["precision_reached"]
+        for name in ("ttft_s", "tpot_s"):
+            half_width = found[f"{name}_seed_half_width"]["mean"]
+            assert half_width <= precision * found[name]["mean"], (name, precision)
+        completed.append(found["requests_completed"])
+    assert completed[0] < completed[1]
+    with pytest.raises(InvalidSpecError, match="num_requests = 20 is a fixed sample"):
+        perfatlas.simulate(**asked, num_requests=20, sampling_precision=0.1)  # type: ignore[arg-type]

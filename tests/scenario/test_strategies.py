@@ -125,17 +125,17 @@ def test_strategies_may_be_in_a_separate_file(job: dict[str, Any], tmp_path: Pat
 def test_fields_that_repeat_the_strategy_are_refused(job: dict[str, Any], tmp_path: Path) -> None:
     refused: dict[str, dict[str, Any]] = {
         "already defines checkpoint_write_s": {"checkpoint_write_s": 3},
-        "leave restart_s out": {"restart_s": 3},
+        "already defines restart_s: remove the option": {"restart_s": 3},
         "did you mean 'far'": {"strategy": "fat"},
         "has no [[strategy]] table": {"strategy_file": str(tmp_path / "fleet2.toml")},
-        "unknown fleet 'nowhere'; no file": {"strategy_file": "nowhere"},
+        "unknown fleet 'nowhere'; there is no such file": {"strategy_file": "nowhere"},
     }
     (tmp_path / "fleet2.toml").write_text(FLEET)
     endless = tmp_path / "endless.toml"
     endless.write_text(STRATEGIES.replace("every = 8", "every = 1_000_000_000_000"))
     seldom = tmp_path / "seldom.toml"
     seldom.write_text(STRATEGIES.replace("every = 8", "every = 800"))
-    refused["over 400 segments; give"] = {"strategy_file": str(seldom)}
+    refused["over 400 segments; set checkpoint_interval_s"] = {"strategy_file": str(seldom)}
     refused["never reached"] = {"strategy_file": str(endless), "checkpoint_interval_s": 60}
     for words, fields in refused.items():
         with pytest.raises(InvalidSpecError) as caught:
@@ -187,6 +187,8 @@ def test_fields_of_the_file_need_no_flags(
     assert answer["results"]["factors"]["mfu"] == pytest.approx(mfu, rel=1e-6)
     assert answer["results"]["checkpoint_bytes"] == 14 * 1_235_814_400
     assert main(words) == 0
-    text = capsys.readouterr().out
-    assert "checkpoint size" in text
-    assert max(map(len, text.splitlines()[:-1])) <= 80
+    brief = capsys.readouterr().out
+    assert main([*words, "--verbose"]) == 0
+    full = capsys.readouterr().out
+    assert "checkpoint size" in full
+    assert max(len(line) for text in (brief, full) for line in text.splitlines()[:-1]) <= 80

@@ -81,13 +81,15 @@ def test_a_row_of_two_pools_that_does_not_fit_leaves_the_others_of_its_group() -
         {"tp": 4},
         {"tp": 4, "prefill_tp": 1},
         {"tp": 4, "decode_tp": 1},
-        {"tp": 4, "prefill_tp": 1, "decode_tp": 3},
+        {"prefill_tp": 1, "decode_tp": 3},
         {"tp": 8},
+        {"tp": 4, "prefill_tp": 1, "decode_tp": 3},
     ]
     names = {name for row in rows for name in (*shared, *row)}
     table = {name: [(shared | row).get(name) for row in rows] for name in names}
     columns = estimate_table(table).columns
-    assert columns["error_code"] == ["", "infeasible", "infeasible", "infeasible", ""]
+    assert columns["error_code"] == ["", *["infeasible"] * 3, "", "invalid"]
+    assert "tp = 4 has no effect here: all pools override it" in columns["error"][5]
     for place in (0, 4):
         alone = estimate(**shared, **rows[place])
         assert columns["tpot_s"][place] == alone.results["tpot_s"]

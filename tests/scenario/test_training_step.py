@@ -73,13 +73,13 @@ def test_a_job_without_a_step_has_no_step_facts() -> None:
     [
         ({"model": None}, "model missing"),
         ({"tokens_per_step": None}, "tokens_per_step missing"),
-        ({"mfu": 0.4}, "_bandwidth are mutually exclusive"),
+        ({"mfu": 0.4}, "mfu and step_time_s are mutually exclusive"),
         ({"format": "fp12"}, "has peaks of bf16"),
         ({"step_time_s": -1}, "step_time_s = -1"),
         ({"model": "meta-llama/Llama-3.1-405"}, "Llama-3.1-405B"),
         (
             {"checkpoint_bytes_per_s": 1e9, "checkpoint_write_s": 3},
-            "_bandwidth are mutually exclusive",
+            "checkpoint_write_s and checkpoint_bytes_per_s are mutually exclusive",
         ),
     ],
 )
@@ -96,7 +96,7 @@ def test_more_than_the_peak_is_refused() -> None:
 
 
 def test_a_bandwidth_without_size_and_a_step_without_fleet_are_refused() -> None:
-    with pytest.raises(InvalidSpecError, match="of how many bytes"):
+    with pytest.raises(InvalidSpecError, match="needs the checkpoint size: set checkpoint_bytes"):
         goodput(mtti_s=3600, restart_s=60, checkpoint_bytes_per_s=1e9)
     with pytest.raises(InvalidSpecError, match="fleet is not set"):
         goodput(mtti_s=3600, restart_s=60, checkpoint_write_s=3, **STEP)

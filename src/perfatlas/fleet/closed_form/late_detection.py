@@ -93,9 +93,9 @@ def late_detection_remarks(job: Job, strategy: Strategy) -> list[str]:
     return [
         f"{100.0 * share:.2g}% of the errors of {cause.name} are detected after the last clean"
         f" checkpoint was deleted, about {times:.2g} in the simulated time; the job then starts"
-        f" over: {counted(strategy.retained, 'checkpoint')} cover {kept_s:.4g} s of work; retained"
-        f" = {kept} in the strategy makes this rare, and verify detects errors before each"
-        " checkpoint"
+        f" over. Retaining {counted(strategy.retained, 'checkpoint')} covers {kept_s:,.0f} s of"
+        f" work; retained = {kept} in the strategy makes this rare, and verify detects errors"
+        " before each checkpoint"
         for cause, share, times in found
     ]
 

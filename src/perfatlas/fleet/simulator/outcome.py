@@ -175,9 +175,9 @@ class Outcome:
             if True in self._held_by_peers:
                 holds = "only peers hold at the end and a wider failure would lose"
             said.append(
-                f"{self.unsaved / self.goodput:.3g} of the useful work is at the end of the run,"
-                f" which {holds}: goodput is {saved:.3g} without it; use a longer horizon or more"
-                " frequent checkpoints"
+                f"{100.0 * self.unsaved / self.goodput:.2g}% of the useful work is at the end of"
+                f" the run, which {holds}: goodput is {saved:.3g} without it; use a longer horizon"
+                " or more frequent checkpoints"
             )
         if not self.converged:
             said.append(

@@ -49,7 +49,10 @@ def frontier(**fields: Any) -> Frontier:  # noqa: ANN401 - the vocabulary is che
     """
     scenario = read_scenario(fields)
     if scenario.mode == "disaggregated":
-        raise InvalidSpecError("frontier does not support mode disaggregated")
+        raise InvalidSpecError(
+            "mode = disaggregated is not supported by frontier, which sweeps the batch of one pool;"
+            " use mode = static or aggregated"
+        )
     for name in SWEPT:
         if name in scenario.model_fields_set:
             raise InvalidSpecError(

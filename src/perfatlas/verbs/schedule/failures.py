@@ -126,8 +126,8 @@ def _of_fleet(asked: Schedule, cluster: Cluster) -> NodeFailures:
     per_s = {cause.name: cause_rate_per_s(cause, fleet.units) for cause in fleet.causes}
     total = sum(per_s.values())
     warnings = [
-        f"not simulated from the fleet: {name}, {why}, {100.0 * per_s[name] / total:.3g}% of its"
-        " failures"
+        f"cause {name} of the fleet is not simulated, {100.0 * per_s[name] / total:.3g}% of its"
+        f" failures: {why}"
         for name, why in left_out.items()
     ]
     if all(mean_s(stage.lasts) == 0.0 for repair in fleet.repairs for stage in repair.stages):
