@@ -121,8 +121,8 @@ def steady_warnings(run: Run, slow: OfferedLoad | None) -> list[str]:
     if run.window is not None and not run.precise:
         said.append(
             f"sampling_precision = {run.traffic.sampling_precision:.3g} is not reached with"
-            f" {run.traffic.num_requests:,} requests, the most that are simulated unasked: see the"
-            " half-widths, or set num_requests"
+            f" {run.traffic.num_requests:,} requests, the most that are simulated by default: see"
+            " the half-widths, or set num_requests"
         )
     return said
 

@@ -23,7 +23,7 @@ STEADY_STATE: Final = (
         unit="1",
         shown="share",
         verbs=SIMULATE,
-        description="Offered request rate over the capacity; above 1 the queue grows for ever.",
+        description="Offered request rate over capacity; above 1 the queue grows without bound.",
     ),
     Metric(
         name="stability",
