@@ -98,4 +98,6 @@ def require(fields: Mapping[str, Any], names: Sequence[str], *, example: str) ->
     """
     missing = [f"--{name.replace('_', '-')}" for name in names if name not in fields]
     if missing:
-        raise UsageError(f"missing {' and '.join(missing)}; for example: {example}")
+        *first, last = missing
+        listed = f"{', '.join(first)} and {last}" if first else last
+        raise UsageError(f"missing {listed}; for example: {example}")

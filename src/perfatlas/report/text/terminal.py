@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 TRAILING_SPACE: Final = re.compile(r"[ \t]+$", re.MULTILINE)
+NARROWEST: Final = 40  # columns; a narrower terminal wraps
 PLAIN: Final = str.maketrans({"µ": "u", "±": "+-", "≥": ">="})
 
 
@@ -32,7 +33,7 @@ def open_terminal(
     variables = os.environ if environ is None else environ
     plain = bool(variables.get("NO_COLOR")) or variables.get("TERM") in ("dumb", "unknown")
     forced = bool(variables.get("FORCE_COLOR"))
-    return rich.console.Console(
+    console = rich.console.Console(
         file=stream,
         width=width,
         color_system=None if plain else "auto",
@@ -42,6 +43,8 @@ def open_terminal(
         emoji=False,
         legacy_windows=False,
     )
+    console.width = max(console.width, NARROWEST)
+    return console
 
 
 def speaks_unicode(console: Console) -> bool:

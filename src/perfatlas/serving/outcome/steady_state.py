@@ -32,6 +32,7 @@ BATCHES: Final = 20  # of the confidence intervals
 SETTLED: Final = 0.45  # of a run: a later cut is that of a run that is too short
 FEWEST: Final = 10 * BATCHES  # requests that have statistics
 CONFIDENCE: Final = 0.9
+ROUNDING: Final = 1e-9  # relative
 RESEMBLANCE: Final = 0.9  # largest correlation of neighbouring batches that is believed
 
 
@@ -141,6 +142,8 @@ def batch_precision(values_N: NDArray[np.float64], percentile: float | None = No
     likeness = float((apart_B[1:] * apart_B[:-1]).sum()) / spread
     likeness = min(max(likeness, 0.0), RESEMBLANCE)
     error = math.sqrt(spread / (BATCHES - 1) / BATCHES * (1.0 + likeness) / (1.0 - likeness))
+    if error < ROUNDING * abs(value):  # all observations are equal but for rounding
+        return Precision(value, 0.0)
     return Precision(value, float(stdtrit(BATCHES - 1, 0.5 + CONFIDENCE / 2.0)) * error)
 
 

@@ -127,6 +127,10 @@ def _window_results(
         "requests_per_s": rate,
         "prefix_hit_rate": share(int(outcome.cached_N[found.place_N].sum()), prompt),
     }
+    gaps_N = np.maximum(requests.osl_N[found.place_N] - 1, 0)
+    if gaps_N.sum():  # percentiles of gaps are counted over the whole run
+        spent_s = float(np.nansum(found.tpot_s * gaps_N))
+        result["itl_s"] = {**gap_statistics(requests, outcome), "mean": spent_s / int(gaps_N.sum())}
     if found.kv_transfer_s.size:
         result["kv_transfer_s"] = statistics(found.kv_transfer_s)
     if slos:

@@ -94,7 +94,7 @@ def sized_run(
         ready = service(scenario, sized, came, known)
         outcome = run_traffic(ready, came, Control(watch=watch))
         if outcome.interrupted:
-            return Run(sized, came, ready, load, precise=False)
+            return Run(sized, came, ready, precise=False)
         found = request_latencies(came.requests, outcome, ready.seen)
         window = measured_window(found, outcome, grows=load.grows)
         excess = _excess(found.between(window), load, traffic.sampling_precision)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from perfatlas.verbs.simulate.run_length import Run
 
 QUEUED: Final = ("ttft_s", "request_latency_s", "queue_s")  # grow with the queue
+TAILS: Final = ("tail_ttft_s", "tail_request_latency_s")
 MEASURED: Final = ("ttft_s", "tpot_s", "request_latency_s")
 
 
@@ -82,6 +83,7 @@ def without_steady_mean(results: Mapping[str, Any], load: OfferedLoad | None) ->
     return {
         name: dict.fromkeys(value) if name in grows and isinstance(value, dict) else value
         for name, value in results.items()
+        if name not in TAILS
     }
 
 
@@ -130,10 +132,10 @@ def steady_warnings(run: Run, slow: OfferedLoad | None) -> list[str]:
 def _stability(load: OfferedLoad, *, fixed: bool) -> list[str]:
     rate, capacity = load.requests_per_s, load.capacity_requests_per_s
     if load.stability == "near capacity":
+        side = "above" if load.grows else "below"
         said = (
-            f"{rate:.4g} requests/s are within 3% of the capacity of {capacity:.4g} requests/s:"
-            " latencies depend on how long the traffic lasts; above the capacity they have no"
-            " steady mean"
+            f"{rate:.4g} requests/s is within 3% of the capacity of {capacity:.4g} requests/s, and"
+            f" {side} it: latencies depend on how long the traffic lasts"
         )
         return [said]
     if load.stability == "stable":

@@ -10,7 +10,8 @@ from perfatlas.vocabulary.metrics.serving import SIMULATE
 STEADY_STATE: Final = (
     Metric(
         name="capacity_requests_per_s",
-        label="capacity",
+        label="capacity [requests/s]",
+        short="capacity",
         unit="requests/s",
         better="higher",
         verbs=SIMULATE,
