@@ -198,7 +198,7 @@ def estimate(
             the engine's.
         kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
-            1. Needs an engine whose front end takes time.
+            1. Needs an engine whose front end takes time and mode other than disaggregated.
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
@@ -476,7 +476,7 @@ def frontier(
             the engine's.
         kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
-            1. Needs an engine whose front end takes time.
+            1. Needs an engine whose front end takes time and mode other than disaggregated.
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
@@ -1157,7 +1157,8 @@ def max_request_rate(
             the engine's.
         kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
-            1. Needs measured_at other than engine and an engine whose front end takes time.
+            1. Needs measured_at other than engine, an engine whose front end takes time and mode
+            other than disaggregated.
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
@@ -1464,7 +1465,8 @@ def simulate(
             the engine's.
         kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
-            1. Needs measured_at other than engine and an engine whose front end takes time.
+            1. Needs measured_at other than engine, an engine whose front end takes time and mode
+            other than disaggregated.
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones

@@ -225,7 +225,7 @@ def test_a_fit_prints_failure_rates_of_fleet_and_component(
     # 31 failures in 31 days: the fleet fails once a day, each of its 62 nodes once in 62 days
     (line,) = (line for line in text.splitlines() if line.startswith("host_x  "))
     assert line.split()[1:7] == ["31", "100%", "1", "d", "62", "d"]
-    assert "of the whole fleet, and of" in text
+    assert "of the whole fleet,\nand of one part with its interval" in text
 
 
 def test_begins_of_service_are_a_table(history: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -87,7 +87,11 @@ def test_units_seen_late_are_no_evidence_of_the_time_before(
         (COLUMNS, 2, "missing --time-unit"),
         ([*COLUMNS, "--time-unit", "years"], 2, "time-unit"),
         (["--failed", "dead", "--time-unit", "y"], 2, "missing --age"),
-        ([*COLUMNS, "--time-unit", "y", "--nodes", "8"], 2, "leave --nodes out"),
+        (
+            [*COLUMNS, "--time-unit", "y", "--nodes", "8"],
+            2,
+            "--nodes requires --output; for example",
+        ),
         ([*COLUMNS, "--time-unit", "y", "--law", "bathtub"], 2, "law"),
         ([*COLUMNS, "--time-unit", "y", "--where", "old"], 3, "such as batch=old"),
         ([*COLUMNS, "--time-unit", "y", "--where", "batch=odd"], 3, "no row with batch = odd"),
@@ -183,7 +187,7 @@ def test_a_lifetime_fleet_has_evidence_and_runs(
     assert main([*FIT, *words]) == 0
     assert f"next: perfatlas goodput --fleet {path}" in capsys.readouterr().out
     head = [line for line in path.read_text("utf-8").splitlines() if line.startswith("#")]
-    assert f"# 40 units, 20 failed in {630} y watched." in head
+    assert f"# 40 units, 20 failed in {630} y of observation." in head
     assert file_hash(units) in head[0]
     job = ["--checkpoint-write-s", "10", "--restart-s", "60", "--half-width", "0.01"]
     assert main(["goodput", "--fleet", str(path), *job, "--json"]) == 0
@@ -199,7 +203,7 @@ def test_a_lifetime_fleet_has_evidence_and_runs(
     ("words", "code", "said"),
     [
         (["--output", "f.toml"], 2, "missing --component and --nodes and --repair-s"),
-        (FLEET[:4], 2, "without --output no fleet is written: leave --nodes, --component out"),
+        (FLEET[:4], 2, "--nodes and --component require --output; for example"),
         ([*FLEET, "--output", "f.toml", "--start", "2026-01-01"], 2, "leave --start out"),
         ([*FLEET[2:], "--output", "f.toml", "--component", "nic"], 3, "--units nic=NUMBER"),
         ([*FLEET[2:], "--output", "f.toml", "--component", ""], 3, "component is empty"),

@@ -239,14 +239,18 @@ def test_compressed_traces_are_read_and_truncated_ones_refused(
     # 2 x 3600 s on 16 GPUs and 1800 s on 4; the run that lost its node is half of the first two
     assert told["results"]["trace"]["recorded_ends"] == {"NODE_FAIL": 1, "COMPLETED": 2}
     share = 100 * 3600 * 16 / (2 * 3600 * 16 + 1800 * 4)
-    said = f"recorded as not completed: 1 NODE_FAIL, {share:.3g} % of the GPU time"
+    said = f"recorded as not completed: 1 NODE_FAIL, {share:.3g}% of the GPU time"
     assert any(said in text for text in told["evidence"]["assumptions"])
-    for path, text, flags in (("jobs.csv.gz", TABLE, []), ("a.gz", SACCT, sacct[2:6])):
+    damaged = "is truncated or damaged inside its gzip compression"
+    for path, text, flags, said in (
+        ("jobs.csv.gz", TABLE, [], damaged),
+        ("a.gz", SACCT, sacct[2:6], "line 7: truncated or damaged gzip compression"),
+    ):
         (folder / path).write_bytes(gzip.compress(text.encode())[:-9])
         assert main(["fleet", "schedule", "--jobs", path, *words[:2], *flags]) == 3
         err = " ".join(capsys.readouterr().err.split())
         assert f"'{path}'" in err
-        assert "inside its gzip compression" in err
+        assert said in err
         assert "again" in err
 
 

@@ -94,7 +94,7 @@ def test_domains_and_stragglers_fit_80_columns(
     more = ["stragglers", "--gpus", "16384", "--persistent-cv", "0.01"]
     assert main(["goodput", *more]) == 0
     text += capsys.readouterr().out
-    assert "always slow" in text
+    assert "waiting for persistently slow GPUs" in text
     assert max(len(line) for line in text.splitlines() if "reproduce" not in line) <= 80
     (tmp_path / "in.csv").write_text("domain_size,unavailability\n8,0.001\n72,2\n", "utf-8")
     files = ["--table", str(tmp_path / "in.csv"), "--output", str(tmp_path / "out.csv")]
@@ -108,7 +108,11 @@ def test_domains_and_stragglers_fit_80_columns(
     ("words", "code", "said"),
     [
         (["domains"], 2, "missing --domain-size; for example"),
-        (["domains", "--domain-size", "72"], 3, "how often is a GPU out"),
+        (
+            ["domains", "--domain-size", "72"],
+            3,
+            "the unavailability of a GPU is missing: set unavailability",
+        ),
         (["stragglers", "--persistent-cv", "0.1"], 2, "missing --gpus"),
         ([], 2, "missing --checkpoint-write-s and --restart-s; for example"),
         ([*JOB, "--mtti-s", "-1"], 3, "mtti_s = -1"),

@@ -83,7 +83,7 @@ def test_new_figures_need_a_rule_or_a_reason(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert main(["validate", "fleet", "--figures", str(tmp_path / "none.csv")]) == 3
-    assert "cannot be read" in capsys.readouterr().err
+    assert f"cannot read the figures '{tmp_path / 'none.csv'}'" in capsys.readouterr().err
     path = tmp_path / "figures.csv"
     path.write_text("source,metric,value,value_max,qualifier,unit,n_gpus\nA,b,1,,=,h,8\n")
     assert main(["validate", "fleet", "--figures", str(path)]) == 3

@@ -149,7 +149,9 @@ def test_what_a_field_needs_names_fields_of_its_verb_alone() -> None:
         for verb in questions()
         for name, field in verb_fields(verb).items()
     }
-    assert told["estimate", "stream_interval"] == "an engine whose front end takes time"
+    assert told["estimate", "stream_interval"] == (
+        "an engine whose front end takes time and mode other than disaggregated"
+    )
     assert "measured_at" in told["simulate", "stream_interval"]
     assert told["fleet schedule", "repair_s"] == "no fleet, no failures and node_mtbf_s"
     assert told["goodput", "format"] == "step_time_s"

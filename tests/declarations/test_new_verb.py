@@ -54,7 +54,9 @@ def test_it_answers_a_table(tmp_path: Path) -> None:
 
 def test_what_is_missing_or_misspelt_is_named_with_its_example() -> None:
     said = _python(COMMAND, "memory_read", code=2)
-    assert said.startswith("perfatlas: missing --system and --bytes; for example: perfatlas memory")
+    assert said.startswith(
+        "perfatlas: missing --system and --bytes; for example:\n  perfatlas memory_read"
+    )
     assert "Did you mean --bytes?" in _python(COMMAND, "memory_read", "--byte", "1", code=2)
 
 

@@ -335,8 +335,8 @@ def test_an_estimate_mixes_tiers_and_lists_those_in_physics() -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"system": "mi300x"}, "tier 'measured' needs measured tables and mi300x has none"),
-        ({"silicon_version": "0.25"}, "silicon_version = '0.25': no tables of vllm"),
+        ({"system": "mi300x"}, "tier 'measured' needs measured tables, but mi300x has none"),
+        ({"silicon_version": "0.25"}, "silicon_version = '0.25': h200_sxm has no tables of vllm"),
     ],
 )
 def test_systems_and_versions_without_tables_are_refused(

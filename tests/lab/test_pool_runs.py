@@ -145,8 +145,8 @@ def test_rows_hold_what_the_public_function_answers() -> None:
             "scheduler_recv_intervall = 10",
             "scheduler_recv_interval",
         ),
-        ('prefill = "tp"', 'prefill = "pp"', "'pp' of pool_plans"),
-        ("decode = {}", "", "lacks 'decode'"),
+        ('prefill = "tp"', 'prefill = "pp"', "unknown 'pp' in pool_plans"),
+        ("decode = {}", "", "missing 'decode'"),
     ],
 )
 def test_wrong_rules_of_pools_are_refused(old: str, new: str, message: str) -> None:

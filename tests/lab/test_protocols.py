@@ -161,7 +161,7 @@ def test_too_few_rows_are_refused() -> None:
     assert few_rows("few-shot", None) == 50
     with pytest.raises(UsageError, match="3 rows are too few"):
         few_rows("few-shot", 3)
-    with pytest.raises(UsageError, match="of protocol few-shot, not of 'own'"):
+    with pytest.raises(UsageError, match="applies only to protocol few-shot, not 'own'"):
         few_rows("own", 20)
 
 

@@ -208,7 +208,11 @@ def blocks(
         return 0
     console = open_terminal(sys.stdout)
     if not results["cells"]:
-        console.print("no measured attention block there; they exist for Hopper and Blackwell")
+        console.print(
+            "no attention blocks were measured on these systems with these engines; measurements"
+            " exist for Hopper and Blackwell GPUs",
+            soft_wrap=True,
+        )
     for name, title in (("cells", "blocks"), ("skipped", "left out")):
         rows = [
             {"where": " ".join(str(row[key]) for key in WHERE if key in row), **row}

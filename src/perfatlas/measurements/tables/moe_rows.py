@@ -167,12 +167,12 @@ def matrices_per_expert(columns: Columns, kernel: str, version: str) -> FloatArr
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.measurements.tables.moe_rows import matrices_of
+        >>> from perfatlas.measurements.tables.moe_rows import matrices_per_expert
         >>> sizes = {"hidden": 2048.0, "intermediate": 5120.0, "experts": 512.0, "top_k": 22.0}
         >>> network = {name: np.array([size]) for name, size in sizes.items()}
-        >>> matrices_of(network, "vllm_modeloptfp8moe_triton_tritonexperts", "0.24.0")
+        >>> matrices_per_expert(network, "vllm_modeloptfp8moe_triton_tritonexperts", "0.24.0")
         array([2.])
-        >>> matrices_of(network, "vllm_fused_moe", "0.22.0")
+        >>> matrices_per_expert(network, "vllm_fused_moe", "0.22.0")
         array([3.])
     """
     matrices = np.full(columns["hidden"].shape, GATED)

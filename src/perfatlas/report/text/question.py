@@ -184,7 +184,7 @@ def _traffic(scenario: Mapping[str, Any]) -> list[str]:
         words.append("requests all at once" if float(rate) == math.inf else each_s)
     if "isl" in scenario and "osl" in scenario:
         mean = scenario.get("length_distribution") in ("uniform", "lognormal")
-        lengths = f"{scenario['isl']:,} tokens in, {scenario['osl']:,} out"
+        lengths = f"{counted(scenario['isl'], 'token')} in, {scenario['osl']:,} out"
         words.append(f"{lengths} on average" if mean else lengths)
     if scenario.get("turns", 1) != 1:
         words.append(f"sessions of {scenario['turns']} turns")

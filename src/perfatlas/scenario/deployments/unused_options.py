@@ -11,7 +11,7 @@ from perfatlas.models import resolve_model
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.deployments.load import has_steady_rate
 from perfatlas.scenario.fields import ReplicaKind, Scenario, kind_scenarios, refuse_unused
-from perfatlas.scenario.resolution import ROUTED, SHARED, is_overridden, overridden_sentence
+from perfatlas.scenario.resolution import SHARED, is_overridden, overridden_sentence
 from perfatlas.vocabulary.fields import SIMULATED, Missing, fields_of, value_text
 
 if TYPE_CHECKING:
@@ -95,9 +95,7 @@ def _steady_rate(traffic: Traffic, scenario: Scenario, *, finds_rate: bool) -> M
 
 
 def _front_end(traffic: Traffic, scenario: Scenario) -> Missing | None:
-    """Return that no front end is in the answer."""
-    if scenario.mode == "disaggregated":
-        return Missing(ROUTED, "")
+    """Return that the front end takes no time."""
     fronts = [resolve_engine(one.engine).front for one in _kinds(traffic, scenario)]
     if any(front.tokenizes or front.token_s for front in fronts):
         return None

@@ -36,7 +36,6 @@ from .tables import (
     resolve as resolve,
 )
 from .unused_fields import (
-    ROUTED as ROUTED,
     is_overridden as is_overridden,
     overridden_sentence as overridden_sentence,
 )

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from perfatlas.scenario.resolution.field_columns import BoolArray, ScenarioColumns
     from perfatlas.vocabulary.fields import Field
 
-ROUTED: Final = "with two pools, a router sends each token immediately"
 FACTS: Final = {"experts": ("model",), "front end": ("mode", "engine")}  # fields they derive from
 
 
@@ -137,8 +136,6 @@ def _front_end(values: Mapping[str, Any]) -> Missing | None:
     """Return that the answer includes no front end."""
     if values["mode"] == "static":
         return Missing("mode = static excludes the front end", "set mode = aggregated")
-    if values["mode"] == "disaggregated":
-        return Missing(ROUTED, "")
     try:
         front = resolve_engine(values["engine"]).front
     except PerfatlasError:

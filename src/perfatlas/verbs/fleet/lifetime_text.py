@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 ASSUMED: Final = (
-    ("assumes", "being watched no longer says nothing of when a unit would have failed"),
-    ("assumes", "units are alike and independent; a mean beyond the ages watched extrapolates"),
+    ("assumes", "censoring is independent of when a unit would have failed"),
+    ("assumes", "units are alike and independent; a mean beyond the observed ages extrapolates"),
 )
 TIMES: Final = ("mean", "scale")  # parameters that are times; the others have no unit
 

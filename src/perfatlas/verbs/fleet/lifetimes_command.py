@@ -167,7 +167,8 @@ def _check_rest(flags: LifetimeFlags, rest: FitFlags, files: Sequence[File]) -> 
         _flag(name) for name in (*_OF_FLEET, *_OF_PARTS) if name in needed and name not in SHOWN
     ]
     if idle:
-        raise UsageError(f"{', '.join(idle)} requires --output, such as {FLEET_EXAMPLE}")
+        verb = "requires" if len(idle) == 1 else "require"
+        raise UsageError(f"{' and '.join(idle)} {verb} --output; for example: {FLEET_EXAMPLE}")
 
 
 def _flag(name: str) -> str:

@@ -114,8 +114,10 @@ def containing_predictions(results: Mapping[str, Any]) -> dict[str, Any]:
         results: Results, some with `_low` and `_high`, each a number or numbers by statistic.
 
     Example:
-        >>> from perfatlas.verbs.simulate.results import holding
-        >>> holding({"makespan_s": 5.0, "makespan_s_low": 5.1, "makespan_s_high": 6.0})
+        >>> from perfatlas.verbs.simulate.results import containing_predictions
+        >>> containing_predictions(
+        ...     {"makespan_s": 5.0, "makespan_s_low": 5.1, "makespan_s_high": 6.0}
+        ... )
         {'makespan_s': 5.0, 'makespan_s_low': 5.0, 'makespan_s_high': 6.0}
     """
     held = dict(results)

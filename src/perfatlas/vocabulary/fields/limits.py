@@ -17,6 +17,14 @@ FRONT_END: Final = AllOf(
     ),
     Fact("front end"),
 )
+STREAMING: Final = AllOf(
+    FRONT_END,
+    WithMessage(
+        NotEqual("mode", "disaggregated"),
+        "with two pools, a router sends each token immediately",
+        "",
+    ),
+)
 
 
 @group("Engine limits", 5)
@@ -72,7 +80,7 @@ class Limits:
         Count,
         Row(
             "Output tokens that the front end sends to the client per chunk.",
-            needs=FRONT_END,
+            needs=STREAMING,
             by_replica=True,
         ),
     ] = 1
