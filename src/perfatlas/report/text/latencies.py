@@ -142,8 +142,9 @@ def stability_line(results: Mapping[str, Any]) -> str:
     capacity = format_value("capacity_requests_per_s", results["capacity_requests_per_s"])
     line = f"{results['stability']}: {share} of the capacity, {capacity} requests/s"
     if "measured_requests" not in results:
+        count = format_value("requests_completed", results.get("requests_completed", 0))
         warm_up = format_value("warm_up_requests", results.get("warm_up_requests", 0))
-        return f"{line}; fixed sample with {warm_up} warm-up requests"
+        return f"{line}; {count} requests, the first {warm_up} warm-up"
     measured = format_value("measured_requests", results["measured_requests"])
     return f"{line}; {measured} requests measured"
 

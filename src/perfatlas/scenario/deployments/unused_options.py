@@ -201,8 +201,8 @@ def no_effect_remarks(
     hashed = resolved.requests.hash_block > 0
     if traffic.prefix_caching and not hashed:
         notes.append(
-            "prefix_caching has no effect here: prompts share no prefix, since they have no"
-            " hashes, turns or shared_prefix"
+            "prefix_caching reuses only blocks of preempted requests here: prompts share no"
+            " prefix, since they have no hashes, turns or shared_prefix"
         )
     if traffic.routing == "prefix_aware" and not hashed:
         notes.append(

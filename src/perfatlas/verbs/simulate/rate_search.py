@@ -14,6 +14,8 @@ from perfatlas.scenario.deployments import (
     Service,
     flow,
     growing_queue,
+    has_steady_rate,
+    offered_load,
     required_requests,
     resolve_traffic,
     run_traffic,
@@ -67,6 +69,7 @@ class Search:
         reason: Why that factor misses them.
         run: The run at `met`.
         tried: Number of runs so far.
+        capacity: Largest sustainable rate [requests/s], infinite where traffic has no steady rate.
     """
 
     scenario: Scenario
@@ -80,6 +83,7 @@ class Search:
     reason: str = ""
     run: Run | None = None
     tried: int = 0
+    capacity: float = math.inf
 
     def look(self, share: float) -> bool:
         """Report the progress of the search, and return whether to stop it.
@@ -96,9 +100,15 @@ class Search:
         Args:
             slower: The positive factor of each pool or replica type.
         """
-        ready = slowed(self.ready, slower)
         return replace(
-            self, ready=ready, slower=slower, met=0.0, missed=math.inf, reason="", run=None
+            self,
+            ready=slowed(self.ready, slower),
+            slower=slower,
+            met=0.0,
+            missed=math.inf,
+            reason="",
+            run=None,
+            capacity=capacity_of(self.traffic, self.scenario, slower),
         )
 
     def longer(self, requests: int) -> None:
@@ -130,6 +140,20 @@ class Search:
         if self.slower:
             self.ready = slowed(self.ready, self.slower)
         self.met, self.missed, self.reason, self.run = 0.0, math.inf, "", None
+
+
+def capacity_of(traffic: Traffic, scenario: Scenario, slower: tuple[float, ...] = ()) -> float:
+    """Return the largest sustainable rate [requests/s], infinite for traffic without a steady rate.
+
+    Args:
+        traffic: The traffic.
+        scenario: The deployment.
+        slower: Factors on the step times of each pool or replica type; none is 1.
+    """
+    if not has_steady_rate(traffic, scenario):
+        return math.inf
+    load = offered_load(scenario, traffic, {}, slower=slower)
+    return math.inf if load is None else load.capacity_requests_per_s
 
 
 class TooShortError(Exception):
@@ -230,6 +254,8 @@ def _try(search: Search, factor: float) -> bool:
 
 def _missed(search: Search, factor: float, runs: list[Run]) -> str:
     """Return the SLO that is missed at a factor on the rate, "" if all are met."""
+    if factor * search.unit > search.capacity:
+        return f"the rate exceeds the capacity of {search.capacity:.4g} requests/s"
     values: dict[str, list[float]] = {}
     flows: list[Flow] = []
     for seed in range(search.traffic.seed, search.traffic.seed + search.traffic.num_seeds):

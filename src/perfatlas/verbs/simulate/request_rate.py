@@ -22,7 +22,7 @@ from perfatlas.scenario.deployments import (
 from perfatlas.scenario.fields import plain_values
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.verbs.simulate.answer import Simulation, simulate, simulated, split_fields
-from perfatlas.verbs.simulate.rate_search import Search, find, full_rate
+from perfatlas.verbs.simulate.rate_search import Search, capacity_of, find, full_rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -196,7 +196,14 @@ def _prepared(fields: dict[str, Any], watch: Callable[[float], bool] | None) -> 
     came = resolve_traffic(traffic, scenario)
     ready = service(scenario, traffic, came)
     unit = _rate(came.requests) if traffic.requests is not None else UNIT
-    return Search(scenario=scenario, traffic=traffic, ready=ready, unit=unit, watch=watch)
+    return Search(
+        scenario=scenario,
+        traffic=traffic,
+        ready=ready,
+        unit=unit,
+        watch=watch,
+        capacity=capacity_of(traffic, scenario),
+    )
 
 
 def _rate(requests: Requests) -> float:
