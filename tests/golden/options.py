@@ -258,7 +258,7 @@ def sample(verb: str, size: int, seed: int = 0) -> dict[str, Fields]:
     Args:
         verb: estimate or simulate.
         size: How many.
-        seed: Of the draw.
+        seed: Seed of the draw.
     """
     asked = asked_of(verb)
     chosen = random.Random(seed).sample(sorted(asked), min(size, len(asked)))  # noqa: S311
@@ -269,7 +269,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Return 0 where no change is ignored, else 1.
 
     Args:
-        words: Of the command line.
+        words: Words of the command line.
     """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--verb", choices=("estimate", "simulate"), default="estimate")

@@ -218,7 +218,7 @@ def test_simulations_report_overrides_and_use_the_host_link() -> None:
     assert not any("no effect" in text for text in told)
 
 
-def test_rows_of_kernels_and_collectives_are_told_each_their_own() -> None:
+def test_kernels_and_collectives_have_separate_rows() -> None:
     systems = [
         "h200_sxm{device.tdp=500W}",
         "h200_sxm",

@@ -66,7 +66,7 @@ def test_a_fleet_and_a_rate_of_one_cluster_agree_at_any_size(gpus: int) -> None:
     )
     by_fleet_s = 1.0 / fleet_rate_per_s(fleet, gpus // 8)
     assert by_fleet_s == pytest.approx(by_rate.results["mtti_s"], rel=1e-9)
-    told = rate_interval(fleet, gpus // 8, "llama3").said()
+    told = rate_interval(fleet, gpus // 8, "llama3").note()
     assert "llama3_software, of a job of 16,384 GPUs, scales with the job's GPUs" in told
 
 

@@ -123,7 +123,7 @@ def serving(
 def _print_envelope(found: dict[str, Any], asked: Mapping[str, Any]) -> None:
     evidence = found.pop("evidence")
     doubts = [
-        f"{_told(note['runs'])}: {note['note']}"
+        f"{_runs_text(note['runs'])}: {note['note']}"
         for note in found["notes"]
         if note["kind"] == "doubt"
     ]
@@ -168,7 +168,7 @@ def _print_found(found: Mapping[str, Any]) -> None:
     )
     refused = {"run": "", "error": "why"}
     print_rows(console, found["refused_runs"], columns=refused, title="not compared")
-    notes = [note | {"told": _told(note["runs"])} for note in found["notes"]]
+    notes = [note | {"told": _runs_text(note["runs"])} for note in found["notes"]]
     notes += [{"told": "TTFT", "note": found["ttft_note"]}] if runs else []
     print_rows(console, notes, columns={"told": "", "note": "note"}, title="notes")
     if found["question"]:
@@ -183,6 +183,6 @@ def _total(name: str, title: str, found: Mapping[str, Any]) -> dict[str, Any]:
     return {"figure": title, **{figure: found[f"{name}_{figure}"] for figure in figures}}
 
 
-def _told(names: Sequence[str]) -> str:
+def _runs_text(names: Sequence[str]) -> str:
     """Return the names of runs, or their number."""
     return ", ".join(names) if len(names) <= 2 else f"{len(names)} runs"

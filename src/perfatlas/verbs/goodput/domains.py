@@ -76,7 +76,7 @@ def goodput_domains(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schem
         scenario=complete_scenario(verb_fields("goodput domains"), asked),
         results=results,
         breakdown=[],
-        evidence=Evidence(tier="binomial", assumptions=_said(asked, needed)),
+        evidence=Evidence(tier="binomial", assumptions=_assumptions(asked, needed)),
         warnings=_warnings(results),
     )
 
@@ -116,7 +116,7 @@ def _job(asked: Domains, needed: int, available: float) -> dict[str, Any]:
     }
 
 
-def _said(asked: Domains, needed: int) -> tuple[str, ...]:
+def _assumptions(asked: Domains, needed: int) -> tuple[str, ...]:
     derived = "unavailability: repair_s / (gpu_mtbf_s + repair_s)"
     alone = (
         "binomial: GPUs fail and are repaired independently, in use or not; exact in steady state"

@@ -118,10 +118,10 @@ def _answer(asked: FleetGoodput, ready: FleetJob, outcome: Outcome, facts: StepF
         evidence=Evidence(
             tier="simulate",
             assumptions=(
-                *_said(asked, ready, outcome),
+                *_assumptions(asked, ready, outcome),
                 *facts.said,
                 _beside(expected, outcome),
-                rates.said(),
+                rates.note(),
             ),
         ),
         warnings=(
@@ -259,7 +259,7 @@ def _beside(expected: Expected, outcome: Outcome) -> str:
     return f"{said}; it does not model {', '.join(expected.leaves_out)}"
 
 
-def _told(strategy: Strategy) -> str:
+def _strategy_text(strategy: Strategy) -> str:
     """Return the description of a strategy."""
     levels = [
         f"{level.name}" + (f" every {level.every}" if level.every > 1 else "")
@@ -281,7 +281,7 @@ def _told(strategy: Strategy) -> str:
     return "; ".join(told)
 
 
-def _said(asked: FleetGoodput, ready: FleetJob, outcome: Outcome) -> list[str]:
+def _assumptions(asked: FleetGoodput, ready: FleetJob, outcome: Outcome) -> list[str]:
     fleet = ready.job.fleet
     count = outcome.ticks_RF.shape[0]
     ran = (
@@ -292,7 +292,7 @@ def _said(asked: FleetGoodput, ready: FleetJob, outcome: Outcome) -> list[str]:
     said = [ran, f"causes of failure: {', '.join(cause.name for cause in fleet.causes)}"]
     said += initial_ages_text(fleet)
     if ready.strategy.name != "synchronous":
-        said.append(f"strategy {ready.strategy.name!r}: {_told(ready.strategy)}")
+        said.append(f"strategy {ready.strategy.name!r}: {_strategy_text(ready.strategy)}")
     if not ready.interval_is_given:
         said.append(f"work between checkpoints: {ready.interval_said}")
     if asked.scheduling is None:

@@ -39,7 +39,7 @@ class RateInterval:
     unknown: tuple[str, ...]
     scaled: tuple[str, ...] = ()
 
-    def said(self) -> str:
+    def note(self) -> str:
         """Return it as text."""
         scaled = "".join(f"; {text}, an assumption" for text in self.scaled)
         if not self.share:

@@ -83,26 +83,26 @@ def simulated_goodput(asked: SimpleGoodput, told: Interruptions, beyond: str) ->
             tier="simulate",
             assumptions=(
                 said,
-                *_optimum_said(asked, best_s),
-                *_ages_said(asked),
+                *_optimum_notes(asked, best_s),
+                *_ages_notes(asked),
                 *simple_assumptions(asked, told),
             ),
         ),
         warnings=(
             *middle.remarks(),
-            *_lost_said(asked, told, middle),
+            *_lost_notes(asked, told, middle),
         ),
     )
 
 
-def _lost_said(asked: SimpleGoodput, told: Interruptions, found: Outcome) -> list[str]:
+def _lost_notes(asked: SimpleGoodput, told: Interruptions, found: Outcome) -> list[str]:
     """Return a remark on an MTTI shorter than a restart."""
     if asked.restart_s <= told.mtti_s:
         return []
     return [f"{FASTER}: {what_is_lost(found.goodput)}"]
 
 
-def _ages_said(asked: SimpleGoodput) -> list[str]:
+def _ages_notes(asked: SimpleGoodput) -> list[str]:
     if asked.failure_shape == 1.0:
         return []
     said = (
@@ -112,7 +112,7 @@ def _ages_said(asked: SimpleGoodput) -> list[str]:
     return [said]
 
 
-def _optimum_said(asked: SimpleGoodput, best_s: float | None) -> list[str]:
+def _optimum_notes(asked: SimpleGoodput, best_s: float | None) -> list[str]:
     """Return the basis of the optimal interval."""
     if not asked.checkpoint_write_s:
         return []

@@ -64,12 +64,12 @@ def goodput_stragglers(**fields: Any) -> Answer:  # noqa: ANN401 - checked by sc
         scenario=complete_scenario(verb_fields("goodput stragglers"), asked),
         results=results,
         breakdown=[{"name": name, "share": share} for name, share in shares.items() if share],
-        evidence=Evidence(tier="order_statistics", assumptions=_said(asked)),
+        evidence=Evidence(tier="order_statistics", assumptions=_assumptions(asked)),
         warnings=(*_warnings(slowdown), *unused_straggler_options(asked)),
     )
 
 
-def _said(asked: Stragglers) -> tuple[str, ...]:
+def _assumptions(asked: Stragglers) -> tuple[str, ...]:
     waits = "once per step" if asked.synchronisations == 1 else f"{asked.synchronisations:,} times"
     noise = (
         f"{counted(asked.gpus, 'GPU')} synchronise {waits}, after equal parts of the step; times"

@@ -146,7 +146,7 @@ def goodput_headline(answer: Answered) -> str:
     scenario = without_defaults(answer["command"], answer["scenario"])
     gpus = scenario.pop("gpus", None)
     words = [
-        _said(name, value)
+        _field_text(name, value)
         for name, value in scenario.items()
         if value is not False and name not in UNSAID
     ]
@@ -154,7 +154,7 @@ def goodput_headline(answer: Answered) -> str:
     return f"{answer['command']}{of}: {', '.join(words)}"
 
 
-def _said(name: str, value: Any) -> str:  # noqa: ANN401 - a field of any kind
+def _field_text(name: str, value: Any) -> str:  # noqa: ANN401 - a field of any kind
     """Return a field and its value as text."""
     if name == "usd_per_gpu_hour":
         return f"{value_text(name, value)} per GPU-hour"
