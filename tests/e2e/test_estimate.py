@@ -178,7 +178,7 @@ def test_a_shortfall_lists_one_bullet_per_change(
     monkeypatch.setenv("COLUMNS", "80")
     words = ["--model", "Qwen/Qwen3-32B", "--system", "h200_sxm", "--tp", "1", "--batch", "1000"]
     assert main(["estimate", *words]) == 4
-    *_, told = capsys.readouterr().err.partition("what fits:\n")
+    *_, told = capsys.readouterr().err.partition("changes that make it fit:\n")
     assert max(map(len, told.splitlines())) <= 80
     assert main(["estimate", *words, "--json"]) == 4
     captured = capsys.readouterr()

@@ -211,7 +211,7 @@ def test_the_page_needs_no_network(small: dict[str, object]) -> None:
         ({"gpus": 100}, InvalidSpecError, "use 96"),
         ({"gpus": None, "spares": 40}, InfeasibleError, "leave none"),
         ({"fleet": "llama4"}, InvalidSpecError, "did you mean 'llama3'"),
-        ({"fleet": "/no/such.toml"}, InvalidSpecError, "no file is at this path"),
+        ({"fleet": "/no/such.toml"}, InvalidSpecError, "no file at this path"),
         ({"mtti_s": 5}, InvalidSpecError, "leave mtti_s out"),
         (
             {"work_s": 5.0, "what_if": True},
@@ -319,7 +319,7 @@ def test_overlapping_snapshots_are_warned_of(small: dict[str, object]) -> None:
 def test_instant_repairs_are_warned_of(small: dict[str, object], tmp_path: Path) -> None:
     path = tmp_path / "quick.toml"
     path.write_text(SMALL.partition("[[repair]]")[0])
-    assert "REPAIRS TAKE NO TIME" in goodput(**(small | {"fleet": str(path)})).warnings[0]
+    assert "repairs take no time" in goodput(**(small | {"fleet": str(path)})).warnings[0]
     path.write_text(path.read_text().replace("per_unit = 1", 'per_unit = 1\ntakes = "nothing"'))
     quiet = goodput(**(small | {"fleet": str(path)})).warnings
     assert not any("NO TIME" in said for said in (*quiet, *goodput(**small).warnings))

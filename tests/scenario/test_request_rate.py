@@ -82,7 +82,11 @@ def test_the_times_of_a_file_are_scaled(tmp_path: Path) -> None:
             InvalidSpecError,
             "does not support arrival = ramp",
         ),
-        ({"slo_ttft_s": 1e-3}, InfeasibleError, r"no request rate.*mean ttft_s is .*above 0.001"),
+        (
+            {"slo_ttft_s": 1e-3},
+            InfeasibleError,
+            r"no request rate.*mean ttft_s is .*above the SLO of 0.001",
+        ),
         ({"slo_ttft_s": 1, "kv_blocks": 4}, InfeasibleError, "all requests need more KV cache"),
         ({"slo_ttft_s": 1, "slo_percentile": 100}, InvalidSpecError, "slo_percentile = 100"),
         ({"slo_ttft_s": 1, "arrival": "gamma", "request_rate": "inf"}, InvalidSpecError, "inf"),

@@ -131,6 +131,16 @@ def test_clients_fall_behind_where_steps_outrun_the_front_end() -> None:
     assert mean == pytest.approx(24e-12)
 
 
+def test_the_mean_gap_of_a_long_backlog_does_not_overflow() -> None:
+    # 400 requests of 256 tokens that take 40,000 s each: 1.6e19 ps together, above 2^63
+    requests = requests_of([(0, 4, 3)] * 400)
+    outcome = run(requests, PRICES, LIMITS, concurrency=4)
+    slow = outcome._replace(
+        first_token_N=np.zeros(400, np.int64), finished_N=np.full(400, 40_000 * 10**12)
+    )
+    assert gap_statistics(requests, slow)["mean"] == pytest.approx(20_000.0)
+
+
 def test_a_closed_loop_is_no_faster_than_its_front_end() -> None:
     # 8 sequences, steps of 10 ps, 5 ps a token: 8 tokens take 40 ps
     osl_N = np.random.default_rng(3).integers(200, 400, 400)

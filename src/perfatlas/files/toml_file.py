@@ -35,7 +35,7 @@ def read_toml(path: str | Path) -> dict[str, Any]:
             raise InvalidSpecError(f"{path} is larger than {LARGEST_FILE:,} bytes")
         return tomllib.loads(Path(path).read_text("utf-8"))
     except OSError as problem:
-        raise InvalidSpecError(f"{path} cannot be read: {problem.strerror}") from problem
+        raise InvalidSpecError(f"file {path} cannot be read: {problem.strerror}") from problem
     except UnicodeDecodeError as problem:
         line = problem.object.count(b"\n", 0, problem.start) + 1
         raise InvalidSpecError(

@@ -26,7 +26,7 @@ def nearest_field(path: str) -> str:
     if not places:
         return did_you_mean(path, FIELDS)
     nearest = max(places, key=lambda known: known.startswith(table))
-    return f"; did you mean {nearest!r}, that is {key} in [{nearest.rpartition('.')[0]}]?"
+    return f"; did you mean {nearest!r} ({key} in the table [{nearest.rpartition('.')[0]}])?"
 
 
 def read_section(

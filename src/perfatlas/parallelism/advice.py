@@ -73,7 +73,7 @@ def _shortfall(question: MemoryQuestion, footprint: MemoryColumns) -> str:
     excess = float(footprint.total_bytes[0] - footprint.capacity_bytes[0])
     parts = (
         f"weights {_bytes(float(footprint.weights_bytes[0]))},"
-        f" cache {_bytes(float(footprint.kv_bytes[0]))},"
+        f" KV cache {_bytes(float(footprint.kv_bytes[0]))},"
         f" activations {_bytes(float(footprint.activation_bytes[0]))},"
         f" other {_bytes(float(footprint.other_bytes[0]))}"
     )
@@ -81,8 +81,8 @@ def _shortfall(question: MemoryQuestion, footprint: MemoryColumns) -> str:
     if excess > 0:
         need = _bytes(float(footprint.total_bytes[0]))
         return (
-            f"the load does not fit by {_bytes(excess)} per GPU: it needs {need} ({parts}) of"
-            f" {usable}."
+            f"the load does not fit by {_bytes(excess)} per GPU: it needs {need} ({parts}),"
+            f" with {usable}."
         )
     return (
         f"the load does not fit: {asked:g} sequences of"
@@ -185,8 +185,8 @@ def _fewer_sequences(question: MemoryQuestion, footprint: MemoryColumns) -> list
     replica = room * float(question.plan.attention_dp[0])
     sentence = (
         f"batch = {replica:g} per replica fits, the largest with this plan:"
-        f" {float(footprint.kv_capacity_tokens[0]):.0f} tokens of cache for sequences of"
-        f" {float(question.load.tokens_per_sequence[0]):g}."
+        f" the KV cache holds {float(footprint.kv_capacity_tokens[0]):,.0f} tokens,"
+        f" for sequences of {float(question.load.tokens_per_sequence[0]):g}."
     )
     return [sentence]
 

@@ -33,7 +33,7 @@ def refusal_text(problem: PerfatlasError) -> str:
         >>> from perfatlas.quantities import InfeasibleError
         >>> print(refusal_text(InfeasibleError("does not fit.", advice=("tp = 2 fits.",))), end="")
         perfatlas: does not fit.
-        what fits:
+        changes that make it fit:
           - tp = 2 fits.
     """
     advice = problem.advice if isinstance(problem, InfeasibleError) else ()
@@ -43,7 +43,10 @@ def refusal_text(problem: PerfatlasError) -> str:
         wrapped = _wrapped(text, width, "", "  ") if sys.stderr.isatty() else text
         # an example has a line of its own, which is never broken: it is there to be copied
         return f"{wrapped}{EXAMPLE.rstrip()}\n  {example}\n" if example else f"{wrapped}\n"
-    lines = [_wrapped(f"perfatlas: {shortfall_of(problem)}", width, "", "  "), "what fits:"]
+    lines = [
+        _wrapped(f"perfatlas: {shortfall_of(problem)}", width, "", "  "),
+        "changes that make it fit:",
+    ]
     lines += [_wrapped(sentence, width, "  - ", "    ") for sentence in advice]
     return "\n".join(lines) + "\n"
 

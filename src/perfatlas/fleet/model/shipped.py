@@ -114,7 +114,7 @@ def _path_of(name: str) -> Path | None:
     if name in shipped_fleets() or not (path.is_file() or path.suffix == ".toml" or "/" in name):
         return None
     if not path.is_file():
-        what = "a directory is" if path.is_dir() else "no file is"
+        what = "a directory" if path.is_dir() else "no file"
         raise InvalidSpecError(
             f"fleet {shown(name)}: {what} at this path; expected a TOML file or one of"
             f" {', '.join(shipped_fleets())}"

@@ -71,7 +71,10 @@ def calibrate(
         raise UsageError(f"two devices: {system!r} and --device {flags.device!r}; set one")
     device = system if flags.device is None else flags.device
     if device is None:
-        raise UsageError("missing device: `perfatlas calibrate h200_sxm`, or --device with rows")
+        raise UsageError(
+            "missing device: set --system, as in `perfatlas calibrate h200_sxm`, or --device with"
+            " --measurements"
+        )
     if flags.measurements is not None:
         if operator or kernel_family or folder:
             raise UsageError(

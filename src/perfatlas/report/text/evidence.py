@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 ROOFLINE: Final = "roofline"
 TIERS: Final = {"bound": ROOFLINE, "physics": "analytical model", "measured": "measured tables"}
 MEANINGS: Final = {
-    "physics": "physics fitted to measured kernels",
-    "measured": "physics corrected by measured rows",
+    "physics": "fitted to measured kernels",
+    "measured": "analytical model corrected by measured rows",
     "bound": "a lower limit on time, without an interval",
 }
 MIXED: Final = "operators without measured kernels are at their roofline"
@@ -77,7 +77,7 @@ def confidence_lines(answer: Mapping[str, Any]) -> list[str]:
         ...           "evidence": {"tier": "physics", "calibrations": used}}
         >>> for line in confidence_lines(answer):
         ...     print(line)
-        analytical model (physics): physics fitted to measured kernels
+        analytical model (physics): fitted to measured kernels
         1 calibration on 35,742 rows of h200_sxm, median error 6.5%
         the 90% interval covers kernels like this one with cold caches
     """
@@ -106,7 +106,7 @@ def _calibrations_text(calibrations: Calibrations) -> str:
     rows = sum(int(c.get("rows") or 0) for c in calibrations)
     devices = dict.fromkeys(str(c.get("id") or MISSING).partition("/")[0] for c in calibrations)
     largest = max(calibrations, key=lambda c: int(c.get("rows") or 0))
-    which = "median error of the largest" if len(calibrations) > 1 else "median error"
+    which = "median error of the one with most rows" if len(calibrations) > 1 else "median error"
     where = ", ".join(devices) if len(devices) <= MOST_DEVICES else f"{len(devices)} devices"
     return (
         f"{counted(len(calibrations), 'calibration')} on {rows:,} rows of {where},"

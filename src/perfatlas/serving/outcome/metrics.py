@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from perfatlas.serving.requests import Requests
 
 PERCENTILES: Final = tuple(int(name[1:]) for name in STATISTICS[1:])  # the mean is first
+HALF: Final = 32  # bits of a time that are summed separately
 AT_A_TIME: Final = 1 << 20  # requests per batch when computing latencies
 
 
@@ -168,11 +169,17 @@ def gap_statistics(requests: Requests, outcome: Outcome) -> dict[str, float | No
     at = [float(np.interp(percent / 100.0 * total, along, border_s)) for percent in PERCENTILES]
     done_N = outcome.finished_N >= 0
     gaps = int((requests.osl_N[done_N] - 1).sum())
-    spent = float((outcome.finished_N - outcome.first_token_N)[done_N].sum()) / TICKS_PER_SECOND
+    spent = _total_s((outcome.finished_N - outcome.first_token_N)[done_N])
     if outcome.fronted.late_last_N.size:
         late_N = outcome.fronted.late_last_N - outcome.fronted.late_first_N
-        spent += float(late_N[done_N].sum()) / TICKS_PER_SECOND
+        spent += _total_s(late_N[done_N])
     return dict(zip(STATISTICS, (spent / gaps if gaps else None, *at), strict=True))
+
+
+def _total_s(ticks_N: NDArray[np.int64]) -> float:
+    """Return the exact sum of times [s], which may exceed 64 bits in picoseconds (107 days)."""
+    high, low = int((ticks_N >> HALF).sum()), int((ticks_N & ((1 << HALF) - 1)).sum())
+    return float((high << HALF) + low) / TICKS_PER_SECOND
 
 
 def request_columns(

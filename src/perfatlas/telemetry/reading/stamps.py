@@ -123,7 +123,9 @@ def moment_of(text: str, zone: str | None) -> dt.datetime:
             f"{shown(text)} is not a time; expected a form such as 2026-01-02T03:04:05"
         ) from problem
     if len(plain) <= len("2026-01-02"):
-        raise InvalidSpecError(f"{shown(text)} is a date without a time")
+        raise InvalidSpecError(
+            f"{shown(text)} is a date without a time; expected a form such as {plain}T00:00:00Z"
+        )
     if moment.tzinfo is not None:
         return moment
     if zone is None:

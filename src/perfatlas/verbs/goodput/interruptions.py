@@ -170,8 +170,8 @@ def simple_assumptions(asked: SimpleGoodput, told: Interruptions) -> list[str]:
     said = [f"interruptions: {told.source}"]
     if told.low_s is None and asked.failure_rate is None:
         said.append(
-            "the interval of the MTTI is unknown; set failures_seen, its number of failures, for"
-            " one"
+            "no interval: the number of failures behind the MTTI is unknown; set failures_seen to"
+            " include its uncertainty"
         )
     if not asked.detection_s:
         said.append("failures are detected at once; set detection_s for a detection time")

@@ -69,7 +69,7 @@ def _of_repairs(ready: FleetJob) -> list[str]:
             )
         return [f"there are no spares: {why}"]
     said = (
-        "REPAIRS TAKE NO TIME in this fleet: a failed unit returns at once, so the job never"
+        "repairs take no time in this fleet: a failed unit returns at once, so the job never"
         " waits, availability is 100% and spares have no effect; add a [[repair]] table with"
         " repair times (docs/fleet.md)"
     )

@@ -41,7 +41,8 @@ SCHEDULE_BUCKETS: Final = {
     "idle_no_jobs": "idle, no job waits",
     "under_way": "work in running jobs",
 }
-ONE_RUN: Final = "one schedule, without an interval: another --seed gives another"
+ONE_RUN: Final = "one simulation, without an interval"
+SEEDED: Final = "; --seed selects other random draws"
 MOST_CLASSES: Final = 12
 FEW_IGNORED: Final = 3  # of a brief answer
 FEW_COMPARED: Final = 5
@@ -86,8 +87,9 @@ def print_schedule(
         print_rows(console, compared_rows(compared[: None if verbose else FEW_COMPARED]))
         _print_more(console, len(compared) - FEW_COMPARED, verbose=verbose)
     method = METHODS[answer["evidence"]["tier"]]
+    covered = ONE_RUN + (SEEDED if "seed" in answer["scenario"] else "")
     print_closing(
-        console, answer, reproduce=reproduce, method=method, covered=ONE_RUN, verbose=verbose
+        console, answer, reproduce=reproduce, method=method, covered=covered, verbose=verbose
     )
 
 

@@ -302,7 +302,7 @@ def _words(traffic: Traffic, values: dict[str, float]) -> str:
     percentile = traffic.slo_percentile
     statistic = "mean" if percentile is None else f"p{percentile:g}"
     said = [
-        f"{statistic} {name} is {values[name]:.4g}, above {most:g}"
+        f"{statistic} {name} is {values[name]:.4g}, above the SLO of {most:g}"
         for name, most in traffic.objectives().items()
         if values.get(name, 0.0) > most
     ]
