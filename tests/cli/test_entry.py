@@ -91,7 +91,7 @@ def test_help_names_every_verb() -> None:
         (["estimate"], "missing --model; for example: perfatlas estimate --model"),
         (["estimate", "--model", "m"], "missing --system"),
         (["estimate", "--table", "a.csv"], "--table FILE and --output FILE must be used together"),
-        (["kernel", "gemm", "--m", "8"], "missing --system and --n and --k"),
+        (["kernel", "gemm", "--m", "8"], "missing --system, --n and --k"),
         (["collective", "--bytes", "3 apples"], "--bytes: expected bytes, or a size such as"),
         (
             ["catalog", "models", "show"],

@@ -202,7 +202,7 @@ def test_a_lifetime_fleet_has_evidence_and_runs(
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["--output", "f.toml"], 2, "missing --component and --nodes and --repair-s"),
+        (["--output", "f.toml"], 2, "missing --component, --nodes and --repair-s"),
         (FLEET[:4], 2, "--nodes and --component require --output; for example"),
         ([*FLEET, "--output", "f.toml", "--start", "2026-01-01"], 2, "leave --start out"),
         ([*FLEET[2:], "--output", "f.toml", "--component", "nic"], 3, "--units nic=NUMBER"),
