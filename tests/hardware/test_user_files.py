@@ -144,7 +144,7 @@ def test_a_slow_narrow_format_needs_a_reason(tmp_path: Path) -> None:
         ('vendor = "Us"', f'vendor = "{"u" * 500}"', ["device.vendor"]),
         ('architecture = "other"', 'architecture = "hoper"', ["did you mean 'hopper'"]),
         ("[node]\n", "tdp = 3\n[node]\n", ["'device.tdp' (tdp in the table [device])"]),
-        ("[device]\n", 'calibration_relative = "h20"\n[device]\n', ["in [device]"]),
+        ("[device]\n", 'calibration_relative = "h20"\n[device]\n', ["in the table [device]"]),
         ("[node]\n", "[nodes]\n", ["unknown key 'nodes'", "did you mean 'node'"]),
         ('base = "infiniband_ndr"', 'base = "infinibandndr"', ["did you mean 'infiniband_ndr'"]),
         ('base = "infiniband_ndr"', "base = 3", ["fabric.base"]),
