@@ -109,7 +109,10 @@ def test_the_resolved_scenario_can_be_asked_again() -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({**RATE, "prefix_caching": True}, "prefix_caching reuses only blocks of preempted requests here"),
+        (
+            {**RATE, "prefix_caching": True},
+            "prefix_caching reuses only blocks of preempted requests here",
+        ),
         ({**RATE, "dp": 2, "routing": "prefix_aware"}, "uses only the load here"),
         ({**RATE, "routing": "random"}, "there is one replica"),
         ({**SERVED, "concurrency": 4, "seed": 3}, "seed = 3 has no effect here"),
