@@ -48,8 +48,11 @@ def test_a_stable_run_is_as_precise_as_asked(capacity: float) -> None:
     assert fine["requests_per_s"] == pytest.approx(0.9 * capacity, rel=0.03)
 
 
-def test_an_overloaded_run_has_no_steady_latency_but_a_throughput(capacity: float) -> None:
-    found = simulate(**SERVED, request_rate=2 * capacity).answer
+@pytest.mark.parametrize("share", [1.1, 2.0, 17.0])
+def test_an_overloaded_run_has_no_steady_latency_but_a_throughput(
+    capacity: float, share: float
+) -> None:
+    found = simulate(**SERVED, request_rate=share * capacity).answer
     results = found.results
     for name in ("ttft_s", "request_latency_s", "queue_s"):
         assert set(results[name].values()) == {None}

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 BATCH: Final = 5  # observations of a batch of MSER-5
 BATCHES: Final = 20  # of the confidence intervals
+FULL: Final = 0.8  # of an overloaded run: until then the engines never run out of requests
 SETTLED: Final = 0.45  # of a run: a later cut is that of a run that is too short
 FEWEST: Final = 10 * BATCHES  # requests that have statistics
 CONFIDENCE: Final = 0.9
@@ -54,7 +55,8 @@ def measured_window(found: Latencies, outcome: Outcome, *, grows: bool = False) 
     last_arrival_s = outcome.arrival_N[-1] / TICKS_PER_SECOND
     if grows:
         ended_N = found.arrival_s + found.request_latency_s <= last_arrival_s
-        last = int(np.count_nonzero(ended_N))
+        # a backlog keeps the engines full for a while after the last arrival
+        last = max(int(np.count_nonzero(ended_N)), int(FULL * done))
     else:
         rest_s = float(np.percentile(found.request_latency_s, 99))
         last = int(np.searchsorted(found.arrival_s, last_arrival_s - rest_s))
