@@ -28,7 +28,7 @@ def test_the_memory_bound_does_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("face", "fields"),
+    ("verb_function", "fields"),
     [
         (kernel_gemm, LARGE),
         (kernel_attention, {"system": "h200_sxm", "kv_len": 4096, "num_heads": 8, "batch": 64}),
@@ -46,9 +46,9 @@ def test_the_memory_bound_does_not() -> None:
     ],
 )
 def test_a_slower_clock_is_no_faster_and_is_stated(
-    face: Callable[..., Answer], fields: dict[str, Any]
+    verb_function: Callable[..., Answer], fields: dict[str, Any]
 ) -> None:
-    answers = [face(**fields, tier="physics", clock_ratio=ratio) for ratio in (1.0, 0.7)]
+    answers = [verb_function(**fields, tier="physics", clock_ratio=ratio) for ratio in (1.0, 0.7)]
     whole, slow = (answer.results["time_s"] for answer in answers)
     assert whole <= slow <= whole / 0.7
     assert "0.7 of the sustained clock" not in str(answers[0].to_dict())

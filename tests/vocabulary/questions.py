@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 class Question(NamedTuple):
     """A question: the function of a verb and its fields."""
 
-    face: Callable[..., Any]
+    verb_function: Callable[..., Any]
     fields: dict[str, Any]
 
     def answer(self, **fields: Any) -> Answer:  # noqa: ANN401 - fields of any verb
         """Return the answer; to other fields, where they are given."""
-        found = self.face(**(fields or self.fields))
+        found = self.verb_function(**(fields or self.fields))
         answer: Answer = getattr(found, "answer", found)
         return answer
 
@@ -158,14 +158,14 @@ def with_files(folder: Path) -> dict[str, Question]:
 
 def _declared(known: Iterable[Question]) -> Iterator[tuple[str, Question]]:
     """Yield the examples of commands of which no question is known, by their names."""
-    commands = {one.face.__signature__.question for one in known}  # type: ignore[attr-defined]
+    commands = {one.verb_function.__signature__.question for one in known}  # type: ignore[attr-defined]
     for name in function_homes():
-        face = getattr(perfatlas, name)
-        signature = getattr(face, "__signature__", None)
+        verb_function = getattr(perfatlas, name)
+        signature = getattr(verb_function, "__signature__", None)
         if isinstance(signature, FieldsSignature) and signature.question not in commands:
             words = example_of(signature.question).removeprefix(f"perfatlas {signature.question} ")
             pairs = dict(_fields_of(shlex.split(words)))
-            yield signature.question, Question(face, pairs)
+            yield signature.question, Question(verb_function, pairs)
 
 
 def _fields_of(words: list[str]) -> Iterator[tuple[str, str]]:
@@ -189,7 +189,7 @@ SHORTEST: Final = {
 }
 # what the rows of metrics say they need beside the shortest question of their verb
 OF_ROWS: Final = {
-    f"for {metric.name}": Question(first.face, {**first.fields, **metric.asked_with})
+    f"for {metric.name}": Question(first.verb_function, {**first.fields, **metric.asked_with})
     for metric in METRICS.values()
     if metric.asked_with
     for first in (SHORTEST[metric.verbs[0]],)

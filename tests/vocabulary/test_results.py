@@ -26,14 +26,14 @@ def _reads_like_an_answer(found: Any) -> None:  # noqa: ANN401 - what any verb r
 def test_every_verb_returns_an_answer_interface(tmp_path: Path) -> None:
     files = with_files(tmp_path)
     for asked in (ASKED["gemm"], ASKED["static"], ASKED["one pool"], ASKED["goodput"]):
-        _reads_like_an_answer(asked.face(**asked.fields))
+        _reads_like_an_answer(asked.verb_function(**asked.fields))
     for name in ("work", "trace"):
-        _reads_like_an_answer(files[name].face(**files[name].fields))
+        _reads_like_an_answer(files[name].verb_function(**files[name].fields))
 
 
 def test_columns_of_an_answer_join_nested_keys() -> None:
     asked = ASKED["one pool"]
-    found = asked.face(**asked.fields)
+    found = asked.verb_function(**asked.fields)
     results = found.results
     assert found.columns["ttft_s_p99"] == [results["ttft_s"]["p99"]]
     assert found.columns["tail_ttft_s_queue"] == [results["tail_ttft_s"]["queue"]]

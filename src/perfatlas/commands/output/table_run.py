@@ -54,7 +54,7 @@ def wants_table(output: OutputFlags) -> bool:
 
 
 def answer_table(
-    face: TableFace,
+    verb_function: TableFace,
     output: OutputFlags,
     *,
     asked: Mapping[str, Any],
@@ -68,7 +68,7 @@ def answer_table(
     replaced and not read.
 
     Args:
-        face: Function from input columns to answer columns, including `error_code` and `error`.
+        verb_function: Function from input columns to answer columns, with `error_code` and `error`.
         output: The output flags, with both files.
         asked: Flags set beside --table, which fill missing columns and empty cells.
         names: Field names of the verb; other columns are copied unchanged.
@@ -90,7 +90,7 @@ def answer_table(
     for name, value in asked.items():
         cells = questions.get(name, [None] * table.rows)
         questions[name] = [value if cell in (None, "") else cell for cell in cells]
-    found = face(questions) if table.rows else {}
+    found = verb_function(questions) if table.rows else {}
     order = dict.fromkeys(name for name in (first, *found) if name in found)
     answers = {
         (OWN + name if name in kept else name): [None if c == "" else c for c in found[name]]
@@ -237,7 +237,7 @@ def show_summary(
 
 
 def answer_rows(
-    face: Callable[..., Any],
+    verb_function: Callable[..., Any],
     output: OutputFlags,
     *,
     asked: Mapping[str, Any],
@@ -247,7 +247,7 @@ def answer_rows(
     """Write a table answered row by row, for verbs without column input.
 
     Args:
-        face: Function from named fields to an answer.
+        verb_function: Function from named fields to an answer.
         output: The output flags, with both files.
         asked: Flags set beside --table.
         names: Field names of the verb.
@@ -257,24 +257,24 @@ def answer_rows(
         InvalidSpecError: A file cannot be read or written.
     """
 
-    def columns_face(questions: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    def columns_of_rows(questions: dict[str, list[Any]]) -> dict[str, list[Any]]:
         rows = [
             dict(zip(questions, cells, strict=True))
             for cells in zip(*questions.values(), strict=True)
         ]
-        answers = [_answer_row(face, row) for row in rows]
+        answers = [_answer_row(verb_function, row) for row in rows]
         found = [n for answer in answers for n in answer if n not in STATUS_COLUMNS]
         columns = dict.fromkeys([*found, *STATUS_COLUMNS])
         return {name: [answer.get(name) for answer in answers] for name in columns}
 
-    return answer_table(columns_face, output, asked=asked, names=names, first=first)
+    return answer_table(columns_of_rows, output, asked=asked, names=names, first=first)
 
 
-def _answer_row(face: Callable[..., Any], row: Mapping[str, Any]) -> dict[str, Any]:
+def _answer_row(verb_function: Callable[..., Any], row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the results of one row, or its error."""
     fields = {name: cell for name, cell in row.items() if cell not in (None, "")}
     try:
-        answer = face(**fields)
+        answer = verb_function(**fields)
     except PerfatlasError as problem:
         return {"error_code": problem.error_code, "error": str(problem)}
     cells = {name: cell for name, (cell,) in answer.columns.items()}

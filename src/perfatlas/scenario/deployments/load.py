@@ -53,7 +53,7 @@ class OfferedLoad(NamedTuple):
 
     @property
     def grows(self) -> bool:
-        """Whether the queue grows for ever."""
+        """Whether the queue grows without bound."""
         return self.share > 1.0
 
     @property

@@ -2,7 +2,7 @@
 
 The warm-up is cut by MSER-5: of all cuts up to half of the run, the one after which the mean of
 batches of five observations has the smallest standard error. Statistics after it are compared
-between consecutive batches of requests; neighbouring batches that resemble each other widen the
+between consecutive batches of requests; neighbouring batches that are correlated widen the
 confidence interval.
 
 Source: White, An Effective Truncation Heuristic for Bias Reduction in Simulation Output,
@@ -34,7 +34,7 @@ SETTLED: Final = 0.45  # of a run: a later cut is that of a run that is too shor
 FEWEST: Final = 10 * BATCHES  # requests that have statistics
 CONFIDENCE: Final = 0.9
 ROUNDING: Final = 1e-9  # relative
-RESEMBLANCE: Final = 0.9  # largest correlation of neighbouring batches that is believed
+MAX_CORRELATION: Final = 0.9  # upper limit of the lag-1 correlation of batches
 
 
 def measured_window(found: Latencies, outcome: Outcome, *, grows: bool = False) -> Window:
@@ -43,7 +43,7 @@ def measured_window(found: Latencies, outcome: Outcome, *, grows: bool = False) 
     Args:
         found: Latencies of the completed requests.
         outcome: All requests, in order of arrival.
-        grows: The queue grows for ever, so that only the time per output token can settle.
+        grows: The queue grows without bound, so only TPOT has a steady state.
     """
     count, done = outcome.arrival_N.size, found.place_N.size
     if done < FEWEST:
@@ -141,9 +141,9 @@ def batch_precision(values_N: NDArray[np.float64], percentile: float | None = No
     spread = float((apart_B**2).sum())
     if spread == 0.0:
         return Precision(value, 0.0)
-    likeness = float((apart_B[1:] * apart_B[:-1]).sum()) / spread
-    likeness = min(max(likeness, 0.0), RESEMBLANCE)
-    error = math.sqrt(spread / (BATCHES - 1) / BATCHES * (1.0 + likeness) / (1.0 - likeness))
+    correlation = float((apart_B[1:] * apart_B[:-1]).sum()) / spread
+    correlation = min(max(correlation, 0.0), MAX_CORRELATION)
+    error = math.sqrt(spread / (BATCHES - 1) / BATCHES * (1.0 + correlation) / (1.0 - correlation))
     if error < ROUNDING * abs(value):  # all observations are equal but for rounding
         return Precision(value, 0.0)
     return Precision(value, float(stdtrit(BATCHES - 1, 0.5 + CONFIDENCE / 2.0)) * error)

@@ -35,9 +35,9 @@ FIRST: Final = 8_000  # requests of the first run
 LONGEST: Final = 200_000  # requests of the longest one
 SPAN: Final = 0.5  # of the longest time that a simulation may last
 GROWTH: Final = (2.0, 8.0)  # least and largest factor from one run to the next
-MARGIN: Final = 1.2  # on the requests that the precision of one run foretells
+MARGIN: Final = 1.2  # safety factor on the estimated number of requests
 PERCENTILE: Final = 99.0
-OF_PERCENTILES: Final = 2.0  # their half-width may be so many times that of a mean
+OF_PERCENTILES: Final = 2.0  # allowed half-width of percentiles relative to that of means
 
 
 class Run(NamedTuple):
@@ -128,7 +128,7 @@ def _excess(found: Latencies, load: OfferedLoad, precision: float) -> float:
 def _held(found: Latencies, load: OfferedLoad) -> Iterator[tuple[Precision, float]]:
     """Yield the statistics whose precision is asked for, and how many times that it may be.
 
-    Where the queue grows for ever, so do all latencies that contain it.
+    Above the capacity the queue grows without bound, and so do the latencies that include it.
     """
     if found.tpot_s.size and statistics(found.tpot_s)["mean"] is not None:
         yield batch_precision(found.tpot_s), 1.0

@@ -9,13 +9,13 @@ from perfatlas.serving.outcome import batch_precision, measured_window, request_
 from perfatlas.vocabulary.metrics import SEEDS, STATISTICS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from perfatlas.scenario.deployments import OfferedLoad
     from perfatlas.serving.outcome import Outcome
     from perfatlas.verbs.simulate.run_length import Run
 
-QUEUED: Final = ("ttft_s", "request_latency_s", "queue_s")  # grow with the queue
+QUEUED: Final = ("ttft_s", "request_latency_s", "queue_s")  # include queueing
 TAILS: Final = ("tail_ttft_s", "tail_request_latency_s")
 MEASURED: Final = ("ttft_s", "tpot_s", "request_latency_s")
 
@@ -71,7 +71,7 @@ def window_results(run: Run, outcome: Outcome) -> dict[str, Any]:
 
 
 def without_steady_mean(results: Mapping[str, Any], load: OfferedLoad | None) -> dict[str, Any]:
-    """Return results without the latencies that grow for ever above the capacity.
+    """Return results without the latencies that grow without bound above the capacity.
 
     Args:
         results: Of a run that lasts as long as its precision asks.
@@ -80,11 +80,8 @@ def without_steady_mean(results: Mapping[str, Any], load: OfferedLoad | None) ->
     if load is None or not load.grows:
         return dict(results)
     grows = [f"{name}{end}" for name in QUEUED for end in ("", "_low", "_high", SEEDS)]
-    return {
-        name: dict.fromkeys(value) if name in grows and isinstance(value, dict) else value
-        for name, value in results.items()
-        if name not in TAILS
-    }
+    kept = {name: value for name, value in results.items() if name not in TAILS}
+    return _without_values(kept, grows)
 
 
 def without_upper_limit(results: Mapping[str, Any], slow: OfferedLoad | None) -> dict[str, Any]:
@@ -96,9 +93,13 @@ def without_upper_limit(results: Mapping[str, Any], slow: OfferedLoad | None) ->
     """
     if slow is None or slow.stability == "stable":
         return dict(results)
-    high = [f"{name}_high" for name in QUEUED]
+    return _without_values(results, [f"{name}_high" for name in QUEUED])
+
+
+def _without_values(results: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Return results in which the statistics of some metrics are None."""
     return {
-        name: dict.fromkeys(value) if name in high and isinstance(value, dict) else value
+        name: dict.fromkeys(value) if name in names and isinstance(value, dict) else value
         for name, value in results.items()
     }
 
