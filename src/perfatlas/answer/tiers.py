@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfatlas.measurements.calibrations import SUBSTITUTE_FAMILIES, find_calibration
 from perfatlas.measurements.tables import TABLES, silicon_root, silicon_systems, table_versions
-from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, shown
+from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, repr_for_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,7 +40,8 @@ def require_tier(system: System, tier: str, family: str, silicon_version: str | 
         require_tables(system, family, silicon_version)
     elif silicon_version is not None:
         raise InvalidSpecError(
-            f"silicon_version = {shown(silicon_version)} applies only to tier measured; this"
+            f"silicon_version = {repr_for_error(silicon_version)} applies only to tier measured;"
+            " this"
             f" scenario uses tier {tier}; set tier = measured, or leave silicon_version out"
         )
 
@@ -81,7 +82,7 @@ def require_tables(system: System, family: str, silicon_version: str | None) -> 
     }
     if silicon_version is not None and silicon_version not in known:
         raise UnsupportedError(
-            f"silicon_version = {shown(silicon_version)}: {device} has no tables of"
+            f"silicon_version = {repr_for_error(silicon_version)}: {device} has no tables of"
             f" {' or '.join(families)} in that version"
             f"{did_you_mean(silicon_version, known) or ';'} versions: {', '.join(sorted(known))}"
         )

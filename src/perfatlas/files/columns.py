@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.quantities import shown
+from perfatlas.quantities import repr_for_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,7 +56,7 @@ def number_column(cells: Sequence[Any], field: Number, wrong: Wrong) -> NDArray[
     bad_L &= ~np.isnan(value_L)
     if bad_L.any():
         at = int(np.argmax(bad_L))
-        raise wrong(at, f" = {shown(cells[at])}{field.problem(float(value_L[at]))}")
+        raise wrong(at, f" = {repr_for_error(cells[at])}{field.problem(float(value_L[at]))}")
     return value_L
 
 
@@ -76,7 +76,7 @@ def flag_column(cells: Sequence[Any], wrong: Wrong, *, empty: bool) -> NDArray[n
     for at, cell in enumerate(cells):
         word = cell if cell is None else str(cell).strip().casefold()
         if word not in values:
-            raise wrong(at, f" = {shown(cell)}: expected true or false, 1 or 0")
+            raise wrong(at, f" = {repr_for_error(cell)}: expected true or false, 1 or 0")
         flags.append(values[word])
     return np.array(flags, np.bool_)
 
@@ -102,7 +102,7 @@ def _number(cells: Sequence[Any], at: int, wrong: Wrong) -> float:
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        raise wrong(at, f" = {shown(cell)} is not a number{_unit_hint(cell)}")
+        raise wrong(at, f" = {repr_for_error(cell)} is not a number{_unit_hint(cell)}")
     return number
 
 

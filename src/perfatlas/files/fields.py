@@ -19,7 +19,7 @@ from perfatlas.quantities import (
     format_quantity,
     parse_duration,
     parse_quantity,
-    shown,
+    repr_for_error,
 )
 
 if TYPE_CHECKING:
@@ -75,29 +75,29 @@ class Number:
     def read(self, value: object, where: str) -> float:
         """Return the number [SI]."""
         if isinstance(value, int) and value.bit_length() > LONGEST_VALUE:
-            raise InvalidSpecError(f"{where} = {shown(value)} is out of range")
+            raise InvalidSpecError(f"{where} = {repr_for_error(value)} is out of range")
         if not isinstance(value, str) and self.example:
             raise InvalidSpecError(
-                f"{where} = {shown(value)}: write it with a unit, as {self.example!r}"
+                f"{where} = {repr_for_error(value)}: write it with a unit, as {self.example!r}"
             )
         if not self.dimension or isinstance(value, bool):
             number = self._bare(value, where)
         elif isinstance(value, str) and len(value) > LONGEST_VALUE:
-            raise InvalidSpecError(f"{where} = {shown(value)} is not a number")
+            raise InvalidSpecError(f"{where} = {repr_for_error(value)} is not a number")
         elif isinstance(value, (str, int, float)):
             number = parse_quantity(value, self.dimension, field=where)
         else:
             raise InvalidSpecError(
-                f"{where} = {shown(value)}: expected a number, or text with a unit"
+                f"{where} = {repr_for_error(value)}: expected a number, or text with a unit"
             )
         if problem := self.problem(number):
-            raise InvalidSpecError(f"{where} = {shown(value)}{problem}")
+            raise InvalidSpecError(f"{where} = {repr_for_error(value)}{problem}")
         return number
 
     def _bare(self, value: object, where: str) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             what = "a whole number" if self.whole else "a number"
-            raise InvalidSpecError(f"{where} = {shown(value)}: expected {what}")
+            raise InvalidSpecError(f"{where} = {repr_for_error(value)}: expected {what}")
         return float(value)
 
     def problem(self, number: float) -> str:
@@ -138,7 +138,7 @@ class Whole:
     def read(self, value: object, where: str) -> int:
         """Return the number."""
         if isinstance(value, bool) or not isinstance(value, int):
-            raise InvalidSpecError(f"{where} = {shown(value)}: expected a whole number")
+            raise InvalidSpecError(f"{where} = {repr_for_error(value)}: expected a whole number")
         Number(least=self.least, most=self.most).read(value, where)
         return value
 
@@ -172,7 +172,7 @@ class Text:
         """Return the text."""
         known = isinstance(value, str) and len(value) <= self.longest and (value or self.empty)
         if not isinstance(value, str) or not known:
-            raise InvalidSpecError(f"{where} = {shown(value)}: expected {self.expected}")
+            raise InvalidSpecError(f"{where} = {repr_for_error(value)}: expected {self.expected}")
         if self.choices and value not in self.choices:
             raise InvalidSpecError(
                 f"{where} = {value!r} is not one of {', '.join(self.choices)}"
@@ -180,7 +180,8 @@ class Text:
             )
         if not value.isprintable():
             raise InvalidSpecError(
-                f"{where} = {shown(value)}: expected {self.expected} without line breaks and"
+                f"{where} = {repr_for_error(value)}: expected {self.expected} without line breaks"
+                " and"
                 " control characters"
             )
         return value
@@ -195,7 +196,7 @@ class Flag:
         word = value.casefold() if isinstance(value, str) else ""
         if isinstance(value, bool) or word in _FLAGS:
             return value if isinstance(value, bool) else _FLAGS[word]
-        raise InvalidSpecError(f"{where} = {shown(value)}: expected true or false")
+        raise InvalidSpecError(f"{where} = {repr_for_error(value)}: expected true or false")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,7 +214,7 @@ class Array(Generic[T]):
     def read(self, value: object, where: str) -> tuple[T, ...]:
         """Return the values."""
         if not isinstance(value, list):
-            raise InvalidSpecError(f"{where} = {shown(value)}: expected {self.expected}")
+            raise InvalidSpecError(f"{where} = {repr_for_error(value)}: expected {self.expected}")
         return tuple(self.of.read(item, where) for item in value)
 
 
@@ -338,7 +339,7 @@ def known_keys(table: Mapping[str, object], keys: Mapping[str, object], where: s
 
 
 def _unknown(key: str, known: Mapping[str, object], where: str) -> str:
-    return f"{where}: unknown key {shown(key)}{did_you_mean(str(key), known)}"
+    return f"{where}: unknown key {repr_for_error(key)}{did_you_mean(str(key), known)}"
 
 
 def sub_table(value: object, where: str, expected: str = "a table") -> Mapping[str, Any]:
@@ -353,7 +354,7 @@ def sub_table(value: object, where: str, expected: str = "a table") -> Mapping[s
         InvalidSpecError: It is not a table.
     """
     if not isinstance(value, Mapping):
-        raise InvalidSpecError(f"{where} = {shown(value)}: expected {expected}")
+        raise InvalidSpecError(f"{where} = {repr_for_error(value)}: expected {expected}")
     return value
 
 
@@ -368,5 +369,5 @@ def sub_tables(value: object, where: str) -> list[Mapping[str, Any]]:
         InvalidSpecError: It is not an array of tables.
     """
     if not isinstance(value, list) or not all(isinstance(item, Mapping) for item in value):
-        raise InvalidSpecError(f"{where} = {shown(value)}: expected an array of tables")
+        raise InvalidSpecError(f"{where} = {repr_for_error(value)}: expected an array of tables")
     return value

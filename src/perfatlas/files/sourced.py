@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, get_args
 
 from perfatlas.files.fields import Field, Text, known_keys, read_fields, sub_table
-from perfatlas.quantities import InvalidSpecError, Kind, Source, shown
+from perfatlas.quantities import InvalidSpecError, Kind, Source, repr_for_error
 
 if TYPE_CHECKING:
     from perfatlas.files.fields import Reader
@@ -20,7 +20,7 @@ class _Words:
 
     def read(self, value: object, where: str) -> str:
         if not isinstance(value, str) or not value.strip():
-            raise InvalidSpecError(f"{where} = {shown(value)}: expected text")
+            raise InvalidSpecError(f"{where} = {repr_for_error(value)}: expected text")
         return value
 
 
@@ -95,5 +95,5 @@ def read_entry(reader: Reader[Value], raw: object, default: Source, where: str) 
         raise InvalidSpecError(f"{where} has no value")
     reason = raw.get("reason", "")
     if not isinstance(reason, str):
-        raise InvalidSpecError(f"{where}.reason = {shown(reason)}: expected text")
+        raise InvalidSpecError(f"{where}.reason = {repr_for_error(reason)}: expected text")
     return Entry(reader.read(raw["value"], where), read_source(raw, default, where), reason)

@@ -9,7 +9,7 @@ from perfatlas.files import Entry
 from perfatlas.hardware.entries import unknown_field
 from perfatlas.hardware.schema import FIELDS, FORMATS, MATRIX_FORMATS
 from perfatlas.hardware.spec import Spec, catalog_group
-from perfatlas.quantities import InvalidSpecError, Source, shown
+from perfatlas.quantities import InvalidSpecError, Source, repr_for_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,21 +34,23 @@ def split_overrides(text: str) -> tuple[str, dict[str, Entry]]:
     head, brace, tail = text.partition("{")
     body = tail.rstrip().removesuffix("}")
     if "}" in head or "{" in body or "}" in body or (brace and not tail.rstrip().endswith("}")):
-        raise InvalidSpecError(f"system {shown(text)}: overrides are written {_SHAPE}")
+        raise InvalidSpecError(f"system {repr_for_error(text)}: overrides are written {_SHAPE}")
     if len(text) > LONGEST_TEXT:
-        raise InvalidSpecError(f"system {shown(text)} is longer than {LONGEST_TEXT} characters")
+        raise InvalidSpecError(
+            f"system {repr_for_error(text)} is longer than {LONGEST_TEXT} characters"
+        )
     changes: dict[str, Entry] = {}
     for part in filter(str.strip, body.split(",")):
         left, equals, value = part.partition("=")
         path = left.strip()
         if not equals:
             raise InvalidSpecError(
-                f"system {shown(text)}: {shown(part.strip())} is not field=value"
+                f"system {repr_for_error(text)}: {repr_for_error(part.strip())} is not field=value"
             )
         if path not in FIELDS:
-            raise unknown_field(path, f"system {shown(text)}")
+            raise unknown_field(path, f"system {repr_for_error(text)}")
         if path in changes:
-            raise InvalidSpecError(f"system {shown(text)}: {path} is set twice")
+            raise InvalidSpecError(f"system {repr_for_error(text)}: {path} is set twice")
         changes[path] = Entry(FIELDS[path].reader.read(value.strip(), path), OVERRIDE)
     return head.strip(), changes
 
@@ -137,7 +139,9 @@ def without_change(text: str, path: str, base: Entry | None) -> str:
     rest = [part for part in parts if part.partition("=")[0].strip() != path]
     if len(rest) == len(parts):
         if base is None:
-            raise InvalidSpecError(f"system {shown(text)}: {path} has no value in its base")
+            raise InvalidSpecError(
+                f"system {repr_for_error(text)}: {path} has no value in its base"
+            )
         value = str(base.value).lower() if isinstance(base.value, bool) else base.value
         rest.append(f"{path}={value}")
     return f"{head.strip()}{{{', '.join(rest)}}}" if rest else head.strip()

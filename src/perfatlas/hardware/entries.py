@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from perfatlas.files import Entry, read_entry, refuse_all
 from perfatlas.hardware.schema import FIELDS, SECTIONS
-from perfatlas.quantities import InvalidSpecError, Source, did_you_mean, shown
+from perfatlas.quantities import InvalidSpecError, Source, did_you_mean, repr_for_error
 
 
 def unknown_field(path: str, origin: str) -> InvalidSpecError:
@@ -69,6 +69,6 @@ def walk_section(
         elif path in SECTIONS and isinstance(raw, Mapping):
             yield from walk_section(path, raw, origin)
         elif path in SECTIONS:
-            raise InvalidSpecError(f"{origin}: {path} = {shown(raw)}: expected a table")
+            raise InvalidSpecError(f"{origin}: {path} = {repr_for_error(raw)}: expected a table")
         else:
             raise unknown_field(path, origin)

@@ -13,7 +13,13 @@ from typing import Final
 from perfatlas.files import Entry, default_source, sub_table
 from perfatlas.hardware.entries import nearest_field, read_section
 from perfatlas.hardware.schema import FIELDS
-from perfatlas.quantities import InvalidSpecError, Source, did_you_mean, resolve_name, shown
+from perfatlas.quantities import (
+    InvalidSpecError,
+    Source,
+    did_you_mean,
+    repr_for_error,
+    resolve_name,
+)
 
 LARGEST_FILE: Final = 262_144  # bytes of a user's spec
 _FILE_KEYS: Final = ("name", "base", "source", "notes", "device", "node", "fabric")
@@ -71,7 +77,7 @@ def catalog_group(section: str, name: str, origin: str) -> dict[str, Entry]:
     table = groups.get(name)
     if not isinstance(table, dict):
         raise InvalidSpecError(
-            f"{origin}: unknown {section} {shown(name)}{did_you_mean(name[:80], groups)}"
+            f"{origin}: unknown {section} {repr_for_error(name)}{did_you_mean(name[:80], groups)}"
         )
     default = default_source(table, None, f"{section} {name}")
     fields = {key: raw for key, raw in table.items() if key != "source"}
@@ -108,24 +114,28 @@ def _read_file(path: str) -> dict[str, object]:
     file = Path(path)
     try:
         if not file.exists():
-            raise InvalidSpecError(f"system {shown(path)}: no file at this path; give a TOML spec")
+            raise InvalidSpecError(
+                f"system {repr_for_error(path)}: no file at this path; give a TOML spec"
+            )
         if not file.is_file():
             what = "is a folder" if file.is_dir() else "is not a regular file"
-            raise InvalidSpecError(f"system {shown(path)} {what}; expected a TOML spec")
+            raise InvalidSpecError(f"system {repr_for_error(path)} {what}; expected a TOML spec")
         with file.open("rb") as stream:
             data = stream.read(LARGEST_FILE + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a usable path"
-        raise InvalidSpecError(f"system {shown(path)} cannot be read: {reason}") from error
+        raise InvalidSpecError(f"system {repr_for_error(path)} cannot be read: {reason}") from error
     if len(data) > LARGEST_FILE:
-        raise InvalidSpecError(f"system {shown(path)} is larger than {LARGEST_FILE} bytes")
+        raise InvalidSpecError(f"system {repr_for_error(path)} is larger than {LARGEST_FILE} bytes")
     try:
         return tomllib.loads(data.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise InvalidSpecError(f"system {shown(path)} is not UTF-8 text") from error
+        raise InvalidSpecError(f"system {repr_for_error(path)} is not UTF-8 text") from error
     except (ValueError, RecursionError) as error:
         detail = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise InvalidSpecError(f"system {shown(path)} is not TOML: {detail[:200]}") from error
+        raise InvalidSpecError(
+            f"system {repr_for_error(path)} is not TOML: {detail[:200]}"
+        ) from error
 
 
 def _group_entries(section: str, raw: object, default: Source, origin: str) -> dict[str, Entry]:
@@ -133,10 +143,14 @@ def _group_entries(section: str, raw: object, default: Source, origin: str) -> d
     if isinstance(raw, str):
         return catalog_group(section, raw, origin)
     if not isinstance(raw, Mapping):
-        raise InvalidSpecError(f"{origin}: {section} = {shown(raw)}: expected a name or a table")
+        raise InvalidSpecError(
+            f"{origin}: {section} = {repr_for_error(raw)}: expected a name or a table"
+        )
     base = raw.get("base")
     if base is not None and not isinstance(base, str):
-        raise InvalidSpecError(f"{origin}: {section}.base = {shown(base)}: expected a name")
+        raise InvalidSpecError(
+            f"{origin}: {section}.base = {repr_for_error(base)}: expected a name"
+        )
     entries = catalog_group(section, base, origin) if base is not None else {}
     fields = {key: value for key, value in raw.items() if key != "base"}
     return entries | read_section(section, fields, default, origin)
@@ -147,7 +161,7 @@ def _read_spec(table: Mapping[str, object], origin: str, fallback: Source | None
         if key not in _FILE_KEYS:
             elsewhere = any(path.endswith(f".{key}") for path in FIELDS)
             nearest = nearest_field(key) if elsewhere else did_you_mean(key[:80], _FILE_KEYS)
-            raise InvalidSpecError(f"{origin}: unknown key {shown(key)}{nearest}")
+            raise InvalidSpecError(f"{origin}: unknown key {repr_for_error(key)}{nearest}")
     default = default_source(table, fallback, origin)
     device = sub_table(table.get("device", {}), f"{origin}: device")
     entries = read_section("device", device, default, origin)
@@ -156,7 +170,9 @@ def _read_spec(table: Mapping[str, object], origin: str, fallback: Source | None
             entries |= _group_entries(section, table[section], default, origin)
     notes = table.get("notes", [])
     if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
-        raise InvalidSpecError(f"{origin}: notes = {shown(notes)}: expected an array of text")
+        raise InvalidSpecError(
+            f"{origin}: notes = {repr_for_error(notes)}: expected an array of text"
+        )
     return Spec(name=origin, origin=origin, entries=entries, notes=tuple(notes))
 
 
@@ -169,8 +185,10 @@ def file_spec(path: str) -> tuple[Spec, str | None]:
     table = _read_file(path)
     base, name = table.get("base"), table.get("name", Path(path).stem)
     if base is not None and not isinstance(base, str):
-        raise InvalidSpecError(f"{path}: base = {shown(base)}: expected the name of a system")
+        raise InvalidSpecError(
+            f"{path}: base = {repr_for_error(base)}: expected the name of a system"
+        )
     if not isinstance(name, str) or not name.strip() or len(name) > 80:
-        raise InvalidSpecError(f"{path}: name = {shown(name)}: expected a short text")
+        raise InvalidSpecError(f"{path}: name = {repr_for_error(name)}: expected a short text")
     spec = _read_spec(table, path, Source(kind="assumed", ref=f"user file {path}"))
     return Spec(name=name, origin=path, entries=spec.entries, notes=spec.notes), base

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.models.reader import read_config
-from perfatlas.quantities import InvalidSpecError, resolve_name, shown
+from perfatlas.quantities import InvalidSpecError, repr_for_error, resolve_name
 
 if TYPE_CHECKING:
     from perfatlas.models.architecture import Architecture
@@ -169,10 +169,13 @@ def _read_path(text: str) -> Model:
         if path.is_dir():
             path = path / "config.json"
             if not path.is_file():
-                raise InvalidSpecError(f"model {shown(text)}: the folder contains no config.json")
+                raise InvalidSpecError(
+                    f"model {repr_for_error(text)}: the folder contains no config.json"
+                )
         if not path.is_file():
             raise InvalidSpecError(
-                f"model {shown(text)}: no file at this path; give a config.json, its folder, or a"
+                f"model {repr_for_error(text)}: no file at this path; give a config.json, its"
+                " folder, or a"
                 " name listed by `perfatlas catalog models`"
             )
         config = _read_json(path)
@@ -180,7 +183,7 @@ def _read_path(text: str) -> Model:
         if config.get("quantization_config") is None and sidecar.is_file():
             config["quantization_config"] = _read_json(sidecar)
     except (OSError, ValueError, RuntimeError) as error:  # NUL in a path, no home, no permission
-        raise InvalidSpecError(f"model {shown(text)} cannot be read: {error}") from error
+        raise InvalidSpecError(f"model {repr_for_error(text)} cannot be read: {error}") from error
     return Model(name=text, architecture=read_config(config, str(path)), source=str(path))
 
 

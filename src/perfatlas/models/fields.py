@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.quantities import InvalidSpecError, UnsupportedError, shown
+from perfatlas.quantities import InvalidSpecError, UnsupportedError, repr_for_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,12 +31,12 @@ class Fields:
 
     def invalid(self, name: str, rule: str) -> InvalidSpecError:
         """Return the error for a field with an invalid value."""
-        text = shown(self.values[name]) if name in self.values else "missing"
+        text = repr_for_error(self.values[name]) if name in self.values else "missing"
         return InvalidSpecError(f"{self.origin}: {name} = {text}: {rule}")
 
     def unsupported(self, name: str, rule: str) -> UnsupportedError:
         """Return the error for a field with a valid but unsupported value."""
-        text = shown(self.values[name]) if name in self.values else "missing"
+        text = repr_for_error(self.values[name]) if name in self.values else "missing"
         return UnsupportedError(f"{self.origin}: {name} = {text}: {rule}")
 
     def has(self, *names: str) -> str | None:

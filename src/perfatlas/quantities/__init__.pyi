@@ -11,7 +11,7 @@ from .errors import (
     UsageError as UsageError,
     ValidationGateError as ValidationGateError,
     counted as counted,
-    shown as shown,
+    repr_for_error as repr_for_error,
 )
 from .names import (
     did_you_mean as did_you_mean,

@@ -6,7 +6,7 @@ import math
 import re
 from typing import Final
 
-from perfatlas.quantities.errors import InvalidSpecError, shown
+from perfatlas.quantities.errors import InvalidSpecError, repr_for_error
 
 SECONDS: Final = {
     "us": 1e-6,
@@ -46,7 +46,8 @@ def parse_duration(text: object, *, field: str) -> float:
         if match is None and isinstance(text, str):
             what = "is not a number with a time unit"
         raise InvalidSpecError(
-            f"{field} = {shown(text)} {what}: write a number and one of {', '.join(SECONDS)}, "
+            f"{field} = {repr_for_error(text)} {what}: write a number and one of"
+            f" {', '.join(SECONDS)}, "
             'such as "30 min"'
         )
     return _sound(float(match.group(1).replace("_", "")) * SECONDS[unit], text, field)
@@ -73,7 +74,7 @@ def parse_rate(text: object, *, field: str) -> float:
     unit = (match.group(2) or match.group(3) or "") if match else ""
     if match is None or (unit not in SECONDS and unit != "FIT"):
         raise InvalidSpecError(
-            f"{field} = {shown(text)} is not a rate: write a number and / with one of "
+            f"{field} = {repr_for_error(text)} is not a rate: write a number and / with one of "
             f'{", ".join(SECONDS)}, such as "6.5e-3 /d", or a number and FIT'
         )
     value = float(match.group(1).replace("_", ""))
@@ -83,5 +84,7 @@ def parse_rate(text: object, *, field: str) -> float:
 
 def _sound(value: float, text: object, field: str) -> float:
     if not math.isfinite(value) or value < 0.0:
-        raise InvalidSpecError(f"{field} = {shown(text)}: expected a finite, non-negative number")
+        raise InvalidSpecError(
+            f"{field} = {repr_for_error(text)}: expected a finite, non-negative number"
+        )
     return value

@@ -93,7 +93,7 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
-def shown(value: object) -> str:
+def repr_for_error(value: object) -> str:
     """Return a short representation of any user value for an error message.
 
     Fast and safe for values of any size and depth.
@@ -103,7 +103,7 @@ def shown(value: object) -> str:
 
     Example:
         >>> from perfatlas.quantities import shown
-        >>> shown(10**5000)
+        >>> repr_for_error(10**5000)
         'an integer of 16610 bits'
     """
     if isinstance(value, int) and not isinstance(value, bool):

@@ -6,7 +6,7 @@ import difflib
 import re
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.quantities.errors import InvalidSpecError, PerfatlasError, shown
+from perfatlas.quantities.errors import InvalidSpecError, PerfatlasError, repr_for_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -118,11 +118,11 @@ def resolve_name(
         if shorten and len(found) == 1:
             return found.pop()
     if len(found) > 1:
-        raise error(f"ambiguous {what} {shown(given)}: {_listed(sorted(found))}; {lists}")
+        raise error(f"ambiguous {what} {repr_for_error(given)}: {_listed(sorted(found))}; {lists}")
     nearest = (
         f"; did you mean {found.pop()!r}?" if found else did_you_mean(given, sorted(known)) or ";"
     )
-    raise error(f"unknown {what} {shown(given)}{nearest} {lists}")
+    raise error(f"unknown {what} {repr_for_error(given)}{nearest} {lists}")
 
 
 def _folded(name: str) -> str:

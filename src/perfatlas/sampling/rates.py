@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final
 
-from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.quantities import InvalidSpecError, repr_for_error
 
 JEFFREYS: Final = (0.5, 0.0)  # Gamma shape and rate of the scale-invariant prior
 
@@ -151,9 +151,11 @@ def _gamma_quantile(shape: float, probability: Any) -> Any:  # noqa: ANN401 - sc
 
 def _check(events: int, exposure_s: float) -> None:
     if isinstance(events, bool) or events != int(events) or events < 0:
-        raise InvalidSpecError(f"events = {shown(events)}; a whole number of at least 0")
+        raise InvalidSpecError(f"events = {repr_for_error(events)}; a whole number of at least 0")
     if not 0.0 <= exposure_s < math.inf:
-        raise InvalidSpecError(f"exposure_s = {shown(exposure_s)}; finite and at least 0 s")
+        raise InvalidSpecError(
+            f"exposure_s = {repr_for_error(exposure_s)}; finite and at least 0 s"
+        )
 
 
 def check_level(level: float) -> float:
@@ -166,5 +168,5 @@ def check_level(level: float) -> float:
         InvalidSpecError: It does not lie between 0 and 1.
     """
     if not 0.0 < level < 1.0:
-        raise InvalidSpecError(f"level = {shown(level)}; between 0 and 1, such as 0.95")
+        raise InvalidSpecError(f"level = {repr_for_error(level)}; between 0 and 1, such as 0.95")
     return float(level)

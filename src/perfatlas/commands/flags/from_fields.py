@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 from cyclopts import Group, Parameter
 
 from perfatlas.declarations import verb_fields
-from perfatlas.quantities import shown
+from perfatlas.quantities import repr_for_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -162,7 +162,7 @@ def _reader(number: Number, *, whole: bool) -> Callable[[object, Sequence[Token]
                 raise
             kind = "integer" if whole else "number"
             raise ValueError(
-                f"cannot convert {shown(text)} to {'an' if whole else 'a'} {kind}"
+                f"cannot convert {repr_for_error(text)} to {'an' if whole else 'a'} {kind}"
             ) from None
 
     return read

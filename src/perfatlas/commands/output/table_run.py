@@ -14,7 +14,7 @@ from perfatlas.quantities import (
     UsageError,
     counted,
     nearest_name,
-    shown,
+    repr_for_error,
 )
 
 if TYPE_CHECKING:
@@ -159,12 +159,14 @@ def _refuse_misspelt(columns: Iterable[str], known: set[str], path: str) -> None
         plain = re.sub(r"[\s-]+", "_", column.strip().casefold())
         if ours := canonical_name(plain, others):
             raise InvalidSpecError(
-                f"{path}: column {shown(column)} would be ignored; perfatlas calls it {ours!r}"
+                f"{path}: column {repr_for_error(column)} would be ignored; perfatlas calls it"
+                f" {ours!r}"
             )
         for name in others:
             if _is_nearly(plain, name):
                 raise InvalidSpecError(
-                    f"{path}: column {shown(column)} would be ignored; did you mean {name!r}?"
+                    f"{path}: column {repr_for_error(column)} would be ignored; did you mean"
+                    f" {name!r}?"
                     " If not, rename it to something less similar"
                 )
 

@@ -19,7 +19,13 @@ from perfatlas.fleet.laws import (
     mean_s,
 )
 from perfatlas.fleet.model.model import REACHES
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, did_you_mean, shown
+from perfatlas.quantities import (
+    InfeasibleError,
+    InvalidSpecError,
+    counted,
+    did_you_mean,
+    repr_for_error,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -109,7 +115,9 @@ def check_once(kind: str, names: Iterable[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise InvalidSpecError(f"{kind} {shown(name)} is used twice: expected unique names")
+            raise InvalidSpecError(
+                f"{kind} {repr_for_error(name)} is used twice: expected unique names"
+            )
         seen.add(name)
 
 
@@ -246,12 +254,15 @@ def _check_shrink(shrink: Shrink, units: int, where: str) -> None:
     where = f"{where}: shrink"
     if not 1 <= shrink.fewest < units:
         raise InvalidSpecError(
-            f"{where}: fewest = {shown(shrink.fewest)}: expected at least 1 unit and fewer than"
+            f"{where}: fewest = {repr_for_error(shrink.fewest)}: expected at least 1 unit and"
+            " fewer than"
             f" the job's {units:,}"
         )
     replica = shrink.replica_units
     if replica < 1:
-        raise InvalidSpecError(f"{where}: replica_units = {shown(replica)}: expected 1 or more")
+        raise InvalidSpecError(
+            f"{where}: replica_units = {repr_for_error(replica)}: expected 1 or more"
+        )
     if replica >= units:
         raise InvalidSpecError(
             f"{where}: a replica of {replica} units is the whole job of {units}: no units remain;"
@@ -316,13 +327,14 @@ def _known(where: str, kind: str, name: str, names: Iterable[str]) -> None:
     if name and name not in known:
         there = ", ".join(repr(other) for other in known)
         raise InvalidSpecError(
-            f"{where}: unknown {kind} {shown(name)}; known: {there}{did_you_mean(name, known)}"
+            f"{where}: unknown {kind} {repr_for_error(name)}; known:"
+            f" {there}{did_you_mean(name, known)}"
         )
 
 
 def _count(where: str, value: int, most: int) -> None:
     if not 1 <= value <= most:
-        raise InvalidSpecError(f"{where} = {shown(value)}: expected 1 to {most:,}")
+        raise InvalidSpecError(f"{where} = {repr_for_error(value)}: expected 1 to {most:,}")
 
 
 def _finite(where: str, value: float, lowest: float = 0.0, highest: float = LONGEST_S) -> None:

@@ -21,7 +21,7 @@ from perfatlas.quantities import (
     did_you_mean,
     parse_duration,
     parse_rate,
-    shown,
+    repr_for_error,
 )
 from perfatlas.sampling import rate_posterior
 
@@ -60,7 +60,7 @@ class Lifetime:
         if not isinstance(name, str) or name not in _LAWS:
             hint = did_you_mean(name, _LAWS) if isinstance(name, str) else ""
             raise InvalidSpecError(
-                f"{where}: law = {shown(name)} is not one of {', '.join(_LAWS)}{hint}"
+                f"{where}: law = {repr_for_error(name)} is not one of {', '.join(_LAWS)}{hint}"
             )
         fields, build = _LAWS[name]
         given = read_fields({k: v for k, v in value.items() if k != "law"}, fields, where)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.files import file_hash, read_toml
 from perfatlas.fleet.model.fleet_file import fleet_of, read_fleet
 from perfatlas.fleet.model.strategy_file import StrategyTable, strategies_of
-from perfatlas.quantities import InvalidSpecError, resolve_name, shown
+from perfatlas.quantities import InvalidSpecError, repr_for_error, resolve_name
 
 if TYPE_CHECKING:
     from perfatlas.fleet.model.model import Fleet
@@ -116,7 +116,7 @@ def _path_of(name: str) -> Path | None:
     if not path.is_file():
         what = "a directory" if path.is_dir() else "no file"
         raise InvalidSpecError(
-            f"fleet {shown(name)}: {what} at this path; expected a TOML file or one of"
+            f"fleet {repr_for_error(name)}: {what} at this path; expected a TOML file or one of"
             f" {', '.join(shipped_fleets())}"
         )
     return path

@@ -64,7 +64,7 @@ from perfatlas.fleet.model.model import (
     Spares,
     collective_init_s,
 )
-from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
+from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 
 if TYPE_CHECKING:
     from perfatlas.fleet.laws import Law
@@ -217,7 +217,8 @@ def choose(found: tuple[StrategyTable, ...], name: str | None, origin: str) -> S
     if name not in names:
         told = f"one of {', '.join(names)}" if names else "a [[strategy]] table"
         raise InvalidSpecError(
-            f"strategy = {shown(name)}: expected {told} in {origin}{did_you_mean(name, names)}"
+            f"strategy = {repr_for_error(name)}: expected {told} in"
+            f" {origin}{did_you_mean(name, names)}"
         )
     return found[names.index(name)]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from perfatlas.files import open_text
 from perfatlas.jobs.traces.reading import NEVER_RAN, NO_END, NO_GPU, Reading, Row
-from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.quantities import InvalidSpecError, repr_for_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -178,9 +178,9 @@ def _number(reading: Reading, line: int, fields: Mapping[str, str], name: str) -
     try:
         value = float(text)
     except ValueError:
-        raise reading.wrong(line, f"{name} = {shown(text)} is not a number") from None
+        raise reading.wrong(line, f"{name} = {repr_for_error(text)} is not a number") from None
     if not math.isfinite(value) or value < 0.0:
-        raise reading.wrong(line, f"{name} = {shown(text)}: expected zero or more")
+        raise reading.wrong(line, f"{name} = {repr_for_error(text)}: expected zero or more")
     return value
 
 
@@ -201,7 +201,7 @@ def _moment(reading: Reading, line: int, fields: Mapping[str, str], name: str) -
     try:
         moment = dt.datetime.fromisoformat(text)
     except ValueError:
-        raise reading.wrong(line, f"{name} = {shown(text)} is not a time") from None
+        raise reading.wrong(line, f"{name} = {repr_for_error(text)} is not a time") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=dt.UTC)
     return moment.timestamp()

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.jobs.traces.reading import NEVER_RAN, NO_END, NO_GPU, Reading, Row
-from perfatlas.quantities import shown
+from perfatlas.quantities import repr_for_error
 from perfatlas.telemetry.reading import LogFile, stream_items
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def read_philly(path: Path) -> Reading:
     reading = Reading(path)
     for line, item in stream_items(LogFile(path), "jobs"):
         if not isinstance(item, Mapping):
-            raise reading.wrong(line, f"{shown(item)} is not a job")
+            raise reading.wrong(line, f"{repr_for_error(item)} is not a job")
         missing = [key for key in KEYS if key not in item]
         if missing:
             raise reading.wrong(line, f"missing keys: {', '.join(missing)}")
@@ -47,7 +47,9 @@ def read_philly(path: Path) -> Reading:
 def _read(reading: Reading, line: int, item: Mapping[str, Any]) -> None:
     attempts = item["attempts"]
     if not isinstance(attempts, list) or not all(isinstance(a, Mapping) for a in attempts):
-        raise reading.wrong(line, f"attempts = {shown(attempts)}: expected an array of attempts")
+        raise reading.wrong(
+            line, f"attempts = {repr_for_error(attempts)}: expected an array of attempts"
+        )
     if not attempts:
         reading.ignore(NEVER_RAN, line)
         return
@@ -83,5 +85,5 @@ def _moment(reading: Reading, line: int, text: object) -> float:
     try:
         moment = dt.datetime.strptime(str(text), "%Y-%m-%d %H:%M:%S").replace(tzinfo=dt.UTC)
     except ValueError:
-        raise reading.wrong(line, f"{shown(text)} is not a time") from None
+        raise reading.wrong(line, f"{repr_for_error(text)} is not a time") from None
     return moment.timestamp()

@@ -17,7 +17,7 @@ from perfatlas.measurements.calibrations import (
     user_calibrations,
 )
 from perfatlas.measurements.tables import read_measured_rows
-from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
+from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,13 +108,14 @@ def calibrate_measurements(
 def _device(text: str) -> Device:
     if "{" in text:
         raise InvalidSpecError(
-            f"device {shown(text)}: expected the measured device: a catalog name, or a TOML file"
+            f"device {repr_for_error(text)}: expected the measured device: a catalog name, or a"
+            " TOML file"
             " with its spec"
         )
     device = hardware.resolve_system(text).device
     if not DEVICE_NAME.fullmatch(device.name):
         raise InvalidSpecError(
-            f"device {shown(device.name)}: the name is used as a file name; use at most 64"
+            f"device {repr_for_error(device.name)}: the name is used as a file name; use at most 64"
             " letters, digits, '_', '-' and '.'"
         )
     return device

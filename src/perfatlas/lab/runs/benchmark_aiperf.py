@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.lab.runs.benchmark_fields import Fields, as_number
 from perfatlas.lab.runs.benchmark_run import CACHED, SPECULATIVE, BenchmarkRun, Latency
-from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.quantities import InvalidSpecError, repr_for_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,7 +79,9 @@ def _timed(fields: Fields, name: str) -> tuple[float | None, float | None]:
         return None, None
     unit = metric.text("unit")
     if unit not in TIME_UNITS_S:
-        raise InvalidSpecError(f"{name}.unit = {shown(unit)}: expected one of {list(TIME_UNITS_S)}")
+        raise InvalidSpecError(
+            f"{name}.unit = {repr_for_error(unit)}: expected one of {list(TIME_UNITS_S)}"
+        )
     mean, median = metric.positive("avg"), metric.positive("p50")
     scale = TIME_UNITS_S[unit]
     return mean and mean * scale, median and median * scale

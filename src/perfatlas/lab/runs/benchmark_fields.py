@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.quantities import InvalidSpecError, repr_for_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -113,7 +113,9 @@ class Fields:
         if values is None:
             return None
         if not isinstance(values, list):
-            raise InvalidSpecError(f"{self._name(name)} = {shown(values)}: expected a list")
+            raise InvalidSpecError(
+                f"{self._name(name)} = {repr_for_error(values)}: expected a list"
+            )
         return math.fsum(as_number(value, self._name(name)) for value in values)
 
     def text(self, name: str) -> str:
@@ -129,7 +131,7 @@ class Fields:
         if value is None:
             return ""
         if not isinstance(value, str):
-            raise InvalidSpecError(f"{self._name(name)} = {shown(value)}: expected text")
+            raise InvalidSpecError(f"{self._name(name)} = {repr_for_error(value)}: expected text")
         return value
 
     def part(self, name: str) -> Fields:
@@ -145,7 +147,9 @@ class Fields:
         if value is None:
             return Fields({}, self._name(name))
         if not isinstance(value, dict):
-            raise InvalidSpecError(f"{self._name(name)} = {shown(value)}: expected an object")
+            raise InvalidSpecError(
+                f"{self._name(name)} = {repr_for_error(value)}: expected an object"
+            )
         return Fields(value, self._name(name))
 
     def _name(self, name: str) -> str:
@@ -163,9 +167,9 @@ def as_number(value: object, name: str) -> float:
         InvalidSpecError: It is of another type, not finite, negative, or out of range.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InvalidSpecError(f"{name} = {shown(value)}: expected a number")
+        raise InvalidSpecError(f"{name} = {repr_for_error(value)}: expected a number")
     if value == 0 or SMALLEST <= value <= LARGEST:
         return float(value)
     raise InvalidSpecError(
-        f"{name} = {shown(value)}: expected 0 or a number from {SMALLEST:g} to {LARGEST:g}"
+        f"{name} = {repr_for_error(value)}: expected 0 or a number from {SMALLEST:g} to {LARGEST:g}"
     )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.lab.runs.benchmark_aiperf import read_aiperf
 from perfatlas.lab.runs.benchmark_run import CACHED, SPECULATIVE, BenchmarkRun, Latency
-from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.quantities import InvalidSpecError, repr_for_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -343,4 +343,7 @@ def _sglang_plan(server: Fields) -> dict[str, int]:
 def _listed(keys: set[str]) -> str:
     """Return a few keys of an object, for a message."""
     names = sorted(map(str, keys))[:6]
-    return ", ".join(shown(name) for name in names) + (" ..." if len(keys) > 6 else "") or "nothing"
+    return (
+        ", ".join(repr_for_error(name) for name in names) + (" ..." if len(keys) > 6 else "")
+        or "nothing"
+    )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.lab.runs.benchmark_fields import Fields
 from perfatlas.lab.runs.benchmark_formats import reader_of
-from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.quantities import InvalidSpecError, repr_for_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,7 +120,7 @@ def _read(name: str, value: object) -> ReadRun:
     if isinstance(value, Exception):
         return ReadRun(name=name, run=None, error=f"not JSON: {value}")
     if not isinstance(value, dict):
-        return ReadRun(name=name, run=None, error=f"{shown(value)}: expected an object")
+        return ReadRun(name=name, run=None, error=f"{repr_for_error(value)}: expected an object")
     try:
         return ReadRun(name=name, run=reader_of(value)(Fields(value)), error="")
     except InvalidSpecError as problem:

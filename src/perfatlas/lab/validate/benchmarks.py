@@ -14,7 +14,7 @@ import numpy as np
 from perfatlas.lab.fitting import error_statistics
 from perfatlas.lab.runs import ask_rows, read_results, share_inside
 from perfatlas.models import model_names, resolve_model
-from perfatlas.quantities import InvalidSpecError, PerfatlasError, did_you_mean, shown
+from perfatlas.quantities import InvalidSpecError, PerfatlasError, did_you_mean, repr_for_error
 from perfatlas.scenario.fields import FIELD_NAMES
 from perfatlas.verbs.estimate import estimate
 from perfatlas.vocabulary.metrics import output_tokens_per_s_per_gpu
@@ -196,7 +196,8 @@ def _catalog_model(name: str) -> str:
         if found in known:
             return found
     raise InvalidSpecError(
-        f"the model of the file, {shown(name)}, is not in the catalog{did_you_mean(name, known)};"
+        f"the model of the file, {repr_for_error(name)}, is not in the"
+        f" catalog{did_you_mean(name, known)};"
         " set --model to a catalog id or the path of a config.json"
     )
 
@@ -216,7 +217,8 @@ def _stated_formats(run: BenchmarkRun) -> dict[str, str]:
         known = STATED_FORMATS.get(text.casefold())
         if known is None:
             raise InvalidSpecError(
-                f"the file states the quantization {shown(text)}, which is not a known format: set"
+                f"the file states the quantization {repr_for_error(text)}, which is not a known"
+                " format: set"
                 " --format (`perfatlas catalog formats` lists them)"
             )
         found[name] = known

@@ -27,7 +27,7 @@ from perfatlas.measurements.tables.sparse_tables import FOLDER
 from perfatlas.models import MlaAttention, ModelFormats, StepTokens, resolve_model
 from perfatlas.operators import Collective, Phase
 from perfatlas.parallelism import PlanColumns
-from perfatlas.quantities import UnsupportedError, did_you_mean, shown
+from perfatlas.quantities import UnsupportedError, did_you_mean, repr_for_error
 from perfatlas.sampling import seeded_subset
 from perfatlas.step import Placement, StepContext, rank_operators
 
@@ -131,7 +131,8 @@ def _require(asked: Sequence[str] | None, known: Sequence[str], what: str) -> No
     for name in asked or ():
         if name not in known:
             raise UnsupportedError(
-                f"{shown(name)} is not a {what}{did_you_mean(name, known)}; expected one of"
+                f"{repr_for_error(name)} is not a {what}{did_you_mean(name, known)}; expected one"
+                " of"
                 f" {', '.join(known)}"
             )
 

@@ -19,7 +19,7 @@ from perfatlas.lab.validate.measured_medians import UnseenScore, median_rows
 from perfatlas.measurements.calibrations import find_shipped_calibration
 from perfatlas.measurements.residuals import residuals as near
 from perfatlas.measurements.tables import CUSTOM, LIBRARY_OPS, MOE_MODEL, table_rows
-from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
+from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -84,7 +84,7 @@ def check_names(what: str, names: Sequence[str], known: Sequence[str]) -> None:
     for name in names:
         if name not in known:
             raise InvalidSpecError(
-                f"{what} = {shown(name)}: there are no measured"
+                f"{what} = {repr_for_error(name)}: there are no measured"
                 f" rows{did_you_mean(name, known) or ';'} expected one of {', '.join(known)}"
             )
 

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.files import user_folder
-from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.quantities import InvalidSpecError, repr_for_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,14 +99,16 @@ def read_user_file(path: Path) -> UserFile:
 
 def _checked(cell: object, place: str) -> dict[str, Any]:
     if not isinstance(cell, dict):
-        raise InvalidSpecError(f"{place}: {shown(cell)} is not a table; {REMEDY}")
+        raise InvalidSpecError(f"{place}: {repr_for_error(cell)} is not a table; {REMEDY}")
     for name in _TEXTS:
         if not isinstance(cell.get(name), str):
-            raise InvalidSpecError(f"{place}: {name} = {shown(cell.get(name))}: expected a string")
+            raise InvalidSpecError(
+                f"{place}: {name} = {repr_for_error(cell.get(name))}: expected a string"
+            )
     _check_numbers(cell, _ERRORS, place)
     rows = cell.get("rows")
     if not isinstance(rows, int) or isinstance(rows, bool) or rows < 0:
-        raise InvalidSpecError(f"{place}: rows = {shown(rows)}: expected an integer")
+        raise InvalidSpecError(f"{place}: rows = {repr_for_error(rows)}: expected an integer")
     tables = {name: _table(cell, name, place) for name in ("parameters", "residual_quantiles")}
     tables |= {name: _table(cell, name, place) for name in _TABLES if name in cell}
     for name in ("residual_quantiles", "transfer_quantiles"):
@@ -123,7 +125,9 @@ def _checked(cell: object, place: str) -> dict[str, Any]:
 def _table(cell: Mapping[str, Any], name: str, place: str) -> dict[str, float]:
     values = cell.get(name)
     if not isinstance(values, dict):
-        raise InvalidSpecError(f"{place}: {name} = {shown(values)}: expected a table of numbers")
+        raise InvalidSpecError(
+            f"{place}: {name} = {repr_for_error(values)}: expected a table of numbers"
+        )
     _check_numbers(values, tuple(values), f"{place}, {name}")
     return values
 
@@ -133,7 +137,7 @@ def _check_numbers(values: Mapping[str, Any], names: tuple[str, ...], place: str
         value = values.get(name)
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if value is None or not number or not abs(value) <= LARGEST:
-            raise InvalidSpecError(f"{place}: {name} = {shown(value)}: expected a number")
+            raise InvalidSpecError(f"{place}: {name} = {repr_for_error(value)}: expected a number")
 
 
 def _check_quantiles(quantiles: Mapping[str, float], place: str) -> None:

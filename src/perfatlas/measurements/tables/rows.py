@@ -15,7 +15,7 @@ import numpy as np
 
 from perfatlas.files import Number, Table, file_hash, flag_column, number_column, read_table
 from perfatlas.formats import formats
-from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
+from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -277,7 +277,7 @@ def _texts(table: Table, name: str, origin: str) -> NDArray[Any]:
         if isinstance(word, (int, float)) and name not in NEEDED_TEXTS:
             word = str(word)  # the CSV reader parses a stack named 0.24 as a number
         if not isinstance(word, str):
-            _refuse(origin, position, name, f"expected text, got {shown(cell)}")
+            _refuse(origin, position, name, f"expected text, got {repr_for_error(cell)}")
         elif word.strip():
             found[position] = word.strip()
         elif name in NEEDED_TEXTS:
@@ -301,7 +301,9 @@ def _check_words(texts: Mapping[str, NDArray[Any]], origin: str) -> None:
                 position = texts[name].tolist().index(word)
                 listed = f"; {rule}: {', '.join(choices)}" if choices else f"; allowed: {rule}"
                 hint = did_you_mean(word, choices) if choices else ""
-                _refuse(origin, position, name, f"unknown value {shown(word)}{listed}{hint}")
+                _refuse(
+                    origin, position, name, f"unknown value {repr_for_error(word)}{listed}{hint}"
+                )
 
 
 def _shape_numbers(table: Table, operators: NDArray[Any], origin: str) -> dict[str, FloatArray]:

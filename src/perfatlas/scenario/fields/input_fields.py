@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
+from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 from perfatlas.vocabulary.fields import canonical_name, fields_of
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def sentences(error: ValidationError, names: Sequence[str]) -> str:
         elif problem["type"] == "missing":
             parts.append(f"{name} is required")
         else:
-            parts.append(f"{name} = {shown(problem['input'])}: {_rule(problem)}")
+            parts.append(f"{name} = {repr_for_error(problem['input'])}: {_rule(problem)}")
     return "; ".join(parts)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
-from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.scenario.fields.input_fields import InputFields, sentences
 from perfatlas.scenario.fields.row_input import input_rows
 from perfatlas.scenario.fields.vocabulary import Scenario
@@ -56,7 +56,8 @@ def _kind(row: Any, number: int, where: str) -> ReplicaKind:  # noqa: ANN401 - w
         return row
     if not isinstance(row, dict):
         raise InvalidSpecError(
-            f"kind {number} of {where} is {shown(str(row))}: expected fields by name, as in"
+            f"kind {number} of {where} is {repr_for_error(str(row))}: expected fields by name, as"
+            " in"
             f" {EXAMPLE}"
         )
     row = {name: value for name, value in row.items() if value is not None and value != ""}

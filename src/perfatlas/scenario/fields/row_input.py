@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.files import read_table
-from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.quantities import InvalidSpecError, repr_for_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,9 @@ def input_rows(given: Any, name: str, wanted: str, most: int) -> tuple[Sequence[
         where = given
         rows = _rows_of(given)
     if not isinstance(rows, (list, tuple)) or len(rows) > most:
-        raise InvalidSpecError(f"{name} = {shown(str(given))}: expected a file, or {wanted}")
+        raise InvalidSpecError(
+            f"{name} = {repr_for_error(str(given))}: expected a file, or {wanted}"
+        )
     return rows, where
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import PydanticUndefined
 
-from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.scenario.fields import FIELD_NAMES, Scenario
 from perfatlas.vocabulary.fields import ESTIMATED, canonical_name, fields_of
 
@@ -222,13 +222,14 @@ def _refuse_other_names(table: Table) -> None:
 def _rows(table: Table) -> int:
     """Return the number of rows of a table; its columns must be lists of equal length."""
     if not isinstance(table, Mapping):
-        raise InvalidSpecError(f"a table is {shown(table)}: expected columns by name")
+        raise InvalidSpecError(f"a table is {repr_for_error(table)}: expected columns by name")
     lengths: dict[str, int] = {}
     for name, column in table.items():
         single = isinstance(column, str | bytes | Mapping) or getattr(column, "ndim", 1) != 1
         if single or not hasattr(column, "__len__"):
             raise InvalidSpecError(
-                f"column {name!r} is {shown(column)}: expected a list with one value per row"
+                f"column {name!r} is {repr_for_error(column)}: expected a list with one value per"
+                " row"
             )
         lengths[name] = len(column)
     if len(set(lengths.values())) > 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, shown
+from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, repr_for_error
 from perfatlas.serving.config.availability import FOREVER, ON_FAILURE
 from perfatlas.serving.requests import TICKS_PER_SECOND
 
@@ -34,7 +34,7 @@ def check_availability(fleet: Fleet, last: int) -> None:
     number = sum(kind.number for kind in fleet.kinds)
     if availability.on_failure not in ON_FAILURE:
         raise InvalidSpecError(
-            f"on_failure {shown(availability.on_failure)} is unknown; choose one of"
+            f"on_failure {repr_for_error(availability.on_failure)} is unknown; choose one of"
             f" {', '.join(ON_FAILURE)}{did_you_mean(availability.on_failure, ON_FAILURE)}"
         )
     if not 0 <= availability.retry_after <= last:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, shown
+from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, repr_for_error
 from perfatlas.serving.config.engines import FIRST_FROM, MAX_ENGINE_TYPES
 from perfatlas.serving.config.limits import MAX_SCHEDULERS
 from perfatlas.serving.config.router_checks import check_router
@@ -76,12 +76,13 @@ def _check_roles(fleet: Fleet) -> None:
     known = sorted(roles, key=lambda role: role == "decode") == roles
     if not known or set(roles) not in ({"both"}, {"prefill", "decode"}):
         raise InvalidSpecError(
-            f"roles {shown(', '.join(roles))}: either all are both, or prefill is followed by"
+            f"roles {repr_for_error(', '.join(roles))}: either all are both, or prefill is"
+            " followed by"
             " decode"
         )
     if fleet.first_from not in FIRST_FROM:
         raise InvalidSpecError(
-            f"first_from {shown(fleet.first_from)} is unknown; choose one of"
+            f"first_from {repr_for_error(fleet.first_from)} is unknown; choose one of"
             f" {', '.join(FIRST_FROM)}{did_you_mean(fleet.first_from, FIRST_FROM)}"
         )
     for kind in fleet.kinds:
@@ -116,7 +117,8 @@ def _check_link(k: int, link: Link) -> None:
     known = len(borders) == len(times) == len(per_token) and borders[:1] == (0,)
     if not known or any(b <= a for a, b in pairwise(borders)):
         raise InvalidSpecError(
-            f"the link of engine type {k} has borders {shown(str(borders))}; they must be ascending"
+            f"the link of engine type {k} has borders {repr_for_error(str(borders))}; they must"
+            " be ascending"
             " from 0, each with a time and a slope"
         )
     _at_least(f"the link of engine type {k}", min(*times, *per_token), 0)
@@ -134,7 +136,8 @@ def check_limits(limits: Limits) -> None:
     _check_drafts(limits)
     if limits.long_prefill_token_threshold != 0:
         raise UnsupportedError(
-            f"long_prefill_token_threshold {shown(limits.long_prefill_token_threshold)} is not "
+            f"long_prefill_token_threshold {repr_for_error(limits.long_prefill_token_threshold)}"
+            " is not "
             "supported: several prompts would be partially computed; set it to 0"
         )
 
@@ -145,7 +148,8 @@ def _check_drafts(limits: Limits) -> None:
         _at_least(name, getattr(limits, name), 0)
     if len(limits.acceptance) != drafts or not all(0.0 <= p <= 1.0 for p in limits.acceptance):
         raise InvalidSpecError(
-            f"acceptance is {shown(str(limits.acceptance))}; {drafts} draft_tokens need one "
+            f"acceptance is {repr_for_error(str(limits.acceptance))}; {drafts} draft_tokens need"
+            " one "
             "probability for each position"
         )
     if limits.max_num_seqs * (1 + drafts) > limits.max_num_batched_tokens:
@@ -328,14 +332,16 @@ def _check_borders(name: str, border: NDArray[np.int64], reach: int) -> None:
     rising = border.shape[0] >= least and border[0] == 0 and (np.diff(border) > 0).all()
     if not rising or border[-1] < reach:
         raise InvalidSpecError(
-            f"{name} is {shown(str(border.tolist()))}; it needs at least {least} ascending"
+            f"{name} is {repr_for_error(str(border.tolist()))}; it needs at least {least} ascending"
             f" borders from 0 to {reach} or more"
         )
 
 
 def _at_least(name: str, value: int, least: int) -> None:
     if value < least:
-        raise InvalidSpecError(f"{name} is {shown(int(value))}; it must be at least {least}")
+        raise InvalidSpecError(
+            f"{name} is {repr_for_error(int(value))}; it must be at least {least}"
+        )
 
 
 def _within(name: str, column: NDArray[np.int64], most: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
+from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 from perfatlas.serving.config.limits import ROUTINGS
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def check_router(routing: str, affinity: Affinity) -> None:
     """
     if routing not in ROUTINGS:
         raise InvalidSpecError(
-            f"routing {shown(routing)} is unknown; choose one of {', '.join(ROUTINGS)}"
+            f"routing {repr_for_error(routing)} is unknown; choose one of {', '.join(ROUTINGS)}"
             f"{did_you_mean(routing, ROUTINGS)}"
         )
     share, apart, ratio = affinity

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, shown
+from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, repr_for_error
 from perfatlas.serving.policies import sglang, sglang_decode, static, trtllm, vllm
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def policies_named(name: str) -> list[Policy]:
     if not found:
         names = policy_names()
         raise InvalidSpecError(
-            f"unknown rules {shown(name)}; choose one of {', '.join(names)}"
+            f"unknown rules {repr_for_error(name)}; choose one of {', '.join(names)}"
             f"{did_you_mean(name, names)}"
         )
     return found

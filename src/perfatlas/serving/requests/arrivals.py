@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.serving.requests.columns import TICKS_PER_SECOND
 from perfatlas.vocabulary.fields import LONGEST_S
 
@@ -52,7 +52,9 @@ def stream(seed: int, purpose: Purpose, *place: int) -> np.random.Generator:
         True
     """
     if seed < 0:
-        raise InvalidSpecError(f"seed = {shown(seed)} is negative; use an integer of at least 0")
+        raise InvalidSpecError(
+            f"seed = {repr_for_error(seed)} is negative; use an integer of at least 0"
+        )
     key = (_PURPOSES.index(purpose), *place)
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=key)))
 
@@ -210,7 +212,7 @@ def _unit_gaps(count: int, cv: float, seed: int) -> NDArray[np.float64]:
     """Return gaps of mean 1 (N - 1,)."""
     spread = _number("cv", cv, finite=True)
     if spread > _MOST_CV:
-        raise InvalidSpecError(f"cv = {shown(cv)}; at most {_MOST_CV:g}")
+        raise InvalidSpecError(f"cv = {repr_for_error(cv)}; at most {_MOST_CV:g}")
     if spread < _LEAST_CV:
         return np.ones(count)
     shape = 1.0 / (spread * spread)
@@ -239,12 +241,14 @@ def _check_span(last_s: float, count: int) -> None:
 
 def _count(num_requests: int) -> int:
     if num_requests < 1:
-        raise InvalidSpecError(f"num_requests = {shown(num_requests)}; it must be at least 1")
+        raise InvalidSpecError(
+            f"num_requests = {repr_for_error(num_requests)}; it must be at least 1"
+        )
     return num_requests
 
 
 def _number(name: str, value: float, *, finite: bool) -> float:
     if not value >= 0.0 or (finite and math.isinf(value)):
         kind = "a finite number" if finite else "a number"
-        raise InvalidSpecError(f"{name} = {shown(value)}; it must be {kind} of at least 0")
+        raise InvalidSpecError(f"{name} = {repr_for_error(value)}; it must be {kind} of at least 0")
     return float(value)

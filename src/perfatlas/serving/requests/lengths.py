@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
-from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.serving.requests.arrivals import stream
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def range_around(tokens: int, ratio: float) -> tuple[int, int]:
         (750, 1250)
     """
     if not 0.0 <= ratio < 1.0:
-        raise InvalidSpecError(f"range ratio = {shown(ratio)}; it must be in [0, 1)")
+        raise InvalidSpecError(f"range ratio = {repr_for_error(ratio)}; it must be in [0, 1)")
     middle = _tokens("length", tokens)
     return max(math.floor(middle * (1.0 - ratio)), 1), math.ceil(middle * (1.0 + ratio))
 
@@ -131,9 +131,11 @@ def lognormal(
     named = {"median": median, "mean": mean, "p99": p99}
     for name, value in named.items():
         if value is not None and not 1.0 <= value <= LONGEST_TOKENS:
-            raise InvalidSpecError(f"{name} = {shown(value)}; 1 to {LONGEST_TOKENS} tokens")
+            raise InvalidSpecError(
+                f"{name} = {repr_for_error(value)}; 1 to {LONGEST_TOKENS} tokens"
+            )
     if sigma is not None and not 0.0 <= sigma <= 10.0:
-        raise InvalidSpecError(f"sigma = {shown(sigma)}; it must be 0 to 10")
+        raise InvalidSpecError(f"sigma = {repr_for_error(sigma)}; it must be 0 to 10")
     if median is not None:
         return LogNormal(math.log(median), _sigma_of_median(median, p99, sigma))
     spread = _sigma_of_mean(mean or 1.0, p99, sigma)
@@ -220,5 +222,7 @@ def _sigma_of_mean(mean: float, p99: float | None, sigma: float | None) -> float
 
 def _tokens(name: str, tokens: int) -> int:
     if not 1 <= tokens <= LONGEST_TOKENS:
-        raise InvalidSpecError(f"{name} = {shown(tokens)} tokens; it must be 1 to {LONGEST_TOKENS}")
+        raise InvalidSpecError(
+            f"{name} = {repr_for_error(tokens)} tokens; it must be 1 to {LONGEST_TOKENS}"
+        )
     return tokens

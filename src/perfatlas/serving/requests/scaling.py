@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.serving.requests.columns import TICKS_PER_SECOND, Requests
 from perfatlas.serving.requests.lengths import LONGEST_TOKENS
 from perfatlas.vocabulary.fields import LONGEST_S
@@ -222,4 +222,4 @@ def _scaled(tokens_N: NDArray[np.int64], factor: float, *, round_up: bool) -> ND
 
 def _positive(name: str, factor: float) -> None:
     if not 0.0 < factor < math.inf:
-        raise InvalidSpecError(f"{name} = {shown(factor)}; it must be a positive number")
+        raise InvalidSpecError(f"{name} = {repr_for_error(factor)}; it must be a positive number")

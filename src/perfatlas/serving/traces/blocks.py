@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
 
-from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
+from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -221,7 +221,7 @@ def _header_names(path: str | Path, header: bytes, required: Sequence[str]) -> l
     names = [name.strip() for name in _cells(path, 1, text)]
     repeated = {name for name in names if names.count(name) > 1}
     if repeated:
-        raise refuse(path, "line 1", f"duplicate column {shown(min(repeated))}")
+        raise refuse(path, "line 1", f"duplicate column {repr_for_error(min(repeated))}")
     _check_names(path, names, required)
     return names
 
@@ -233,7 +233,7 @@ def _check_names(path: str | Path, names: Sequence[str], required: Sequence[str]
                 path,
                 "",
                 f"missing column {name!r}; the file has "
-                f"{', '.join(shown(n) for n in names[:12]) or 'none'}"
+                f"{', '.join(repr_for_error(n) for n in names[:12]) or 'none'}"
                 f"{did_you_mean(name, names)}; required: {', '.join(required)}",
             )
 
@@ -313,11 +313,12 @@ def _jsonl_rows(
             raise refuse(
                 path,
                 f"line {number}",
-                f"not JSON ({problem}): {shown(text.strip())}; one object per line is expected "
+                f"not JSON ({problem}): {repr_for_error(text.strip())}; one object per line is"
+                " expected "
                 "(a truncated file ends within one)",
             ) from problem
         if not isinstance(row, dict):
-            raise refuse(path, f"line {number}", f"{shown(row)} is not an object {{...}}")
+            raise refuse(path, f"line {number}", f"{repr_for_error(row)} is not an object {{...}}")
         yield number, row
 
 

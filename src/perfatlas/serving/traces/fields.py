@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 
-from perfatlas.quantities import did_you_mean, shown
+from perfatlas.quantities import did_you_mean, repr_for_error
 from perfatlas.serving.requests import LONGEST_TOKENS
 from perfatlas.serving.traces.blocks import refuse
 
@@ -275,11 +275,14 @@ def _token_count(field: Field, value: object) -> int:
     count = _whole(field, value)
     if count < field.low:
         raise CellError(
-            f"{field.name} = {shown(value)}; it must be at least {field.low:g}: remove the row "
+            f"{field.name} = {repr_for_error(value)}; it must be at least {field.low:g}: remove"
+            " the row "
             "if it is not a request"
         )
     if count > LONGEST_TOKENS:
-        raise CellError(f"{field.name} = {shown(value)}; the maximum is {LONGEST_TOKENS} tokens")
+        raise CellError(
+            f"{field.name} = {repr_for_error(value)}; the maximum is {LONGEST_TOKENS} tokens"
+        )
     return count
 
 
@@ -293,21 +296,21 @@ def _whole(field: Field, value: object) -> int:
     if isinstance(number, float) and number.is_integer():
         number = int(number)
     if isinstance(number, bool) or not isinstance(number, int):
-        raise CellError(f"{field.name} = {shown(value)} is not an integer")
+        raise CellError(f"{field.name} = {repr_for_error(value)} is not an integer")
     if not _INT64.min < number <= _INT64.max:
-        raise CellError(f"{field.name} = {shown(value)} does not fit in 64 bits")
+        raise CellError(f"{field.name} = {repr_for_error(value)} does not fit in 64 bits")
     return number
 
 
 def _number(field: Field, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise CellError(f"{field.name} = {shown(value)} is not a number")
+        raise CellError(f"{field.name} = {repr_for_error(value)} is not a number")
     number = _float(value)
     if number is None:
-        raise CellError(f"{field.name} = {shown(value)} is not a number")
+        raise CellError(f"{field.name} = {repr_for_error(value)} is not a number")
     if not (math.isfinite(number) and number >= field.low):
         low = f" of at least {field.low:g}" if math.isfinite(field.low) else ""
-        raise CellError(f"{field.name} = {shown(value)}; it must be a finite number{low}")
+        raise CellError(f"{field.name} = {repr_for_error(value)}; it must be a finite number{low}")
     return number
 
 
@@ -335,17 +338,17 @@ def _stamp_ns(field: Field, value: object) -> int:
     parts = _STAMP.fullmatch(value.strip()) if isinstance(value, str) else None
     if parts is None:
         raise CellError(
-            f"{field.name} = {shown(value)} is not a time like 2023-11-16 18:17:03.9799600"
+            f"{field.name} = {repr_for_error(value)} is not a time like 2023-11-16 18:17:03.9799600"
         )
     day, clock, fraction, zone = parts.groups()
     try:
         moment = dt.datetime.fromisoformat(f"{day}T{clock}{zone or '+00:00'}")
     except ValueError as problem:
-        raise CellError(f"{field.name} = {shown(value)}: {problem}") from problem
+        raise CellError(f"{field.name} = {repr_for_error(value)}: {problem}") from problem
     whole_s = (moment - _EPOCH) // dt.timedelta(seconds=1)
     stamp = whole_s * 10**9 + int((fraction or "0").ljust(9, "0"))
     if not _INT64.min < stamp <= _INT64.max:
-        raise CellError(f"{field.name} = {shown(value)}; supported years are 1678 to 2261")
+        raise CellError(f"{field.name} = {repr_for_error(value)}; supported years are 1678 to 2261")
     return stamp
 
 
@@ -355,10 +358,12 @@ def _hash_list(field: Field, value: object) -> list[int]:
         try:
             items = json.loads(value) if "[" in value else _SEPARATOR.split(value.strip())
         except ValueError as problem:
-            raise CellError(f"{field.name} = {shown(value)} is not a list: {problem}") from problem
+            raise CellError(
+                f"{field.name} = {repr_for_error(value)} is not a list: {problem}"
+            ) from problem
         items = [] if items == [""] else items
     if not isinstance(items, list):
-        raise CellError(f"{field.name} = {shown(value)} is not a list of integers")
+        raise CellError(f"{field.name} = {repr_for_error(value)} is not a list of integers")
     return [_hash(field, item) for item in items]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
+from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 from perfatlas.serving.traces.aiperf import read_aiperf
 from perfatlas.serving.traces.azure import read_azure
 from perfatlas.serving.traces.bailian import read_bailian
@@ -57,7 +57,7 @@ def read_requests(
     """
     if request_format not in REQUEST_FORMATS:
         raise InvalidSpecError(
-            f"unknown request format {shown(request_format)}"
+            f"unknown request format {repr_for_error(request_format)}"
             f"{did_you_mean(request_format, REQUEST_FORMATS)}; known: {', '.join(REQUEST_FORMATS)}"
         )
     return REQUEST_FORMATS[request_format](path, window)

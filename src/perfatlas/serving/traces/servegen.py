@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
+from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 from perfatlas.serving.requests import (
     LONGEST_TOKENS,
     TICKS_PER_SECOND,
@@ -225,7 +225,7 @@ def _window_rows(path: Path) -> Iterator[tuple[float, float, str, float]]:
             pattern = cells[3].strip()
             if pattern and pattern not in _PATTERNS:
                 hint = did_you_mean(pattern, _PATTERNS)
-                raise refuse(path, place, f"unknown pattern {shown(pattern)}{hint}")
+                raise refuse(path, place, f"unknown pattern {repr_for_error(pattern)}{hint}")
             if pattern and rate > 0.0 and shape == 0.0:
                 raise refuse(path, place, f"{pattern} with shape 0; it must be positive")
             yield start, rate if pattern else 0.0, pattern, shape
@@ -237,7 +237,9 @@ def _number(path: Path, place: str, text: str) -> float:
     except ValueError:
         number = math.nan
     if not 0.0 <= number < math.inf:
-        raise refuse(path, place, f"{shown(text)}; it must be a finite number of at least 0")
+        raise refuse(
+            path, place, f"{repr_for_error(text)}; it must be a finite number of at least 0"
+        )
     return number
 
 
@@ -269,10 +271,10 @@ def _read_tables(path: Path) -> _Tables:
         raise refuse(path, "", "is not an object of windows")
     tables = []
     for start, fields in document.items():
-        place = f"window {shown(start)}"
+        place = f"window {repr_for_error(start)}"
         start_s = _number(path, place, start)
         if not isinstance(fields, dict):
-            raise refuse(path, place, f"{shown(fields)} is not an object of tables")
+            raise refuse(path, place, f"{repr_for_error(fields)} is not an object of tables")
         pair = [_read_table(path, place, fields, name) for name in _LENGTHS]
         if pair[0] is not None and pair[1] is not None:
             tables.append((start_s, (pair[0], pair[1])))
@@ -286,7 +288,9 @@ def _read_table(path: Path, place: str, fields: dict[str, object], name: str) ->
         raise refuse(path, place, f"missing table {name!r}{did_you_mean(name, list(fields))}")
     inner = text.strip()
     if not (inner.startswith("{") and inner.endswith("}")):
-        raise refuse(path, place, f"{name} = {shown(text)} is not a table {{tokens: share}}")
+        raise refuse(
+            path, place, f"{name} = {repr_for_error(text)} is not a table {{tokens: share}}"
+        )
     pairs = [pair.split(":") for pair in inner[1:-1].split(",") if pair.strip()]
     if not pairs:
         return None

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.quantities import did_you_mean, shown
+from perfatlas.quantities import did_you_mean, repr_for_error
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.traces.blocks import Block, line_blocks, refuse
 from perfatlas.serving.traces.fields import Field, read_columns
@@ -189,7 +189,8 @@ def _log_rows(
             raise refuse(
                 trace.path,
                 f"line {number}",
-                f"missing {missing} of request {shown(request)}; vLLM logs token ids at level "
+                f"missing {missing} of request {repr_for_error(request)}; vLLM logs token ids at"
+                " level "
                 "DEBUG (VLLM_LOGGING_LEVEL=DEBUG), and max_tokens if the request sets it",
             )
         try:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.telemetry.history import EFFECT, FAILURE, Labels
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def without_cascades(history: History, window_s: float = CASCADE_S) -> tuple[His
     """
     if not 0.0 <= window_s < math.inf:
         raise InvalidSpecError(
-            f"cascade_s = {shown(window_s)}: expected a finite time, 0 s or more"
+            f"cascade_s = {repr_for_error(window_s)}: expected a finite time, 0 s or more"
         )
     first: dict[str, tuple[float, int]] = {}
     follows_E = np.zeros(history.size, bool)

@@ -23,7 +23,7 @@ from scipy.optimize import minimize
 from scipy.special import gammaln, logsumexp
 from scipy.stats import gamma as gamma_law
 
-from perfatlas.quantities import InvalidSpecError, counted, shown
+from perfatlas.quantities import InvalidSpecError, counted, repr_for_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -173,7 +173,8 @@ def _check(
     if not ((exposure_s_U > 0.0) & np.isfinite(exposure_s_U) & (events_U >= 0)).all():
         row = int(np.argmin((exposure_s_U > 0.0) & np.isfinite(exposure_s_U) & (events_U >= 0)))
         raise InvalidSpecError(
-            f"lemons: unit {shown(units[row])} has {counted(int(events_U[row]), 'failure')} in"
+            f"lemons: unit {repr_for_error(units[row])} has"
+            f" {counted(int(events_U[row]), 'failure')} in"
             f" {exposure_s_U[row]:g} s; expected counts of at least 0 and exposures above 0"
         )
     if not events_U.any():

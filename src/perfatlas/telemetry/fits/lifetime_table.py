@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.files import file_hash, read_table
-from perfatlas.quantities import InvalidSpecError, counted, did_you_mean, shown
+from perfatlas.quantities import InvalidSpecError, counted, did_you_mean, repr_for_error
 from perfatlas.telemetry.history import Lifetimes, lifetimes
 from perfatlas.telemetry.reading import LogFile, Tally, refuse
 
@@ -151,9 +151,9 @@ def _age(place: _Place, name: str, row: Mapping[str, str]) -> float:
     try:
         age = float(row[name])
     except ValueError as problem:
-        raise place.wrong(f"{shown(row[name])} is not an age", name) from problem
+        raise place.wrong(f"{repr_for_error(row[name])} is not an age", name) from problem
     if not (math.isfinite(age) and age >= 0.0):
-        raise place.wrong(f"{shown(row[name])}: expected an age of at least 0", name)
+        raise place.wrong(f"{repr_for_error(row[name])}: expected an age of at least 0", name)
     return age
 
 
@@ -161,4 +161,4 @@ def _mark(place: _Place, name: str, row: Mapping[str, str]) -> bool:
     mark = row[name].strip().lower()
     if mark in _TRUE or mark in _FALSE:
         return mark in _TRUE
-    raise place.wrong(f"{shown(row[name])} is neither true nor false", name)
+    raise place.wrong(f"{repr_for_error(row[name])} is neither true nor false", name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from perfatlas.quantities import InvalidSpecError, counted, shown
+from perfatlas.quantities import InvalidSpecError, counted, repr_for_error
 from perfatlas.sampling import rate_posterior
 from perfatlas.telemetry.fleets.evidence import file_row
 from perfatlas.telemetry.fleets.file import place_of, write_documents
@@ -67,7 +67,7 @@ def lifetime_fleet(found: Facts, parts: PartsOfFleet) -> dict[str, Any]:
         parts.component, nodes=parts.nodes, gpus_per_node=parts.gpus_per_node, units=parts.units
     )
     if not 0.0 <= parts.repair_s < float("inf"):
-        raise InvalidSpecError(f"repair_s = {shown(parts.repair_s)}: expected 0 s or more")
+        raise InvalidSpecError(f"repair_s = {repr_for_error(parts.repair_s)}: expected 0 s or more")
     cause = {"name": parts.component, "lifetime": found["lifetime"]}
     if found["taken"] != "exponential":
         cause |= {"ages": parts.ages}

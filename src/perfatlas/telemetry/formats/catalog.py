@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfatlas.quantities import InvalidSpecError, counted, did_you_mean, shown
+from perfatlas.quantities import InvalidSpecError, counted, did_you_mean, repr_for_error
 from perfatlas.telemetry.formats.dcgm import read_dcgm
 from perfatlas.telemetry.formats.goodput_log import read_goodput_log
 from perfatlas.telemetry.formats.job_log import read_job_log
@@ -175,7 +175,7 @@ def import_logs(
     if name not in _READERS:
         listed = ", ".join(FORMATS)
         hint = did_you_mean(name, FORMATS)
-        raise InvalidSpecError(f"format = {shown(name)} is not one of {listed}{hint}")
+        raise InvalidSpecError(f"format = {repr_for_error(name)} is not one of {listed}{hint}")
     if not paths:
         raise InvalidSpecError(f"no log file of format {name!r} was specified")
     found = _READERS[name](paths, options)

@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.telemetry.history import FAILURE, NOTICE, Event, HistoryBuilder, xid_code
 from perfatlas.telemetry.reading import LogFile, Tally, epoch_seconds, refuse
 
@@ -195,13 +195,15 @@ def _sample(path: str | Path, line: Line) -> _Sample:
     match = _SAMPLE.fullmatch(line.text)
     if match is None:
         why = "not a sample in Prometheus text format" if line.ended else "the file is truncated"
-        raise refuse(path, line.number, f"{why}: {shown(line.text)}")
+        raise refuse(path, line.number, f"{why}: {repr_for_error(line.text)}")
     labels: dict[str, str] = {}
     text, place = match["labels"] or "", 0
     while place < len(text):
         label = _LABEL.match(text, place)
         if label is None:
-            raise refuse(path, line.number, f'labels {shown(text[place:])} are not name="value"')
+            raise refuse(
+                path, line.number, f'labels {repr_for_error(text[place:])} are not name="value"'
+            )
         labels[label[1]] = re.sub(r'\\[\\"n]', lambda m: _ESCAPES[m[0]], label[2])
         place = label.end()
     try:
@@ -210,7 +212,9 @@ def _sample(path: str | Path, line: Line) -> _Sample:
         if time_ms is not None:
             epoch_seconds(time_ms / 1e3, None)
     except ValueError as problem:
-        raise refuse(path, line.number, f"{shown(match['value'])} is not a number") from problem
+        raise refuse(
+            path, line.number, f"{repr_for_error(match['value'])} is not a number"
+        ) from problem
     except InvalidSpecError as problem:
         raise refuse(path, line.number, str(problem), column="time") from problem
     return _Sample(match["name"], labels, value, time_ms)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
+from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 from perfatlas.telemetry.formats.json_log import JsonLog
 from perfatlas.telemetry.history import FAILURE, KINDS, OVERHEAD, Event, History, HistoryBuilder
 
@@ -56,7 +56,7 @@ def read_job_log(
         interrupted checkpoint has no end. An interruption at the end of the log has no recovery.
     """
     if not tolerance_s >= 0.0:
-        raise InvalidSpecError(f"tolerance_s = {shown(tolerance_s)}: expected 0 s or more")
+        raise InvalidSpecError(f"tolerance_s = {repr_for_error(tolerance_s)}: expected 0 s or more")
     jobs = _Jobs(tolerance_s=tolerance_s)
     for path in paths:
         log = JsonLog(path, "events")
@@ -92,7 +92,7 @@ class _Jobs:
         if name not in EVENTS:
             known = ", ".join(EVENTS)
             hint = did_you_mean(name, EVENTS)
-            raise item.wrong(f"{shown(name)} is not one of {known}{hint}", "event")
+            raise item.wrong(f"{repr_for_error(name)} is not one of {known}{hint}", "event")
         if name not in _AFTER[job.last]:
             allowed = " or ".join(_AFTER[job.last])
             before = f"'{job.last}' (line {job.last_line})" if job.last else "the start of the log"
@@ -148,7 +148,9 @@ def _interruption(item: Item, job_name: str, time_s: float) -> Event:
     kind = item.text("kind") or FAILURE
     if kind not in KINDS:
         known = ", ".join(KINDS)
-        raise item.wrong(f"{shown(kind)} is not one of {known}{did_you_mean(kind, KINDS)}", "kind")
+        raise item.wrong(
+            f"{repr_for_error(kind)} is not one of {known}{did_you_mean(kind, KINDS)}", "kind"
+        )
     return Event(
         start_s=time_s,
         component=item.text("component") or "job",

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.telemetry.reading import (
     LogFile,
     Tally,
@@ -58,7 +58,7 @@ class JsonLog:
                 self.tally.ignore("blank", number)
                 continue
             if not isinstance(value, Mapping):
-                problem = f"{shown(value)} is not an object {{...}}"
+                problem = f"{repr_for_error(value)} is not an object {{...}}"
                 raise refuse(self.file.path, number, problem, unit=self.unit)
             yield Item(self.file.path, number, value, self.unit)
 
@@ -126,7 +126,9 @@ class Item:
             return ""
         if isinstance(value, str) and (value or not required):
             return value
-        raise self.wrong(f"{shown(value)} is not a name" if value is not None else "missing", name)
+        raise self.wrong(
+            f"{repr_for_error(value)} is not a name" if value is not None else "missing", name
+        )
 
     def flag(self, name: str) -> bool:
         """Return a boolean; false where missing, as protobuf omits defaults.
@@ -140,7 +142,7 @@ class Item:
         value = self.get(name)
         if value is None or isinstance(value, bool):
             return bool(value)
-        raise self.wrong(f"{shown(value)} is neither true nor false", name)
+        raise self.wrong(f"{repr_for_error(value)} is neither true nor false", name)
 
     def time_s(self, name: str, zone: str | None) -> float:
         """Return a time [s since 1970-01-01 UTC].

@@ -11,7 +11,7 @@ import datetime as dt
 import re
 from typing import Final, NamedTuple
 
-from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.telemetry.reading import Clock, checked_s, iso_seconds, zone_of
 
 _ISO: Final = re.compile(
@@ -89,7 +89,7 @@ class LineClock:
             return self._at(self._boot_s() + int(match["micros"]) * 1e-6, None)
         if match := _UPTIME.match(text):
             return self._at(self._boot_s() + float(match["seconds"]), None)
-        raise InvalidSpecError(f"no time at the start of {shown(text)}")
+        raise InvalidSpecError(f"no time at the start of {repr_for_error(text)}")
 
     def _at(self, time_s: float, host: str | None) -> Stamp:
         node = host or self._clock.node
@@ -125,9 +125,11 @@ class LineClock:
 
     def _ctime(self, text: str) -> float:
         if self._clock.zone is None:
-            raise InvalidSpecError(f"{shown(text)} has no time zone; set zone (--zone UTC)")
+            raise InvalidSpecError(
+                f"{repr_for_error(text)} has no time zone; set zone (--zone UTC)"
+            )
         try:
             moment = dt.datetime.strptime(text, "%b %d %H:%M:%S %Y")  # noqa: DTZ007
         except ValueError as problem:
-            raise InvalidSpecError(f"{shown(text)} is not a time") from problem
+            raise InvalidSpecError(f"{repr_for_error(text)} is not a time") from problem
         return moment.replace(tzinfo=zone_of(self._clock.zone)).timestamp()

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.telemetry.formats.slurm_fields import gpus_of, state_name
 from perfatlas.telemetry.history import (
     NOT_TOLD,
@@ -57,7 +57,7 @@ def read_sacct_json(paths: Sequence[str | Path]) -> JobRuns:
 
 def _json_run(path: str | Path, number: int, item: Any, tally: Tally) -> Run | None:  # noqa: ANN401
     if not isinstance(item, Mapping):
-        raise refuse(path, number, f"{shown(item)} is not a job", unit="record")
+        raise refuse(path, number, f"{repr_for_error(item)} is not a job", unit="record")
     field = _JsonFields(path, number, item)
     state = state_name(field.text("state", "current"))
     start_s = field.time("start")
@@ -118,7 +118,7 @@ class _JsonFields:
         if not isinstance(value, int) or isinstance(value, bool):
             return 0
         if abs(value) > MOST:
-            raise self.wrong(".".join(names), f"{shown(value)} exceeds Slurm's counters")
+            raise self.wrong(".".join(names), f"{repr_for_error(value)} exceeds Slurm's counters")
         return value
 
     def time(self, name: str) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.telemetry.formats.slurm_fields import UNKNOWN_TIMES, duration_s, job_name
 from perfatlas.telemetry.reading import refuse
 
@@ -98,7 +98,7 @@ def sacct_records(file: LogFile, required: Sequence[str], tally: Tally) -> Itera
 def _header(file: LogFile, line: Line, required: Sequence[str], tally: Tally) -> Header:
     match = _HEADER.match(line.text)
     if match is None:
-        raise refuse(file.path, 1, f"{_NO_DELIMITER}; it is {shown(line.text)}")
+        raise refuse(file.path, 1, f"{_NO_DELIMITER}; it is {repr_for_error(line.text)}")
     bar = match["bar"]
     closed = line.text.endswith(bar)
     names = tuple(line.text.removesuffix(bar).split(bar))
@@ -188,8 +188,9 @@ class _Assembler:
                 continue
             for place, check in self.checks:
                 if not check(cells[place]):
-                    return f"line {line.number}, column '{self.header.names[place]}': " + shown(
-                        cells[place]
+                    return (
+                        f"line {line.number}, column '{self.header.names[place]}': "
+                        + repr_for_error(cells[place])
                     )
         return ""
 

@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.telemetry.history import NOT_TOLD
 
 # Source: sacct(1), JOB STATE CODES, Slurm 25.11, with LAUNCH_FAILED and RECONFIG_FAIL of 24.05 on.
@@ -80,7 +80,7 @@ def job_name(text: str) -> JobName:
     """
     match = _JOB.fullmatch(text.strip())
     if match is None:
-        raise InvalidSpecError(f"{shown(text)} is not a job id (12, 12_3, 12+1, 12.batch)")
+        raise InvalidSpecError(f"{repr_for_error(text)} is not a job id (12, 12_3, 12+1, 12.batch)")
     whole, dot, step = text.strip().partition(".")
     return JobName(whole, step if dot else "", (match["task"] or "").startswith("["))
 
@@ -108,12 +108,12 @@ def duration_s(text: str) -> float:
     match = _DURATION.fullmatch(plain)
     if match is None:
         raise InvalidSpecError(
-            f"{shown(text)} is not a duration; expected a form such as 1-02:03:04"
+            f"{repr_for_error(text)} is not a duration; expected a form such as 1-02:03:04"
         )
     hours, minutes, seconds = int(match["h"] or 0), int(match["m"]), float(match["s"])
     too_large = seconds >= 60 or (match["h"] and minutes >= 60) or (match["d"] and hours >= 24)
     if too_large:
-        raise InvalidSpecError(f"{shown(text)} is not a duration: a part is too large")
+        raise InvalidSpecError(f"{repr_for_error(text)} is not a duration: a part is too large")
     return int(match["d"] or 0) * 86400.0 + hours * 3600.0 + minutes * 60.0 + seconds
 
 
@@ -151,7 +151,9 @@ def exit_code(text: str) -> tuple[int, int]:
         return 0, 0
     match = _EXIT.fullmatch(text.strip())
     if match is None:
-        raise InvalidSpecError(f"{shown(text)} is not an exit code; expected a form such as 1:0")
+        raise InvalidSpecError(
+            f"{repr_for_error(text)} is not an exit code; expected a form such as 1:0"
+        )
     return int(match[1]), int(match[2])
 
 
@@ -181,7 +183,7 @@ def gpus_of(tres: str) -> int:
             typed += tres_amount(value, tres)
     gpus = typed if whole is None else whole
     if gpus > MOST_GPUS:
-        raise InvalidSpecError(f"resources {shown(tres)}: more than {MOST_GPUS:,} GPUs")
+        raise InvalidSpecError(f"resources {repr_for_error(tres)}: more than {MOST_GPUS:,} GPUs")
     return int(gpus)
 
 
@@ -197,5 +199,7 @@ def tres_amount(value: str, tres: str) -> float:
     """
     match = _TRES_VALUE.fullmatch(value.strip())
     if match is None:
-        raise InvalidSpecError(f"resources {shown(tres)}: {shown(value)} is not an amount")
+        raise InvalidSpecError(
+            f"resources {repr_for_error(tres)}: {repr_for_error(value)} is not an amount"
+        )
     return float(match[1]) * _SIZES.get(match[2], 1)

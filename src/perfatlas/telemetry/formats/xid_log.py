@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.telemetry.formats.kernel_lines import LineClock
 from perfatlas.telemetry.history import NOTICE, Event, History, HistoryBuilder, xid_code
 from perfatlas.telemetry.reading import Clock, LogFile, Tally, refuse
@@ -67,7 +67,7 @@ def read_xid_log(
     """
     if not 0.0 <= coalesce_s < math.inf:
         raise InvalidSpecError(
-            f"coalesce_s = {shown(coalesce_s)}: expected a finite time, 0 s or more"
+            f"coalesce_s = {repr_for_error(coalesce_s)}: expected a finite time, 0 s or more"
         )
     log = _XidLog()
     for path in paths:
@@ -160,7 +160,9 @@ class _XidLog:
 
     def _unread(self, path: str | Path, line: Line, tally: Tally) -> None:
         if not line.ended:
-            raise refuse(path, line.number, f"the file is truncated inside {shown(line.text)}")
+            raise refuse(
+                path, line.number, f"the file is truncated inside {repr_for_error(line.text)}"
+            )
         tally.ignore("Xid line in an unknown format", line.number)
 
     def _keep(self, match: re.Match[str], stamp: Stamp, number: int) -> None:

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import file_hash, read_table, write_table
-from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
+from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 from perfatlas.telemetry.history.history import KINDS, NOT_TOLD, Event, History, HistoryBuilder
 from perfatlas.telemetry.reading import FileCounts, epoch_seconds, refuse
 
@@ -91,7 +91,9 @@ def _counts(source: str, data_hash: str, rows: int) -> FileCounts:
 def _event(path: str | Path, cells: dict[str, list[Any]], row: int) -> Event:
     kind = _text(cells, "kind", row)
     if kind not in KINDS:
-        problem = f"{shown(kind)} is not one of {', '.join(KINDS)}{did_you_mean(kind, KINDS)}"
+        problem = (
+            f"{repr_for_error(kind)} is not one of {', '.join(KINDS)}{did_you_mean(kind, KINDS)}"
+        )
         raise refuse(path, row + 1, problem, column="kind", unit="row")
     for name in ("component", "cause"):
         if not _text(cells, name, row):

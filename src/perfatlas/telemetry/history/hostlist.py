@@ -8,7 +8,7 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.quantities import InvalidSpecError, repr_for_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -148,14 +148,14 @@ def _spans(inside: str, text: str) -> tuple[_Span, ...]:
     for part in inside.split(","):
         match = _RANGE.fullmatch(part)
         if match is None:
-            raise _wrong(text, f"{shown(part)} is not a number or a range of numbers")
+            raise _wrong(text, f"{repr_for_error(part)} is not a number or a range of numbers")
         low, high = match[1], match[2] or match[1]
         span = _Span(int(low), int(high), len(low))
         if span.last < span.first:
-            raise _wrong(text, f"range {shown(part)} is decreasing")
+            raise _wrong(text, f"range {repr_for_error(part)} is decreasing")
         spans.append(span)
     return tuple(spans)
 
 
 def _wrong(text: str, problem: str) -> InvalidSpecError:
-    return InvalidSpecError(f"host list {shown(text)}: {problem}")
+    return InvalidSpecError(f"host list {repr_for_error(text)}: {problem}")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.quantities import shown
+from perfatlas.quantities import repr_for_error
 from perfatlas.telemetry.reading.log_position import refuse
 
 if TYPE_CHECKING:
@@ -85,10 +85,10 @@ def json_lines(file: LogFile) -> Iterator[tuple[int, Any]]:
         except (ValueError, RecursionError) as problem:
             why = "not JSON" if line.ended else "the file is truncated in this line, or not JSON"
             raise refuse(
-                file.path, line.number, f"{why} ({problem}): {shown(line.text)}"
+                file.path, line.number, f"{why} ({problem}): {repr_for_error(line.text)}"
             ) from problem
         if not isinstance(item, Mapping):
-            raise refuse(file.path, line.number, f"{shown(item)} is not an object {{...}}")
+            raise refuse(file.path, line.number, f"{repr_for_error(item)} is not an object {{...}}")
         yield line.number, item
 
 
@@ -126,7 +126,7 @@ class _Text:
         """Skip an expected character."""
         found = self.peek()
         if found != wanted:
-            raise self._wrong(f"expected {wanted!r}, found {shown(found)}")
+            raise self._wrong(f"expected {wanted!r}, found {repr_for_error(found)}")
         self.place += 1
 
     def value(self) -> Any:  # noqa: ANN401
@@ -192,6 +192,6 @@ class _Text:
         return self._wrong("not JSON, or the file is truncated here")
 
     def _wrong(self, problem: str) -> Exception:
-        near = shown(self.held[self.place : self.place + 40])
+        near = repr_for_error(self.held[self.place : self.place + 40])
         where = f"record {self.item}" if self.item else "before the first record"
         return refuse(self.file.path, 0, f"{where}: {problem}; near {near}")

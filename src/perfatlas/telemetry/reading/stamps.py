@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.quantities import InvalidSpecError, repr_for_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,7 +43,7 @@ def zone_of(name: str) -> dt.tzinfo:
         return zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as problem:
         raise InvalidSpecError(
-            f"zone = {shown(name)} is not a time zone; {_ZONE_HELP}"
+            f"zone = {repr_for_error(name)} is not a time zone; {_ZONE_HELP}"
         ) from problem
 
 
@@ -99,9 +99,10 @@ def checked_s(seconds: float, written: object) -> float:
     if _FIRST_S <= seconds < _LAST_S:
         return float(seconds)
     if isinstance(written, str):
-        raise InvalidSpecError(f"{shown(written)} is not between the years 1970 and 2199")
+        raise InvalidSpecError(f"{repr_for_error(written)} is not between the years 1970 and 2199")
     raise InvalidSpecError(
-        f"{shown(written)} s since 1970 is not between the years 1970 and 2199; is it in ms or ns?"
+        f"{repr_for_error(written)} s since 1970 is not between the years 1970 and 2199; is it in"
+        " ms or ns?"
     )
 
 
@@ -120,16 +121,17 @@ def moment_of(text: str, zone: str | None) -> dt.datetime:
         moment = dt.datetime.fromisoformat(plain)
     except ValueError as problem:
         raise InvalidSpecError(
-            f"{shown(text)} is not a time; expected a form such as 2026-01-02T03:04:05"
+            f"{repr_for_error(text)} is not a time; expected a form such as 2026-01-02T03:04:05"
         ) from problem
     if len(plain) <= len("2026-01-02"):
         raise InvalidSpecError(
-            f"{shown(text)} is a date without a time; expected a form such as {plain}T00:00:00Z"
+            f"{repr_for_error(text)} is a date without a time; expected a form such as"
+            f" {plain}T00:00:00Z"
         )
     if moment.tzinfo is not None:
         return moment
     if zone is None:
-        raise InvalidSpecError(f"{shown(text)} has no time zone; {_ZONE_HELP}")
+        raise InvalidSpecError(f"{repr_for_error(text)} has no time zone; {_ZONE_HELP}")
     return moment.replace(tzinfo=zone_of(zone))
 
 
@@ -149,7 +151,7 @@ def epoch_seconds(value: object, zone: str | None) -> float:
     if isinstance(value, str):
         return iso_seconds(value, zone)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidSpecError(f"{shown(value)} is not a time")
+        raise InvalidSpecError(f"{repr_for_error(value)} is not a time")
     return checked_s(value, value)
 
 

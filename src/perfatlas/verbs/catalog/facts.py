@@ -244,12 +244,12 @@ def verb_facts(name: str) -> dict[str, Any]:
         InvalidSpecError: No verb of that name takes named fields.
     """
     from perfatlas.declarations import questions, verb_fields
-    from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
+    from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
     from perfatlas.vocabulary.fields import json_schema
 
     if name not in questions():
         raise InvalidSpecError(
-            f"unknown verb {shown(name)}{did_you_mean(name, questions()) or ';'}"
+            f"unknown verb {repr_for_error(name)}{did_you_mean(name, questions()) or ';'}"
             " `perfatlas catalog fields` lists all"
         )
     return json_schema(name, verb_fields(name))

@@ -12,7 +12,7 @@ from cyclopts import Group, Parameter
 from perfatlas.commands.flags import MANY, SWITCH, Count, File, Seconds, changed_flags, default
 from perfatlas.commands.output import envelope, print_json, require
 from perfatlas.files import check_writable
-from perfatlas.quantities import InvalidSpecError, UsageError, shown
+from perfatlas.quantities import InvalidSpecError, UsageError, repr_for_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -209,7 +209,8 @@ def counts_of(texts: Sequence[str]) -> dict[str, int]:
         name, _, count = text.partition("=")
         if not name or not count.isdigit():
             raise InvalidSpecError(
-                f"units = {shown(text)}: expected a component and a count, such as nic=16384"
+                f"units = {repr_for_error(text)}: expected a component and a count, such as"
+                " nic=16384"
             )
         found[name] = int(count)
     return found
@@ -221,7 +222,7 @@ def _equalities(texts: Sequence[str]) -> dict[str, str]:
         name, sign, value = text.partition("=")
         if not (name and sign):
             raise InvalidSpecError(
-                f"where = {shown(text)}: expected a column and a value, such as batch=old"
+                f"where = {repr_for_error(text)}: expected a column and a value, such as batch=old"
             )
         if name in found:
             raise InvalidSpecError(f"where: {name} is set twice; a row has only one value of it")

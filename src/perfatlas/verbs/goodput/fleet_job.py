@@ -22,7 +22,7 @@ from perfatlas.fleet.model import (
     resolve_strategies,
 )
 from perfatlas.fleet.simulator import chosen_interval_s
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, shown
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, repr_for_error
 from perfatlas.scenario.fields import refuse_unused
 from perfatlas.vocabulary.fields import Missing
 
@@ -115,7 +115,7 @@ def _facts(
         told: Fields of the strategy in a file.
         reads_bytes: Whether a strategy has bandwidths, so that the checkpoint size matters.
     """
-    name = shown(told.get("name", ""))
+    name = repr_for_error(told.get("name", ""))
     corrupts = any(cause.effect == "corrupts" for cause in fleet.causes)
     return {
         "strategy with bandwidths": lambda: (

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.fleet.model import PublishedRate, find_rate
-from perfatlas.quantities import InvalidSpecError, counted, shown
+from perfatlas.quantities import InvalidSpecError, counted, repr_for_error
 from perfatlas.sampling import exact_rate_interval
 from perfatlas.verbs.goodput.question import DAY_S
 from perfatlas.verbs.goodput.rate_interval import NARROWER, NINETY
@@ -103,7 +103,8 @@ def _published(rate: PublishedRate, asked: SimpleGoodput, gpus: int) -> Interrup
         number = rate.ones_in(gpus)
     except InvalidSpecError as problem:
         raise InvalidSpecError(
-            f"failure_rate = {shown(rate.name)}: {problem}; set mtti_s, or use a fleet file with"
+            f"failure_rate = {repr_for_error(rate.name)}: {problem}; set mtti_s, or use a fleet"
+            " file with"
             " the number of parts"
         ) from problem
     mtti_s = rate.mean_s / number

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.fleet.closed_form import CHECKPOINT_BYTES_PER_PARAMETER
-from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.quantities import InvalidSpecError, repr_for_error
 
 if TYPE_CHECKING:
     from perfatlas.models import ParameterCounts
@@ -155,7 +155,8 @@ def _work(asked: Goodput, counts: ParameterCounts | None) -> tuple[float | None,
     peaks = resolve_system(asked.system).device.peak_flop_per_s
     if asked.format not in peaks:
         raise InvalidSpecError(
-            f"format = {shown(asked.format)}: {asked.system} has peaks of {', '.join(peaks)}"
+            f"format = {repr_for_error(asked.format)}: {asked.system} has peaks of"
+            f" {', '.join(peaks)}"
         )
     tokens_per_s = float(asked.tokens_per_step or 0) / float(asked.step_time_s or 1.0)
     return FLOP_PER_PARAMETER * _multiplied(counts) * tokens_per_s, peaks[asked.format]

@@ -6,7 +6,7 @@ import itertools
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.declarations import verb_fields
-from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
+from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 from perfatlas.scenario.fields import InputFields
 from perfatlas.vocabulary.fields import (
     ScheduledFailures,
@@ -97,7 +97,7 @@ def variants(compare: list[str], fields: Mapping[str, Any]) -> list[dict[str, An
         found = [value.strip() for value in values.split(",") if value.strip()]
         if not equals or not found:
             raise InvalidSpecError(
-                f"compare = {shown(text)}: expected a field and its values, such as"
+                f"compare = {repr_for_error(text)}: expected a field and its values, such as"
                 " backfill=none,easy,conservative"
             )
         names = verb_fields("fleet schedule")

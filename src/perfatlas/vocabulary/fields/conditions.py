@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from perfatlas.quantities import shown
+from perfatlas.quantities import repr_for_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -51,10 +51,10 @@ def value_text(value: object) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, dict):
-        return shown(",".join(f"{name}={value_text(one)}" for name, one in value.items()))
-    if isinstance(value, str) and shown(value) == f"'{value}'":
+        return repr_for_error(",".join(f"{name}={value_text(one)}" for name, one in value.items()))
+    if isinstance(value, str) and repr_for_error(value) == f"'{value}'":
         return value
-    return shown(value)
+    return repr_for_error(value)
 
 
 class Condition(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
-from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.vocabulary.fields.conditions import (
     AllOf,
     Equals,
@@ -40,7 +40,8 @@ def check_distribution(text: str) -> str:
         good = False
     if not good:
         raise InvalidSpecError(
-            f"expert distribution {shown(text)}: use uniform, balanced or power_law_<exponent>,"
+            f"expert distribution {repr_for_error(text)}: use uniform, balanced or"
+            " power_law_<exponent>,"
             " such as power_law_1.2"
         )
     return text
