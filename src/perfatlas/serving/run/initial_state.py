@@ -69,12 +69,14 @@ def initial_states(
     sims = []
     first = 0
     for kind in fleet.kinds:
-        sims.append(_world(requests, kind, holds, first))
+        sims.append(_group_state(requests, kind, holds, first))
         first += kind.number
     return tuple(sims)
 
 
-def _world(requests: Requests, kind: Kind, shared: dict[str, Any], first: int) -> SimulationState:
+def _group_state(
+    requests: Requests, kind: Kind, shared: dict[str, Any], first: int
+) -> SimulationState:
     """Return the state of one engine type; `first` is the index of its first replica."""
     limits = kind.limits
     holds = shared | kind.prices._asdict() | limits._asdict()

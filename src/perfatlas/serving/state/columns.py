@@ -1,6 +1,6 @@
 """The state of a simulation, in arrays that persist between calls of the compiled loop.
 
-Engines of one type form one `SimulationState`. Worlds share requests, clock and counters.
+Engines of one type form one `SimulationState`. They share requests, clock and counters.
 
 Shape legend: N requests, R replicas of a type, F replicas of all types, S schedulers of a type
 (replicas times ranks), B token slots of a block, H sequences of a scheduler, C scheduled arrivals,
