@@ -35,7 +35,7 @@ _FEATURES: Final = (
 class SimulationState(NamedTuple):
     """Engines of one type in a simulation: first constants, then variable state.
 
-    The first fields are those of `Requests`, `StepPrices`, `Limits`, `Kind` and `Fleet`; the row
+    The first fields are those of `Requests`, `StepPrices`, `Limits`, `ReplicaGroup` and `Fleet`; the row
     types are in `rows`. Arrays with shape F are shared by all types; those with R are slices.
     """
 
@@ -139,7 +139,7 @@ class SimulationState(NamedTuple):
     replica_F: Rows
     end_R: NDArray[np.int64]
     end_F: NDArray[np.int64]
-    kind_F: NDArray[np.int64]
+    group_F: NDArray[np.int64]
     ready_F: NDArray[np.int64]
     link_S: NDArray[np.int64]  # when the link of a scheduler becomes free
     node_H: NDArray[np.int32]  # nodes of the router's prefix tree, empty without one

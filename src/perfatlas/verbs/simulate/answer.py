@@ -255,7 +255,7 @@ def _simulation(
         outcome=one.outcome,
         seen=ready.seen,
         kv_blocks=ready.kv_blocks,
-        kinds=tuple(pool.replicas.number for pool in ready.pools) if ready.kinds else (),
+        kinds=tuple(pool.replicas.number for pool in ready.pools) if ready.heterogeneous else (),
         seed=traffic.seed if traffic.num_seeds > 1 else None,
         outages=ready.entry.replicas.availability.outages,
     )
@@ -335,7 +335,7 @@ def _answer(
     traffic, scenario, fields = asked
     rows, shown = shown_steps(ready, came.requests, one.outcome)
     standing = [*ready.descriptions(), *came.assumptions, *shown, client_note(ready)]
-    if not ready.kinds:
+    if not ready.heterogeneous:
         standing += engine_assumptions(ready.decoding.question)
     standing += interval_note(ready)
     given = plain_values(verb_fields("simulate"), fields)
@@ -358,7 +358,7 @@ def _lengths(traffic: Traffic, scenario: Scenario) -> dict[str, int]:
 
 def _evidence(ready: Service, standing: Sequence[str]) -> Evidence:
     """Return the evidence of the steps of all pools."""
-    if ready.kinds:
+    if ready.heterogeneous:
         return kinds_evidence(ready, standing)
     first, *others = (step_evidence(pool.question, pool.table, standing) for pool in ready.pools)
     return merged_evidence(first, others[0]) if others else first
@@ -374,12 +374,12 @@ def _resolved(ready: Service, asked: tuple[Traffic, Scenario]) -> dict[str, Any]
         }
         for pool in ready.pools
     ]
-    told = common_entries(limits) if ready.kinds or limits[0] == limits[-1] else {}
+    told = common_entries(limits) if ready.heterogeneous or limits[0] == limits[-1] else {}
     told |= common_entries([{"engine": pool.question.profile.id} for pool in ready.pools])
     told["mode"] = scenario.mode
     if draws(traffic, scenario):
         told["seed"] = traffic.seed
-    if ready.kinds:
+    if ready.heterogeneous:
         return told | {"replica_kinds": resolved_kinds(ready)}
     for role, pool in ready.named.items():
         workers = int(pool.question.plan.dp[0])

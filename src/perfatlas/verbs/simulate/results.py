@@ -48,7 +48,9 @@ def traffic_results(
     if came.concurrency:
         results["saturated"] = False
     rate = results["output_tokens_per_s"]
-    smallest = min(ready.pools, key=lambda kind: kind.capacity_tokens) if ready.kinds else decoding
+    smallest = (
+        min(ready.pools, key=lambda kind: kind.capacity_tokens) if ready.heterogeneous else decoding
+    )
     results |= {
         "gpus": ready.gpus,
         "output_tokens_per_s_per_gpu": output_tokens_per_s_per_gpu(rate, ready.gpus),
@@ -56,7 +58,7 @@ def traffic_results(
         "kv_blocks": smallest.limits.kv_blocks,
     }
     results |= tier_results(entry.limits, entry.tiers.block_bytes, came.requests, outcome)
-    if ready.kinds:
+    if ready.heterogeneous:
         results |= kind_results(ready, came.requests, outcome, results["makespan_s"])
     if not ready.named:
         operated = operation_results(entry, outcome, results)

@@ -87,7 +87,7 @@ def shown_steps(
     """
     if (outcome.finished_N < 0).all():
         return [], ["no breakdown, as no request completed"]
-    if not ready.kinds:
+    if not ready.heterogeneous:
         steps = typical_steps(ready, requests, outcome)
         return _rows(steps, ""), [steps.said]
     rows, said = [], []
