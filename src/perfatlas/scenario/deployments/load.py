@@ -125,10 +125,10 @@ def _saturated(
     slower, watch = how
     changes = {"request_rate": math.inf, "num_requests": count, "arrival": None, "burstiness": None}
     at_once = traffic.model_copy(update=changes)
-    came = resolve_traffic(at_once, scenario)
-    ready = service(scenario, at_once, came, known)
+    resolved = resolve_traffic(at_once, scenario)
+    ready = service(scenario, at_once, resolved, known)
     ready = slowed(ready, slower) if slower else ready
-    outcome = run_traffic(ready, came, Control(watch=watch))
+    outcome = run_traffic(ready, resolved, Control(watch=watch))
     if outcome.interrupted:
         raise KeyboardInterrupt
     return ready, outcome

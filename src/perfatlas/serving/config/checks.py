@@ -210,7 +210,7 @@ def check_requests(requests: Requests, last: int) -> None:
 def _check_turns(requests: Requests) -> None:
     if (requests.think_N < 0).all():
         return
-    order = np.argsort(requests.session_N, group="stable")
+    order = np.argsort(requests.session_N, kind="stable")
     session_N = requests.session_N[order]
     first_N = np.ones(order.shape[0], np.bool_)
     first_N[1:] = session_N[1:] != session_N[:-1]

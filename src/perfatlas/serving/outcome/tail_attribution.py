@@ -57,7 +57,7 @@ def tail_parts(
     count = max(1, round(SHARE * found.place_N.size))
     parts = {}
     for name in ("ttft_s", "request_latency_s"):
-        slowest_K = np.argsort(-getattr(found, name), group="stable")[:count]
+        slowest_K = np.argsort(-getattr(found, name), kind="stable")[:count]
         place_K = found.place_N[slowest_K]
         transfer_K = _transfer_times(outcome, place_K)
         between_s_K = (transfer_K.prompt_end - outcome.scheduled_N[place_K]) / TICKS_PER_SECOND

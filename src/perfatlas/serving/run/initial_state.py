@@ -308,7 +308,7 @@ def _request_rows(requests: Requests) -> Rows:
     request_N["osl"] = requests.osl_N
     turns = np.flatnonzero(requests.think_N >= 0)
     if turns.size:
-        order = np.argsort(requests.session_N, group="stable")
+        order = np.argsort(requests.session_N, kind="stable")
         place = np.empty_like(order)
         place[order] = np.arange(order.shape[0])
         before = order[place[turns] - 1]
