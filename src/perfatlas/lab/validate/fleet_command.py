@@ -38,6 +38,7 @@ def fleet(
     points: Annotated[bool, SWITCH] = False,
     declined: Annotated[bool, SWITCH] = False,
     json: Annotated[bool, SWITCH] = False,
+    verbose: Annotated[bool, SWITCH] = False,
 ) -> int:
     """Compare the job simulator with closed forms, and predictions with published figures.
 
@@ -48,6 +49,7 @@ def fleet(
         points: List all compared points and check values, instead of one row per kind.
         declined: List all declined figures with reasons, instead of counts by reason.
         json: Print one JSON object.
+        verbose: Print the published figures one by one, and the figures of two clusters.
     """
     from perfatlas.fleet.validation import validate_fleet
     from perfatlas.report.text import open_terminal
@@ -63,10 +65,14 @@ def fleet(
         _print_exact(console, results)
         if points:
             _print_points(console, results)
-        _print_figures(console, results)
-        _print_declined(console, results["figures"], every=declined)
-        _print_mttf(console, results["mttf"])
-        _print_llama3(console, results["settings"])
+        if verbose or declined:
+            _print_figures(console, results)
+            _print_declined(console, results["figures"], every=declined)
+        if verbose:
+            _print_mttf(console, results["mttf"])
+            _print_llama3(console, results["settings"])
+        else:
+            _print_counts(console, results)
     for failure in results["failures"]:
         sys.stderr.write(f"perfatlas: gate failed: {failure}\n")
     return ValidationGateError.exit_code if results["failures"] else 0
@@ -157,13 +163,22 @@ def _print_figures(console: Console, results: Mapping[str, Any]) -> None:
         console.print()
 
 
+def _print_counts(console: Console, results: Mapping[str, Any]) -> None:
+    """Print how many published figures have each status, and what --verbose adds."""
+    declined = sum(figure["status"] == "declined" for figure in results["figures"])
+    for status, label in STATUSES.items():
+        console.print(f"published figures {label}: {results['counts'][status]}")
+    console.print(f"published figures declined: {declined}")
+    console.print("--verbose shows every figure, and two clusters in detail", style="dim")
+
+
 def _print_declined(console: Console, figures: Sequence[Mapping[str, Any]], *, every: bool) -> None:
     from perfatlas.report.text import print_rows
 
     gone = [figure for figure in figures if figure["status"] == "declined"]
     console.print(f"published figures declined: {len(gone)}", style="bold")
     if every:
-        told = [
+        rows = [
             {
                 "figure": f"{f['source']}: {f['metric']} = {f['published']}",
                 "why": f["why"],
@@ -172,8 +187,8 @@ def _print_declined(console: Console, figures: Sequence[Mapping[str, Any]], *, e
         ]
     else:
         reasons = Counter(figure["why"] for figure in gone).most_common()
-        told = [{"figures": count, "why": why} for why, count in reasons]
-    print_rows(console, told)
+        rows = [{"figures": count, "why": why} for why, count in reasons]
+    print_rows(console, rows)
     console.print()
 
 
