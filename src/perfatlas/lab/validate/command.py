@@ -370,7 +370,7 @@ def _print_cells(results: Mapping[str, Any], level: str, *, verbose: bool) -> No
         columns = {key: text for key, text in headings.items() if rows and key in rows[0]}
         tables.append(TitledRows(f"{level}: {title}", rows, columns))
     tables.append(TitledRows("not scored", results["skipped"], detail=True))
-    for name in ("published", "published_totals"):
+    for name in ("published_totals", "published"):
         published = [_published(row) for row in results.get(name, ())]
         columns = {k: text for k, text in PUBLISHED_HEADINGS.items() if k in (published or [{}])[0]}
         tables.append(TitledRows(name.replace("_", " "), published, columns))

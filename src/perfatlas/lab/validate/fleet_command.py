@@ -49,7 +49,7 @@ def fleet(
         points: List all compared points and check values, instead of one row per kind.
         declined: List all declined figures with reasons, instead of counts by reason.
         json: Print one JSON object.
-        verbose: Print the published figures one by one, and the figures of two clusters.
+        verbose: Print the criterion, the exactness of closed forms, and each published figure.
     """
     from perfatlas.fleet.validation import validate_fleet
     from perfatlas.report.text import open_terminal
@@ -61,8 +61,9 @@ def fleet(
         print_json(envelope("validate fleet", results=results, scenario=set_fields))
     else:
         console = open_terminal(sys.stdout)
-        _print_agreement(console, results)
-        _print_exact(console, results)
+        _print_agreement(console, results, verbose=verbose)
+        if verbose:
+            _print_exact(console, results)
         if points:
             _print_points(console, results)
         if verbose or declined:
@@ -78,7 +79,7 @@ def fleet(
     return ValidationGateError.exit_code if results["failures"] else 0
 
 
-def _print_agreement(console: Console, results: Mapping[str, Any]) -> None:
+def _print_agreement(console: Console, results: Mapping[str, Any], *, verbose: bool) -> None:
     from perfatlas.report.text import print_rows
 
     rows = [
@@ -99,7 +100,8 @@ def _print_agreement(console: Console, results: Mapping[str, Any]) -> None:
         f" {every['sum_of_squares']:.0f}, exceeded by chance in {every['chance']:.1%} of studies;"
         f" {every['second_looks']} redrawn"
     )
-    console.print(f"criterion: {results['rule']}", style="dim")
+    if verbose:
+        console.print(f"criterion: {results['rule']}", style="dim")
     console.print()
 
 
@@ -169,7 +171,9 @@ def _print_counts(console: Console, results: Mapping[str, Any]) -> None:
     for status, label in STATUSES.items():
         console.print(f"published figures {label}: {results['counts'][status]}")
     console.print(f"published figures declined: {declined}")
-    console.print("--verbose shows every figure, and two clusters in detail", style="dim")
+    console.print(
+        "--verbose shows the criterion, closed forms, and each published figure", style="dim"
+    )
 
 
 def _print_declined(console: Console, figures: Sequence[Mapping[str, Any]], *, every: bool) -> None:
