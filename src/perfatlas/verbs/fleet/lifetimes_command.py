@@ -46,7 +46,7 @@ class LifetimeFlags:
         law: Distribution to use.
         component: Component in the rows: gpu, host, or another with its --units.
         repair_s: Time to repair a node in seconds; 0 for immediate repair.
-        start_ages: Ages of components at job start: all new, or as in a fleet in long use.
+        start_ages: Ages of components at job start: all new, or mixed ages as in a long-running fleet.
     """
 
     lifetimes: File | None = None
