@@ -180,7 +180,8 @@ def kernels(
     Args:
         system: Device to score, repeatable; by default all with measured tables.
         operator: Operator to score, repeatable; by default all.
-        protocol: Which of the scored rows a prediction may be fitted to.
+        protocol: Rows that parameters are fitted to: those of the cell (own), of other shapes,
+            of other devices, of other architectures, or few rows of the device (few-shot).
         rows: Number of rows of the device that few-shot may fit; 50 by default.
         page: Score under all protocols and write this Markdown page; takes minutes.
         output: Form of the output.
@@ -204,7 +205,8 @@ def collectives(
     Args:
         system: Device to score, repeatable; by default all with measured tables.
         operator: Collective to score, repeatable; by default all.
-        protocol: Which of the scored rows a prediction may be fitted to.
+        protocol: Rows that parameters are fitted to: those of the cell (own), of other shapes,
+            of other devices, of other architectures, or few rows of the device (few-shot).
         rows: Number of rows of the device that few-shot may fit; 50 by default.
         output: Form of the output.
     """
@@ -366,7 +368,10 @@ def _print_cells(results: Mapping[str, Any], level: str, *, verbose: bool) -> No
     console.print()
     rows = [_row(row) for row in results[level]]
     tables = []
-    for title, headings in (("errors", ERROR_HEADINGS), ("beside", BESIDE_HEADINGS)):
+    for title, headings in (
+        ("errors", ERROR_HEADINGS),
+        ("simpler models and intervals", BESIDE_HEADINGS),
+    ):
         columns = {key: text for key, text in headings.items() if rows and key in rows[0]}
         tables.append(TitledRows(f"{level}: {title}", rows, columns))
     tables.append(TitledRows("not scored", results["skipped"], detail=True))
