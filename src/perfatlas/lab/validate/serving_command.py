@@ -179,10 +179,10 @@ def _tables(found: Mapping[str, Any]) -> list[TitledRows]:
         TitledRows("predicted and measured", totals, TOTAL_HEADINGS),
         TitledRows(title, runs, columns),
         TitledRows("output tokens/s per GPU", runs, RATE_HEADINGS),
-        TitledRows("TTFT", runs, TTFT_HEADINGS),
         TitledRows(faster, found["below_bound"], BOUND_HEADINGS),
         TitledRows("not compared", found["refused_runs"], {"run": "", "error": "why"}),
         TitledRows("notes", notes, {"about": "", "note": "note"}),
+        TitledRows("TTFT", runs, TTFT_HEADINGS),
     ]
 
 
