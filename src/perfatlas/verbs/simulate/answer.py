@@ -60,6 +60,7 @@ from perfatlas.serving.outcome import (
     summarize,
 )
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
+from perfatlas.verbs.simulate.costs import cost_results
 from perfatlas.verbs.simulate.repetitions import averaged, half_widths
 from perfatlas.verbs.simulate.results import (
     containing_predictions,
@@ -177,6 +178,25 @@ def simulate(
     refuse_unused_options(asked, scenario)
     known: Priced = {}
     run = sized_run(asked, scenario, known, _part(progress, 0, 1 + asked.num_seeds))
+    return simulation_of(run, scenario, fields, known, progress)
+
+
+def simulation_of(
+    run: Run,
+    scenario: Scenario,
+    fields: Mapping[str, Any],
+    known: Priced,
+    progress: Watch | None = None,
+) -> Simulation:
+    """Return the simulation of a run whose length is known.
+
+    Args:
+        run: What runs.
+        scenario: What serves it.
+        fields: The fields, as for `simulate`.
+        known: Tables of prices of earlier calls.
+        progress: As for `simulate`.
+    """
     traffic = run.traffic
     slow = slow_load(run, scenario, known)
     repeated: list[_Repetition] = []
@@ -248,7 +268,8 @@ def _simulation(
         "seed": traffic.seed,
         **binned_series(one.outcome.series, ready.kv_blocks, SERIES_BINS),
     }
-    one = one._replace(results=one.results | {"series": series})
+    costs = cost_results(one.results, traffic.usd_per_gpu_hour)
+    one = one._replace(results=one.results | costs | {"series": series})
     return Simulation(
         answer=_answer(ready, came, one, asked),
         requests=came.requests,
