@@ -42,7 +42,7 @@ def _check_all(pairs: list[tuple[str, str]]) -> int:
         fields = {"model": model, "system": system, "isl": 4096, "osl": 16}
         for sentence in _advice(fields):
             for change in _asked(sentence):
-                answer = estimate(**{**fields, **change}).answer
+                answer = estimate(**{**fields, **change})
                 assert answer.results["memory"]["fits"]
                 followed += 1
     return followed

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 ALONE: Final = 0.001  # of the capacity of a replica: its requests hardly ever meet
 FEW: Final = 1_000  # requests that run alone
 SPANS: Final = 100.0  # duration of what is measured, in mean request latencies, if MOST allows it
+CONFIRMING: Final = 100_000  # requests of the run that confirms the number found
 NEAR: Final = 200_000  # requests of the first run within 3% of the capacity
 MOST: Final = 600_000  # requests of the longest run
 LARGEST: Final = 64  # largest number that is tried / number that the capacity asks for
@@ -166,7 +167,26 @@ def smallest(search: ReplicaSearch) -> int:
             met = middle
         else:
             missed = middle
-    return met
+    return met if search.slower else _confirmed(search, met, most)
+
+
+def _confirmed(search: ReplicaSearch, found: int, most: int) -> int:
+    """Return the smallest number from one on that meets the SLOs in a long run too.
+
+    Requests of equal length may keep replicas out of step for thousands of requests, during which
+    queues are shorter than later.
+    """
+    for number in range(found, most + 1):
+        judgement = _judge(search, number)
+        sized = judgement.run is not None and judgement.run.window is not None
+        if sized and judgement.verdict == "met":
+            judgement = _judged_in_steady_state(search, number, CONFIRMING)
+            search.judged[number] = judgement
+        if judgement.verdict == "met":
+            return number
+    raise InfeasibleError(
+        f"no number of replicas up to {most:,} meets the SLOs: {search.judged[most].reason}"
+    )
 
 
 def _limits(search: ReplicaSearch) -> tuple[int, int]:
@@ -236,7 +256,7 @@ def beyond_capacity(load: OfferedLoad) -> str:
     return f"the rate exceeds their capacity of {load.capacity_requests_per_s:.4g} requests/s"
 
 
-def _judged_in_steady_state(search: ReplicaSearch, replicas: int) -> Judgement:
+def _judged_in_steady_state(search: ReplicaSearch, replicas: int, first: int = FIRST) -> Judgement:
     if search.each is None:
         raise ValueError("traffic without a steady rate has no steady state")
     load = load_on(search.each, replicas)
@@ -248,7 +268,7 @@ def _judged_in_steady_state(search: ReplicaSearch, replicas: int) -> Judgement:
         scenario=search.of(replicas),
         load=load,
         known=search.known,
-        first=NEAR if near else FIRST,
+        first=max(NEAR, first) if near else first,
         most=MOST,
         slower=search.slower,
         watch=search.look,
