@@ -70,6 +70,7 @@ from perfatlas.verbs.simulate.results import (
 from perfatlas.verbs.simulate.run_length import sized_run, slow_load
 from perfatlas.verbs.simulate.steady_results import (
     load_results,
+    steady_rates,
     steady_warnings,
     transient_note,
     window_results,
@@ -218,6 +219,7 @@ def simulation_of(
         results |= half_widths([one.results for one in repeated])
     warnings = steady_warnings(run, slow)
     if run.window is not None:
+        results = steady_rates(results, run.load, slow)
         results = without_upper_limit(without_steady_mean(results, run.load), slow)
     came = run.came._replace(
         assumptions=(*run.came.assumptions, *transient_note(run, results)),

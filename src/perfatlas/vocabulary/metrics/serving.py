@@ -236,7 +236,7 @@ SIZES: Final = (
     Metric(
         name="usd_per_hour",
         label="cost per hour",
-        unit="USD/h",
+        unit="USD/hour",
         shown="money",
         better="lower",
         verbs=SIMULATE,
