@@ -109,10 +109,10 @@ def meets(fields: dict[str, Any], replicas: int, count: int, seed: int) -> bool:
     if load is None or load.grows:
         return False
     traffic = traffic.model_copy(update={"num_requests": count})
-    came = resolve_traffic(traffic, scenario)
-    ready = service(scenario, traffic, came)
-    outcome = run_traffic(ready, came, Control())
-    found = request_latencies(came.requests, outcome, ready.seen)
+    resolved = resolve_traffic(traffic, scenario)
+    ready = service(scenario, traffic, resolved)
+    outcome = run_traffic(ready, resolved, Control())
+    found = request_latencies(resolved.requests, outcome, ready.seen)
     found = found.between(Window(count // 10, count, settled=True))
     percentile = traffic.slo_percentile
     for name, slo_s in traffic.objectives().items():

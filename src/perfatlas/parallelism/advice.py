@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas.formats import get_format
 from perfatlas.models import MoeFfn
-from perfatlas.parallelism.memory import MemoryColumns, MemoryQuestion, memory_footprint
+from perfatlas.parallelism.memory import MemoryColumns, MemoryInputs, memory_footprint
 from perfatlas.parallelism.plan import plan_problems
 from perfatlas.quantities import format_quantity
 
@@ -37,7 +37,7 @@ def _accept_all(_: Mapping[str, float | str]) -> bool:
 
 
 def shortfall_advice(
-    question: MemoryQuestion,
+    question: MemoryInputs,
     index: int = 0,
     *,
     devices: Mapping[str, float] | None = None,
@@ -80,7 +80,7 @@ def _bytes(value: float) -> str:
     return format_quantity(value, "B", digits=4)
 
 
-def _shortfall(question: MemoryQuestion, footprint: MemoryColumns) -> str:
+def _shortfall(question: MemoryInputs, footprint: MemoryColumns) -> str:
     load = question.load
     asked, room = float(load.sequences[0]), float(footprint.max_sequences[0])
     excess = float(footprint.total_bytes[0] - footprint.capacity_bytes[0])
@@ -105,7 +105,7 @@ def _shortfall(question: MemoryQuestion, footprint: MemoryColumns) -> str:
     )
 
 
-def _share(question: MemoryQuestion) -> str:
+def _share(question: MemoryInputs) -> str:
     """Return the part of device memory that the engine may use."""
     part = f"{float(question.load.gpu_memory_utilization[0]):g} of"
     whole = _bytes(float(question.memory_bytes[0]))
@@ -119,7 +119,7 @@ def _need(footprint: MemoryColumns, at: int) -> str:
     )
 
 
-def _wider(question: MemoryQuestion, axis: str, accepts: Accepts) -> list[str]:
+def _wider(question: MemoryInputs, axis: str, accepts: Accepts) -> list[str]:
     """Advise the smallest doubling of tp, pp or attention_dp that is legal, priced and fits."""
     variants = _widened(question, axis)
     footprint = memory_footprint(variants)
@@ -136,13 +136,13 @@ def _wider(question: MemoryQuestion, axis: str, accepts: Accepts) -> list[str]:
     return []
 
 
-def _plan_change(question: MemoryQuestion, axis: str, at: int) -> dict[str, float | str]:
+def _plan_change(question: MemoryInputs, axis: str, at: int) -> dict[str, float | str]:
     """Return the sizes of a wider plan that differ from the current ones."""
     names = (axis, "ep", "moe_tp") if _has_experts(question) and axis != "pp" else (axis,)
     return {name: float(getattr(question.plan, name)[at]) for name in names}
 
 
-def _widened(question: MemoryQuestion, axis: str) -> MemoryQuestion:
+def _widened(question: MemoryInputs, axis: str) -> MemoryInputs:
     """Return doublings of one axis; the expert group grows with tp and attention_dp."""
     variants = _repeat(question, 0, len(_DOUBLINGS))
     plan, load = variants.plan, variants.load
@@ -157,16 +157,16 @@ def _widened(question: MemoryQuestion, axis: str) -> MemoryQuestion:
     return replace(variants, plan=replace(plan, **sizes), load=load)
 
 
-def _has_experts(question: MemoryQuestion) -> bool:
+def _has_experts(question: MemoryInputs) -> bool:
     return any(isinstance(group.ffn, MoeFfn) for group in question.architecture.layers)
 
 
-def _grown(question: MemoryQuestion) -> str:
+def _grown(question: MemoryInputs) -> str:
     """Return the size of the expert group that grows with the ranks: ep if it is used."""
     return "ep" if float(question.plan.ep[0]) > 1 else "moe_tp"
 
 
-def _smaller_weights(question: MemoryQuestion, accepts: Accepts) -> list[str]:
+def _smaller_weights(question: MemoryInputs, accepts: Accepts) -> list[str]:
     for name in _WEIGHT_FORMATS:
         smaller = get_format(name).weight_bytes
         gemm, moe = question.formats.gemm, question.formats.moe
@@ -179,15 +179,15 @@ def _smaller_weights(question: MemoryQuestion, accepts: Accepts) -> list[str]:
     return []
 
 
-def _with_weights(question: MemoryQuestion, name: str) -> MemoryQuestion:
+def _with_weights(question: MemoryInputs, name: str) -> MemoryInputs:
     return replace(question, formats=replace(question.formats, gemm=name, moe=name))
 
 
-def _with_cache(question: MemoryQuestion) -> MemoryQuestion:
+def _with_cache(question: MemoryInputs) -> MemoryInputs:
     return replace(question, formats=replace(question.formats, kv=_CACHE_FORMAT))
 
 
-def _smaller_cache(question: MemoryQuestion, accepts: Accepts) -> list[str]:
+def _smaller_cache(question: MemoryInputs, accepts: Accepts) -> list[str]:
     smaller = get_format(_CACHE_FORMAT).weight_bytes
     if get_format(question.formats.kv).weight_bytes <= smaller:
         return []
@@ -198,7 +198,7 @@ def _smaller_cache(question: MemoryQuestion, accepts: Accepts) -> list[str]:
 
 
 def _fewer_sequences(
-    question: MemoryQuestion, footprint: MemoryColumns, accepts: Accepts
+    question: MemoryInputs, footprint: MemoryColumns, accepts: Accepts
 ) -> list[str]:
     room, asked = float(footprint.max_sequences[0]), float(question.load.sequences[0])
     if not 1.0 <= room < asked:
@@ -215,7 +215,7 @@ def _fewer_sequences(
 
 
 def _larger_device(
-    question: MemoryQuestion, devices: Mapping[str, float], accepts: Accepts
+    question: MemoryInputs, devices: Mapping[str, float], accepts: Accepts
 ) -> list[str]:
     if not np.isnan(question.load.kv_blocks[0]):
         return []  # a fixed number of blocks does not grow with the device
@@ -231,7 +231,7 @@ def _larger_device(
     return [f"a GPU with at least {_bytes(need)} of memory would be enough{such_as}."]
 
 
-def _needed_memory(question: MemoryQuestion) -> float | None:
+def _needed_memory(question: MemoryInputs) -> float | None:
     """Return the minimum device memory that fits [bytes]; None if memory is not the cause.
 
     Two scans of 256 sizes, up to 4096 times the current memory: at most 0.02% too much.
@@ -249,7 +249,7 @@ def _needed_memory(question: MemoryQuestion) -> float | None:
     return high
 
 
-def _everything(question: MemoryQuestion, accepts: Accepts) -> list[str]:
+def _everything(question: MemoryInputs, accepts: Accepts) -> list[str]:
     """Advise tp and pp that fit with smaller weights and cache, or that no change is enough."""
     formats: dict[str, float | str] = {
         "format": _WEIGHT_FORMATS[0],
@@ -267,7 +267,7 @@ def _everything(question: MemoryQuestion, accepts: Accepts) -> list[str]:
     return ["no single change makes it fit: use fewer or shorter sequences, or combine changes."]
 
 
-def _repeat(question: MemoryQuestion, index: int, times: int) -> MemoryQuestion:
+def _repeat(question: MemoryInputs, index: int, times: int) -> MemoryInputs:
     """Return one candidate of the question, repeated."""
 
     def cut(column: FloatArray) -> FloatArray:

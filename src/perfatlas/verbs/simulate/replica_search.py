@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.outcome import Latencies, Outcome
 
-    Watch = Callable[[float], bool]
+    OnProgress = Callable[[float], bool]
 
 ALONE: Final = 0.001  # of the capacity of a replica: its requests hardly ever meet
 FEW: Final = 1_000  # requests that run alone
@@ -86,7 +86,7 @@ class ReplicaSearch:
     traffic: Traffic
     known: Priced
     each: OfferedLoad | None = None
-    watch: Watch | None = None
+    watch: OnProgress | None = None
     slower: tuple[float, ...] = ()
     tried: int = 0
     judged: dict[int, Judgement] = field(default_factory=dict)
@@ -210,11 +210,11 @@ def _refuse_unmeetable(search: ReplicaSearch, each: OfferedLoad) -> None:
     rate = ALONE * each.capacity_requests_per_s
     changes = {"request_rate": rate, "num_requests": FEW, "arrival": None, "burstiness": None}
     alone = search.traffic.model_copy(update=changes)
-    came = resolve_traffic(alone, search.of(1))
-    ready, outcome = _outcome(search, alone, came, 1)
+    resolved = resolve_traffic(alone, search.of(1))
+    ready, outcome = _outcome(search, alone, resolved, 1)
     if outcome.rejected().any():
         raise InfeasibleError(f"no number of replicas meets the SLOs: {REJECTED}")
-    found = request_latencies(came.requests, outcome, ready.seen)
+    found = request_latencies(resolved.requests, outcome, ready.seen)
     checks = [one for one in slo_checks(found, search.traffic, 1) if one.is_missed]
     if checks:
         raise InfeasibleError(
@@ -303,30 +303,30 @@ def _excess(found: Latencies, traffic: Traffic, replicas: int) -> float:
 
 
 def _judged_by_sample(search: ReplicaSearch, replicas: int) -> Judgement:
-    came = resolve_traffic(search.traffic, search.of(replicas))
+    resolved = resolve_traffic(search.traffic, search.of(replicas))
     if search.each is not None and load_on(search.each, replicas).grows:
         return Judgement("missed", beyond_capacity(load_on(search.each, replicas)))
-    ready, outcome = _outcome(search, search.traffic, came, replicas)
+    ready, outcome = _outcome(search, search.traffic, resolved, replicas)
     if outcome.rejected().any():
         raise InfeasibleError(f"no number of replicas meets the SLOs: {REJECTED}")
-    found = request_latencies(came.requests, outcome, ready.seen)
+    found = request_latencies(resolved.requests, outcome, ready.seen)
     said = missed_slos(search.traffic, slo_statistics(found, search.traffic))
-    if not said and not came.concurrency and saturated(outcome):
+    if not said and not resolved.concurrency and saturated(outcome):
         said = "the load exceeds the capacity"
-    return Judgement("missed" if said else "met", said, Run(search.traffic, came, ready))
+    return Judgement("missed" if said else "met", said, Run(search.traffic, resolved, ready))
 
 
 def _outcome(
-    search: ReplicaSearch, traffic: Traffic, came: ResolvedTraffic, replicas: int
+    search: ReplicaSearch, traffic: Traffic, resolved: ResolvedTraffic, replicas: int
 ) -> tuple[Service, Outcome]:
-    """Return what serves requests, and what came of them.
+    """Return what serves requests, and what resolved of them.
 
     Raises:
         KeyboardInterrupt: The search was stopped.
     """
-    ready = service(search.of(replicas), traffic, came, search.known)
+    ready = service(search.of(replicas), traffic, resolved, search.known)
     ready = slowed(ready, search.slower) if search.slower else ready
-    outcome = run_traffic(ready, came, Control(watch=search.look))
+    outcome = run_traffic(ready, resolved, Control(watch=search.look))
     search.tried += 1
     if outcome.interrupted or search.look(0.0):
         raise KeyboardInterrupt

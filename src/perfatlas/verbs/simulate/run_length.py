@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.outcome import Latencies, Precision, Window
 
-    Watch = Callable[[float], bool]
+    OnProgress = Callable[[float], bool]
     Excess = Callable[[Latencies], float]
 
 FIRST: Final = 8_000  # requests of the first run
@@ -48,7 +48,7 @@ class Run(NamedTuple):
 
     Args:
         traffic: With the number of requests that run.
-        came: The requests.
+        resolved: The requests.
         ready: What serves them, priced.
         load: Offered rate and capacity, None where the traffic has no steady rate.
         window: Requests that are measured, None for all.
@@ -56,7 +56,7 @@ class Run(NamedTuple):
     """
 
     traffic: Traffic
-    came: ResolvedTraffic
+    resolved: ResolvedTraffic
     ready: Service
     load: OfferedLoad | None = None
     window: Window | None = None
@@ -85,7 +85,7 @@ class Sizing:
     first: int = FIRST
     most: int = LONGEST
     slower: tuple[float, ...] = ()
-    watch: Watch | None = None
+    watch: OnProgress | None = None
 
     @property
     def longest(self) -> int:
@@ -112,7 +112,7 @@ def sized_run(
     traffic: Traffic,
     scenario: Scenario,
     known: Priced,
-    watch: Watch | None = None,
+    watch: OnProgress | None = None,
     first: int = FIRST,
 ) -> Run:
     """Return the run of a scenario, as long as the precision of its statistics asks.
@@ -129,13 +129,13 @@ def sized_run(
         InfeasibleError: The model and one request do not fit.
         UnsupportedError: No model, data or scheduler for the combination.
     """
-    came = resolve_traffic(traffic, scenario)
-    ready = service(scenario, traffic, came, known)
+    resolved = resolve_traffic(traffic, scenario)
+    ready = service(scenario, traffic, resolved, known)
     if not has_steady_rate(traffic, scenario):
-        return Run(traffic, came, ready)
+        return Run(traffic, resolved, ready)
     load = offered_load(scenario, traffic, known, watch=watch).load
     if traffic.num_requests is not None or load is None:
-        return Run(traffic, came, ready, load)
+        return Run(traffic, resolved, ready, load)
     sizing = Sizing(
         traffic=traffic, scenario=scenario, load=load, known=known, first=first, watch=watch
     )
@@ -152,19 +152,19 @@ def extended_run(sizing: Sizing, excess: Excess) -> SizedRun:
     count = min(sizing.first, sizing.longest)
     while True:
         sized = sizing.traffic.model_copy(update={"num_requests": count})
-        came = resolve_traffic(sized, sizing.scenario)
-        ready = service(sizing.scenario, sized, came, sizing.known)
+        resolved = resolve_traffic(sized, sizing.scenario)
+        ready = service(sizing.scenario, sized, resolved, sizing.known)
         ready = slowed(ready, sizing.slower) if sizing.slower else ready
-        outcome = run_traffic(ready, came, Control(watch=sizing.watch))
+        outcome = run_traffic(ready, resolved, Control(watch=sizing.watch))
         if outcome.interrupted:
-            return SizedRun(Run(sized, came, ready, precise=False), None)
-        found = request_latencies(came.requests, outcome, ready.seen)
+            return SizedRun(Run(sized, resolved, ready, precise=False), None)
+        found = request_latencies(resolved.requests, outcome, ready.seen)
         window = measured_window(found, outcome, grows=sizing.load.grows)
         found = found.between(window)
         over = excess(found)
         precise = over <= 1.0 and window.settled
         if precise or count >= sizing.longest:
-            run = Run(sized, came, ready, sizing.load, window, precise)
+            run = Run(sized, resolved, ready, sizing.load, window, precise)
             return SizedRun(run, found, int(outcome.rejected().sum()))
         least, most = GROWTH
         factor = over**2 * MARGIN if math.isfinite(over) else most
