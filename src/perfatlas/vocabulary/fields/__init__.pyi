@@ -71,6 +71,7 @@ from .subject import (
 )
 from .traffic import (
     Arrivals as Arrivals,
+    GpuPrice as GpuPrice,
     Objectives as Objectives,
     Scheduling as Scheduling,
 )

@@ -236,8 +236,22 @@ class Objectives:
     slo_percentile: Annotated[
         Annotated[float, Number(unit="percent", above=0.0, below=100.0)] | None,
         Row(
-            "Percentile that must meet the SLOs in a rate search.",
+            "Percentile that must meet the SLOs in a search for a rate or for replicas.",
             default="the mean",
-            needs=Fact("rate search"),
+            needs=Fact("search"),
+        ),
+    ] = None
+
+
+@group("Prices", 7)
+class GpuPrice:
+    """Prices of GPUs."""
+
+    usd_per_gpu_hour: Annotated[
+        Annotated[float, Number(at_least=0.0, at_most=1e9)] | None,
+        Row(
+            "Price of one GPU-hour [USD], of all GPUs of the deployment.",
+            default="no cost is reported",
+            elsewhere=("gpu_hour_price", "price_per_gpu_hour", "cost_per_gpu_hour"),
         ),
     ] = None
