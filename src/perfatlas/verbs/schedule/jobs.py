@@ -106,8 +106,18 @@ def _accounting(asked: Schedule) -> Trace:
     return replace(trace, ignored=ignored, first=first, total=total)
 
 
+def largest_job(asked: Schedule, cluster: Cluster) -> int:
+    """Return the GPUs of the largest generated job.
+
+    Args:
+        asked: The fields.
+        cluster: The cluster.
+    """
+    return asked.max_job_gpus or max(cluster.gpus // LARGEST_SHARE, 1)
+
+
 def _generated(asked: Schedule, cluster: Cluster) -> JobSource:
-    largest = asked.max_job_gpus or max(cluster.gpus // LARGEST_SHARE, 1)
+    largest = largest_job(asked, cluster)
     mix = Mix(
         jobs=asked.num_jobs or 0,
         job_rate=asked.job_rate,
