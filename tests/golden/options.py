@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import os
 import random
 import sys
@@ -81,7 +82,7 @@ def _fields_of(question: Question) -> Fields | None:
         return None
     rows, words = verb_fields(question.verb), [*question.commands[0], "--"]
     fields: Fields = {}
-    for word, value in zip(words, words[1:], strict=False):
+    for word, value in itertools.pairwise(words):
         name = word.removeprefix("--").replace("-", "_")
         if not word.startswith("--") or name == "json":
             continue
