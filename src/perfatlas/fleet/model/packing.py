@@ -37,7 +37,6 @@ from perfatlas.fleet.model.checks import cause_rate_per_s, check_events, check_j
 from perfatlas.fleet.model.identity import (
     has_unit_ages,
     has_unit_lemons,
-    units_change_places,
     what_differs,
 )
 from perfatlas.fleet.model.model import NO_TIME, REACHES

@@ -47,8 +47,8 @@ from perfatlas.scenario.fields import (
 from perfatlas.scenario.resolution import (
     pool_plan,
     read_scenario,
-    resolved_formats,
     resolved_plan,
+    with_formats,
 )
 from perfatlas.serving.config import Control, Outage
 from perfatlas.serving.outcome import (
@@ -362,10 +362,10 @@ def _answer(
         standing += engine_assumptions(ready.decoding.question)
     standing += interval_note(ready)
     given = plain_values(verb_fields("simulate"), fields)
-    formats = common_entries([resolved_formats(pool.question) for pool in ready.pools])
+    formatted = with_formats(given, *(pool.question for pool in ready.pools))
     return Answer(
         command="simulate",
-        scenario=_lengths(traffic, scenario) | given | formats | _resolved(ready, inputs[:2]),
+        scenario=_lengths(traffic, scenario) | formatted | _resolved(ready, inputs[:2]),
         results=one.results,
         breakdown=rows,
         evidence=_evidence(ready, standing),
