@@ -5,7 +5,7 @@ Shape legend: N rows.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -40,8 +40,8 @@ def unused_rules(
     Args:
         columns: Scenarios with valid values.
     """
-    for name, field in fields_of(*ESTIMATED).items():
-        if field.row.needs is None or not np.any(columns.is_set(name)):
+    for name, field in _conditional_fields().items():
+        if not columns.is_set_anywhere(name):
             continue
         column = columns[name]
         differs_V = np.array([value != field.default for value in column.values])
@@ -59,11 +59,20 @@ def unused_rules(
     yield from _format_rules(columns)
 
 
+@cache
+def _conditional_fields() -> dict[str, Field]:
+    """Return the fields that have an effect only under a condition."""
+    fields = fields_of(*ESTIMATED)
+    return {name: field for name, field in fields.items() if field.row.needs is not None}
+
+
 def _overridden_rules(
     columns: ScenarioColumns,
 ) -> Iterator[tuple[BoolArray, Callable[[Scenario], str]]]:
     """Yield where both pools have another value of a field than the scenario (N,)."""
     two_pools_N = columns.equals("mode", "disaggregated")
+    if not two_pools_N.any():
+        return
     for name in SHARED:
         own = [field for role in ROLES if (field := f"{role}_{name}") in FIELD_NAMES]
         rows = np.flatnonzero(two_pools_N & columns.is_set(name))
