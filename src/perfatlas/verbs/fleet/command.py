@@ -124,6 +124,7 @@ def _options(files: Sequence[File], flags: ImportFlags) -> Any:  # noqa: ANN401 
 def _imported(history: History) -> dict[str, Any]:
     return {
         "events": history.size,
+        "runs": history.occupancy.size if history.occupancy else None,
         "kinds": dict(Counter(history.kind.text())),
         "files": [asdict(file) for file in history.files],
     }
@@ -137,6 +138,8 @@ def _print_imported(history: History, results: Mapping[str, Any]) -> None:
     console = open_terminal(sys.stdout)
     kinds = ", ".join(kind_text(kind, count) for kind, count in results["kinds"].items())
     console.print(counted(history.size, "event") + (f": {kinds}" if kinds else ""))
+    if results["runs"] is not None:
+        console.print(f"{counted(results['runs'], 'run')} of jobs, for the exposure of nodes")
     for file in history.files:
         console.print(f"{file.path}: {file.size}", soft_wrap=True)
         counts = {"merged": file.merged, "ignored": file.ignored, "repaired": file.repaired}
@@ -212,6 +215,7 @@ def _fitted(history: History, flags: FitFlags) -> FleetFit:
         repair=flags.repaired or plain.repair,
         open_is_down=bool(flags.open_is_down),
         cascade_s=plain.cascade_s if flags.cascade_s is None else flags.cascade_s,
+        match_s=plain.match_s if flags.match_s is None else flags.match_s,
     )
     return fit_fleet(history, watches, nodes, options)
 
@@ -229,6 +233,9 @@ def _results(fitted: FleetFit) -> dict[str, Any]:
     left_out = {kind: n for kind, n in kinds.items() if kind not in fitted.options.kinds}
     return {
         "nodes": fitted.nodes,
+        "utilization": evidence["utilization"],
+        "availability": evidence["availability"],
+        "log_agreement": evidence["log_agreement"],
         "effects": fitted.cascades,
         "left_out": left_out,
         "causes": rows,
