@@ -1,8 +1,9 @@
 """One failure in several logs of a cluster: matched, counted once, and where the logs disagree.
 
 An Xid names the device, accounting the job that it ended, a node state how long the node was away.
-The most specific record remains the failure; it takes over the job and the recovery of the others,
-which become effects.
+The most specific record remains the failure: a device, then a node state, then accounting, which
+sees only nodes with jobs. It takes over the job and the recovery of the others, which become
+effects.
 
 Shape legend: E events.
 """
@@ -50,7 +51,7 @@ class LogAgreement:
         node_failures_only_in_accounting: Node failures without a device failure on the node.
         device_failures_without_job_end: Device failures on a node whose job went on.
         device_failures_on_idle_nodes: Device failures on nodes that ran no job.
-        node_states_explained: Node states with a failure of another log.
+        node_states_explained: Node states with a failure in another log.
         node_states_alone: Failed node states that no other log explains.
     """
 
@@ -165,6 +166,7 @@ class _Matching:
     def explain_states(self, states: NDArray[np.int64], others: NDArray[np.int64]) -> None:
         """Match node states with the failures that led to them."""
         failed_E = self.history.kind.is_any([FAILURE])
+        device_E = ~of_accounting(self.history)
         planned_E = self.history.kind.is_any([NOTICE, PLANNED])
         jobs, at_E = self.history.job.text(), self.history.recovered_s_E
         for state in states.tolist():
@@ -179,8 +181,14 @@ class _Matching:
             if not found:
                 self.agreement.node_states_alone += int(failed_E[state])
                 continue
-            self.effects.add(state)
             self.agreement.node_states_explained += 1
+            if failed_E[state] and not any(device_E[other] for other in found):
+                # accounting sees only busy nodes: the state stays, with the job that it ended
+                self.effects.update(found)
+                self.agreement.job_ends_explained += len(found)
+                self.job[state] = jobs[found[0]]
+                continue
+            self.effects.add(state)
             for other in found:
                 if math.isnan(at_E[other]) and not math.isnan(at_E[state]):
                     self.recovered_s.setdefault(other, float(at_E[state]))

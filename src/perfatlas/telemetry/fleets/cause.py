@@ -200,8 +200,10 @@ def fit_cause(
     """
     history = observed.history
     under_jobs = observed.operating is not None and bool(observed.under_jobs_E[events_E].all())
+    if row.component == JOB:  # only a job that runs can fail
+        under_jobs = history.occupancy is not None
     loaded: list[str] = []
-    if observed.operating is not None and not under_jobs:
+    if observed.operating is not None and not under_jobs and row.component != JOB:
         events_E, loaded = _under_load(observed, observed.operating, events_E, watch)
         under_jobs = bool(loaded)
     intervals = _intervals(observed, events_E, row, watch, options, under_jobs=under_jobs)
@@ -243,12 +245,8 @@ def _intervals(
 ) -> SurvivalIntervals:
     """Return the survival intervals of a cause, in operating time where jobs made it visible."""
     history, operating = observed.history, observed.operating
-    if operating is None or not under_jobs:
-        return failure_intervals(
-            history, events_E, watch, repair=options.repair, open_is_down=options.open_is_down
-        )
-    check_window(history, events_E, watch)
-    if row.component == JOB and history.occupancy is not None:
+    if row.component == JOB and under_jobs and history.occupancy is not None:
+        check_window(history, events_E, watch)
         failures = int(np.count_nonzero(events_E))
         return SurvivalIntervals(
             seen=None,
@@ -260,6 +258,11 @@ def _intervals(
             recovery_not_told=0,
             events_by_unit={},
         )
+    if operating is None or not under_jobs:
+        return failure_intervals(
+            history, events_E, watch, repair=options.repair, open_is_down=options.open_is_down
+        )
+    check_window(history, events_E, watch)
     parts = watch.units / observed.nodes
     return operating_intervals(
         history, events_E, operating, units_per_node=parts, repair=options.repair

@@ -53,6 +53,7 @@ from .lifetime_columns import (
 )
 from .occupancy import (
     Occupancy as Occupancy,
+    OccupancyBuilder as OccupancyBuilder,
     OperatingTime as OperatingTime,
 )
 from .survival_intervals import (
@@ -65,6 +66,7 @@ from .survival_intervals import (
     repair_times as repair_times,
 )
 from .xid_codes import (
+    xid_action as xid_action,
     xid_code as xid_code,
     xid_meaning as xid_meaning,
 )

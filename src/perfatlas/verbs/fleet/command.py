@@ -30,17 +30,12 @@ if TYPE_CHECKING:
     from perfatlas.telemetry.history import History
 
 FILES: Final = Parameter(negative="", consume_multiple=True)
-Format = Literal[
-    "sacct",
-    "sacct_json",
-    "xid",
-    "dcgm",
-    "node_problem_detector",
-    "nvsentinel",
-    "ml_goodput",
-    "jobs",
-    "table",
-]
+if TYPE_CHECKING:
+    Format = str
+else:
+    from perfatlas.telemetry.formats import format_names
+
+    Format = Literal[format_names()]  # the modules of the formats are listed
 
 
 @Parameter(name="*")
