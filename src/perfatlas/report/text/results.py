@@ -183,7 +183,8 @@ def _aligned(line: Shown, shown: Sequence[int], widths: Sequence[int], gap: int)
 def interval_text(results: Mapping[str, Any], name: str) -> str:
     """Return the interval of a result, "no interval" if it has none, "" for an exact value.
 
-    If only one end is known, that end is returned.
+    If only one end is known, that end is returned. A result that step times do not change, such as
+    the throughput of a deployment that keeps up, shows none.
 
     Args:
         results: The `results` of an answer.
@@ -201,6 +202,8 @@ def interval_text(results: Mapping[str, Any], name: str) -> str:
     low, high = results.get(f"{name}_low"), results.get(f"{name}_high")
     if results.get(name) is None or low is high is None:
         return NO_INTERVAL
+    if low == high == results[name]:
+        return ""
     if low is None or high is None:
         end, side = (high, "less") if low is None else (low, "more")
         return f"{format_value(name, end)} or {side}"
