@@ -1048,9 +1048,9 @@ def max_request_rate(
             aiperf, or servegen for a folder of ServeGen clients. Default: perfatlas. Needs
             requests or lengths_from.
         request_rate: Rate of generated requests [1/s]; inf sends all at once.
-        num_requests: Requests to generate, or to read from the trace. Setting it keeps a fixed
-            sample that starts from an empty system. Default: as many as sampling_precision needs;
-            10 per request in flight, at least 1000.
+        num_requests: Requests to generate, at most 20,000,000, or to read from the trace. Setting
+            it keeps a fixed sample that starts from an empty system. Default: as many as
+            sampling_precision needs; 10 per request in flight, at least 1000.
         sampling_precision: Relative half-width of the 90% confidence interval of mean TTFT and
             TPOT that sets the number of requests; twice that for the p99 of TTFT [fraction].
             Default: 0.05. Needs open arrivals at a constant mean rate without num_requests.
@@ -1364,9 +1364,9 @@ def required_replicas(
             aiperf, or servegen for a folder of ServeGen clients. Default: perfatlas. Needs
             requests or lengths_from.
         request_rate: Rate of generated requests [1/s]; inf sends all at once.
-        num_requests: Requests to generate, or to read from the trace. Setting it keeps a fixed
-            sample that starts from an empty system. Default: as many as sampling_precision needs;
-            10 per request in flight, at least 1000.
+        num_requests: Requests to generate, at most 20,000,000, or to read from the trace. Setting
+            it keeps a fixed sample that starts from an empty system. Default: as many as
+            sampling_precision needs; 10 per request in flight, at least 1000.
         sampling_precision: Relative half-width of the 90% confidence interval of mean TTFT and
             TPOT that sets the number of requests; twice that for the p99 of TTFT [fraction].
             Default: 0.05. Needs open arrivals at a constant mean rate without num_requests.
@@ -1456,8 +1456,8 @@ def required_replicas(
         pp: Pipeline-parallel size. Default: 1.
         cp: Context-parallel size (prefill only). Default: 1.
         attention_dp: Attention data-parallel size. Default: 1.
-        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: all ranks of an MoE
-            layer.
+        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp /
+            moe_tp; 1 if moe_tp is not set.
         moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep.
         dp: Independent replicas, each with its own requests. Default: 1.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
@@ -1673,9 +1673,9 @@ def simulate(
             aiperf, or servegen for a folder of ServeGen clients. Default: perfatlas. Needs
             requests or lengths_from.
         request_rate: Rate of generated requests [1/s]; inf sends all at once.
-        num_requests: Requests to generate, or to read from the trace. Setting it keeps a fixed
-            sample that starts from an empty system. Default: as many as sampling_precision needs;
-            10 per request in flight, at least 1000.
+        num_requests: Requests to generate, at most 20,000,000, or to read from the trace. Setting
+            it keeps a fixed sample that starts from an empty system. Default: as many as
+            sampling_precision needs; 10 per request in flight, at least 1000.
         sampling_precision: Relative half-width of the 90% confidence interval of mean TTFT and
             TPOT that sets the number of requests; twice that for the p99 of TTFT [fraction].
             Default: 0.05. Needs open arrivals at a constant mean rate without num_requests.
