@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas.formats import get_format
 from perfatlas.models import MoeFfn
-from perfatlas.parallelism.memory import MemoryColumns, MemoryQuestion, memory_footprint
+from perfatlas.parallelism.memory import MemoryColumns, MemoryInputs, memory_footprint
 from perfatlas.parallelism.plan import plan_problems
 from perfatlas.quantities import format_quantity
 
@@ -30,7 +30,7 @@ _LARGEST_DEVICE: Final = 4096.0  # times the current memory
 
 
 def shortfall_advice(
-    question: MemoryQuestion, index: int = 0, *, devices: Mapping[str, float] | None = None
+    question: MemoryInputs, index: int = 0, *, devices: Mapping[str, float] | None = None
 ) -> list[str]:
     """Return the shortfall of a load that does not fit, and each single change that would fit it.
 
@@ -67,7 +67,7 @@ def _bytes(value: float) -> str:
     return format_quantity(value, "B", digits=4)
 
 
-def _shortfall(question: MemoryQuestion, footprint: MemoryColumns) -> str:
+def _shortfall(question: MemoryInputs, footprint: MemoryColumns) -> str:
     load = question.load
     asked, room = float(load.sequences[0]), float(footprint.max_sequences[0])
     excess = float(footprint.total_bytes[0] - footprint.capacity_bytes[0])
@@ -92,7 +92,7 @@ def _shortfall(question: MemoryQuestion, footprint: MemoryColumns) -> str:
     )
 
 
-def _share(question: MemoryQuestion) -> str:
+def _share(question: MemoryInputs) -> str:
     """Return the part of device memory that the engine may use."""
     part = f"{float(question.load.gpu_memory_utilization[0]):g} of"
     whole = _bytes(float(question.memory_bytes[0]))
@@ -106,7 +106,7 @@ def _need(footprint: MemoryColumns, at: int) -> str:
     )
 
 
-def _wider(question: MemoryQuestion, axis: str) -> list[str]:
+def _wider(question: MemoryInputs, axis: str) -> list[str]:
     """Advise the smallest doubling of tp, pp or attention_dp that is legal and fits."""
     variants = _widened(question, axis)
     footprint = memory_footprint(variants)
@@ -123,7 +123,7 @@ def _wider(question: MemoryQuestion, axis: str) -> list[str]:
     return []
 
 
-def _widened(question: MemoryQuestion, axis: str) -> MemoryQuestion:
+def _widened(question: MemoryInputs, axis: str) -> MemoryInputs:
     """Return doublings of one axis; the expert group grows with tp and attention_dp."""
     variants = _repeat(question, 0, len(_DOUBLINGS))
     plan, load = variants.plan, variants.load
@@ -138,16 +138,16 @@ def _widened(question: MemoryQuestion, axis: str) -> MemoryQuestion:
     return replace(variants, plan=replace(plan, **sizes), load=load)
 
 
-def _has_experts(question: MemoryQuestion) -> bool:
+def _has_experts(question: MemoryInputs) -> bool:
     return any(isinstance(group.ffn, MoeFfn) for group in question.architecture.layers)
 
 
-def _grown(question: MemoryQuestion) -> str:
+def _grown(question: MemoryInputs) -> str:
     """Return the size of the expert group that grows with the ranks: ep if it is used."""
     return "ep" if float(question.plan.ep[0]) > 1 else "moe_tp"
 
 
-def _smaller_weights(question: MemoryQuestion) -> list[str]:
+def _smaller_weights(question: MemoryInputs) -> list[str]:
     for name in _WEIGHT_FORMATS:
         smaller = get_format(name).weight_bytes
         gemm, moe = question.formats.gemm, question.formats.moe
@@ -160,15 +160,15 @@ def _smaller_weights(question: MemoryQuestion) -> list[str]:
     return []
 
 
-def _with_weights(question: MemoryQuestion, name: str) -> MemoryQuestion:
+def _with_weights(question: MemoryInputs, name: str) -> MemoryInputs:
     return replace(question, formats=replace(question.formats, gemm=name, moe=name))
 
 
-def _with_cache(question: MemoryQuestion) -> MemoryQuestion:
+def _with_cache(question: MemoryInputs) -> MemoryInputs:
     return replace(question, formats=replace(question.formats, kv=_CACHE_FORMAT))
 
 
-def _smaller_cache(question: MemoryQuestion) -> list[str]:
+def _smaller_cache(question: MemoryInputs) -> list[str]:
     smaller = get_format(_CACHE_FORMAT).weight_bytes
     if get_format(question.formats.kv).weight_bytes <= smaller:
         return []
@@ -178,7 +178,7 @@ def _smaller_cache(question: MemoryQuestion) -> list[str]:
     )
 
 
-def _fewer_sequences(question: MemoryQuestion, footprint: MemoryColumns) -> list[str]:
+def _fewer_sequences(question: MemoryInputs, footprint: MemoryColumns) -> list[str]:
     room, asked = float(footprint.max_sequences[0]), float(question.load.sequences[0])
     if not 1.0 <= room < asked:
         return []
@@ -191,7 +191,7 @@ def _fewer_sequences(question: MemoryQuestion, footprint: MemoryColumns) -> list
     return [sentence]
 
 
-def _larger_device(question: MemoryQuestion, devices: Mapping[str, float]) -> list[str]:
+def _larger_device(question: MemoryInputs, devices: Mapping[str, float]) -> list[str]:
     if not np.isnan(question.load.kv_blocks[0]):
         return []  # a fixed number of blocks does not grow with the device
     need = _needed_memory(question)
@@ -203,7 +203,7 @@ def _larger_device(question: MemoryQuestion, devices: Mapping[str, float]) -> li
     return [f"a GPU with at least {_bytes(need)} of memory would be enough{such_as}."]
 
 
-def _needed_memory(question: MemoryQuestion) -> float | None:
+def _needed_memory(question: MemoryInputs) -> float | None:
     """Return the minimum device memory that fits [bytes]; None if memory is not the cause.
 
     Two scans of 256 sizes, up to 4096 times the current memory: at most 0.02% too much.
@@ -221,7 +221,7 @@ def _needed_memory(question: MemoryQuestion) -> float | None:
     return high
 
 
-def _everything(question: MemoryQuestion) -> list[str]:
+def _everything(question: MemoryInputs) -> list[str]:
     """Advise tp and pp that fit with smaller weights and cache, or that no change is enough."""
     squeezed = _with_cache(_with_weights(question, _WEIGHT_FORMATS[0]))
     found = [*_wider(squeezed, "tp"), *_wider(squeezed, "pp")]
@@ -231,7 +231,7 @@ def _everything(question: MemoryQuestion) -> list[str]:
     return ["no single change makes it fit: use fewer or shorter sequences, or combine changes."]
 
 
-def _repeat(question: MemoryQuestion, index: int, times: int) -> MemoryQuestion:
+def _repeat(question: MemoryInputs, index: int, times: int) -> MemoryInputs:
     """Return one candidate of the question, repeated."""
 
     def cut(column: FloatArray) -> FloatArray:

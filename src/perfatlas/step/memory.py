@@ -14,9 +14,9 @@ from perfatlas.hardware import alternatives
 from perfatlas.models import with_drafter
 from perfatlas.parallelism import (
     MemoryColumns,
+    MemoryInputs,
     MemoryLoad,
     MemoryOverheads,
-    MemoryQuestion,
     memory_footprint,
     shortfall_advice,
 )
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from perfatlas.step.columns import Candidates
 
 
-def memory_inputs(question: Candidates) -> MemoryQuestion:
+def memory_inputs(question: Candidates) -> MemoryInputs:
     """Return the inputs of the memory model; a request ends with isl + osl tokens."""
     load, limits, engine = question.load, question.limits, question.profile.memory
     devices = question.placement.devices()
-    return MemoryQuestion(
+    return MemoryInputs(
         architecture=with_drafter(question.model.architecture)
         if question.drafts
         else question.model.architecture,

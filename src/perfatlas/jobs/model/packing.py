@@ -27,7 +27,7 @@ from perfatlas.jobs.model.records import (
     STATE,
     TICKS_PER_SECOND,
     USER,
-    World,
+    ScheduleState,
 )
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, did_you_mean
 
@@ -47,7 +47,7 @@ BYTES_PER_SPAN: Final = 10
 
 def pack(
     jobs: Jobs, cluster: Cluster, policy: Policy, failures: Failures | None, until: int | None
-) -> World:
+) -> ScheduleState:
     """Return the records of compiled code.
 
     Args:
@@ -70,7 +70,7 @@ def pack(
             f"backfill = {policy.backfill!r} needs time limits, which the jobs lack: set limit_J"
             " or use jobs.with_limits(factor)"
         )
-    return _world(plan_1, job_J, _failures(failures, cluster), _shares(jobs, policy))
+    return _state(plan_1, job_J, _failures(failures, cluster), _shares(jobs, policy))
 
 
 def check_cluster(cluster: Cluster) -> tuple[int, int]:
@@ -255,12 +255,12 @@ def _shares(jobs: Jobs, policy: Policy) -> NDArray[np.float64]:
     return np.array([policy.shares.get(user, 1.0) for user in jobs.users], np.float64)
 
 
-def _world(
+def _state(
     plan_1: NDArray[Any],
     job_J: NDArray[Any],
     failure_X: NDArray[Any],
     share_U: NDArray[np.float64],
-) -> World:
+) -> ScheduleState:
     nodes, gpus = int(plan_1["nodes"][0]), int(plan_1["gpus"][0])
     size, users = job_J.shape[0], share_U.shape[0]
     spans, depth = 2, int(plan_1["depth"][0])
@@ -288,7 +288,7 @@ def _world(
     def ints(*shape: int) -> NDArray[np.int64]:
         return np.zeros(shape, np.int64)
 
-    return World(
+    return ScheduleState(
         plan_1=plan_1, state_1=state_1, job_J=job_J, ask_J3=ask_J3, node_N=node_N,
         failure_X=failure_X, user_U=user_U, place_E=place_E,
         lost_E2=np.full((nodes * gpus, 2), -1, np.int64), free_F=free_F,

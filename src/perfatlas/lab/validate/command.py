@@ -203,8 +203,8 @@ def blocks(
 
     results = validate_blocks(system, engine)
     if json:
-        asked = {"system": system, "engine": engine}
-        print_json(envelope("validate blocks", results=results, scenario=asked))
+        set_fields = {"system": system, "engine": engine}
+        print_json(envelope("validate blocks", results=results, scenario=set_fields))
         return 0
     console = open_terminal(sys.stdout)
     if not results["cells"]:
@@ -256,7 +256,7 @@ def steps(
         if json:
             raise UsageError("--json includes the excluded runs; use one of the two")
         return _print_left_out(left_out_runs())
-    return _show("steps", validate_steps(), asked={}, as_json=json)
+    return _show("steps", validate_steps(), set_fields={}, as_json=json)
 
 
 def _print_left_out(runs: Sequence[Mapping[str, str]]) -> int:
@@ -283,9 +283,9 @@ def _compare(
         "collectives": validate.validate_collectives,
     }
     results = scorers[verb](system, tuple(operator or ()), protocol, rows=rows, progress=_progress)
-    asked = {"system": system, "operator": operator, "protocol": protocol, "rows": rows}
+    set_fields = {"system": system, "operator": operator, "protocol": protocol, "rows": rows}
     if as_json:
-        print_json(envelope(f"validate {verb}", results=results, scenario=asked))
+        print_json(envelope(f"validate {verb}", results=results, scenario=set_fields))
     else:
         _print_cells(results, "cells" if system else "medians")
     return _gate(results)
@@ -305,10 +305,12 @@ def _progress(score: CellScore) -> None:
         sys.stderr.write(f"{score.protocol} {score.cell}: {100 * score.mape:.1f}%\n")
 
 
-def _show(verb: str, results: Mapping[str, Any], *, asked: Mapping[str, Any], as_json: bool) -> int:
+def _show(
+    verb: str, results: Mapping[str, Any], *, set_fields: Mapping[str, Any], as_json: bool
+) -> int:
     """Print a validation; return 0, or 7 if it lists failures."""
     if as_json:
-        print_json(envelope(f"validate {verb}", results=results, scenario=asked))
+        print_json(envelope(f"validate {verb}", results=results, scenario=set_fields))
     else:
         _print({n: v for n, v in results.items() if n not in FOR_MACHINES}, STEP_HEADINGS)
     return _gate(results)

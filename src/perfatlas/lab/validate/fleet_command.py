@@ -55,8 +55,8 @@ def fleet(
     with notice_if_slow(SLOW):
         results = validate_fleet(figures)
     if json:
-        asked = {"figures": None if figures is None else str(figures)}
-        print_json(envelope("validate fleet", results=results, scenario=asked))
+        set_fields = {"figures": None if figures is None else str(figures)}
+        print_json(envelope("validate fleet", results=results, scenario=set_fields))
     else:
         console = open_terminal(sys.stdout)
         _print_agreement(console, results)

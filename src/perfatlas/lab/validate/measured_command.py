@@ -52,8 +52,8 @@ def measured(
         return 0
     results = validate_measured(system or (), operator or (), _progress)
     if json:
-        asked = {"system": system, "operator": operator}
-        print_json(envelope("validate measured", results=results, scenario=asked))
+        set_fields = {"system": system, "operator": operator}
+        print_json(envelope("validate measured", results=results, scenario=set_fields))
         return 0
     from perfatlas.report.text import open_terminal, print_rows
 

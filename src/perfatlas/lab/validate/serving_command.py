@@ -101,33 +101,33 @@ def serving(
         json: Print one JSON object.
     """
     measured = measured or Measured()
-    asked, page = set_flags(flags), measured.page
+    set_fields, page = set_flags(flags), measured.page
     if measured.results is not None:
-        asked = {"results": measured.results, **asked}
-    if not asked:
+        set_fields = {"results": measured.results, **set_fields}
+    if not set_fields:
         return compare_traffic(page, as_json=json)
     if page is not None:
         raise UsageError("--page applies only to the public runs; use it without other flags")
     from perfatlas.lab.validate.benchmarks import validate_serving
 
-    require(asked, ("results", "system"), example=EXAMPLE)
-    files = asked.pop("results")
-    found = validate_serving(files, **asked)
+    require(set_fields, ("results", "system"), example=EXAMPLE)
+    files = set_fields.pop("results")
+    found = validate_serving(files, **set_fields)
     if json:
-        _print_envelope(found, asked | {"results": [str(file) for file in files]})
+        _print_envelope(found, set_fields | {"results": [str(file) for file in files]})
     else:
         _print_found(found)
     return _exit_code(found)
 
 
-def _print_envelope(found: dict[str, Any], asked: Mapping[str, Any]) -> None:
+def _print_envelope(found: dict[str, Any], set_fields: Mapping[str, Any]) -> None:
     evidence = found.pop("evidence")
     doubts = [
         f"{_run_names(note['runs'])}: {note['note']}"
         for note in found["notes"]
         if note["kind"] == "doubt"
     ]
-    answer = envelope("validate serving", results=found, scenario=asked, warnings=doubts)
+    answer = envelope("validate serving", results=found, scenario=set_fields, warnings=doubts)
     print_json(answer | ({"evidence": evidence} if evidence else {}))
 
 

@@ -46,7 +46,7 @@ from .reproduce import (
 )
 from .results import (
     interval_text as interval_text,
-    shown_results as shown_results,
+    printed_results as printed_results,
 )
 from .rows import (
     label_of as label_of,

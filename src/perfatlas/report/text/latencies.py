@@ -90,11 +90,11 @@ def print_distributions(
     print_plain(console, table)
     if left:
         print_line(console, f"a wider terminal or --json shows {', '.join(left)}", style="dim")
-    if not (brief and is_told(results)):
+    if not (brief and is_printed(results)):
         console.print()
 
 
-def is_told(results: Mapping[str, Any]) -> bool:
+def is_printed(results: Mapping[str, Any]) -> bool:
     """Return whether a brief answer has lines for tails; with kinds, the table has them.
 
     Args:
@@ -149,7 +149,7 @@ def stability_line(results: Mapping[str, Any]) -> str:
     return f"{line}; {measured} requests measured"
 
 
-class Part(NamedTuple):
+class LatencyPart(NamedTuple):
     """A cause of the latency of slow requests.
 
     Args:
@@ -176,7 +176,7 @@ class Tail(NamedTuple):
 
     metric: str
     value: str
-    parts: tuple[Part, ...]
+    parts: tuple[LatencyPart, ...]
 
 
 def tails(results: Mapping[str, Any]) -> list[Tail]:
@@ -200,7 +200,7 @@ def tails(results: Mapping[str, Any]) -> list[Tail]:
         labels = METRICS[f"tail_{name}"].parts
         ranked = sorted(parts.items(), key=lambda part: part[1], reverse=True)
         shown = tuple(
-            Part(part, labels[part], format_value(name, value), value / total)
+            LatencyPart(part, labels[part], format_value(name, value), value / total)
             for part, value in ranked
             if value > 0.0
         )

@@ -48,7 +48,7 @@ class Shown(NamedTuple):
     seeds: str
 
 
-def shown_results(
+def printed_results(
     results: Mapping[str, Any],
     *,
     short: bool = False,
@@ -121,14 +121,14 @@ def print_results(
 
     Args:
         console: From `open_terminal`.
-        results: As for `shown_results`.
-        limits: As for `shown_results`.
-        brief: As for `shown_results`.
+        results: As for `printed_results`.
+        limits: As for `printed_results`.
+        brief: As for `printed_results`.
     """
     from rich.text import Text
 
     long, narrow = (
-        shown_results(results, short=short, brief=brief, limits=limits) for short in (False, True)
+        printed_results(results, short=short, brief=brief, limits=limits) for short in (False, True)
     )
     seeds = f"over {results.get('seeds_simulated', 1)} seeds, 90%"
     titles = Shown("", "", *_titles(long, ("90% interval", seeds)))

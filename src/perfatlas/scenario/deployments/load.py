@@ -125,10 +125,10 @@ def _saturated(
     slower, watch = how
     changes = {"request_rate": math.inf, "num_requests": count, "arrival": None, "burstiness": None}
     at_once = traffic.model_copy(update=changes)
-    came = resolve_traffic(at_once, scenario)
-    ready = service(scenario, at_once, came, known)
+    resolved = resolve_traffic(at_once, scenario)
+    ready = service(scenario, at_once, resolved, known)
     ready = slowed(ready, slower) if slower else ready
-    outcome = run_traffic(ready, came, Control(watch=watch))
+    outcome = run_traffic(ready, resolved, Control(watch=watch))
     if outcome.interrupted:
         raise KeyboardInterrupt
     return ready, outcome
@@ -150,7 +150,7 @@ def _capacity(ready: Service, outcome: Outcome, routing: str) -> float:
     if outcome.fronted.late_last_N.size:
         ended_N = ended_N + outcome.fronted.late_last_N[done_N]
     kind_R = _kinds_of_replicas(ready)
-    kind_N = kind_R[outcome.replica_N[done_N]] if ready.kinds else np.zeros_like(ended_N)
+    kind_N = kind_R[outcome.replica_N[done_N]] if ready.heterogeneous else np.zeros_like(ended_N)
     kinds, number_K = np.unique(kind_R, return_counts=True)
     served = [ended_N[kind_N == kind] for kind in kinds]
     until = min(int(one.max(initial=0)) for one in served)
@@ -164,7 +164,7 @@ def _capacity(ready: Service, outcome: Outcome, routing: str) -> float:
 
 def _kinds_of_replicas(ready: Service) -> NDArray[np.int64]:
     """Return which kind each replica is of (R,); kinds that are equal are one."""
-    if not ready.kinds:
+    if not ready.heterogeneous:
         return np.zeros(1, np.int64)
     alike = [pool.scenario.model_copy(update={"dp": None}) for pool in ready.pools]
     numbers = [pool.replicas.number for pool in ready.pools]

@@ -219,7 +219,7 @@ def no_effect_remarks(
     number = max(
         ready.entry.replicas.number,
         ready.decoding.replicas.number,
-        sum(pool.replicas.number for pool in ready.pools) if ready.kinds else 1,
+        sum(pool.replicas.number for pool in ready.pools) if ready.heterogeneous else 1,
     )
     if "routing" in traffic.model_fields_set and number == 1:
         notes.append(f"routing = {traffic.routing} has no effect here: there is one replica")

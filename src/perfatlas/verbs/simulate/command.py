@@ -21,7 +21,7 @@ from perfatlas.commands.flags import (
     takes_fields,
 )
 from perfatlas.commands.output import (
-    Watch,
+    Progress,
     answer_rows,
     require,
     show_answer,
@@ -100,37 +100,39 @@ def simulate(
     """
     extra, output = extra or SimulateFlags(), output or OutputFlags()
     extra.refuse_unused_options()
-    asked = set_flags(flags, extra.scenario)
+    set_fields = set_flags(flags, extra.scenario)
     if wants_table(output):
         if extra.files():
             flag = next(iter(extra.files()))
             raise UsageError(f"{flag} cannot be combined with --table")
-        return _simulate_table(asked, output, find_rate=extra.find_rate)
-    own = asked.get("replica_kinds") or (asked.get("prefill_system") and asked.get("decode_system"))
-    require(asked, ("model",) if own else ("model", "system"), example=example_of("simulate"))
+        return _simulate_table(set_fields, output, find_rate=extra.find_rate)
+    own = set_fields.get("replica_kinds") or (
+        set_fields.get("prefill_system") and set_fields.get("decode_system")
+    )
+    require(set_fields, ("model",) if own else ("model", "system"), example=example_of("simulate"))
     if extra.per_request is not None:
         table_format(str(extra.per_request))
     for path in extra.files().values():
         check_writable(path)
-    return _simulate(asked, extra, output)
+    return _simulate(set_fields, extra, output)
 
 
-def _simulate(asked: dict[str, Any], extra: SimulateFlags, output: OutputFlags) -> int:
+def _simulate(set_fields: dict[str, Any], extra: SimulateFlags, output: OutputFlags) -> int:
     import perfatlas
 
-    with Watch() as watch:
+    with Progress() as watch:
         answer_columns = perfatlas.max_request_rate if extra.find_rate else perfatlas.simulate
-        done = answer_columns(progress=watch.look, **asked)
+        done = answer_columns(progress=watch.look, **set_fields)
         watch.clear()
         try:
-            code = show_answer(done.answer.to_dict(), output=output, asked=asked)
+            code = show_answer(done.answer.to_dict(), output=output, set_fields=set_fields)
             sys.stdout.flush()  # print the answer even if the files cannot be written
         finally:  # also if the reader has closed the pipe
-            _write_files(done, extra, asked)
+            _write_files(done, extra, set_fields)
     return INTERRUPTED if watch.stopped or done.answer.results["interrupted"] else code
 
 
-def _write_files(done: Simulation, extra: SimulateFlags, asked: dict[str, Any]) -> None:
+def _write_files(done: Simulation, extra: SimulateFlags, set_fields: dict[str, Any]) -> None:
     from perfatlas.report.text import reproduce_line
     from perfatlas.report.traces import requests_trace_text
     from perfatlas.verbs.simulate.page import SimulatedRun, traffic_page
@@ -142,7 +144,7 @@ def _write_files(done: Simulation, extra: SimulateFlags, asked: dict[str, Any]) 
         write_table(str(extra.per_request), columns)
     if extra.page.html is not None:
         answer = done.answer.to_dict()
-        line = reproduce_line(answer["command"], asked)
+        line = reproduce_line(answer["command"], set_fields)
         seen = SimulatedRun(columns, done.series(), done.out_of_service(), done.seed)
         page = traffic_page(answer, seen, reproduce=line, script=extra.page.script)
         write_atomic(extra.page.html, page)
@@ -156,7 +158,7 @@ def _write_files(done: Simulation, extra: SimulateFlags, asked: dict[str, Any]) 
         sys.stderr.write(f"perfatlas: {flag} written to {path}{of_one}\n")
 
 
-def _simulate_table(asked: dict[str, Any], output: OutputFlags, *, find_rate: bool) -> int:
+def _simulate_table(set_fields: dict[str, Any], output: OutputFlags, *, find_rate: bool) -> int:
     import perfatlas
     from perfatlas.scenario.fields import FIELD_NAMES, TRAFFIC_NAMES
 
@@ -165,5 +167,7 @@ def _simulate_table(asked: dict[str, Any], output: OutputFlags, *, find_rate: bo
         return answered(**fields).answer
 
     names = (*FIELD_NAMES, *TRAFFIC_NAMES)
-    summary = answer_rows(answer_columns, output, asked=asked, names=names, first="ttft_s_mean")
-    return show_summary("simulate", summary, asked=asked, as_json=output.json)
+    summary = answer_rows(
+        answer_columns, output, set_fields=set_fields, names=names, first="ttft_s_mean"
+    )
+    return show_summary("simulate", summary, set_fields=set_fields, as_json=output.json)

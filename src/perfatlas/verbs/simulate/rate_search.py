@@ -49,7 +49,7 @@ COLUMNS: Final = {"itl_s": "tpot_s"}
 class Run(NamedTuple):
     """Requests at a rate that meets the SLOs, and their results."""
 
-    came: ResolvedTraffic
+    resolved: ResolvedTraffic
     outcome: Outcome
 
 
@@ -135,8 +135,8 @@ class Search:
                 " simulate a request_rate"
             )
         self.traffic = self.traffic.model_copy(update={"num_requests": requests})
-        came = resolve_traffic(self.traffic, self.scenario)
-        self.ready = service(self.scenario, self.traffic, came)
+        resolved = resolve_traffic(self.traffic, self.scenario)
+        self.ready = service(self.scenario, self.traffic, resolved)
         if self.slower:
             self.ready = slowed(self.ready, self.slower)
         self.met, self.missed, self.reason, self.run = 0.0, math.inf, "", None
@@ -214,22 +214,22 @@ def full_rate(search: Search) -> float:
         InfeasibleError: All requests need more KV cache than available.
         KeyboardInterrupt: The search was stopped.
     """
-    came = resolve_traffic(search.traffic, search.scenario)
-    once = came.requests._replace(arrival_N=np.zeros_like(came.requests.arrival_N))
-    outcome = _outcome(search, came._replace(requests=once))
+    resolved = resolve_traffic(search.traffic, search.scenario)
+    once = resolved.requests._replace(arrival_N=np.zeros_like(resolved.requests.arrival_N))
+    outcome = _outcome(search, resolved._replace(requests=once))
     done = outcome.finished_N >= 0
     if not done.any():
         raise InfeasibleError("all requests need more KV cache than available")
     return float(done.sum() * TICKS_PER_SECOND / outcome.finished_N.max())
 
 
-def _outcome(search: Search, came: ResolvedTraffic) -> Outcome:
+def _outcome(search: Search, resolved: ResolvedTraffic) -> Outcome:
     """Simulate traffic and return the results.
 
     Raises:
         KeyboardInterrupt: It was stopped.
     """
-    outcome = run_traffic(search.ready, came, Control(watch=search.look))
+    outcome = run_traffic(search.ready, resolved, Control(watch=search.look))
     search.tried += 1
     if outcome.interrupted or search.look(0.0):
         raise KeyboardInterrupt
@@ -260,28 +260,28 @@ def _missed(search: Search, factor: float, runs: list[Run]) -> str:
     flows: list[Flow] = []
     for seed in range(search.traffic.seed, search.traffic.seed + search.traffic.num_seeds):
         traffic = search.traffic.model_copy(update={"seed": seed})
-        came = resolve_traffic(traffic, search.scenario)
-        times_N = np.rint(came.requests.arrival_N / factor).astype(np.int64)
-        came = came._replace(requests=came.requests._replace(arrival_N=times_N))
-        outcome = _outcome(search, came)
-        runs.append(Run(came, outcome))
+        resolved = resolve_traffic(traffic, search.scenario)
+        times_N = np.rint(resolved.requests.arrival_N / factor).astype(np.int64)
+        resolved = resolved._replace(requests=resolved.requests._replace(arrival_N=times_N))
+        outcome = _outcome(search, resolved)
+        runs.append(Run(resolved, outcome))
         if outcome.rejected().any():
             return "requests that need more KV cache than available are rejected"
         if (outcome.finished_N < 0).any():
             return "requests are lost or never served"
-        for name, value in _statistics(search, came.requests, outcome).items():
+        for name, value in _statistics(search, resolved.requests, outcome).items():
             values.setdefault(name, []).append(value)
-        flows.append(flow(came.requests, outcome))
-    said = _words(search.traffic, {name: float(np.mean(v)) for name, v in values.items()})
-    said = said or growing_queue(flows)
-    if not said and any(saturated(run.outcome) for run in runs):
-        said = "the load exceeds the capacity"
-    needed = 0 if said else required_requests(flows)
+        flows.append(flow(resolved.requests, outcome))
+    notes = _words(search.traffic, {name: float(np.mean(v)) for name, v in values.items()})
+    notes = notes or growing_queue(flows)
+    if not notes and any(saturated(run.outcome) for run in runs):
+        notes = "the load exceeds the capacity"
+    needed = 0 if notes else required_requests(flows)
     if needed and search.traffic.requests is not None and not too_short(flows):
         return "the number of requests in flight grows, and the file is too short for significance"
     if needed:
-        raise TooShortError(math.ceil(needed * came.requests.isl_N.size / flows[0].units))
-    return said
+        raise TooShortError(math.ceil(needed * resolved.requests.isl_N.size / flows[0].units))
+    return notes
 
 
 def _statistics(search: Search, requests: Requests, outcome: Outcome) -> dict[str, float]:
@@ -301,9 +301,9 @@ def _statistics(search: Search, requests: Requests, outcome: Outcome) -> dict[st
 def _words(traffic: Traffic, values: dict[str, float]) -> str:
     percentile = traffic.slo_percentile
     statistic = "mean" if percentile is None else f"p{percentile:g}"
-    said = [
+    notes = [
         f"{statistic} {name} is {values[name]:.4g}, above the SLO of {most:g}"
         for name, most in traffic.objectives().items()
         if values.get(name, 0.0) > most
     ]
-    return "; ".join(said)
+    return "; ".join(notes)

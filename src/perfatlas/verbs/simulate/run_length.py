@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.outcome import Latencies, Precision, Window
 
-    Watch = Callable[[float], bool]
+    OnProgress = Callable[[float], bool]
 
 FIRST: Final = 8_000  # requests of the first run
 LONGEST: Final = 200_000  # requests of the longest one
@@ -45,7 +45,7 @@ class Run(NamedTuple):
 
     Args:
         traffic: With the number of requests that run.
-        came: The requests.
+        resolved: The requests.
         ready: What serves them, priced.
         load: Offered rate and capacity, None where the traffic has no steady rate.
         window: Requests that are measured, None for all.
@@ -53,7 +53,7 @@ class Run(NamedTuple):
     """
 
     traffic: Traffic
-    came: ResolvedTraffic
+    resolved: ResolvedTraffic
     ready: Service
     load: OfferedLoad | None = None
     window: Window | None = None
@@ -61,7 +61,7 @@ class Run(NamedTuple):
 
 
 def sized_run(
-    traffic: Traffic, scenario: Scenario, known: Priced, watch: Watch | None = None
+    traffic: Traffic, scenario: Scenario, known: Priced, watch: OnProgress | None = None
 ) -> Run:
     """Return the run of a scenario, as long as the precision of its statistics asks.
 
@@ -76,31 +76,31 @@ def sized_run(
         InfeasibleError: The model and one request do not fit.
         UnsupportedError: No model, data or scheduler for the combination.
     """
-    came = resolve_traffic(traffic, scenario)
-    ready = service(scenario, traffic, came, known)
+    resolved = resolve_traffic(traffic, scenario)
+    ready = service(scenario, traffic, resolved, known)
     if not has_steady_rate(traffic, scenario):
-        return Run(traffic, came, ready)
+        return Run(traffic, resolved, ready)
     try:
         load = offered_load(scenario, traffic, known, watch=watch)
     except KeyboardInterrupt:
-        return Run(traffic, came, ready)
+        return Run(traffic, resolved, ready)
     if traffic.num_requests is not None or load is None:
-        return Run(traffic, came, ready, load)
+        return Run(traffic, resolved, ready, load)
     longest = max(min(LONGEST, int(SPAN * LONGEST_S * load.requests_per_s)), DEFAULT_REQUESTS)
     count = min(FIRST, longest)
     while True:
         sized = traffic.model_copy(update={"num_requests": count})
-        came = resolve_traffic(sized, scenario)
-        ready = service(scenario, sized, came, known)
-        outcome = run_traffic(ready, came, Control(watch=watch))
+        resolved = resolve_traffic(sized, scenario)
+        ready = service(scenario, sized, resolved, known)
+        outcome = run_traffic(ready, resolved, Control(watch=watch))
         if outcome.interrupted:
-            return Run(sized, came, ready, precise=False)
-        found = request_latencies(came.requests, outcome, ready.seen)
+            return Run(sized, resolved, ready, precise=False)
+        found = request_latencies(resolved.requests, outcome, ready.seen)
         window = measured_window(found, outcome, grows=load.grows)
         excess = _excess(found.between(window), load, traffic.sampling_precision)
         precise = excess <= 1.0 and window.settled
         if precise or count >= longest:
-            return Run(sized, came, ready, load, window, precise)
+            return Run(sized, resolved, ready, load, window, precise)
         least, most = GROWTH
         factor = excess**2 * MARGIN if math.isfinite(excess) else most
         count = min(math.ceil(count * min(max(factor, least), most)), longest)
