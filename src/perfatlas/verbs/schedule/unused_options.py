@@ -125,8 +125,8 @@ def unused_in_run(asked: Schedule, outcome: ScheduleOutcome) -> list[str]:
     waited = outcome.waited_s_J.any() or outcome.never_started_J.any()
     happened = {
         "no job waits for nodes": bool(waited),
-        "no job is backfilled": bool(outcome.world.state_1["backfilled"][0]),
-        "no node fails in the simulated time": bool(outcome.world.state_1["failed"][0]),
+        "no job is backfilled": bool(outcome.sim.state_1["backfilled"][0]),
+        "no node fails in the simulated time": bool(outcome.sim.state_1["failed"][0]),
         "no job loses a node": lost,
     }
     said = []
