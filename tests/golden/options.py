@@ -41,6 +41,7 @@ _LIMITS: Final = {
 }
 _OPERATORS: Final = {"clock_ratio": "an operator that waits for memory at the bound"}
 UNFELT: Final[dict[str, dict[str, str]]] = {
+    "kernel gemm": _OPERATORS,
     "kernel attention": {
         **_OPERATORS,
         "kv_len": "a context beyond the window",
@@ -312,7 +313,7 @@ def main(words: Sequence[str] | None = None) -> int:
     left_s, ignored = asked.cpu_minutes * 60.0, 0
     for index, verb in enumerate(verbs):
         start_s = time.process_time()
-        # what a verb leaves of its share is for those that follow
+        # unused time of a verb goes to those that follow
         ignored += _report(verb, asked.size, asked.fields, left_s / (len(verbs) - index))
         left_s -= time.process_time() - start_s
     return 1 if ignored else 0
