@@ -338,11 +338,8 @@ def _same_device(cells: Sequence[Calibration], family: str) -> CalibrationMatch:
 
 def _substitution_order(cell: Calibration) -> int:
     """Return the order of preference of a cell that substitutes for another engine's."""
-    return (
-        SUBSTITUTE_FAMILIES.index(cell.family)
-        if cell.family in SUBSTITUTE_FAMILIES
-        else len(SUBSTITUTE_FAMILIES)
-    )
+    known = SUBSTITUTE_FAMILIES
+    return known.index(cell.family) if cell.family in known else len(known)
 
 
 def _what_if(match: CalibrationMatch, changed: Sequence[str]) -> CalibrationMatch:
@@ -385,18 +382,12 @@ def _from_donor(
     lent = load_calibrations(donor).get(f"{donor}/{operator}/{lender}/{format_name}")
     if lent is None:
         return None
-    expected = expected_quantiles(silicon, known, pairs)
+    quantiles = expected_quantiles(silicon, known, pairs) or _transfer(lent)
     note = (
         f"{silicon.name} has no measured {operator} {format_name} kernels; parameters of {donor}"
-        f" are used, which best predict the most similar of {len(known)} measured"
-        " devices"
+        f" are used, which best predict the most similar of {len(known)} measured devices"
     )
-    return CalibrationMatch(
-        calibration=lent,
-        own=False,
-        quantiles=expected or _transfer(lent),
-        notes=(note,),
-    )
+    return CalibrationMatch(calibration=lent, own=False, quantiles=quantiles, notes=(note,))
 
 
 def _transfer(cell: Calibration) -> dict[str, float]:
