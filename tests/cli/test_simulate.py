@@ -214,7 +214,7 @@ def test_text_of_two_pools_describes_both(capsys: pytest.CaptureFixture[str]) ->
     text = capsys.readouterr().out
     assert all(
         said in text
-        for said in ("decode: tp", "prefill worker utilization", "memory per GPU: prefill")
+        for said in ("decode: tp", "prefill worker busy time", "memory per GPU: prefill")
     )
     assert main(["simulate", *ASKED, *FEW, *words, "--verbose"]) == 0
     assert "KV cache transfer" in capsys.readouterr().out

@@ -22,6 +22,8 @@ from perfatlas.parallelism import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from perfatlas.operators import FloatArray
     from perfatlas.step.columns import Candidates
 
@@ -100,9 +102,17 @@ def candidate_memory(question: Candidates) -> MemoryColumns:
     return replace(memory, kv_bytes=kv_bytes, total_bytes=total_bytes, fits=fits)
 
 
-def does_not_fit(question: Candidates, candidate: int = 0) -> tuple[str, tuple[str, ...]]:
-    """Return the memory shortfall of a candidate, and changes that would make it fit."""
+def does_not_fit(
+    question: Candidates, accepts: Callable[[Mapping[str, float | str]], bool]
+) -> tuple[str, tuple[str, ...]]:
+    """Return the memory shortfall of the first candidate, and changes that would make it fit.
+
+    Args:
+        question: The candidate.
+        accepts: Returns whether the question is answered with changed fields, such as {"tp": 2}.
+    """
     columns = question.placement.devices()
-    others = alternatives(columns.devices[columns.index_C[candidate]])
-    sentence, *advice = shortfall_advice(memory_inputs(question), candidate, devices=others)
+    others = alternatives(columns.devices[columns.index_C[0]])
+    asked = memory_inputs(question)
+    sentence, *advice = shortfall_advice(asked, devices=others, accepts=accepts)
     return sentence, tuple(advice)

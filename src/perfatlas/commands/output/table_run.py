@@ -103,13 +103,15 @@ def answer_table(
         sys.stderr.write(f"perfatlas: replaced columns of an earlier answer: {sorted(earlier)}\n")
     write_table(str(output.output), {**kept, **answers})
     failed = sum(bool(code) for code in answers.get("error_code", ()))
-    return {
+    summary = {
         "rows": table.rows,
         "answered": table.rows - failed,
         "failed": failed,
         "elapsed_s": time.perf_counter() - started,
         "output": str(output.output),
     }
+    tiers = answers.get("tier", [])
+    return summary | ({"rows_in_tier_bound": tiers.count("bound")} if tiers else {})
 
 
 def _as_asked(table: Table, name: str, path: str) -> list[Any]:
@@ -231,9 +233,11 @@ def show_summary(
         print_json(envelope(command, results=summary, scenario=set_fields))
         return 0
     failed = f", {summary['failed']:,} with an error" if summary["failed"] else ""
+    limits = summary.get("rows_in_tier_bound", 0)
+    said = f"; {limits:,} in tier bound: limits, not predictions" if limits else ""
     sys.stdout.write(
         f"{counted(summary['rows'], 'row')} in {summary['elapsed_s']:.2f} s: "
-        f"{summary['answered']:,} answered{failed}\n{summary['output']}\n"
+        f"{summary['answered']:,} answered{failed}{said}\n{summary['output']}\n"
     )
     return 0
 

@@ -98,7 +98,7 @@ def _print_brief(console: Console, answer: Mapping[str, Any]) -> None:
     print_distributions(console, results, limits=limits, brief=True)
     if is_printed(results):
         print_tail(console, results, brief=True)
-    if line := stability_line(results):
+    if line := stability_line(results, limits):
         print_line(console, line)
     print_results(console, results, limits=limits, brief=True)
     if kinds:

@@ -124,22 +124,29 @@ def _interval_text(name: str, low: float | None, high: float | None) -> str:
     return "-" if low is None else f"≥ {format_value(name, low)}"
 
 
-def stability_line(results: Mapping[str, Any]) -> str:
+def stability_line(results: Mapping[str, Any], limits: Mapping[str, str] | None = None) -> str:
     """Return the load, the capacity and the measured requests in a line, "" without a capacity.
 
     Args:
         results: The `results` of an answer.
+        limits: From `limits_of`: in tier bound the capacity is "at most" that.
 
     Example:
         >>> from perfatlas.report.text.latencies import stability_line
         >>> found = {"stability": "stable", "offered_load": 0.77, "capacity_requests_per_s": 19.5}
         >>> stability_line({**found, "measured_requests": 7523})
         'stable: 77% of the capacity, 19.5 requests/s; 7,523 requests measured'
+        >>> limits = {"capacity_requests_per_s": "at most", "offered_load": "at least"}
+        >>> stability_line({**found, "measured_requests": 7523}, limits)
+        'stable: at least 77% of the capacity, at most 19.5 requests/s; 7,523 requests measured'
     """
     if "stability" not in results:
         return ""
     share = format_share(float(results["offered_load"]))
     capacity = format_value("capacity_requests_per_s", results["capacity_requests_per_s"])
+    limits = limits or {}
+    share = f"{limits.get('offered_load', '')} {share}".lstrip()
+    capacity = f"{limits.get('capacity_requests_per_s', '')} {capacity}".lstrip()
     line = f"{results['stability']}: {share} of the capacity, {capacity} requests/s"
     if "measured_requests" not in results:
         count = format_value("requests_completed", results.get("requests_completed", 0))

@@ -22,7 +22,7 @@ from perfatlas.jobs.model import (
 )
 from perfatlas.jobs.run import schedule
 from perfatlas.quantities import InfeasibleError
-from perfatlas.scenario.fields import complete_scenario, refuse_unused
+from perfatlas.scenario.fields import refuse_unused
 from perfatlas.verbs.schedule.failures import NodeFailures, cluster_of, drawn, node_failures
 from perfatlas.verbs.schedule.jobs import JobSource, completed, job_source, offered, without_larger
 from perfatlas.verbs.schedule.question import JOB_NAMES, parse_schedule, variants
@@ -34,6 +34,7 @@ from perfatlas.verbs.schedule.results import (
     failed_jobs_remark,
     results_of,
 )
+from perfatlas.verbs.schedule.scenario import decided_fields, schedule_scenario
 from perfatlas.verbs.schedule.unused_options import check_source_columns, draws, no_effect_remarks
 
 if TYPE_CHECKING:
@@ -195,16 +196,19 @@ def fleet_schedule(
             base, warnings=(*base.warnings, *filter(None, [failed_jobs_remark([*rows])]))
         )
     results["interrupted"] = any(one.interrupted for one in outcomes)
-    decided = {"seed": inputs.seed} if any(draws(one) for one in (inputs, *compared)) else {}
-    given = complete_scenario(verb_fields("fleet schedule"), inputs, **decided) | _compare(compare)
+    given = schedule_scenario(
+        inputs,
+        [
+            decided_fields(run.inputs, run.cluster, response_of(run.inputs))
+            for run in (base, *others)
+        ],
+        compare,
+        seeded=any(draws(one) for one in (inputs, *compared)),
+    )
     return FleetSchedule(
         answer=_answer([base, *others], outcome, results, given=given, to=horizon_s),
         outcome=outcome,
     )
-
-
-def _compare(compare: Sequence[str]) -> dict[str, Any]:
-    return {"compare": list(compare)} if compare else {}
 
 
 def _ready(inputs: Schedule, known: JobSource | None) -> _Ready:

@@ -47,8 +47,8 @@ from perfatlas.scenario.fields import (
 from perfatlas.scenario.resolution import (
     pool_plan,
     read_scenario,
-    resolved_formats,
     resolved_plan,
+    with_formats,
 )
 from perfatlas.serving.config import Control, Outage
 from perfatlas.serving.outcome import (
@@ -60,6 +60,7 @@ from perfatlas.serving.outcome import (
     summarize,
 )
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
+from perfatlas.verbs.simulate.costs import cost_results
 from perfatlas.verbs.simulate.repetitions import averaged, half_widths
 from perfatlas.verbs.simulate.results import (
     containing_predictions,
@@ -69,6 +70,7 @@ from perfatlas.verbs.simulate.results import (
 from perfatlas.verbs.simulate.run_length import sized_run, slow_load
 from perfatlas.verbs.simulate.steady_results import (
     load_results,
+    steady_rates,
     steady_warnings,
     transient_note,
     window_results,
@@ -177,6 +179,25 @@ def simulate(
     refuse_unused_options(inputs, scenario)
     known: Priced = {}
     run = sized_run(inputs, scenario, known, _part(progress, 0, 1 + inputs.num_seeds))
+    return simulation_of(run, scenario, fields, known, progress)
+
+
+def simulation_of(
+    run: Run,
+    scenario: Scenario,
+    fields: Mapping[str, Any],
+    known: Priced,
+    progress: OnProgress | None = None,
+) -> Simulation:
+    """Return the simulation of a run whose length is known.
+
+    Args:
+        run: What runs.
+        scenario: What serves it.
+        fields: The fields, as for `simulate`.
+        known: Tables of prices of earlier calls.
+        progress: As for `simulate`.
+    """
     traffic = run.traffic
     slow = slow_load(run, scenario, known)
     repeated: list[_Repetition] = []
@@ -198,6 +219,7 @@ def simulate(
         results |= half_widths([one.results for one in repeated])
     warnings = steady_warnings(run, slow)
     if run.window is not None:
+        results = steady_rates(results, run.load, slow)
         results = without_upper_limit(without_steady_mean(results, run.load), slow)
     resolved = run.resolved._replace(
         assumptions=(*run.resolved.assumptions, *transient_note(run, results)),
@@ -248,7 +270,8 @@ def _simulation(
         "seed": traffic.seed,
         **binned_series(one.outcome.series, ready.kv_blocks, SERIES_BINS),
     }
-    one = one._replace(results=one.results | {"series": series})
+    costs = cost_results(one.results, traffic.usd_per_gpu_hour)
+    one = one._replace(results=one.results | costs | {"series": series})
     return Simulation(
         answer=_answer(ready, resolved, one, inputs),
         requests=resolved.requests,
@@ -339,10 +362,10 @@ def _answer(
         standing += engine_assumptions(ready.decoding.question)
     standing += interval_note(ready)
     given = plain_values(verb_fields("simulate"), fields)
-    formats = common_entries([resolved_formats(pool.question) for pool in ready.pools])
+    formatted = with_formats(given, *(pool.question for pool in ready.pools))
     return Answer(
         command="simulate",
-        scenario=_lengths(traffic, scenario) | given | formats | _resolved(ready, inputs[:2]),
+        scenario=_lengths(traffic, scenario) | formatted | _resolved(ready, inputs[:2]),
         results=one.results,
         breakdown=rows,
         evidence=_evidence(ready, standing),

@@ -62,7 +62,10 @@ if TYPE_CHECKING:
 
 METRICS: Final = ("ttft_s", "tpot_s", "request_latency_s", "queue_s", "kv_transfer_s")
 # values at the top of a page, if available
-OBJECTIVES: Final = ("max_requests_per_s", "goodput_requests_per_s", "slo_attainment")
+OBJECTIVES: Final = (
+    *("max_requests_per_s", "required_replicas", "goodput_requests_per_s", "slo_attainment"),
+    *("usd_per_hour", "usd_per_million_output_tokens"),
+)
 MEANS: Final = ("ttft_s", "tpot_s", "request_latency_s")
 RATES: Final = ("requests_per_s", "output_tokens_per_s", "output_tokens_per_s_per_gpu")
 PART_COLOURS: Final = {

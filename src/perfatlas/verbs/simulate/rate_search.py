@@ -26,6 +26,7 @@ from perfatlas.scenario.deployments import (
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import request_latencies, saturated
 from perfatlas.serving.requests import TICKS_PER_SECOND
+from perfatlas.verbs.simulate.objectives import missed_slos, slo_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from perfatlas.scenario.deployments import Flow
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.outcome import Outcome
-    from perfatlas.serving.requests import Requests
 
 SMALLEST: Final = 1024.0  # full-load rate / minimum tested rate
 LARGEST: Final = 64.0  # maximum tested rate / full-load rate
@@ -42,8 +42,6 @@ DOWN: Final = 4.0  # step from a first rate that misses the SLOs to the next
 UP: Final = 2.0  # step from one that meets them
 LONGEST: Final = 200_000  # maximum generated requests of a search
 EXPECTED: Final = 40  # expected runs of a search with its interval, for the progress
-# metric -> column, if different
-COLUMNS: Final = {"itl_s": "tpot_s"}
 
 
 class Run(NamedTuple):
@@ -152,7 +150,7 @@ def capacity_of(traffic: Traffic, scenario: Scenario, slower: tuple[float, ...] 
     """
     if not has_steady_rate(traffic, scenario):
         return math.inf
-    load = offered_load(scenario, traffic, {}, slower=slower)
+    load = offered_load(scenario, traffic, {}, slower=slower).load
     return math.inf if load is None else load.capacity_requests_per_s
 
 
@@ -269,41 +267,17 @@ def _missed(search: Search, factor: float, runs: list[Run]) -> str:
             return "requests that need more KV cache than available are rejected"
         if (outcome.finished_N < 0).any():
             return "requests are lost or never served"
-        for name, value in _statistics(search, resolved.requests, outcome).items():
+        found = request_latencies(resolved.requests, outcome, search.ready.seen)
+        for name, value in slo_statistics(found, traffic).items():
             values.setdefault(name, []).append(value)
         flows.append(flow(resolved.requests, outcome))
-    notes = _words(search.traffic, {name: float(np.mean(v)) for name, v in values.items()})
-    notes = notes or growing_queue(flows)
-    if not notes and any(saturated(run.outcome) for run in runs):
-        notes = "the load exceeds the capacity"
-    needed = 0 if notes else required_requests(flows)
+    said = missed_slos(search.traffic, {name: float(np.mean(v)) for name, v in values.items()})
+    said = said or growing_queue(flows)
+    if not said and any(saturated(run.outcome) for run in runs):
+        said = "the load exceeds the capacity"
+    needed = 0 if said else required_requests(flows)
     if needed and search.traffic.requests is not None and not too_short(flows):
         return "the number of requests in flight grows, and the file is too short for significance"
     if needed:
         raise TooShortError(math.ceil(needed * resolved.requests.isl_N.size / flows[0].units))
-    return notes
-
-
-def _statistics(search: Search, requests: Requests, outcome: Outcome) -> dict[str, float]:
-    """Return the selected statistic of each metric that has an SLO."""
-    found = request_latencies(requests, outcome, search.ready.seen)
-    percentile = search.traffic.slo_percentile
-    statistics = {}
-    for name in search.traffic.objectives():
-        values_N = getattr(found, COLUMNS.get(name, name))
-        known_N = values_N[np.isfinite(values_N)]
-        if known_N.size:
-            at = known_N.mean() if percentile is None else np.percentile(known_N, percentile)
-            statistics[name] = float(at)
-    return statistics
-
-
-def _words(traffic: Traffic, values: dict[str, float]) -> str:
-    percentile = traffic.slo_percentile
-    statistic = "mean" if percentile is None else f"p{percentile:g}"
-    notes = [
-        f"{statistic} {name} is {values[name]:.4g}, above the SLO of {most:g}"
-        for name, most in traffic.objectives().items()
-        if values.get(name, 0.0) > most
-    ]
-    return "; ".join(notes)
+    return said

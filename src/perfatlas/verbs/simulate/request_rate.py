@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
     from perfatlas.serving.requests import Requests
 
+NO_SLO: Final = (
+    "no SLO specified: set at least one of slo_ttft_s, slo_tpot_s, slo_itl_s,"
+    " slo_request_latency_s; slo_percentile applies them to a percentile"
+)
 UNIT: Final = 1.0  # requests/s at which traffic is generated
 _SCALED: Final = ("request_rate", "rate_scale")
 _DRAWN: Final = (*_SCALED, "num_requests")  # determined by the search
@@ -190,11 +194,8 @@ def _prepared(fields: dict[str, Any], watch: Callable[[float], bool] | None) -> 
     probe = fields if fields.get("requests") else fields | {"request_rate": UNIT}
     traffic, scenario = split_fields(probe)
     if not traffic.objectives():
-        raise InvalidSpecError(
-            "no SLO specified: set at least one of slo_ttft_s, slo_tpot_s, slo_itl_s,"
-            " slo_request_latency_s; slo_percentile applies them to a percentile"
-        )
-    refuse_unused_options(traffic, scenario, finds_rate=True)
+        raise InvalidSpecError(NO_SLO)
+    refuse_unused_options(traffic, scenario, searched="rate")
     resolved = resolve_traffic(traffic, scenario)
     ready = service(scenario, traffic, resolved)
     unit = _rate(resolved.requests) if traffic.requests is not None else UNIT

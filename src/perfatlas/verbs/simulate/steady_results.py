@@ -84,6 +84,29 @@ def without_steady_mean(results: Mapping[str, Any], load: OfferedLoad | None) ->
     return _without_values(kept, grows)
 
 
+def steady_rates(
+    results: Mapping[str, Any], load: OfferedLoad | None, slow: OfferedLoad | None
+) -> dict[str, Any]:
+    """Return results with the throughput of a deployment that keeps up as its interval.
+
+    It is the offered rate while the deployment keeps up with it, and the capacity where slower
+    steps would overload it; that of a run of finite length differs by chance.
+
+    Args:
+        results: Of a run that lasts as long as its precision asks.
+        load: Offered load and capacity.
+        slow: Load at the slow end of the interval of step times, None where it is unknown.
+    """
+    rate = results["requests_per_s"]
+    if load is None or load.grows or slow is None or not rate:
+        return dict(results)
+    least = min(slow.capacity_requests_per_s / rate, 1.0) if slow.grows else 1.0
+    changed: dict[str, Any] = {}
+    for name in ("requests_per_s", "output_tokens_per_s"):
+        changed |= {f"{name}_low": least * results[name], f"{name}_high": results[name]}
+    return {**results, **changed}
+
+
 def without_upper_limit(results: Mapping[str, Any], slow: OfferedLoad | None) -> dict[str, Any]:
     """Return results without upper limits where slower steps would overload the deployment.
 
@@ -154,14 +177,16 @@ def _stability(load: OfferedLoad, *, fixed: bool) -> list[str]:
 
 
 def transient_note(run: Run, results: Mapping[str, Any]) -> list[str]:
-    """Return how much of a fixed sample is warm-up, one text at most.
+    """Return what of the results is of the warm-up, one text at most.
 
     Args:
         run: What ran.
         results: Of it.
     """
     warm_up = results.get("warm_up_requests") or 0
-    if run.window is not None or not warm_up:
+    if run.window is not None:
+        return ["ITL percentiles are of all tokens of the run, also of the warm-up"]
+    if not warm_up:
         return []
     notes = (
         f"the first {warm_up:,.0f} requests are warm-up (MSER-5) and are included, as num_requests"
