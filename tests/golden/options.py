@@ -267,7 +267,7 @@ def main(words: Sequence[str] | None = None) -> int:
     left_s, ignored = asked.cpu_minutes * 60.0, 0
     for index, verb in enumerate(verbs):
         start_s = time.process_time()
-        # what a verb leaves of its share is for those that follow
+        # the unused share of a verb goes to those that follow
         ignored += _report(verb, asked.size, asked.fields, left_s / (len(verbs) - index))
         left_s -= time.process_time() - start_s
     return 1 if ignored else 0
