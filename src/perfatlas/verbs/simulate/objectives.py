@@ -148,7 +148,7 @@ def checks_text(checks: Sequence[SloCheck]) -> str:
     """Return the checks that decide: the missed ones, else those that are not met, else all.
 
     Args:
-        checks: Of one number of replicas.
+        checks: Checks at one number of replicas.
     """
     missed = [one for one in checks if one.is_missed]
     open_ = [one for one in checks if not one.is_met]

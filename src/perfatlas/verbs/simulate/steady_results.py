@@ -93,7 +93,7 @@ def steady_rates(
     steps would overload it; that of a run of finite length differs by chance.
 
     Args:
-        results: Of a run that lasts as long as its precision asks.
+        results: Results of a run that lasts as long as its precision asks.
         load: Offered load and capacity.
         slow: Load at the slow end of the interval of step times, None where it is unknown.
     """
@@ -177,7 +177,7 @@ def _stability(load: OfferedLoad, *, fixed: bool) -> list[str]:
 
 
 def transient_note(run: Run, results: Mapping[str, Any]) -> list[str]:
-    """Return what of the results is of the warm-up, one text at most.
+    """Return the remark on results that include the warm-up, one text at most.
 
     Args:
         run: What ran.
