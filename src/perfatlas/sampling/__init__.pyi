@@ -10,3 +10,10 @@ from .rates import (
     rate_posterior as rate_posterior,
     standard_errors as standard_errors,
 )
+from .steady_series import (
+    FEWEST as FEWEST,
+    SETTLED as SETTLED,
+    Precision as Precision,
+    batch_precision as batch_precision,
+    warm_up as warm_up,
+)
