@@ -14,6 +14,8 @@ from .steady_series import (
     FEWEST as FEWEST,
     SETTLED as SETTLED,
     Precision as Precision,
+    Stability as Stability,
     batch_precision as batch_precision,
+    stability_of as stability_of,
     warm_up as warm_up,
 )

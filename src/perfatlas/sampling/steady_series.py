@@ -13,13 +13,14 @@ Shape legend: N observations in order, M batches of five, B batches.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+NEAR: Final = 0.03  # of the capacity, within which a load is neither stable nor overloaded
 BATCH: Final = 5  # observations of a batch of MSER-5
 BATCHES: Final = 20  # of the confidence intervals
 FEWEST: Final = 10 * BATCHES  # observations that have statistics
@@ -27,6 +28,25 @@ SETTLED: Final = 0.45  # of a run: a later cut is that of a run that is too shor
 CONFIDENCE: Final = 0.9
 ROUNDING: Final = 1e-9  # relative
 MAX_CORRELATION: Final = 0.9  # upper limit of the lag-1 correlation of batches
+
+
+Stability = Literal["stable", "near capacity", "overloaded"]
+
+
+def stability_of(load: float) -> Stability:
+    """Return whether a queue has a steady state; "near capacity" within 3% of it.
+
+    Args:
+        load: Offered rate over the largest one that can be sustained.
+
+    Example:
+        >>> from perfatlas.sampling import stability_of
+        >>> stability_of(0.9), stability_of(0.98), stability_of(1.1)
+        ('stable', 'near capacity', 'overloaded')
+    """
+    if load < 1.0 - NEAR:
+        return "stable"
+    return "overloaded" if load > 1.0 + NEAR else "near capacity"
 
 
 def warm_up(values_N: NDArray[np.float64]) -> int:
