@@ -187,6 +187,8 @@ def _traffic(scenario: Mapping[str, Any]) -> list[str]:
         mean = scenario.get("length_distribution") in ("uniform", "lognormal")
         lengths = f"{counted(scenario['isl'], 'token')} in, {scenario['osl']:,} out"
         words.append(f"{lengths} on average" if mean else lengths)
+    if shared := scenario.get("shared_prefix"):
+        words.append(f"shared prefix of {counted(shared, 'token')}")
     if scenario.get("turns", 1) != 1:
         words.append(f"sessions of {scenario['turns']} turns")
     return words

@@ -65,9 +65,9 @@ def printed_results(
         limits: From `limits_of`.
 
     Example:
-        >>> from perfatlas.report.text import shown_results
+        >>> from perfatlas.report.text import printed_results
         >>> results = {"time_s": 2e-6, "time_s_low": 1e-6, "time_s_high": 3e-6}
-        >>> shown_results(results)[0].interval
+        >>> printed_results(results)[0].interval
         '1.00 - 3.00 µs'
     """
     limits, unneeded = limits or {}, _unneeded(results)
@@ -181,7 +181,7 @@ def _aligned(line: Shown, shown: Sequence[int], widths: Sequence[int], gap: int)
 
 
 def interval_text(results: Mapping[str, Any], name: str) -> str:
-    """Return the interval of a result, "no interval" if it has none, "" if not applicable.
+    """Return the interval of a result, "no interval" if it has none, "" for an exact value.
 
     If only one end is known, that end is returned. A result that step times do not change, such as
     the throughput of a deployment that keeps up, shows none.
@@ -194,6 +194,8 @@ def interval_text(results: Mapping[str, Any], name: str) -> str:
         >>> from perfatlas.report.text.results import interval_text
         >>> interval_text({"time_s": 0.02, "time_s_low": 0.01, "time_s_high": None}, "time_s")
         '10.0 ms or more'
+        >>> interval_text({"time_s": 0.0, "time_s_low": 0.0, "time_s_high": 0.0}, "time_s")
+        ''
     """
     if f"{name}_low" not in results and f"{name}_high" not in results:
         return ""
@@ -205,6 +207,8 @@ def interval_text(results: Mapping[str, Any], name: str) -> str:
     if low is None or high is None:
         end, side = (high, "less") if low is None else (low, "more")
         return f"{format_value(name, end)} or {side}"
+    if low == high == results[name]:
+        return ""
     return format_interval(name, low, high)
 
 

@@ -11,7 +11,12 @@ from perfatlas.models import resolve_model
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.deployments.load import has_steady_rate
 from perfatlas.scenario.fields import ReplicaKind, Scenario, kind_scenarios, refuse_unused
-from perfatlas.scenario.resolution import SHARED, is_overridden, overridden_sentence
+from perfatlas.scenario.resolution import (
+    SHARED,
+    is_overridden,
+    overridden_format,
+    overridden_sentence,
+)
 from perfatlas.vocabulary.fields import SIMULATED, Missing, fields_of, value_text
 
 if TYPE_CHECKING:
@@ -175,6 +180,8 @@ def _refuse_overridden(traffic: Traffic, scenario: Scenario) -> None:
                     if field in Scenario.model_fields
                 ]
                 _refuse_where_all_differ(scenario, name, own, "pools")
+    if traffic.replica_kinds is None and (sentence := overridden_format(dict(scenario))):
+        raise InvalidSpecError(sentence)
     for name in ReplicaKind.model_fields if traffic.replica_kinds is not None else ():
         if name in scenario.model_fields_set:
             own = [getattr(kind, name) for kind in traffic.replica_kinds]

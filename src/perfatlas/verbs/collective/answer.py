@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from perfatlas.verbs.collective.question import CollectiveInputs
 
 NOT_NEAR: Final = "no measured rows near this size and ranks in one domain; tier physics is used"
+SINGLE_GPU: Final = "gpus = 1: one GPU exchanges no data, so the time is 0; set gpus to 2 or more"
 
 
 @signature_of("collective")
@@ -67,7 +68,8 @@ def _priced_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
 
 
 def _rows(inputs: Sequence[CollectiveInputs]) -> list[Answered]:
-    return [Answered(row, ()) for row in price_questions(inputs).results()]
+    rows = zip(inputs, price_questions(inputs).results(), strict=True)
+    return [Answered(row, _warnings(one)) for one, row in rows]
 
 
 def _answer(priced: PricedQuestions) -> Answer:
@@ -86,7 +88,13 @@ def _answer(priced: PricedQuestions) -> Answer:
         results=results,
         breakdown=[single_row(inputs.op, "", results, match, "communication")],
         evidence=single_evidence(priced.systems[0], match, said, results["tier"]),
+        warnings=_warnings(inputs),
     )
+
+
+def _warnings(inputs: CollectiveInputs) -> tuple[str, ...]:
+    """Return the warning of a group of one GPU."""
+    return (SINGLE_GPU,) if inputs.gpus == 1 else ()
 
 
 def _without_effect(priced: PricedQuestions, *, calibrated: bool) -> list[str]:

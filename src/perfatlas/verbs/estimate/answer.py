@@ -29,8 +29,8 @@ from perfatlas.scenario.resolution import (
     may_be_simulated,
     pool_plan,
     read_scenario,
-    resolved_formats,
     resolved_plan,
+    with_formats,
     worker_batches,
 )
 from perfatlas.serving.closed_form import (
@@ -90,7 +90,7 @@ def _answered(scenario: Scenario) -> Answer:
     if scenario.mode == "disaggregated":
         return _answer_pools(scenario)
     question, evaluation = evaluate_one(scenario)
-    fields = resolved_fields(scenario, question) | resolved_formats(question)
+    fields = with_formats(resolved_fields(scenario, question), question)
     answer = _answer(question, evaluation, fields)
     columns = columns_of([scenario])
     if may_be_simulated(columns)[0]:
@@ -178,7 +178,7 @@ def _answer_pools(scenario: Scenario) -> Answer:
     fields |= pool_plan("prefill", rates.prefill[0]) | pool_plan("decode", rates.decode[0])
     formula = Answer(
         command="estimate",
-        scenario=fields | resolved_formats(rates.decode[0]),
+        scenario=with_formats(fields, rates.prefill[0], rates.decode[0]),
         results=pool_results(rates),
         breakdown=[
             *breakdown_rows(rates.prefill[1].prefill, "prefill", 0),

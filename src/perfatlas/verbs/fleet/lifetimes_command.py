@@ -81,6 +81,7 @@ class FitFlags:
         repaired: Whether a repair renews the age of a unit for its cause, or keeps it.
         open_is_down: Count an event without a recovery as still down at the end.
         cascade_s: Seconds after the first failure of a device in which others are its effects.
+        match_s: Seconds within which records of several logs about one node are one failure.
         output: File for the fleet; its evidence is written beside it.
         json: Print one JSON object.
         verbose: Print all causes, nodes, laws and assumptions.
@@ -96,6 +97,7 @@ class FitFlags:
     repaired: Annotated[Literal["as_new", "as_old"] | None, default("as_new")] = None
     open_is_down: Annotated[bool | None, SWITCH] = None
     cascade_s: Annotated[Seconds, default("60")] = None
+    match_s: Annotated[Seconds, default("600")] = None
     output: File | None = None
     json: Annotated[bool, SWITCH] = False
     verbose: Annotated[bool, SWITCH] = False

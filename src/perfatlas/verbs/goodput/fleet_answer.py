@@ -10,7 +10,7 @@ import numpy as np
 from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.declarations import verb_fields
 from perfatlas.fleet.closed_form import Expected, expected_goodput, known_mtti_s, restart_remark
-from perfatlas.fleet.laws import BUCKETS, IDLE, TICKS_PER_SECOND
+from perfatlas.fleet.laws import BUCKETS, IDLE, TICKS_PER_SECOND, Constant
 from perfatlas.fleet.model import initial_ages_text
 from perfatlas.fleet.simulator import Outcome, exact_sum, simulate, simulate_until
 from perfatlas.quantities import InvalidSpecError, counted
@@ -94,9 +94,31 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
         seed=inputs.seed,
     )
     answer = _answer(inputs, ready, outcome, facts)
-    decided = {"gpus": ready.gpus, "seed": inputs.seed, "method": "simulate"}
-    scenario = complete_scenario(verb_fields("goodput"), whole, **decided)
+    scenario = complete_scenario(verb_fields("goodput"), whole, **_decided(inputs, ready))
     return FleetRun(answer=replace(answer, scenario=scenario), outcome=outcome)
+
+
+def _decided(inputs: FleetGoodput, ready: FleetJob) -> dict[str, Any]:
+    """Return the fields that the fleet and the strategy decide; None if they are not one number.
+
+    With what_if, other strategies have their own spares, unless they were given.
+    """
+    standing = ready.strategy.spares
+    spares = {
+        "spares": standing.count,
+        "spare_kind": standing.kind,
+        "spare_start_s": standing.start.value_s if isinstance(standing.start, Constant) else None,
+    }
+    if inputs.what_if:
+        given = inputs.model_fields_set
+        spares = {name: value if name in given else None for name, value in spares.items()}
+    return spares | {
+        "gpus": ready.gpus,
+        "fleet_units": ready.job.fleet.units,
+        "strategy": ready.strategy.name if ready.strategy_is_named else None,
+        "seed": inputs.seed,
+        "method": "simulate",
+    }
 
 
 def _answer(inputs: FleetGoodput, ready: FleetJob, outcome: Outcome, facts: StepFacts) -> Answer:

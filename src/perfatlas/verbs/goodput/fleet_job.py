@@ -46,6 +46,7 @@ class FleetJob:
             where parts age [s]; None where writes take no time or there is none.
         interval_note: Basis of the optimum, or why there is none.
         interval_is_given: Whether the interval was set.
+        strategy_is_named: Whether a file has the strategy, under its name.
         others: Other strategies of the same file.
     """
 
@@ -54,6 +55,7 @@ class FleetJob:
     optimal_interval_s: float | None
     interval_note: str
     interval_is_given: bool
+    strategy_is_named: bool
     others: tuple[Strategy, ...] = ()
 
     @property
@@ -101,6 +103,7 @@ def fleet_job(inputs: FleetGoodput, state_bytes: float | None = None) -> FleetJo
         optimal_interval_s=best_s,
         interval_note=note,
         interval_is_given=inputs.checkpoint_interval_s is not None or "interval_s" in from_file,
+        strategy_is_named=chosen is not None,
         others=tuple(others),
     )
 

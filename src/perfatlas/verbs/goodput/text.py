@@ -44,7 +44,8 @@ BUCKETS: Final = {
     "transient": "waiting for transiently slow GPUs",
 }
 FACTORS: Final = METRICS["factors"].parts
-UNSAID: Final = ("half_width", "seed", "what_if", "more_spares", "verify_s")  # of a headline
+# omitted in a headline; the method is in the line of confidence
+UNSAID: Final = ("half_width", "seed", "what_if", "more_spares", "verify_s", "method")
 MOST_CHANGES: Final = 3
 MOST_CHOICES: Final = 8
 DETAILS: Final = frozenset((
@@ -211,7 +212,9 @@ def _interval(results: Answered, name: str) -> str:
 
 
 def _ends(low: str, high: str) -> str:
-    """Return both ends, with a common unit once."""
+    """Return both ends, with a common unit once; "" if rounding leaves no interval."""
+    if low == high:
+        return ""
     if low.endswith("%") and high.endswith("%"):
         return f"{low[:-1]} - {high}"
     (number, _, unit), (_, _, other) = low.partition(" "), high.partition(" ")

@@ -16,7 +16,7 @@ from perfatlas.jobs.model import (
     SOURCES,
     TICKS_PER_SECOND,
 )
-from perfatlas.scenario.fields import complete_scenario, refuse_unused
+from perfatlas.scenario.fields import refuse_unused
 from perfatlas.verbs.schedule.jobs import offered
 from perfatlas.verbs.schedule.prepared import Prepared, prepare, response_of
 from perfatlas.verbs.schedule.question import JOB_NAMES, parse_schedule, variants
@@ -28,6 +28,7 @@ from perfatlas.verbs.schedule.results import (
     failed_jobs_remark,
     results_of,
 )
+from perfatlas.verbs.schedule.scenario import decided_fields, schedule_scenario
 from perfatlas.verbs.schedule.steady_stream import (
     is_stream,
     measured_jobs,
@@ -163,16 +164,21 @@ def fleet_schedule(
             base, warnings=(*base.warnings, *filter(None, [failed_jobs_remark([*rows])]))
         )
     results["interrupted"] = any(one.interrupted for one in outcomes)
-    decided = {"seed": inputs.seed} if any(draws(one) for one in (inputs, *compared)) else {}
-    given = complete_scenario(verb_fields("fleet schedule"), inputs, **decided) | _compare(compare)
+    given = schedule_scenario(
+        inputs,
+        [
+            decided_fields(
+                run.inputs, run.cluster, response_of(run.inputs), stream=stream is not None
+            )
+            for run in (base, *others)
+        ],
+        compare,
+        seeded=any(draws(one) for one in (inputs, *compared)),
+    )
     return FleetSchedule(
         answer=_answer([base, *others], outcome, results, given=given, to=horizon_s),
         outcome=outcome,
     )
-
-
-def _compare(compare: Sequence[str]) -> dict[str, Any]:
-    return {"compare": list(compare)} if compare else {}
 
 
 def _outcomes(runs: Sequence[Prepared]) -> tuple[list[ScheduleOutcome], float]:

@@ -106,8 +106,18 @@ def _accounting(inputs: Schedule) -> Trace:
     return replace(trace, ignored=ignored, first=first, total=total)
 
 
+def largest_job(inputs: Schedule, cluster: Cluster) -> int:
+    """Return the GPUs of the largest generated job.
+
+    Args:
+        inputs: The fields.
+        cluster: The cluster.
+    """
+    return inputs.max_job_gpus or max(cluster.gpus // LARGEST_SHARE, 1)
+
+
 def _generated(inputs: Schedule, cluster: Cluster) -> JobSource:
-    largest = inputs.max_job_gpus or max(cluster.gpus // LARGEST_SHARE, 1)
+    largest = largest_job(inputs, cluster)
     mix = Mix(
         jobs=inputs.num_jobs or 0,
         job_rate=inputs.job_rate,

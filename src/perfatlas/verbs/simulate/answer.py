@@ -21,7 +21,6 @@ from perfatlas.scenario.deployments import (
     Service,
     client_note,
     closed_form_results,
-    common_entries,
     interval_note,
     kind_column,
     kinds_evidence,
@@ -44,7 +43,7 @@ from perfatlas.scenario.fields import (
 )
 from perfatlas.scenario.resolution import (
     read_scenario,
-    resolved_formats,
+    with_formats,
 )
 from perfatlas.serving.config import Control, Outage
 from perfatlas.serving.outcome import (
@@ -359,12 +358,11 @@ def _answer(
         standing += engine_assumptions(ready.decoding.question)
     standing += interval_note(ready)
     given = plain_values(verb_fields("simulate"), fields)
-    formats = common_entries([resolved_formats(pool.question) for pool in ready.pools])
+    formatted = with_formats(given, *(pool.question for pool in ready.pools))
     return Answer(
         command="simulate",
         scenario=generated_lengths(traffic, scenario)
-        | given
-        | formats
+        | formatted
         | resolved_fields(ready, traffic, scenario),
         results=one.results,
         breakdown=rows,

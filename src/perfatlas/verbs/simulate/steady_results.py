@@ -102,7 +102,7 @@ def steady_rates(
     if load is None or load.grows or slow is None or not rate:
         return dict(results)
     least = min(slow.capacity_requests_per_s / rate, 1.0) if slow.grows else 1.0
-    changed = {}
+    changed: dict[str, Any] = {}
     for name in ("requests_per_s", "output_tokens_per_s"):
         changed |= {f"{name}_low": least * results[name], f"{name}_high": results[name]}
     return {**results, **changed}

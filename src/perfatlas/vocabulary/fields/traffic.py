@@ -20,6 +20,7 @@ from perfatlas.vocabulary.fields.limits import FRONT_END
 from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number
 from perfatlas.vocabulary.fields.rows import InputFile, Row, Text, group
 
+MOST_GENERATED_REQUESTS: Final = 20_000_000  # of a simulation: about 8 GB of rows
 Positive = Annotated[float, Number(above=0.0)]
 Rate = Annotated[float, Number(unit="1/s", above=0.0, finite=False)]
 Objective = Annotated[float, Number(unit="s", above=0.0, finite=False)]
@@ -73,8 +74,8 @@ class Arrivals:
     num_requests: Annotated[
         Count | None,
         Row(
-            "Requests to generate, or to read from the trace. Setting it keeps a fixed sample that"
-            " starts from an empty system.",
+            f"Requests to generate, at most {MOST_GENERATED_REQUESTS:,}, or to read from the trace."
+            " Setting it keeps a fixed sample that starts from an empty system.",
             default="as many as sampling_precision needs; 10 per request in flight, at least 1000",
             elsewhere=("num_prompts", "request_count"),
         ),
