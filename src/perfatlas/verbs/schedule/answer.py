@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfatlas.jobs.run import ScheduleOutcome
+    from perfatlas.verbs.schedule.question import Schedule
 
 MOST_DOUBLINGS: Final = 4  # factor on the time for which failures are drawn
 SLACK: Final = 1.5
@@ -134,18 +135,13 @@ def fleet_schedule(
     if is_stream(inputs) and stream is None:
         raise KeyboardInterrupt
     base = prepare(stream.inputs if stream else inputs, None)
-    others = []
-    for change, other in zip(changes, compared, strict=False):
-        kept = None if set(change) & set(JOB_NAMES) else base.job_source
-        sized = {"num_jobs": base.inputs.num_jobs} if is_stream(other) else {}
-        others.append(prepare(other.model_copy(update=sized), kept))
+    others = _others(base, changes, compared)
     compared_inputs = [(run.inputs, run.job_source.jobs) for run in (base, *others)]
     check_source_columns(compared_inputs)
     base = replace(base, warnings=(*base.warnings, *no_effect_remarks(compared_inputs)))
     outcomes, horizon_s = _outcomes([base, *others])
     if stream is not None:
-        runs = zip((base, *others), outcomes, strict=False)
-        outcomes = [stream.measured(run, one) for run, one in runs]
+        outcomes = stream.all_measured([base, *others], outcomes)
     outcome = outcomes[0]
     load = offered(base.jobs, base.cluster, stream=base.inputs.jobs is None)
     results = results_of(outcome, base.job_source.trace, load)
@@ -166,12 +162,7 @@ def fleet_schedule(
     results["interrupted"] = any(one.interrupted for one in outcomes)
     given = schedule_scenario(
         inputs,
-        [
-            decided_fields(
-                run.inputs, run.cluster, response_of(run.inputs), stream=stream is not None
-            )
-            for run in (base, *others)
-        ],
+        [_decided(run, stream=stream is not None) for run in (base, *others)],
         compare,
         seeded=any(draws(one) for one in (inputs, *compared)),
     )
@@ -179,6 +170,23 @@ def fleet_schedule(
         answer=_answer([base, *others], outcome, results, given=given, to=horizon_s),
         outcome=outcome,
     )
+
+
+def _others(
+    base: Prepared, changes: Sequence[Mapping[str, Any]], compared: Sequence[Schedule]
+) -> list[Prepared]:
+    """Return the compared schedules, of the same jobs unless a change is one of jobs."""
+    others = []
+    for change, other in zip(changes, compared, strict=False):
+        kept = None if set(change) & set(JOB_NAMES) else base.job_source
+        sized = {"num_jobs": base.inputs.num_jobs} if is_stream(other) else {}
+        others.append(prepare(other.model_copy(update=sized), kept))
+    return others
+
+
+def _decided(run: Prepared, *, stream: bool) -> dict[str, Any]:
+    response = response_of(run.inputs)
+    return decided_fields(run.inputs, run.cluster, response, stream=stream)
 
 
 def _outcomes(runs: Sequence[Prepared]) -> tuple[list[ScheduleOutcome], float]:

@@ -18,7 +18,7 @@ from perfatlas.verbs.schedule.jobs import offered
 from perfatlas.verbs.schedule.prepared import Prepared, prepare
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -45,7 +45,7 @@ class Stream:
         first: Jobs before it are warm-up.
         last: Jobs from it on may not have ended.
         precise: Whether the mean wait is as precise as it should be.
-        half_width_s: Of the 90% confidence interval of the mean wait [s].
+        half_width_s: Half-width of the 90% confidence interval of the mean wait [s].
         load: Requested GPU-time over that of the cluster.
         capacity: Largest load that the cluster sustains under the policy.
     """
@@ -83,6 +83,17 @@ class Stream:
         before = early.run(outcome.now / TICKS_PER_SECOND) if cut_s else None
         return replace(outcome, before=before, measured_J=measured_J)
 
+    def all_measured(
+        self, runs: Sequence[Prepared], outcomes: Sequence[ScheduleOutcome]
+    ) -> list[ScheduleOutcome]:
+        """Return schedules of which the part after the warm-up is measured.
+
+        Args:
+            runs: What was scheduled.
+            outcomes: The schedules, fewer after an interruption.
+        """
+        return [self.measured(run, one) for run, one in zip(runs, outcomes, strict=False)]
+
     def results(self) -> dict[str, Any]:
         """Return load, capacity, stability, warm-up and precision, named as in the vocabulary."""
         return {
@@ -96,7 +107,7 @@ class Stream:
         }
 
     def warnings(self) -> list[str]:
-        """Return what a reader must know of stability and precision, in sentences."""
+        """Return warnings about stability and precision."""
         notes = []
         limit = f"the largest load that the cluster sustains, {self.capacity:.0%}"
         if self.stability == "near capacity":
