@@ -35,7 +35,12 @@ from perfatlas.verbs.schedule.steady_stream import (
     sized_stream,
     transient_note,
 )
-from perfatlas.verbs.schedule.unused_options import check_source_columns, draws, no_effect_remarks
+from perfatlas.verbs.schedule.unused_options import (
+    check_source_columns,
+    draws,
+    no_effect_remarks,
+    unused_in_run,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -257,6 +262,7 @@ def _answer(
         *ready.node_failures.warnings,
         *outcome.remarks(),
         *((tail,) if tail else ()),
+        *(unused_in_run(inputs, outcome) if len(runs) == 1 and not results["interrupted"] else ()),
     ]
     if results["interrupted"]:
         early = ready.node_failures.fleet is not None and not to

@@ -99,6 +99,7 @@ def prepare(inputs: Schedule, known: JobSource | None) -> Prepared:
     left_out = ""
     if inputs.leave_out_larger:
         jobs, left_out = without_larger(jobs, cluster, policy_of(inputs))
+        left_out = left_out or "leave_out_larger has no effect: every job fits the cluster"
     return Prepared(
         inputs=inputs,
         cluster=cluster,
