@@ -62,7 +62,7 @@ def drawn_question(draw: np.random.Generator, number: int) -> dict[str, Any]:
 
     Args:
         draw: Where random numbers come from.
-        number: Index of the question.
+        number: Number of the question.
     """
     deployment = DEPLOYMENTS[number % len(DEPLOYMENTS)]
     alone = simulate(**deployment, request_rate=0.1, num_requests=200, seed=1000 + number)

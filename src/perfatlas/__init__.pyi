@@ -304,7 +304,8 @@ def fleet_schedule(
             submit_s, run_s and gpus; plain or gzip-compressed.
         job_format: Format of the trace. Default: perfatlas. Needs jobs.
         zone: Time zone of sacct times, such as UTC or Europe/Berlin. Needs job_format = sacct.
-        num_jobs: Number of jobs to generate.
+        num_jobs: Number of jobs to generate. Setting it keeps a fixed sample that starts from an
+            empty cluster. Default: as many as the mean wait needs to be known to 10%.
         load: Offered load of generated jobs: requested GPU time over that of the cluster
             [fraction]. Needs no jobs.
         job_rate: Submission rate of generated jobs, instead of load [1/s]. Needs no jobs.
@@ -367,7 +368,8 @@ def fleet_schedule(
             the launcher's. Needs failures of nodes, and response = kueue or torchrun.
         until_s: Time after the first submission at which the schedule ends [s]. Default: the last
             submission if jobs are generated, else when all have ended.
-        seed: Seed of random draws. Default: 0. Needs num_jobs or node_mtbf_s or fleet.
+        seed: Seed of random draws. Default: 0. Needs num_jobs or load or job_rate or node_mtbf_s
+            or fleet.
 
     Raises:
         InvalidSpecError: A name or value is invalid, or a file is invalid.

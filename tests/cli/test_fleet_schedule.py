@@ -163,7 +163,11 @@ def test_accounting_is_scheduled_run_by_run(
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ([], 2, "missing --jobs or --num-jobs and --nodes; for example: perfatlas fleet schedule"),
+        (
+            [],
+            2,
+            "missing --jobs, --load or --job-rate and --nodes; for example: perfatlas fleet",
+        ),
         (["--jobs", "jobs.csv"], 2, "missing --nodes"),
         (["--jobs", "no.csv", "--nodes", "2"], 3, "no.csv"),
         (["--jobs", ".", "--nodes", "2"], 3, "table format"),

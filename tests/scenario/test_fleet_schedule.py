@@ -277,8 +277,11 @@ def test_elastic_jobs_go_on_with_their_share_of_nodes() -> None:
     ("fields", "said"),
     [
         ({}, "neither set"),
-        ({"num_jobs": 10, "nodes": 4}, "num_jobs requires either load"),
-        ({"num_jobs": 10, "nodes": 4, "load": 1, "job_rate": 1}, "requires either load"),
+        ({"num_jobs": 10, "nodes": 4}, "generated jobs require either load"),
+        (
+            {"num_jobs": 10, "nodes": 4, "load": 1, "job_rate": 1},
+            "generated jobs require either load",
+        ),
         ({"num_jobs": 10, "load": 1}, "nodes is required"),
         ({"num_jobs": 10, "load": True, "nodes": 4}, "expected a number, not true or false"),
         ({"num_jobs": 10, "load": float("nan"), "nodes": 4}, "load = nan"),

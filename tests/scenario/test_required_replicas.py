@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
-from perfatlas.serving.outcome import Precision
+from perfatlas.sampling import Precision
 from perfatlas.verbs.simulate import required_replicas, simulate
 from perfatlas.verbs.simulate.costs import cost_results
 from perfatlas.verbs.simulate.objectives import SloCheck

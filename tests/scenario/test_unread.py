@@ -39,7 +39,7 @@ def file(tmp_path: Path) -> str:
         ({**RATE, "engine": "sglang", "scheduler": "vllm", "mixed_chunk": True}, "uses vllm"),
         ({**RATE, "engine": "trtllm", "mixed_chunk": True}, "trtllm_guaranteed_no_evict"),
         ({**RATE, "slo_percentile": 95}, "slo_percentile = 95"),
-        ({**RATE, "slo_percentile": 95, "slo_ttft_s": 1}, "search for the largest rate"),
+        ({**RATE, "slo_percentile": 95, "slo_ttft_s": 1}, "--find-rate, --find-replicas"),
         ({**RATE, "request_format": "mooncake"}, "request_format = mooncake"),
         ({**SERVED, "concurrency": 4, "num_seeds": 3}, "arrivals and lengths are fixed"),
         ({**RATE, "arrival": "constant", "num_seeds": 3}, "num_seeds = 3"),

@@ -10,3 +10,12 @@ from .rates import (
     rate_posterior as rate_posterior,
     standard_errors as standard_errors,
 )
+from .steady_series import (
+    FEWEST as FEWEST,
+    SETTLED as SETTLED,
+    Precision as Precision,
+    Stability as Stability,
+    batch_precision as batch_precision,
+    stability_of as stability_of,
+    warm_up as warm_up,
+)

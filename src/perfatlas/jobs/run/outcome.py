@@ -35,12 +35,17 @@ class ScheduleOutcome:
         cluster: The cluster.
         sim: Final state of the compiled code.
         interrupted: Whether Ctrl-C ended it early.
+        before: The same schedule at the end of its warm-up: GPU-time and counters are those after
+            it. None to measure all of it.
+        measured_J: Jobs whose waiting and slowdown are measured (J,), None for all.
     """
 
     jobs: Jobs
     cluster: Cluster
     sim: ScheduleState
     interrupted: bool = False
+    before: ScheduleOutcome | None = None
+    measured_J: NDArray[np.bool_] | None = None
 
     def column(self, name: str) -> Ints:
         """Return a field of all jobs (J,): ticks, counts or codes as in `state.JOB`.
@@ -59,6 +64,25 @@ class ScheduleOutcome:
     def now(self) -> int:
         """Ticks from 0 to the end of the schedule."""
         return int(self.sim.state_1["now"][0])
+
+    @property
+    def measured_ticks(self) -> int:
+        """Ticks from the end of the warm-up to the end of the schedule."""
+        return self.now - (self.before.now if self.before else 0)
+
+    @property
+    def taken_J(self) -> NDArray[np.bool_]:  # noqa: N802 - shape letters
+        """Which jobs are measured (J,)."""
+        return np.ones(self.jobs.size, np.bool_) if self.measured_J is None else self.measured_J
+
+    def counter(self, name: str) -> int:
+        """Return a counter of the schedule, after the warm-up.
+
+        Args:
+            name: Name of the counter.
+        """
+        earlier = self.before.counter(name) if self.before else 0
+        return int(self.sim.state_1[name][0]) - earlier
 
     @cached_property
     def states(self) -> dict[str, int]:
@@ -119,11 +143,17 @@ class ScheduleOutcome:
         under_way = int(self.work_done_J[state_J < COMPLETED].sum())
         unfinished = int(self.work_done_J[state_J > COMPLETED].sum())
         useful = found.pop("productive") - under_way - unfinished
-        return {"productive": useful, "unfinished": unfinished, **found, "under_way": under_way}
+        ticks = {"productive": useful, "unfinished": unfinished, **found, "under_way": under_way}
+        if self.before is None:
+            return ticks
+        # in a stream, jobs under way replace one another: all work that is not lost is useful
+        earlier = self.before.gpu_ticks()
+        later = {name: value - earlier[name] for name, value in ticks.items()}
+        return later | {"productive": later["productive"] + later["under_way"], "under_way": 0}
 
     def shares(self) -> dict[str, float]:
         """Return the share of all GPU-time in each bucket; zeros where no time passed."""
-        total = self.cluster.gpus * self.now
+        total = self.cluster.gpus * self.measured_ticks
         return {name: value / total if total else 0.0 for name, value in self.gpu_ticks().items()}
 
     @property
@@ -143,8 +173,8 @@ class ScheduleOutcome:
         return self._share("split_ticks")
 
     def _share(self, name: str) -> float:
-        total = self.cluster.gpus * self.now
-        return int(self.sim.state_1[name][0]) / total if total else 0.0
+        total = self.cluster.gpus * self.measured_ticks
+        return self.counter(name) / total if total else 0.0
 
     def by_kind(self) -> list[dict[str, Any]]:
         """Return one row per class of jobs: counts, waiting, slowdown, lost GPU-hours.
@@ -156,7 +186,7 @@ class ScheduleOutcome:
         code_J = np.zeros(self.jobs.size, np.int64) if kind_J is None else np.asarray(kind_J)
         rows = []
         for code, name in enumerate(self.jobs.kinds):
-            of_J = code_J == code
+            of_J = (code_J == code) & self.taken_J
             lost = int(self.column("lost_work")[of_J].sum())
             rows.append(
                 {
@@ -179,7 +209,7 @@ class ScheduleOutcome:
         unseen = int(self.sim.state_1["unseen"][0])
         if unseen:
             said.append(f"failures or drains of nodes that were already down: {unseen:,}")
-        never = int(self.never_started_J.sum())
+        never = int(self.never_started_J[self.taken_J].sum())
         if never:
             said.append(
                 f"{never:,} of {counted(self.jobs.size, 'job')} never started: mean and"
@@ -187,7 +217,7 @@ class ScheduleOutcome:
                 " (wait_started_s excludes them)"
             )
         unended = sum(self.states.get(name, 0) for name in STATES[:6])
-        if unended:
+        if unended and self.measured_J is None:  # a stream never ends
             said.append(
                 f"{unended:,} of {counted(self.jobs.size, 'job')} had not ended when the"
                 " simulation stopped"

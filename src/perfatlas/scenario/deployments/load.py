@@ -6,10 +6,11 @@ Shape legend: N requests, R replicas.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.sampling import stability_of
 from perfatlas.scenario.deployments.arrivals import is_closed, resolve_traffic
 from perfatlas.scenario.deployments.services import run_traffic, service, slowed
 from perfatlas.serving.config import Control
@@ -20,14 +21,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfatlas.sampling import Stability
     from perfatlas.scenario.deployments.engine_deployment import Priced
     from perfatlas.scenario.deployments.services import Service
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.outcome import Outcome
 
-Stability = Literal["stable", "near capacity", "overloaded"]
-
-NEAR: Final = 0.03  # of the capacity, within which a rate is neither stable nor overloaded
 FEWEST: Final = 4_000  # requests that a saturated run serves at least
 MOST: Final = 64_000
 TURNOVERS: Final = 24  # times the sequences in flight
@@ -59,9 +58,7 @@ class OfferedLoad(NamedTuple):
     @property
     def stability(self) -> Stability:
         """Whether the queue has a steady state; "near capacity" within 3% of it."""
-        if self.share < 1.0 - NEAR:
-            return "stable"
-        return "overloaded" if self.share > 1.0 + NEAR else "near capacity"
+        return stability_of(self.share)
 
 
 class LoadRun(NamedTuple):

@@ -19,10 +19,7 @@ from .metrics import (
     series_columns as series_columns,
 )
 from .steady_state import (
-    Precision as Precision,
-    batch_precision as batch_precision,
     measured_window as measured_window,
-    warm_up as warm_up,
 )
 from .summary import (
     saturated as saturated,

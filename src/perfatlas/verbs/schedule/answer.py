@@ -13,18 +13,12 @@ import numpy as np
 from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.jobs.model import (
-    LAUNCHERS,
     SOURCES,
     TICKS_PER_SECOND,
-    Policy,
-    Response,
-    kueue_replacement,
 )
-from perfatlas.jobs.run import schedule
-from perfatlas.quantities import InfeasibleError
 from perfatlas.scenario.fields import refuse_unused
-from perfatlas.verbs.schedule.failures import NodeFailures, cluster_of, drawn, node_failures
-from perfatlas.verbs.schedule.jobs import JobSource, completed, job_source, offered, without_larger
+from perfatlas.verbs.schedule.jobs import offered
+from perfatlas.verbs.schedule.prepared import Prepared, prepare, response_of
 from perfatlas.verbs.schedule.question import JOB_NAMES, parse_schedule, variants
 from perfatlas.verbs.schedule.results import (
     assumptions,
@@ -35,6 +29,12 @@ from perfatlas.verbs.schedule.results import (
     results_of,
 )
 from perfatlas.verbs.schedule.scenario import decided_fields, schedule_scenario
+from perfatlas.verbs.schedule.steady_stream import (
+    is_stream,
+    measured_jobs,
+    sized_stream,
+    transient_note,
+)
 from perfatlas.verbs.schedule.unused_options import (
     check_source_columns,
     draws,
@@ -45,7 +45,6 @@ from perfatlas.verbs.schedule.unused_options import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.jobs.model import Cluster, Jobs
     from perfatlas.jobs.run import ScheduleOutcome
     from perfatlas.verbs.schedule.question import Schedule
 
@@ -109,49 +108,6 @@ class FleetSchedule(AnsweredRun):
         }
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Ready:
-    """The inputs of a schedule except failures, which need a horizon."""
-
-    inputs: Schedule
-    cluster: Cluster
-    jobs: Jobs
-    job_source: JobSource
-    node_failures: NodeFailures
-    notes: tuple[str, ...]
-    warnings: tuple[str, ...]
-
-    def run(self, horizon_s: float | None) -> ScheduleOutcome:
-        """Return the schedule with failures over a horizon; None for no failures."""
-        failures = None
-        if horizon_s is not None:
-            failures = drawn(self.inputs, self.node_failures, self.cluster, horizon_s)
-        try:
-            return schedule(
-                self.jobs,
-                self.cluster,
-                policy_of(self.inputs),
-                failures=failures,
-                until_s=self.inputs.until_s,
-            )
-        except InfeasibleError as problem:
-            raise self._smaller(problem) from problem
-
-    def _smaller(self, problem: InfeasibleError) -> InfeasibleError:
-        """Return the error for a job that never fits, with a remedy."""
-        where = f"{self.inputs.jobs}: " if self.inputs.jobs else "generated jobs: "
-        shortfall = str(problem).removesuffix(" ".join(problem.advice)).strip()
-        advice: tuple[str, ...] = (
-            "Set leave_out_larger to exclude jobs that can never run.",
-            "Use a larger cluster, or omit required."
-            if self.inputs.required
-            else "Use a larger cluster.",
-        )
-        if self.inputs.jobs is None:
-            advice = ("Set max_job_gpus to limit generated jobs.", *advice)
-        return InfeasibleError(f"{where}{shortfall}", advice=advice)
-
-
 @signature_of("fleet schedule")
 def fleet_schedule(
     *,
@@ -180,18 +136,26 @@ def fleet_schedule(
     changes = variants([compare] if isinstance(compare, str) else list(compare), fields)
     compared = [parse_schedule({**fields, **change}) for change in changes] if compare else []
     refuse_unused(dict(inputs), verb_fields("fleet schedule"), others=[*map(dict, compared)])
-    base = _ready(inputs, None)
-    others = []
-    for change, other in zip(changes, compared, strict=False):
-        kept = None if set(change) & set(JOB_NAMES) else base.job_source
-        others.append(_ready(other, kept))
+    stream = sized_stream(inputs) if is_stream(inputs) else None
+    if is_stream(inputs) and stream is None:
+        raise KeyboardInterrupt
+    base = prepare(stream.inputs if stream else inputs, None)
+    others = _others(base, changes, compared)
     compared_inputs = [(run.inputs, run.job_source.jobs) for run in (base, *others)]
     check_source_columns(compared_inputs)
     base = replace(base, warnings=(*base.warnings, *no_effect_remarks(compared_inputs)))
     outcomes, horizon_s = _outcomes([base, *others])
+    if stream is not None:
+        outcomes = stream.all_measured([base, *others], outcomes)
     outcome = outcomes[0]
     load = offered(base.jobs, base.cluster, stream=base.inputs.jobs is None)
     results = results_of(outcome, base.job_source.trace, load)
+    if stream is not None:
+        results |= stream.results()
+        base = replace(base, warnings=(*base.warnings, *stream.warnings()))
+    elif inputs.jobs is None:
+        results["warm_up_jobs"] = measured_jobs(outcome)[0]
+        base = replace(base, notes=(*base.notes, *transient_note(results)))
     if outcomes[1:]:
         results["compared"] = [
             compared_row(change, one) for change, one in zip(changes, outcomes[1:], strict=False)
@@ -203,10 +167,7 @@ def fleet_schedule(
     results["interrupted"] = any(one.interrupted for one in outcomes)
     given = schedule_scenario(
         inputs,
-        [
-            decided_fields(run.inputs, run.cluster, response_of(run.inputs))
-            for run in (base, *others)
-        ],
+        [_decided(run, stream=stream is not None) for run in (base, *others)],
         compare,
         seeded=any(draws(one) for one in (inputs, *compared)),
     )
@@ -216,32 +177,24 @@ def fleet_schedule(
     )
 
 
-def _ready(inputs: Schedule, known: JobSource | None) -> _Ready:
-    cluster = cluster_of(inputs)
-    source = job_source(inputs, cluster) if known is None else known
-    jobs, notes = completed(inputs, source.jobs, cluster)
-    last_s = int(jobs.submit_J[-1]) / TICKS_PER_SECOND
-    if inputs.jobs is None and inputs.until_s is None and last_s:
-        inputs = inputs.model_copy(update={"until_s": last_s})
-        notes.append(
-            "stopped at the last submission, as part of an ongoing stream; set until_s to change it"
-        )
-    left_out = ""
-    if inputs.leave_out_larger:
-        jobs, left_out = without_larger(jobs, cluster, policy_of(inputs))
-        left_out = left_out or "leave_out_larger has no effect: every job fits the cluster"
-    return _Ready(
-        inputs=inputs,
-        cluster=cluster,
-        jobs=jobs,
-        job_source=source,
-        node_failures=node_failures(inputs, cluster, source.start_s),
-        notes=tuple(notes),
-        warnings=(left_out,) if left_out else (),
-    )
+def _others(
+    base: Prepared, changes: Sequence[Mapping[str, Any]], compared: Sequence[Schedule]
+) -> list[Prepared]:
+    """Return the compared schedules, of the same jobs unless a change is one of jobs."""
+    others = []
+    for change, other in zip(changes, compared, strict=False):
+        kept = None if set(change) & set(JOB_NAMES) else base.job_source
+        sized = {"num_jobs": base.inputs.num_jobs} if is_stream(other) else {}
+        others.append(prepare(other.model_copy(update=sized), kept))
+    return others
 
 
-def _outcomes(runs: Sequence[_Ready]) -> tuple[list[ScheduleOutcome], float]:
+def _decided(run: Prepared, *, stream: bool) -> dict[str, Any]:
+    response = response_of(run.inputs)
+    return decided_fields(run.inputs, run.cluster, response, stream=stream)
+
+
+def _outcomes(runs: Sequence[Prepared]) -> tuple[list[ScheduleOutcome], float]:
     """Return the schedule of each, with failures over the same horizon, and the horizon [s].
 
     Failures are drawn for longer than the schedules last. Where failures prevent jobs from ending,
@@ -273,7 +226,7 @@ def _outcomes(runs: Sequence[_Ready]) -> tuple[list[ScheduleOutcome], float]:
     return _all(cut, horizon_s), horizon_s
 
 
-def _all(runs: Sequence[_Ready], horizon_s: float) -> list[ScheduleOutcome]:
+def _all(runs: Sequence[Prepared], horizon_s: float) -> list[ScheduleOutcome]:
     """Return the schedule of each; after an interruption no further one is started."""
     outcomes: list[ScheduleOutcome] = []
     for run in runs:
@@ -283,49 +236,8 @@ def _all(runs: Sequence[_Ready], horizon_s: float) -> list[ScheduleOutcome]:
     return outcomes
 
 
-def policy_of(inputs: Schedule) -> Policy:
-    """Return the scheduling policy.
-
-    Args:
-        inputs: The fields.
-    """
-    return Policy(
-        order=inputs.order,
-        backfill=inputs.backfill,
-        depth=inputs.depth,
-        preemption=inputs.preemption if inputs.order == "priority" else "none",
-        placement=inputs.placement,
-        together=inputs.together,
-        required=inputs.required,
-        half_life_s=inputs.half_life_s,
-        shares=inputs.shares or {},
-        keeps_place=inputs.keeps_place,
-        response=response_of(inputs),
-    )
-
-
-def response_of(inputs: Schedule) -> Response:
-    """Return the response of a job to the loss of a node; a drain lets jobs end first.
-
-    Args:
-        inputs: The fields.
-    """
-    launcher = "slurm_requeue" if inputs.response == "drain" else inputs.response
-    response = LAUNCHERS[launcher]()
-    settings: dict[str, Any] = {
-        "detection_s": inputs.detection_s,
-        "most_restarts": inputs.max_restarts,
-        "patience_s": inputs.patience_s,
-    }
-    if launcher == "kueue" and inputs.patience_s is not None:
-        response = kueue_replacement(fail_fast=False)
-    return replace(
-        response, **{name: value for name, value in settings.items() if value is not None}
-    )
-
-
 def _answer(
-    runs: Sequence[_Ready],
+    runs: Sequence[Prepared],
     outcome: ScheduleOutcome,
     results: dict[str, Any],
     *,

@@ -104,8 +104,8 @@ def schedule(
 def _require(set_fields: dict[str, Any]) -> None:
     """Raise for a command line without jobs or without a cluster."""
     missing = []
-    if "jobs" not in set_fields and "num_jobs" not in set_fields:
-        missing.append("--jobs or --num-jobs")
+    if not {"jobs", "num_jobs", "load", "job_rate"} & set_fields.keys():
+        missing.append("--jobs, --load or --job-rate")
     if "nodes" not in set_fields and "fleet" not in set_fields:
         missing.append("--nodes")
     if missing:

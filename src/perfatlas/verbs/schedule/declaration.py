@@ -12,7 +12,7 @@ DECLARATION: Final = Declaration(
             name="fleet schedule",
             help="Schedule many jobs on a cluster: waits, GPU time, failures, policy comparison.",
             run="command:schedule",
-            example="fleet schedule --num-jobs 20000 --load 0.9 --nodes 256",
+            example="fleet schedule --load 0.9 --nodes 256",
         ),
     ),
     functions=(

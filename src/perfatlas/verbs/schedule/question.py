@@ -63,14 +63,15 @@ def parse_schedule(fields: Mapping[str, Any]) -> Schedule:
 
 
 def _check_jobs(inputs: Schedule) -> None:
-    if (inputs.jobs is None) == (inputs.num_jobs is None):
+    stream = inputs.num_jobs is None and (inputs.load or inputs.job_rate) is not None
+    if not stream and (inputs.jobs is None) == (inputs.num_jobs is None):
         both = "both" if inputs.jobs is not None else "neither"
         raise InvalidSpecError(
             f"expected exactly one of jobs (a file) and num_jobs (generated); {both} set"
         )
-    if inputs.num_jobs is not None and (inputs.job_rate is None) == (inputs.load is None):
+    if inputs.jobs is None and (inputs.job_rate is None) == (inputs.load is None):
         raise InvalidSpecError(
-            "num_jobs requires either load (requested GPU-time over capacity, such as 0.8) or"
+            "generated jobs require either load (requested GPU-time over capacity, such as 0.8) or"
             " job_rate (submissions per second)"
         )
 

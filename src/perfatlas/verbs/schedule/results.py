@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.jobs.model import TICKS_PER_SECOND
+from perfatlas.jobs.model import COMPLETED, TICKS_PER_SECOND
 from perfatlas.quantities import counted
 from perfatlas.vocabulary.metrics import gpu_hours, statistics
 
@@ -35,8 +35,8 @@ def results_of(
         "gpus": outcome.cluster.gpus,
         **figures(outcome),
         "load": load,
-        "backfilled": int(outcome.sim.state_1["backfilled"][0]),
-        "failures": int(outcome.sim.state_1["failed"][0]),
+        "backfilled": outcome.counter("backfilled"),
+        "failures": outcome.counter("failed"),
         "fragmented_share": outcome.fragmented,
         "stranded_share": outcome.stranded,
         "states": outcome.states,
@@ -63,21 +63,21 @@ def figures(outcome: ScheduleOutcome) -> dict[str, Any]:
     Args:
         outcome: A schedule.
     """
-    shares = outcome.shares()
-    lost = gpu_hours(float(outcome.column("lost_work").sum()) / TICKS_PER_SECOND)
+    shares, taken_J = outcome.shares(), outcome.taken_J
+    lost = gpu_hours(float(outcome.column("lost_work")[taken_J].sum()) / TICKS_PER_SECOND)
     return {
-        "completed": outcome.states.get("completed", 0),
-        "duration_s": outcome.now / TICKS_PER_SECOND,
+        "completed": int((outcome.column("state")[taken_J] == COMPLETED).sum()),
+        "duration_s": outcome.measured_ticks / TICKS_PER_SECOND,
         "allocated_share": outcome.utilisation,
         "productive_share": shares["productive"],
         "under_way_share": shares["under_way"],
         "unfinished_share": shares["unfinished"],
-        "wait_s": statistics(outcome.waited_s_J),
-        "wait_started_s": statistics(outcome.wait_s_J),
-        "never_started": int(outcome.never_started_J.sum()),
-        "slowdown": statistics(outcome.slowdown_J),
-        "restarts": int(outcome.column("restarts").sum()),
-        "preemptions": int(outcome.column("preempted").sum()),
+        "wait_s": statistics(outcome.waited_s_J[taken_J]),
+        "wait_started_s": statistics(outcome.wait_s_J[taken_J]),
+        "never_started": int(outcome.never_started_J[taken_J].sum()),
+        "slowdown": statistics(outcome.slowdown_J[taken_J]),
+        "restarts": int(outcome.column("restarts")[taken_J].sum()),
+        "preemptions": int(outcome.column("preempted")[taken_J].sum()),
         "lost_gpu_hours": lost,
     }
 

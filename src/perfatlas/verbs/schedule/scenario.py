@@ -46,13 +46,16 @@ def schedule_scenario(
     return told | ({"compare": list(compare)} if compare else {})
 
 
-def decided_fields(inputs: Schedule, cluster: Cluster, response: Response) -> dict[str, Any]:
+def decided_fields(
+    inputs: Schedule, cluster: Cluster, response: Response, *, stream: bool = False
+) -> dict[str, Any]:
     """Return the values that fields have by default, from the fleet and the launcher.
 
     Args:
         inputs: The fields; `until_s` as it is applied.
         cluster: The nodes.
         response: Response of the launcher.
+        stream: Whether the precision of the mean wait decides when a stream of jobs stops.
 
     Limits: a launcher that tries once, without waiting, has no patience_s: with one set, kueue
         waits instead.
@@ -60,7 +63,7 @@ def decided_fields(inputs: Schedule, cluster: Cluster, response: Response) -> di
     found = {
         "nodes": cluster.nodes,
         "gpus_per_node": cluster.gpus_per_node,
-        "until_s": inputs.until_s,
+        "until_s": None if stream else inputs.until_s,
         "max_job_gpus": largest_job(inputs, cluster) if inputs.jobs is None else None,
         "detection_s": response.detection_s,
         "max_restarts": response.most_restarts,

@@ -148,7 +148,11 @@ def schedule_lines(results: Answered, *, brief: bool = False) -> list[tuple[str,
         brief: Without details, and without what a log holds beside jobs.
     """
     states = METRICS["states"].parts
-    lines = [(f"jobs {states[name]}", f"{n:,}") for name, n in results["states"].items()]
+    lines = []
+    if "stability" in results:
+        load, most = (format_value(name, results[name]) for name in ("load", "sustainable_load"))
+        lines.append((results["stability"], f"load {load}, sustainable {most}"))
+    lines += [(f"jobs {states[name]}", f"{n:,}") for name, n in results["states"].items()]
     lines += [
         (METRICS[name].label, format_value(name, results[name]))
         for name in (*FIGURES, *COUNTS)

@@ -7,9 +7,9 @@ from .page import (
     SimulatedRun as SimulatedRun,
     traffic_page as traffic_page,
 )
+from .replica_count import (
+    required_replicas as required_replicas,
+)
 from .request_rate import (
     max_request_rate as max_request_rate,
-)
-from .required_replicas import (
-    required_replicas as required_replicas,
 )

@@ -21,8 +21,6 @@ from perfatlas.scenario.deployments import (
     Service,
     client_note,
     closed_form_results,
-    common_entries,
-    draws,
     interval_note,
     kind_column,
     kinds_evidence,
@@ -31,7 +29,6 @@ from perfatlas.scenario.deployments import (
     refuse_unused_options,
     reseeded,
     resolve_traffic,
-    resolved_kinds,
     run_traffic,
     seeds_note,
     slowed,
@@ -45,9 +42,7 @@ from perfatlas.scenario.fields import (
     shared_fields,
 )
 from perfatlas.scenario.resolution import (
-    pool_plan,
     read_scenario,
-    resolved_plan,
     with_formats,
 )
 from perfatlas.serving.config import Control, Outage
@@ -62,6 +57,7 @@ from perfatlas.serving.outcome import (
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
 from perfatlas.verbs.simulate.costs import cost_results
 from perfatlas.verbs.simulate.repetitions import averaged, half_widths
+from perfatlas.verbs.simulate.resolved_fields import generated_lengths, resolved_fields
 from perfatlas.verbs.simulate.results import (
     containing_predictions,
     end_of_interval,
@@ -365,18 +361,14 @@ def _answer(
     formatted = with_formats(given, *(pool.question for pool in ready.pools))
     return Answer(
         command="simulate",
-        scenario=_lengths(traffic, scenario) | formatted | _resolved(ready, inputs[:2]),
+        scenario=generated_lengths(traffic, scenario)
+        | formatted
+        | resolved_fields(ready, traffic, scenario),
         results=one.results,
         breakdown=rows,
         evidence=_evidence(ready, standing),
         warnings=(*resolved.warnings, *traffic_warnings(ready, resolved, one.outcome, one.results)),
     )
-
-
-def _lengths(traffic: Traffic, scenario: Scenario) -> dict[str, int]:
-    """Return the lengths of generated requests, if set by isl and osl."""
-    drawn = traffic.requests is None and traffic.lengths_from is None
-    return {"isl": scenario.isl, "osl": scenario.osl} if drawn else {}
 
 
 def _evidence(ready: Service, standing: Sequence[str]) -> Evidence:
@@ -385,31 +377,3 @@ def _evidence(ready: Service, standing: Sequence[str]) -> Evidence:
         return kinds_evidence(ready, standing)
     first, *others = (step_evidence(pool.question, pool.table, standing) for pool in ready.pools)
     return merged_evidence(first, others[0]) if others else first
-
-
-def _resolved(ready: Service, inputs: tuple[Traffic, Scenario]) -> dict[str, Any]:
-    """Return the resolved fields of an answer: common limits, engine, plans and seed."""
-    traffic, scenario = inputs
-    limits = [
-        {
-            "max_num_seqs": int(pool.question.limits.max_num_seqs[0]),
-            "max_num_batched_tokens": pool.limits.max_num_batched_tokens,
-        }
-        for pool in ready.pools
-    ]
-    settings = common_entries(limits) if ready.heterogeneous or limits[0] == limits[-1] else {}
-    settings |= common_entries([{"engine": pool.question.profile.id} for pool in ready.pools])
-    settings["mode"] = scenario.mode
-    if draws(traffic, scenario):
-        settings["seed"] = traffic.seed
-    if ready.heterogeneous:
-        return settings | {"replica_kinds": resolved_kinds(ready)}
-    for role, pool in ready.named.items():
-        workers = int(pool.question.plan.dp[0])
-        settings |= {**pool_plan(role, pool.question), f"{role}_workers": workers}
-    if not ready.named:
-        plan = resolved_plan(ready.entry.question)
-        if traffic.max_replicas and scenario.dp is None:
-            del plan["dp"]  # with an autoscaler, the initial number
-        settings |= plan
-    return settings

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.serving.outcome import Precision, batch_precision
+from perfatlas.sampling import Precision, batch_precision
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

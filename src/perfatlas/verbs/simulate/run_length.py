@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from perfatlas.sampling import batch_precision
 from perfatlas.scenario.deployments import (
     DEFAULT_REQUESTS,
     OfferedLoad,
@@ -20,16 +21,17 @@ from perfatlas.scenario.deployments import (
     slowed,
 )
 from perfatlas.serving.config import Control
-from perfatlas.serving.outcome import batch_precision, measured_window, request_latencies
+from perfatlas.serving.outcome import measured_window, request_latencies
 from perfatlas.vocabulary.fields import LONGEST_S
 from perfatlas.vocabulary.metrics import statistics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from perfatlas.sampling import Precision
     from perfatlas.scenario.deployments import Priced
     from perfatlas.scenario.fields import Scenario, Traffic
-    from perfatlas.serving.outcome import Latencies, Precision, Window
+    from perfatlas.serving.outcome import Latencies, Window
 
     OnProgress = Callable[[float], bool]
     Excess = Callable[[Latencies], float]

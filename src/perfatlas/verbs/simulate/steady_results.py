@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.serving.outcome import batch_precision, measured_window, request_latencies
+from perfatlas.sampling import batch_precision
+from perfatlas.serving.outcome import measured_window, request_latencies
 from perfatlas.vocabulary.metrics import SEEDS, STATISTICS
 
 if TYPE_CHECKING:

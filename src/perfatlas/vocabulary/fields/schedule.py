@@ -153,7 +153,12 @@ class SubmittedJobs:
     ] = None
     num_jobs: Annotated[
         Annotated[int, Number(at_least=1, at_most=3 * 10**6)] | None,  # about 300 bytes each
-        Row("Number of jobs to generate.", elsewhere=("job_count", "n_jobs")),
+        Row(
+            "Number of jobs to generate. Setting it keeps a fixed sample that starts from an empty"
+            " cluster.",
+            default="as many as the mean wait needs to be known to 10%",
+            elsewhere=("job_count", "n_jobs"),
+        ),
     ] = None
     load: Annotated[
         Annotated[float, Number(unit="fraction", above=0.0, at_most=10.0)] | None,
@@ -380,9 +385,9 @@ class ScheduledFailures:
         replace(
             SEED,
             needs=WithMessage(
-                AnySet("num_jobs", "node_mtbf_s", "fleet"),
+                AnySet("num_jobs", "load", "job_rate", "node_mtbf_s", "fleet"),
                 "nothing is drawn at random",
-                "set num_jobs, node_mtbf_s or fleet",
+                "set load, job_rate, node_mtbf_s or fleet",
             ),
         ),
     ] = 0

@@ -7,6 +7,7 @@ from typing import Final
 from perfatlas.vocabulary.metrics.metric import Metric
 from perfatlas.vocabulary.metrics.serving import SIMULATE
 
+STEADY: Final = (*SIMULATE, "fleet schedule")
 STEADY_STATE: Final = (
     Metric(
         name="capacity_requests_per_s",
@@ -23,14 +24,14 @@ STEADY_STATE: Final = (
         short="load",
         unit="1",
         shown="share",
-        verbs=SIMULATE,
+        verbs=STEADY,
         description="Offered request rate over capacity; above 1 the queue grows without bound.",
     ),
     Metric(
         name="stability",
         label="stability",
         holds="text",
-        verbs=SIMULATE,
+        verbs=STEADY,
         description="Either stable, near capacity (within 3% of it) or overloaded: from the offered"
         " rate and the capacity.",
     ),
@@ -54,7 +55,7 @@ STEADY_STATE: Final = (
         label="precision reached",
         better="higher",
         holds="flag",
-        verbs=SIMULATE,
+        verbs=STEADY,
         description="Whether the half-widths are within sampling_precision.",
     ),
 )

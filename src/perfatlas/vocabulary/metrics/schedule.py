@@ -36,6 +36,31 @@ JOBS: Final = (
         description="Nodes of the cluster.",
     ),
     Metric(
+        name="sustainable_load",
+        label="largest sustainable load",
+        short="sustainable load",
+        unit="1",
+        shown="share",
+        better="higher",
+        verbs=SCHEDULE,
+        description="Share of all GPU time that does useful work when the queue is never empty: the"
+        " largest load with a steady state.",
+    ),
+    Metric(
+        name="warm_up_jobs",
+        label="warm-up jobs",
+        holds="count",
+        verbs=SCHEDULE,
+        description="First jobs that are warm-up by MSER-5; left out unless num_jobs is set.",
+    ),
+    Metric(
+        name="measured_jobs",
+        label="measured jobs",
+        holds="count",
+        verbs=SCHEDULE,
+        description="Jobs between the warm-up and the last ones, which may not have ended.",
+    ),
+    Metric(
         name="completed",
         label="jobs completed",
         better="higher",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.serving.outcome import batch_precision, warm_up
+from perfatlas.sampling import batch_precision, warm_up
 
 
 def test_a_warm_up_worked_by_hand() -> None:

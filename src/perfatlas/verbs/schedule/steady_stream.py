@@ -1,0 +1,267 @@
+"""The steady state of a stream of generated jobs: its length, its warm-up and its stability.
+
+Shape legend: J jobs in order of submission.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.jobs.model import TICKS_PER_SECOND
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.sampling import FEWEST, SETTLED, batch_precision, stability_of, warm_up
+from perfatlas.verbs.schedule.jobs import offered
+from perfatlas.verbs.schedule.prepared import Prepared, prepare
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfatlas.jobs.run import ScheduleOutcome
+    from perfatlas.sampling import Stability
+    from perfatlas.verbs.schedule.question import Schedule
+
+FIRST: Final = 5_000  # jobs of the first schedule
+LONGEST: Final = 160_000  # jobs of the longest one
+LONGEST_OF_RESERVATIONS: Final = 20_000  # where each pass makes many reservations
+PRECISION: Final = 0.1  # half-width of the mean wait over the mean wait
+OF_RUN: Final = 0.01  # or over the mean run time, of short waits
+GROWTH: Final = (2.0, 8.0)  # least and largest factor from one schedule to the next
+MARGIN: Final = 1.2  # safety factor on the estimated number of jobs
+SATURATED: Final = (0.1, 0.6)  # of the time of all work on all GPUs: the queue is never empty
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stream:
+    """A stream of jobs that is long enough for its mean wait.
+
+    Args:
+        inputs: The fields, with the number of jobs.
+        first: Jobs before it are warm-up.
+        last: Jobs from it on may not have ended.
+        precise: Whether the mean wait is as precise as it should be.
+        half_width_s: Half-width of the 90% confidence interval of the mean wait [s].
+        load: Requested GPU-time over that of the cluster.
+        capacity: Largest load that the cluster sustains under the policy.
+    """
+
+    inputs: Schedule
+    first: int
+    last: int
+    precise: bool
+    half_width_s: float
+    load: float
+    capacity: float
+
+    @property
+    def share(self) -> float:
+        """Load over capacity."""
+        return self.load / self.capacity
+
+    @property
+    def stability(self) -> Stability:
+        """Whether the queue has a steady state."""
+        return stability_of(self.share)
+
+    def measured(self, run: Prepared, outcome: ScheduleOutcome) -> ScheduleOutcome:
+        """Return a schedule of which the part after the warm-up is measured.
+
+        Args:
+            run: What was scheduled.
+            outcome: Its schedule.
+        """
+        submit_J = outcome.column("submit")
+        cut_s = float(submit_J[self.first]) / TICKS_PER_SECOND
+        early = replace(run, inputs=run.inputs.model_copy(update={"until_s": cut_s}))
+        place_J = np.arange(submit_J.size)
+        measured_J = (place_J >= self.first) & (place_J < self.last)
+        before = early.run(outcome.now / TICKS_PER_SECOND) if cut_s else None
+        return replace(outcome, before=before, measured_J=measured_J)
+
+    def all_measured(
+        self, runs: Sequence[Prepared], outcomes: Sequence[ScheduleOutcome]
+    ) -> list[ScheduleOutcome]:
+        """Return schedules of which the part after the warm-up is measured.
+
+        Args:
+            runs: What was scheduled.
+            outcomes: The schedules, fewer after an interruption.
+        """
+        return [self.measured(run, one) for run, one in zip(runs, outcomes, strict=False)]
+
+    def results(self) -> dict[str, Any]:
+        """Return load, capacity, stability, warm-up and precision, named as in the vocabulary."""
+        return {
+            "sustainable_load": self.capacity,
+            "offered_load": self.share,
+            "stability": self.stability,
+            "warm_up_jobs": self.first,
+            "measured_jobs": self.last - self.first,
+            "precision_reached": self.precise,
+            "wait_s_half_width": self.half_width_s if math.isfinite(self.half_width_s) else None,
+        }
+
+    def warnings(self) -> list[str]:
+        """Return warnings about stability and precision."""
+        notes = []
+        limit = f"the largest load that the cluster sustains, {self.capacity:.0%}"
+        if self.stability == "near capacity":
+            notes.append(
+                f"load {self.load:.0%} is within 3% of {limit}: waiting depends on how long the"
+                " stream lasts"
+            )
+        if self.stability == "overloaded":
+            notes.append(
+                f"overloaded: load {self.load:.0%} exceeds {limit}; the queue grows without bound,"
+                " and waiting and slowdown have no steady mean"
+            )
+        elif not self.precise:
+            notes.append(
+                f"the mean wait is known to ± {self.half_width_s:.3g} s (90%) only, with"
+                f" {self.inputs.num_jobs:,} jobs, the most that are generated by default; set"
+                " num_jobs"
+            )
+        return notes
+
+
+def is_stream(inputs: Schedule) -> bool:
+    """Return whether jobs are generated without end.
+
+    Args:
+        inputs: The fields.
+    """
+    return inputs.jobs is None and inputs.num_jobs is None
+
+
+def sized_stream(inputs: Schedule) -> Stream | None:
+    """Return a stream of as many jobs as the precision of the mean wait needs.
+
+    Args:
+        inputs: The fields, without the number of jobs.
+
+    Returns:
+        None if it was stopped.
+
+    Raises:
+        InvalidSpecError: An end of the simulation is set, which the length of the stream sets.
+    """
+    if inputs.until_s is not None:
+        raise InvalidSpecError(
+            f"until_s = {inputs.until_s:g}: without num_jobs the precision of the mean wait sets"
+            " the length of the stream; set num_jobs too, or leave until_s out"
+        )
+    longest = LONGEST_OF_RESERVATIONS if inputs.backfill == "conservative" else LONGEST
+    capacity = None
+    count = FIRST
+    while True:
+        sized = inputs.model_copy(update={"num_jobs": count})
+        run = prepare(sized, None)
+        if capacity is None:
+            capacity = _sustainable_load(run)
+        outcome = run.run(_horizon_s(run))
+        if capacity is None or outcome.interrupted:
+            return None
+        load = offered(run.jobs, run.cluster, stream=True) or 0.0
+        first, last, settled = measured_jobs(outcome)
+        grows = load > capacity
+        wait = batch_precision(outcome.waited_s_J[first:last])
+        run_s = float(outcome.column("run").mean()) / TICKS_PER_SECOND
+        allowed_s = max(PRECISION * wait.value, OF_RUN * run_s)
+        excess = 1.0 if grows else wait.half_width / allowed_s
+        precise = excess <= 1.0 and (settled or grows)
+        if precise or count >= longest:
+            return Stream(
+                inputs=sized,
+                first=first,
+                last=last,
+                precise=precise,
+                half_width_s=wait.half_width,
+                load=load,
+                capacity=capacity,
+            )
+        least, most = GROWTH
+        factor = excess**2 * MARGIN if math.isfinite(excess) else most
+        count = min(math.ceil(count * min(max(factor, least), most)), longest)
+
+
+def _horizon_s(run: Prepared) -> float:
+    """Return the time for which failures are drawn [s]: until the last submission."""
+    return run.inputs.until_s or float(run.jobs.submit_J[-1]) / TICKS_PER_SECOND
+
+
+def measured_jobs(outcome: ScheduleOutcome) -> tuple[int, int, bool]:
+    """Return the first and the last job that are measured, and whether the warm-up has ended.
+
+    The warm-up is that of waiting and of the GPUs in use at submissions, whichever is longer.
+
+    Args:
+        outcome: The schedule of a stream.
+    """
+    submit_J, wait_s_J = outcome.column("submit"), outcome.waited_s_J
+    count = int(np.count_nonzero(np.isfinite(wait_s_J)))
+    if count < 2 * FEWEST:
+        return 0, count, False
+    first = max(warm_up(wait_s_J[:count]), warm_up(_gpus_in_use(outcome)[:count]))
+    took_s_J = wait_s_J[:count] + outcome.column("run")[:count] / TICKS_PER_SECOND
+    rest = float(np.percentile(took_s_J, 99)) * TICKS_PER_SECOND
+    last = int(np.searchsorted(submit_J, outcome.now - rest))
+    if last - first < FEWEST:
+        return first, count, False
+    return first, last, first < SETTLED * count
+
+
+def _gpus_in_use(outcome: ScheduleOutcome) -> NDArray[np.float64]:
+    """Return the GPUs of running jobs at each submission (J,)."""
+    gpus_J = np.asarray(outcome.jobs.gpus_J, np.float64)
+    used_J = np.zeros(gpus_J.size)
+    for name, sign in (("started", 1.0), ("ended", -1.0)):
+        at_J = outcome.column(name)
+        order = np.argsort(at_J, kind="stable")
+        order = order[at_J[order] >= 0]
+        total = np.concatenate(([0.0], np.cumsum(gpus_J[order])))
+        place_J = np.searchsorted(at_J[order], outcome.column("submit"), side="right")
+        used_J += sign * total[place_J]
+    return used_J
+
+
+def _sustainable_load(run: Prepared) -> float | None:
+    """Return the share of GPU-time that does useful work while the queue is never empty.
+
+    Returns:
+        None if it was stopped.
+    """
+    work_s = float((np.asarray(run.jobs.run_J, float) * np.asarray(run.jobs.gpus_J, float)).sum())
+    work_s /= run.cluster.gpus * TICKS_PER_SECOND
+    at_once = replace(run.jobs, submit_J=np.zeros_like(run.jobs.submit_J))
+    useful = []
+    for share in SATURATED:
+        until = run.inputs.model_copy(update={"until_s": share * work_s})
+        outcome = replace(run, jobs=at_once, inputs=until).run(SATURATED[-1] * work_s)
+        if outcome.interrupted:
+            return None
+        ticks = outcome.gpu_ticks()
+        useful.append((ticks["productive"] + ticks["under_way"], outcome.now))
+    (done, start), (done_later, end) = useful
+    return (done_later - done) / (run.cluster.gpus * (end - start))
+
+
+def transient_note(results: Mapping[str, Any]) -> list[str]:
+    """Return how much of a fixed number of generated jobs is warm-up, one text at most.
+
+    Args:
+        results: Results with `warm_up_jobs`.
+    """
+    count = results.get("warm_up_jobs") or 0
+    if not count:
+        return []
+    note = (
+        f"the first {count:,} jobs are warm-up (MSER-5) and are included, as num_jobs is set;"
+        " without it the stream is as long as the precision of the mean wait needs, and is"
+        " measured after them"
+    )
+    return [note]

@@ -1,0 +1,69 @@
+"""Length, warm-up and stability of a stream of generated jobs."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.verbs.schedule import fleet_schedule
+
+CLUSTER: Final[dict[str, Any]] = {"nodes": 8, "run_sigma": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("load", "stability"), [(0.5, "stable"), (0.8, "stable"), (1.3, "overloaded")]
+)
+def test_the_verdict_follows_from_rates(load: float, stability: str) -> None:
+    found = fleet_schedule(**CLUSTER, load=load).answer
+    results = found.results
+    assert results["stability"] == stability
+    assert results["offered_load"] == pytest.approx(load / results["sustainable_load"], rel=1e-3)
+    assert 0.9 < results["sustainable_load"] <= 1.0
+    assert any("overloaded" in text for text in found.warnings) == (stability == "overloaded")
+
+
+def test_a_stream_holds_its_load_and_a_short_sample_does_not() -> None:
+    """The work of the measured jobs and the GPU time between two times balance."""
+    stream = fleet_schedule(**CLUSTER, load=0.8).answer
+    held = stream.results["allocated_share"]
+    assert held == pytest.approx(0.8, abs=0.02)
+    assert fleet_schedule(**stream.scenario).answer.results == stream.results
+    shares = np.array([row["share"] for row in stream.breakdown])
+    assert shares.sum() == pytest.approx(1.0)
+    assert (shares >= 0.0).all()
+    short = fleet_schedule(**CLUSTER, load=0.8, num_jobs=60, run_median_s=7200).answer
+    assert short.results["allocated_share"] < held - 0.05  # the cluster is empty at first
+
+
+def test_the_mean_wait_is_as_precise_as_said() -> None:
+    one, other = (fleet_schedule(**CLUSTER, load=0.7, seed=seed).answer.results for seed in (1, 2))
+    assert one["precision_reached"]
+    assert other["precision_reached"]
+    apart = abs(one["wait_s"]["mean"] - other["wait_s"]["mean"])
+    assert apart < 3.0 * np.hypot(one["wait_s_half_width"], other["wait_s_half_width"]) / 1.645
+
+
+def test_compared_streams_are_measured_over_the_same_jobs() -> None:
+    found = fleet_schedule(**CLUSTER, load=0.7, compare=["backfill=easy,none"]).answer.results
+    same, none = found["compared"]
+    assert same["wait_s"] == found["wait_s"]
+    assert same["allocated_share"] == found["allocated_share"]
+    assert none["wait_s"]["mean"] > same["wait_s"]["mean"]
+
+
+def test_a_fixed_sample_says_what_of_it_is_warm_up() -> None:
+    found = fleet_schedule(**CLUSTER, load=0.9, num_jobs=2000).answer
+    assert "stability" not in found.results
+    count = found.results["warm_up_jobs"]
+    said = [text for text in found.evidence.assumptions if "are warm-up (MSER-5)" in text]
+    assert len(said) == (count > 0)
+
+
+def test_the_end_of_a_stream_is_not_set() -> None:
+    with pytest.raises(InvalidSpecError, match="until_s = 100: without num_jobs"):
+        fleet_schedule(**CLUSTER, load=0.8, until_s=100)
+    with pytest.raises(InvalidSpecError, match="require either load"):
+        fleet_schedule(**CLUSTER, load=0.8, job_rate=1.0)
