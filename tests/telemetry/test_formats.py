@@ -21,8 +21,7 @@ UTC = ImportOptions(clock=Clock(zone="UTC"))
 
 
 TORCHRUN = (
-    "[rank0]:[E321 02:07:08.40 ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog caught collective"
-    " operation timeout: WorkNCCL(SeqNum=1580) ran for 600060 milliseconds before timing out.",
+    "[rank0]:[E321 02:07:08.40 ProcessGroupNCCL.cpp:607] Watchdog caught collective operation timeout",
     "train.py FAILED",
     "Root Cause (first observed failure):",
     "[0]:",

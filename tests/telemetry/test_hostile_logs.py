@@ -64,7 +64,7 @@ STARTS = {
     "slurm_events": b"NodeName|TimeStart|TimeEnd|State|Reason\n",
     "slurm_nodes": b"NodeName=n1 State=DOWN Reason=x [root@",
     "kubernetes": b'{"items": [{"kind": "Pod", "metadata": {"name": "p"}, ',
-    "torchrun": b"Root Cause (first observed failure):\n  time : 2026-03-02_01:00:00\n  exitcode : ",
+    "torchrun": b"Root Cause (first observed failure):\ntime: 2026-03-02_01:00:00\nexitcode: ",
 }
 
 
