@@ -81,15 +81,15 @@ def import_(files: list[File], /, *, flags: ImportFlags | None = None) -> int:
     from perfatlas.telemetry.history import write_history
 
     flags = flags or ImportFlags()
-    asked = changed_flags(flags)
-    require(asked, ("format", "output"), example=example_of("fleet import"))
+    set_fields = changed_flags(flags)
+    require(set_fields, ("format", "output"), example=example_of("fleet import"))
     check_writable(str(flags.output))
     history = import_logs(str(flags.format), files, _options(files, flags)).history
     write_history(str(flags.output), history)
     results = _imported(history) | {"output": str(flags.output)}
     if flags.json:
-        asked = {name: value for name, value in asked.items() if name != "json"}
-        told = {name: str(value) for name, value in asked.items()}
+        set_fields = {name: value for name, value in set_fields.items() if name != "json"}
+        told = {name: str(value) for name, value in set_fields.items()}
         print_json(envelope("fleet import", results=results, scenario=told))
         return 0
     _print_imported(history, results)
@@ -178,10 +178,10 @@ def fit(
     results = _results(fitted) | {"nodes": flags.nodes}
     results |= {"output": str(flags.output), "evidence": str(beside)}
     if flags.json:
-        asked = {
+        set_fields = {
             name: str(value) for name, value in changed_flags(flags).items() if name not in SHOWN
         }
-        print_json(envelope("fleet fit", results=results, scenario=asked))
+        print_json(envelope("fleet fit", results=results, scenario=set_fields))
         return 0
     line = reproduce_fit({k: v for k, v in changed_flags(flags).items() if k not in SHOWN}, files)
     _print_fitted(results, reproduce=line, verbose=flags.verbose)

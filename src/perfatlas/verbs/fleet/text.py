@@ -132,7 +132,7 @@ def _cause_row(cause: Mapping[str, Any]) -> dict[str, Any]:
         "share": share_text(cause["share"]),
         "fleet": time_text(seconds(cause["fleet_mean_time_between"])),
         "part": time_text(seconds(cause["mean_time_between"])),
-        "interval": f"{low} - {high}",
+        "interval": f"{low} - {high}" if low != high else low,
         "law": cause["law"],
     }
 

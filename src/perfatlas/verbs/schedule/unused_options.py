@@ -17,9 +17,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.jobs.model import Jobs
+    from perfatlas.jobs.run import ScheduleOutcome
     from perfatlas.verbs.schedule.question import Schedule
 
-TOLD: Final = (
+# options that are read only after something happened
+_AFTER_LOSS: Final = (
+    *("response", "detection_s", "restart_s", "checkpoint_interval_s", "fewest_share"),
+    *("keeps_place", "max_restarts", "patience_s"),
+)
+_READ_AFTER: Final[dict[str, tuple[str, ...]]] = {
+    "no job waits for nodes": ("backfill", "depth", "half_life_s", "shares", "required"),
+    "no job is backfilled": ("backfill", "depth"),
+    "no node fails in the simulated time": ("repair_s", *_AFTER_LOSS),
+    "no job loses a node": _AFTER_LOSS,
+}
+FIELD_COLUMNS: Final = (
     # option, column of `Jobs`, column of the table
     ("limit_factor", "limit_J", "limit_s"),
     ("restart_s", "restart_J", "restart_s"),
@@ -40,20 +52,20 @@ def check_source_columns(ones: Sequence[tuple[Schedule, Jobs]]) -> None:
         InvalidSpecError: All jobs define the option, or checkpoints have no effect.
     """
     fields = verb_fields("fleet schedule")
-    for name, column, told in TOLD:
+    for name, column, seconds_field in FIELD_COLUMNS:
         needs = fields[name].row.needs
         given = [one for one, _ in ones if getattr(one, name) not in (fields[name].default, 0.0)]
         reading = [jobs for one, jobs in ones if needs and not needs.missing(dict(one), {})]
         if given and reading and all(getattr(jobs, column) is not None for jobs in reading):
             raise InvalidSpecError(
                 f"{name} = {value_text(getattr(given[0], name))} has no effect here:"
-                f" {given[0].jobs} has a column {told}; omit {name}"
+                f" {given[0].jobs} has a column {seconds_field}; omit {name}"
             )
     if any(_killed(jobs) for _, jobs in ones):
         return
-    asked = [{**dict(one), "jobs": None} for one, _ in ones]  # if time limits end no job
+    inputs = [{**dict(one), "jobs": None} for one, _ in ones]  # if time limits end no job
     checkpoints = {name: fields[name] for name in ("checkpoint_interval_s",)}
-    refuse_unused(asked[0], checkpoints, others=asked[1:])
+    refuse_unused(inputs[0], checkpoints, others=inputs[1:])
 
 
 def draws(one: Schedule) -> bool:
@@ -77,24 +89,54 @@ def no_effect_remarks(ones: Sequence[tuple[Schedule, Jobs]]) -> list[str]:
     Args:
         ones: Each schedule and its jobs.
     """
-    said: dict[str, None] = {}
+    notes: dict[str, None] = {}
     for one, jobs in ones:
         if one.order == "priority" and _one_value(jobs.priority_J):
             also = "" if one.preemption == "none" else f", nor does preemption = {one.preemption}"
-            said[
+            notes[
                 f"order = priority has no effect{also}: all jobs have the same priority (column"
                 " priority of a job table)"
             ] = None
         if one.order == "fair_share" and _one_value(jobs.user_J):
-            said["order = fair_share has no effect: all jobs belong to the same user"] = None
+            notes["order = fair_share has no effect: all jobs belong to the same user"] = None
     if all(one.together == "anywhere" for one, _ in ones):
         for name in ("nodes_per_domain", "nodes_per_leaf"):
             if any(getattr(one, name) is not None for one, _ in ones):
-                said[
+                notes[
                     f"{name} does not affect placement with together = anywhere: it only"
                     " determines the number of domains per job in --per-job"
                 ] = None
-    return list(said)
+    return list(notes)
+
+
+def unused_in_run(asked: Schedule, outcome: ScheduleOutcome) -> list[str]:
+    """Return the options that are set and did not matter, as nothing happened that reads them.
+
+    Args:
+        asked: The fields.
+        outcome: The schedule.
+    """
+    fields = verb_fields("fleet schedule")
+    given = [
+        name for name in asked.model_fields_set if getattr(asked, name) != fields[name].default
+    ]
+    lost = any(outcome.column(name).any() for name in ("restarts", "preempted", "lost_work"))
+    lost |= "node_fail" in outcome.states
+    waited = outcome.waited_s_J.any() or outcome.never_started_J.any()
+    happened = {
+        "no job waits for nodes": bool(waited),
+        "no job is backfilled": bool(outcome.sim.state_1["backfilled"][0]),
+        "no node fails in the simulated time": bool(outcome.sim.state_1["failed"][0]),
+        "no job loses a node": lost,
+    }
+    said = []
+    for why, names in _READ_AFTER.items():
+        without = [name for name in fields if name in given and name in names]
+        given = [name for name in given if happened[why] or name not in without]
+        if without and not happened[why]:
+            listed = ", ".join(f"{name} = {value_text(getattr(asked, name))}" for name in without)
+            said.append(f"without effect on this schedule: {listed}; {why}")
+    return said
 
 
 def _one_value(value_J: NDArray[np.int64] | None) -> bool:
