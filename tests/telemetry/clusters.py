@@ -101,7 +101,11 @@ class Cluster:
         rows: list[tuple[float, dict[str, object]]] = []
         for time_s, back_s, node in self.returns():
             entities = [{"entityType": "GPU", "entityValue": "0"}]
-            event = {"nodeName": node, "checkName": "XidCheck", "componentClass": "GPU"}
+            event: dict[str, object] = {
+                "nodeName": node,
+                "checkName": "XidCheck",
+                "componentClass": "GPU",
+            }
             event |= {"errorCode": ["79"], "entitiesImpacted": entities}
             stamp = f"{iso(time_s, 'milliseconds')}Z"
             rows.append((time_s, event | {"isFatal": True, "generatedTimestamp": stamp}))

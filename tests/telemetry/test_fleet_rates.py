@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from perfatlas.telemetry.fleets import FleetFit
-    from perfatlas.telemetry.fleets.fit import CauseFit
+    from perfatlas.telemetry.fleets.records import CauseFit
 
     Draw = Callable[[np.random.Generator], float]
 

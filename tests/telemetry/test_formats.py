@@ -20,6 +20,24 @@ FORMATS = format_names()
 UTC = ImportOptions(clock=Clock(zone="UTC"))
 
 
+TORCHRUN = (
+    "[rank0]:[E321 02:07:08.40] [Rank 0] Watchdog caught collective operation timeout",
+    "train.py FAILED",
+    "Root Cause (first observed failure):",
+    "[0]:",
+    f"  time      : {DAY[:10]}_01:00:00",
+    "  host      : n1",
+    "  rank      : 3 (local_rank: 3)",
+    "  exitcode  : -6 (pid: 31)",
+    "  error_file: <N/A>",
+)
+
+
+def written(path: Path, *rows: str) -> Path:
+    path.write_text("\n".join(rows) + "\n", "utf-8")
+    return path
+
+
 def one_of_each(tmp_path: Path) -> dict[str, tuple[Path, ImportOptions]]:
     """Return a log of every format, with one event or more, and what reads it."""
     kernel, scrape = tmp_path / "kern.log", tmp_path / "scrape.prom"
@@ -47,6 +65,37 @@ def one_of_each(tmp_path: Path) -> dict[str, tuple[Path, ImportOptions]]:
         "ml_goodput": (lines(tmp_path, *steps((1, 0), (1, 9)), name="g.jsonl"), UTC),
         "jobs": (lines(tmp_path, *acts("start", "interrupt"), name="j.jsonl"), UTC),
         "table": (table, UTC),
+        "slurm_events": (
+            written(
+                tmp_path / "events.txt",
+                "NodeName|TimeStart|TimeEnd|State|Reason",
+                f"n1|{DAY}01:00:00|{DAY}03:00:00|DOWN*|Not responding",
+            ),
+            UTC,
+        ),
+        "slurm_nodes": (
+            written(
+                tmp_path / "nodes.txt",
+                "NodeName=n1 Arch=x86_64",
+                "   State=IDLE+DRAIN ThreadsPerCore=1",
+                f"   Reason=gpu fell off [root@{DAY}01:00:00]",
+            ),
+            UTC,
+        ),
+        "kubernetes": (
+            lines(
+                tmp_path,
+                {
+                    "kind": "Event",
+                    "reason": "NodeNotReady",
+                    "involvedObject": {"kind": "Node", "name": "n1"},
+                    "firstTimestamp": f"{DAY}01:00:00Z",
+                },
+                name="k.jsonl",
+            ),
+            UTC,
+        ),
+        "torchrun": (written(tmp_path / "torchrun.log", *TORCHRUN), UTC),
     }
 
 

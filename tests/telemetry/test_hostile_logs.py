@@ -17,8 +17,12 @@ from perfatlas.telemetry.formats import read_sacct, read_sacct_json
 from perfatlas.telemetry.formats.dcgm import read_dcgm
 from perfatlas.telemetry.formats.goodput_log import read_goodput_log
 from perfatlas.telemetry.formats.job_log import read_job_log
+from perfatlas.telemetry.formats.kubernetes import read_kubernetes
 from perfatlas.telemetry.formats.nvsentinel import read_nvsentinel
 from perfatlas.telemetry.formats.problem_detector import DetectorRules, read_problems
+from perfatlas.telemetry.formats.slurm_events import read_slurm_events
+from perfatlas.telemetry.formats.slurm_nodes import read_slurm_nodes
+from perfatlas.telemetry.formats.torchrun import read_torchrun
 from perfatlas.telemetry.formats.xid_log import read_xid_log
 from perfatlas.telemetry.reading import Clock
 from perfatlas.telemetry.reading.lines import LONGEST_LINE_BYTES
@@ -43,6 +47,10 @@ READERS: dict[str, Reader] = {
     "nvsentinel": lambda path: read_nvsentinel([path]).files,
     "goodput": lambda path: read_goodput_log([path]).files,
     "job_log": lambda path: read_job_log([path]).files,
+    "slurm_events": lambda path: read_slurm_events([path], zone="UTC").files,
+    "slurm_nodes": lambda path: read_slurm_nodes([path], zone="UTC").files,
+    "kubernetes": lambda path: read_kubernetes([path]).files,
+    "torchrun": lambda path: read_torchrun([path], clock=CLOCK).files,
 }
 STARTS = {
     "sacct": b"JobID|State|Start|End\n",
@@ -53,6 +61,10 @@ STARTS = {
     "nvsentinel": b'[{"nodeName": "n", "checkName": "c", ',
     "goodput": b'[{"job_name": "j", ',
     "job_log": b'[{"event": "start", ',
+    "slurm_events": b"NodeName|TimeStart|TimeEnd|State|Reason\n",
+    "slurm_nodes": b"NodeName=n1 State=DOWN Reason=x [root@",
+    "kubernetes": b'{"items": [{"kind": "Pod", "metadata": {"name": "p"}, ',
+    "torchrun": b"Root Cause (first observed failure):\ntime: 2026-03-02_01:00:00\nexitcode: ",
 }
 
 

@@ -1,6 +1,3 @@
-from .cause import (
-    FleetOptions as FleetOptions,
-)
 from .evidence import (
     evidence_document as evidence_document,
 )
@@ -18,4 +15,7 @@ from .lifetime_fit import (
 from .lifetime_fleet import (
     PartsOfFleet as PartsOfFleet,
     write_lifetime_fleet as write_lifetime_fleet,
+)
+from .records import (
+    FleetOptions as FleetOptions,
 )

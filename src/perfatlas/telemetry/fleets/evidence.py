@@ -23,8 +23,8 @@ from perfatlas.telemetry.history import JOB, PROCESS
 
 if TYPE_CHECKING:
     from perfatlas.telemetry.fits import Lemons
-    from perfatlas.telemetry.fleets.cause import CauseFit
     from perfatlas.telemetry.fleets.fit import FleetFit
+    from perfatlas.telemetry.fleets.records import CauseFit
     from perfatlas.telemetry.history import Lifetimes
     from perfatlas.telemetry.reading import FileCounts
 

@@ -26,8 +26,8 @@ from perfatlas.telemetry.history import GPU_RESET, JOB, PROCESS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfatlas.telemetry.fleets.cause import CauseFit, Durations
     from perfatlas.telemetry.fleets.fit import FleetFit
+    from perfatlas.telemetry.fleets.records import CauseFit, Durations
 
 _HEADER: Final = """\
 # Fitted from logs by perfatlas. Intervals, counts, hashes of the logs, lemon nodes and remarks:

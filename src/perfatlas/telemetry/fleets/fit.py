@@ -14,14 +14,8 @@ from perfatlas.telemetry.fits import (
     rank_causes,
     without_cascades,
 )
-from perfatlas.telemetry.fleets.cause import (
-    CauseFit,
-    Durations,
-    FleetOptions,
-    Observed,
-    durations,
-    fit_cause,
-)
+from perfatlas.telemetry.fleets.cause import durations, fit_cause
+from perfatlas.telemetry.fleets.records import CauseFit, Durations, FleetOptions, Observed
 from perfatlas.telemetry.history import JOB, PROCESS, ObservationWindow, repair_times
 
 if TYPE_CHECKING:

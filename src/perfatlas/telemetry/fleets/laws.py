@@ -9,8 +9,8 @@ from perfatlas.telemetry.history import JOB, PROCESS
 
 if TYPE_CHECKING:
     from perfatlas.telemetry.fits import Fit
-    from perfatlas.telemetry.fleets.cause import Durations
     from perfatlas.telemetry.fleets.fit import FleetFit
+    from perfatlas.telemetry.fleets.records import Durations
 
 # The simulator supports a few dozen distributions: the rarest causes of a component are merged.
 MOST_CAUSES: Final = 16

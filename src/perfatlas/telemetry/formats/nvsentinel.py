@@ -184,7 +184,9 @@ def _devices(item: Item) -> tuple[str, ...]:
 def _action(item: Item) -> str:
     """Return what the recommended action of an event is, "" where none is recommended."""
     told = item.get("recommendedAction")
-    if told is None or isinstance(told, str | int):
+    if told is None:
+        return ""
+    if isinstance(told, str | int):
         return _ACTIONS.get(told, "")
     raise item.wrong("is neither a name nor a number", "recommendedAction")
 

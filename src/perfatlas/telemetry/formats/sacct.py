@@ -6,17 +6,16 @@ gcm/tests/data, MIT) and on hand-written rows.
 
 from __future__ import annotations
 
-import datetime as dt
 import math
-from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.telemetry.formats.local_times import LocalTime, local_time
 from perfatlas.telemetry.formats.options import Imported, ImportOptions
 from perfatlas.telemetry.formats.run_failures import run_failures
-from perfatlas.telemetry.formats.sacct_records import sacct_records
+from perfatlas.telemetry.formats.sacct_columns import run_columns
+from perfatlas.telemetry.formats.sacct_records import Rows, sacct_rows
 from perfatlas.telemetry.formats.slurm_fields import (
-    UNKNOWN_TIMES,
     duration_s,
     exit_code,
     gpus_of,
@@ -33,7 +32,7 @@ from perfatlas.telemetry.history import (
     lone_host,
     why_no_run,
 )
-from perfatlas.telemetry.reading import LogFile, Tally, checked_s, moment_of, refuse, zone_of
+from perfatlas.telemetry.reading import LogFile, Tally, refuse, zone_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -89,10 +88,16 @@ def read_sacct(paths: Sequence[str | Path], *, zone: str | None) -> JobRuns:
     for path in paths:
         file = LogFile(path)
         tally = Tally(path=path, unit="lines")
-        for record in sacct_records(file, REQUIRED, tally):
-            run = _run_of(path, record, zone, tally)
-            if run is not None:
-                runs.add(run, record.line, tally)
+        for found in sacct_rows(file, REQUIRED, tally):
+            if isinstance(found, Rows):
+                columns = run_columns(found, zone)
+                if columns is not None:
+                    runs.extend(columns, tally)
+                    continue
+            for record in found.records() if isinstance(found, Rows) else (found,):
+                run = _run_of(path, record, zone, tally)
+                if run is not None:
+                    runs.add(run, record.line, tally)
         runs.end_file(tally.close(total=file.count, data_hash=file.data_hash))
     return runs.close()
 
@@ -103,20 +108,20 @@ def _run_of(path: str | Path, record: Record, zone: str, tally: Tally) -> Run | 
     name = field.read("JobID", job_name)
     state = state_name(record.fields["State"])
     reason = why_no_run(name.step, state, record.fields["State"], waiting=name.waiting)
-    start = field.read("Start", lambda text: _local(text, zone))
+    start = field.read("Start", lambda text: local_time(text, zone))
     if not reason and start is None:
         reason = "job that never started"
     if reason or start is None:
         tally.ignore(reason, record.line)
         return None
-    end = field.read("End", lambda text: _local(text, zone))
+    end = field.read("End", lambda text: local_time(text, zone))
     if state in UNFINISHED:
         end = None
     elapsed_s = field.read("ElapsedRaw" if field.has("ElapsedRaw") else "Elapsed", duration_s)
     start_s, end_s = _settled(start, end, elapsed_s, tally, record.line)
     if end_s < start_s:
         raise refuse(path, record.line, "is before the column 'Start'", column="End")
-    submit = field.read("Submit", lambda text: _local(text, zone))
+    submit = field.read("Submit", lambda text: local_time(text, zone))
     status, signal = field.read("ExitCode", exit_code)
     host_count = field.read("NodeList", count_hosts)
     return Run(
@@ -155,34 +160,8 @@ class _Fields:
             raise refuse(self.path, self.record.line, str(problem), column=name) from problem
 
 
-class _Time(NamedTuple):
-    """A local time: the one or two possible times [s since 1970-01-01 UTC]."""
-
-    readings: tuple[float, ...]
-    exists: bool
-
-
-@lru_cache(maxsize=1 << 14)
-def _local(text: str, zone: str) -> _Time | None:
-    """Return a time of sacct in its time zone, None where not recorded."""
-    plain = text.strip()
-    if plain.lower() in UNKNOWN_TIMES:
-        return None
-    if plain.isascii() and plain.isdigit():
-        return _Time((checked_s(float(plain), plain),), exists=True)
-    try:
-        moment = moment_of(plain, zone)
-    except InvalidSpecError as problem:
-        text = f"{problem}; run sacct with SLURM_TIME_FORMAT=standard"
-        raise InvalidSpecError(text) from problem
-    first, second = (checked_s(moment.replace(fold=fold).timestamp(), plain) for fold in (0, 1))
-    back = dt.datetime.fromtimestamp(first, moment.tzinfo)
-    exists = back.replace(tzinfo=None, fold=0) == moment.replace(tzinfo=None, fold=0)
-    return _Time((first,) if first == second or not exists else (first, second), exists)
-
-
 def _settled(
-    start: _Time, end: _Time | None, elapsed_s: float, tally: Tally, line: int
+    start: LocalTime, end: LocalTime | None, elapsed_s: float, tally: Tally, line: int
 ) -> tuple[float, float]:
     """Return unambiguous start and end [s since 1970-01-01 UTC], NaN for no end."""
     for moment in (start, end):

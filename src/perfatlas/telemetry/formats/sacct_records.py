@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from perfatlas.telemetry.reading import Line, LogFile, Tally
 
 MOST_LINES: Final = 2_000  # lines of one record
+_TOGETHER: Final = 4096  # plain lines that are read together
+_FEWEST_TOGETHER: Final = 16
 _HEADER: Final = re.compile(r"\ufeff?(?P<first>[A-Za-z]\w*)(?P<bar>[^\w\s]+|\t)(?=[A-Za-z])")
 # Free text of users or programs.
 FREE_TEXT: Final = (
@@ -74,8 +76,26 @@ class Header(NamedTuple):
     closed: bool
 
 
-def sacct_records(file: LogFile, required: Sequence[str], tally: Tally) -> Iterator[Record]:
-    """Yield the records of a file; other lines are counted.
+class Rows(NamedTuple):
+    """Complete records of one line each, as columns.
+
+    Args:
+        lines: Line numbers.
+        columns: Texts by name; of duplicate names, the first.
+    """
+
+    lines: list[int]
+    columns: dict[str, tuple[str, ...]]
+
+    def records(self) -> Iterator[Record]:
+        """Yield the rows one by one."""
+        names = tuple(self.columns)
+        for line, *cells in zip(self.lines, *self.columns.values(), strict=True):
+            yield Record(line, dict(zip(names, cells, strict=True)))
+
+
+def sacct_rows(file: LogFile, required: Sequence[str], tally: Tally) -> Iterator[Rows | Record]:
+    """Yield the records of a file in its order, plain lines together; other lines are counted.
 
     Args:
         file: The log.
@@ -88,10 +108,27 @@ def sacct_records(file: LogFile, required: Sequence[str], tally: Tally) -> Itera
     lines = file.lines()
     header = _header(file, next(lines), required, tally)
     assembler = _Assembler(file, header, tally)
+    bar, wanted = header.bar, len(header.names) - 1 + header.closed
+    plain: list[Line] = []
     for line in lines:
+        if (
+            not assembler.pending
+            and line.valid
+            and line.text.count(bar) == wanted
+            and not line.text.isspace()
+        ):
+            plain.append(line)
+            if len(plain) == _TOGETHER:
+                yield from assembler.add_plain(plain)
+                plain = []
+            continue
+        if plain:
+            yield from assembler.add_plain(plain)
+            plain = []
         if not line.valid:
             tally.repair("invalid UTF-8 shown as U+FFFD", line.number)
         yield from assembler.add(line)
+    yield from assembler.add_plain(plain)
     assembler.end()
 
 
@@ -149,6 +186,37 @@ class _Assembler:
         while sum(self.bars) > 2 * wanted:
             self.tally.ignore(_NO_RECORD, self.pending.pop(0).number)
             self.bars.pop(0)
+
+    def add_plain(self, lines: list[Line]) -> Iterator[Rows | Record]:
+        """Yield lines that have the number of fields of the header."""
+        if self.pending or len(lines) < _FEWEST_TOGETHER:
+            for line in lines:
+                yield from self.add(line)
+            return
+        columns = self._columns(lines)
+        if columns is not None:
+            yield Rows([line.number for line in lines], columns)
+            return
+        half = len(lines) // 2
+        yield from self.add_plain(lines[:half])
+        yield from self.add_plain(lines[half:])
+
+    def _columns(self, lines: list[Line]) -> dict[str, tuple[str, ...]] | None:
+        """Return the columns of lines, None where a field does not fit its column."""
+        bar, width = self.header.bar, len(self.header.names)
+        rows = [line.text.split(bar) for line in lines]
+        if self.header.closed:
+            if any(row[-1] for row in rows):
+                return None
+            rows = [row[:width] for row in rows]
+        columns = list(zip(*rows, strict=True))
+        if not all(_column_fits(columns[place], check) for place, check in self.checks):
+            return None
+        found: dict[str, tuple[str, ...]] = {}
+        for name, column in zip(self.header.names, columns, strict=True):
+            if found.setdefault(name, column) != column:
+                return None
+        return found
 
     def _starts(self, wanted: int) -> Iterator[int]:
         """Yield possible starts of a record: the first line, or lines after unrelated ones."""
@@ -248,6 +316,14 @@ class _Assembler:
         return [cells[place] for place, _ in self.checks]
 
 
+def _column_fits(column: tuple[str, ...], check: Callable[[str], bool]) -> bool:
+    """Return whether all cells of a column fit it; usual cells are recognised together."""
+    usual = _USUAL.get(check)
+    if usual is not None and usual.fullmatch("\n".join(column)):
+        return True
+    return all(map(check, set(column)))
+
+
 def _checks(names: Sequence[str]) -> list[tuple[int, Callable[[str], bool]]]:
     return [(place, _CHECKS[name]) for place, name in enumerate(names) if name in _CHECKS]
 
@@ -281,4 +357,10 @@ _CHECKS: Final[dict[str, Callable[[str], bool]]] = {
     "State": _is_state,
     **dict.fromkeys(("Start", "End", "Submit", "Eligible"), _is_time),
     **dict.fromkeys(("Elapsed", "ElapsedRaw", "Suspended"), _is_duration),
+}
+_JOBS: Final = r"[0-9]+(?:_[0-9]+|\+[0-9]+)?(?:\.[A-Za-z0-9]+)?"
+_STAMPS: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}|Unknown|None"
+_USUAL: Final[dict[Callable[[str], bool], re.Pattern[str]]] = {
+    check: re.compile(f"(?:{cell})(?:\n(?:{cell}))*+")
+    for check, cell in ((_is_job, _JOBS), (_is_time, _STAMPS), (_is_duration, "[0-9]{1,12}"))
 }

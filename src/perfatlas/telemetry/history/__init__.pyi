@@ -41,6 +41,7 @@ from .job_runs import (
     UNFINISHED as UNFINISHED,
     JobRuns as JobRuns,
     Run as Run,
+    RunColumns as RunColumns,
     RunsBuilder as RunsBuilder,
     why_no_run as why_no_run,
 )

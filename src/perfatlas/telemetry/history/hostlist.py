@@ -43,7 +43,7 @@ class _Host(NamedTuple):
     size: int
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1 << 16)
 def count_hosts(text: str) -> int:
     """Return the number of hosts of a list, without expanding it.
 

@@ -67,6 +67,15 @@ class LabelBuilder:
         """
         self.codes.append(self.known.setdefault(name, len(self.known)))
 
+    def extend(self, names: Sequence[str]) -> None:
+        """Append rows.
+
+        Args:
+            names: The names.
+        """
+        known = self.known
+        self.codes.extend([known.setdefault(name, len(known)) for name in names])
+
     def close(self, order_E: NDArray[np.int64]) -> Labels:
         """Return the column.
 
