@@ -1,7 +1,8 @@
 """A slow simulation of a job on a fleet in which every unit and every part is an object of its own.
 
-Written from docs/fleet.md, docs/goodput.md and the docstrings of `fleet.model`, not from the compiled
-simulator. It has one checkpoint level, one restart, no planned maintenance and no elastic operation.
+Written from docs/fleet.md, docs/goodput.md and the docstrings of `fleet.model`, not from the
+compiled simulator. It has one checkpoint level, one restart, no planned maintenance and no elastic
+operation.
 Time is in seconds; a clock of "exposed" time runs only while failures can occur.
 """
 

@@ -68,7 +68,9 @@ def main(words: Sequence[str] | None = None) -> int:
         _show(questions[number], found, most=most)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = used.ru_utime + used.ru_stime
-    by_intent = [questions[number].name for number in chosen if questions[number].name in keys.changed]
+    by_intent = [
+        questions[number].name for number in chosen if questions[number].name in keys.changed
+    ]
     sys.stdout.write(
         f"{failed} of {len(chosen)} differ, {len(by_intent)} others by intent; {seconds:.0f}"
         " CPU-seconds\n"

@@ -16,6 +16,7 @@ from .facts import (
     mean_repair_s as mean_repair_s,
 )
 from .identity import (
+    units_differ as units_differ,
     what_differs as what_differs,
 )
 from .memoryless import (
@@ -46,6 +47,12 @@ from .packing import (
     needed_level as needed_level,
     pack as pack,
     ticks as ticks,
+)
+from .recovery_policies import (
+    RecoveryPolicy as RecoveryPolicy,
+    recovery_policies as recovery_policies,
+    under_policy as under_policy,
+    with_policy as with_policy,
 )
 from .shipped import (
     read_evidence as read_evidence,

@@ -1,7 +1,7 @@
 """Conversion of a described job to the records of compiled code.
 
-Shape legend: H, G heap slots, Q lemons, D units, K causes with lemons, A ageing causes, L causes with
-latent faults.
+Shape legend: H, G heap slots, Q lemons, D units, K causes with lemons, A ageing causes, L causes
+with latent faults.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ from perfatlas.fleet.model.checks import cause_rate_per_s, check_events, check_j
 from perfatlas.fleet.model.identity import (
     has_unit_ages,
     has_unit_lemons,
-    units_change_places,
     what_differs,
 )
 from perfatlas.fleet.model.model import NO_TIME, REACHES
@@ -284,8 +283,9 @@ def _streams(fleet: Fleet, units: int, powered: int, named: int) -> list[_Stream
 
     Causes that affect work affect only units of the job: idle spares do no work. Each lemon belongs
     to one cause; the number of lemons may be fractional. Where units are named, lemons among all of
-    them fail at their rate wherever they are, and those that are not powered have no effect. A fractional ageing part is a separate
-    stream of one part, each of whose failures counts with that probability.
+    them fail at their rate wherever they are, and those that are not powered have no effect. A
+    fractional ageing part is a separate stream of one part, each of whose failures counts with that
+    probability.
     """
     streams: list[_Stream] = []
     for cause in fleet.causes:

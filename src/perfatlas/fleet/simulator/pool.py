@@ -1,8 +1,8 @@
 """Units of the job, idle spares and units under repair.
 
 A unit is allocated and lost as a whole: a node, or a rack with trays of which some may be down.
-Where units differ, in age, lemons, latent faults or parts, they are named: `order_D` lists the units
-of the job, then idle units, then failed units. Elsewhere their numbers describe them exactly.
+Where units differ, in age, lemons, latent faults or parts, they are named: `order_D` lists the
+units of the job, then idle units, then failed units. Elsewhere their numbers describe them exactly.
 """
 
 from __future__ import annotations

@@ -80,11 +80,22 @@ def goodput(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
     return replace(answer, evidence=evidence, scenario=scenario)
 
 
+def is_simulated(asked: Goodput) -> bool:
+    """Return whether a job is simulated rather than answered by a closed form.
+
+    Args:
+        asked: The fields.
+    """
+    if asked.fleet is not None or asked.method == "simulate":
+        return True
+    return asked.method == "auto" and bool(_beyond_closed_forms(asked))
+
+
 def _answered(asked: SimpleGoodput) -> Answer:
     """Return the answer of the simple form, without its scenario."""
     told = interruptions_of(asked)
     beyond = _beyond_closed_forms(asked)
-    if asked.method == "simulate" or (asked.method == "auto" and beyond):
+    if is_simulated(asked):
         from perfatlas.verbs.goodput.simulated import simulated_goodput
 
         return simulated_goodput(asked, told, beyond)
@@ -96,7 +107,7 @@ def _answered(asked: SimpleGoodput) -> Answer:
     return _closed_form(asked, told)
 
 
-def _beyond_closed_forms(asked: SimpleGoodput) -> str:
+def _beyond_closed_forms(asked: Goodput) -> str:
     """Return the feature that no closed form covers, "" where all are covered."""
     if asked.failure_shape != 1.0:
         return (

@@ -18,8 +18,12 @@ from perfatlas.fleet.model import (
     Strategy,
     check_strategy,
     choose,
+    recovery_policies,
     resolve_fleet,
     resolve_strategies,
+    under_policy,
+    units_differ,
+    with_policy,
 )
 from perfatlas.fleet.simulator import chosen_interval_s
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, repr_for_error
@@ -81,14 +85,17 @@ def fleet_job(asked: FleetGoodput, state_bytes: float | None = None) -> FleetJob
         fleet = replace(
             fleet, causes=tuple(replace(cause, detection=detection) for cause in fleet.causes)
         )
+    elif asked.response is not None:
+        fleet = with_policy(fleet, recovery_policies()[asked.response])
     chosen, rest = _tables(asked)
     tried = rest if asked.what_if else []
     reads_bytes = any(table.reads_bytes for table in (*([chosen] if chosen else []), *tried))
     ranks = asked.gpus or fleet.units * fleet.gpus_per_unit
     told = {} if chosen is None else chosen.fields(ranks=ranks, state_bytes=state_bytes)
-    facts = _facts(fleet, told, reads_bytes=reads_bytes)
-    refuse_unused(dict(asked), verb_fields("goodput"), facts)
     units, spares = _sizes(asked, fleet, told.get("spares"))
+    differs = units_differ(fleet, spares, elastic=bool(asked.fewest_gpus or told.get("shrink")))
+    facts = _facts(fleet, told, reads_bytes=reads_bytes, differs=differs)
+    refuse_unused(dict(asked), verb_fields("goodput"), facts)
     strategy, best_s, said = _strategy(asked, fleet, (units, spares), told)
     others = []
     for table in tried:
@@ -106,7 +113,7 @@ def fleet_job(asked: FleetGoodput, state_bytes: float | None = None) -> FleetJob
 
 
 def _facts(
-    fleet: Fleet, told: dict[str, Any], *, reads_bytes: bool
+    fleet: Fleet, told: dict[str, Any], *, reads_bytes: bool, differs: bool
 ) -> dict[str, Callable[[], Missing | None]]:
     """Return the conditions of fields on a fleet and a strategy: None where met.
 
@@ -114,6 +121,7 @@ def _facts(
         fleet: The fleet.
         told: Fields of the strategy in a file.
         reads_bytes: Whether a strategy has bandwidths, so that the checkpoint size matters.
+        differs: Whether it matters which spare joins the job.
     """
     name = repr_for_error(told.get("name", ""))
     corrupts = any(cause.effect == "corrupts" for cause in fleet.causes)
@@ -130,6 +138,15 @@ def _facts(
             Missing(f"strategy {name} has verify {told['verify_s']:g} s", "")
             if told.get("verify_s")
             else None
+        ),
+        "units that differ": lambda: (
+            None
+            if differs
+            else Missing(
+                "the units are alike, or there are no spares",
+                "it applies to fleets with lemons, ageing parts of units, false fixes or units with"
+                " parts",
+            )
         ),
         "silent errors": lambda: (
             None if corrupts else Missing('no cause of this fleet has effect = "corrupts"', "")
@@ -179,10 +196,14 @@ def _strategy(
         standing = replace(standing, kind=asked.spare_kind)
     if "spare_start_s" in asked.model_fields_set:
         standing = replace(standing, start=Constant(value_s=asked.spare_start_s))
+    if "spare_order" in asked.model_fields_set:
+        standing = replace(standing, order=asked.spare_order)
     given["spares"] = standing
     given["shrink"] = _shrink(asked, fleet, units) or told.get("shrink")
     interval_s = asked.checkpoint_interval_s or told.get("interval_s")
     draft = Strategy(**(given | {"interval_s": interval_s or 1.0}))
+    if asked.response is not None:
+        draft = under_policy(draft, recovery_policies()[asked.response], asked.step_time_s)
     check_strategy(draft, units)
     best_s, said = chosen_interval_s(_job(asked, fleet, units), draft, asked.seed)
     if interval_s is None and best_s is None:

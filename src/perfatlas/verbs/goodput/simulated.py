@@ -69,11 +69,13 @@ def simulated_goodput(asked: SimpleGoodput, told: Interruptions, beyond: str) ->
         **frequency(asked, ended_s / interruptions if interruptions else float("inf"), told),
         "method": "simulate",
         "replicas": middle.ticks_RF.shape[0],
+        "seed": asked.seed,
     }
     gpu_s = None if asked.gpus is None else asked.gpus * asked.duration_s
     why = f"simulated: {beyond}" if beyond else "simulated, as requested"
     days = asked.duration_s / 86400.0
     said = f"{why}; {counted(results['replicas'], 'replica')} of {days:g} d, seed {asked.seed}"
+    said += "; jobs with equal seeds meet the same failures (common random numbers)"
     return Answer(
         command="goodput",
         scenario={},
