@@ -52,7 +52,7 @@ def draw(dice: random.Random, law: Law, age: float = 0.0) -> float:
             return age + dice.expovariate(1.0 / law.mean_s)
         case Weibull():
             hazard = (age / law.scale_s) ** law.shape + dice.expovariate(1.0)
-            return law.scale_s * hazard ** (1.0 / law.shape)
+            return float(law.scale_s * hazard ** (1.0 / law.shape))
         case LogNormal():
             return law.median_s * math.exp(law.sigma * dice.gauss(0.0, 1.0))
     raise AssertionError(law)
@@ -65,7 +65,7 @@ def residual(dice: random.Random, law: Weibull) -> float:
     uniform point of it; lives in proportion to their length have a gamma-distributed hazard.
     """
     hazard = dice.gammavariate(1.0 + 1.0 / law.shape, 1.0)
-    return dice.random() * law.scale_s * hazard ** (1.0 / law.shape)
+    return float(dice.random() * law.scale_s * hazard ** (1.0 / law.shape))
 
 
 class Replica:
@@ -286,9 +286,8 @@ class Replica:
 
     def _recover(self, cause: Cause | None) -> None:
         """Detect, wait for units and restart, until that works."""
-        phases = self.strategy.restarts[0].phases.values()
-        restart = sum(float(phase) for phase in phases)  # type: ignore[arg-type]
-        restart += float(self.strategy.levels[0].read_s)  # type: ignore[arg-type]
+        times = (*self.strategy.restarts[0].phases.values(), self.strategy.levels[0].read_s)
+        restart = sum(time for time in times if isinstance(time, float))
         self.running = False
         while self.now < self.horizon:
             self.interruptions += 1
