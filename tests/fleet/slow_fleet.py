@@ -47,7 +47,7 @@ def draw(dice: random.Random, law: Law, age: float = 0.0) -> float:
     """Return the age at failure of a part that has reached an age."""
     match law:
         case Constant():
-            return law.value_s
+            return float(law.value_s)
         case Exponential():
             return age + dice.expovariate(1.0 / law.mean_s)
         case Weibull():

@@ -32,13 +32,13 @@ def has_unit_lemons(cause: Cause) -> bool:
 
 
 def has_unit_ages(cause: Cause) -> bool:
-    """Return whether each unit has ageing parts of a cause to itself.
+    """Return whether ageing parts of a cause belong to units: a fraction of one, to some units.
 
     Args:
         cause: The cause.
     """
     ages = not isinstance(cause.lifetime, Exponential)
-    return ages and cause.per_unit >= 1.0 and cause.units == 1
+    return ages and cause.per_unit > 0.0 and cause.units == 1
 
 
 def units_differ(fleet: Fleet, spares: int, *, elastic: bool) -> bool:

@@ -368,7 +368,7 @@ def _pack_members(plan: Any, row: Any, stream: _Stream, kinds: dict[str, int]) -
     """Write whether the lemons and the ageing parts of a stream belong to units."""
     cause = stream.cause
     row["lemon_kind"] = row["member"] = -1
-    row["per_unit"], row["most_parts"] = cause.per_unit, math.ceil(cause.per_unit)
+    row["per_unit"] = cause.per_unit
     if plan["named"] and has_unit_lemons(cause):
         row["lemon_kind"] = kinds.setdefault(cause.name, len(kinds))
     if plan["named"] and has_unit_ages(cause) and stream.parts >= 1.0:

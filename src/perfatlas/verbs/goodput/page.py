@@ -149,12 +149,12 @@ def _money(row: Answered) -> str:
 
 def _assumed(changes: Sequence[Answered]) -> list[str]:
     """Return the assumptions and added GPU-hours of changes, one sentence each."""
-    told = []
+    entries = []
     for row in changes:
         hours = row["added_gpu_hours"]
         more = f"{hours:,.0f} additional GPU-hours are reserved" if hours else ""
         if "gained_usd" in row:
             more += f"{'; ' if more else ''}{_money(row)}"
         if said := "; ".join(text for text in (row["assumes"], more) if text):
-            told.append(f"{row['name']}: {said}")
-    return told
+            entries.append(f"{row['name']}: {said}")
+    return entries
