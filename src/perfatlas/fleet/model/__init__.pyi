@@ -17,7 +17,11 @@ from .facts import (
 )
 from .identity import (
     units_differ as units_differ,
-    what_differs as what_differs,
+)
+from .launchers import (
+    recovery_policies as recovery_policies,
+    under_policy as under_policy,
+    with_policy as with_policy,
 )
 from .memoryless import (
     not_memoryless as not_memoryless,
@@ -34,7 +38,6 @@ from .model import (
     RepairStage as RepairStage,
     Restart as Restart,
     Shrink as Shrink,
-    SpareOrder as SpareOrder,
     Spares as Spares,
     Strategy as Strategy,
     collective_init_s as collective_init_s,
@@ -47,12 +50,6 @@ from .packing import (
     needed_level as needed_level,
     pack as pack,
     ticks as ticks,
-)
-from .recovery_policies import (
-    RecoveryPolicy as RecoveryPolicy,
-    recovery_policies as recovery_policies,
-    under_policy as under_policy,
-    with_policy as with_policy,
 )
 from .shipped import (
     read_evidence as read_evidence,

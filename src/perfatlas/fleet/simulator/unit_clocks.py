@@ -1,6 +1,6 @@
 """Ageing parts that belong to units: they age while their unit is powered, and go where it goes.
 
-A unit has its own clock of service time, which stands still while the unit is under repair or a
+A unit has its own clock of service time, which stops while the unit is under repair or a
 cold spare. The next failures of its parts are slots with a time on that clock. A slot waits in the
 heap of the job at the time that follows if the unit stays powered; one that comes due earlier,
 since its unit was away meanwhile, is postponed, and one whose unit is away is parked.
