@@ -552,9 +552,12 @@ def goodput(
     fleet_units: int | str | None = None,
     strategy: str | None = None,
     strategy_file: str | None = None,
+    response: Literal["slurm_requeue", "torchrun", "jobset", "torchft", "in_job_restart"]
+    | None = None,
     checkpoint_lag_s: float | str = 0.0,
     spare_kind: Literal["cold", "warm", "hot"] = "cold",
     spare_start_s: float | str = 0.0,
+    spare_order: Literal["random", "first", "longest_idle", "last_returned"] = "random",
     fewest_gpus: int | str | None = None,
     replica_gpus: int | str | None = None,
     work_s: float | str | None = None,
@@ -608,12 +611,18 @@ def goodput(
         strategy: Recovery strategy: a [[strategy]] table of the fleet. Default: the first. Needs
             fleet.
         strategy_file: TOML file of [[strategy]] tables. Default: the fleet file. Needs fleet.
+        response: Documented response of a launcher to a lost node: sets the detection time of
+            causes that have none, and whether the job shrinks, its peers hold the state or its
+            spares are hot. Default: as the strategy says. Needs fleet.
         checkpoint_lag_s: Delay from the end of a write until the checkpoint is durable [s].
             Default: 0. Needs fleet.
         spare_kind: State of spares; warm and hot spares are powered on and can fail. Default:
             cold. Needs fleet.
         spare_start_s: Additional restart time when a spare joins the job [s]. Default: 0. Needs
             fleet.
+        spare_order: Which spare joins the job: a random one, the first by number, the one that has
+            been idle longest, or the one that returned from repair last. Default: random. Needs
+            fleet and units that differ.
         fewest_gpus: Minimum GPUs for elastic operation: the job continues with fewer GPUs instead
             of waiting. Default: not elastic. Needs fleet.
         replica_gpus: GPUs that an elastic job releases together, such as one data-parallel

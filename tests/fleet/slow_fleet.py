@@ -286,9 +286,8 @@ class Replica:
 
     def _recover(self, cause: Cause | None) -> None:
         """Detect, wait for units and restart, until that works."""
-        phases = self.strategy.restarts[0].phases.values()
-        restart = math.fsum(float(phase) for phase in phases)  # type: ignore[arg-type]
-        restart += float(self.strategy.levels[0].read_s)  # type: ignore[arg-type]
+        times = (*self.strategy.restarts[0].phases.values(), self.strategy.levels[0].read_s)
+        restart = sum(time for time in times if isinstance(time, float))
         self.running = False
         while self.now < self.horizon:
             self.interruptions += 1

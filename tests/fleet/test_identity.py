@@ -21,6 +21,7 @@ from perfatlas.fleet.model import (
     Restart,
     Spares,
     Strategy,
+    pack,
 )
 from perfatlas.fleet.simulator import Outcome, simulate
 from tests.fleet.slow_fleet import Replica
@@ -47,6 +48,7 @@ SILENT = Cause(
     name="silent", lifetime=Exponential(mean_s=150 * DAY), per_unit=1.0, effect="corrupts",
     lasts=Exponential(mean_s=H),
 )  # fmt: skip
+COUNT = 120  # replicas of the slow simulation
 FLEETS: dict[str, tuple[tuple[Cause, ...], dict[str, Any]]] = {
     "lemons": ((SOUR,), {}),
     "ageing, cold": ((WORN, replace(YOUNG, detection=Constant(value_s=300.0))), {}),
@@ -86,4 +88,50 @@ def test_a_slow_simulation_of_named_units_agrees(name: str) -> None:
     assert errors[1] < 0.03 * slow[1]
 
 
-COUNT = 150
+@pytest.mark.parametrize("order", ["first", "last_returned"])
+def test_spares_that_returned_last_bring_lemons_back(order: str) -> None:
+    # lemons fail, return from repair, and are the first to be taken again
+    interruptions = {}
+    for taken in (order, "longest_idle"):
+        job, strategy = posed((SOUR,), order=taken)
+        interruptions[taken] = mean_of(simulate(job, strategy, replicas=1000), "interruptions")[0]
+    assert interruptions[order] > 1.03 * interruptions["longest_idle"]
+
+
+def test_units_that_are_alike_are_counted_and_others_are_named() -> None:
+    assert named((NODE, BURST, SLOW_ALIKE)) == 0
+    for cause in (SOUR, WORN, SLOW):
+        assert named((BURST, cause)) == 1
+        assert named((BURST, cause), count=0) == 0  # the job always waits for its own units
+
+
+SLOW_ALIKE = replace(SLOW, lemons=None)
+
+
+def named(causes: tuple[Cause, ...], **spares: Any) -> int:  # noqa: ANN401
+    """Return whether the simulator follows single units."""
+    job, strategy = posed(causes, **spares)
+    plan_1 = pack(job.fleet, job.units, strategy, job.horizon_s).plan_1
+    return int(plan_1["named"][0])
+
+
+def test_a_lemon_is_gone_while_it_is_repaired() -> None:
+    # one of ten units is a lemon that fails every 0.1 d; its repair outlasts the ten days
+    lemons = Lemons(share=1 / 15, factor=1000.0)
+    node = replace(NODE, lifetime=Exponential(mean_s=100 * DAY), lemons=lemons)
+    repairs = (replace(REPAIRS[0], stages=(RepairStage(name="-", lasts=Constant(value_s=9e7)),)),)
+    fleet = Fleet(units=15, causes=(node,), repairs=repairs)
+    strategy = replace(STRATEGY, spares=Spares(count=5))
+    outcome = simulate(Job(fleet=fleet, units=10, horizon_s=10 * DAY), strategy, replicas=4000)
+    mean, error = mean_of(outcome, "failures")
+    # the lemon is in the job in two thirds of the replicas, or comes as a spare: of five spares
+    # it is any of those taken. Normal units fail about once in ten days
+    assert mean < 2.0
+    assert abs(mean - expected_failures()) < 4 * error + 0.02
+
+
+def expected_failures() -> float:
+    """Return normal failures of ten units in ten days, the lemon, and the lemon as a spare."""
+    first = 10 / 15
+    normal = (10 - first) * 10 / 100
+    return normal + first + (1 - first) * (normal + first) / 5

@@ -20,6 +20,7 @@ from .refusal import (
 from .table_run import (
     answer_rows as answer_rows,
     answer_table as answer_table,
+    columns_of_rows as columns_of_rows,
     show_summary as show_summary,
     wants_table as wants_table,
 )

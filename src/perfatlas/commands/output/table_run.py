@@ -263,17 +263,28 @@ def answer_rows(
         InvalidSpecError: A file cannot be read or written.
     """
 
-    def columns_of_rows(questions: dict[str, list[Any]]) -> dict[str, list[Any]]:
-        rows = [
-            dict(zip(questions, cells, strict=True))
-            for cells in zip(*questions.values(), strict=True)
-        ]
-        answers = [_answer_row(verb_function, row) for row in rows]
-        found = [n for answer in answers for n in answer if n not in STATUS_COLUMNS]
-        columns = dict.fromkeys([*found, *STATUS_COLUMNS])
-        return {name: [answer.get(name) for answer in answers] for name in columns}
+    def of_rows(questions: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        return columns_of_rows(verb_function, questions)
 
-    return answer_table(columns_of_rows, output, set_fields=set_fields, names=names, first=first)
+    return answer_table(of_rows, output, set_fields=set_fields, names=names, first=first)
+
+
+def columns_of_rows(
+    verb_function: Callable[..., Any], questions: Mapping[str, list[Any]]
+) -> dict[str, list[Any]]:
+    """Return columns of answers, with the row's error where there is none.
+
+    Args:
+        verb_function: Function from named fields to an answer.
+        questions: Input columns by name.
+    """
+    rows = [
+        dict(zip(questions, cells, strict=True)) for cells in zip(*questions.values(), strict=True)
+    ]
+    answers = [_answer_row(verb_function, row) for row in rows]
+    found = [n for answer in answers for n in answer if n not in STATUS_COLUMNS]
+    columns = dict.fromkeys([*found, *STATUS_COLUMNS])
+    return {name: [answer.get(name) for answer in answers] for name in columns}
 
 
 def _answer_row(verb_function: Callable[..., Any], row: Mapping[str, Any]) -> dict[str, Any]:

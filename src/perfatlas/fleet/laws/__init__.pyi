@@ -40,7 +40,6 @@ from .records import (
     IDLE as IDLE,
     JOB as JOB,
     LAST_RETURNED as LAST_RETURNED,
-    LONGEST_IDLE as LONGEST_IDLE,
     LOST_WORK as LOST_WORK,
     MAINTENANCE as MAINTENANCE,
     MEMBER as MEMBER,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -204,6 +205,7 @@ def scaled(law: Law, factor: float) -> Law:  # noqa: PLR0911 - a line per distri
             )
 
 
+@lru_cache(maxsize=64)
 def residual(law: Law) -> Law:
     """Return the residual lifetime at a random time in steady state.
 

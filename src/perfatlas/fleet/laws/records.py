@@ -83,7 +83,6 @@ CAUSE: Final = np.dtype(
             "strikes",  # failures after which a lemon is retired; 0 never
             "lemon_kind",  # index among causes whose lemons are units; -1 for none
             "member",  # index among causes whose ageing parts belong to units; -1 for none
-            "most_parts",  # of a unit, of such a cause
         )
     ]
     + [

@@ -16,7 +16,12 @@ from .facts import (
     mean_repair_s as mean_repair_s,
 )
 from .identity import (
-    what_differs as what_differs,
+    units_differ as units_differ,
+)
+from .launchers import (
+    recovery_policies as recovery_policies,
+    under_policy as under_policy,
+    with_policy as with_policy,
 )
 from .memoryless import (
     not_memoryless as not_memoryless,
@@ -33,7 +38,6 @@ from .model import (
     RepairStage as RepairStage,
     Restart as Restart,
     Shrink as Shrink,
-    SpareOrder as SpareOrder,
     Spares as Spares,
     Strategy as Strategy,
     collective_init_s as collective_init_s,

@@ -32,13 +32,24 @@ def has_unit_lemons(cause: Cause) -> bool:
 
 
 def has_unit_ages(cause: Cause) -> bool:
-    """Return whether each unit has ageing parts of a cause to itself.
+    """Return whether ageing parts of a cause belong to units: a fraction of one, to some units.
 
     Args:
         cause: The cause.
     """
     ages = not isinstance(cause.lifetime, Exponential)
-    return ages and cause.per_unit >= 1.0 and cause.units == 1
+    return ages and cause.per_unit > 0.0 and cause.units == 1
+
+
+def units_differ(fleet: Fleet, spares: int, *, elastic: bool) -> bool:
+    """Return whether it matters which spare joins a job.
+
+    Args:
+        fleet: The fleet.
+        spares: Number of spares.
+        elastic: Whether the job continues with fewer units.
+    """
+    return bool(spares or elastic) and bool(_differences(fleet))
 
 
 def what_differs(fleet: Fleet, strategy: Strategy) -> tuple[str, ...]:
@@ -48,8 +59,10 @@ def what_differs(fleet: Fleet, strategy: Strategy) -> tuple[str, ...]:
         fleet: The fleet.
         strategy: The fault-tolerance strategy of the job.
     """
-    if not units_change_places(strategy):
-        return ()
+    return _differences(fleet) if units_change_places(strategy) else ()
+
+
+def _differences(fleet: Fleet) -> tuple[str, ...]:
     told = {
         "lemons": any(has_unit_lemons(cause) for cause in fleet.causes),
         "the age of parts": any(has_unit_ages(cause) for cause in fleet.causes),

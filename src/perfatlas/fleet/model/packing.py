@@ -27,13 +27,12 @@ from perfatlas.fleet.laws import (
     TICKS_PER_SECOND,
     UNIT,
     Exponential,
-    Law,
     PackedLaws,
     Stores,
-    mean_s,
     residual,
 )
 from perfatlas.fleet.model.checks import cause_rate_per_s, check_events, check_job
+from perfatlas.fleet.model.event_streams import WHOLE, Stream, event_streams, strikes_work
 from perfatlas.fleet.model.identity import (
     has_unit_ages,
     has_unit_lemons,
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
 
 HEAP: Final = 1024  # slots of a heap at first
 MOST_NAMED: Final = 5_000_000  # units that are followed one by one; some hundred bytes each
-WHOLE: Final = 1e-9  # of an interval; a smaller remainder is rounding
 EFFECTS = {"stops": STOPS, "corrupts": SILENT, "slows": SLOWS}
 TAKES: Final = ("nothing", "part", "unit")
 
@@ -68,29 +66,6 @@ class Packed(NamedTuple):
     job_1: NDArray[Any]
     stores: Stores
     names: tuple[str, ...]
-
-
-class _Stream(NamedTuple):
-    """An event stream: a cause, the lemons of one, or a fractional part.
-
-    Args:
-        cause: The cause.
-        name: Name shown in tables.
-        law: Distribution of a lifetime.
-        parts: Expected number.
-        lemons: Lemons tracked one by one, to be retired; the last may be fractional.
-    """
-
-    cause: Cause
-    name: str
-    law: Law
-    parts: float
-    lemons: int
-
-    @property
-    def rate_per_s(self) -> float:
-        """Long-run rate of its events, effective or not [1/s]."""
-        return (self.lemons or self.parts) / mean_s(self.law)
 
 
 def pack(
@@ -123,7 +98,7 @@ def pack(
     if work_s is not None:
         plan["segments"], plan["last_work"] = _segments(work_s, strategy.interval_s)
     places = _pack_identity(plan, fleet, units, strategy)
-    streams = _streams(fleet, units, int(plan["powered"]), places)
+    streams = event_streams(fleet, units, int(plan["powered"]), places)
     if len(streams) > MOST_CAUSES:
         raise InvalidSpecError(
             f"{len(streams)} causes including their lemons: expected at most {MOST_CAUSES}"
@@ -278,61 +253,9 @@ def _restart(strategy: Strategy, name: str) -> int:
     return names.index(name) if name else 0
 
 
-def _streams(fleet: Fleet, units: int, powered: int, named: int) -> list[_Stream]:
-    """Return causes and their lemons: memoryless ones first, each group by frequency.
-
-    Causes that affect work affect only units of the job: idle spares do no work. Each lemon belongs
-    to one cause; the number of lemons may be fractional. Where units are named, lemons among all of
-    them fail at their rate wherever they are, and those that are not powered have no effect. A
-    fractional ageing part is a separate stream of one part, each of whose failures counts with that
-    probability.
-    """
-    streams: list[_Stream] = []
-    for cause in fleet.causes:
-        parts = cause.per_unit * (units if _strikes_work(cause) else powered) + cause.shared
-        bad = 0.0
-        if cause.lemons is not None and named and has_unit_lemons(cause):
-            among = named * cause.lemons.share
-            worse = Exponential(
-                mean_s=mean_s(cause.lifetime) / (cause.lemons.factor * cause.per_unit)
-            )
-            known = math.ceil(among * (1.0 - WHOLE))
-            streams.append(_Stream(cause, f"{cause.name} (lemons)", worse, among, known))
-        elif cause.lemons is not None:
-            bad = parts * cause.lemons.share
-            known = math.ceil(bad * (1.0 - WHOLE)) if cause.lemons.strikes else 0
-            worse = Exponential(mean_s=mean_s(cause.lifetime) / cause.lemons.factor)
-            streams.append(_Stream(cause, f"{cause.name} (lemons)", worse, bad, known))
-        rest = parts - bad
-        in_units = named > 0 and has_unit_ages(cause)
-        if in_units:  # of the job and all spares, whether powered or not
-            rest = cause.per_unit * named
-        if not isinstance(cause.lifetime, Exponential) and not _whole(rest):
-            fraction = rest - math.floor(rest)
-            scale = powered / named if in_units else 1.0
-            streams.append(_Stream(cause, cause.name, cause.lifetime, fraction * scale, 0))
-            rest = float(math.floor(rest))
-        streams.append(_Stream(cause, cause.name, cause.lifetime, rest, 0))
-    kept = [stream for stream in streams if stream.parts > 0.0]
-
-    def order(stream: _Stream) -> tuple[bool, float]:
-        return not isinstance(stream.law, Exponential), -stream.rate_per_s
-
-    return sorted(kept, key=order)
-
-
-def _strikes_work(cause: Cause) -> bool:
-    """Return whether a cause affects the work on a unit rather than the unit."""
-    return cause.takes == "nothing" or cause.effect != "stops"
-
-
-def _whole(parts: float) -> bool:
-    return abs(parts - round(parts)) <= WHOLE * parts
-
-
 def _pack_causes(
     plan: Any,  # noqa: ANN401
-    streams: list[_Stream],
+    streams: list[Stream],
     fleet: Fleet,
     strategy: Strategy,
     laws: PackedLaws,
@@ -364,11 +287,11 @@ def _pack_causes(
     return lemons
 
 
-def _pack_members(plan: Any, row: Any, stream: _Stream, kinds: dict[str, int]) -> None:  # noqa: ANN401
+def _pack_members(plan: Any, row: Any, stream: Stream, kinds: dict[str, int]) -> None:  # noqa: ANN401
     """Write whether the lemons and the ageing parts of a stream belong to units."""
     cause = stream.cause
     row["lemon_kind"] = row["member"] = -1
-    row["per_unit"], row["most_parts"] = cause.per_unit, math.ceil(cause.per_unit)
+    row["per_unit"] = cause.per_unit
     if plan["named"] and has_unit_lemons(cause):
         row["lemon_kind"] = kinds.setdefault(cause.name, len(kinds))
     if plan["named"] and has_unit_ages(cause) and stream.parts >= 1.0:
@@ -378,7 +301,7 @@ def _pack_members(plan: Any, row: Any, stream: _Stream, kinds: dict[str, int]) -
 
 def _pack_cause(
     row: Any,  # noqa: ANN401
-    stream: _Stream,
+    stream: Stream,
     fleet: Fleet,
     strategy: Strategy,
     laws: PackedLaws,
@@ -394,7 +317,7 @@ def _pack_cause(
     row["age"] = cause.age_s * TICKS_PER_SECOND
     row["effect"] = EFFECTS[cause.effect]
     row["as_old"] = cause.as_old
-    row["scope"] = 0 if _strikes_work(cause) else TAKES.index(cause.takes)
+    row["scope"] = 0 if strikes_work(cause) else TAKES.index(cause.takes)
     row["shared"] = cause.shared > 0.0
     row["hits"] = cause.units
     row["repair"] = [repair.name for repair in fleet.repairs].index(

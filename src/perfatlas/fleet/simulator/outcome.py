@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from perfatlas.fleet.model import Packed
 
 
+MOST_TICKS: Final = 2**63 - 1  # of a sum in 64 bits
+NORMAL_95: Final = 1.959963984540054  # standard errors to either side, of many replicas
 FEW: Final = 30  # failures, below which the replicas are too few to show their cost
 
 
@@ -33,6 +35,8 @@ def exact_sum(ticks_R: NDArray[np.int64]) -> int:
     Args:
         ticks_R: Ticks, none negative (R,).
     """
+    if ticks_R.size == 0 or int(ticks_R.max()) < MOST_TICKS // ticks_R.size:
+        return int(ticks_R.sum())
     return (int((ticks_R >> 31).sum()) << 31) + int((ticks_R & (2**31 - 1)).sum())
 
 
@@ -73,7 +77,7 @@ class Outcome:
         """Productive share of the time until the end of each replica (R,)."""
         return np.asarray(self.column("productive") / self.ended_R, np.float64)
 
-    @property
+    @cached_property
     def goodput(self) -> float:
         """Productive time of all replicas over their time.
 
@@ -81,7 +85,7 @@ class Outcome:
         """
         return exact_sum(self.column("productive")) / exact_sum(self.ended_R)
 
-    @property
+    @cached_property
     def standard_error(self) -> float:
         """Standard error of `goodput`, by linearising the ratio of sums."""
         count = self.ticks_RF.shape[0]
@@ -102,6 +106,30 @@ class Outcome:
         count = self.ticks_RF.shape[0]
         width = float(stdtrit(max(count - 1, 1), 0.975)) * self.standard_error
         return max(width, min(3.0 / count, 1.0) * self.goodput) if self.met_few else width
+
+    def first(self, count: int) -> Outcome:
+        """Return the results of the first replicas.
+
+        Args:
+            count: Their number; all where there are fewer.
+        """
+        return (
+            self if self.ticks_RF.shape[0] <= count else Outcome(self.ticks_RF[:count], self.packed)
+        )
+
+    def difference_half_width(self, other: Outcome) -> float:
+        """Return half of a 95% interval of the difference in goodput to another job.
+
+        Args:
+            other: Results of as many replicas with the same random numbers.
+        """
+        rest_R = [
+            (one.column("productive") - one.goodput * one.ended_R) / one.ended_R.mean()
+            for one in (self, other)
+        ]
+        count = self.ticks_RF.shape[0]
+        error = float((rest_R[0] - rest_R[1]).std(ddof=1)) / math.sqrt(count)
+        return NORMAL_95 * error
 
     @cached_property
     def met(self) -> int:

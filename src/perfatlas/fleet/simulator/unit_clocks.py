@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from perfatlas.fleet.laws import Stores
 
 OF_UNITS: Final = 2 * MOST_CAUSES  # items of the heap from here on are slots
-MOST_RENEWALS: Final = 2**20  # of the parts of one unit and cause, with their own random numbers
+PARTS_PER_UNIT: Final = 2**20  # parts of one unit and cause, with their own random numbers
 
 
 @inlined
@@ -119,7 +119,9 @@ def _next_original(plan: Any, job: Any, stores: Stores, unit: int, cause: int) -
     member = stores.member_DA[unit * plan.members + row.member]
     if member.left == 0:
         return
-    place = unit * row.most_parts + row.most_parts - member.left
+    before = int(unit * row.per_unit + 1e-9)
+    original = int((unit + 1) * row.per_unit + 1e-9) - before
+    place = unit * PARTS_PER_UNIT + original - member.left
     member.hazard += exponential(job.key, stream(cause, FRESH), place) / member.left
     age = age_at(plan.law[row.first_law], stores.knots_2K, member.hazard)
     _use_slot(plan, job, stores, (unit, cause, 1), (max(age - row.age, 0.0), -row.age))
@@ -216,7 +218,7 @@ def _renew(
     row = plan.cause[cause]
     law = plan.law[row.law]
     member = stores.member_DA[unit * plan.members + row.member]
-    place = unit * MOST_RENEWALS + member.renewed
+    place = unit * PARTS_PER_UNIT + member.renewed
     member.renewed += 1
     need = exponential(job.key, stream(cause, RENEWED), place)
     if row.as_old == 1:

@@ -80,11 +80,22 @@ def goodput(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
     return replace(answer, evidence=evidence, scenario=scenario)
 
 
+def is_simulated(inputs: Goodput) -> bool:
+    """Return whether a job is simulated rather than answered by a closed form.
+
+    Args:
+        inputs: The fields.
+    """
+    if inputs.fleet is not None or inputs.method == "simulate":
+        return True
+    return inputs.method == "auto" and bool(_beyond_closed_forms(inputs))
+
+
 def _answered(inputs: SimpleGoodput) -> Answer:
     """Return the answer of the simple form, without its scenario."""
     interruptions = interruptions_of(inputs)
     beyond = _beyond_closed_forms(inputs)
-    if inputs.method == "simulate" or (inputs.method == "auto" and beyond):
+    if is_simulated(inputs):
         from perfatlas.verbs.goodput.simulated import simulated_goodput
 
         return simulated_goodput(inputs, interruptions, beyond)
@@ -96,7 +107,7 @@ def _answered(inputs: SimpleGoodput) -> Answer:
     return _closed_form(inputs, interruptions)
 
 
-def _beyond_closed_forms(inputs: SimpleGoodput) -> str:
+def _beyond_closed_forms(inputs: Goodput) -> str:
     """Return the feature that no closed form covers, "" where all are covered."""
     if inputs.failure_shape != 1.0:
         return (

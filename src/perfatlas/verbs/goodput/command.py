@@ -33,7 +33,13 @@ from perfatlas.quantities import UsageError
 SLOW: Final = "simulating until goodput is as precise as --half-width"
 
 TEXT: Final = "text:print_goodput"
-ONE: Final = Answering(command="goodput", function="goodput", first="goodput", text=TEXT)
+ONE: Final = Answering(
+    command="goodput",
+    function="goodput",
+    first="goodput",
+    table="rows:goodput_columns",
+    text=TEXT,
+)
 
 
 @Parameter(name="*", group=OUTPUT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,7 +12,7 @@ from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.declarations import verb_fields
 from perfatlas.fleet.closed_form import Expected, expected_goodput, known_mtti_s, restart_remark
 from perfatlas.fleet.laws import BUCKETS, IDLE, TICKS_PER_SECOND, Constant
-from perfatlas.fleet.model import initial_ages_text
+from perfatlas.fleet.model import initial_ages_text, recovery_policies
 from perfatlas.fleet.simulator import Outcome, exact_sum, simulate, simulate_until
 from perfatlas.quantities import InvalidSpecError, counted
 from perfatlas.scenario.fields import complete_scenario
@@ -27,7 +28,7 @@ from perfatlas.verbs.goodput.rate_interval import NARROWER, rate_interval, scale
 from perfatlas.verbs.goodput.remarks import fleet_remarks
 from perfatlas.verbs.goodput.training_step import measured_step
 from perfatlas.verbs.goodput.unused_options import half_width_text, unused_in_run
-from perfatlas.verbs.goodput.what_if import single_changes, unevaluated_changes
+from perfatlas.verbs.goodput.what_if import Gains, single_changes, unevaluated_changes
 from perfatlas.vocabulary.metrics import METRICS, gpu_hours, statistics
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 MOST_FAILURES: Final = 100_000_000  # total of all replicas; well under a minute
 MOST_REPLICAS: Final = 100_000
+MOST_PAIRED: Final = 4096  # replicas run again with other failure rates
 APART: Final = 2.0  # half-widths of a 95% interval; larger deviations are significant
 MOSTLY: Final = 0.99  # share of exposed time below which a remark is added
 WITH_P5: Final = METRICS["cost_usd"].statistics
@@ -130,8 +132,10 @@ def _answer(inputs: FleetGoodput, ready: FleetJob, outcome: Outcome, facts: Step
     results["closed_form_goodput"] = expected.goodput
     results["checkpoint_bytes"] = facts.checkpoint_bytes
     results |= deadline_probability(inputs, ready)
+    gains = Gains([], [])
     if inputs.what_if:
-        results["changes"] = single_changes(inputs, ready, outcome)
+        gains = single_changes(inputs, ready, outcome)
+        results["changes"] = gains.rows
     held_s = ready.gpus * exact_sum(outcome.ended_R) / outcome.ticks_RF.shape[0] / TICKS_PER_SECOND
     return Answer(
         command="goodput",
@@ -142,6 +146,7 @@ def _answer(inputs: FleetGoodput, ready: FleetJob, outcome: Outcome, facts: Step
             tier="simulate",
             assumptions=(
                 *_assumptions(inputs, ready, outcome),
+                *gains.text(),
                 *facts.notes,
                 _beside(expected, outcome),
                 rates.text(),
@@ -197,6 +202,7 @@ def _results(inputs: FleetGoodput, ready: FleetJob, outcome: Outcome) -> dict[st
         "spares": ready.strategy.spares.count,
         "method": "simulate",
         "replicas": replicas,
+        "seed": inputs.seed,
     }
     if inputs.work_s is None:
         useful_R = outcome.goodput_R * results["gpu_hours"]
@@ -211,16 +217,26 @@ def _results(inputs: FleetGoodput, ready: FleetJob, outcome: Outcome) -> dict[st
 def _ends(
     inputs: FleetGoodput, ready: FleetJob, outcome: Outcome, share: float
 ) -> dict[str, float]:
-    """Return the interval of goodput, from the failure rates and the error of the mean."""
+    """Return the interval of goodput, from the failure rates and the error of the mean.
+
+    What a change of the rates does is a paired difference of the same replicas, of which
+    `MOST_PAIRED` are enough.
+    """
     found = {}
+    count = outcome.ticks_RF.shape[0]
+    paired = outcome.first(MOST_PAIRED)
     for end, sign in (("low", 1.0), ("high", -1.0)):
-        moved = outcome
+        goodput, half_width, unsaved = outcome.goodput, outcome.half_width, outcome.unsaved
         if share:
             job = replace(ready.job, fleet=scaled_rates(ready.job.fleet, 1.0 + sign * share))
-            count = outcome.ticks_RF.shape[0]
-            moved = simulate(job, ready.strategy, replicas=count, seed=inputs.seed)
-        value = moved.goodput - sign * NARROWER * moved.half_width
-        value -= moved.unsaved if sign > 0.0 else 0.0  # it may still be lost
+            size = paired.ticks_RF.shape[0]
+            moved = simulate(job, ready.strategy, replicas=size, seed=inputs.seed)
+            goodput, half_width, unsaved = moved.goodput, moved.half_width, moved.unsaved
+            if size < count:
+                goodput += outcome.goodput - paired.goodput
+                half_width = math.hypot(outcome.half_width, moved.difference_half_width(paired))
+        value = goodput - sign * NARROWER * half_width
+        value -= unsaved if sign > 0.0 else 0.0  # it may still be lost
         found[f"goodput_{end}"] = min(max(value, 0.0), 1.0)
     return found
 
@@ -313,13 +329,15 @@ def _assumptions(inputs: FleetGoodput, ready: FleetJob, outcome: Outcome) -> lis
     ran = (
         f"{counted(count, 'replica')} of the job on {ready.job.units:,} of"
         f" {counted(fleet.units, 'unit')} of {counted(fleet.gpus_per_unit, 'GPU')}, seed"
-        f" {inputs.seed}"
+        f" {inputs.seed}; jobs with equal seeds meet the same failures (common random numbers)"
     )
     met = half_width_text(inputs.half_width, outcome)
     notes = [ran, met, f"causes of failure: {', '.join(cause.name for cause in fleet.causes)}"]
     notes += initial_ages_text(fleet)
     if ready.strategy.name != "synchronous":
         notes.append(f"strategy {ready.strategy.name!r}: {_strategy_text(ready.strategy)}")
+    if inputs.response is not None:
+        notes.append(recovery_policies()[inputs.response].text())
     if not ready.interval_is_given:
         notes.append(f"work between checkpoints: {ready.interval_note}")
     if inputs.scheduling is None:

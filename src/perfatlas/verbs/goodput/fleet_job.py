@@ -18,8 +18,12 @@ from perfatlas.fleet.model import (
     Strategy,
     check_strategy,
     choose,
+    recovery_policies,
     resolve_fleet,
     resolve_strategies,
+    under_policy,
+    units_differ,
+    with_policy,
 )
 from perfatlas.fleet.simulator import chosen_interval_s
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, repr_for_error
@@ -83,14 +87,19 @@ def fleet_job(inputs: FleetGoodput, state_bytes: float | None = None) -> FleetJo
         fleet = replace(
             fleet, causes=tuple(replace(cause, detection=detection) for cause in fleet.causes)
         )
+    elif inputs.response is not None:
+        fleet = with_policy(fleet, recovery_policies()[inputs.response])
     chosen, rest = _tables(inputs)
     tried = rest if inputs.what_if else []
     reads_bytes = any(table.reads_bytes for table in (*([chosen] if chosen else []), *tried))
     ranks = inputs.gpus or fleet.units * fleet.gpus_per_unit
     from_file = {} if chosen is None else chosen.fields(ranks=ranks, state_bytes=state_bytes)
-    facts = _facts(fleet, from_file, reads_bytes=reads_bytes)
-    refuse_unused(dict(inputs), verb_fields("goodput"), facts)
     units, spares = _sizes(inputs, fleet, from_file.get("spares"))
+    differs = units_differ(
+        fleet, spares, elastic=bool(inputs.fewest_gpus or from_file.get("shrink"))
+    )
+    facts = _facts(fleet, from_file, reads_bytes=reads_bytes, differs=differs)
+    refuse_unused(dict(inputs), verb_fields("goodput"), facts)
     strategy, best_s, note = _strategy(inputs, fleet, (units, spares), from_file)
     others = []
     for table in tried:
@@ -109,7 +118,7 @@ def fleet_job(inputs: FleetGoodput, state_bytes: float | None = None) -> FleetJo
 
 
 def _facts(
-    fleet: Fleet, from_file: dict[str, Any], *, reads_bytes: bool
+    fleet: Fleet, from_file: dict[str, Any], *, reads_bytes: bool, differs: bool
 ) -> dict[str, Callable[[], Missing | None]]:
     """Return the conditions of fields on a fleet and a strategy: None where met.
 
@@ -117,6 +126,7 @@ def _facts(
         fleet: The fleet.
         from_file: Fields of the strategy in a file.
         reads_bytes: Whether a strategy has bandwidths, so that the checkpoint size matters.
+        differs: Whether it matters which spare joins the job.
     """
     name = repr_for_error(from_file.get("name", ""))
     corrupts = any(cause.effect == "corrupts" for cause in fleet.causes)
@@ -133,6 +143,15 @@ def _facts(
             Missing(f"strategy {name} has verify {from_file['verify_s']:g} s", "")
             if from_file.get("verify_s")
             else None
+        ),
+        "units that differ": lambda: (
+            None
+            if differs
+            else Missing(
+                "the units are alike, or there are no spares",
+                "it applies to fleets with lemons, ageing parts of units, false fixes or units with"
+                " parts",
+            )
         ),
         "silent errors": lambda: (
             None if corrupts else Missing('no cause of this fleet has effect = "corrupts"', "")
@@ -182,10 +201,14 @@ def _strategy(
         standing = replace(standing, kind=inputs.spare_kind)
     if "spare_start_s" in inputs.model_fields_set:
         standing = replace(standing, start=Constant(value_s=inputs.spare_start_s))
+    if "spare_order" in inputs.model_fields_set:
+        standing = replace(standing, order=inputs.spare_order)
     given["spares"] = standing
     given["shrink"] = _shrink(inputs, fleet, units) or from_file.get("shrink")
     interval_s = inputs.checkpoint_interval_s or from_file.get("interval_s")
     draft = Strategy(**(given | {"interval_s": interval_s or 1.0}))
+    if inputs.response is not None:
+        draft = under_policy(draft, recovery_policies()[inputs.response], inputs.step_time_s)
     check_strategy(draft, units)
     best_s, note = chosen_interval_s(_job(inputs, fleet, units), draft, inputs.seed)
     if interval_s is None and best_s is None:

@@ -141,12 +141,20 @@ def _changes(changes: Sequence[Answered]) -> Section:
     return Section(title=title, blocks=[Chart(figure=figure, title=title), *_assumed(changes)])
 
 
+def _money(row: Answered) -> str:
+    """Return what a change is worth at the price of a GPU-hour."""
+    gained = f"it gains {row['gained_usd']:,.0f} USD"
+    return f"{gained} and costs {row['added_usd']:,.0f} USD" if row["added_usd"] else gained
+
+
 def _assumed(changes: Sequence[Answered]) -> list[str]:
     """Return the assumptions and added GPU-hours of changes, one sentence each."""
     entries = []
     for row in changes:
         hours = row["added_gpu_hours"]
         more = f"{hours:,.0f} additional GPU-hours are reserved" if hours else ""
+        if "gained_usd" in row:
+            more += f"{'; ' if more else ''}{_money(row)}"
         if said := "; ".join(text for text in (row["assumes"], more) if text):
             entries.append(f"{row['name']}: {said}")
     return entries

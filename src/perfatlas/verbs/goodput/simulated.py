@@ -69,11 +69,13 @@ def simulated_goodput(inputs: SimpleGoodput, interruptions: Interruptions, beyon
         **frequency(inputs, ended_s / count if count else float("inf"), interruptions),
         "method": "simulate",
         "replicas": middle.ticks_RF.shape[0],
+        "seed": inputs.seed,
     }
     gpu_s = None if inputs.gpus is None else inputs.gpus * inputs.duration_s
     why = f"simulated: {beyond}" if beyond else "simulated, as requested"
     days = inputs.duration_s / 86400.0
     notes = f"{why}; {counted(results['replicas'], 'replica')} of {days:g} d, seed {inputs.seed}"
+    notes += "; jobs with equal seeds meet the same failures (common random numbers)"
     return Answer(
         command="goodput",
         scenario={},

@@ -288,6 +288,8 @@ def _print_changes(console: Console, changes: Sequence[Answered]) -> None:
     for row in changes:
         gained, width = row["gained_gpu_hours"], row["gained_gpu_hours_half_width"]
         more = f", holds {row['added_gpu_hours']:,.0f} more" if row["added_gpu_hours"] else ""
+        if "gained_usd" in row:
+            more = f"  {row['gained_usd'] - row['added_usd']:>+,.0f} USD net{more}"
         print_line(
             console,
             f"  {row['name']:<{widest}}  {gained:>+{digits},.0f} ± {width:,.0f}{more}",

@@ -64,18 +64,34 @@ def unevaluated_changes(ready: FleetJob) -> list[str]:
     return [why]
 
 
-def single_changes(inputs: FleetGoodput, ready: FleetJob, before: Outcome) -> list[dict[str, Any]]:
+class Gains(NamedTuple):
+    """What single changes gain.
+
+    Args:
+        rows: Rows of name, gained_gpu_hours, gained_gpu_hours_half_width (of its 90% interval),
+            added_gpu_hours (of additional spares), goodput, gained_share, assumes (assumptions of
+            the change, "" for none); with a price also gained_usd and added_usd. Largest
+            gain first.
+        without_effect: Names of changes that leave every replica as it is.
+    """
+
+    rows: list[dict[str, Any]]
+    without_effect: list[str]
+
+    def text(self) -> list[str]:
+        """Return the changes without effect, as text."""
+        if not self.without_effect:
+            return []
+        return [f"no effect on this job in any replica: {', '.join(self.without_effect)}"]
+
+
+def single_changes(inputs: FleetGoodput, ready: FleetJob, before: Outcome) -> Gains:
     """Return the gains of single changes, largest first.
 
     Args:
         inputs: The fields.
         ready: The job.
         before: Replicas of the unchanged job.
-
-    Returns:
-        Rows of name, gained_gpu_hours, gained_gpu_hours_half_width (of its 90% interval),
-        added_gpu_hours (of additional spares), goodput, assumes (assumptions of the change, "" for
-        none).
 
     Raises:
         InvalidSpecError: A changed number is outside its range.
@@ -87,7 +103,7 @@ def single_changes(inputs: FleetGoodput, ready: FleetJob, before: Outcome) -> li
 
     count = before.ticks_RF.shape[0]
     hours = gpu_hours(ready.gpus * ready.job.horizon_s)
-    rows = []
+    rows, idle = [], []
     for change in _changes(inputs, ready):
         job = replace(ready.job, fleet=change.fleet)
         after = simulate(job, change.strategy, replicas=count, seed=inputs.seed)
@@ -96,6 +112,9 @@ def single_changes(inputs: FleetGoodput, ready: FleetJob, before: Outcome) -> li
             / TICKS_PER_SECOND
             * gpu_hours(ready.gpus)
         )
+        if not difference_R.any():
+            idle.append(change.name)
+            continue
         error = float(difference_R.std(ddof=1)) / math.sqrt(count) if count > 1 else math.inf
         rows.append(
             {
@@ -106,9 +125,20 @@ def single_changes(inputs: FleetGoodput, ready: FleetJob, before: Outcome) -> li
                 "goodput": after.goodput,
                 "gained_share": float(difference_R.mean()) / hours,
                 "assumes": change.assumes,
+                **_money(
+                    inputs, float(difference_R.mean()), change.gpus_added * ready.job.horizon_s
+                ),
             }
         )
-    return sorted(rows, key=lambda row: -row["gained_gpu_hours"])
+    return Gains(sorted(rows, key=lambda row: -row["gained_gpu_hours"]), idle)
+
+
+def _money(inputs: FleetGoodput, gained: float, added_s: float) -> dict[str, float]:
+    """Return what gained and added GPU-hours cost [USD], where a price is set."""
+    price = inputs.usd_per_gpu_hour
+    if price is None:
+        return {}
+    return {"gained_usd": gained * price, "added_usd": gpu_hours(added_s) * price}
 
 
 def _changes(inputs: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
@@ -127,6 +157,7 @@ def _changes(inputs: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
         yield _Change("detection in half the time", sooner, strategy, assumes="for every cause")
     assumes = f"half as many parts of every cause; {_SAME_INTERVAL}"
     yield _Change("half as many failures", scaled_rates(fleet, 0.5), strategy, assumes=assumes)
+    yield from _of_lemons(fleet, strategy)
     yield from _of_spares(inputs, ready)
     for other in ready.others:
         more = (other.spares.count or 0) - (strategy.spares.count or 0)
@@ -207,6 +238,20 @@ def _of_silent_errors(inputs: FleetGoodput, ready: FleetJob) -> Iterator[_Change
             f" silent error that outlives them all; {_SAME_INTERVAL}"
         )
         yield _Change(f"{kept:,} checkpoints kept", fleet, more, assumes=assumes)
+
+
+def _of_lemons(fleet: Fleet, strategy: Strategy) -> Iterator[_Change]:
+    """Yield the retirement of lemons."""
+    if all(cause.lemons is None for cause in fleet.causes):
+        return
+    lemons = [cause.lemons for cause in fleet.causes if cause.lemons is not None]
+    causes = tuple(replace(cause, lemons=None) for cause in fleet.causes)
+    shares = " and ".join(f"{100.0 * one.share:.3g}%" for one in lemons)
+    assumes = (
+        f"{shares} of the units are replaced by normal ones before the job starts; {_SAME_INTERVAL}"
+    )
+    better = replace(fleet, causes=causes)
+    yield _Change("suspected lemons retired", better, strategy, assumes=assumes)
 
 
 def _of_spares(inputs: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:

@@ -172,6 +172,17 @@ class JobOnFleet:
         Annotated[str, Text(), InputFile()] | None,
         Row("TOML file of [[strategy]] tables.", "the fleet file", NEEDS_FLEET),
     ] = None
+    response: Annotated[
+        Literal["slurm_requeue", "torchrun", "jobset", "torchft", "in_job_restart"] | None,
+        Row(
+            "Documented response of a launcher to a lost node: sets the detection time of causes"
+            " that have none, and whether the job shrinks, its peers hold the state or its spares"
+            " are hot.",
+            default="as the strategy says",
+            needs=NEEDS_FLEET,
+            elsewhere=("recovery_policy", "launcher"),
+        ),
+    ] = None
     checkpoint_lag_s: Annotated[
         Pause,
         Row("Delay from the end of a write until the checkpoint is durable.", needs=NEEDS_FLEET),
@@ -183,6 +194,14 @@ class JobOnFleet:
     spare_start_s: Annotated[
         Pause, Row("Additional restart time when a spare joins the job.", needs=NEEDS_FLEET)
     ] = 0.0
+    spare_order: Annotated[
+        Literal["random", "first", "longest_idle", "last_returned"],
+        Row(
+            "Which spare joins the job: a random one, the first by number, the one that has been"
+            " idle longest, or the one that returned from repair last.",
+            needs=AllOf(NEEDS_FLEET, Fact("units that differ")),
+        ),
+    ] = "random"
     fewest_gpus: Annotated[
         Count | None,
         Row(

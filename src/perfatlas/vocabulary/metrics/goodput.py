@@ -191,6 +191,13 @@ JOB: Final = (
         description="Number of simulated runs of the job.",
     ),
     Metric(
+        name="seed",
+        label="seed",
+        holds="count",
+        verbs=GOODPUT,
+        description="Seed of the simulated failures; answers with equal seeds share them.",
+    ),
+    Metric(
         name="closed_form_goodput",
         label="closed-form goodput",
         unit="1",
@@ -249,6 +256,24 @@ JOB: Final = (
         better="lower",
         verbs=GOODPUT,
         description="GPU-hours held in addition.",
+    ),
+    Metric(
+        name="changes.gained_usd",
+        label="value of the GPU-hours gained",
+        unit="USD",
+        better="higher",
+        verbs=GOODPUT,
+        asked_with={"usd_per_gpu_hour": 2.0, "what_if": True},
+        description="GPU-hours that the change gains, at the price of one.",
+    ),
+    Metric(
+        name="changes.added_usd",
+        label="cost of the additional GPU-hours",
+        unit="USD",
+        better="lower",
+        verbs=GOODPUT,
+        asked_with={"usd_per_gpu_hour": 2.0, "what_if": True},
+        description="GPU-hours held in addition, at the price of one.",
     ),
     Metric(
         name="changes.goodput",
