@@ -10,7 +10,6 @@ from .goodput import (
     MeasuredStep as MeasuredStep,
     ResilientJob as ResilientJob,
     SparePool as SparePool,
-    SynchronousGpus as SynchronousGpus,
 )
 from .limits import (
     Limits as Limits,
@@ -62,6 +61,9 @@ from .schedule import (
 from .signatures import (
     annotation_of as annotation_of,
     parameter_of as parameter_of,
+)
+from .stragglers import (
+    SynchronousGpus as SynchronousGpus,
 )
 from .subject import (
     ClockChoice as ClockChoice,

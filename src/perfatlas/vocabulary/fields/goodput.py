@@ -42,7 +42,6 @@ LARGEST_DOMAIN: Final = 100_000  # GPUs
 MOST_MORE_SPARES: Final = 1_000_000
 MOST_SPARES: Final = 100_000
 Level = Annotated[float, Number(unit="fraction", above=0.0, below=1.0)]
-Spread = Annotated[float, Number(unit="fraction", at_least=0.0, at_most=1.0)]
 Price = Annotated[float, Number(at_least=0.0, at_most=1e9)]
 _SUBJECT: Final = fields_of(Subject)
 NEEDS_FLEET: Final = AnySet("fleet", example="llama3")
@@ -398,18 +397,3 @@ class GpuDomains:
     spares: Annotated[CountOrZero | None, Row("Spare domains of the job.", "0", AnySet("gpus"))] = (
         None
     )
-
-
-@group("GPUs", 1)
-class SynchronousGpus:
-    """GPUs that synchronize in each step."""
-
-    gpus: Annotated[Count, replace(GPUS, text="GPUs that synchronize.", default="")]
-    persistent_cv: Annotated[
-        Spread, Row("Coefficient of variation between GPUs, constant over steps.")
-    ] = 0.0
-    transient_cv: Annotated[
-        Spread, Row("Coefficient of variation of one GPU from step to step.")
-    ] = 0.0
-    synchronisations: Annotated[Count, Row("Synchronizations per step, at equal intervals.")] = 1
-    step_time_s: Annotated[Duration | None, Row("Step time of an average GPU.")] = None
