@@ -55,7 +55,7 @@ def fold_of(geometry_UD: FloatArray, folds: int) -> IntArray:
         >>> import numpy as np
         >>> from perfatlas.lab.power import fold_of
         >>> fold_of(np.array([[64, 8, 128, 0], [64, 8, 128, 0], [64, 8, 256, 0]]), 2).tolist()
-        [0, 0, 1]
+        [1, 1, 0]
     """
     distinct, place_U = np.unique(np.asarray(geometry_UD, np.int64), axis=0, return_inverse=True)
     digests = [
