@@ -30,12 +30,14 @@ class BoundTime(NamedTuple):
         code_C: Bound code (C,).
         flop_C: Arithmetic (C,) [FLOP].
         memory_bytes_C: Device memory traffic (C,) [bytes].
+        chip_bytes_C: Traffic between last-level cache and SMs (C,) [bytes].
     """
 
     time_s_C: FloatArray
     code_C: NDArray[np.int8]
     flop_C: FloatArray
     memory_bytes_C: FloatArray
+    chip_bytes_C: FloatArray
 
 
 def bound_time(operator: Operator, devices: DeviceColumns) -> BoundTime:
@@ -60,13 +62,15 @@ def bound_time(operator: Operator, devices: DeviceColumns) -> BoundTime:
         work.activation_bytes > devices.gather("l2_bytes"), work.activation_bytes, 0.0
     )
     memory_bytes = work.cold_bytes + spilled
+    chip_bytes = work.cold_bytes + work.activation_bytes
     memory_s = memory_bytes / devices.gather("memory_bandwidth")
     if not np.any(work.flop):
         code = np.full(memory_s.shape, BOUND_MEMORY, np.int8)
-        return BoundTime(memory_s, code, work.flop, memory_bytes)
+        return BoundTime(memory_s, code, work.flop, memory_bytes, chip_bytes)
     compute_s = work.flop / devices.peak_flop_per_s(operator.compute_format)
     code = np.where(compute_s >= memory_s, BOUND_COMPUTE, BOUND_MEMORY).astype(np.int8)
-    return BoundTime(np.maximum(compute_s, memory_s), code, work.flop, memory_bytes)
+    time_s = np.maximum(compute_s, memory_s)
+    return BoundTime(time_s, code, work.flop, memory_bytes, chip_bytes)
 
 
 def price_at_bound(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOperators:
@@ -90,6 +94,7 @@ def price_at_bound(operators: Sequence[Operator], devices: DeviceColumns) -> Pri
     for place, one in enumerate(bounds):
         prices.flop_CO[:, place] = one.flop_C
         prices.memory_bytes_CO[:, place] = one.memory_bytes_C
+        prices.chip_bytes_CO[:, place] = one.chip_bytes_C
     return prices
 
 

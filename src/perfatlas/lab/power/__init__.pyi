@@ -1,5 +1,4 @@
 from .splits import (
-    PowerSplits as PowerSplits,
     fold_of as fold_of,
     power_splits as power_splits,
 )

@@ -12,6 +12,7 @@ import numpy as np
 
 from perfatlas.engines import StepError, step_errors
 from perfatlas.parallelism import MemoryColumns, stage_share
+from perfatlas.serving.closed_form.energy import TokenEnergy, Waves, token_energy
 from perfatlas.serving.closed_form.front_end import client_side
 from perfatlas.serving.closed_form.latencies import (
     Joining,
@@ -61,6 +62,7 @@ class Evaluation:
         chunks: Prefill chunks of the batch (static) or of one request (aggregated).
         served: Concurrently running sequences per replica (C,).
         utilization: MFU and MBU of the full chunk and the decode step.
+        energy: Energy of output tokens.
     """
 
     latencies: Latencies
@@ -73,6 +75,7 @@ class Evaluation:
     chunks: PrefillChunks
     served: FloatArray
     utilization: Utilization
+    energy: TokenEnergy
 
     def take(self, rows: list[int]) -> Evaluation:
         """Return the latencies and memory of the candidates at the given positions."""
@@ -85,6 +88,7 @@ class Evaluation:
             memory=MemoryColumns(**take_columns(self.memory, index)),
             served=self.served[index],
             utilization=Utilization(*(v[index] for v in self.utilization)),
+            energy=self.energy.take(index),
         )
 
 
@@ -139,6 +143,17 @@ def evaluate(question: Candidates) -> Evaluation:
         chunks=chunks,
         served=served,
         utilization=utilization_of(question, prefill, decode, _occupied(question, batch)),
+        energy=token_energy(question, (prefill, last, decode), chunks, _waves(parts, busy_ranks)),
+    )
+
+
+def _waves(parts: _Parts, busy_ranks: FloatArray) -> Waves:
+    """Return the requests of a replica that share its steps."""
+    mixed = parts.aggregated & (parts.on_rank > 1) & parts.question.profile.scheduler.mixes
+    return Waves(
+        decoding=parts.served / parts.micro_batches,
+        prompts=parts.prompts * busy_ranks,
+        mixed=mixed.astype(np.float64),
     )
 
 

@@ -18,6 +18,7 @@ from perfatlas.answer import (
     single_row,
 )
 from perfatlas.declarations import verb_fields
+from perfatlas.energy import power_columns, with_energy
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.devices import DeviceColumns, device_peak
 from perfatlas.kernels.tiers import price_operators
@@ -46,12 +47,14 @@ class PricedQuestions:
         system: The system.
         operator: The operator columns (C).
         prices: The prices (C, 1).
+        devices: Device and clock of each query.
     """
 
     asked: Sequence[Question]
     system: System
     operator: Operator
     prices: PricedOperators
+    devices: DeviceColumns
 
     def match(self, c: int) -> CalibrationMatch | None:
         """Return the calibration that priced a query, None in tier bound.
@@ -76,10 +79,36 @@ class PricedQuestions:
             "peak_share": (work.flop / time_s_C / self._peak_flop_per_s()).tolist(),
             "roofline_share": (prices.bound_s_CO[:, 0] / time_s_C).tolist(),
             "arithmetic_intensity": (work.flop / bytes_C).tolist(),
+            **self._energy(),
         }
         shared = quantization_of(self.operator)
         rows = zip(*columns.values(), strict=True)
         return [dict(zip(columns, row, strict=True)) | shared for row in rows]
+
+    def _energy(self) -> dict[str, list[float | None]]:
+        """Return power and energy with their intervals; a roofline time has no interval."""
+        power, prices = power_columns(self.devices), self.prices
+        energy_C = prices.chip_energy_j_CO[:, 0] + prices.memory_energy_j_CO[:, 0]
+        time_s_C, low_s_C, high_s_C = (
+            times_CO[:, 0] for times_CO in (prices.time_s_CO, prices.low_s_CO, prices.high_s_CO)
+        )
+        power_C = power.mean_w(energy_C, time_s_C)
+        known = prices.match_CO[:, 0] >= 0
+        columns = {
+            "power_w": power_C,
+            "power_w_low": power.low * power.mean_w(energy_C, high_s_C),
+            "power_w_high": power.highest_w(energy_C, low_s_C),
+            "energy_j": power_C * time_s_C,
+            "energy_j_low": power.low * power.mean_w(energy_C, low_s_C) * low_s_C,
+            "energy_j_high": power.highest_w(energy_C, high_s_C) * high_s_C,
+        }
+        return {
+            name: [
+                value if has or not name.endswith(("_low", "_high")) else None
+                for value, has in zip(values_C.tolist(), known.tolist(), strict=True)
+            ]
+            for name, values_C in columns.items()
+        }
 
     def _peak_flop_per_s(self) -> float:
         """Return the dense peak of the format in the data sheet."""
@@ -130,7 +159,13 @@ def price_questions(asked: Sequence[Question], operator: Operator) -> PricedQues
             f"{system.device.name} has no measured {operator.kind} kernels in this format;"
             " use tier bound or auto"
         )
-    return PricedQuestions(asked=asked, system=system, operator=operator, prices=prices)
+    return PricedQuestions(
+        asked=asked,
+        system=system,
+        operator=operator,
+        prices=with_energy([operator], prices, devices),
+        devices=devices,
+    )
 
 
 def operator_answer(command: str, priced: PricedQuestions) -> Answer:
