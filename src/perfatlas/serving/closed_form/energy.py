@@ -115,7 +115,8 @@ class Waves(NamedTuple):
     Args:
         decoding: Sequences that one decode step advances.
         prompts: Prompts that its chunks prefill together.
-        mixed: 1 where chunks also decode the running sequences, else 0.
+        mixed: Share of the energy of a decode step that is part of a chunk which also decodes the
+            running sequences; 0 where chunks do not.
     """
 
     decoding: FloatArray

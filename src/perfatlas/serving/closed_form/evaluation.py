@@ -143,17 +143,20 @@ def evaluate(question: Candidates) -> Evaluation:
         chunks=chunks,
         served=served,
         utilization=utilization_of(question, prefill, decode, _occupied(question, batch)),
-        energy=token_energy(question, (prefill, last, decode), chunks, _waves(parts, busy_ranks)),
+        energy=token_energy(
+            question, (prefill, last, decode), chunks, _waves(parts, busy_ranks, (prefill, decode))
+        ),
     )
 
 
-def _waves(parts: _Parts, busy_ranks: FloatArray) -> Waves:
-    """Return the requests of a replica that share its steps."""
+def _waves(parts: _Parts, busy_ranks: FloatArray, costs: tuple[StepCost, StepCost]) -> Waves:
+    """Return the requests of a replica that share its steps, from a chunk and a decode step."""
+    prefill, decode = costs
     mixed = parts.aggregated & (parts.on_rank > 1) & parts.question.profile.scheduler.mixes
     return Waves(
         decoding=parts.served / parts.micro_batches,
         prompts=parts.prompts * busy_ranks,
-        mixed=mixed.astype(np.float64),
+        mixed=mixed * (1.0 - _energy_alone(decode, prefill)),
     )
 
 
@@ -354,8 +357,21 @@ def _alone(decode: StepCost, prefill: StepCost) -> FloatArray:
     Linear layers process the tokens of both together; attention, scans, decode-only operators and
     host work are separate.
     """
-    shared = {op.name for op in prefill.operators if not isinstance(op, ALONE)}
-    columns = [i for i, op in enumerate(decode.operators) if op.name not in shared]
+    columns = _columns_alone(decode, prefill)
     alone_C = (decode.count_CO * decode.prices.time_s_CO)[:, columns].sum(axis=1) + decode.host_s_C
     share_C: FloatArray = alone_C / decode.total_s()
     return share_C
+
+
+def _energy_alone(decode: StepCost, prefill: StepCost) -> FloatArray:
+    """Return the share of the energy of a decode step that a mixed step adds to its chunk (C,)."""
+    energy_CO = decode.operator_energy_j()
+    alone_C = energy_CO[:, _columns_alone(decode, prefill)].sum(axis=1)
+    share_C: FloatArray = alone_C / np.maximum(energy_CO.sum(axis=1), np.finfo(np.float64).tiny)
+    return share_C
+
+
+def _columns_alone(decode: StepCost, prefill: StepCost) -> list[int]:
+    """Return the operators of a decode step that a mixed step runs in addition to the prefill."""
+    shared = {op.name for op in prefill.operators if not isinstance(op, ALONE)}
+    return [i for i, op in enumerate(decode.operators) if op.name not in shared]
