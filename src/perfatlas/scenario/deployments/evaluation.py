@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.scenario.deployments.fitting_changes import fitting_changes
 from perfatlas.scenario.resolution import (
     columns_of,
     pool_load,
@@ -21,10 +22,10 @@ from perfatlas.serving.closed_form import (
     plain_results,
     result_columns,
 )
-from perfatlas.step import Candidates, does_not_fit
 
 if TYPE_CHECKING:
     from perfatlas.scenario.fields import Scenario
+    from perfatlas.step import Candidates
 
 
 def evaluate_one(scenario: Scenario) -> tuple[Candidates, Evaluation]:
@@ -43,7 +44,7 @@ def evaluate_one(scenario: Scenario) -> tuple[Candidates, Evaluation]:
         raise InvalidSpecError(problem)
     evaluation = evaluate(question)
     if not evaluation.memory.fits[0]:
-        sentence, advice = does_not_fit(question)
+        sentence, advice = fitting_changes(scenario, question)
         memory = plain_results(memory_columns(evaluation.memory))
         raise InfeasibleError(sentence, advice=advice, memory=memory)
     return question, evaluation
