@@ -175,8 +175,8 @@ def estimate(
         pp: Pipeline-parallel size. Default: 1.
         cp: Context-parallel size (prefill only). Default: 1.
         attention_dp: Attention data-parallel size. Default: 1.
-        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: all ranks of an MoE
-            layer.
+        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp /
+            moe_tp; 1 if moe_tp is not set.
         moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep.
         dp: Independent replicas, each with its own requests. Default: 1.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
@@ -453,8 +453,8 @@ def frontier(
         pp: Pipeline-parallel size. Default: 1.
         cp: Context-parallel size (prefill only). Default: 1.
         attention_dp: Attention data-parallel size. Default: 1.
-        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: all ranks of an MoE
-            layer.
+        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp /
+            moe_tp; 1 if moe_tp is not set.
         moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep.
         dp: Independent replicas, each with its own requests. Default: 1.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
@@ -1140,8 +1140,8 @@ def max_request_rate(
         pp: Pipeline-parallel size. Default: 1.
         cp: Context-parallel size (prefill only). Default: 1.
         attention_dp: Attention data-parallel size. Default: 1.
-        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: all ranks of an MoE
-            layer.
+        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp /
+            moe_tp; 1 if moe_tp is not set.
         moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep.
         dp: Independent replicas, each with its own requests. Default: 1.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
@@ -1456,8 +1456,8 @@ def required_replicas(
         pp: Pipeline-parallel size. Default: 1.
         cp: Context-parallel size (prefill only). Default: 1.
         attention_dp: Attention data-parallel size. Default: 1.
-        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: all ranks of an MoE
-            layer.
+        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp /
+            moe_tp; 1 if moe_tp is not set.
         moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep.
         dp: Independent replicas, each with its own requests. Default: 1.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
@@ -1765,8 +1765,8 @@ def simulate(
         pp: Pipeline-parallel size. Default: 1.
         cp: Context-parallel size (prefill only). Default: 1.
         attention_dp: Attention data-parallel size. Default: 1.
-        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: all ranks of an MoE
-            layer.
+        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp /
+            moe_tp; 1 if moe_tp is not set.
         moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep.
         dp: Independent replicas, each with its own requests. Default: 1.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)

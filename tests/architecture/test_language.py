@@ -14,64 +14,17 @@ import pytest
 
 ROOT: Final = Path(__file__).parents[2]
 SUFFIXES: Final = frozenset((".py", ".pyi", ".toml", ".md", ".html"))
-# files and folders whose texts are revised; the others follow
+# files and folders whose texts are revised
 REVISED: Final = (
-    "src/perfatlas/answer",
-    "src/perfatlas/cli",
-    "src/perfatlas/commands",
-    "src/perfatlas/engines",
-    "src/perfatlas/files",
-    "src/perfatlas/fleet",
-    "src/perfatlas/formats",
-    "src/perfatlas/hardware",
-    "src/perfatlas/jobs",
-    "src/perfatlas/lab",
-    "src/perfatlas/models",
-    "src/perfatlas/operators",
-    "src/perfatlas/parallelism",
-    "src/perfatlas/quantities",
-    "src/perfatlas/report/charts",
-    "src/perfatlas/report/pages",
-    "src/perfatlas/report/text/job_time.py",
-    "src/perfatlas/report/text/memory_bar.py",
-    "src/perfatlas/report/text/reproduce.py",
-    "src/perfatlas/report/text/rows.py",
-    "src/perfatlas/report/text/sourced.py",
-    "src/perfatlas/report/traces",
-    "src/perfatlas/scenario",
-    "src/perfatlas/telemetry",
-    "src/perfatlas/verbs/catalog",
-    "src/perfatlas/verbs/fleet",
-    "src/perfatlas/verbs/goodput",
-    "src/perfatlas/verbs/schedule",
-    "src/perfatlas/vocabulary",
-    "src/perfatlas/data/calibrations/exclusions.toml",
-    "src/perfatlas/data/calibrations/targets.toml",
-    "src/perfatlas/data/collectives",
-    "src/perfatlas/data/engines",
-    "src/perfatlas/data/fleet/rates.toml",
-    "src/perfatlas/data/hardware",
+    "src/perfatlas",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
-    "docs/calibrate.md",
-    "docs/comparison.md",
-    "src/perfatlas/data/validation/kernel_page.md",
-    "src/perfatlas/data/validation/measured_page.md",
-    "src/perfatlas/data/validation/traffic_page.md",
+    "README.md",
+    "docs",
     "benchmarks",
     "measurements/README.md",
+    "examples",
     "tests/golden",
-    "docs/fields.md",
-    "docs/glossary.md",
-    "docs/hardware-fields.md",
-    "docs/index.md",
-    "docs/json.md",
-    "docs/metrics.md",
-    "docs/models",
-    "docs/nvlink-domain.md",
-    "docs/pages.md",
-    "docs/python.md",
-    "docs/validation-fleet.md",
     "tests/commands",
     "tests/e2e/test_generated_files.py",
     "tests/engines",
@@ -85,6 +38,13 @@ REVISED: Final = (
     "tests/parallelism",
     "tests/quantities",
     "tests/vocabulary",
+)
+
+# written by fits; a template of another language; an example of a correction
+EXEMPT: Final = (
+    "src/perfatlas/data/calibrations/transfer",
+    "src/perfatlas/compiled/emission.py",
+    "src/perfatlas/report/text/typesetting.py",
 )
 
 
@@ -166,6 +126,17 @@ BANNED: Final = (
     Phrase(r"\bwhoever\b", "the caller / the user", "whoever embeds the page has it"),
     Phrase(r"\bthe (house|rooms|face) of\b|\bevery room\b|\bmore than one room\b", "package",
            "shared by every room that prices one"),
+    # names and phrases of a second reading
+    Phrase(r"\bas it ran\b|\bas they ran\b", "as launched", "the plan as it ran"),
+    Phrase(r"\bhow (well|far) (it|they) can be trusted\b", "accuracy",
+           "how far it can be trusted"),
+    Phrase(r"\bwhich ranks ran is not told\b|\bis not told\b", "is not stated",
+           "which is not told"),
+    Phrase(r"\b(was|were) kept back\b", "held out", "rows that were kept back"),
+    Phrase(r"\bat bound\b", "roofline", "the time at bound"),
+    Phrase(r"\bfleet in long use\b", "long-running fleet", "as in a fleet in long use"),
+    Phrase(r"\bstands? in the file\b", "appears in the file", "it stands in the file again"),
+    Phrase(r"\blacks? nothing\b", "has no gap", "it lacks nothing on one GPU"),
 )  # fmt: skip
 
 
@@ -186,7 +157,12 @@ def revised_files() -> list[Path]:
     for name in REVISED:
         path = ROOT / name
         found += [path] if path.is_file() else sorted(path.rglob("*"))
-    return [path for path in found if path.suffix in SUFFIXES]
+    exempt = [ROOT / name for name in EXEMPT]
+    return [
+        path
+        for path in found
+        if path.suffix in SUFFIXES and not any(path.is_relative_to(one) for one in exempt)
+    ]
 
 
 def banned_in(text: str) -> list[str]:
@@ -206,6 +182,7 @@ def test_revised_texts_contain_no_banned_phrase(path: Path) -> None:
 
 def test_every_revised_path_exists() -> None:
     assert [name for name in REVISED if not (ROOT / name).exists()] == []
+    assert [name for name in EXEMPT if not (ROOT / name).exists()] == []
 
 
 @pytest.mark.parametrize("phrase", BANNED, ids=lambda phrase: phrase.example)

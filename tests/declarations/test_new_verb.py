@@ -39,6 +39,7 @@ def test_it_answers_with_json() -> None:
     answer = json.loads(_python(COMMAND, *ASKED, "--json"))
     assert answer["command"] == "memory_read"
     assert answer["results"] == {"read_time_s": 4.8e9 / 4.8e12}
+    assert answer["scenario"] == {"system": "h200_sxm", "bytes": 4.8e9}
 
 
 def test_it_answers_a_table(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ _SERVING: Final[Values] = {
     "expert_distribution": ("balanced", "power_law_1.2"),
     "format": ("fp8", "int8"),
     "gemm_format": ("fp8", "int8"),
-    "moe_format": ("fp8_block", "fp8"),
+    "moe_format": ("fp8_block", "fp8", "bf16"),
     "kv_format": ("fp8", "bf16"),
     "attention_format": ("fp8", "bf16"),
     "batch": (3, 5),

@@ -30,7 +30,53 @@ if TYPE_CHECKING:
 Fields = dict[str, Any]
 AT_A_TIME: Final = 40  # questions of one table of estimates
 # what changes nothing in one question: a limit that is not reached, or the default in other words
-UNFELT: Final[dict[str, dict[str, str]]] = {}
+_LIMITS: Final = {
+    "max_num_seqs": "a limit above the sequences there are",
+    "chunked_prefill": "prompts that fit one step",
+    "stream_interval": "an answer shorter than the interval",
+    "moe_format": "the format of the checkpoint, whatever it is called",
+    "attention_format": "attention that waits for memory at the bound",
+    "ep": "experts of one token at the bound",
+    "moe_tp": "experts of one token at the bound",
+}
+_OPERATORS: Final = {"clock_ratio": "an operator that waits for memory at the bound"}
+UNFELT: Final[dict[str, dict[str, str]]] = {
+    "kernel gemm": _OPERATORS,
+    "kernel attention": {
+        **_OPERATORS,
+        "kv_len": "a context beyond the window",
+        "phase": "the same number of query tokens, at the bound",
+    },
+    "kernel moe": {**_OPERATORS, "experts": "experts that no token is sent to, at the bound"},
+    "collective": {
+        "nodes": "as many nodes as the ranks need",
+        "gpus": "further ranks that neither send nor receive",
+    },
+    "fleet schedule": {
+        "depth": "fewer waiting jobs than the depth",
+        "backfill": "the same jobs are backfilled",
+        "half_life_s": "the same order of users",
+        "placement": "jobs that never share a node",
+        "keeps_place": "requeued jobs that start at once",
+        "repair_s": "nodes that no job misses",
+        "patience_s": "a replacement is found at once",
+        "fewest_share": "jobs that lose fewer nodes",
+        "zone": "all times are moved alike",
+    },
+    "goodput": {"format": "formats of the same peak"},
+    "estimate": _LIMITS,
+    "simulate": {
+        **_LIMITS,
+        **dict.fromkeys(
+            ("slo_ttft_s", "slo_tpot_s", "slo_itl_s", "slo_request_latency_s"),
+            "objectives that the same requests meet",
+        ),
+        **dict.fromkeys(
+            ("num_requests", "concurrency", "spread_batches", "host_cache_bytes"),
+            "a trace of fewer requests, or of requests that are never together",
+        ),
+    },
+}
 
 
 class Change(NamedTuple):
@@ -267,7 +313,7 @@ def main(words: Sequence[str] | None = None) -> int:
     left_s, ignored = asked.cpu_minutes * 60.0, 0
     for index, verb in enumerate(verbs):
         start_s = time.process_time()
-        # what a verb leaves of its share is for those that follow
+        # unused time of a verb goes to those that follow
         ignored += _report(verb, asked.size, asked.fields, left_s / (len(verbs) - index))
         left_s -= time.process_time() - start_s
     return 1 if ignored else 0

@@ -1,4 +1,4 @@
-"""Every field of estimates and simulations, changed alone, is felt, refused or remarked on."""
+"""Every field of every verb, changed alone, is felt, refused or remarked on."""
 
 from __future__ import annotations
 
@@ -7,56 +7,90 @@ from typing import Final
 import pytest
 
 import perfatlas
-from perfatlas.declarations import verb_fields
+from perfatlas.answer import Answer, Evidence
+from perfatlas.declarations import questions, verb_fields
 from perfatlas.quantities import InvalidSpecError
-from tests.golden.options import OTHERS, Change, asked_of, estimated, sample, simulated
-
-# what changes nothing in one question: a limit that is not reached, or the default in other words
-UNFELT: Final[dict[str, str]] = {
-    "max_num_seqs": "a limit above the sequences there are",
-    "chunked_prefill": "prompts that fit one step",
-    "moe_format": "the format of the checkpoint, whatever it is called",
-    "attention_format": "attention that waits for memory at the bound",
-    "format": "the format that gemm_format and moe_format override",
-    **dict.fromkeys(
-        ("slo_ttft_s", "slo_tpot_s", "slo_itl_s", "slo_request_latency_s"),
-        "objectives that the same requests meet",
-    ),
-    "ep": "experts of one token at the bound",
-    "moe_tp": "experts of one token at the bound",
-}
+from tests.golden.option_values import VERBS, others_of
+from tests.golden.options import UNFELT, Change, asked_of, changes, sample
 
 ALWAYS: Final = ("estimate-aggregated-00", "estimate-disaggregated-01", "estimate-speculative-00")
+# questions of each verb; `python -m tests.golden.options --all` asks as many as it has time for
+FEW: Final = {
+    "kernel gemm": 2,
+    "kernel attention": 3,
+    "kernel moe": 2,
+    "collective": 5,
+    "goodput spares": 3,
+    "goodput stragglers": 2,
+    "goodput domains": 3,
+    "fleet schedule": 4,
+    "goodput": 2,
+    "simulate": 1,
+}
+NOTHING: Final = Answer(
+    command="", scenario={}, results={}, breakdown=[], evidence=Evidence(tier="physics")
+)
 
 
-def ignored(changes: list[Change]) -> list[str]:
+def ignored(verb: str, found: list[Change]) -> list[str]:
     return [
         f"{one.question}: {one.field} = {one.value}"
-        for one in changes
-        if one.outcome == "ignored" and one.field not in UNFELT
+        for one in found
+        if one.outcome == "ignored" and one.field not in UNFELT.get(verb, {})
     ]
 
 
-@pytest.mark.parametrize("verb", ["estimate", "simulate"])
+@pytest.mark.parametrize("verb", VERBS)
 def test_every_field_has_other_values(verb: str) -> None:
-    assert sorted(set(verb_fields(verb)) - set(OTHERS)) == []
+    # a field with a single choice has no other
+    single = {name for name, field in verb_fields(verb).items() if len(field.choices) == 1}
+    assert sorted(set(verb_fields(verb)) - set(others_of(verb)) - single) == []
+
+
+def test_every_verb_is_asked() -> None:
+    scored = {"validate serving"}  # asks simulations of measured traffic
+    assert {"estimate", *FEW} == set(VERBS) == set(questions()) - scored
+    assert all(asked_of(verb) for verb in VERBS)
 
 
 def test_every_field_of_estimates_changed_alone() -> None:
     asked = asked_of("estimate")
-    questions = sample("estimate", 8, seed=3) | {name: asked[name] for name in ALWAYS}
-    changes = [*estimated(questions, verb_fields("estimate"))]
-    assert ignored(changes) == []
-    felt = {one.field for one in changes if one.outcome == "moved"}
+    few = sample("estimate", 3, seed=3) | {name: asked[name] for name in ALWAYS}
+    found = [*changes("estimate", few, verb_fields("estimate"))]
+    assert ignored("estimate", found) == []
+    felt = {one.field for one in found if one.outcome == "moved"}
     # the version needs the optional package of measured tables
-    assert sorted(set(verb_fields("estimate")) - felt - {"silicon_version", *UNFELT}) == []
+    told = {"silicon_version", *UNFELT["estimate"]}
+    assert sorted(set(verb_fields("estimate")) - felt - told) == []
 
 
-def test_every_field_of_simulations_changed_alone() -> None:
-    asked = sample("simulate", 2, seed=1).items()
-    small = {name: {**fields, "max_num_seqs": 16} for name, fields in asked}  # fewer prices
-    changes = [*simulated(small, verb_fields("simulate"))]
-    assert ignored(changes) == []
+@pytest.mark.parametrize("verb", FEW)
+def test_every_field_changed_alone(verb: str) -> None:
+    few = sample(verb, FEW[verb], seed=6 if verb == "simulate" else 1)
+    found = [*changes(verb, few, others_of(verb))]
+    assert found
+    assert ignored(verb, found) == []
+
+
+def test_a_change_that_nothing_reads_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(perfatlas, "goodput_spares", lambda **_: NOTHING)
+    (change,) = changes("goodput spares", sample("goodput spares", 1), ["repair_s"])
+    assert change.outcome == "ignored"
+
+
+def test_a_format_that_others_override_is_refused() -> None:
+    asked = {"model": "Qwen/Qwen3-30B-A3B", "system": "h200_sxm", "format": "int8"}
+    layers = {"gemm_format": "fp8_block", "moe_format": "bf16"}
+    told = "format = int8 has no effect here: gemm_format = fp8_block and moe_format = bf16"
+    for verb in (perfatlas.estimate, perfatlas.simulate):
+        with pytest.raises(InvalidSpecError, match=told):
+            verb(**asked, **layers)  # type: ignore[arg-type]
+    dense = {**asked, "model": "meta-llama/Llama-3.1-8B", "gemm_format": "bf16"}
+    with pytest.raises(InvalidSpecError, match="gemm_format = bf16 overrides it"):
+        perfatlas.estimate(**dense)  # type: ignore[arg-type]
+    scenario = perfatlas.estimate(**asked, gemm_format="bf16").scenario  # type: ignore[arg-type]
+    assert "format" not in scenario
+    assert (scenario["gemm_format"], scenario["moe_format"]) == ("bf16", "int8")
 
 
 def test_a_size_that_both_pools_override_is_refused() -> None:

@@ -91,8 +91,8 @@ def test_a_table_by_anybody(tmp_path: Path) -> None:
     [
         ("noon,nic,flap,failure,", "row 1, column 'start_s': 'noon' is not a time"),
         (",nic,flap,failure,", "column 'start_s': is empty"),
-        ("1,nic,flap,broken,", "column 'kind': 'broken' is not one of failure"),
-        ("1,,flap,failure,", "column 'component': is empty"),
+        ("1,nic,flap,broken,", "column 'kind' = 'broken' is not one of failure"),
+        ("1,,flap,failure,", "column 'component' = '': expected a name"),
         ("9,nic,flap,failure,7", "column 'recovered_s': is before start_s"),
     ],
 )

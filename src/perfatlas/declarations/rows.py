@@ -33,7 +33,7 @@ class Declaration(NamedTuple):
     """What a folder adds to perfatlas.
 
     Args:
-        commands: Of the command line.
+        commands: Commands of the command line.
         functions: Names of its interface that are names of `perfatlas` too.
     """
 

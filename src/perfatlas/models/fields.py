@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.quantities import InvalidSpecError, UnsupportedError, repr_for_error
+from perfatlas.files import Array, Flag, Text, Whole
+from perfatlas.quantities import (
+    InvalidSpecError,
+    UnsupportedError,
+    did_you_mean,
+    repr_for_error,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,6 +21,7 @@ MAX_SIZE: Final = 10_000_000
 MAX_LAYERS: Final = 10_000
 MAX_TOKENS: Final = 1_000_000_000
 MAX_ITEMS: Final = 250_000
+_WORD: Final = Text(longest=MAX_SIZE, expected="text")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +45,9 @@ class Fields:
         """Return the error for a field with a valid but unsupported value."""
         text = repr_for_error(self.values[name]) if name in self.values else "missing"
         return UnsupportedError(f"{self.origin}: {name} = {text}: {rule}")
+
+    def _place(self, name: str) -> str:
+        return f"{self.origin}: {name}"
 
     def has(self, *names: str) -> str | None:
         """Return the first of `names` that is present and not null."""
@@ -64,14 +74,13 @@ class Fields:
         name = self.has(*names)
         if name is None:
             if default is None:
-                raise self.invalid(names[0], f"{_of_type(minimum)} is required")
+                if names[0] in self.values:
+                    raise self.invalid(names[0], "expected a whole number")
+                others = [key for key in self.values if key not in names]
+                hint = did_you_mean(names[0], map(str, others))
+                raise InvalidSpecError(f"{self.origin}: {names[0]} is missing{hint}")
             return default
-        value = self.values[name]
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise self.invalid(name, f"must be {_of_type(minimum)}")
-        if not minimum <= value <= maximum:
-            raise self.invalid(name, f"must be between {minimum} and {maximum}")
-        return value
+        return Whole(least=minimum, most=maximum).read(self.values[name], self._place(name))
 
     def boolean(self, *names: str, default: bool) -> bool:
         """Return a boolean field, or its default if absent or null.
@@ -83,9 +92,9 @@ class Fields:
         if name is None:
             return default
         value = self.values[name]
-        if not isinstance(value, bool):
-            raise self.invalid(name, "must be true or false")
-        return value
+        if isinstance(value, str):  # JSON has its own true and false
+            raise self.invalid(name, "expected true or false, not text")
+        return Flag().read(value, self._place(name))
 
     def text(self, name: str, *, default: str = "") -> str:
         """Return a string field, or its default if absent or null.
@@ -96,9 +105,7 @@ class Fields:
         value = self.values.get(name)
         if value is None:
             return default
-        if not isinstance(value, str):
-            raise self.invalid(name, "must be a string")
-        return value
+        return _WORD.read(value, self._place(name))
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Return a list of strings, empty if absent or null.
@@ -106,12 +113,8 @@ class Fields:
         Raises:
             InvalidSpecError: The value is not a list of strings.
         """
-        rule = f"must be a list of at most {MAX_ITEMS} strings"
-        value = self._items(name, rule)
-        items = [item for item in value if isinstance(item, str)]
-        if len(items) != len(value):
-            raise self.invalid(name, rule)
-        return tuple(items)
+        value = self._items(name, f"expected a list of at most {MAX_ITEMS:,} strings")
+        return Array(of=_WORD).read(value, self._place(name))
 
     def integers(self, name: str, *, maximum: int) -> tuple[int, ...]:
         """Return a list of integers from 0 to `maximum`, empty if absent or null.
@@ -119,12 +122,9 @@ class Fields:
         Raises:
             InvalidSpecError: The value is not such a list.
         """
-        rule = f"must be a list of at most {MAX_ITEMS} integers from 0 to {maximum}"
+        rule = f"expected a list of at most {MAX_ITEMS:,} integers from 0 to {maximum:,}"
         value = self._items(name, rule)
-        items = [i for i in value if isinstance(i, int) and not isinstance(i, bool)]
-        if len(items) != len(value) or any(not 0 <= i <= maximum for i in items):
-            raise self.invalid(name, rule)
-        return tuple(items)
+        return Array(of=Whole(least=0, most=maximum)).read(value, self._place(name))
 
     def _items(self, name: str, rule: str) -> list[object]:
         value = self.values.get(name)
@@ -144,7 +144,7 @@ class Fields:
         if value is None:
             return None
         if not isinstance(value, dict) or len(value) > MAX_ITEMS:
-            raise self.invalid(name, f"must be a JSON object of at most {MAX_ITEMS} fields")
+            raise self.invalid(name, f"expected a JSON object of at most {MAX_ITEMS:,} fields")
         return Fields(values=value, origin=f"{self.origin}: {name}")
 
     def window(self, name: str = "sliding_window", *, absent: int = 0) -> int:
@@ -162,7 +162,3 @@ class Fields:
     def tokens(self, name: str, *, default: int = 0) -> int:
         """Return a length in tokens, such as a window or the maximum sequence length [tokens]."""
         return self.integer(name, default=default, minimum=0, maximum=MAX_TOKENS)
-
-
-def _of_type(minimum: int) -> str:
-    return "a positive integer" if minimum >= 1 else f"an integer of at least {minimum}"

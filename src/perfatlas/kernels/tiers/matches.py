@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.kernels.shapes import stand_in
-from perfatlas.measurements.calibrations import CalibrationMatch, as_substitute, find_calibration
+from perfatlas.measurements.calibrations import (
+    CalibrationMatch,
+    as_substitute,
+    find_calibration_at,
+    user_file_stamp,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +35,7 @@ class Matches:
         self.family = family
         self.version = version  # version of the tables of tier measured; None in the other tiers
         self.matches: list[CalibrationMatch] = []
+        self._stamps = {one.name: user_file_stamp(one.name) for one in devices.devices}
         self._known: dict[tuple[str, tuple[str, ...], StandIn | None], IntArray] = {}
 
     def column(self, operator: str, formats: tuple[str, ...], lent: StandIn | None) -> IntArray:
@@ -53,7 +59,8 @@ class Matches:
         self, device: Device, operator: str, formats: tuple[str, ...], lent: StandIn | None
     ) -> int:
         family = lent.family if lent else self.family
-        found = [find_calibration(device, operator, family, name) for name in formats]
+        stamp = self._stamps[device.name]
+        found = [find_calibration_at(device, (operator, family, name), stamp) for name in formats]
         matches = [match for match in found if match is not None]
         if not matches:
             return -1

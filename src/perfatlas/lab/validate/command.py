@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from perfatlas.commands.flags import MANY, SWITCH, Count, File
 from perfatlas.commands.output import envelope, print_json
+from perfatlas.lab.validate.headings import (
+    ABOUT,
+    BESIDE_HEADINGS,
+    BLOCK_HEADINGS,
+    CAPACITY_HEADINGS,
+    DETAILS,
+    ERROR_HEADINGS,
+    FACT_LINES,
+    FOR_MACHINES,
+    NOT_SHOWN,
+    PUBLISHED_HEADINGS,
+    STEP_HEADINGS,
+    WHERE,
+)
 from perfatlas.quantities import UsageError, ValidationGateError
 
 if TYPE_CHECKING:
@@ -19,137 +33,6 @@ if TYPE_CHECKING:
 
 
 Protocol = Literal["own", "unseen-shapes", "unseen-device", "unseen-family", "few-shot"]
-
-# fields that identify a row, joined in one cell
-ABOUT: Final = (
-    "operator",
-    "family",
-    "models",
-    "setting",
-    "model",
-    "network",
-    "precision",
-    "system",
-    "backend",
-    "engine",
-    "format",
-)
-# columns of the text tables and their headings; --json has all rows and figures
-ERROR_HEADINGS: Final = {
-    "about": "",
-    "gpus": "GPUs",
-    "mape": "MAPE",
-    "median_error": "median",
-    "p90_error": "p90",
-    "bias": "bias",
-    "goal_mape": "goal",
-    "goal_met": "met",
-}
-BESIDE_HEADINGS: Final = {
-    "about": "",
-    "rows": "rows",
-    "noise": "noise",
-    "two_parameter_mape": "2-param",
-    "roofline_mape": "roofline",
-    "inside_90": "in 90%",
-    "interval_score": "Winkler",
-}
-STEP_HEADINGS: Final = {
-    "about": "",
-    "id": "run",
-    "reason": "reason",
-    "figure": "figure",
-    "reached_error": "reached",
-    "goal_error": "goal",
-    "goal_met": "met",
-    "note": "",
-    "gpus": "GPUs",
-    "concurrency": "concurrency",
-    "lengths": "in/out",
-    "isl": "in",
-    "osl": "out",
-    "rows": "rows",
-    "tpot_mape": "MAPE",
-    "tpot_median_error": "median",
-    "tpot_p90_error": "p90",
-    "tpot_bias": "bias",
-    "tpot_inside_90": "in 90%",
-    "tpot_inside_90_unseen": "unseen",
-    "ttft_median_error": "TTFT",
-    "request_latency_mape": "latency",
-    "tpot_measured_s": "measured",
-    "tpot_s": "predicted",
-    "tpot_bound_s": "roofline",
-    "missing_1_s": "1 GPU",
-    "missing_2_s": "2",
-    "missing_4_s": "4",
-    "missing_8_s": "8",
-    "per_layer_and_doubling_s": "layer, doubling",
-    "per_layer_of_a_prompt_s": "layer, prompt",
-    "tpot_error": "error",
-    "request_latency_measured_s": "measured",
-    "request_latency_s": "predicted",
-    "request_latency_bound_s": "roofline",
-    "request_latency_error": "error",
-}
-WHERE: Final = ("system", "engine", "phase", "kv_format")
-BLOCK_HEADINGS: Final = {
-    "cells": {
-        "where": "",
-        "kernel": "kernel",
-        "mape": "MAPE",
-        "bias": "bias",
-        "inside_90": "in 90%",
-    },
-    "skipped": {"where": "", "why": "why", "rows": "rows"},
-}
-CAPACITY_HEADINGS: Final = {
-    "totals": {
-        "group": "",
-        "rows": "rows",
-        "median_error": "median",
-        "p90_error": "p90",
-        "bias": "bias",
-        "worst_error": "worst",
-    },
-    "runs": {
-        "id": "run",
-        "published": "published",
-        "predicted": "predicted",
-        "error": "error",
-        "gap_bytes": "gap",
-    },
-    "left_out": {"id": "run", "reason": "reason"},
-}
-PUBLISHED_HEADINGS: Final = {
-    "id": "published run",
-    "op": "",
-    "rows": "rows",
-    "gpus": "GPUs",
-    "published_s": "published",
-    "time_s": "predicted",
-    "error": "error",
-    "mape": "MAPE",
-    "median_error": "median",
-    "mean_error": "bias",
-    "inside_90": "in 90%",
-}
-FACT_LINES: Final = 4  # printed above the tables of operators
-DETAILS: Final = (
-    "reasons",
-    "unseen",
-    "cells",
-    "by_concurrency",
-    "by_lengths",
-)  # tables that only --verbose prints
-FOR_MACHINES: Final = ("predictions", "left_out")
-# too wide, or less important than the other columns
-NOT_SHOWN: Final = {
-    "settings": ("note", "ttft_median_error"),
-    "cells": ("ttft_median_error",),
-    "totals": ("ttft_median_error",),
-    "host_time": ("ttft_median_error", "request_latency_mape"),
-}
 
 
 @Parameter(name="*")
@@ -180,7 +63,8 @@ def kernels(
     Args:
         system: Device to score, repeatable; by default all with measured tables.
         operator: Operator to score, repeatable; by default all.
-        protocol: Which of the scored rows a prediction may be fitted to.
+        protocol: Rows that parameters are fitted to: those of the cell (own), of other shapes,
+            of other devices, of other architectures, or few rows of the device (few-shot).
         rows: Number of rows of the device that few-shot may fit; 50 by default.
         page: Score under all protocols and write this Markdown page; takes minutes.
         output: Form of the output.
@@ -204,7 +88,8 @@ def collectives(
     Args:
         system: Device to score, repeatable; by default all with measured tables.
         operator: Collective to score, repeatable; by default all.
-        protocol: Which of the scored rows a prediction may be fitted to.
+        protocol: Rows that parameters are fitted to: those of the cell (own), of other shapes,
+            of other devices, of other architectures, or few rows of the device (few-shot).
         rows: Number of rows of the device that few-shot may fit; 50 by default.
         output: Form of the output.
     """
@@ -366,7 +251,10 @@ def _print_cells(results: Mapping[str, Any], level: str, *, verbose: bool) -> No
     console.print()
     rows = [_row(row) for row in results[level]]
     tables = []
-    for title, headings in (("errors", ERROR_HEADINGS), ("beside", BESIDE_HEADINGS)):
+    for title, headings in (
+        ("errors", ERROR_HEADINGS),
+        ("simpler models and intervals", BESIDE_HEADINGS),
+    ):
         columns = {key: text for key, text in headings.items() if rows and key in rows[0]}
         tables.append(TitledRows(f"{level}: {title}", rows, columns))
     tables.append(TitledRows("not scored", results["skipped"], detail=True))

@@ -23,7 +23,7 @@ EXAMPLE: Final = (
     "perfatlas validate serving --results result.json --system h200_sxm --tp 8 --format fp8"
 )
 FILES: Final = Parameter(negative="", consume_multiple=True)
-FACT_LINES: Final = 6  # above and below the tables
+FACT_LINES: Final = 5  # above and below the tables
 COMPARED: Final = {
     "tpot": METRICS["tpot_s"].short_label,
     "output_tokens_per_s_per_gpu": METRICS["output_tokens_per_s_per_gpu"].label,
@@ -179,10 +179,10 @@ def _tables(found: Mapping[str, Any]) -> list[TitledRows]:
         TitledRows("predicted and measured", totals, TOTAL_HEADINGS),
         TitledRows(title, runs, columns),
         TitledRows("output tokens/s per GPU", runs, RATE_HEADINGS),
-        TitledRows("TTFT", runs, TTFT_HEADINGS),
         TitledRows(faster, found["below_bound"], BOUND_HEADINGS),
         TitledRows("not compared", found["refused_runs"], {"run": "", "error": "why"}),
         TitledRows("notes", notes, {"about": "", "note": "note"}),
+        TitledRows("TTFT", runs, TTFT_HEADINGS),
     ]
 
 

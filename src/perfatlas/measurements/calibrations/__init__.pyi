@@ -6,6 +6,7 @@ from .calibration import (
     as_substitute as as_substitute,
     calibration_folder as calibration_folder,
     find_calibration as find_calibration,
+    find_calibration_at as find_calibration_at,
     find_shipped_calibration as find_shipped_calibration,
     kernel_families as kernel_families,
     load_calibrations as load_calibrations,
@@ -34,4 +35,5 @@ from .user_folder import (
     FIVE as FIVE,
     read_user_file as read_user_file,
     user_calibration_folder as user_calibration_folder,
+    user_file_stamp as user_file_stamp,
 )

@@ -225,7 +225,9 @@ def find_calibration(
         family: Kernel family; "" selects the most accurate cell.
         format_name: Format, with "+<kv_format>_kv" where the cache differs.
     """
-    return _find_for(device, (operator, family, format_name), user_file_stamp(device.name))
+    return find_calibration_at(
+        device, (operator, family, format_name), user_file_stamp(device.name)
+    )
 
 
 def kernel_families(device_names: Iterable[str]) -> tuple[str, ...]:
@@ -249,12 +251,19 @@ def find_shipped_calibration(
         family: Kernel family.
         format_name: Format of the cell.
     """
-    return _find_for(device, (operator, family, format_name), NO_FILE)
+    return find_calibration_at(device, (operator, family, format_name), NO_FILE)
 
 
-def _find_for(
+def find_calibration_at(
     device: Device, cell: tuple[str, str, str], stamp: tuple[str, int, int]
 ) -> CalibrationMatch | None:
+    """Return the result of `find_calibration` for a known version of the user's file.
+
+    Args:
+        device: Device the operator runs on.
+        cell: Operator, kernel family and format.
+        stamp: `user_file_stamp` of the device's name; for many cells it is read once.
+    """
     silicon = silicon_of(device, links=cell[0] not in KERNELS)
     return _find(silicon, device.calibration_relative, _changed(device, cell[0]), cell, stamp)
 
@@ -329,11 +338,8 @@ def _same_device(cells: Sequence[Calibration], family: str) -> CalibrationMatch:
 
 def _substitution_order(cell: Calibration) -> int:
     """Return the order of preference of a cell that substitutes for another engine's."""
-    return (
-        SUBSTITUTE_FAMILIES.index(cell.family)
-        if cell.family in SUBSTITUTE_FAMILIES
-        else len(SUBSTITUTE_FAMILIES)
-    )
+    known = SUBSTITUTE_FAMILIES
+    return known.index(cell.family) if cell.family in known else len(known)
 
 
 def _what_if(match: CalibrationMatch, changed: Sequence[str]) -> CalibrationMatch:
@@ -376,18 +382,12 @@ def _from_donor(
     lent = load_calibrations(donor).get(f"{donor}/{operator}/{lender}/{format_name}")
     if lent is None:
         return None
-    expected = expected_quantiles(silicon, known, pairs)
+    quantiles = expected_quantiles(silicon, known, pairs) or _transfer(lent)
     note = (
         f"{silicon.name} has no measured {operator} {format_name} kernels; parameters of {donor}"
-        f" are used, which best predict the most similar of {len(known)} measured"
-        " devices"
+        f" are used, which best predict the most similar of {len(known)} measured devices"
     )
-    return CalibrationMatch(
-        calibration=lent,
-        own=False,
-        quantiles=expected or _transfer(lent),
-        notes=(note,),
-    )
+    return CalibrationMatch(calibration=lent, own=False, quantiles=quantiles, notes=(note,))
 
 
 def _transfer(cell: Calibration) -> dict[str, float]:

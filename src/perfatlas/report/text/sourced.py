@@ -106,7 +106,8 @@ def _print_list(console: Console, title: str, lines: Sequence[tuple[str, str]]) 
     table.add_column(no_wrap=True, style="dim")
     table.add_column(overflow="fold")
     for label, text in lines:
-        table.add_row(break_name(label, console.width // 2 - 4), text)
+        name = f"  {label}" if " " in label else break_name(label, console.width // 2 - 4)
+        table.add_row(name, text)
     print_plain(console, table)
 
 

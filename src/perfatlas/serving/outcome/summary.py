@@ -63,7 +63,7 @@ def summarize(
         slos: As in `meets`.
         seen: Delays between engine and client.
         window: Measured requests: latencies are theirs, and rates are those between their first and
-            their last completion; counts are of the whole run. None measures all requests.
+            their last completion; counts cover the whole run. None measures all requests.
     """
     found = request_latencies(requests, outcome, seen)
     completed = int(found.place_N.size)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 
+from perfatlas.files import Number
 from perfatlas.quantities import did_you_mean, repr_for_error
 from perfatlas.serving.requests import LONGEST_TOKENS
 from perfatlas.serving.traces.blocks import refuse
@@ -273,17 +274,15 @@ def _cell(field: Field, row: Mapping[str, object]) -> float | list[int]:
 
 def _token_count(field: Field, value: object) -> int:
     count = _whole(field, value)
-    if count < field.low:
-        raise CellError(
-            f"{field.name} = {repr_for_error(value)}; it must be at least {field.low:g}: remove"
-            " the row "
-            "if it is not a request"
-        )
-    if count > LONGEST_TOKENS:
-        raise CellError(
-            f"{field.name} = {repr_for_error(value)}; the maximum is {LONGEST_TOKENS} tokens"
-        )
+    if problem := Number(least=field.low, most=LONGEST_TOKENS).problem(count):
+        remedy = "; remove the row if it is not a request" if count < field.low else ""
+        raise _wrong(field, value, f"{problem}{remedy}")
     return count
+
+
+def _wrong(field: Field, value: object, problem: str) -> CellError:
+    """Return the error for a cell, in the words of the reader of fields from files."""
+    return CellError(f"{field.name} = {repr_for_error(value)}{problem}")
 
 
 def _whole(field: Field, value: object) -> int:
@@ -296,21 +295,20 @@ def _whole(field: Field, value: object) -> int:
     if isinstance(number, float) and number.is_integer():
         number = int(number)
     if isinstance(number, bool) or not isinstance(number, int):
-        raise CellError(f"{field.name} = {repr_for_error(value)} is not an integer")
+        raise _wrong(field, value, ": expected a whole number")
     if not _INT64.min < number <= _INT64.max:
-        raise CellError(f"{field.name} = {repr_for_error(value)} does not fit in 64 bits")
+        raise _wrong(field, value, " does not fit in 64 bits")
     return number
 
 
 def _number(field: Field, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise CellError(f"{field.name} = {repr_for_error(value)} is not a number")
-    number = _float(value)
-    if number is None:
-        raise CellError(f"{field.name} = {repr_for_error(value)} is not a number")
-    if not (math.isfinite(number) and number >= field.low):
-        low = f" of at least {field.low:g}" if math.isfinite(field.low) else ""
-        raise CellError(f"{field.name} = {repr_for_error(value)}; it must be a finite number{low}")
+    number = None
+    if isinstance(value, (int, float, str)) and not isinstance(value, bool):
+        number = _float(value)
+    if number is None or not math.isfinite(number):
+        raise _wrong(field, value, " is not a number")
+    if problem := Number(least=field.low).problem(number):
+        raise _wrong(field, value, problem)
     return number
 
 

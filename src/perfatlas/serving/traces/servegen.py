@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.files import Number
 from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 from perfatlas.serving.requests import (
     LONGEST_TOKENS,
@@ -236,10 +237,8 @@ def _number(path: Path, place: str, text: str) -> float:
         number = float(text)
     except ValueError:
         number = math.nan
-    if not 0.0 <= number < math.inf:
-        raise refuse(
-            path, place, f"{repr_for_error(text)}; it must be a finite number of at least 0"
-        )
+    if problem := Number(least=0.0).problem(number if math.isfinite(number) else math.nan):
+        raise refuse(path, place, f"{repr_for_error(text)}{problem}")
     return number
 
 

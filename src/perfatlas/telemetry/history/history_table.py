@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.files import file_hash, read_table, write_table
+from perfatlas.files import Text, file_hash, read_table, write_table
 from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 from perfatlas.telemetry.history.history import (
     ACTIONS,
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _TIMES: Final = ("start_s", "detected_s", "recovered_s")
 _NAMES: Final = ("component", "cause", "kind", "node", "device", "job", "action")
 RUN: Final = "run"  # kind of the rows that say when nodes ran jobs; they are no events
+_KIND: Final = Text(choices=KINDS)
+_NAMED: Final = Text(empty=False, longest=10_000, expected="a name")
 _REQUIRED: Final = ("start_s", "component", "cause", "kind")
 
 
@@ -146,15 +148,10 @@ def _line(cells: dict[str, list[Any]], row: int) -> int:
 
 
 def _event(path: str | Path, cells: dict[str, list[Any]], row: int) -> Event:
-    kind = _text(cells, "kind", row)
-    if kind not in KINDS:
-        problem = (
-            f"{repr_for_error(kind)} is not one of {', '.join(KINDS)}{did_you_mean(kind, KINDS)}"
-        )
-        raise refuse(path, row + 1, problem, column="kind", unit="row")
+    where = f"log '{path}', row {row + 1}, column"
+    kind = _KIND.read(_text(cells, "kind", row), f"{where} 'kind'")
     for name in ("component", "cause"):
-        if not _text(cells, name, row):
-            raise refuse(path, row + 1, "is empty", column=name, unit="row")
+        _NAMED.read(_text(cells, name, row), f"{where} '{name}'")
     start_s, detected_s, recovered_s = (_time(path, cells, name, row) for name in _TIMES)
     if math.isnan(start_s):
         raise refuse(path, row + 1, "is empty", column="start_s", unit="row")

@@ -39,14 +39,14 @@ class LifetimeFlags:
             --component, --nodes and --repair-s.
         age: Column with the age at which a unit failed or was last observed.
         failed: Column with whether it failed then: true or false, yes or no, 1 or 0.
-        entry: Column with the age when observation began; by default 0.
+        entry: Column with the age when observation began (left truncation); by default 0.
         time_unit: Unit of the ages.
         where: Filter of rows, such as batch=old; repeatable.
         survival_at: Age at which to print the survival probability; repeatable.
         law: Distribution to use.
         component: Component in the rows: gpu, host, or another with its --units.
         repair_s: Time to repair a node in seconds; 0 for immediate repair.
-        start_ages: Ages of components at job start: all new, or as in a fleet in long use.
+        start_ages: Ages of components at job start: all new, or mixed as in a long-running fleet.
     """
 
     lifetimes: File | None = None

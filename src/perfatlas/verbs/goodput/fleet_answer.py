@@ -26,6 +26,7 @@ from perfatlas.verbs.goodput.question import DAY_S, HOUR_S, FleetGoodput
 from perfatlas.verbs.goodput.rate_interval import NARROWER, rate_interval, scaled_rates
 from perfatlas.verbs.goodput.remarks import fleet_remarks
 from perfatlas.verbs.goodput.training_step import measured_step
+from perfatlas.verbs.goodput.unused_options import half_width_text, unused_in_run
 from perfatlas.verbs.goodput.what_if import single_changes, unevaluated_changes
 from perfatlas.vocabulary.metrics import METRICS, gpu_hours, statistics
 
@@ -150,6 +151,7 @@ def _answer(inputs: FleetGoodput, ready: FleetJob, outcome: Outcome, facts: Step
             *outcome.remarks(),
             *filter(None, [restart_remark(ready.strategy, results["mtti_s"], outcome.goodput)]),
             *fleet_remarks(inputs, ready),
+            *unused_in_run(inputs, outcome),
             *deadline_remarks(results),
         ),
     )
@@ -313,7 +315,8 @@ def _assumptions(inputs: FleetGoodput, ready: FleetJob, outcome: Outcome) -> lis
         f" {counted(fleet.units, 'unit')} of {counted(fleet.gpus_per_unit, 'GPU')}, seed"
         f" {inputs.seed}"
     )
-    notes = [ran, f"causes of failure: {', '.join(cause.name for cause in fleet.causes)}"]
+    met = half_width_text(inputs.half_width, outcome)
+    notes = [ran, met, f"causes of failure: {', '.join(cause.name for cause in fleet.causes)}"]
     notes += initial_ages_text(fleet)
     if ready.strategy.name != "synchronous":
         notes.append(f"strategy {ready.strategy.name!r}: {_strategy_text(ready.strategy)}")

@@ -6,17 +6,14 @@ Specified in one of three ways: for the job, per node, or by a published rate.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from perfatlas.fleet.model import PublishedRate, find_rate
 from perfatlas.quantities import InvalidSpecError, counted, repr_for_error
 from perfatlas.sampling import exact_rate_interval
-from perfatlas.verbs.goodput.question import DAY_S
+from perfatlas.verbs.goodput.question import DAY_S, SimpleGoodput
 from perfatlas.verbs.goodput.rate_interval import NARROWER, NINETY
 from perfatlas.vocabulary.metrics import gpu_hours
-
-if TYPE_CHECKING:
-    from perfatlas.verbs.goodput.question import SimpleGoodput
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,8 +112,9 @@ def _published(rate: PublishedRate, inputs: SimpleGoodput, gpus: int) -> Interru
         if end:
             ends[place] = mtti_s * (rate.per_day / end) ** NARROWER
     scaling = f"; {rate.scaling}" if rate.scaling else ""
-    if rate.of == "node" and rate.gpus_per_node != inputs.gpus_per_node:
-        scaling += f", not by nodes of {inputs.gpus_per_node} GPUs"
+    counts_nodes = rate.of == "node" and rate.gpus_per_node != inputs.gpus_per_node
+    if counts_nodes or inputs.gpus_per_node != SimpleGoodput.model_fields["gpus_per_node"].default:
+        scaling += f"; gpus_per_node = {inputs.gpus_per_node} does not change it"
     if rate.of == "job":
         scaling += ", an assumption"
     known = "its 95% interval narrowed to 90%" if None not in ends else "not published"

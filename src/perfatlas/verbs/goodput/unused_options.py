@@ -8,6 +8,7 @@ from perfatlas.quantities import counted
 from perfatlas.verbs.goodput.question import SimpleGoodput
 
 if TYPE_CHECKING:
+    from perfatlas.fleet.simulator import Outcome
     from perfatlas.verbs.goodput.fleet_job import FleetJob
     from perfatlas.verbs.goodput.question import FleetGoodput, SpareNodes, Stragglers
 
@@ -42,6 +43,11 @@ def unused_fleet_options(inputs: FleetGoodput, ready: FleetJob) -> list[str]:
     spares = ready.strategy.spares.count or 0
     if not spares and inputs.spare_kind != "cold" and not inputs.what_if:
         notes.append(f"spare_kind = {inputs.spare_kind} has no effect: there are no spares")
+    if spares and "spare_kind" in inputs.model_fields_set and inputs.spare_kind != "cold":
+        notes.append(
+            f"spare_kind = {inputs.spare_kind}: warm and hot spares differ only in spare_start_s;"
+            " both are powered on and can fail"
+        )
     idle = ready.job.fleet.units - ready.job.units - spares
     if inputs.fleet_units is not None and idle > 0:
         notes.append(
@@ -49,6 +55,33 @@ def unused_fleet_options(inputs: FleetGoodput, ready: FleetJob) -> list[str]:
             " spares of this job and have no effect: use more gpus or spares"
         )
     return notes
+
+
+def unused_in_run(inputs: FleetGoodput, outcome: Outcome) -> list[str]:
+    """Return remarks on options that the simulated replicas did not need, as sentences.
+
+    Args:
+        inputs: The fields.
+        outcome: The replicas.
+    """
+    notes = []
+    if inputs.fewest_gpus is not None and not outcome.column("degraded").any():
+        notes.append(
+            f"fewest_gpus = {inputs.fewest_gpus:,} has no effect: the job never ran with fewer GPUs"
+        )
+    return notes
+
+
+def half_width_text(half_width: float, outcome: Outcome) -> str:
+    """Return how narrow the interval of the mean is, and how narrow it was inputs to be.
+
+    Args:
+        half_width: Half-width that was asked for, relative to the mean.
+        outcome: The replicas.
+    """
+    met = outcome.half_width / outcome.goodput if outcome.goodput else 0.0
+    replicas = counted(outcome.ticks_RF.shape[0], "replica")
+    return f"half_width = {half_width:g} was asked for, {met:.2g} is met with {replicas}"
 
 
 def unused_spare_options(inputs: SpareNodes, spares: int) -> list[str]:

@@ -35,7 +35,12 @@ from perfatlas.verbs.schedule.results import (
     results_of,
 )
 from perfatlas.verbs.schedule.scenario import decided_fields, schedule_scenario
-from perfatlas.verbs.schedule.unused_options import check_source_columns, draws, no_effect_remarks
+from perfatlas.verbs.schedule.unused_options import (
+    check_source_columns,
+    draws,
+    no_effect_remarks,
+    unused_in_run,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -224,6 +229,7 @@ def _ready(inputs: Schedule, known: JobSource | None) -> _Ready:
     left_out = ""
     if inputs.leave_out_larger:
         jobs, left_out = without_larger(jobs, cluster, policy_of(inputs))
+        left_out = left_out or "leave_out_larger has no effect: every job fits the cluster"
     return _Ready(
         inputs=inputs,
         cluster=cluster,
@@ -344,6 +350,7 @@ def _answer(
         *ready.node_failures.warnings,
         *outcome.remarks(),
         *((tail,) if tail else ()),
+        *(unused_in_run(inputs, outcome) if len(runs) == 1 and not results["interrupted"] else ()),
     ]
     if results["interrupted"]:
         early = ready.node_failures.fleet is not None and not to

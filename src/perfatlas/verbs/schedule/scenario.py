@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def schedule_scenario(
-    asked: Schedule,
+    inputs: Schedule,
     decided: Sequence[dict[str, Any]],
     compare: Sequence[str],
     *,
@@ -25,7 +25,7 @@ def schedule_scenario(
     """Return the scenario, which gives the same answer again.
 
     Args:
-        asked: The fields as given.
+        inputs: The fields as given.
         decided: What `decided_fields` returns for this schedule, then for each compared one. A
             value that differs among them is left out: it follows from what is compared.
         compare: Compared fields and values, as given.
@@ -35,22 +35,22 @@ def schedule_scenario(
     first, *others = decided
     known = {name: v for name, v in first.items() if all(one.get(name) == v for one in others)}
     if seeded:
-        known["seed"] = asked.seed
-    values = dict(asked) | known
+        known["seed"] = inputs.seed
+    values = dict(inputs) | known
     effective = {
         name: value
         for name, value in known.items()
         if (needs := fields[name].row.needs) is None or needs.missing(values, {}) is None
     }
-    told = complete_scenario(fields, asked, **effective)
+    told = complete_scenario(fields, inputs, **effective)
     return told | ({"compare": list(compare)} if compare else {})
 
 
-def decided_fields(asked: Schedule, cluster: Cluster, response: Response) -> dict[str, Any]:
+def decided_fields(inputs: Schedule, cluster: Cluster, response: Response) -> dict[str, Any]:
     """Return the values that fields have by default, from the fleet and the launcher.
 
     Args:
-        asked: The fields; `until_s` as it is applied.
+        inputs: The fields; `until_s` as it is applied.
         cluster: The nodes.
         response: Response of the launcher.
 
@@ -60,10 +60,10 @@ def decided_fields(asked: Schedule, cluster: Cluster, response: Response) -> dic
     found = {
         "nodes": cluster.nodes,
         "gpus_per_node": cluster.gpus_per_node,
-        "until_s": asked.until_s,
-        "max_job_gpus": largest_job(asked, cluster) if asked.jobs is None else None,
+        "until_s": inputs.until_s,
+        "max_job_gpus": largest_job(inputs, cluster) if inputs.jobs is None else None,
         "detection_s": response.detection_s,
         "max_restarts": response.most_restarts,
-        "patience_s": asked.patience_s if asked.response == "kueue" else response.patience_s,
+        "patience_s": inputs.patience_s if inputs.response == "kueue" else response.patience_s,
     }
     return {name: value for name, value in found.items() if value is not None}

@@ -17,8 +17,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.jobs.model import Jobs
+    from perfatlas.jobs.run import ScheduleOutcome
     from perfatlas.verbs.schedule.question import Schedule
 
+# options that are read only after something happened
+_AFTER_LOSS: Final = (
+    *("response", "detection_s", "restart_s", "checkpoint_interval_s", "fewest_share"),
+    *("keeps_place", "max_restarts", "patience_s"),
+)
+_READ_AFTER: Final[dict[str, tuple[str, ...]]] = {
+    "no job waits for nodes": ("backfill", "depth", "half_life_s", "shares", "required"),
+    "no job is backfilled": ("backfill", "depth"),
+    "no node fails in the simulated time": ("repair_s", *_AFTER_LOSS),
+    "no job loses a node": _AFTER_LOSS,
+}
 FIELD_COLUMNS: Final = (
     # option, column of `Jobs`, column of the table
     ("limit_factor", "limit_J", "limit_s"),
@@ -95,6 +107,36 @@ def no_effect_remarks(ones: Sequence[tuple[Schedule, Jobs]]) -> list[str]:
                     " determines the number of domains per job in --per-job"
                 ] = None
     return list(notes)
+
+
+def unused_in_run(asked: Schedule, outcome: ScheduleOutcome) -> list[str]:
+    """Return the options that are set and did not matter, as nothing happened that reads them.
+
+    Args:
+        asked: The fields.
+        outcome: The schedule.
+    """
+    fields = verb_fields("fleet schedule")
+    given = [
+        name for name in asked.model_fields_set if getattr(asked, name) != fields[name].default
+    ]
+    lost = any(outcome.column(name).any() for name in ("restarts", "preempted", "lost_work"))
+    lost |= "node_fail" in outcome.states
+    waited = outcome.waited_s_J.any() or outcome.never_started_J.any()
+    happened = {
+        "no job waits for nodes": bool(waited),
+        "no job is backfilled": bool(outcome.sim.state_1["backfilled"][0]),
+        "no node fails in the simulated time": bool(outcome.sim.state_1["failed"][0]),
+        "no job loses a node": lost,
+    }
+    said = []
+    for why, names in _READ_AFTER.items():
+        without = [name for name in fields if name in given and name in names]
+        given = [name for name in given if happened[why] or name not in without]
+        if without and not happened[why]:
+            listed = ", ".join(f"{name} = {value_text(getattr(asked, name))}" for name in without)
+            said.append(f"without effect on this schedule: {listed}; {why}")
+    return said
 
 
 def _one_value(value_J: NDArray[np.int64] | None) -> bool:

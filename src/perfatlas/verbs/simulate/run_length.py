@@ -125,7 +125,7 @@ def sized_run(
         first: Requests of the first run.
 
     Raises:
-        InvalidSpecError: A name, value or request breaks a rule.
+        InvalidSpecError: A name, value or request is invalid.
         InfeasibleError: The model and one request do not fit.
         UnsupportedError: No model, data or scheduler for the combination.
     """
@@ -186,7 +186,7 @@ def slow_load(run: Run, scenario: Scenario, known: Priced) -> OfferedLoad | None
 
 
 def _excess(found: Latencies, load: OfferedLoad, precision: float) -> float:
-    """Return the largest half-width over what it may be; 0 where nothing is measured."""
+    """Return the largest half-width over what it may be; 0 without measurements."""
     return max((one.relative / (precision * times) for one, times in _held(found, load)), default=0)
 
 

@@ -74,7 +74,7 @@ def without_steady_mean(results: Mapping[str, Any], load: OfferedLoad | None) ->
     """Return results without the latencies that grow without bound above the capacity.
 
     Args:
-        results: Of a run that lasts as long as its precision asks.
+        results: Results of a run that lasts as long as its precision asks.
         load: Offered load and capacity.
     """
     if load is None or not load.grows:
@@ -128,7 +128,7 @@ def _without_values(results: Mapping[str, Any], names: Collection[str]) -> dict[
 
 
 def steady_warnings(run: Run, slow: OfferedLoad | None) -> list[str]:
-    """Return what a reader must know of load, warm-up and precision, in sentences.
+    """Return the warnings about load, warm-up and precision.
 
     Args:
         run: What ran.

@@ -176,7 +176,7 @@ class Plan:
         Count | None,
         Row(
             "Expert-parallel size; tp x attention_dp = ep x moe_tp.",
-            default="all ranks of an MoE layer",
+            default="tp x attention_dp / moe_tp; 1 if moe_tp is not set",
             pools=POOLS,
             by_replica=True,
             elsewhere=("expert_parallel_size", "ep_size", "moe_ep", "moe_ep_size"),

@@ -8,8 +8,9 @@ from perfatlas.verbs.memory_read.metrics import METRICS
 from perfatlas.verbs.memory_read.question import ReadQuestion
 
 from perfatlas.answer import Answer, Evidence
-from perfatlas.declarations import signature_of
+from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.hardware import resolve_system
+from perfatlas.scenario.fields import complete_scenario
 
 
 @signature_of("memory_read")
@@ -23,7 +24,7 @@ def memory_read(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the 
     device = resolve_system(asked.system).device
     return Answer(
         command="memory_read",
-        scenario=fields,
+        scenario=complete_scenario(verb_fields("memory_read"), asked),
         results={METRICS[0].name: asked.bytes / device.memory_bandwidth},
         breakdown=(),
         evidence=Evidence(tier="bound"),
