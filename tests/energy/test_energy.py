@@ -144,3 +144,27 @@ def test_a_lower_power_limit_lowers_power_and_changes_no_time() -> None:
     assert (full["power_w"], capped["power_w"]) == (700.0, 500.0)
     assert full["energy_j"] == pytest.approx(700.0 * full["time_s"])
     assert full["time_s"] == capped["time_s"]
+
+
+def capped(watts: float | None, **fields: float) -> dict[str, Any]:
+    shape: dict[str, Any] = {"m": 4096, "n": 8192, "k": 8192, **fields}
+    return dict(perfatlas.kernel_gemm(system="h100_sxm", power_cap_w=watts, **shape).results)
+
+
+def test_a_power_limit_never_speeds_anything_up_and_is_kept() -> None:
+    found = [capped(watts) for watts in (None, 700.0, 600.0, 500.0, 400.0)]
+    times, watts = ([one[name] for one in found] for name in ("time_s", "power_w"))
+    assert times[0] == times[1] < times[2] < times[3] < times[4]
+    assert watts == pytest.approx([700.0, 700.0, 600.0, 500.0, 400.0])
+
+
+def test_a_limit_that_does_not_bind_changes_nothing() -> None:
+    free, limited = capped(None, m=1), capped(600.0, m=1)
+    assert limited["power_w_high"] == 600.0 < free["power_w_high"]
+    for name in ("time_s", "time_s_high", "power_w", "energy_j"):
+        assert limited[name] == free[name]
+
+
+def test_a_lower_clock_saves_energy_per_product() -> None:
+    # (V/V0)^2 falls, the time rises by less than the power falls
+    assert capped(550.0)["energy_j"] < capped(None)["energy_j"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,10 +18,10 @@ from perfatlas.answer import (
     single_row,
 )
 from perfatlas.declarations import verb_fields
-from perfatlas.energy import power_columns, with_energy
+from perfatlas.energy import CLOCK_RATIOS, capped_clock_ratio, power_columns, with_energy
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.devices import DeviceColumns, device_peak
-from perfatlas.kernels.tiers import price_operators
+from perfatlas.kernels.tiers import price_at_clocks, price_operators
 from perfatlas.operators import LatentAttention, Phase
 from perfatlas.quantities import UnsupportedError
 from perfatlas.scenario.fields import complete_scenario
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.hardware import System
+    from perfatlas.kernels.tiers import Tier
     from perfatlas.measurements.calibrations import CalibrationMatch
-    from perfatlas.operators import Operator
+    from perfatlas.operators import FloatArray, Operator
     from perfatlas.pricing import PricedOperators
     from perfatlas.verbs.kernel.question import OperatorInputs
 
@@ -92,6 +93,8 @@ class PricedQuestions:
         time_s_C, low_s_C, high_s_C = (
             times_CO[:, 0] for times_CO in (prices.time_s_CO, prices.low_s_CO, prices.high_s_CO)
         )
+        limits_C = np.array([one.power_cap_w or np.inf for one in self.inputs])
+        power = replace(power, cap_w=np.minimum(power.cap_w, np.maximum(limits_C, power.on_w)))
         power_C = power.mean_w(energy_C, time_s_C)
         known = prices.match_CO[:, 0] >= 0
         columns = {
@@ -151,6 +154,9 @@ def price_questions(inputs: Sequence[OperatorInputs], operator: Operator) -> Pri
     version = first.silicon_version or ""
     if first.tier == "measured":
         require_tier(system, first.tier, family, version or None)
+    limits_C = np.array([one.power_cap_w or np.inf for one in inputs])
+    choice = _Choice(family, first.tier, version)
+    devices = _limited(operator, devices, limits_C, choice)
     prices = price_operators(
         [operator], devices, family=family, tier=first.tier, silicon_version=version
     )
@@ -166,6 +172,33 @@ def price_questions(inputs: Sequence[OperatorInputs], operator: Operator) -> Pri
         prices=with_energy([operator], prices, devices),
         devices=devices,
     )
+
+
+class _Choice(NamedTuple):
+    """Kernel family, tier and version of the tables."""
+
+    family: str
+    tier: Tier
+    version: str
+
+
+def _limited(
+    operator: Operator, devices: DeviceColumns, limits_C: FloatArray, choice: _Choice
+) -> DeviceColumns:
+    """Return the devices at the clocks that power limits leave."""
+    if not np.isfinite(limits_C).any():
+        return devices
+    prices_K = price_at_clocks(
+        [operator],
+        devices,
+        CLOCK_RATIOS,
+        family=choice.family,
+        tier=choice.tier,
+        silicon_version=choice.version,
+    )
+    full = replace(devices, clock_ratio_C=None, gathered={})
+    ratio_C = capped_clock_ratio(operator, prices_K, full, limits_C)
+    return replace(devices, clock_ratio_C=devices.clock_ratio() * ratio_C, gathered={})
 
 
 def operator_answer(command: str, priced: PricedQuestions) -> Answer:
@@ -214,6 +247,12 @@ def _assumptions(priced: PricedQuestions, match: CalibrationMatch | None) -> lis
         said.append(
             f"compute terms are scaled to {inputs.clock_ratio:g} of the sustained clock; kernels"
             " were measured only at the sustained clock, whose interval is used"
+        )
+    if inputs.power_cap_w is not None:
+        clock = float(priced.devices.clock_ratio()[0]) / inputs.clock_ratio
+        said.append(
+            f"a power limit of {inputs.power_cap_w:g} W leaves {clock:.2f} of the clock sustained"
+            " at the TDP; voltages are inferred or assumed"
         )
     if inputs.kernel_family is not None and match is None:
         said.append(f"kernel_family = {inputs.kernel_family} has no effect in tier bound")

@@ -65,6 +65,7 @@ from .signatures import (
 )
 from .subject import (
     ClockChoice as ClockChoice,
+    PowerLimit as PowerLimit,
     Subject as Subject,
     SystemChoice as SystemChoice,
     TierChoice as TierChoice,
