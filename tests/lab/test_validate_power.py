@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfatlas.lab.power import Watts, held_out, power_error, power_splits, served_power
+from perfatlas.lab.power import (
+    Watts,
+    fit_floor_and_scale,
+    held_out,
+    power_error,
+    power_splits,
+    served_power,
+)
 from perfatlas.lab.power.served import scenario_of
 from perfatlas.lab.runs import shared_folder
 
@@ -19,6 +26,14 @@ def test_a_held_out_group_does_not_determine_its_own_prediction() -> None:
     ratio = measured / predicted
     assert ratio[groups == 2] == pytest.approx(1.5, rel=0.02)
     assert not inside[groups == 2].any()
+
+
+def test_floor_and_scale_are_never_negative() -> None:
+    dynamic, ones = np.linspace(10.0, 400.0, 9), np.ones(9)
+    falling = Watts(500.0 - dynamic, dynamic, 100.0 * ones, 1e4 * ones)
+    floor, scale = fit_floor_and_scale(falling)
+    assert floor > 0.0
+    assert scale >= 0.0
 
 
 def test_errors_by_hand() -> None:

@@ -1,4 +1,4 @@
-from .kernel_watts import (
+from .readings import (
     kernel_watts as kernel_watts,
 )
 from .scores import (

@@ -39,8 +39,8 @@ class Watts(NamedTuple):
         """Return the power with a floor and a scale (N,) [W].
 
         Args:
-            floor: Of the power without kernels, at least 0.
-            scale: Of the dynamic power, at least 0.
+            floor: Factor on the power without kernels, at least 0.
+            scale: Factor on the dynamic power, at least 0.
         """
         return np.minimum(max(floor, 0.0) * self.on + max(scale, 0.0) * self.dynamic, self.cap)
 

@@ -175,8 +175,8 @@ def pooled_energy(prefill: TokenEnergy, decode: TokenEnergy, share: FloatArray) 
     """Return the energy of output tokens of two pools, with the mean power of their GPUs.
 
     Args:
-        prefill: Of the prefill pool, over the output tokens of whole requests.
-        decode: Of the decode pool.
+        prefill: Energy of the prefill pool over the output tokens of whole requests.
+        decode: Energy of the decode pool.
         share: GPUs of the prefill pool over those of both (C,).
     """
     means = (share * a + (1.0 - share) * b for a, b in zip(prefill[2:], decode[2:], strict=True))
