@@ -787,6 +787,7 @@ def kernel_attention(
     tier: Literal["auto", "bound", "physics", "measured"] = "auto",
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
+    power_cap_w: float | str | None = None,
 ) -> Answer:
     """Return the time of the attention of one layer on one device.
 
@@ -818,6 +819,8 @@ def kernel_attention(
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
+        power_cap_w: Power limit of the GPU: the clock falls until the operator draws no more [W].
+            Default: the TDP, at which kernels were measured.
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
@@ -838,6 +841,7 @@ def kernel_gemm(
     tier: Literal["auto", "bound", "physics", "measured"] = "auto",
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
+    power_cap_w: float | str | None = None,
 ) -> Answer:
     """Return the time of one matrix product C[m, n] = A[m, k] W[k, n].
 
@@ -858,6 +862,8 @@ def kernel_gemm(
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
+        power_cap_w: Power limit of the GPU: the clock falls until the operator draws no more [W].
+            Default: the TDP, at which kernels were measured.
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
@@ -886,6 +892,7 @@ def kernel_moe(
     tier: Literal["auto", "bound", "physics", "measured"] = "auto",
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
+    power_cap_w: float | str | None = None,
 ) -> Answer:
     """Return the time of the routed experts of one layer on one rank.
 
@@ -910,6 +917,8 @@ def kernel_moe(
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
+        power_cap_w: Power limit of the GPU: the clock falls until the operator draws no more [W].
+            Default: the TDP, at which kernels were measured.
 
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, or contradicts another.

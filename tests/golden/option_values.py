@@ -137,6 +137,7 @@ _KERNELS: Final[Values] = {
     "distribution": ("balanced", "power_law_1.2", "uniform"),
     "silicon_version": ("0.20.1", "0.19.0"),
     "clock_ratio": (0.5, 0.7),
+    "power_cap_w": (150.0, 260.0),
 }
 _GOODPUT: Final[Values] = {
     "gpus": (1024, 64),

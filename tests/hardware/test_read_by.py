@@ -9,11 +9,13 @@ import pytest
 
 import perfatlas
 from perfatlas.answer.unused_changes import predicted
+from perfatlas.energy import board_energy
 from perfatlas.hardware import FIELDS, changed_fields, resolve_system
 from perfatlas.hardware.spec import catalog_spec
 from perfatlas.quantities import PerfatlasError
 from perfatlas.verbs.collective import collective_columns
 from perfatlas.verbs.kernel import kernel_columns
+from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,6 +67,11 @@ def offloaded(system: str) -> Any:  # noqa: ANN401 - results
     ).answer.results["ttft_s"]
 
 
+def board(system: str) -> Any:  # noqa: ANN401 - energies and powers, without the note
+    found = vars(board_energy(resolve_system(system).device))
+    return {name: value for name, value in found.items() if name != "notes"}
+
+
 QUESTIONS: dict[str, tuple[Callable[[str], Any], ...]] = {
     "matrix products": (gemm, lambda s: gemm(s, m=64)),
     "fp16 operators": (lambda s: gemm(s, format="fp16"),),
@@ -95,8 +102,10 @@ QUESTIONS: dict[str, tuple[Callable[[str], Any], ...]] = {
         lambda s: reduced(s, 64, "all_gather", 2**20),
     ),
     "KV cache offloading": (offloaded,),
+    "power and energy": (board,),
     "rules of engines": (lambda s: steps(s, "vllm"), lambda s: steps(s, "trtllm")),
 }
+WATTS = [metric.name for metric in METRICS.values() if metric.unit in ("W", "J")]
 WHOLE = ("KV cache offloading", "rules of engines")  # whole steps, which read all the rest too
 FORMATS = ("fp16 operators", "fp8 operators", "fp4 operators", "int8 operators")
 OTHER = {
@@ -144,9 +153,10 @@ def bases(path: str) -> tuple[str, str]:
 @cache
 def answered(reader: str, number: int, system: str) -> Any:  # noqa: ANN401 - results, or a refusal
     try:
-        return predicted(QUESTIONS[reader][number](system))
+        found = predicted(QUESTIONS[reader][number](system))
     except PerfatlasError as problem:
         return str(problem).replace(system, "")
+    return {name: value for name, value in found.items() if name not in WATTS}
 
 
 def moves(reader: str, base: str, system: str) -> bool:
@@ -165,8 +175,8 @@ def test_changed_results_match_the_declared_consumers(path: str) -> None:
     moved = {name for name in QUESTIONS if name not in WHOLE and moves(name, base, system)}
     if declared.isdisjoint(FORMATS):  # the other kinds of readers include theirs
         moved -= set(FORMATS)
-    if not moved:
-        moved = {name for name in WHOLE if moves(name, base, system)}
+    if not moved or not declared.isdisjoint(WHOLE):
+        moved |= {name for name in WHOLE if moves(name, base, system)}
     assert moved == declared
 
 
@@ -186,15 +196,19 @@ def test_a_change_goes_back_to_the_base(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("question", "fields", "told"),
     [
-        (perfatlas.estimate, {"model": LLAMA}, "device.tdp has no effect"),
+        (perfatlas.estimate, {"model": LLAMA}, "device.shared_memory has no effect"),
         (perfatlas.kernel_gemm, {"m": 64, "n": 512, "k": 512}, "no prediction uses it"),
-        (perfatlas.collective, {"op": "all_reduce", "bytes": 2**20, "gpus": 8}, "device.tdp"),
+        (
+            perfatlas.collective,
+            {"op": "all_reduce", "bytes": 2**20, "gpus": 8},
+            "device.shared_memory",
+        ),
     ],
 )
 def test_overrides_without_effect_are_reported(
     question: Callable[..., Any], fields: dict[str, Any], told: str
 ) -> None:
-    system = "h200_sxm{device.tdp=500W, device.memory.bandwidth=6TB/s}"
+    system = "h200_sxm{device.shared_memory=100KB, device.memory.bandwidth=6TB/s}"
     said = [text for text in question(**fields, system=system).warnings if "no effect" in text]
     assert any(told in text for text in said)
     if question is not perfatlas.collective:
@@ -203,7 +217,11 @@ def test_overrides_without_effect_are_reported(
 
 
 def test_table_rows_report_their_own_overrides() -> None:
-    systems = ["h200_sxm{device.tdp=500W}", "h200_sxm", "h200_sxm{device.memory.bandwidth=6TB/s}"]
+    systems = [
+        "h200_sxm{device.shared_memory=100KB}",
+        "h200_sxm",
+        "h200_sxm{device.memory.bandwidth=6TB/s}",
+    ]
     told = perfatlas.estimate_table({"model": [LLAMA] * 3, "system": systems}).columns["warnings"]
     assert ["no effect" in text for text in told] == [True, False, False]
 
@@ -222,9 +240,9 @@ def test_simulations_report_overrides_and_use_the_host_link() -> None:
 
 def test_each_row_of_kernels_and_collectives_has_its_own_warnings() -> None:
     systems = [
-        "h200_sxm{device.tdp=500W}",
+        "h200_sxm{device.shared_memory=100KB}",
         "h200_sxm",
-        "h200_sxm{device.memory.bandwidth=6TB/s, device.idle=70W}",
+        "h200_sxm{device.memory.bandwidth=6TB/s, device.year=2031}",
         "no_such_system",
     ]
     products: dict[str, list[Any]] = {
@@ -234,9 +252,9 @@ def test_each_row_of_kernels_and_collectives_has_its_own_warnings() -> None:
         "k": [8192] * 4,
     }
     told = kernel_columns("gemm", products)["warnings"]
-    assert told[0] == "device.tdp has no effect on this answer: no prediction uses it"
+    assert told[0] == "device.shared_memory has no effect on this answer: no prediction uses it"
     assert not told[1]
-    assert told[2] == "device.idle has no effect on this answer: no prediction uses it"
+    assert told[2] == "device.year has no effect on this answer: no prediction uses it"
     sums: dict[str, list[Any]] = {
         "system": systems,
         "op": ["all_reduce"] * 4,
@@ -244,7 +262,7 @@ def test_each_row_of_kernels_and_collectives_has_its_own_warnings() -> None:
         "gpus": [8] * 4,
     }
     told = collective_columns(sums)["warnings"]
-    assert told[0] == "device.tdp has no effect on this answer: no prediction uses it"
+    assert told[0] == "device.shared_memory has no effect on this answer: no prediction uses it"
     assert not told[1]
     assert "device.memory.bandwidth has no effect" in told[2]
     single = perfatlas.collective(system=systems[2], op="all_reduce", bytes=2**26, gpus=8)

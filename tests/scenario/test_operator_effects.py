@@ -26,6 +26,7 @@ SHARED: Final[Fields] = {
     "system": ("b200_sxm",),
     "kernel_family": ENGINES,
     "clock_ratio": (0.5,),
+    "power_cap_w": (260.0,),
     "silicon_version": ("0.20.1",),
 }
 GEMM: Final[Fields] = {

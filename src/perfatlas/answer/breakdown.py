@@ -34,10 +34,12 @@ def breakdown_rows(cost: StepCost, phase: str, candidate: int) -> list[dict[str,
         candidate: Index of the candidate.
 
     Returns:
-        Rows of name, phase, count, time_s, share, bound, bound_time_s, tier, calibration, stream;
-        times are over all executions of the step [s], shares of the step sum to 1.
+        Rows of name, phase, count, time_s, share, bound, bound_time_s, energy_j, tier, calibration,
+        stream; times and energies are over all executions of the step [s, J], shares of the step
+        sum to 1. Energies are dynamic ones of one GPU at full clock.
     """
     count_O = cost.count_CO[candidate]
+    energy_O = cost.operator_energy_j()[candidate]
     total_O = count_O * cost.prices.time_s_CO[candidate]
     stream_O = cost.prices.stream_O.tolist()
     step_s = float(cost.total_s()[candidate])
@@ -48,6 +50,7 @@ def breakdown_rows(cost: StepCost, phase: str, candidate: int) -> list[dict[str,
         row = rows.setdefault(operator.name, _empty_row(operator.name, phase, stream_O[o]))
         row["count"] += float(count_O[o])
         row["time_s"] += float(total_O[o])
+        row["energy_j"] += float(energy_O[o])
         row["bound_time_s"] += float(count_O[o] * cost.prices.bound_s_CO[candidate, o])
         if total_O[o] >= longest.get(operator.name, -1.0):
             longest[operator.name] = float(total_O[o])
@@ -77,6 +80,7 @@ def _empty_row(name: str, phase: str, stream: int) -> dict[str, Any]:
         "share": 0.0,
         "bound": "latency",
         "bound_time_s": 0.0,
+        "energy_j": 0.0,
         "tier": "bound",
         "calibration": None,
         "stream": STREAM_NAMES[stream],

@@ -36,6 +36,7 @@ COLLECTIVES: Final = (*INSIDE, *BETWEEN)
 MEMORY: Final = ("KV cache capacity",)
 OFFLOADING: Final = ("KV cache offloading",)
 RULES: Final = ("rules of engines",)
+POWER: Final = ("power and energy",)
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def _flag(*read_by: str) -> SpecField:
 # Ranges are wide: they catch a missing unit ("6" for 6 TB/s), not an unusual chip.
 FIELDS: Final[dict[str, SpecField]] = {
     "device.vendor": _text(),
-    "device.architecture": _text(*ARCHITECTURES, read_by=RULES),
+    "device.architecture": _text(*ARCHITECTURES, read_by=(*RULES, *POWER)),
     "device.calibration_relative": _text(required=False, read_by=(*KERNELS, *COLLECTIVES)),
     "device.year": _number("whole", "", (1990, 2100)),
     "device.peak.bf16": _peak(*OPERATORS),
@@ -118,7 +119,7 @@ FIELDS: Final[dict[str, SpecField]] = {
     "device.peak.fp8": _peak("fp8 operators"),
     "device.peak.fp4": _peak("fp4 operators"),
     "device.peak.int8": _peak("int8 operators"),
-    "device.sm_count": _count(*OPERATORS),
+    "device.sm_count": _count(*OPERATORS, *POWER),
     "device.packages": _count(),
     "device.dies": _count(),
     "device.flop_per_clock_per_sm": _number("count", "", (0.001, 1e9), *OPERATORS, required=False),
@@ -135,10 +136,10 @@ FIELDS: Final[dict[str, SpecField]] = {
     "device.scale_up.bandwidth": _rate(*COLLECTIVES),
     "device.scale_up.latency": _latency(into="latency_s"),
     "device.scale_up.in_network_reduction": _flag(*COLLECTIVES),
-    "device.scale_up.kind": _text(*LINK_KINDS, read_by=COLLECTIVES),
+    "device.scale_up.kind": _text(*LINK_KINDS, read_by=(*COLLECTIVES, *POWER)),
     "device.host_link.bandwidth": _rate(*OFFLOADING, into="host_link_bandwidth"),
-    "device.tdp": _power(into="tdp_w"),
-    "device.idle": _power(into="idle_w"),
+    "device.tdp": _power(*POWER, into="tdp_w"),
+    "device.idle": _power(*POWER, into="idle_w"),
     "node": _text(read_by=BETWEEN),
     "node.devices": _count(*BETWEEN),
     "node.nics": _count(*BETWEEN),

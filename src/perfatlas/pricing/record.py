@@ -26,6 +26,7 @@ STREAM_NAMES: Final = ("compute", "communication", "host")
 PICOSECONDS: Final = 10**12  # per second: the resolution of the simulators' clock
 _TIME: Final = Column(composition=Composition.EXPOSED, ticks_per_unit=PICOSECONDS)
 _WORK: Final = Column(composition=Composition.WHOLE, ticks_per_unit=1)
+_ENERGY: Final = Column(composition=Composition.WHOLE, ticks_per_unit=10**9)  # nanojoules
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +47,10 @@ class PricedOperators:
         outside_CO: Distance from the calibrated shapes [octaves] (C, O).
         flop_CO: Minimum arithmetic (C, O) [FLOP].
         memory_bytes_CO: Minimum device memory traffic (C, O) [bytes].
+        chip_bytes_CO: Minimum traffic between last-level cache and SMs (C, O) [bytes].
         link_bytes_CO: Minimum bytes one rank sends, over the links of all levels (C, O) [bytes].
+        chip_energy_j_CO: Dynamic energy that scales with the squared voltage (C, O) [J].
+        memory_energy_j_CO: Dynamic energy of memory and links (C, O) [J].
         stream_O: Where it runs, a code of `STREAM_NAMES` (O,).
         rows_O: Rows priced by physics (O,).
         distinct_O: Distinct shapes among them, each counted at its first operator (O,).
@@ -66,7 +70,10 @@ class PricedOperators:
     outside_CO: FloatArray = field(metadata=Column().metadata)
     flop_CO: FloatArray = field(metadata=_WORK.metadata)
     memory_bytes_CO: FloatArray = field(metadata=_WORK.metadata)
+    chip_bytes_CO: FloatArray = field(metadata=_WORK.metadata)
     link_bytes_CO: FloatArray = field(metadata=_WORK.metadata)
+    chip_energy_j_CO: FloatArray = field(metadata=_ENERGY.metadata)
+    memory_energy_j_CO: FloatArray = field(metadata=_ENERGY.metadata)
     stream_O: NDArray[np.int8] = field(
         metadata=Column(dtype=np.int8, unpriced=COMPUTE, per_operator=True).metadata
     )

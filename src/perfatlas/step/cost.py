@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfatlas.energy import with_energy
 from perfatlas.kernels.tiers import price_at_clocks
 from perfatlas.operators import Collective
 from perfatlas.pricing import join, select, total
@@ -101,6 +102,19 @@ class StepCost:
         """Return the upper end of the 90% interval (C,) [s], with fully correlated errors."""
         return self.total("high_s_CO") + self.host_s_C
 
+    def operator_energy_j(self) -> FloatArray:
+        """Return the dynamic energy of all executions of each operator (C, O) [J]."""
+        each_CO = self.prices.chip_energy_j_CO + self.prices.memory_energy_j_CO
+        energy_CO: FloatArray = self.count_CO * each_CO
+        return energy_CO
+
+    def energy_j(self) -> FloatArray:
+        """Return the dynamic energy of the step at full clock (C,) [J].
+
+        Hidden operators count; the power drawn between kernels does not.
+        """
+        return self.total("chip_energy_j_CO") + self.total("memory_energy_j_CO")
+
     def bound_share(self) -> FloatArray:
         """Return the fraction of the step priced at the roofline for lack of calibrations (C,)."""
         time_s_CO = np.where(self.prices.match_CO < 0, self.prices.time_s_CO, 0.0)
@@ -134,9 +148,10 @@ def price_steps_at_clocks(
     """
     compute = [[op for op in s.operators if not isinstance(op, Collective)] for s in steps]
     links = [[op for op in s.operators if isinstance(op, Collective)] for s in steps]
+    devices = context.placement.devices()
     priced_K = price_at_clocks(
         list(chain(*compute)),
-        context.placement.devices(),
+        devices,
         clock_ratios,
         family=context.profile.kernel_family,
         tier=context.tier,
@@ -149,13 +164,14 @@ def price_steps_at_clocks(
         operators = (*own, *between)
         count_CO = np.stack([op.count for op in operators], axis=1)
         theirs = select(moved, slice(first_link, first_link + len(between)))
-        for found, priced in zip(found_K, priced_K, strict=True):
+        for found, priced, ratio in zip(found_K, priced_K, clock_ratios, strict=True):
             mine = select(priced, slice(first, first + len(own)))
+            joined = join((mine, theirs))
             found.append(
                 PricedStep(
                     operators=operators,
                     count_CO=count_CO,
-                    prices=join((mine, theirs)),
+                    prices=with_energy(operators, joined, devices.at_clock(ratio)),
                     tokens_C=step.tokens_C,
                     host_s_C=step.host_s_C,
                 )

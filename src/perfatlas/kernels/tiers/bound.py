@@ -66,6 +66,7 @@ def price_at_bound(operators: Sequence[Operator], devices: DeviceColumns) -> Pri
         code_CO=code_CO,
         flop_CO=flop_CO,
         memory_bytes_CO=memory_bytes_CO,
+        chip_bytes_CO=cold_bytes_CO + activation_bytes_CO,
     )
 
 

@@ -55,6 +55,11 @@ from .serving_rows import (
 from .serving_traffic import (
     simulate_runs as simulate_runs,
 )
+from .shared_data import (
+    missing_data as missing_data,
+    read_table as read_table,
+    shared_folder as shared_folder,
+)
 from .step_errors import (
     share_held as share_held,
     unseen_networks as unseen_networks,

@@ -51,6 +51,12 @@ DECLARATION: Final = Declaration(
             run="command:steps",
         ),
         Command(
+            name="validate power",
+            help="Power of kernels and served models against measured watts.",
+            run="power_command:power",
+            needs=TABLES,
+        ),
+        Command(
             name="validate fleet",
             help="The job simulator against closed forms and published figures.",
             run="fleet_command:fleet",

@@ -24,7 +24,8 @@ DETAILS: Final = frozenset((
     *("prefill_kv_capacity_tokens", "stored_bytes", "host_held_bytes", "ssd_held_bytes"),
     *("capacity_requests_per_s", "offered_load", "stability", "warm_up_requests"),
     *("measured_requests", "precision_reached", "utilization"),
-    *("prefill_mfu", "prefill_mbu", "decode_mfu", "decode_mbu"),
+    *("prefill_mfu", "prefill_mbu", "decode_mfu", "decode_mbu", "energy_per_request_j"),
+    "kv_transfer_s",
 ))  # fmt: skip
 INCOMPLETE: Final = ("requests_rejected", "requests_lost", "requests_unserved", "interrupted")
 NARROW: Final = 64

@@ -1,3 +1,7 @@
+from .energy import (
+    TokenEnergy as TokenEnergy,
+    energies_at as energies_at,
+)
 from .evaluation import (
     MIN_BOUND_SHARE as MIN_BOUND_SHARE,
     Evaluation as Evaluation,

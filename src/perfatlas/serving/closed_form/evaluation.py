@@ -12,6 +12,7 @@ import numpy as np
 
 from perfatlas.engines import StepError, step_errors
 from perfatlas.parallelism import MemoryColumns, stage_share
+from perfatlas.serving.closed_form.energy import TokenEnergy, Waves, token_energy
 from perfatlas.serving.closed_form.front_end import client_side
 from perfatlas.serving.closed_form.latencies import (
     Joining,
@@ -61,6 +62,7 @@ class Evaluation:
         chunks: Prefill chunks of the batch (static) or of one request (aggregated).
         served: Concurrently running sequences per replica (C,).
         utilization: MFU and MBU of the full chunk and the decode step.
+        energy: Energy of output tokens.
     """
 
     latencies: Latencies
@@ -73,6 +75,7 @@ class Evaluation:
     chunks: PrefillChunks
     served: FloatArray
     utilization: Utilization
+    energy: TokenEnergy
 
     def take(self, rows: list[int]) -> Evaluation:
         """Return the latencies and memory of the candidates at the given positions."""
@@ -85,6 +88,7 @@ class Evaluation:
             memory=MemoryColumns(**take_columns(self.memory, index)),
             served=self.served[index],
             utilization=Utilization(*(v[index] for v in self.utilization)),
+            energy=self.energy.take(index),
         )
 
 
@@ -139,6 +143,20 @@ def evaluate(question: Candidates) -> Evaluation:
         chunks=chunks,
         served=served,
         utilization=utilization_of(question, prefill, decode, _occupied(question, batch)),
+        energy=token_energy(
+            question, (prefill, last, decode), chunks, _waves(parts, busy_ranks, (prefill, decode))
+        ),
+    )
+
+
+def _waves(parts: _Parts, busy_ranks: FloatArray, costs: tuple[StepCost, StepCost]) -> Waves:
+    """Return the requests of a replica that share its steps, from a chunk and a decode step."""
+    prefill, decode = costs
+    mixed = parts.aggregated & (parts.on_rank > 1) & parts.question.profile.scheduler.mixes
+    return Waves(
+        decoding=parts.served / parts.micro_batches,
+        prompts=parts.prompts * busy_ranks,
+        mixed=mixed * (1.0 - _energy_alone(decode, prefill)),
     )
 
 
@@ -339,8 +357,21 @@ def _alone(decode: StepCost, prefill: StepCost) -> FloatArray:
     Linear layers process the tokens of both together; attention, scans, decode-only operators and
     host work are separate.
     """
-    shared = {op.name for op in prefill.operators if not isinstance(op, ALONE)}
-    columns = [i for i, op in enumerate(decode.operators) if op.name not in shared]
+    columns = _columns_alone(decode, prefill)
     alone_C = (decode.count_CO * decode.prices.time_s_CO)[:, columns].sum(axis=1) + decode.host_s_C
     share_C: FloatArray = alone_C / decode.total_s()
     return share_C
+
+
+def _energy_alone(decode: StepCost, prefill: StepCost) -> FloatArray:
+    """Return the share of the energy of a decode step that a mixed step adds to its chunk (C,)."""
+    energy_CO = decode.operator_energy_j()
+    alone_C = energy_CO[:, _columns_alone(decode, prefill)].sum(axis=1)
+    share_C: FloatArray = alone_C / np.maximum(energy_CO.sum(axis=1), np.finfo(np.float64).tiny)
+    return share_C
+
+
+def _columns_alone(decode: StepCost, prefill: StepCost) -> list[int]:
+    """Return the operators of a decode step that a mixed step runs in addition to the prefill."""
+    shared = {op.name for op in prefill.operators if not isinstance(op, ALONE)}
+    return [i for i, op in enumerate(decode.operators) if op.name not in shared]

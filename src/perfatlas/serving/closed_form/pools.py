@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.parallelism import kv_bytes_per_sequence, stage_share
+from perfatlas.serving.closed_form.energy import TokenEnergy, pooled_energy
 from perfatlas.serving.closed_form.evaluation import steps_ahead
 from perfatlas.serving.closed_form.front_end import client_note, client_side
 from perfatlas.serving.closed_form.latencies import Joining, Latencies, Prompt, joining_s
-from perfatlas.serving.closed_form.results import interval_columns
+from perfatlas.serving.closed_form.results import energy_columns, interval_columns
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
@@ -121,6 +122,18 @@ class PoolRates:
         one_prefill = self.prefill[0].plan.gpus_per_replica
         one_decode = self.decode[0].plan.gpus_per_replica
         return one_prefill * self.load.prefill_workers + one_decode * self.load.decode_workers
+
+    def energy(self) -> TokenEnergy:
+        """Return the energy of output tokens over both pools.
+
+        Limits: The transfer of the KV cache between the pools is left out.
+        """
+        prefill, decode = self.prefill[0], self.decode[0]
+        energy = self.prefill[1].energy
+        # a worker's request has one output token
+        prompt_j = energy.prefill_j * prefill.load.osl / decode.load.osl
+        share = prefill.plan.gpus_per_replica * self.load.prefill_workers / self.gpus()
+        return pooled_energy(energy._replace(prefill_j=prompt_j), self.decode[1].energy, share)
 
     def transfer_s(self) -> FloatArray:
         """Return the transfer time of one request's KV cache to a decode worker (C,) [s].
@@ -227,6 +240,7 @@ class PoolRates:
         gpus = self.gpus()
         latencies = (self.latencies("latencies"), self.latencies("low"), self.latencies("high"))
         columns = interval_columns(latencies, gpus, self.decode[0].load.osl)
+        columns |= energy_columns(self.energy(), columns, self.decode[0].load.osl)
         alone = (self.decode[0].load.osl <= 1.0) & (self.first_from == "prefill")
         travels_s = np.where(alone, np.nan, self.transfer_s())  # no transfer
         steps = self.prefill[1].utilization._asdict()

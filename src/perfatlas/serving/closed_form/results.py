@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from perfatlas.operators import FloatArray
     from perfatlas.parallelism import MemoryColumns
+    from perfatlas.serving.closed_form.energy import TokenEnergy
     from perfatlas.serving.closed_form.evaluation import Evaluation
     from perfatlas.serving.closed_form.latencies import Latencies
     from perfatlas.step import Candidates
@@ -58,6 +59,7 @@ def result_columns(question: Candidates, evaluation: Evaluation) -> dict[str, Fl
     gpus = question.plan.gpus_per_replica / question.load.occupancy
     latencies = (evaluation.latencies, evaluation.low, evaluation.high)
     columns = interval_columns(latencies, gpus, question.load.osl)
+    columns |= energy_columns(evaluation.energy, columns, question.load.osl)
     columns |= evaluation.utilization._asdict()
     columns["gpus"] = question.plan.ranks
     columns["prefill_steps"] = evaluation.chunks.count + evaluation.chunks.last_count
@@ -94,6 +96,21 @@ def interval_columns(
         name: np.where(osl > 1.0, values, np.nan) if name.startswith(per_token) else values
         for name, values in columns.items()
     }
+
+
+def energy_columns(
+    energy: TokenEnergy, columns: Mapping[str, FloatArray], osl: FloatArray
+) -> dict[str, FloatArray]:
+    """Return power and energies at the rates of result columns, each (C,).
+
+    Args:
+        energy: Energy of output tokens.
+        columns: Results with output rates per GPU and their intervals.
+        osl: Output tokens (C,).
+    """
+    rates = (columns[f"output_tokens_per_s_per_gpu{end}"] for end in ("", "_low", "_high"))
+    rate, low, high = rates
+    return energy.columns((rate, low, high), osl)
 
 
 def memory_columns(memory: MemoryColumns) -> dict[str, FloatArray]:

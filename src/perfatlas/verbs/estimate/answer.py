@@ -35,6 +35,7 @@ from perfatlas.scenario.resolution import (
 )
 from perfatlas.serving.closed_form import (
     POOL_RULES,
+    energies_at,
     result_columns,
 )
 from perfatlas.verbs.estimate.remarks import LEAVES_OUT, estimate_warnings, pool_warnings
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.scenario.fields import Scenario
-    from perfatlas.serving.closed_form import Evaluation
+    from perfatlas.serving.closed_form import Evaluation, TokenEnergy
     from perfatlas.step import Candidates
 
 # closed-form results that a simulation replaces: all except memory
@@ -96,11 +97,11 @@ def _answered(scenario: Scenario) -> Answer:
     if may_be_simulated(columns)[0]:
         found = result_columns(question, evaluation)
         if is_simulated(columns, question, found)[0]:
-            return _simulated(scenario, answer)
+            return _simulated(scenario, answer, evaluation.energy)
     return answer
 
 
-def _simulated(scenario: Scenario, formula: Answer) -> Answer:
+def _simulated(scenario: Scenario, formula: Answer, energy: TokenEnergy) -> Answer:
     """Return an answer with simulated latencies; memory and breakdown are unchanged."""
     from perfatlas.scenario.deployments import steady_state
 
@@ -109,9 +110,10 @@ def _simulated(scenario: Scenario, formula: Answer) -> Answer:
         text for text in formula.evidence.assumptions if not text.startswith((FORMULA, POOL_RULES))
     )
     results = {name: value for name, value in formula.results.items() if name not in NOT_SIMULATED}
+    energies = energies_at(energy, found.results, scenario.osl)
     return replace(
         formula,
-        results=found.results | results | {"method": "simulate"},
+        results=found.results | energies | results | {"method": "simulate"},
         evidence=replace(formula.evidence, assumptions=(*notes, found.note)),
         warnings=tuple(text.replace(LEAVES_OUT, "") for text in formula.warnings),
     )
@@ -189,4 +191,4 @@ def _answer_pools(scenario: Scenario) -> Answer:
         ),
         warnings=pool_warnings(rates, worker_warnings, [simulated])[0],
     )
-    return _simulated(scenario, formula) if simulated else formula
+    return _simulated(scenario, formula, rates.energy()) if simulated else formula

@@ -24,6 +24,8 @@ from perfatlas.serving.closed_form import (
     MEMORY,
     Evaluation,
     PoolRates,
+    TokenEnergy,
+    energies_at,
     evaluate,
     memory_columns,
     result_columns,
@@ -96,19 +98,22 @@ class EstimateColumns:
                 self.columns[name] = np.full(self.resolution.size, np.nan)
             self.columns[name][rows_C] = values_C
 
-    def simulate(self, rows_C: IntArray) -> None:
+    def simulate(self, rows_C: IntArray, energy: TokenEnergy) -> None:
         """Replace closed-form results by those of short simulations.
 
         Args:
             rows_C: Positions (C,); rows that cannot be simulated become invalid.
+            energy: Energy of their output tokens.
         """
-        for row in rows_C.tolist():
+        for place, row in enumerate(rows_C.tolist()):
             try:
-                found = steady_state(self.resolution.scenario(row), self._priced).results
+                scenario = self.resolution.scenario(row)
+                found = steady_state(scenario, self._priced).results
             except PerfatlasError as error:
                 self.refuse(np.array([row]), error)
                 continue
             self.simulated_N[row] = True
+            found |= energies_at(energy.take(np.array([place])), found, scenario.osl)
             for name, value in found.items():
                 self.put(np.array([row]), {name: np.array([value], np.float64)})
 
@@ -217,7 +222,8 @@ def _one_pool(group: Group, found: EstimateColumns) -> Iterator[Answered]:
         input_columns = found.resolution.columns.take(rows_C[may_C])
         some = question.take(good_C[may_C].tolist())
         closed_forms = {name: values[may_C] for name, values in columns.items()}
-        found.simulate(rows_C[may_C[is_simulated(input_columns, some, closed_forms)]])
+        simulated = may_C[is_simulated(input_columns, some, closed_forms)]
+        found.simulate(rows_C[simulated], evaluation.energy.take(good_C[simulated]))
 
     def warnings() -> list[tuple[str, ...]]:
         texts = estimate_warnings(question, evaluation)
@@ -251,7 +257,7 @@ def _two_pools(group: Group, found: EstimateColumns) -> Iterator[Answered]:
     memory = memory_columns(rates.decode[1].memory)
     found.put(rows_C, {f"memory_{name}": memory[name] for name in MEMORY})
     simulated_C = are_pools_simulated(input_columns, rates)
-    found.simulate(rows_C[simulated_C])
+    found.simulate(rows_C[simulated_C], rates.energy().take(np.flatnonzero(simulated_C)))
 
     def warnings() -> list[tuple[str, ...]]:
         notes = (

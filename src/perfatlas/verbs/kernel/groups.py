@@ -10,12 +10,20 @@ from perfatlas.vocabulary.fields import (
     GemmShape,
     KernelChoice,
     MoeShape,
+    PowerLimit,
     SystemChoice,
     TierChoice,
 )
 
 QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
-    "kernel gemm": (SystemChoice, GemmShape, KernelChoice, TierChoice, ClockChoice),
-    "kernel attention": (SystemChoice, AttentionShape, KernelChoice, TierChoice, ClockChoice),
-    "kernel moe": (SystemChoice, MoeShape, KernelChoice, TierChoice, ClockChoice),
+    "kernel gemm": (SystemChoice, GemmShape, KernelChoice, TierChoice, ClockChoice, PowerLimit),
+    "kernel attention": (
+        SystemChoice,
+        AttentionShape,
+        KernelChoice,
+        TierChoice,
+        ClockChoice,
+        PowerLimit,
+    ),
+    "kernel moe": (SystemChoice, MoeShape, KernelChoice, TierChoice, ClockChoice, PowerLimit),
 }

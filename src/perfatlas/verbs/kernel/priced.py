@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,9 +18,10 @@ from perfatlas.answer import (
     single_row,
 )
 from perfatlas.declarations import verb_fields
+from perfatlas.energy import CLOCK_RATIOS, capped_clock_ratio, power_columns, with_energy
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.devices import DeviceColumns, device_peak
-from perfatlas.kernels.tiers import price_operators
+from perfatlas.kernels.tiers import price_at_clocks, price_operators
 from perfatlas.operators import LatentAttention, Phase
 from perfatlas.quantities import UnsupportedError
 from perfatlas.scenario.fields import complete_scenario
@@ -31,8 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.hardware import System
+    from perfatlas.kernels.tiers import Tier
     from perfatlas.measurements.calibrations import CalibrationMatch
-    from perfatlas.operators import Operator
+    from perfatlas.operators import FloatArray, Operator
     from perfatlas.pricing import PricedOperators
     from perfatlas.verbs.kernel.question import OperatorInputs
 
@@ -46,12 +48,14 @@ class PricedQuestions:
         system: The system.
         operator: The operator columns (C).
         prices: The prices (C, 1).
+        devices: Device and clock of each query.
     """
 
     inputs: Sequence[OperatorInputs]
     system: System
     operator: Operator
     prices: PricedOperators
+    devices: DeviceColumns
 
     def match(self, c: int) -> CalibrationMatch | None:
         """Return the calibration that priced a query, None in tier bound.
@@ -76,10 +80,38 @@ class PricedQuestions:
             "peak_share": (work.flop / time_s_C / self._peak_flop_per_s()).tolist(),
             "roofline_share": (prices.bound_s_CO[:, 0] / time_s_C).tolist(),
             "arithmetic_intensity": (work.flop / bytes_C).tolist(),
+            **self._energy(),
         }
         shared = quantization_of(self.operator)
         rows = zip(*columns.values(), strict=True)
         return [dict(zip(columns, row, strict=True)) | shared for row in rows]
+
+    def _energy(self) -> dict[str, list[float | None]]:
+        """Return power and energy with their intervals; a roofline time has no interval."""
+        power, prices = power_columns(self.devices), self.prices
+        energy_C = prices.chip_energy_j_CO[:, 0] + prices.memory_energy_j_CO[:, 0]
+        time_s_C, low_s_C, high_s_C = (
+            times_CO[:, 0] for times_CO in (prices.time_s_CO, prices.low_s_CO, prices.high_s_CO)
+        )
+        limits_C = np.array([one.power_cap_w or np.inf for one in self.inputs])
+        power = replace(power, cap_w=np.minimum(power.cap_w, np.maximum(limits_C, power.on_w)))
+        power_C = power.mean_w(energy_C, time_s_C)
+        known = prices.match_CO[:, 0] >= 0
+        columns = {
+            "power_w": power_C,
+            "power_w_low": power.low * power.mean_w(energy_C, high_s_C),
+            "power_w_high": power.highest_w(energy_C, low_s_C),
+            "energy_j": power_C * time_s_C,
+            "energy_j_low": power.low * power.mean_w(energy_C, low_s_C) * low_s_C,
+            "energy_j_high": power.highest_w(energy_C, high_s_C) * high_s_C,
+        }
+        return {
+            name: [
+                value if has or not name.endswith(("_low", "_high")) else None
+                for value, has in zip(values_C.tolist(), known.tolist(), strict=True)
+            ]
+            for name, values_C in columns.items()
+        }
 
     def _peak_flop_per_s(self) -> float:
         """Return the dense peak of the format in the data sheet."""
@@ -122,6 +154,9 @@ def price_questions(inputs: Sequence[OperatorInputs], operator: Operator) -> Pri
     version = first.silicon_version or ""
     if first.tier == "measured":
         require_tier(system, first.tier, family, version or None)
+    limits_C = np.array([one.power_cap_w or np.inf for one in inputs])
+    choice = _Choice(family, first.tier, version)
+    devices = _limited(operator, devices, limits_C, choice)
     prices = price_operators(
         [operator], devices, family=family, tier=first.tier, silicon_version=version
     )
@@ -130,7 +165,40 @@ def price_questions(inputs: Sequence[OperatorInputs], operator: Operator) -> Pri
             f"{system.device.name} has no measured {operator.kind} kernels in this format;"
             " use tier bound or auto"
         )
-    return PricedQuestions(inputs=inputs, system=system, operator=operator, prices=prices)
+    return PricedQuestions(
+        inputs=inputs,
+        system=system,
+        operator=operator,
+        prices=with_energy([operator], prices, devices),
+        devices=devices,
+    )
+
+
+class _Choice(NamedTuple):
+    """Kernel family, tier and version of the tables."""
+
+    family: str
+    tier: Tier
+    version: str
+
+
+def _limited(
+    operator: Operator, devices: DeviceColumns, limits_C: FloatArray, choice: _Choice
+) -> DeviceColumns:
+    """Return the devices at the clocks that power limits leave."""
+    if not np.isfinite(limits_C).any():
+        return devices
+    prices_K = price_at_clocks(
+        [operator],
+        devices,
+        CLOCK_RATIOS,
+        family=choice.family,
+        tier=choice.tier,
+        silicon_version=choice.version,
+    )
+    full = replace(devices, clock_ratio_C=None, gathered={})
+    ratio_C = capped_clock_ratio(operator, prices_K, full, limits_C)
+    return replace(devices, clock_ratio_C=devices.clock_ratio() * ratio_C, gathered={})
 
 
 def operator_answer(command: str, priced: PricedQuestions) -> Answer:
@@ -179,6 +247,12 @@ def _assumptions(priced: PricedQuestions, match: CalibrationMatch | None) -> lis
         said.append(
             f"compute terms are scaled to {inputs.clock_ratio:g} of the sustained clock; kernels"
             " were measured only at the sustained clock, whose interval is used"
+        )
+    if inputs.power_cap_w is not None:
+        clock = float(priced.devices.clock_ratio()[0]) / inputs.clock_ratio
+        said.append(
+            f"a power limit of {inputs.power_cap_w:g} W leaves {clock:.2f} of the clock sustained"
+            " at the TDP; voltages are inferred or assumed"
         )
     if inputs.kernel_family is not None and match is None:
         said.append(f"kernel_family = {inputs.kernel_family} has no effect in tier bound")

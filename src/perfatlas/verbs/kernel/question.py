@@ -12,6 +12,7 @@ from perfatlas.vocabulary.fields import (
     GemmShape,
     KernelChoice,
     MoeShape,
+    PowerLimit,
     SystemChoice,
     TierChoice,
     fields_of,
@@ -23,17 +24,21 @@ if TYPE_CHECKING:
 
 
 # groups in reverse order: Python collects annotations from the last base on
-class GemmInputs(InputFields, ClockChoice, TierChoice, KernelChoice, GemmShape, SystemChoice):
+class GemmInputs(
+    InputFields, PowerLimit, ClockChoice, TierChoice, KernelChoice, GemmShape, SystemChoice
+):
     """A matrix product on one device."""
 
 
 class AttentionInputs(
-    InputFields, ClockChoice, TierChoice, KernelChoice, AttentionShape, SystemChoice
+    InputFields, PowerLimit, ClockChoice, TierChoice, KernelChoice, AttentionShape, SystemChoice
 ):
     """The attention of one layer on one device."""
 
 
-class MoeInputs(InputFields, ClockChoice, TierChoice, KernelChoice, MoeShape, SystemChoice):
+class MoeInputs(
+    InputFields, PowerLimit, ClockChoice, TierChoice, KernelChoice, MoeShape, SystemChoice
+):
     """The routed experts of one layer on one device."""
 
 

@@ -90,5 +90,19 @@ class ClockChoice:
     ] = 1.0
 
 
+@group("Scenario", 1)
+class PowerLimit:
+    """The power limit of the GPU."""
+
+    power_cap_w: Annotated[
+        Annotated[float, Number(unit="W", at_least=1, at_most=100_000)] | None,
+        Row(
+            "Power limit of the GPU: the clock falls until the operator draws no more.",
+            default="the TDP, at which kernels were measured",
+            elsewhere=("power_limit", "power_cap"),
+        ),
+    ] = None
+
+
 class Subject(ClockChoice, TierChoice, EngineChoice, SystemChoice, ModelChoice):
     """The model, the system and the engine."""

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.vocabulary.metrics.deployments import DEPLOYMENTS
+from perfatlas.vocabulary.metrics.energy import ENERGY
 from perfatlas.vocabulary.metrics.goodput import JOB
 from perfatlas.vocabulary.metrics.operators import OPERATOR
 from perfatlas.vocabulary.metrics.runs import RUNS
@@ -22,7 +23,17 @@ if TYPE_CHECKING:
 
 _TABLE: Final = {
     metric.name: metric
-    for metric in (*SERVING, *UTILIZATION, *DEPLOYMENTS, *OPERATOR, *JOB, *FORMS, *JOBS, *RUNS)
+    for metric in (
+        *SERVING,
+        *UTILIZATION,
+        *ENERGY,
+        *DEPLOYMENTS,
+        *OPERATOR,
+        *JOB,
+        *FORMS,
+        *JOBS,
+        *RUNS,
+    )
 }
 METRICS: Final[Mapping[str, Metric]] = MappingProxyType(_TABLE)
 LOW: Final = "_low"

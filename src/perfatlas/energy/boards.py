@@ -1,0 +1,144 @@
+"""Energies and powers of a device, from its generation, memory and links."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.hardware import Device
+
+ENERGIES: Final = "data/energy/energies.toml"
+BOARDS: Final = "data/energy/boards.toml"
+OTHER: Final = "other"
+# Energies of formats without an entry: (the format whose energy is known, factor).
+NEAREST: Final = {
+    "fp16": ("bf16", 1.0),
+    "int8": ("fp8", 1.0),
+    "tf32": ("bf16", 2.0),
+    "fp32": ("bf16", 2.0),
+    "fp64": ("bf16", 4.0),
+}
+SPREADING: Final = ("bf16", "fp8", "sram")  # values whose intervals spread the power
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardEnergy:
+    """Energies of the events on one device, and the power it draws without them.
+
+    Args:
+        flop_j: Energy of one FLOP by key of `Device.peak_flop_per_s`, at full voltage [J].
+        sram_j_per_byte: Between last-level cache and SM, at full voltage [J/byte].
+        memory_j_per_byte: To or from device memory [J/byte].
+        link_j_per_byte: Sent over scale-up links [J/byte].
+        issue_w: All SMs issuing without pause, at full voltage [W].
+        voltage_slope: Relative loss of voltage per relative loss of clock.
+        voltage_floor: Lowest voltage relative to that of the highest clock.
+        idle_w: Without a context [W].
+        on_w: With a context and full clocks, but without kernels [W].
+        cap_w: Board power limit [W].
+        low: 5% quantile of measured over predicted power.
+        high: 95% quantile of measured over predicted power.
+        notes: What was assumed or measured.
+    """
+
+    flop_j: Mapping[str, float]
+    sram_j_per_byte: float
+    memory_j_per_byte: float
+    link_j_per_byte: float
+    issue_w: float
+    voltage_slope: float
+    voltage_floor: float
+    idle_w: float
+    on_w: float
+    cap_w: float
+    low: float
+    high: float
+    notes: tuple[str, ...]
+
+
+def board_energy(device: Device) -> BoardEnergy:
+    """Return the energies of a device.
+
+    Dynamic energies and the power of an awake board are multiplied by the scale that was fitted to
+    measured watts of the device, if there is one.
+
+    Args:
+        device: The device; its idle power and TDP are used as stated.
+
+    Source: data/energy/energies.toml and boards.toml, one source per value.
+
+    Limits: One voltage curve per generation, inferred or assumed; temperature is not modelled.
+
+    Example:
+        >>> from perfatlas.energy import board_energy
+        >>> from perfatlas.hardware import resolve_system
+        >>> board = board_energy(resolve_system("h100_sxm").device)
+        >>> board.idle_w, board.cap_w
+        (70.0, 700.0)
+    """
+    data = energy_data()
+    generations = data["generation"]
+    own = generations.get(device.architecture, generations[OTHER])
+    memory = data["memory_of"].get(device.name) or data["memory_of"].get(device.architecture)
+    link = data["link"].get(device.scale_up.kind, data["link"][OTHER])
+    fitted = _boards().get(device.name, {})
+    scale = fitted.get("scale", 1.0)
+    flop_j = {name: scale * own[name]["value"] for name in ("bf16", "fp8", "fp4")}
+    flop_j |= {name: factor * flop_j[base] for name, (base, factor) in NEAREST.items()}
+    awake_w = fitted.get("awake_w", own["awake"]["value"] * device.tdp_w)
+    low, high = fitted.get("interval") or _spread(own)
+    return BoardEnergy(
+        flop_j=flop_j,
+        sram_j_per_byte=scale * own["sram"]["value"],
+        memory_j_per_byte=scale * data["memory"][memory or own["memory"]]["value"],
+        link_j_per_byte=scale * link["value"],
+        issue_w=scale * own["issue"]["value"] * device.sm_count,
+        voltage_slope=own["voltage_slope"]["value"],
+        voltage_floor=own["voltage_floor"]["value"],
+        idle_w=device.idle_w,
+        on_w=min(device.idle_w + awake_w, device.tdp_w),
+        cap_w=device.tdp_w,
+        low=low,
+        high=high,
+        notes=(_note(device, fitted),),
+    )
+
+
+def _spread(own: Mapping[str, Any]) -> tuple[float, float]:
+    """Return the mean relative ends of the intervals of a generation's energies."""
+    ends = (
+        sum(own[name][end] / own[name]["value"] for name in SPREADING) / len(SPREADING)
+        for end in ("low", "high")
+    )
+    low, high = ends
+    return low, high
+
+
+def _note(device: Device, fitted: Mapping[str, Any]) -> str:
+    if fitted:
+        return f"power of {device.name}: {fitted['note']}"
+    return (
+        f"power of {device.name}: energies of its generation, never compared with measured watts of"
+        " this device"
+    )
+
+
+@cache
+def energy_data() -> dict[str, Any]:
+    """Return the shipped energies, each with its interval and source."""
+    return _read(ENERGIES)
+
+
+@cache
+def _boards() -> dict[str, Any]:
+    return _read(BOARDS)
+
+
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads(resources.files("perfatlas").joinpath(name).read_text("utf-8"))

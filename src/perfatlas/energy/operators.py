@@ -1,0 +1,108 @@
+"""Dynamic energy of priced operators.
+
+Shape legend: C candidates, O operators, D distinct devices, F number formats.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.energy.boards import board_energy, energy_data
+from perfatlas.formats import get_format
+from perfatlas.operators import Collective, Gemm, GroupedGemm
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.kernels.devices import DeviceColumns
+    from perfatlas.operators import FloatArray, Operator
+    from perfatlas.pricing import PricedOperators
+
+RANDOM: Final = "random"
+
+
+def with_energy(
+    operators: Sequence[Operator],
+    prices: PricedOperators,
+    devices: DeviceColumns,
+    inputs: str = RANDOM,
+) -> PricedOperators:
+    """Return prices with the energy of one execution of each operator.
+
+    Energy of the chip: FLOP, bytes between last-level cache and SMs, and issuing, in proportion to
+    the squared voltage at the clock of the candidate. Energy of memory and links: bytes. The power
+    that a board draws without kernels is not part of it.
+
+    Args:
+        operators: The operators of the columns (O).
+        prices: Their prices (C, O).
+        devices: Device and clock of each candidate.
+        inputs: Values of the tensors, a name of `[inputs]` in the data file.
+
+    Source: data/energy/energies.toml.
+
+    Limits: Minimum traffic, as the roofline counts it; what kernels move beyond is part of the
+        energy of a FLOP. Links carry no energy of the copies in device memory.
+    """
+    boards = [board_energy(device) for device in devices.devices]
+    effect, shares = energy_data()["inputs"][inputs], energy_data()["issue_share"]
+    index_C = devices.index_C
+    peaks = [_peak_key(operator) for operator in operators]
+    keys = tuple(dict.fromkeys(peaks))
+    flop_j_DF = np.array([[board.flop_j[key] for key in keys] for board in boards])
+    format_O = np.array([keys.index(key) for key in peaks], np.int64)
+    share_O = np.array([_issue_share(operator, shares) for operator in operators])
+
+    def of_device(values: list[float]) -> FloatArray:
+        column: FloatArray = np.array(values)[index_C][:, None]
+        return column
+
+    flop_j_CO = effect["flop"] * flop_j_DF[index_C][:, format_O]
+    chip_j_CO = prices.flop_CO * flop_j_CO
+    chip_j_CO += prices.chip_bytes_CO * of_device(
+        [effect["sram"] * b.sram_j_per_byte for b in boards]
+    )
+    chip_j_CO += prices.time_s_CO * (of_device([b.issue_w for b in boards]) * share_O)
+    if devices.clock_ratio_C is not None:
+        slope_C1 = of_device([b.voltage_slope for b in boards])
+        floor_C1 = of_device([b.voltage_floor for b in boards])
+        chip_j_CO *= voltage(devices.clock_ratio_C[:, None], slope_C1, floor_C1) ** 2
+    memory_j_CO = prices.memory_bytes_CO * of_device(
+        [effect["memory"] * b.memory_j_per_byte for b in boards]
+    )
+    memory_j_CO += prices.link_bytes_CO * of_device([b.link_j_per_byte for b in boards])
+    return replace(prices, chip_energy_j_CO=chip_j_CO, memory_energy_j_CO=memory_j_CO)
+
+
+def voltage(ratio: FloatArray, slope: FloatArray, floor: FloatArray) -> FloatArray:
+    """Return the voltage relative to that of the highest clock.
+
+    Args:
+        ratio: Clock relative to the highest clock; above 1 the voltage is that of 1.
+        slope: Relative loss of voltage per relative loss of clock.
+        floor: Lowest relative voltage.
+
+    Source: a line with a floor, inferred from the energy of a FLOP on an H100 between 1.49 and
+        1.98 GHz (data/energy/energies.toml); no vendor publishes the points.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.energy.operators import voltage
+        >>> voltage(np.array([1.2, 1.0, 0.5, 0.1]), np.array(0.8), np.array(0.55)).tolist()
+        [1.0, 1.0, 0.6, 0.55]
+    """
+    relative: FloatArray = np.maximum(1.0 - slope * (1.0 - np.minimum(ratio, 1.0)), floor)
+    return relative
+
+
+def _peak_key(operator: Operator) -> str:
+    return get_format(operator.compute_format).tensor_peak
+
+
+def _issue_share(operator: Operator, shares: dict[str, dict[str, float]]) -> float:
+    if isinstance(operator, Collective):
+        return 0.0
+    return shares["products" if isinstance(operator, Gemm | GroupedGemm) else "others"]["value"]

@@ -1,0 +1,94 @@
+"""Power of boards: what steps draw, limited by the cap.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfatlas.energy.boards import board_energy
+
+if TYPE_CHECKING:
+    from perfatlas.kernels.devices import DeviceColumns
+    from perfatlas.operators import FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class PowerColumns:
+    """Power of the device of each candidate, all (C,).
+
+    Args:
+        idle_w: Without a context [W].
+        on_w: With a context and full clocks, but without kernels [W].
+        cap_w: Limit [W].
+        low: 5% quantile of measured over predicted power.
+        high: 95% quantile of measured over predicted power.
+    """
+
+    idle_w: FloatArray
+    on_w: FloatArray
+    cap_w: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+    def limited_j(self, energy_j: FloatArray, time_s: FloatArray) -> FloatArray:
+        """Return the dynamic energy that fits under the cap (C,) [J].
+
+        A device above its cap lowers its clock within tens of milliseconds, longer than operators
+        and shorter than steps, so the cap limits the mean of a step. Times were measured on
+        devices that do so.
+
+        Args:
+            energy_j: Dynamic energy at full clock (C,) [J].
+            time_s: Time in which it is spent (C,) [s].
+        """
+        limited: FloatArray = np.minimum(energy_j, (self.cap_w - self.on_w) * time_s)
+        return limited
+
+    def mean_w(self, energy_j: FloatArray, time_s: FloatArray) -> FloatArray:
+        """Return the mean power while a dynamic energy is spent (C,) [W].
+
+        Args:
+            energy_j: Dynamic energy at full clock (C,) [J].
+            time_s: Time in which it is spent (C,) [s]; without time, a device is on.
+
+        Example:
+            >>> import numpy as np
+            >>> from perfatlas.energy import power_columns
+            >>> from perfatlas.hardware import resolve_system
+            >>> from perfatlas.kernels.devices import DeviceColumns
+            >>> h100 = DeviceColumns(
+            ...     devices=(resolve_system("h100_sxm").device,), index_C=np.array([0, 0])
+            ... )
+            >>> power = power_columns(h100)
+            >>> power.mean_w(np.array([0.0, 1e3]), np.array([1.0, 1.0])).round(1).tolist()
+            [122.2, 700.0]
+        """
+        spent_j = self.limited_j(energy_j, time_s)
+        return self.on_w + spent_j / np.maximum(time_s, np.finfo(np.float64).tiny)
+
+    def highest_w(self, energy_j: FloatArray, time_s: FloatArray) -> FloatArray:
+        """Return the 95% quantile of the mean power, at most the cap (C,) [W].
+
+        Args:
+            energy_j: Dynamic energy at full clock (C,) [J].
+            time_s: Time in which it is spent (C,) [s].
+        """
+        return np.minimum(self.high * self.mean_w(energy_j, time_s), self.cap_w)
+
+
+def power_columns(devices: DeviceColumns) -> PowerColumns:
+    """Return the power of the device of each candidate.
+
+    Args:
+        devices: Device of each candidate.
+    """
+    boards = [board_energy(device) for device in devices.devices]
+    names = ("idle_w", "on_w", "cap_w", "low", "high")
+    return PowerColumns(
+        **{name: np.array([getattr(b, name) for b in boards])[devices.index_C] for name in names}
+    )

@@ -1,0 +1,7 @@
+"""Fits and scores of power: kernel watts, sustained loads and served models."""
+
+from __future__ import annotations
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,17 @@
+from .readings import (
+    kernel_watts as kernel_watts,
+)
+from .scores import (
+    Watts as Watts,
+    fit_floor_and_scale as fit_floor_and_scale,
+    held_out as held_out,
+    power_error as power_error,
+)
+from .served import (
+    ServedPower as ServedPower,
+    served_power as served_power,
+)
+from .splits import (
+    fold_of as fold_of,
+    power_splits as power_splits,
+)

@@ -1,0 +1,167 @@
+"""Predicted and measured power of served models.
+
+Shape legend: N runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.files import file_hash
+from perfatlas.lab.power.splits import power_splits
+from perfatlas.lab.runs import missing_data, read_table, shared_folder
+from perfatlas.quantities import MissingDependencyError, UnsupportedError
+from perfatlas.scenario.resolution import resolve
+from perfatlas.serving.closed_form import evaluate, result_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfatlas.operators import FloatArray
+
+# Checkpoints that are another one in a number format: suffix of the name -> format.
+QUANTIZED: Final = "-FP8"
+BLOCK_SCALED: Final = "Qwen/"
+OWN_ENTRIES: Final = ("meta-llama/Llama-3.1-405B-Instruct-FP8",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedPower:
+    """Runs of served models with their measured and predicted power.
+
+    Args:
+        rows: Rows of the file (N).
+        measured_w: Per GPU (N,) [W].
+        measured_j: Per output token, all GPUs (N,) [J].
+        rate: Measured output tokens per second and GPU (N,).
+        dynamic_w: Dynamic power at the measured rate (N,) [W].
+        on_w: Power without kernels (N,) [W].
+        cap_w: Power limit (N,) [W].
+        end_w: Predicted end to end (N,) [W].
+        end_j: Energy per output token, predicted end to end (N,) [J].
+        refused: Reason -> runs without a prediction.
+    """
+
+    rows: tuple[Mapping[str, str], ...]
+    measured_w: FloatArray
+    measured_j: FloatArray
+    rate: FloatArray
+    dynamic_w: FloatArray
+    on_w: FloatArray
+    cap_w: FloatArray
+    end_w: FloatArray
+    end_j: FloatArray
+    refused: Mapping[str, int]
+
+    def text(self, name: str) -> NDArray[np.str_]:
+        """Return a column of the file (N,).
+
+        Args:
+            name: Name of the column.
+        """
+        return np.array([row[name] for row in self.rows])
+
+    def timed_w(self) -> FloatArray:
+        """Return the power predicted from the measured rate (N,) [W]."""
+        return np.minimum(self.on_w + self.dynamic_w, self.cap_w)
+
+
+def served_power(isl: str = "isl") -> ServedPower:
+    """Return the runs of the text and code tasks with their predictions.
+
+    Args:
+        isl: Which of the assumed input lengths: isl, low or high.
+
+    Raises:
+        MissingDependencyError: The file is not at hand.
+        UnsupportedError: It is another file than that of the splits.
+    """
+    served = power_splits().served
+    path = shared_folder() / served["file"]
+    if not path.is_file():
+        raise MissingDependencyError(missing_data(path))
+    if file_hash(path) != f"sha256:{served['sha256']}":
+        raise UnsupportedError(f"{path} is not the file of data/validation/power.toml")
+    rows = [row for row in read_table(path) if row["task"] in served["tasks"]]
+    return _predicted(rows, [scenario_of(row, isl) for row in rows])
+
+
+def scenario_of(row: Mapping[str, str], isl: str = "isl") -> dict[str, Any]:
+    """Return a run of the file as fields of `estimate`.
+
+    Args:
+        row: The row.
+        isl: Which of the assumed input lengths.
+    """
+    served, model, gpus = power_splits().served, row["model"], int(row["n_gpus"])
+    fields: dict[str, Any] = {
+        "model": model,
+        "system": served["systems"][row["gpu"]],
+        "engine": "vllm",
+        "mode": "aggregated",
+        "method": "formula",
+        "concurrency": max(round(float(row["avg_batch"])), 1),
+        "max_num_seqs": int(row["max_num_seqs"]),
+        "isl": served["tasks"][row["task"]][isl],
+        "osl": max(round(float(row["avg_output_tokens"])), 1),
+        "format": None,
+        "tp": gpus,
+        "attention_dp": None,
+        "ep": None,
+    }
+    if model.endswith(QUANTIZED) and model not in OWN_ENTRIES:
+        fields["model"] = model.removesuffix(QUANTIZED)
+        fields["format"] = "fp8_block" if model.startswith(BLOCK_SCALED) else "fp8"
+    if int(row["ep"]) > 1:
+        fields["ep"] = int(row["ep"])
+        if int(row["dp"]) > 1:
+            fields |= {"tp": 1, "attention_dp": gpus}
+    return fields
+
+
+def _predicted(rows: Sequence[Mapping[str, str]], fields: Sequence[dict[str, Any]]) -> ServedPower:
+    resolution = resolve({name: [one[name] for one in fields] for name in fields[0]})
+    found = {name: np.full(len(rows), np.nan) for name in ("dynamic", "on", "cap", "w", "j")}
+    for group in resolution.groups:
+        pool = group.pools[0]
+        if pool is None:
+            continue
+        rows_C, question = pool
+        evaluation = evaluate(question)
+        fits_C = evaluation.memory.fits
+        columns = result_columns(question, evaluation)
+        values = {
+            "dynamic": evaluation.energy.dynamic_j,
+            "on": evaluation.energy.on_w,
+            "cap": evaluation.energy.cap_w,
+            "w": columns["power_w"],
+            "j": columns["energy_per_output_token_j"],
+        }
+        for name, values_C in values.items():
+            found[name][rows_C[fits_C]] = values_C[fits_C]
+    known = np.isfinite(found["w"])
+    errors = [str(resolution.refusals.error(row)) for row in resolution.refusals.rows()]
+    reasons = {reason: errors.count(reason) for reason in dict.fromkeys(errors)}
+    unfit = int((~known).sum()) - len(errors)
+    if unfit > 0:
+        reasons["does not fit in memory"] = unfit
+    kept = tuple(row for row, ok in zip(rows, known.tolist(), strict=True) if ok)
+    gpus = np.array([float(row["n_gpus"]) for row in kept])
+    rate = np.array([float(row["output_tok_s"]) for row in kept]) / gpus
+    return ServedPower(
+        rows=kept,
+        measured_w=np.array([float(row["avg_power_w_all_gpus"]) for row in kept]) / gpus,
+        measured_j=np.array([float(row["energy_per_output_token_j"]) for row in kept]),
+        rate=rate,
+        dynamic_w=found["dynamic"][known] * rate,
+        on_w=found["on"][known],
+        cap_w=found["cap"][known],
+        end_w=found["w"][known],
+        end_j=found["j"][known],
+        refused=reasons,
+    )

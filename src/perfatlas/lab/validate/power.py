@@ -1,0 +1,182 @@
+"""Predicted and measured power: kernels, served models and named figures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.lab.power import (
+    Watts,
+    held_out,
+    kernel_watts,
+    power_error,
+    power_splits,
+    served_power,
+)
+from perfatlas.verbs.kernel import kernel_gemm
+
+if TYPE_CHECKING:
+    from perfatlas.lab.power import ServedPower
+    from perfatlas.operators import FloatArray
+
+Row = dict[str, Any]
+# Figures of single runs in energy_measured.csv: model, GPUs, sequences.
+NAMED: Final = (
+    ("meta-llama/Llama-3.1-8B-Instruct", (8, 512)),
+    ("meta-llama/Llama-3.1-70B-Instruct", (8, 1024)),
+    ("meta-llama/Llama-3.1-405B-Instruct-FP8", (8, 256)),
+)
+
+
+def validate_power() -> dict[str, Any]:
+    """Return the errors of predicted power.
+
+    Returns:
+        `kernels`: watts of measured kernels, held out by geometry; `served`: W/GPU of served
+        models, with the measured rate given and end to end, with the shipped energies and with
+        floor and scale of all other models; `inputs`: the same for other input lengths; `ratios`:
+        J/token of B200 over H100 in matched runs; `figures`: named figures with their error.
+
+    Raises:
+        MissingDependencyError: The measured tables or the shared file are not at hand.
+    """
+    served = served_power()
+    return {
+        "kernels": _kernels(),
+        "served": _served(served),
+        "inputs": [
+            {"isl": name, **row} for name in ("low", "high") for row in _served(served_power(name))
+        ],
+        "ratios": [_ratios(served)],
+        "figures": [*_figures(served), *_operators()],
+        "left_out": [{"reason": text, "rows": n} for text, n in served.refused.items()],
+    }
+
+
+def _kernels() -> list[Row]:
+    found, rows = kernel_watts(), []
+    watts = Watts(found.measured_w, found.dynamic_w, found.on_w, found.cap_w)
+    tables, goal = np.array(found.table), power_splits().kernels["goal_mape"]
+    for name in dict.fromkeys(found.table):
+        own = tables == name
+        some = watts.take(own)
+        constant = np.abs(np.median(some.measured) / some.measured - 1.0).mean()
+        predicted, inside = held_out(some, found.fold[own])
+        rows.append(
+            {
+                "table": name,
+                **_row(predicted, some.measured, goal),
+                "shipped_mape": power_error(some.predicted(), some.measured)["mape"],
+                "constant_mape": float(constant),
+                "inside_90": float(inside.mean()),
+            }
+        )
+    return rows
+
+
+def _served(served: ServedPower) -> list[Row]:
+    splits, rows = power_splits().served, []
+    gpus, models = served.text("gpu"), served.text("model")
+    rate = served.end_w / served.end_j
+    for gpu, goal in splits["goal_mape"].items():
+        own = gpus == gpu
+        shipped_goal = splits["goal_mape_from_h100"] if gpu == "B200" else None
+        ways = {
+            "measured rate": served.dynamic_w,
+            "end to end": served.dynamic_w / served.rate * rate,
+        }
+        for way, dynamic_w in ways.items():
+            watts = Watts(served.measured_w, dynamic_w, served.on_w, served.cap_w).take(own)
+            predicted, inside = held_out(watts, models[own])
+            about = {"gpu": gpu, "given": way}
+            rows.append(
+                {
+                    **about,
+                    "energies": "as shipped",
+                    **_row(watts.predicted(), watts.measured, shipped_goal),
+                }
+            )
+            rows.append(
+                {
+                    **about,
+                    "energies": "floor and scale of other models",
+                    **_row(predicted, watts.measured, goal),
+                    "inside_90": float(inside.mean()),
+                }
+            )
+    return rows
+
+
+def _row(predicted: FloatArray, measured: FloatArray, goal: float | None) -> Row:
+    found: Row = dict(power_error(predicted, measured))
+    met = goal is not None and found["mape"] <= goal
+    return found | {"goal_mape": goal, "goal_met": "-" if goal is None else "yes" if met else "no"}
+
+
+def _ratios(served: ServedPower) -> Row:
+    """Return predicted and measured J/token of B200 over H100, end to end."""
+    names, splits = power_splits().served["matched"], power_splits().served
+    keys = [tuple(row[name] for name in names) for row in served.rows]
+    gpus = served.text("gpu")
+    old = {key: n for n, key in enumerate(keys) if gpus[n] == "H100"}
+    pairs = [(n, old[key]) for n, key in enumerate(keys) if gpus[n] == "B200" and key in old]
+    new_N, old_N = np.array(pairs, np.int64).T
+    measured = served.measured_j[new_N] / served.measured_j[old_N]
+    timed_j = served.timed_w() / served.rate
+    timed = timed_j[new_N] / timed_j[old_N]
+    end = served.end_j[new_N] / served.end_j[old_N]
+    goal = splits["goal_ratio_median"]
+    error = float(np.median(np.abs(timed / measured - 1.0)))
+    return {
+        "runs": len(pairs),
+        "measured_median": float(np.median(measured)),
+        "timed_median": float(np.median(timed)),
+        "end_median": float(np.median(end)),
+        "timed_median_error": error,
+        "end_median_error": float(np.median(np.abs(end / measured - 1.0))),
+        "goal_error": goal,
+        "goal_met": "yes" if error <= goal else "no",
+    }
+
+
+def _figures(served: ServedPower) -> list[Row]:
+    rows = []
+    for model, batches in NAMED:
+        for batch in batches:
+            asked = (model, "lm-arena-chat", "H100", str(batch))
+            for n, row in enumerate(served.rows):
+                if (row["model"], row["task"], row["gpu"], row["max_num_seqs"]) != asked:
+                    continue
+                about = f"{model.rpartition('/')[2]}, {batch} sequences"
+                timed_j = float(served.timed_w()[n] / served.rate[n])
+                joules = (float(served.measured_j[n]), timed_j, float(served.end_j[n]))
+                watts = (served.measured_w[n], served.timed_w()[n], served.end_w[n])
+                rows.append(_figure(f"{about}: J/token", *joules))
+                rows.append(_figure(f"{about}: W/GPU", *map(float, watts)))
+    return rows
+
+
+def _figure(name: str, measured: float, timed: float | None, predicted: float) -> Row:
+    return {
+        "figure": name,
+        "measured": measured,
+        "with_measured_rate": timed,
+        "predicted": predicted,
+        "error": predicted / measured - 1.0,
+    }
+
+
+def _operators() -> list[Row]:
+    """Return the published power of large products on one H200."""
+    shape = {"system": "h200_sxm", "m": 8192, "n": 8192, "k": 8192}
+    published = {"bf16": 662.8, "fp8_static": 661.7}
+    return [
+        _figure(
+            f"H200 product in {name}: W",
+            watts,
+            None,
+            kernel_gemm(format=name, **shape).results["power_w"],
+        )
+        for name, watts in published.items()
+    ]

@@ -1,0 +1,170 @@
+"""Energy of operators and power of boards: values by hand, laws and limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import perfatlas
+from perfatlas.energy import board_energy, power_columns, with_energy
+from perfatlas.energy.boards import energy_data
+from perfatlas.energy.operators import voltage
+from perfatlas.hardware import resolve_system
+from perfatlas.kernels.devices import DeviceColumns
+from perfatlas.kernels.tiers import price_operators
+from perfatlas.operators import Gemm, Phase
+
+LLAMA = "meta-llama/Llama-3.1-8B"
+
+
+def h100(count: int = 1, clock: float | None = None) -> DeviceColumns:
+    return DeviceColumns(
+        devices=(resolve_system("h100_sxm").device,),
+        index_C=np.zeros(count, np.int64),
+        clock_ratio_C=None if clock is None else np.full(count, clock),
+    )
+
+
+def product(m: float) -> Gemm:
+    return Gemm(
+        name="product",
+        phase=Phase.PREFILL,
+        count=np.ones(1),
+        m=np.array([m]),
+        n=np.array([8192.0]),
+        k=np.array([8192.0]),
+        format="bf16",
+        weight_bytes_per_element=2.0,
+        input_bytes_per_element=2.0,
+    )
+
+
+def test_energy_of_a_product_by_hand() -> None:
+    one = product(64.0)
+    prices = price_operators([one], h100(), family="vllm", tier="auto")
+    found = with_energy([one], prices, h100())
+    flop, weights = 2.0 * 64 * 8192 * 8192, 2.0 * 8192 * 8192
+    activations = 2.0 * 64 * (8192 + 8192)
+    chip_j = flop * 1.30e-12 + (weights + activations) * 53e-12
+    assert found.chip_energy_j_CO[0, 0] == pytest.approx(chip_j)
+    assert found.memory_energy_j_CO[0, 0] == pytest.approx(weights * 79e-12)
+
+
+def test_zeros_cost_less_and_inputs_without_an_entry_are_refused() -> None:
+    one = product(64.0)
+    prices = price_operators([one], h100(), family="vllm", tier="auto")
+    random, zeros = (with_energy([one], prices, h100(), name) for name in ("random", "zeros"))
+    assert (zeros.chip_energy_j_CO < 0.7 * random.chip_energy_j_CO).all()
+    assert (zeros.memory_energy_j_CO < 0.7 * random.memory_energy_j_CO).all()
+    with pytest.raises(KeyError):
+        with_energy([one], prices, h100(), "sevens")
+
+
+def test_only_the_energy_of_the_chip_falls_with_the_clock() -> None:
+    one = product(64.0)
+    slow = h100(clock=0.5)
+    full, half = (
+        with_energy([one], price_operators([one], d, family="vllm", tier="auto"), d)
+        for d in (h100(), slow)
+    )
+    squared = float(voltage(np.array(0.5), np.array(0.71), np.array(0.6))) ** 2
+    assert half.chip_energy_j_CO == pytest.approx(squared * full.chip_energy_j_CO)
+    assert half.memory_energy_j_CO == pytest.approx(full.memory_energy_j_CO)
+
+
+def test_a_board_without_kernels_is_on_and_never_above_its_cap() -> None:
+    power = power_columns(h100(3))
+    found = power.mean_w(np.array([0.0, 100.0, 1e6]), np.ones(3))
+    assert found.tolist() == pytest.approx([122.2, 222.2, 700.0])
+    assert power.idle_w.tolist() == [70.0] * 3
+    assert (power.idle_w < power.on_w).all()
+
+
+@pytest.mark.parametrize("system", ["a100_sxm", "b200_sxm", "mi300x", "l4", "tpu_v5e", "cpu"])
+def test_every_generation_has_positive_energies_inside_its_interval(system: str) -> None:
+    board = board_energy(resolve_system(system).device)
+    assert min(board.flop_j.values()) > 0.0
+    assert board.idle_w < board.on_w < board.cap_w
+    assert board.low < 1.0 < board.high
+
+
+def test_every_energy_lies_in_its_interval_and_has_a_source() -> None:
+    values = [
+        value
+        for table in ("memory", "link", "issue_share")
+        for value in energy_data()[table].values()
+    ]
+    values += [
+        value
+        for generation in energy_data()["generation"].values()
+        for value in generation.values()
+        if isinstance(value, dict)
+    ]
+    assert len(values) > 50
+    for one in values:
+        assert 0.0 <= one["low"] <= one["value"] <= one["high"]
+        assert one["kind"] in ("measured", "derived", "assumed")
+        assert len(one["ref"]) > 20
+
+
+def served(**fields: object) -> dict[str, Any]:
+    asked: dict[str, Any] = {"model": LLAMA, "system": "h100_sxm", "isl": 512, "osl": 128}
+    return dict(perfatlas.estimate(**{**asked, **fields}).results)
+
+
+def test_a_larger_decode_batch_costs_less_energy_per_token() -> None:
+    joules = [served(batch=batch)["energy_per_output_token_j"] for batch in (1, 8, 64)]
+    assert joules[0] > 4.0 * joules[1] > 8.0 * joules[2]
+
+
+@pytest.mark.parametrize("fields", [{"batch": 8}, {"mode": "aggregated", "concurrency": 32}])
+def test_joules_per_token_times_tokens_per_second_are_watts(fields: dict[str, Any]) -> None:
+    found = served(tp=2, **fields)
+    watts = found["energy_per_output_token_j"] * found["output_tokens_per_s_per_gpu"]
+    assert watts == pytest.approx(found["power_w"])
+    assert found["energy_per_request_j"] == pytest.approx(128 * found["energy_per_output_token_j"])
+    for name in ("power_w", "energy_per_output_token_j", "energy_per_request_j"):
+        assert found[f"{name}_low"] <= found[name] <= found[f"{name}_high"]
+    assert found["power_w_high"] <= 700.0
+
+
+def test_idle_replicas_cost_energy() -> None:
+    alone, spare = served(concurrency=1), served(concurrency=1, dp=2)
+    assert spare["energy_per_output_token_j"] > alone["energy_per_output_token_j"]
+    assert spare["power_w"] < alone["power_w"]
+
+
+def test_a_lower_power_limit_lowers_power_and_changes_no_time() -> None:
+    full, capped = (
+        perfatlas.kernel_gemm(system=system, m=4096, n=8192, k=8192).results
+        for system in ("h100_sxm", "h100_sxm{device.tdp=500W}")
+    )
+    assert (full["power_w"], capped["power_w"]) == (700.0, 500.0)
+    assert full["energy_j"] == pytest.approx(700.0 * full["time_s"])
+    assert full["time_s"] == capped["time_s"]
+
+
+def capped(watts: float | None, **fields: float) -> dict[str, Any]:
+    shape: dict[str, Any] = {"m": 4096, "n": 8192, "k": 8192, **fields}
+    return dict(perfatlas.kernel_gemm(system="h100_sxm", power_cap_w=watts, **shape).results)
+
+
+def test_a_power_limit_never_speeds_anything_up_and_is_kept() -> None:
+    found = [capped(watts) for watts in (None, 700.0, 600.0, 500.0, 400.0)]
+    times, watts = ([one[name] for one in found] for name in ("time_s", "power_w"))
+    assert times[0] == times[1] < times[2] < times[3] < times[4]
+    assert watts == pytest.approx([700.0, 700.0, 600.0, 500.0, 400.0])
+
+
+def test_a_limit_that_does_not_bind_changes_nothing() -> None:
+    free, limited = capped(None, m=1), capped(600.0, m=1)
+    assert limited["power_w_high"] == 600.0 < free["power_w_high"]
+    for name in ("time_s", "time_s_high", "power_w", "energy_j"):
+        assert limited[name] == free[name]
+
+
+def test_a_lower_clock_saves_energy_per_product() -> None:
+    # (V/V0)^2 falls, the time rises by less than the power falls
+    assert capped(550.0)["energy_j"] < capped(None)["energy_j"]
