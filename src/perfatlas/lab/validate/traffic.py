@@ -34,12 +34,13 @@ from perfatlas.quantities import MissingDependencyError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfatlas.lab.runs import ServingRules
+    from perfatlas.lab.runs import ServingRules, ServingRun
 
 Row = dict[str, Any]
 WORST: Final = 10
 LOADS: Final = (4, 8, 16, 32, 64, 128)  # bounds of requests in flight for groups of runs
 CELL: Final = ("network", "precision", "backend", "system")
+SCENARIO_ONLY: Final = "settings not given"
 NO_SILICON: Final = (
     "the published benchmarks are not compared: install them with pip install 'perfatlas[silicon]'"
 )
@@ -93,6 +94,7 @@ def _benchmarks(rules: ServingRules, points: Sequence[Row]) -> dict[str, Any]:
     kept, left = select_runs(read_runs(path), rules)
     rows = simulate_runs(kept, rules)
     totals = traffic_totals(rows)
+    scenario = _scenario_only(kept, rules)
     pools = validate_pools(path, rules)
     return {
         "runs": rules.title,
@@ -101,6 +103,7 @@ def _benchmarks(rules: ServingRules, points: Sequence[Row]) -> dict[str, Any]:
         "left_out_rows": len(left),
         "disaggregated": f"{uncounted_rows(path):,} rows without the number of workers",
         "pools": pools,
+        "scenario_only": scenario,
         "contradicted": contradicted(points, rows, kept),
         "totals": totals,
         "goals": compare_goals(totals, rules.traffic_goal),
@@ -112,9 +115,33 @@ def _benchmarks(rules: ServingRules, points: Sequence[Row]) -> dict[str, Any]:
             for row in totals
             for failure in gate(row["models"], row, rules.traffic_budget.get(row["models"], {}))
         ]
+        + scenario["failures"]
         + pools["failures"],
         "left_out": [{"id": run.id, "reason": run.reason} for run in left],
         "predictions": rows,
+    }
+
+
+def _scenario_only(kept: Sequence[ServingRun], rules: ServingRules) -> Row:
+    """Return the statistics of runs whose engine limits follow from the scenario alone."""
+    rows = simulate_runs(kept, rules, launched=False)
+    totals = traffic_totals(rows)
+    goals = compare_goals(totals, rules.scenario_goal)
+    return {
+        "totals": totals,
+        "goals": [row | {"models": f"{SCENARIO_ONLY}, {row['models']}"} for row in goals],
+        "by_engine": group_traffic(rows, ("backend",)),
+        "by_launch": group_traffic(rows, ("launch",)),
+        "not_simulated": [{"id": r["id"], "error": r["error"]} for r in rows if r["error"]],
+        "failures": [
+            failure
+            for row in totals
+            for failure in gate(
+                f"{SCENARIO_ONLY}, {row['models']}",
+                row,
+                rules.scenario_budget.get(row["models"], {}),
+            )
+        ],
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
@@ -11,6 +11,7 @@ from perfatlas.scenario.resolution import (
     pool_load,
     read_scenario,
     resolve_scenarios,
+    resolved_plan,
     split_pools,
 )
 from perfatlas.serving.closed_form import (
@@ -19,20 +20,29 @@ from perfatlas.serving.closed_form import (
     evaluate,
     memory_columns,
     plain_results,
+    prompt_rejection,
+    rejects_prompts,
     result_columns,
 )
-from perfatlas.step import Candidates, does_not_fit
+from perfatlas.step import Candidates, candidate_memory, does_not_fit
 
 if TYPE_CHECKING:
     from perfatlas.scenario.fields import Scenario
 
+PLAN: Final = ("gpus", "tp", "dp", "ep", "moe_tp")
+MOST_DOMAINS: Final = 16
 
-def evaluate_one(scenario: Scenario) -> tuple[Candidates, Evaluation]:
+
+def evaluate_one(scenario: Scenario, *, prefills: bool = True) -> tuple[Candidates, Evaluation]:
     """Return the candidates of one scenario and their results.
+
+    Args:
+        scenario: The scenario.
+        prefills: Whether prompts are computed; the workers of a decode pool receive their cache.
 
     Raises:
         InvalidSpecError: A name, value or plan is invalid.
-        InfeasibleError: The model and its KV cache do not fit.
+        InfeasibleError: The model and its KV cache do not fit, or the engine rejects the prompt.
         UnsupportedError: There is no model or data for the combination.
     """
     question, problems = resolve_scenarios([scenario])
@@ -45,8 +55,29 @@ def evaluate_one(scenario: Scenario) -> tuple[Candidates, Evaluation]:
     if not evaluation.memory.fits[0]:
         sentence, advice = does_not_fit(question)
         memory = plain_results(memory_columns(evaluation.memory))
+        advice = (*_smallest_plan(scenario), *advice)
         raise InfeasibleError(sentence, advice=advice, memory=memory)
+    if prefills and rejects_prompts(question)[0]:
+        raise prompt_rejection(question)
     return question, evaluation
+
+
+def _smallest_plan(scenario: Scenario) -> tuple[str, ...]:
+    """Return the smallest number of GPUs that fits a scenario without a plan, and its plan."""
+    if any(getattr(scenario, name) is not None for name in PLAN):
+        return ()
+    resolved, _ = resolve_scenarios([scenario])
+    if resolved is None:
+        return ()
+    domain = int(resolved.placement.systems[0].device.scale_up.domain_size)
+    for gpus in (*range(2, domain + 1), *(domain * many for many in range(2, MOST_DOMAINS + 1))):
+        question, _ = resolve_scenarios([scenario.model_copy(update={"gpus": gpus})])
+        if question is None or plan_problems(question.model.architecture, question.plan)[0]:
+            continue
+        if candidate_memory(question).fits[0]:
+            sizes = ", ".join(f"{name} = {size}" for name, size in resolved_plan(question).items())
+            return (f"set gpus = {gpus}, the fewest that fit ({sizes}).",)
+    return ()
 
 
 def evaluate_pools(scenario: Scenario) -> PoolRates:
@@ -69,10 +100,10 @@ def evaluate_pools(scenario: Scenario) -> PoolRates:
 def _worker(role: str, scenario: Scenario) -> tuple[Candidates, Evaluation]:
     """Evaluate one worker of a pool; an InfeasibleError names the pool."""
     try:
-        return evaluate_one(scenario)
+        return evaluate_one(scenario, prefills=role == "prefill")
     except InfeasibleError as error:
         sentence = f"{role} worker: {error.args[0]}"
-        raise InfeasibleError(sentence, memory=error.memory) from None
+        raise InfeasibleError(sentence, advice=error.advice, memory=error.memory) from None
 
 
 def plain_answer(question: Candidates, evaluation: Evaluation) -> dict[str, Any]:
