@@ -96,6 +96,7 @@ class KeyMap:
         added: New key (or prefix) -> why it was added.
         statistical: Question -> why it is compared by statistics.
         refused: Question -> why it is rejected now (exit code 2 or 3).
+        changed: Question -> why its answer is another one by intent; only its exit code is compared.
         new_metrics: Declared metrics that no recorded answer has: they may be answered now.
     """
 
@@ -104,6 +105,7 @@ class KeyMap:
     added: dict[str, str] = field(default_factory=dict)
     statistical: dict[str, str] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
+    changed: dict[str, str] = field(default_factory=dict)
     new_metrics: frozenset[str] = frozenset()
 
 
@@ -165,6 +167,9 @@ def differences(
                 question=question, key="exit", expected=INVALID, found=found.get("exit")
             )
         return
+    if question in keys.changed:
+        wanted = {key: value for key, value in wanted.items() if key.endswith("exit")}
+        found = {key: value for key, value in found.items() if key in wanted}
     by_statistics = question in keys.statistical
     for key, value in wanted.items():
         other = found.get(key, NOTHING)

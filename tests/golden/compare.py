@@ -68,7 +68,13 @@ def main(words: Sequence[str] | None = None) -> int:
         _show(questions[number], found, most=most)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = used.ru_utime + used.ru_stime
-    sys.stdout.write(f"{failed} of {len(chosen)} differ; {seconds:.0f} CPU-seconds\n")
+    by_intent = [
+        questions[number].name for number in chosen if questions[number].name in keys.changed
+    ]
+    sys.stdout.write(
+        f"{failed} of {len(chosen)} differ, {len(by_intent)} others by intent; {seconds:.0f}"
+        " CPU-seconds\n"
+    )
     return 1 if failed else 0
 
 

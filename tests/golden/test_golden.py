@@ -139,6 +139,17 @@ def test_questions_named_for_it_are_compared_by_statistics() -> None:
     assert one.key == "exit"
 
 
+def test_questions_with_another_answer_by_intent_keep_their_exit_code() -> None:
+    keys = KeyMap(changed={"q": "units have identity"})
+    expected: dict[str, Scalar] = {"exit": 0, "results.goodput": 0.9}
+    found: dict[str, Scalar] = {"exit": 0, "results.goodput": 0.5, "more": 1}
+    assert not [*differences("q", expected, found, keys=keys, exact=True)]
+    assert len([*differences("other", expected, found, keys=keys, exact=True)]) == 2
+    (one,) = differences("q", expected, {**found, "exit": 3}, keys=keys, exact=True)
+    assert one.key == "exit"
+    assert set(KEYS.changed) <= set(GOLDEN.answers)
+
+
 def test_answers_are_written_the_same_each_time(tmp_path: Path) -> None:
     few = dict([*GOLDEN.answers.items()][:9])
     golden = replace(GOLDEN, answers=few)

@@ -142,7 +142,7 @@ _MEMORY: Final = Record(
         "communication": _needed(_BYTES, *MEMORY, into="communication_bytes"),
         "graphs": _needed(_BYTES, *MEMORY, into="graph_bytes"),
         "graphs_up_to": _needed(_SHARE, *MEMORY),
-        "reserved_blocks": _needed(_WHOLE, *BATCHING),
+        "reserved_blocks": _needed(_WHOLE, *REQUESTS),
         "expert_multiples": _perhaps(Named(of=Named(of=_WIDTHS)), *MEMORY),
         "ref": _REF,
     },
@@ -184,11 +184,18 @@ _TOKENS: Final = Record(
     },
     build=lambda **given: TokenSum(**{"isl": 0, "requests": 0, "more": 0, "multiple": 1, **given}),
 )
+# settings that a recipe may leave to the engine's defaults
+_LAUNCH: Final[tuple[str, ...]] = (
+    "max_num_batched_tokens",
+    "max_num_seqs",
+    "gpu_memory_utilization",
+    "stream_interval",
+)
 _RECIPE: Final = Record(
     fields={
         "name": _needed(_NAME),
-        "models": _needed(_NAMES, *STEPS, *MEMORY, *BATCHING),
-        "devices": _needed(_NAMES, *STEPS, *MEMORY, *BATCHING),
+        "models": _needed(_NAMES, *STEPS, *MEMORY),
+        "devices": _needed(_NAMES, *STEPS, *MEMORY),
         "max_num_batched_tokens": _perhaps(_TOKENS),
         "max_num_seqs": _perhaps(_COUNT, *MEMORY),
         "gpu_memory_utilization": _perhaps(Number(least=0.0, most=1.0), *MEMORY),
@@ -196,13 +203,6 @@ _RECIPE: Final = Record(
         "ref": _REF,
     },
     build=lambda **given: Recipe(**{**dict.fromkeys(_LAUNCH), **given}),
-)
-# settings that a recipe may leave to the engine's defaults
-_LAUNCH: Final = (
-    "max_num_batched_tokens",
-    "max_num_seqs",
-    "gpu_memory_utilization",
-    "stream_interval",
 )
 
 
@@ -234,7 +234,7 @@ _SCHEDULER: Final = Record(
         ),
         "mixes": _needed(_Documented(Flag(), *BATCHING)),
         "rules": _needed(
-            _Documented(Text(), *REQUESTS, chunked_prefill=_needed(Flag(), *REQUESTS))
+            _Documented(Text(), *REQUESTS, chunked_prefill=_needed(Flag(), *STEPS, *MEMORY))
         ),
         "holds_prompts": _needed(_Documented(Flag(), *STEPS, *MEMORY)),
         "shared_by_ranks": _needed(_Documented(Flag(), *STEPS, *MEMORY)),

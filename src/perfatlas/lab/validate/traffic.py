@@ -58,7 +58,8 @@ def validate_traffic() -> dict[str, Any]:
         `recorded`, `points` and their `point_totals`, `contradicted`: points beside production runs
         of the same model, plan and load; `totals`, `goals`, `by_engine`, `by_model`, `by_system`,
         `by_launch`, `cells`, `worst`, `reasons`, `left_out`, `not_simulated` and every prediction
-        of the benchmarks; `pools`, the same of their disaggregated runs;
+        of the benchmarks; `scenario_only`: the same runs with engine limits that follow from the
+        scenario alone; `pools`, the same of their disaggregated runs;
         `missing`: missing data and how to get it; `failures`: exceeded budgets; `run_time_s`, of
             one process.
 
@@ -131,7 +132,6 @@ def _scenario_only(kept: Sequence[ServingRun], rules: ServingRules) -> Row:
         "totals": totals,
         "goals": [row | {"models": f"{SCENARIO_ONLY}, {row['models']}"} for row in goals],
         "by_engine": group_traffic(rows, ("backend",)),
-        "by_launch": group_traffic(rows, ("launch",)),
         "not_simulated": [{"id": r["id"], "error": r["error"]} for r in rows if r["error"]],
         "failures": [
             failure

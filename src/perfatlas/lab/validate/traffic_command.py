@@ -93,6 +93,7 @@ POOL_PARTS: Final = {
     "by_lengths": ("isl", "osl"),
     "cells": ("backend", "network", "precision", "system"),
 }
+SCENARIO_PARTS: Final = {"totals": ("models",), "by_engine": ("backend",)}
 FACTS: Final = ("runs", "simulated", "left_out_rows", "disaggregated", "run_time_s", "sha256")
 
 
@@ -142,9 +143,12 @@ def _print_found(found: Mapping[str, Any]) -> None:
         title="points and dated runs of the same model, plan, prompts and load",
     )
     pools = found.get("pools", {})
-    goals = [*found.get("goals", []), *pools.get("goals", []), *found["point_goals"]]
+    scenario = found.get("scenario_only", {})
+    parts = (found, scenario, pools)
+    goals = [row for part in parts for row in part.get("goals", [])] + found["point_goals"]
     print_rows(console, goals, columns=GOALS, title="goals")
     _print_parts(console, found, PARTS, "")
+    _print_parts(console, scenario, SCENARIO_PARTS, "settings not given, ")
     _print_parts(console, pools, POOL_PARTS, "two pools, ")
     print_rows(console, found.get("worst", []), columns=WORST, title="worst")
     left = {"reason": "reason", "rows": "rows", "note": ""}
