@@ -129,7 +129,7 @@ def estimate(
     block_size: int | str | None = None,
     gpu_memory_utilization: float | str | None = None,
     kv_blocks: int | str | None = None,
-    stream_interval: int | str = 1,
+    stream_interval: int | str | None = None,
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
     prefill_workers: int | str = 1,
@@ -198,7 +198,8 @@ def estimate(
             the engine's.
         kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
-            1. Needs an engine whose front end takes time and mode other than disaggregated.
+            the engine's. Needs an engine whose front end takes time and mode other than
+            disaggregated.
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
@@ -407,7 +408,7 @@ def frontier(
     block_size: int | str | None = None,
     gpu_memory_utilization: float | str | None = None,
     kv_blocks: int | str | None = None,
-    stream_interval: int | str = 1,
+    stream_interval: int | str | None = None,
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
     prefill_workers: int | str = 1,
@@ -476,7 +477,8 @@ def frontier(
             the engine's.
         kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
-            1. Needs an engine whose front end takes time and mode other than disaggregated.
+            the engine's. Needs an engine whose front end takes time and mode other than
+            disaggregated.
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
@@ -992,7 +994,7 @@ def max_request_rate(
     block_size: int | str | None = None,
     gpu_memory_utilization: float | str | None = None,
     kv_blocks: int | str | None = None,
-    stream_interval: int | str = 1,
+    stream_interval: int | str | None = None,
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
     prefill_workers: int | str = 1,
@@ -1157,8 +1159,8 @@ def max_request_rate(
             the engine's.
         kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
-            1. Needs measured_at other than engine, an engine whose front end takes time and mode
-            other than disaggregated.
+            the engine's. Needs measured_at other than engine, an engine whose front end takes time
+            and mode other than disaggregated.
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
@@ -1305,7 +1307,7 @@ def simulate(
     block_size: int | str | None = None,
     gpu_memory_utilization: float | str | None = None,
     kv_blocks: int | str | None = None,
-    stream_interval: int | str = 1,
+    stream_interval: int | str | None = None,
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
     prefill_workers: int | str = 1,
@@ -1465,8 +1467,8 @@ def simulate(
             the engine's.
         kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
-            1. Needs measured_at other than engine, an engine whose front end takes time and mode
-            other than disaggregated.
+            the engine's. Needs measured_at other than engine, an engine whose front end takes time
+            and mode other than disaggregated.
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones

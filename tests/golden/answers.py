@@ -96,7 +96,8 @@ class KeyMap:
         added: New key (or prefix) -> why it was added.
         statistical: Question -> why it is compared by statistics.
         refused: Question -> why it is rejected now (exit code 2 or 3).
-        changed: Question -> why its answer is another one by intent; only its exit code is compared.
+        changed: Question -> why its answer is another one by intent; only its exit code is
+            compared.
         new_metrics: Declared metrics that no recorded answer has: they may be answered now.
     """
 
