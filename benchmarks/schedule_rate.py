@@ -52,7 +52,7 @@ def rate(jobs: Jobs, policy: Policy, words: str, goal: float, runs: int) -> Row:
         runs: Timed calls.
     """
     timing, outcome = timed(lambda: schedule(jobs, CLUSTER, policy), runs=runs)
-    state = outcome.world.state_1[0]
+    state = outcome.sim.state_1[0]
     note = (
         f"{jobs.size:,} jobs on {CLUSTER.gpus:,} GPUs, utilisation {outcome.utilisation:.3f}, "
         f"mean wait {float(np.nanmean(outcome.wait_s_J)):,.0f} s, "
@@ -98,7 +98,7 @@ def simpy_row(python: str, jobs: Jobs, policy: Policy) -> Row:
     note = (
         f"SimPy {found['version']}: mean wait {wait_s:.3f} s, {found['backfilled']:,} backfilled;"
         f" perfatlas on these jobs {float(np.nanmean(ours.wait_s_J)):.3f} s,"
-        f" {int(ours.world.state_1[0]['backfilled']):,}, at {jobs.size / timing.wall_s:,.0f} jobs/s"
+        f" {int(ours.sim.state_1[0]['backfilled']):,}, at {jobs.size / timing.wall_s:,.0f} jobs/s"
     )
     rate = found["jobs_per_s"]
     return dataclasses.replace(row, value=rate, cpu_value=rate, runs=1, note=note)

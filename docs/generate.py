@@ -1,13 +1,14 @@
 """Write what follows from the tables of fields and metrics and from the hardware schema.
 
-`python docs/generate.py` writes the stub of `perfatlas`, docs/fields.md, docs/metrics.md and
-docs/hardware-fields.md; `--check` exits 1 where one is out of date.
+`python docs/generate.py` writes the stub of `perfatlas`, docs/fields.md, docs/metrics.md,
+docs/hardware-fields.md and docs/engine-fields.md; `--check` exits 1 where one is out of date.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
+import math
 import re
 import subprocess
 import sys
@@ -17,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import perfatlas
 from perfatlas.declarations import FieldsSignature, declared_metrics, questions, verb_fields
-from perfatlas.files import Flag, Number, Text
+from perfatlas.engines import profile_fields
+from perfatlas.files import Array, Flag, Named, Number, Text, Whole
 from perfatlas.hardware import FIELDS
 from perfatlas.vocabulary.fields import (
     annotation_of,
@@ -37,6 +39,7 @@ ROOT: Final = Path(__file__).parents[1]
 STUB: Final = ROOT / "src" / "perfatlas" / "__init__.pyi"
 PAGE: Final = ROOT / "docs" / "fields.md"
 METRICS_PAGE: Final = ROOT / "docs" / "metrics.md"
+ENGINE_PAGE: Final = ROOT / "docs" / "engine-fields.md"
 HARDWARE_PAGE: Final = ROOT / "docs" / "hardware-fields.md"
 WIDTH: Final = 99
 COLUMNS: Final = ("name", "type", "unit", "default", "values", "needs", "verbs", "meaning")
@@ -75,6 +78,18 @@ the values and sources of a system.
 
 `python docs/generate.py` writes this page from the hardware schema.
 """
+ENGINE_INTRODUCTION: Final = """\
+# Engine fields
+
+Every field of an [engine file](engine-files.md). `[]` is one of several tables (`[[fusion]]`), a
+name in angle brackets a key of your choice; a required field is required in its table. *Read by*
+lists the predictions that can change with the field; fields without readers are descriptive. Every
+table of values also has `ref`, the source of its values. `perfatlas catalog engines show NAME
+--verbose` prints the values and sources of an engine.
+
+`python docs/generate.py` writes this page from the declarations of the fields.
+"""
+ENGINE_COLUMNS: Final = ("field", "type", "unit", "allowed", "required", "read by")
 HARDWARE_COLUMNS: Final = ("field", "type", "SI unit", "allowed", "required", "read by")
 
 
@@ -276,6 +291,46 @@ def _hardware_cells(path: str, field: SpecField) -> str:
     return _row((f"`{path}`", kind, unit, allowed, required, ", ".join(field.read_by)))
 
 
+def engine_page() -> str:
+    """Return the page of all fields of engine files, a table for each section."""
+    groups: dict[str, list[str]] = {}
+    for path in profile_fields():
+        section = path.partition(".")[0].removesuffix("[]") if "." in path else "general"
+        groups.setdefault(section, []).append(path)
+    parts = [ENGINE_INTRODUCTION]
+    for section, paths in groups.items():
+        rows = [_engine_cells(path) for path in paths]
+        parts += [f"## {section}\n", _head(ENGINE_COLUMNS), *rows, ""]
+    return "\n".join(parts)
+
+
+def _engine_cells(path: str) -> str:
+    field = profile_fields()[path]
+    kind, unit, allowed = _reader_cells(field.reader)
+    required = "yes" if field.required else ""
+    return _row((f"`{path}`", kind, unit, allowed, required, ", ".join(field.read_by)))
+
+
+def _reader_cells(reader: object) -> tuple[str, str, str]:
+    """Return the type, the unit and the allowed values of a reader."""
+    if isinstance(reader, (Number, Whole)):
+        least = f"at least {reader.least:g}" if math.isfinite(reader.least) else ""
+        both = f"{reader.least:g} to {reader.most:g}" if math.isfinite(reader.most) else least
+        kind = "integer" if isinstance(reader, Whole) else "number"
+        return kind, getattr(reader, "unit", ""), both
+    if isinstance(reader, Flag):
+        return "flag", "", "true, false"
+    if isinstance(reader, Text):
+        return ("choice" if reader.choices else "text"), "", ", ".join(reader.choices)
+    if isinstance(reader, Array):
+        kind, unit, allowed = _reader_cells(reader.of)
+        return f"list of {kind}s", unit, allowed
+    if isinstance(reader, Named):
+        kind, unit, allowed = _reader_cells(reader.of)
+        return f"table of {kind}s", unit, allowed
+    return "table", "", ""
+
+
 def _head(columns: tuple[str, ...]) -> str:
     return f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}"
 
@@ -289,6 +344,7 @@ WRITTEN: Final[dict[Path, Callable[[], str]]] = {
     PAGE: page,
     METRICS_PAGE: metrics_page,
     HARDWARE_PAGE: hardware_page,
+    ENGINE_PAGE: engine_page,
 }
 
 

@@ -39,6 +39,7 @@ __all__ = [
     "kernel_gemm",
     "kernel_moe",
     "max_request_rate",
+    "required_replicas",
     "simulate",
 ]
 
@@ -1014,6 +1015,7 @@ def max_request_rate(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
+    usd_per_gpu_hour: float | str | None = None,
 ) -> Simulation:
     """Return the maximum request rate that meets the SLOs, and the simulation at that rate.
 
@@ -1048,9 +1050,9 @@ def max_request_rate(
             aiperf, or servegen for a folder of ServeGen clients. Default: perfatlas. Needs
             requests or lengths_from.
         request_rate: Rate of generated requests [1/s]; inf sends all at once.
-        num_requests: Requests to generate, or to read from the trace. Setting it keeps a fixed
-            sample that starts from an empty system. Default: as many as sampling_precision needs;
-            10 per request in flight, at least 1000.
+        num_requests: Requests to generate, at most 20,000,000, or to read from the trace. Setting
+            it keeps a fixed sample that starts from an empty system. Default: as many as
+            sampling_precision needs; 10 per request in flight, at least 1000.
         sampling_precision: Relative half-width of the 90% confidence interval of mean TTFT and
             TPOT that sets the number of requests; twice that for the p99 of TTFT [fraction].
             Default: 0.05. Needs open arrivals at a constant mean rate without num_requests.
@@ -1093,8 +1095,8 @@ def max_request_rate(
         slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none.
         slo_itl_s: SLO: maximum mean inter-token latency of a request [s]. Default: none.
         slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
-        slo_percentile: Percentile that must meet the SLOs in a rate search [percent]. Default: the
-            mean. Needs a search for the largest rate.
+        slo_percentile: Percentile that must meet the SLOs in a search for a rate or for replicas
+            [percent]. Default: the mean. Needs --find-rate or --find-replicas.
         replica_kinds: Heterogeneous replicas behind one router: a JSON list such as [{"system":
             "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}], or a file. Default:
             all replicas are identical.
@@ -1197,6 +1199,8 @@ def max_request_rate(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
+        usd_per_gpu_hour: Price of one GPU-hour [USD], of all GPUs of the deployment. Default: no
+            cost is reported.
 
     Returns:
         The simulation at that rate. Its results also contain `max_requests_per_s`, with `_low` and
@@ -1216,6 +1220,320 @@ def max_request_rate(
         >>> found = max_request_rate(model="meta-llama/Llama-3.1-8B", system="h200_sxm",
         ...     num_requests=200, slo_ttft_s=0.1, slo_percentile=90)
         >>> 5 < found.answer.results["max_requests_per_s"] < 100
+        True
+    """
+
+def required_replicas(
+    *,
+    progress: Callable[[float], bool] | None = None,
+    model: str,
+    system: str | None = None,
+    engine: str = "vllm",
+    tier: Literal["auto", "bound", "physics", "measured"] = "auto",
+    silicon_version: str | None = None,
+    clock_ratio: float | str = 1.0,
+    mode: Literal["aggregated", "disaggregated"] = "aggregated",
+    concurrency: int | str | None = None,
+    isl: int | str = 1024,
+    osl: int | str = 128,
+    requests: str | None = None,
+    request_format: str = "perfatlas",
+    request_rate: float | str | None = None,
+    num_requests: int | str | None = None,
+    sampling_precision: float | str = 0.05,
+    arrival: Literal["poisson", "gamma", "constant", "ramp", "closed"] | None = None,
+    burstiness: float | str | None = None,
+    ramp_to_rate: float | str | None = None,
+    ramp_s: float | str | None = None,
+    turns: int | str = 1,
+    think_time_s: float | str = 0.0,
+    shared_prefix: int | str = 0,
+    length_distribution: Literal["fixed", "uniform", "lognormal", "empirical"] = "fixed",
+    length_spread: float | str | None = None,
+    lengths_from: str | None = None,
+    rate_scale: float | str = 1.0,
+    length_scale: float | str = 1.0,
+    requests_from_s: float | str = 0.0,
+    requests_to_s: float | str | None = None,
+    spread_batches: bool = False,
+    seed: int | str = 0,
+    num_seeds: int | str = 1,
+    prompt_text: Literal["natural", "random"] = "natural",
+    prefix_caching: bool | None = None,
+    scheduler: Literal[
+        "vllm", "sglang", "trtllm_guaranteed_no_evict", "trtllm_max_utilization", "static"
+    ]
+    | None = None,
+    chunked_prefill: bool | None = None,
+    mixed_chunk: bool | None = None,
+    measured_at: Literal["client", "engine"] = "client",
+    slo_ttft_s: float | str | None = None,
+    slo_tpot_s: float | str | None = None,
+    slo_itl_s: float | str | None = None,
+    slo_request_latency_s: float | str | None = None,
+    slo_percentile: float | str | None = None,
+    replica_kinds: object = None,
+    routing: Literal["round_robin", "least_loaded", "random", "prefix_aware"] = "round_robin",
+    cache_threshold: float | str | None = None,
+    balance_abs_threshold: int | str | None = None,
+    balance_rel_threshold: float | str | None = None,
+    replica_events: object = None,
+    on_failure: Literal["retry", "lost"] | None = None,
+    retry_after_s: float | str | None = None,
+    max_replicas: int | str | None = None,
+    min_replicas: int | str | None = None,
+    autoscale_target: float | str | None = None,
+    autoscale_metric: Literal["requests", "waiting"] | None = None,
+    autoscale_period_s: float | str | None = None,
+    autoscale_tolerance: float | str | None = None,
+    autoscale_down_after_s: float | str | None = None,
+    start_up_s: float | str | None = None,
+    host_cache_bytes: float | str | None = None,
+    host_bandwidth: float | str | None = None,
+    ssd_cache_bytes: float | str | None = None,
+    ssd_bandwidth: float | str | None = None,
+    gpus: int | str | None = None,
+    tp: int | str | None = None,
+    pp: int | str = 1,
+    cp: int | str = 1,
+    attention_dp: int | str = 1,
+    ep: int | str | None = None,
+    moe_tp: int | str | None = None,
+    dp: int | str | None = None,
+    expert_distribution: str = "uniform",
+    format: str | None = None,
+    gemm_format: str | None = None,
+    moe_format: str | None = None,
+    kv_format: str | None = None,
+    attention_format: str | None = None,
+    max_num_seqs: int | str | None = None,
+    max_num_batched_tokens: int | str | None = None,
+    block_size: int | str | None = None,
+    gpu_memory_utilization: float | str | None = None,
+    kv_blocks: int | str | None = None,
+    stream_interval: int | str | None = None,
+    speculative_depth: int | str = 0,
+    speculative_acceptance: float | str | None = None,
+    prefill_workers: int | str = 1,
+    prefill_batch: int | str = 1,
+    decode_workers: int | str = 1,
+    decode_batch: int | str | None = None,
+    prefill_system: str | None = None,
+    decode_system: str | None = None,
+    prefill_tp: int | str | None = None,
+    decode_tp: int | str | None = None,
+    prefill_pp: int | str | None = None,
+    decode_pp: int | str | None = None,
+    prefill_cp: int | str | None = None,
+    prefill_attention_dp: int | str | None = None,
+    decode_attention_dp: int | str | None = None,
+    prefill_ep: int | str | None = None,
+    decode_ep: int | str | None = None,
+    prefill_moe_tp: int | str | None = None,
+    decode_moe_tp: int | str | None = None,
+    usd_per_gpu_hour: float | str | None = None,
+) -> Simulation:
+    """Return the smallest number of replicas that meets the SLOs, and the simulation with it.
+
+    A number of replicas meets them if the mean (or the selected percentile) of each metric is
+    within its SLO with 95% confidence in the steady state of the traffic, and no request is
+    rejected. Runs are extended until this is known, up to 600,000 requests. The search starts at
+    the number whose capacity exceeds the request rate. Requests of a file, a closed loop, or a
+    fixed `num_requests` are judged by that sample.
+
+    Args:
+        progress: Called regularly; returns True to stop the search.
+        model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
+            folder.
+        system: System: a catalog name, a TOML file, or a name with overrides such as
+            h200_sxm{device.memory.bandwidth=6TB/s}.
+        engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with a
+            version, as in vllm@0.24, or the path of a TOML profile. Default: vllm.
+        tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
+            rows), or auto, the best available without measured rows. Default: auto.
+        silicon_version: Engine version of the measured tables. Default: the version of the
+            calibrations. Needs tier = measured.
+        clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
+        mode: Serving mode: continuous batching, or separate prefill and decode pools. Default:
+            aggregated.
+        concurrency: Requests in flight over the whole deployment (closed loop). Default: dp.
+        isl: Input tokens per request; the mean if lengths vary. Default: 1024. Needs no requests
+            and no lengths_from.
+        osl: Output tokens per request; the mean if lengths vary. Default: 128. Needs no requests
+            and no lengths_from.
+        requests: Request trace: CSV, Parquet or JSON Lines with arrival_s, isl and osl.
+        request_format: Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm,
+            aiperf, or servegen for a folder of ServeGen clients. Default: perfatlas. Needs
+            requests or lengths_from.
+        request_rate: Rate of generated requests [1/s]; inf sends all at once.
+        num_requests: Requests to generate, at most 20,000,000, or to read from the trace. Setting
+            it keeps a fixed sample that starts from an empty system. Default: as many as
+            sampling_precision needs; 10 per request in flight, at least 1000.
+        sampling_precision: Relative half-width of the 90% confidence interval of mean TTFT and
+            TPOT that sets the number of requests; twice that for the p99 of TTFT [fraction].
+            Default: 0.05. Needs open arrivals at a constant mean rate without num_requests.
+        arrival: Arrival process of generated requests. Default: poisson, closed with concurrency.
+            Needs (no requests or arrival = closed) and a finite request_rate.
+        burstiness: Burstiness of gamma arrivals (1 = Poisson, below 1 = bursty). Needs no requests
+            and arrival = gamma.
+        ramp_to_rate: Final rate of ramp arrivals [1/s]. Needs no requests and arrival = ramp.
+        ramp_s: Duration of the ramp from request_rate to ramp_to_rate [s]. Needs no requests and
+            arrival = ramp.
+        turns: Turns per session; each prompt contains the conversation so far, and is sent after
+            the previous answer. Default: 1. Needs no requests.
+        think_time_s: Mean think time between an answer and the next turn, exponentially
+            distributed [s]. Default: 0. Needs no requests and turns other than 1.
+        shared_prefix: Prefix tokens shared by all generated prompts, in addition to isl. Default:
+            0. Needs no requests.
+        length_distribution: Distribution of generated lengths. Default: fixed. Needs no requests.
+        length_spread: Spread of generated lengths: relative half-width (uniform), or sigma
+            (lognormal) [ratio]. Needs no requests and length_distribution = uniform or lognormal.
+        lengths_from: Trace from which empirical lengths are drawn. Needs no requests.
+        rate_scale: Speed-up factor of trace arrival times. Default: 1. Needs requests.
+        length_scale: Scale factor of trace request lengths. Default: 1. Needs requests.
+        requests_from_s: Start of the used window of the trace [s]. Default: 0. Needs requests.
+        requests_to_s: End of the used window of the trace [s]. Default: the end. Needs requests.
+        spread_batches: Spread trace requests with equal timestamps evenly up to the next
+            timestamp. Default: false. Needs requests.
+        seed: Seed of random draws. Default: 0.
+        num_seeds: Number of simulations, with seeds seed, seed + 1, ...: means with confidence
+            intervals. Default: 1. Needs something drawn at random.
+        prompt_text: Prompt text: natural language, or random tokens, which tokenize more slowly.
+            Default: natural. Needs measured_at other than engine and an engine whose front end
+            takes time.
+        prefix_caching: Reuse KV blocks of shared prefixes. Default: on if prompts share prefixes.
+        scheduler: Scheduling policy. Default: the engine's.
+        chunked_prefill: Split prompts over several steps. Default: the engine's.
+        mixed_chunk: Mix decode with prefill chunks in one step (SGLang). Default: off.
+        measured_at: Where latencies are measured: at an HTTP client, or inside the engine.
+            Default: client.
+        slo_ttft_s: SLO: maximum time to first token [s]. Default: none.
+        slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none.
+        slo_itl_s: SLO: maximum mean inter-token latency of a request [s]. Default: none.
+        slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
+        slo_percentile: Percentile that must meet the SLOs in a search for a rate or for replicas
+            [percent]. Default: the mean. Needs --find-rate or --find-replicas.
+        replica_kinds: Heterogeneous replicas behind one router: a JSON list such as [{"system":
+            "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}], or a file. Default:
+            all replicas are identical.
+        routing: Routing policy: round_robin, least_loaded, random, or prefix_aware (the replica
+            that holds the longest cached prefix). Default: round_robin.
+        cache_threshold: Minimum cached fraction of a prompt for prefix_aware routing to follow the
+            cache [fraction]. Default: 0.3. Needs routing = prefix_aware.
+        balance_abs_threshold: Maximum load difference, in requests, for prefix_aware routing; if
+            this and balance_rel_threshold are exceeded, the least loaded replica is chosen.
+            Default: 64. Needs routing = prefix_aware.
+        balance_rel_threshold: Maximum load ratio for prefix_aware routing; if this and
+            balance_abs_threshold are exceeded, the least loaded replica is chosen. Default: 1.5.
+            Needs routing = prefix_aware.
+        replica_events: Replica failures: a file (CSV, Parquet, JSON Lines) or JSON list with
+            replica, fails_at_s, back_at_s or down_for_s, and kind (crash or drain). Default: none.
+        on_failure: Whether requests on a failed replica are retried or lost. Default: retry. Needs
+            replica_events.
+        retry_after_s: Delay from a failure to the retry [s]. Default: 0. Needs replica_events and
+            on_failure other than lost.
+        max_replicas: Maximum replicas; enables autoscaling, starting at dp. Default: no
+            autoscaling.
+        min_replicas: Minimum replicas. Default: 1. Needs max_replicas.
+        autoscale_target: Autoscaler target: requests per replica. Needs max_replicas.
+        autoscale_metric: Autoscaler metric: requests (running and waiting) or waiting. Default:
+            requests. Needs max_replicas.
+        autoscale_period_s: Time between autoscaler decisions [s]. Default: 15. Needs max_replicas.
+        autoscale_tolerance: Tolerated relative deviation from the target [fraction]. Default: 0.1.
+            Needs max_replicas.
+        autoscale_down_after_s: Stabilization window for scaling down [s]. Default: 300. Needs
+            max_replicas.
+        start_up_s: Time from a scale-up decision to the first request [s]. Default: 0. Needs
+            max_replicas.
+        host_cache_bytes: Host memory per replica for the KV cache, such as 200GB [bytes]. Default:
+            none.
+        host_bandwidth: Bandwidth between a GPU and host memory, such as 50GB/s [bytes/s]. Default:
+            the GPU's host link. Needs host_cache_bytes or ssd_cache_bytes.
+        ssd_cache_bytes: SSD capacity per replica for the KV cache, such as 4TB [bytes]. Default:
+            none.
+        ssd_bandwidth: SSD read bandwidth per replica, such as 7GB/s [bytes/s]. Needs
+            ssd_cache_bytes.
+        gpus: Total GPUs: tp x pp x cp x attention_dp x dp. Default: the product.
+        tp: Tensor-parallel size. Default: the GPUs of one replica.
+        pp: Pipeline-parallel size. Default: 1.
+        cp: Context-parallel size (prefill only). Default: 1.
+        attention_dp: Attention data-parallel size. Default: 1.
+        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: all ranks of an MoE
+            layer.
+        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep.
+        dp: Independent replicas, each with its own requests. Default: 1.
+        expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
+            or power_law_1.2. Default: uniform. Needs an MoE model.
+        format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
+            means the engine's default fp8. Default: the checkpoint's.
+        gemm_format: Number format of dense layers. Default: format.
+        moe_format: Number format of expert layers. Default: format. Needs an MoE model.
+        kv_format: Number format of the KV cache. Default: the checkpoint's.
+        attention_format: Number format of attention arithmetic. Default: bf16.
+        max_num_seqs: Maximum sequences per step. Default: the engine's.
+        max_num_batched_tokens: Maximum tokens per step. Default: the engine's.
+        block_size: Tokens per KV block. Default: the engine's.
+        gpu_memory_utilization: Fraction of GPU memory that the engine may use [fraction]. Default:
+            the engine's.
+        kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
+        stream_interval: Output tokens that the front end sends to the client per chunk. Default:
+            the engine's. Needs measured_at other than engine, an engine whose front end takes time
+            and mode other than disaggregated.
+        speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
+            Default: 0.
+        speculative_acceptance: Probability that a draft token is accepted if all preceding ones
+            are [fraction]. Needs speculative_depth other than 0.
+        prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
+        prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
+            mode = disaggregated.
+        decode_workers: Number of decode workers. Default: 1. Needs mode = disaggregated.
+        decode_batch: Sequences in flight per decode worker; in a simulation, the maximum. Default:
+            concurrency / decode_workers. Needs mode = disaggregated.
+        prefill_system: System of each prefill worker. Default: as system. Needs mode =
+            disaggregated.
+        decode_system: System of each decode worker. Default: as system. Needs mode =
+            disaggregated.
+        prefill_tp: Tensor-parallel size of each prefill worker. Default: as tp. Needs mode =
+            disaggregated.
+        decode_tp: Tensor-parallel size of each decode worker. Default: as tp. Needs mode =
+            disaggregated.
+        prefill_pp: Pipeline-parallel size of each prefill worker. Default: as pp. Needs mode =
+            disaggregated.
+        decode_pp: Pipeline-parallel size of each decode worker. Default: as pp. Needs mode =
+            disaggregated.
+        prefill_cp: Context-parallel size (prefill only) of each prefill worker. Default: as cp.
+            Needs mode = disaggregated.
+        prefill_attention_dp: Attention data-parallel size of each prefill worker. Default: as
+            attention_dp. Needs mode = disaggregated.
+        decode_attention_dp: Attention data-parallel size of each decode worker. Default: as
+            attention_dp. Needs mode = disaggregated.
+        prefill_ep: Expert-parallel size of each prefill worker. Default: as ep. Needs mode =
+            disaggregated.
+        decode_ep: Expert-parallel size of each decode worker. Default: as ep. Needs mode =
+            disaggregated.
+        prefill_moe_tp: Tensor-parallel size inside an expert of each prefill worker. Default: as
+            moe_tp. Needs mode = disaggregated.
+        decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
+            moe_tp. Needs mode = disaggregated.
+        usd_per_gpu_hour: Price of one GPU-hour [USD], of all GPUs of the deployment. Default: no
+            cost is reported.
+
+    Returns:
+        The simulation with that number. Its results also contain `required_replicas`, with `_low`
+        and `_high` for steps faster or slower by the errors of measured serving runs; None where no
+        number meets the SLOs.
+
+    Raises:
+        InfeasibleError: No number of replicas meets the SLOs, or the model does not fit.
+        InvalidSpecError: A name or value is invalid, or no SLO is given.
+        KeyboardInterrupt: It was stopped before the number was known.
+        UnsupportedError: There is no model, data or scheduler for the combination.
+
+    Example:
+        >>> from perfatlas.verbs.simulate import required_replicas
+        >>> found = required_replicas(model="meta-llama/Llama-3.1-8B", system="h200_sxm",
+        ...     isl=256, osl=8, request_rate=900, slo_ttft_s=0.1)
+        >>> 2 <= found.answer.results["required_replicas"] <= 20
         True
     """
 
@@ -1327,6 +1645,7 @@ def simulate(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
+    usd_per_gpu_hour: float | str | None = None,
 ) -> Simulation:
     """Simulate traffic on an inference deployment and return the results.
 
@@ -1356,9 +1675,9 @@ def simulate(
             aiperf, or servegen for a folder of ServeGen clients. Default: perfatlas. Needs
             requests or lengths_from.
         request_rate: Rate of generated requests [1/s]; inf sends all at once.
-        num_requests: Requests to generate, or to read from the trace. Setting it keeps a fixed
-            sample that starts from an empty system. Default: as many as sampling_precision needs;
-            10 per request in flight, at least 1000.
+        num_requests: Requests to generate, at most 20,000,000, or to read from the trace. Setting
+            it keeps a fixed sample that starts from an empty system. Default: as many as
+            sampling_precision needs; 10 per request in flight, at least 1000.
         sampling_precision: Relative half-width of the 90% confidence interval of mean TTFT and
             TPOT that sets the number of requests; twice that for the p99 of TTFT [fraction].
             Default: 0.05. Needs open arrivals at a constant mean rate without num_requests.
@@ -1401,8 +1720,8 @@ def simulate(
         slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none.
         slo_itl_s: SLO: maximum mean inter-token latency of a request [s]. Default: none.
         slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
-        slo_percentile: Percentile that must meet the SLOs in a rate search [percent]. Default: the
-            mean. Needs a search for the largest rate.
+        slo_percentile: Percentile that must meet the SLOs in a search for a rate or for replicas
+            [percent]. Default: the mean. Needs --find-rate or --find-replicas.
         replica_kinds: Heterogeneous replicas behind one router: a JSON list such as [{"system":
             "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}], or a file. Default:
             all replicas are identical.
@@ -1505,6 +1824,8 @@ def simulate(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
+        usd_per_gpu_hour: Price of one GPU-hour [USD], of all GPUs of the deployment. Default: no
+            cost is reported.
 
     Raises:
         InvalidSpecError: A name, value or request is invalid.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perfatlas.cli import main
-from perfatlas.commands.output.watch import Watch
+from perfatlas.commands.output.watch import Progress
 from perfatlas.compiled.listeners import compilation
 from perfatlas.files import read_table
 from perfatlas.verbs.simulate import simulate as scenario_simulate
@@ -214,7 +214,7 @@ def test_text_of_two_pools_describes_both(capsys: pytest.CaptureFixture[str]) ->
     text = capsys.readouterr().out
     assert all(
         said in text
-        for said in ("decode: tp", "prefill worker utilization", "memory per GPU: prefill")
+        for said in ("decode: tp", "prefill worker busy time", "memory per GPU: prefill")
     )
     assert main(["simulate", *ASKED, *FEW, *words, "--verbose"]) == 0
     assert "KV cache transfer" in capsys.readouterr().out
@@ -369,15 +369,15 @@ def test_a_file_of_no_known_kind_is_refused_before_the_simulation(
 def test_slow_compilation_is_reported_with_its_duration(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Watch(), compilation():
+    with Progress(), compilation():
         pass  # shorter than what is told
     assert capsys.readouterr().err == ""
     monkeypatch.setattr("perfatlas.commands.output.waiting.SLOW_S", 0.0)
-    with Watch():
+    with Progress():
         pass
     assert capsys.readouterr().err == ""
     told = ""
-    with Watch(), compilation():
+    with Progress(), compilation():
         while not told:
             told = capsys.readouterr().err
     told += capsys.readouterr().err

@@ -14,7 +14,7 @@ def test_the_bias_of_published_runs_is_their_mean_error(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    main(["validate", "collectives"])
+    main(["validate", "collectives", "--verbose"])
     (total,) = (row for row in validate_published()["published_totals"] if row["op"] == "all")
     (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("all "))
     assert f"{100 * total['bias']:.1f}%" in line

@@ -26,6 +26,10 @@ def test_every_figure_is_reproduced_missed_or_declined(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["validate", "fleet"]) == 0
+    brief = capsys.readouterr().out.splitlines()
+    assert len(brief) <= 33
+    assert "published figures declined: 104" in brief
+    assert main(["validate", "fleet", "--verbose"]) == 0
     text = capsys.readouterr().out
     assert "published figures reproduced: 1" in text
     assert "or a bound that holds: 11" in " ".join(text.split())
@@ -49,7 +53,7 @@ def test_sets_and_both_rates_fit_a_terminal_and_points_are_listed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    assert main(["validate", "fleet", "--points", "--declined"]) == 0
+    assert main(["validate", "fleet", "--points", "--declined", "--verbose"]) == 0
     text = capsys.readouterr().out
     lines = [" ".join(line.split()) for line in text.splitlines()]
     assert "8 47.7 d, measured 153.8 d, +223% 42.1 d, -12%" in lines

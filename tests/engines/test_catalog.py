@@ -3,6 +3,7 @@ from __future__ import annotations
 import tomllib
 from dataclasses import replace
 from importlib import resources
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,6 +12,9 @@ from perfatlas.engines.catalog import _version_key
 from perfatlas.engines.profile_file import profile_of
 from perfatlas.formats import get_format
 from perfatlas.quantities import InvalidSpecError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_all_engines_have_a_profile() -> None:
@@ -100,3 +104,38 @@ def test_an_engine_is_found_in_any_case_and_by_the_beginning_of_a_version(text: 
 def test_unknown_engine_names_the_nearest() -> None:
     with pytest.raises(InvalidSpecError, match="did you mean 'vllm'"):
         resolve_engine("vlm")
+
+
+BASED = """
+base = "vllm@0.24"
+name = "own"
+version = "1"
+date = "2026-11"
+
+[host]
+step = "63 us"
+"""
+
+
+def test_a_file_with_a_base_states_only_what_differs(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(f'{BASED}ref = "measured"\n')
+    own, base = resolve_engine(str(path)), resolve_engine("vllm@0.24")
+    assert (own.name, own.host.step_s, own.host.source) == ("own", 63e-6, "measured")
+    assert own.host.per_sequence_s == base.host.per_sequence_s
+    assert (own.scheduler, own.memory, own.fusions) == (base.scheduler, base.memory, base.fusions)
+
+
+def test_values_that_differ_from_a_base_need_a_source(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(BASED)
+    with pytest.raises(InvalidSpecError, match="host changes values of its base and has no ref"):
+        resolve_engine(str(path))
+
+
+@pytest.mark.parametrize("base", ['"vlm"', "3", '"other.toml"'])
+def test_a_base_is_an_engine_of_the_catalog(tmp_path: Path, base: str) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(f"base = {base}\n")
+    with pytest.raises(InvalidSpecError, match="perfatlas catalog engines"):
+        resolve_engine(str(path))

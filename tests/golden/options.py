@@ -1,127 +1,36 @@
-"""Changes every field of golden questions alone: `python -m tests.golden.options`.
+"""Changes every field of golden questions alone: `python -m tests.golden.options --all`.
 
 A change moves a number of the answer, is refused, or the answer says that it has no effect. Prints
-every change that does none of these, and exits 1 if there is any.
+every change that does none of these, and exits 1 if there is any whose reason `UNFELT` lacks.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import itertools
+import os
 import random
 import sys
+import tempfile
+import time
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import perfatlas
 from perfatlas.declarations import verb_fields
 from perfatlas.quantities import PerfatlasError
-from tests.golden.question import read_questions
+from tests.golden.option_values import VERBS, others_of
+from tests.golden.question import Question, read_questions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 Fields = dict[str, Any]
-# legal values of each field, far enough from those of the questions to be felt
-OTHERS: Final[dict[str, tuple[Any, ...]]] = {
-    "model": ("meta-llama/Llama-3.2-3B", "Qwen/Qwen3-30B-A3B"),
-    "system": ("a100_sxm", "h20"),
-    "engine": ("sglang", "trtllm", "ideal"),
-    "tier": ("bound", "physics"),
-    "silicon_version": ("0.20.1", "0.19.0"),
-    "clock_ratio": (0.5, 0.7),
-    "mode": ("static", "aggregated", "disaggregated"),
-    "method": ("simulate", "formula"),
-    "gpus": (8, 16),
-    "tp": (2, 4),
-    "pp": (2, 4),
-    "cp": (2, 4),
-    "attention_dp": (2, 4),
-    "ep": (2, 4),
-    "moe_tp": (2, 4),
-    "dp": (2, 3),
-    "expert_distribution": ("balanced", "power_law_1.2"),
-    "format": ("fp8", "int8"),
-    "gemm_format": ("fp8", "int8"),
-    "moe_format": ("fp8_block", "fp8"),
-    "kv_format": ("fp8", "bf16"),
-    "attention_format": ("fp8", "bf16"),
-    "batch": (3, 5),
-    "concurrency": (3, 5),
-    "isl": (700, 900),
-    "osl": (30, 60),
-    "prefix": (16, 32),
-    "max_num_seqs": (1, 2),
-    "max_num_batched_tokens": (16, 32),
-    "block_size": (7, 300),
-    "gpu_memory_utilization": (0.5, 0.7),
-    "kv_blocks": (999, 777),
-    "stream_interval": (7, 8),
-    "speculative_depth": (2, 3),
-    "speculative_acceptance": (0.3, 0.5),
-    "prefill_workers": (2, 3),
-    "prefill_batch": (2, 3),
-    "decode_workers": (2, 3),
-    "decode_batch": (2, 3),
-    **{f"{pool}_system": ("a100_sxm", "h20") for pool in ("prefill", "decode")},
-    **{
-        f"{pool}_{size}": (2, 4)
-        for pool in ("prefill", "decode")
-        for size in ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp")
-    },
-    "requests": ("no_such_file.csv",),
-    "request_format": ("azure_llm", "mooncake"),
-    "request_rate": (3.0, 7.0),
-    "num_requests": (30, 35),
-    "sampling_precision": (0.2, 0.1),
-    "arrival": ("constant", "gamma", "closed"),
-    "burstiness": (0.3, 2.0),
-    "ramp_to_rate": (50.0, 60.0),
-    "ramp_s": (5.0, 6.0),
-    "turns": (2, 3),
-    "think_time_s": (1.0, 2.0),
-    "shared_prefix": (64, 128),
-    "length_distribution": ("uniform", "lognormal"),
-    "length_spread": (0.3, 0.7),
-    "lengths_from": ("no_such_file.csv",),
-    "rate_scale": (2.0, 3.0),
-    "length_scale": (2.0, 3.0),
-    "requests_from_s": (1.0, 2.0),
-    "requests_to_s": (3.0, 4.0),
-    "spread_batches": (True,),
-    "seed": (77, 78),
-    "num_seeds": (2, 3),
-    "prompt_text": ("random", "natural"),
-    "prefix_caching": (False, True),
-    "scheduler": ("sglang", "vllm", "static"),
-    "chunked_prefill": (False, True),
-    "mixed_chunk": (True, False),
-    "measured_at": ("engine", "client"),
-    "slo_ttft_s": (0.1, 0.2),
-    "slo_tpot_s": (0.01, 0.02),
-    "slo_itl_s": (0.01, 0.02),
-    "slo_request_latency_s": (1.0, 2.0),
-    "slo_percentile": (90.0, 99.0),
-    "replica_kinds": ([{"dp": 1}, {"dp": 1, "system": "a100_sxm"}],),
-    "routing": ("least_loaded", "random"),
-    "cache_threshold": (0.3, 0.7),
-    "balance_abs_threshold": (2, 3),
-    "balance_rel_threshold": (1.1, 1.2),
-    "replica_events": ([{"replica": 0, "fails_at_s": 0.5, "back_at_s": 1.0}],),
-    "on_failure": ("lost", "retry"),
-    "retry_after_s": (1.0, 2.0),
-    "max_replicas": (3, 4),
-    "min_replicas": (2, 3),
-    "autoscale_target": (2.0, 3.0),
-    "autoscale_metric": ("waiting", "requests"),
-    "autoscale_period_s": (1.0, 2.0),
-    "autoscale_tolerance": (0.3, 0.5),
-    "autoscale_down_after_s": (1.0, 2.0),
-    "start_up_s": (1.0, 2.0),
-    "host_cache_bytes": ("3GB", "2GB"),
-    "host_bandwidth": ("3GB/s", "2GB/s"),
-    "ssd_cache_bytes": ("3GB", "2GB"),
-    "ssd_bandwidth": ("3GB/s", "2GB/s"),
-}
+AT_A_TIME: Final = 40  # questions of one table of estimates
+# what changes nothing in one question: a limit that is not reached, or the default in other words
+UNFELT: Final[dict[str, dict[str, str]]] = {}
 
 
 class Change(NamedTuple):
@@ -140,60 +49,97 @@ class Change(NamedTuple):
     outcome: str
 
 
-def asked_of(verb: str) -> dict[str, Fields]:
-    """Return the fields of golden questions of a verb, those with files and tables left out.
+class Asked(NamedTuple):
+    """The fields of a question, and the files it reads.
 
     Args:
-        verb: estimate or simulate.
+        fields: Values by name, as texts of a command line.
+        files: Texts by name of the file.
     """
-    rows = verb_fields(verb)
-    found: dict[str, Fields] = {}
+
+    fields: Fields
+    files: dict[str, str]
+
+
+def asked_of(verb: str) -> dict[str, Asked]:
+    """Return the golden questions of a verb that ask fields alone; tables are left out.
+
+    Args:
+        verb: One of `VERBS`.
+    """
+    found: dict[str, Asked] = {}
     for question in read_questions():
-        words = [*question.commands[0]]
-        if (
-            question.verb != verb
-            or question.files
-            or question.silicon
-            or "refusal" in question.name
-        ):
-            continue
-        fields: Fields = {}
-        plain = len(question.commands) == 1
-        for word, value in zip(words[1:], [*words[2:], "--"], strict=True):
-            if word.startswith("--") and word != "--":
-                name = word.removeprefix("--").replace("-", "_")
-                bare = value.startswith("--")
-                if name in rows:
-                    fields[name] = bare or value
-                elif name != "json":
-                    plain = False
-        if plain:
-            found[question.name] = fields
+        if question.verb == verb and not question.silicon and "refusal" not in question.name:
+            fields = _fields_of(question)
+            if fields is not None:
+                found[question.name] = Asked(fields, question.files)
     return found
 
 
-def _others(fields: Fields, name: str) -> list[Any]:
-    """Return values of a field that a question does not have, given or by default."""
-    rows = {**verb_fields("simulate"), **verb_fields("estimate")}
-    now = str(fields.get(name, rows[name].default))
-    return [value for value in OTHERS[name] if str(value) != now]
+def _fields_of(question: Question) -> Fields | None:
+    """Return the fields of the command line, None if it has more commands or other options."""
+    if len(question.commands) != 1:
+        return None
+    rows, words = verb_fields(question.verb), [*question.commands[0], "--"]
+    fields: Fields = {}
+    for word, value in itertools.pairwise(words):
+        name = word.removeprefix("--").replace("-", "_")
+        if not word.startswith("--") or name == "json":
+            continue
+        if name not in rows and name.removeprefix("no_") not in rows:
+            return None
+        if name not in rows:
+            fields[name.removeprefix("no_")] = False
+        elif name in fields:
+            return None
+        else:
+            fields[name] = value.startswith("--") or value
+    return fields
 
 
-def estimated(questions: dict[str, Fields], names: Iterable[str]) -> Iterator[Change]:
-    """Yield every change of estimates, a table for each field and value.
+def sample(verb: str, size: int, seed: int = 0) -> dict[str, Asked]:
+    """Return some golden questions of a verb, in random order.
+
+    Args:
+        verb: One of `VERBS`.
+        size: How many.
+        seed: Seed of the draw.
+    """
+    asked = asked_of(verb)
+    chosen = random.Random(seed).sample(sorted(asked), min(size, len(asked)))  # noqa: S311
+    return {name: asked[name] for name in chosen}
+
+
+def changes(verb: str, questions: dict[str, Asked], names: Iterable[str]) -> Iterator[Change]:
+    """Yield every change of some questions.
 
     Further values are tried where the first is ignored: it may be what holds by default.
 
     Args:
+        verb: One of `VERBS`.
         questions: Fields by the names of the questions.
         names: The fields to change.
     """
-    before = dict(zip(questions, _estimates(list(questions.values())), strict=True))
+    one_by_one = verb != "estimate" or any(asked.files for asked in questions.values())
+    return (_alone if one_by_one else _tabulated)(verb, questions, [*names])
+
+
+def _others(verb: str, fields: Fields, name: str) -> list[Any]:
+    """Return values of a field that a question does not have, given or by default."""
+    now = str(fields.get(name, verb_fields(verb)[name].default))
+    return [value for value in others_of(verb)[name] if str(value) != now]
+
+
+def _tabulated(verb: str, questions: dict[str, Asked], names: Sequence[str]) -> Iterator[Change]:
+    """Yield the changes of estimates, a table for each field and value."""
+    fields = {one: asked.fields for one, asked in questions.items()}
+    answers = dict(zip(fields, _estimates(list(fields.values())), strict=True))
+    before = {one: answer for one, answer in answers.items() if not answer["error"]}
     for name in names:
-        left = {question: _others(fields, name) for question, fields in questions.items()}
-        for place in range(len(OTHERS[name])):
+        left = {one: _others(verb, fields[one], name) for one in before}
+        for place in range(len(others_of(verb)[name])):
             asked = {one: v[place] for one, v in left.items() if place < len(v)}
-            rows = [{**questions[one], name: value} for one, value in asked.items()]
+            rows = [{**fields[one], name: value} for one, value in asked.items()]
             for one, new in zip(asked, _estimates(rows), strict=True):
                 outcome = _compared(name, before[one], new)
                 if outcome != "ignored" or place == len(left[one]) - 1:
@@ -219,26 +165,41 @@ def _compared(name: str, old: Fields, new: Fields) -> str:
     return "remarked" if any(name in text for text in said) else "ignored"
 
 
-def simulated(questions: dict[str, Fields], names: Iterable[str]) -> Iterator[Change]:
-    """Yield every change of simulations.
+def _alone(verb: str, questions: dict[str, Asked], names: Sequence[str]) -> Iterator[Change]:
+    """Yield the changes of questions that are answered one by one."""
+    ask: Callable[..., Any] = getattr(perfatlas, verb.replace(" ", "_"))
+    for question, (fields, files) in questions.items():
+        with _folder_with(files):
+            old = _answer(ask, fields)
+            if isinstance(old, str):
+                continue
+            for name in names:
+                change = None
+                for value in _others(verb, fields, name):
+                    new = _answer(ask, {**fields, name: value})
+                    change = Change(question, name, value, _answered(name, old, new))
+                    if change.outcome != "ignored":
+                        break
+                if change:
+                    yield change
 
-    Args:
-        questions: Fields by the names of the questions.
-        names: The fields to change.
-    """
-    names = list(names)
-    for question, fields in questions.items():
-        old = _simulation(fields)
-        for name in names:
-            for value in _others(fields, name):
-                outcome = _answered(name, old, _simulation({**fields, name: value}))
-                if outcome != "ignored":
-                    break
-            yield Change(question, name, value, outcome)
+
+@contextlib.contextmanager
+def _folder_with(files: dict[str, str]) -> Iterator[None]:
+    """Work in a new folder with some files."""
+    now = Path.cwd()
+    with tempfile.TemporaryDirectory(prefix="golden") as folder:
+        for name, text in files.items():
+            (Path(folder) / name).write_text(text, "utf-8")
+        os.chdir(folder)
+        try:
+            yield
+        finally:
+            os.chdir(now)
 
 
 def _answered(name: str, old: Any, new: Any) -> str:  # noqa: ANN401 - answers, or texts of refusals
-    if isinstance(old, str) or isinstance(new, str):
+    if isinstance(new, str):
         return "refused"
     if new.results != old.results:
         return "moved"
@@ -246,47 +207,70 @@ def _answered(name: str, old: Any, new: Any) -> str:  # noqa: ANN401 - answers, 
     return "remarked" if any(name in text for text in remarks[1] - remarks[0]) else "ignored"
 
 
-def _simulation(fields: Fields) -> Any:  # noqa: ANN401 - an answer, or the text of a refusal
+def _answer(ask: Callable[..., Any], fields: Fields) -> Any:  # noqa: ANN401 - an answer, or the text of a refusal
     try:
-        return perfatlas.simulate(**fields).answer
+        return ask(**fields)
     except PerfatlasError as problem:
         return str(problem)
 
 
-def sample(verb: str, size: int, seed: int = 0) -> dict[str, Fields]:
-    """Return some golden questions of a verb.
+def _parts(questions: dict[str, Asked], size: int) -> Iterator[dict[str, Asked]]:
+    names = [*questions]
+    for start in range(0, len(names), size):
+        yield {name: questions[name] for name in names[start : start + size]}
+
+
+def _report(verb: str, size: int, names: Sequence[str], cpu_s: float) -> int:
+    """Print what is ignored and how many changes were made; return the number without a reason.
 
     Args:
-        verb: estimate or simulate.
-        size: How many.
-        seed: Seed of the draw.
+        verb: One of `VERBS`.
+        size: Questions, drawn by a seed.
+        names: The fields to change; empty for all.
+        cpu_s: Time after which no further question is taken [s].
     """
-    asked = asked_of(verb)
-    chosen = random.Random(seed).sample(sorted(asked), min(size, len(asked)))  # noqa: S311
-    return {name: asked[name] for name in chosen}
+    questions, counts, done = sample(verb, size), Counter[str](), 0
+    end_s = time.process_time() + cpu_s
+    for part in _parts(questions, AT_A_TIME if verb == "estimate" else 1):
+        if time.process_time() > end_s:
+            break
+        done += len(part)
+        for change in changes(verb, part, names or others_of(verb)):
+            reason = UNFELT.get(verb, {}).get(change.field, "")
+            unfelt = change.outcome == "ignored" and reason
+            counts["unfelt" if unfelt else change.outcome] += 1
+            if change.outcome == "ignored":
+                said = f" ({reason})" if reason else ""
+                told = f"{change.question}: {change.field} = {change.value} is ignored{said}\n"
+                sys.stdout.write(told)
+    told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
+    used_s = time.process_time() - end_s + cpu_s
+    sys.stdout.write(f"{verb}: {done} of {len(questions)} questions, {told}; {used_s:.0f} CPU s\n")
+    sys.stdout.flush()
+    return counts["ignored"]
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Return 0 where no change is ignored, else 1.
+    """Return 0 where every change that is ignored has a reason, else 1.
 
     Args:
         words: Arguments of the command line.
     """
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--verb", choices=("estimate", "simulate"), default="estimate")
-    parser.add_argument("--size", type=int, default=10**6, help="questions, drawn by a seed")
-    parser.add_argument("--fields", nargs="*", help="by default all")
+    parser.add_argument("--verb", choices=VERBS, default="estimate")
+    parser.add_argument("--all", action="store_true", help="every verb")
+    parser.add_argument("--size", type=int, default=10**6, help="questions of each verb")
+    parser.add_argument("--fields", nargs="*", default=(), help="by default all")
+    parser.add_argument("--cpu-minutes", type=float, default=8.0, help="of all verbs together")
     asked = parser.parse_args(words)
-    questions = sample(asked.verb, asked.size)
-    names = asked.fields or [name for name in verb_fields(asked.verb) if name in OTHERS]
-    ways = {"estimate": estimated, "simulate": simulated}
-    counts: Counter[str] = Counter()
-    for change in ways[asked.verb](questions, names):
-        counts[change.outcome] += 1
-        if change.outcome == "ignored":
-            sys.stdout.write(f"{change.question}: {change.field} = {change.value} is ignored\n")
-    sys.stdout.write(f"{len(questions)} questions: {dict(counts)}\n")
-    return 1 if counts["ignored"] else 0
+    verbs = VERBS if asked.all else (asked.verb,)
+    left_s, ignored = asked.cpu_minutes * 60.0, 0
+    for index, verb in enumerate(verbs):
+        start_s = time.process_time()
+        # what a verb leaves of its share is for those that follow
+        ignored += _report(verb, asked.size, asked.fields, left_s / (len(verbs) - index))
+        left_s -= time.process_time() - start_s
+    return 1 if ignored else 0
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tests.golden.flatten import Scalar
     from tests.golden.question import Question
 
-EVERY: Final = 8  # of each stratum
+EVERY: Final = 12  # of each stratum; `make golden` asks all
 QUESTIONS: Final = read_questions()
 GOLDEN: Final = read_answers()
 FIRST: Final = {question.verb: question.name for question in reversed(QUESTIONS)}

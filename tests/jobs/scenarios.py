@@ -193,7 +193,7 @@ def found_by(outcome: ScheduleOutcome) -> dict[str, Any]:
     rows["promised"] = outcome.column("promised").tolist()
     rows["bucket"] = outcome.gpu_ticks()
     rows["now"] = outcome.now
-    rows["backfilled"] = int(outcome.world.state_1["backfilled"][0])
+    rows["backfilled"] = int(outcome.sim.state_1["backfilled"][0])
     return rows
 
 

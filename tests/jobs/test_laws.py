@@ -49,14 +49,14 @@ def test_no_node_ever_holds_gangs_beyond_its_gpus(first: int) -> None:
     looked = 0
     for seed in range(first, first + 25):
         it = random_scenario(seed)
-        world, gpus = pack(*it[:4], it.until), it.cluster.gpus_per_node
-        while not run_world(world, 1):
-            holder_NG = world.place_E["job"].reshape(-1, gpus)
-            used_NG = np.where(holder_NG >= 0, world.job_J["gpus"][holder_NG], 0)
-            assert (world.node_N["free"] == gpus - used_NG.sum(axis=1)).all()
-            assert (world.node_N["free"] >= 0).all()
+        sim, gpus = pack(*it[:4], it.until), it.cluster.gpus_per_node
+        while not run_world(sim, 1):
+            holder_NG = sim.place_E["job"].reshape(-1, gpus)
+            used_NG = np.where(holder_NG >= 0, sim.job_J["gpus"][holder_NG], 0)
+            assert (sim.node_N["free"] == gpus - used_NG.sum(axis=1)).all()
+            assert (sim.node_N["free"] >= 0).all()
             held_J = np.bincount(holder_NG[holder_NG >= 0], minlength=it.jobs.size)
-            assert (held_J == world.job_J["held"]).all()
+            assert (held_J == sim.job_J["held"]).all()
             for row_G in holder_NG:
                 assert len(set(row_G[row_G >= 0].tolist())) == (row_G >= 0).sum()
             looked += int((holder_NG >= 0).any())
@@ -79,7 +79,7 @@ def test_easy_never_delays_what_the_head_was_promised(seed: int) -> None:
         heads = promised < NEVER
         assert heads.sum() > 20
         assert (started[heads] <= promised[heads]).all()
-        assert int(outcome.world.state_1["backfilled"][0]) > 20
+        assert int(outcome.sim.state_1["backfilled"][0]) > 20
 
 
 def test_without_backfill_jobs_start_in_their_order() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from perfatlas.hardware import Device, resolve_system
 from perfatlas.kernels.devices import DeviceColumns
 from perfatlas.kernels.tiers import price_operators
-from perfatlas.kernels.tiers.bound import bound_time
+from perfatlas.kernels.tiers.bound import price_at_bound
 from perfatlas.operators import BOUND_NAMES, FloatArray, Gemm, Phase
 from perfatlas.quantities import UnsupportedError
 
@@ -48,32 +48,32 @@ def doubled(device: Device) -> Device:
 
 def test_weight_streaming_is_bound_by_memory_at_small_m() -> None:
     device = resolve_system("h200_sxm").device
-    time = bound_time(gemm(1, 8192, 8192), on(device))
+    time = price_at_bound([gemm(1, 8192, 8192)], on(device))
     # 8192 x 8192 x 2 bytes at 4.8 TB/s; activations fit the L2
-    assert time.time_s_C[0] == pytest.approx(8192 * 8192 * 2 / 4.8e12)
-    assert BOUND_NAMES[time.code_C[0]] == "memory"
+    assert time.time_s_CO[0, 0] == pytest.approx(8192 * 8192 * 2 / 4.8e12)
+    assert BOUND_NAMES[time.code_CO[0, 0]] == "memory"
 
 
 def test_large_product_is_bound_by_compute() -> None:
     device = resolve_system("h200_sxm").device
-    time = bound_time(gemm(8192, 8192, 8192), on(device))
-    assert time.time_s_C[0] == pytest.approx(2 * 8192**3 / device.peak_flop_per_s["bf16"])
-    assert BOUND_NAMES[time.code_C[0]] == "compute"
+    time = price_at_bound([gemm(8192, 8192, 8192)], on(device))
+    assert time.time_s_CO[0, 0] == pytest.approx(2 * 8192**3 / device.peak_flop_per_s["bf16"])
+    assert BOUND_NAMES[time.code_CO[0, 0]] == "compute"
 
 
 @given(m=SIZES, n=SIZES, k=SIZES, more=st.integers(1, 65536))
 def test_the_bound_never_decreases_with_any_dimension(m: int, n: int, k: int, more: int) -> None:
     devices = on(resolve_system("b200_sxm").device)
-    base = bound_time(gemm(m, n, k), devices).time_s_C[0]
+    base = price_at_bound([gemm(m, n, k)], devices).time_s_CO[0, 0]
     for grown in (gemm(m + more, n, k), gemm(m, n + more, k), gemm(m, n, k + more)):
-        assert bound_time(grown, devices).time_s_C[0] >= base
+        assert price_at_bound([grown], devices).time_s_CO[0, 0] >= base
 
 
 @given(m=SIZES, n=SIZES, k=SIZES)
 def test_doubling_every_rate_halves_the_bound(m: int, n: int, k: int) -> None:
     device = resolve_system("h200_sxm").device
-    slow = bound_time(gemm(m, n, k), on(device)).time_s_C[0]
-    fast = bound_time(gemm(m, n, k), on(doubled(device))).time_s_C[0]
+    slow = price_at_bound([gemm(m, n, k)], on(device)).time_s_CO[0, 0]
+    fast = price_at_bound([gemm(m, n, k)], on(doubled(device))).time_s_CO[0, 0]
     assert fast == pytest.approx(slow / 2)
 
 
@@ -81,14 +81,14 @@ def test_clock_scales_compute_and_leaves_memory() -> None:
     device = resolve_system("h200_sxm").device
     half = replace(on(device), clock_ratio_C=column(0.5))
     for shape, factor in ((gemm(8192, 8192, 8192), 2.0), (gemm(1, 8192, 8192), 1.0)):
-        full = bound_time(shape, on(device)).time_s_C[0]
-        assert bound_time(shape, half).time_s_C[0] == pytest.approx(factor * full)
+        full = price_at_bound([shape], on(device)).time_s_CO[0, 0]
+        assert price_at_bound([shape], half).time_s_CO[0, 0] == pytest.approx(factor * full)
 
 
 def test_a_format_without_tensor_cores_is_refused_with_alternatives() -> None:
     a100 = resolve_system("a100_sxm").device
     with pytest.raises(UnsupportedError, match=r"no fp8 tensor cores.*bf16"):
-        bound_time(gemm(64, 64, 64, "fp8_static"), on(a100))
+        price_at_bound([gemm(64, 64, 64, "fp8_static")], on(a100))
 
 
 def test_candidates_on_different_devices_are_priced_as_columns() -> None:
@@ -102,8 +102,8 @@ def test_candidates_on_different_devices_are_priced_as_columns() -> None:
         n=np.full(4, 4096.0),
         k=np.full(4, 4096.0),
     )
-    times = bound_time(four, columns).time_s_C
-    alone = [bound_time(gemm(4096, 4096, 4096), on(d)).time_s_C[0] for d in devices]
+    times = price_at_bound([four], columns).time_s_CO[:, 0]
+    alone = [price_at_bound([gemm(4096, 4096, 4096)], on(d)).time_s_CO[0, 0] for d in devices]
     assert times.tolist() == [alone[2], alone[0], alone[1], alone[0]]
 
 

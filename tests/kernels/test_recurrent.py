@@ -10,7 +10,7 @@ from perfatlas.kernels.devices import BANDWIDTH, CLOCK, L2, NUM_SILICON, SM_COUN
 from perfatlas.kernels.recurrent.physics import REFERENCE_FLOP
 from perfatlas.kernels.shapes import calibration_key, physics_model, shape_columns
 from perfatlas.kernels.tiers import price_operators
-from perfatlas.kernels.tiers.bound import bound_time
+from perfatlas.kernels.tiers.bound import price_at_bound
 from perfatlas.lab.cells import MEASURED_DEVICES
 from perfatlas.measurements.calibrations import load_calibrations
 from perfatlas.models import (
@@ -227,7 +227,8 @@ def test_no_time_is_below_the_bound(device: str, phase: Phase, batch: float) -> 
         assert (priced.match_CO >= 0).all()
         assert np.isfinite(priced.time_s_CO).all()
         for column, operator in enumerate(chosen):
-            assert priced.time_s_CO[0, column] >= bound_time(operator, devices(device)).time_s_C[0]
+            bound = price_at_bound([operator], devices(device))
+            assert priced.time_s_CO[0, column] >= bound.time_s_CO[0, 0]
         assert (priced.low_s_CO <= priced.time_s_CO).all()
 
 

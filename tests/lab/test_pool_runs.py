@@ -16,7 +16,7 @@ from perfatlas.lab.runs import (
     simulate_pool_runs,
     uncounted_rows,
 )
-from perfatlas.lab.runs.pool_traffic import asked_pools, launched_pools
+from perfatlas.lab.runs.pool_traffic import launched_pools, pool_fields
 from perfatlas.lab.runs.run_selection import parse_serving_rules
 from perfatlas.lab.validate.pools import pool_views
 from perfatlas.measurements.tables import has_silicon
@@ -66,7 +66,7 @@ def pools(**changes: Any) -> PoolRun:  # noqa: ANN401
 
 def test_what_is_asked_for_a_run_of_pools() -> None:
     rules = parse_serving_rules(DRAWN + POOLS)
-    asked = asked_pools(pools(), rules)
+    asked = pool_fields(pools(), rules)
     assert asked["mode"] == "disaggregated"
     sizes = {name: asked[f"{name}"] for name in asked if name.startswith(("prefill_", "decode_"))}
     assert sizes == {
@@ -87,7 +87,7 @@ def test_what_is_asked_for_a_run_of_pools() -> None:
 def test_limits_of_both_pools() -> None:
     rules = parse_serving_rules(DRAWN + POOLS)
     asked = pools()
-    traffic, scenario = split_fields(asked_pools(asked, rules))
+    traffic, scenario = split_fields(pool_fields(asked, rules))
     ready = service(scenario, traffic, resolve_traffic(traffic, scenario))
     prefill, decode = (pool.limits for pool in launched_pools(ready, asked, rules).pools)
     assert (prefill.max_num_seqs, prefill.async_scheduling) == (2, False)
@@ -126,7 +126,7 @@ def test_rows_hold_what_the_public_function_answers() -> None:
     rules = parse_serving_rules(DRAWN)
     asked, wrong = pools(backend="vllm"), pools(id="b", backend="vllm", system="h1000")
     found, refused = simulate_pool_runs([asked, wrong], rules)
-    results = simulate(**asked_pools(asked, rules)).answer.results
+    results = simulate(**pool_fields(asked, rules)).answer.results
     assert found["ttft_s"] == pytest.approx(results["ttft_s"]["mean"])
     assert found["tpot_s"] == pytest.approx(results["tpot_s"]["mean"])
     assert found["kv_transfer_s"] == pytest.approx(results["kv_transfer_s"]["mean"])
@@ -162,7 +162,7 @@ def test_every_published_run_of_counted_workers_is_asked_or_left_out(tmp_path: P
     assert len(runs) == len(kept) + len(left) == 274
     assert uncounted_rows(path) == 1328
     for one in kept:
-        split_fields(asked_pools(one, rules))
+        split_fields(pool_fields(one, rules))
     rows = simulate_pool_runs([one for one in kept if one.decode.concurrency <= 4][:4], rules)
     assert all(row["error"] == "" and row["ttft_s"] > 0 for row in rows)
     wrong = tmp_path / "wrong.csv"

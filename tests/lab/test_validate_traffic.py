@@ -24,7 +24,7 @@ from perfatlas.lab.runs import (
     traffic_totals,
 )
 from perfatlas.lab.runs.run_selection import parse_serving_rules
-from perfatlas.lab.runs.serving_traffic import as_launched, asked_fields
+from perfatlas.lab.runs.serving_traffic import as_launched, run_fields
 from perfatlas.lab.runs.shared_data import VARIABLE, shared_folder
 from perfatlas.lab.validate import validate_traffic
 from perfatlas.lab.validate.pools import pool_views
@@ -82,7 +82,7 @@ def test_limits_of_a_launch_by_hand() -> None:
     rules = parse_serving_rules(RULES + LAUNCHES)
     asked = run(concurrency=8, on_rank=8, tp=2)
     # 1,024 + 8 + 1,500 = 2,532, rounded up to 80 x 32
-    assert asked_fields(asked, rules) == {
+    assert run_fields(asked, rules) == {
         "model": "Qwen/Qwen3-32B",
         "system": "h100_sxm",
         "engine": "trtllm",
@@ -101,20 +101,20 @@ def test_limits_of_a_launch_by_hand() -> None:
         "max_num_batched_tokens": 2560,
     }
     assert rules.launch(run(tp=4)) is None
-    capped = asked_fields(run(backend="sglang"), rules)
+    capped = run_fields(run(backend="sglang"), rules)
     assert capped["max_num_batched_tokens"] == 2000
     assert capped["num_requests"] == 80
 
 
 def test_drawn_lengths_end_at_the_nominal_ones() -> None:
-    fields = asked_fields(run(kind="dump", tp=4), parse_serving_rules(RULES + LAUNCHES))
+    fields = run_fields(run(kind="dump", tp=4), parse_serving_rules(RULES + LAUNCHES))
     # the mean is half of 1,024, so they reach from 0 to 1,024
     assert (fields["isl"], fields["length_spread"]) == (512, pytest.approx(1.0))
 
 
 def deployed(asked: Any) -> Any:  # noqa: ANN401
     rules = parse_serving_rules(RULES + LAUNCHES)
-    traffic, scenario = split_fields(asked_fields(asked, rules))
+    traffic, scenario = split_fields(run_fields(asked, rules))
     launch = rules.launch(asked)
     assert launch is not None
     ready = deployment(scenario, traffic, resolve_traffic(traffic, scenario))
@@ -152,7 +152,7 @@ def test_rows_hold_what_the_public_function_answers() -> None:
     rules = parse_serving_rules(RULES + LAUNCHES)
     plain, wrong = run(tp=4), run("b", system="h1000")
     found, refused = simulate_runs([plain, wrong], rules)
-    results = simulate(**asked_fields(plain, rules)).answer.results
+    results = simulate(**run_fields(plain, rules)).answer.results
     assert found["ttft_s"] == results["ttft_s"]["mean"]
     assert found["tpot_s"] == results["tpot_s"]["mean"]
     assert found["ttft_error"] == pytest.approx(found["ttft_s"] / 0.2 - 1.0)
@@ -352,11 +352,11 @@ def test_the_page_has_every_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_without_settings_the_limits_follow_from_the_scenario() -> None:
     rules = parse_serving_rules(RULES + LAUNCHES)
     asked = run(concurrency=8, on_rank=8, tp=2)
-    fields = asked_fields(asked, rules.without_limits())
+    fields = run_fields(asked, rules.without_limits())
     for name in ("max_num_seqs", "max_num_batched_tokens", "stream_interval"):
-        assert name in asked_fields(asked, rules)
+        assert name in run_fields(asked, rules)
         assert name not in fields
-    assert fields["num_requests"] == asked_fields(asked, rules)["num_requests"]
+    assert fields["num_requests"] == run_fields(asked, rules)["num_requests"]
 
 
 def test_without_any_measurement_it_says_what_is_missing(

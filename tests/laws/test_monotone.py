@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 from perfatlas.collectives import OPS, CollectiveShapes, price_collectives
 from perfatlas.hardware import resolve_system
-from perfatlas.kernels.tiers.bound import bound_time
+from perfatlas.kernels.tiers.bound import price_at_bound
 from perfatlas.operators import Phase
 from tests.laws.support import (
     ENGINES,
@@ -198,7 +198,8 @@ def test_collectives_over_bytes(op: str, sizes: list[int], ranks: int, system: s
 
 
 def bound_of(operator: Operator, device: str) -> FloatArray:
-    return bound_time(operator, on(resolve_system(device).device, operator.count.shape[0])).time_s_C
+    devices = on(resolve_system(device).device, operator.count.shape[0])
+    return price_at_bound([operator], devices).time_s_CO[:, 0]
 
 
 @given(window=RISING, queries=st.integers(1, 512))

@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from perfatlas.collectives import OPS, CollectiveShapes, Implementation, price_collectives
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.tiers import price_operators
-from perfatlas.kernels.tiers.bound import bound_time
+from perfatlas.kernels.tiers.bound import price_at_bound
 from perfatlas.operators import Phase
 from perfatlas.verbs.estimate import estimate
 from tests.laws.support import (
@@ -60,8 +60,8 @@ def operators(tokens: int, queries: int) -> list[Operator]:
 def test_bound_of_operators_halves(tokens: int, queries: int, name: str) -> None:
     system = resolve_system(name)
     for operator in operators(tokens, queries):
-        slow = bound_time(operator, on(system.device, 1)).time_s_C
-        fast = bound_time(operator, on(scaled(system, 2.0).device, 1)).time_s_C
+        slow = price_at_bound([operator], on(system.device, 1)).time_s_CO[:, 0]
+        fast = price_at_bound([operator], on(scaled(system, 2.0).device, 1)).time_s_CO[:, 0]
         assert fast == pytest.approx(slow / 2, rel=1e-12)
 
 

@@ -90,7 +90,7 @@ def flat(results: Any) -> dict[str, Any]:  # noqa: ANN401 - results of an answer
 
 
 @given(rows=ROWS, order=st.randoms(use_true_random=False))
-@settings(max_examples=80)
+@settings(max_examples=50)
 def test_rows_are_estimates_in_any_order(rows: list[dict[str, Any]], order: Any) -> None:  # noqa: ANN401
     columns = table_of(rows)
     _check_order(rows, columns, order)

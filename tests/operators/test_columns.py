@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -13,6 +15,7 @@ from perfatlas.operators import (
     LatentAttention,
     Phase,
     visible_pairs,
+    with_fields,
 )
 
 
@@ -164,3 +167,11 @@ def test_a_selection_reads_the_scores_of_queries_that_choose() -> None:
     ).work()
     assert work.activation_bytes.tolist() == [2 * (9 + 10) * 4 + 8 * 8 * 4]
     assert (work.flop.tolist(), work.cold_bytes.tolist()) == ([0.0], [0.0])
+
+
+def test_a_copy_with_other_fields_equals_a_new_operator() -> None:
+    attention = latent("decode")
+    for changes in ({}, {"batch": column(8)}, {"name": "other", "kv_len": column(7)}):
+        assert vars(with_fields(attention, **changes)) == vars(replace(attention, **changes))
+    with pytest.raises(TypeError, match="LatentAttention has no field batches"):
+        with_fields(attention, batches=column(8))

@@ -20,9 +20,9 @@ from perfatlas.models import (
     parameter_counts,
 )
 from perfatlas.parallelism import (
+    MemoryInputs,
     MemoryLoad,
     MemoryOverheads,
-    MemoryQuestion,
     PlanColumns,
     kv_bytes_per_sequence,
     memory_footprint,
@@ -60,8 +60,8 @@ def question(
     tokens: float = 2560,
     kv_blocks: float = np.nan,
     memory: float = 141e9,
-) -> MemoryQuestion:
-    return MemoryQuestion(
+) -> MemoryInputs:
+    return MemoryInputs(
         architecture=model,
         formats=formats,
         plan=plan or plan_of(tp=8),

@@ -130,10 +130,14 @@ def test_a_limit_is_told_on_its_line(answers: dict[str, dict[str, Any]], name: s
 def test_a_time_is_at_least_and_a_rate_at_most() -> None:
     results = {"ttft_s": 1.0, "ttft_s_low": 1.0, "ttft_s_high": None}
     results |= {"requests_per_s": 4.0, "steps": 3, "bound_time_s": 1.0}
+    results |= {"capacity_requests_per_s": 9.0, "offered_load": 0.4, "flop_per_s": 1e15}
     assert limits_of(results) == {"ttft_s": "at least"}
     assert limits_of(results, tier="bound") == {
         "ttft_s": "at least",
         "requests_per_s": "at most",
+        "capacity_requests_per_s": "at most",
+        "offered_load": "at least",
+        "flop_per_s": "at most",
     }
     # an interval without an upper end is no limit: the value is not its lower end
     assert limits_of({"ttft_s": 2.0, "ttft_s_low": 1.0, "ttft_s_high": None}) == {}

@@ -9,8 +9,8 @@ import pytest
 from perfatlas.report.charts import (
     Axis,
     Bar,
+    BarPart,
     Line,
-    Part,
     Span,
     bar_chart,
     days_chart,
@@ -91,7 +91,10 @@ def test_bars_keep_their_order_and_names_that_look_like_numbers() -> None:
 
 
 def test_parts_are_stacked_and_bins_stand_side_by_side() -> None:
-    parts = [Part("queue", [0.75], ["3 s, 75 %"], "red"), Part("decode", [0.25], ["1 s"], "blue")]
+    parts = [
+        BarPart("queue", [0.75], ["3 s, 75 %"], "red"),
+        BarPart("decode", [0.25], ["1 s"], "blue"),
+    ]
     figure = stacked_bars([""], parts, Axis("share", "%"))
     assert figure.layout.barmode == "stack"
     assert [list(trace.x) for trace in figure.data] == [[0.75], [0.25]]

@@ -12,7 +12,7 @@ from perfatlas.report.text import (
     label_of,
     open_terminal,
     print_answer,
-    shown_results,
+    printed_results,
 )
 from tests.vocabulary.questions import ESTIMATES, OPERATORS, SIMULATIONS, answered
 
@@ -29,7 +29,7 @@ def answer(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 def test_every_result_has_a_short_label(answer: dict[str, Any]) -> None:
     results = answer["results"]
-    shown = [*(one.label for one in shown_results(results, short=True))]
+    shown = [*(one.label for one in printed_results(results, short=True))]
     shown += [label_of(name, short=True) for name in distributions(results)]
     assert shown
     assert {label: len(label) for label in shown if len(label) > MOST_LETTERS} == {}
@@ -42,7 +42,7 @@ def test_no_answer_is_cut_on_a_narrow_terminal(answer: dict[str, Any]) -> None:
     )
     text = stream.getvalue()
     assert "\u2026" not in text
-    for one in shown_results(answer["results"], short=True):
+    for one in printed_results(answer["results"], short=True):
         (line,) = [line for line in text.splitlines() if line.startswith(f"  {one.label}  ")][:1]
         assert one.value in line
         assert len(line) <= NARROW

@@ -9,7 +9,7 @@ import pytest
 from perfatlas.report.text import format_value
 from perfatlas.report.traces import requests_trace_text
 from perfatlas.verbs.simulate import SimulatedRun, Simulation, simulate, traffic_page
-from perfatlas.verbs.simulate.page import ASKED, MEANS, RATES
+from perfatlas.verbs.simulate.page import MEANS, OBJECTIVES, RATES
 from perfatlas.vocabulary.metrics import METRICS
 from tests.report.support import parsed
 
@@ -54,10 +54,10 @@ def test_a_page_shows_every_answer() -> None:
 
 
 def test_a_page_begins_with_metrics() -> None:
-    assert {*ASKED, *MEANS, *RATES} <= set(METRICS)
+    assert {*OBJECTIVES, *MEANS, *RATES} <= set(METRICS)
     met = simulate(**SMALL, dp=2, slo_ttft_s=10.0)
     labels = parsed(page_of(met)).texts["dt"]
-    assert labels[:2] == [METRICS[name].label for name in ASKED[1:]]
+    assert labels[:2] == [METRICS[name].label for name in OBJECTIVES[1:]]
     assert labels[2] == "TTFT, mean"
 
 

@@ -96,3 +96,16 @@ def test_a_slow_rate_is_cut_by_the_longest_time_of_a_simulation() -> None:
     found = simulate(**SERVED, request_rate=0.001).answer.results
     assert found["requests_completed"] < 8000
     assert found["stability"] == "stable"
+
+
+def test_a_deployment_that_keeps_up_has_the_offered_rate_as_its_throughput(
+    capacity: float,
+) -> None:
+    slack = simulate(**SERVED, request_rate=0.3 * capacity).answer.results
+    for name in ("requests_per_s", "output_tokens_per_s"):
+        assert slack[f"{name}_low"] == slack[name] == slack[f"{name}_high"]
+    near = simulate(**SERVED, request_rate=0.9 * capacity).answer
+    text = next(text for text in near.warnings if "slow end" in text)
+    slow = float(text.partition("capacity is ")[2].partition(" ")[0])
+    assert near.results["requests_per_s_low"] == pytest.approx(slow, rel=0.01)
+    assert near.results["requests_per_s_high"] == near.results["requests_per_s"]

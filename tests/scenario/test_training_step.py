@@ -28,8 +28,8 @@ def test_mfu_by_hand() -> None:
     facts = facts_of({**STEP, "gpus": 16_384})
     assert facts.mfu(16_384) == pytest.approx(6.5553e18 / 1.62103e19, rel=1e-4)
     assert facts.checkpoint_bytes == 14 * 405_853_388_800
-    assert any("14 bytes" in text for text in facts.said)
-    assert any("is an input" in text for text in facts.said)
+    assert any("14 bytes" in text for text in facts.notes)
+    assert any("is an input" in text for text in facts.notes)
     assert facts.mfu(32_768) == pytest.approx(facts.mfu(16_384) / 2)  # type: ignore[operator]
 
 
@@ -65,7 +65,7 @@ def test_bytes_and_a_bandwidth_are_the_write_of_a_checkpoint() -> None:
 
 def test_a_job_without_a_step_has_no_step_facts() -> None:
     facts = facts_of({"mtti_s": 3600})
-    assert (facts.mfu(8), facts.checkpoint_bytes, facts.write_s, facts.said) == (*[None] * 3, ())
+    assert (facts.mfu(8), facts.checkpoint_bytes, facts.write_s, facts.notes) == (*[None] * 3, ())
 
 
 @pytest.mark.parametrize(

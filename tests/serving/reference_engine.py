@@ -19,7 +19,7 @@ from tests.serving.reference_vllm import Scheduler
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from perfatlas.serving.config import Fleet, Kind
+    from perfatlas.serving.config import Fleet, ReplicaGroup
     from perfatlas.serving.prices import StepPrices
     from perfatlas.serving.prices.tables import Ticks
     from perfatlas.serving.requests import Requests
@@ -77,7 +77,7 @@ def _rank_time(prices: StepPrices, parts: list[Part], linear: int) -> int:
 @dataclass
 class Replica:
     index: int
-    kind: Kind
+    group: ReplicaGroup
     ranks: list[Scheduler]
     end: int = -1  # of the step that runs, -1 between steps
     running: list[list[Part]] = field(default_factory=list)  # by rank
@@ -92,9 +92,9 @@ class Replica:
         return sum(len(rank.queue()) + len(rank.running) + len(rank.away) for rank in self.ranks)
 
 
-def link_time(kind: Kind, tokens: int) -> int:
+def link_time(group: ReplicaGroup, tokens: int) -> int:
     """Return the transfer time of a KV cache over a link, by its linear piece."""
-    pieces = zip(*kind.link, strict=True)
+    pieces = zip(*group.link, strict=True)
     border, time, each = max(piece for piece in pieces if piece[0] <= tokens)
     return time + (tokens - border) * each
 
@@ -109,25 +109,25 @@ class Simulation:
         self.seed = fleet.seed
         self.concurrency = concurrency
         self.replicas: list[Replica] = []
-        for kind in fleet.kinds:
+        for group in fleet.groups:
             named = {"vllm": Scheduler, "sglang": SglangScheduler}
-            scheduler = named.get(kind.limits.rules, TrtllmScheduler)
-            if kind.role == "decode" and kind.limits.rules == "sglang":
+            scheduler = named.get(group.limits.rules, TrtllmScheduler)
+            if group.role == "decode" and group.limits.rules == "sglang":
                 scheduler = SglangDecodeScheduler
-            for _ in range(kind.number):
-                ranks = [scheduler(kind.limits) for _ in range(kind.ranks)]
+            for _ in range(group.number):
+                ranks = [scheduler(group.limits) for _ in range(group.ranks)]
                 for rank in ranks:
-                    rank.keeps = kind.role == "prefill"
+                    rank.keeps = group.role == "prefill"
                     rank.again = fleet.first_from == "recomputed"
                     rank.early = fleet.first_from == "prefill"
-                self.replicas.append(Replica(len(self.replicas), kind, ranks))
+                self.replicas.append(Replica(len(self.replicas), group, ranks))
         self.sequences = [
             Sequence(i, int(requests.isl_N[i]), int(requests.osl_N[i]), [])
             for i in range(len(requests.isl_N))
         ]
         for replica in self.replicas:
             for rank in replica.ranks:
-                rank.alone = replica.kind.ranks == 1
+                rank.alone = replica.group.ranks == 1
         self.turns = {"entry": 0, "decode": 0}
         self.last = {"entry": -1, "decode": -1}
         self.number = len(self.replicas)
@@ -194,7 +194,7 @@ class Simulation:
         replicas = [
             replica
             for replica in self.replicas
-            if (replica.kind.role == "decode") == (pool == "decode")
+            if (replica.group.role == "decode") == (pool == "decode")
         ]
         count = len(replicas)
         if self.routing == "round_robin":
@@ -213,17 +213,17 @@ class Simulation:
         self.last[pool] = chosen.index
         return chosen
 
-    def runs(self, sequence: Sequence, kind: Kind) -> bool:
-        limits = kind.limits
-        osl = min(sequence.osl, 1) if kind.role == "prefill" else sequence.osl
+    def runs(self, sequence: Sequence, group: ReplicaGroup) -> bool:
+        limits = group.limits
+        osl = min(sequence.osl, 1) if group.role == "prefill" else sequence.osl
         most = sequence.isl + osl - (limits.rules == "vllm") + 2 * limits.draft_tokens
         whole = limits.chunked_prefill or sequence.isl <= limits.max_num_batched_tokens
-        whole = whole or kind.role == "decode"
+        whole = whole or group.role == "decode"
         fits = most <= limits.kv_blocks * limits.block_size
         if limits.rules == "sglang":
             room = limits.kv_blocks * limits.block_size
             fits = most + limits.block_size < room
-            if kind.role == "decode":
+            if group.role == "decode":
                 whole_pages = -(-most // limits.block_size) * limits.block_size
                 fits = fits and whole_pages + limits.reserved_decode_tokens <= room
         return bool(sequence.isl > 0 and sequence.osl > 0 and whole and fits)
@@ -231,18 +231,18 @@ class Simulation:
     def arrive(self, i: int, now: int) -> None:
         sequence = self.sequences[i]
         sequence.arrival = now
-        if not all(self.runs(sequence, kind) for kind in self.fleet.kinds):
+        if not all(self.runs(sequence, group) for group in self.fleet.groups):
             self.follow(i, now)
             return
         replica = self.route(i)
         sequence.replica = replica.index
         sequence.whole_osl = sequence.osl
-        if replica.kind.role == "prefill":
+        if replica.group.role == "prefill":
             sequence.osl = 1
         self.queue(sequence, replica)
 
     def queue(self, sequence: Sequence, replica: Replica) -> None:
-        size = replica.kind.limits.block_size
+        size = replica.group.limits.block_size
         sequence.prompt_keys = self.keys(sequence.index, size)
         sequence.answer_keys = self.answer_keys(sequence.index, size)
         loads = [
@@ -277,8 +277,8 @@ class Simulation:
             there = next(k for k, rank in enumerate(ends[1].ranks) if sequence in rank.away)
             links = ((ends[0].index, sequence.rank), (ends[1].index, there))
             start = max(now, *(self.links.get(link, 0) for link in links))
-            tokens = sequence.isl - sequence.num_registered * ends[1].kind.limits.block_size
-            start += max(link_time(end.kind, tokens) for end in ends)
+            tokens = sequence.isl - sequence.num_registered * ends[1].group.limits.block_size
+            start += max(link_time(end.group, tokens) for end in ends)
             self.links |= dict.fromkeys(links, start)
             sequence.stage = "travelling"
             self.comes.append((start + self.fleet.latency, sequence.index))
@@ -307,7 +307,7 @@ class Simulation:
     def pausing(self, replica: Replica) -> list[Sequence]:
         """Sequences that could decode in a prefill step; SGLang lets them wait."""
         waits: list[Sequence] = []
-        if replica.kind.limits.rules != "sglang":
+        if replica.group.limits.rules != "sglang":
             return waits
         for rank, parts in zip(replica.ranks, replica.running, strict=True):
             runs = [part.sequence for part in parts]
@@ -325,12 +325,12 @@ class Simulation:
         decodes = [[part for part in rank if part.decodes] for rank in replica.running]
         extra = 0
         if decodes != replica.running and any(decodes):
-            extra = now - replica.start - step_time(replica.kind.prices, decodes)
+            extra = now - replica.start - step_time(replica.group.prices, decodes)
         for part in (part for rank in replica.running for part in rank):
             one = part.sequence
             # preempted while the step ran, not finished
             ends = part.samples and one.generated + part.gives >= one.osl
-            gone = one.num_computed == 0 and not (ends and replica.kind.limits.rules == "vllm")
+            gone = one.num_computed == 0 and not (ends and replica.group.limits.rules == "vllm")
             if one.finished >= 0:
                 continue
             if part.decodes:
@@ -357,13 +357,13 @@ class Simulation:
                 self.plan(replica, now)
         replica.running, replica.planned = replica.planned, []
         if any(replica.running):
-            replica.end = now + step_time(replica.kind.prices, replica.running)
+            replica.end = now + step_time(replica.group.prices, replica.running)
             self.steps += 1
             replica.steps += 1
             replica.busy += replica.end - now
             replica.start = now
             replica.paused = self.pausing(replica)
-            if replica.kind.limits.async_scheduling:
+            if replica.group.limits.async_scheduling:
                 self.plan(replica, replica.end)
 
     def run(self) -> Simulation:

@@ -49,11 +49,11 @@ class FrontedSimulation(Simulation):
     def note(self, replica: Replica, now: int) -> None:
         super().note(replica, now)
         self.late = 0
-        each = replica.kind.stream_token
+        each = replica.group.stream_token
         if each == 0:
             return
-        tokens = 1.0 + float(np.cumprod(replica.kind.limits.acceptance).sum())
-        drafted = round(each * tokens / replica.kind.stream_interval)
+        tokens = 1.0 + float(np.cumprod(replica.group.limits.acceptance).sum())
+        drafted = round(each * tokens / replica.group.stream_interval)
         parts = [part for rank in replica.running for part in rank]
         work = sum(drafted if part.decodes else each * part.samples for part in parts)
         left, since = self.unsent.get(replica.index, (0, 0))

@@ -75,7 +75,7 @@ class ChangingSimulation(Simulation):
         one = self.sequences[i]
         if one.arrival < 0:
             one.arrival = now
-        if not all(self.runs(one, kind) for kind in self.fleet.kinds):
+        if not all(self.runs(one, group) for group in self.fleet.groups):
             self.rejected.add(i)
             self.follow(i, now)
         elif "up" in self.status:
@@ -103,9 +103,9 @@ class ChangingSimulation(Simulation):
             self.status[index] = "up"
 
     def empty(self, replica: Replica) -> None:
-        fresh = [type(rank)(replica.kind.limits) for rank in replica.ranks]
+        fresh = [type(rank)(replica.group.limits) for rank in replica.ranks]
         for rank in fresh:
-            rank.alone = replica.kind.ranks == 1
+            rank.alone = replica.group.ranks == 1
         replica.ranks = fresh
         replica.planned, replica.running = [], []
 

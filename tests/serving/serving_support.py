@@ -11,9 +11,9 @@ from perfatlas.serving.config import (
     ROUTINGS,
     Affinity,
     Fleet,
-    Kind,
     Limits,
     Link,
+    ReplicaGroup,
 )
 from perfatlas.serving.policies import names_where, policy_names
 from perfatlas.serving.prices import StepPrices
@@ -149,13 +149,13 @@ def _with_hashes(draw: np.random.Generator, requests: Requests) -> Requests:
     )
 
 
-def random_fleet(draw: np.random.Generator, kinds: int = 1) -> Fleet:
+def random_fleet(draw: np.random.Generator, groups: int = 1) -> Fleet:
     """One to three engines of one to three ranks for each type."""
     made = []
-    for _ in range(kinds):
+    for _ in range(groups):
         limits = random_limits(draw)
         number, ranks = int(draw.integers(1, 4)), int(draw.choice([1, 1, 2, 3]))
-        made.append(Kind(random_prices(draw, limits), limits, number, ranks))
+        made.append(ReplicaGroup(random_prices(draw, limits), limits, number, ranks))
     affinity = Affinity(
         match_share=float(draw.choice([0.0, 0.3, 0.5, 1.0])),
         balance_apart=int(draw.choice([0, 2, 8, 64])),
@@ -171,19 +171,21 @@ def _drawn_rules(draw: np.random.Generator, role: str) -> str:
 
 def random_pools(draw: np.random.Generator) -> Fleet:
     """Two pools with links, mostly as fast as steps."""
-    fleet = random_fleet(draw, kinds=2)
-    kinds = []
-    for kind, role in zip(fleet.kinds, ("prefill", "decode"), strict=True):
-        limits = kind.limits._replace(draft_tokens=0, acceptance=(), rules=_drawn_rules(draw, role))
+    fleet = random_fleet(draw, groups=2)
+    groups = []
+    for group, role in zip(fleet.groups, ("prefill", "decode"), strict=True):
+        limits = group.limits._replace(
+            draft_tokens=0, acceptance=(), rules=_drawn_rules(draw, role)
+        )
         if limits.rules in ("vllm", "sglang"):
             limits = limits._replace(chunked_prefill=True)
         if role == "decode":
             limits = limits._replace(batch_wait_timeout_iters=0, scheduler_recv_interval=1)
             limits = limits._replace(reserved_decode_tokens=int(draw.choice([1, 2, 8, 30])))
         prices = random_prices(draw, limits)
-        kinds.append(kind._replace(prices=prices, limits=limits, role=role, link=_link(draw)))
+        groups.append(group._replace(prices=prices, limits=limits, role=role, link=_link(draw)))
     return fleet._replace(
-        kinds=tuple(kinds),
+        groups=tuple(groups),
         latency=int(draw.choice([0, 5, 200])),
         first_from=str(draw.choice(FIRST_FROM)),
     )

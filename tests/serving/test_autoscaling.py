@@ -96,10 +96,10 @@ def test_nothing_is_lost_or_made_while_replicas_change(seed: int, scales: bool) 
     while advance(sims, 10, LAST_TICK) == 0:
         pass
     first = sims[0]
-    for sim, kind in zip(sims, fleet.kinds, strict=True):
-        assert (sim.scheduler_S["free"] == kind.limits.kv_blocks).all()
-        if kind.limits.rules in ("trtllm_guaranteed_no_evict", "static"):
-            assert (sim.scheduler_S["spare"] == kind.limits.kv_blocks).all()
+    for sim, group in zip(sims, fleet.groups, strict=True):
+        assert (sim.scheduler_S["free"] == group.limits.kv_blocks).all()
+        if group.limits.rules in ("trtllm_guaranteed_no_evict", "static"):
+            assert (sim.scheduler_S["spare"] == group.limits.kv_blocks).all()
         for name in ("running", "waiting", "unread", "decoding", "context", "heap"):
             assert (sim.scheduler_S[name] == 0).all(), name
         assert (sim.growth_SB == 0).all()
@@ -118,7 +118,7 @@ def test_nothing_is_lost_or_made_while_replicas_change(seed: int, scales: bool) 
     assert came == (done | rejected | lost | left).sum()
     assert first.clock_1["left"][0] == requests.isl_N.shape[0] - (done | rejected | lost).sum()
     whole = (requests.osl_N - 1)[done].sum()
-    ahead = any(k.limits.rules == "sglang" and k.limits.async_scheduling for k in fleet.kinds)
+    ahead = any(k.limits.rules == "sglang" and k.limits.async_scheduling for k in fleet.groups)
     if not ahead:  # gaps between tokens: of whole answers, and of those that broke off
         assert whole <= first.gaps_G.sum() <= whole + first.clock_1["wasted"][0]
     assert (first.replica_F["held"] <= first.clock_1["now"][0]).all()

@@ -27,7 +27,7 @@ LIMITS = Limits(8, 64, 4, 100)
 
 
 def _compare(draw: np.random.Generator, fleet: Fleet) -> None:
-    least = min(kind.limits.kv_blocks * kind.limits.block_size for kind in fleet.kinds)
+    least = min(group.limits.kv_blocks * group.limits.block_size for group in fleet.groups)
     requests = random_requests(draw, int(draw.choice([1, 8, 40])), min(max(2, least // 4), 100))
     concurrency = int(draw.choice([0, 0, 1, 5, 30]))
     slow = FrontedSimulation(requests, fleet, concurrency)
@@ -55,15 +55,15 @@ def _compare(draw: np.random.Generator, fleet: Fleet) -> None:
 def test_front_ends_are_those_of_the_slow_reference(seed: int) -> None:
     draw = np.random.default_rng(seed)
     fleet = random_fleet(draw)
-    kinds = tuple(
-        kind._replace(
+    groups = tuple(
+        group._replace(
             stream_token=int(draw.choice([0, 1, 7, 60])),
             stream_interval=int(draw.choice([1, 1, 3, 20])),
         )
-        for kind in fleet.kinds
+        for group in fleet.groups
     )
     fleet = fleet._replace(
-        kinds=kinds, readers=int(draw.integers(0, 4)), read_token=int(draw.choice([0, 1, 13]))
+        groups=groups, readers=int(draw.integers(0, 4)), read_token=int(draw.choice([0, 1, 13]))
     )
     _compare(draw, fleet)
 
@@ -160,7 +160,7 @@ def test_parts_of_the_tail_sum_to_it_with_front_ends() -> None:
     fleet = equal_engines(PRICES, LIMITS, replicas)
     outcome = run_fleet(requests, fleet)
     seen = ClientDelays(request_s=2e-12)
-    parts = tail_parts(requests, outcome, fleet.kinds, seen)
+    parts = tail_parts(requests, outcome, fleet.groups, seen)
     found = request_latencies(requests, outcome, seen)
     for name in ("ttft_s", "request_latency_s"):
         slowest = np.sort(getattr(found, name))[-max(1, round(0.01 * found.place_N.size)) :]

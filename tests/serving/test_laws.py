@@ -79,17 +79,17 @@ def test_littles_law_holds() -> None:
 def test_everything_ends_once_and_all_blocks_come_back(seed: int) -> None:
     draw = np.random.default_rng(seed)
     fleet = random_fleet(draw)
-    (kind,) = fleet.kinds
-    limits = kind.limits
+    (group,) = fleet.groups
+    limits = group.limits
     requests = random_requests(draw, 40, limits.kv_blocks * limits.block_size // 3 + 2)
-    prices = kind.prices._replace(
+    prices = group.prices._replace(
         queries_Q=np.array([0, 10**6]),
         prefill_added_QP=draw.integers(0, 50, (2, 4)),
         prefill_last_QP=draw.integers(-20, 50, (2, 4)),
     )
     sims = initial_states(
         requests,
-        fleet._replace(kinds=(kind._replace(prices=prices),)),
+        fleet._replace(groups=(group._replace(prices=prices),)),
         concurrency=int(draw.choice([0, 4])),
         control=Control(),
     )

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.serving.config import Availability, Control, Fleet, Kind, Limits, Outage
+from perfatlas.serving.config import Availability, Control, Fleet, Limits, Outage, ReplicaGroup
 from perfatlas.serving.run import run_fleet
 from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import (
@@ -175,12 +175,12 @@ def test_options_not_supported_with_tiers(
 
 def test_tiers_of_pools_and_of_replicas_that_fail_are_refused() -> None:
     requests, limits = _requests(ROWS, HASHES), _limits(20, host_blocks=8)
-    pools = tuple(Kind(PRICES, limits, role=role) for role in ("prefill", "decode"))
+    pools = tuple(ReplicaGroup(PRICES, limits, role=role) for role in ("prefill", "decode"))
     with pytest.raises(UnsupportedError, match="in role prefill"):
         run_fleet(requests, Fleet(pools))
-    failing = Fleet((Kind(PRICES, limits),), availability=Availability((Outage(0, 5, 9),)))
+    failing = Fleet((ReplicaGroup(PRICES, limits),), availability=Availability((Outage(0, 5, 9),)))
     with pytest.raises(UnsupportedError, match="outages or autoscaling"):
         run_fleet(requests, failing)
-    unlike = (Kind(PRICES, limits), Kind(PRICES, limits._replace(host_blocks=0)))
+    unlike = (ReplicaGroup(PRICES, limits), ReplicaGroup(PRICES, limits._replace(host_blocks=0)))
     with pytest.raises(UnsupportedError, match="all engine types or none"):
         run_fleet(requests, Fleet(unlike))

@@ -17,9 +17,9 @@ from perfatlas.serving.config import (
     Availability,
     Control,
     Fleet,
-    Kind,
     Limits,
     Outage,
+    ReplicaGroup,
     Replicas,
     Scaler,
 )
@@ -197,11 +197,13 @@ def test_the_tail_tells_what_was_lost_with_a_replica() -> None:
     # sent again at 130 ps, scheduled at once: no time in the queue, 130 in the try that failed
     requests = requests_of([(0, 4, 20)])
     outcome = run(requests, FLAT, ROOMY, _failing(Outage(0, 125, 400)))
-    parts = tail_parts(requests, outcome, [Kind(FLAT, ROOMY, 2)])["tail_ttft_s"]
+    parts = tail_parts(requests, outcome, [ReplicaGroup(FLAT, ROOMY, 2)])["tail_ttft_s"]
     assert parts["failure"] == pytest.approx(130e-12)
     assert parts["queue"] == pytest.approx(0.0, abs=1e-15)
     assert sum(parts.values()) == pytest.approx(230e-12)
-    assert "failure" not in tail_parts(requests, run(requests, FLAT, ROOMY), [Kind(FLAT, ROOMY)])
+    assert "failure" not in tail_parts(
+        requests, run(requests, FLAT, ROOMY), [ReplicaGroup(FLAT, ROOMY)]
+    )
 
 
 @pytest.mark.parametrize(
@@ -235,6 +237,6 @@ def test_unsupported_combinations_are_refused() -> None:
     both = Availability((Outage(0, 0, 10),), scaler=Scaler(1, 1, 2.0))
     with pytest.raises(UnsupportedError, match="cannot be combined with an autoscaler"):
         run(requests, FLAT, ROOMY, Replicas(4, availability=both))
-    pools = (Kind(FLAT, ROOMY, role="prefill"), Kind(FLAT, ROOMY, role="decode"))
+    pools = (ReplicaGroup(FLAT, ROOMY, role="prefill"), ReplicaGroup(FLAT, ROOMY, role="decode"))
     with pytest.raises(UnsupportedError, match="not supported with two pools"):
         run_fleet(requests, Fleet(pools, availability=Availability((Outage(0, 0, 10),))))

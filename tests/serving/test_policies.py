@@ -20,7 +20,7 @@ from tests.serving.serving_support import flat_prices
 # runs B from 10 to 120 and D from 125 to 235.
 TOY = """
 import json
-from perfatlas.serving.config import Control, Fleet, Kind, Limits
+from perfatlas.serving.config import Control, Fleet, ReplicaGroup, Limits
 from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import flat_prices, requests_of
 from tests.serving.toy_policy import add_newest_first
@@ -30,7 +30,7 @@ from tests.serving.interpreted import interpreted
 
 requests = requests_of([(0, 4, 3), (10, 4, 2), (50, 4, 1), (125, 4, 2)])
 prices, toy = flat_prices(10, 100), Limits(4, 64, 4, 100, rules="newest_first")
-both = Fleet((Kind(prices, toy), Kind(prices, toy._replace(rules="vllm"))))
+both = Fleet((ReplicaGroup(prices, toy), ReplicaGroup(prices, toy._replace(rules="vllm"))))
 found = [run(requests, prices, toy, control=Control(coalesce=each)) for each in (True, False)]
 found.append(interpreted(requests, both))
 print(json.dumps([[one.scheduled_N.tolist(), one.finished_N.tolist()] for one in found]))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.serving.config import Control, Fleet, Kind, Limits, Link
+from perfatlas.serving.config import Control, Fleet, Limits, Link, ReplicaGroup
 from perfatlas.serving.engine import advance
 from perfatlas.serving.run import run_fleet
 from perfatlas.serving.run.initial_state import initial_states
@@ -24,8 +24,8 @@ from tests.serving.serving_support import (
 )
 
 ROOMY = Limits(8, 64, 4, 100)
-PREFILL = Kind(flat_prices(10, 100), ROOMY, role="prefill", link=Link(per_token=(2,)))
-DECODE = Kind(flat_prices(10, 100), ROOMY, role="decode", link=Link(per_token=(5,)))
+PREFILL = ReplicaGroup(flat_prices(10, 100), ROOMY, role="prefill", link=Link(per_token=(2,)))
+DECODE = ReplicaGroup(flat_prices(10, 100), ROOMY, role="decode", link=Link(per_token=(5,)))
 POOLS = Fleet((PREFILL, DECODE), latency=7)
 BOTH = pytest.mark.parametrize("control", [Control(), Control(coalesce=False)])
 
@@ -56,7 +56,7 @@ def test_finding_4_a_transfer_takes_what_its_own_length_has(control: Control) ->
     # line of the prefill side, 9 ps for a token, is above it for 10 alone: 18 and 90.
     bent = Link((0, 4), (30, 58), (7, 1))
     fleet = POOLS._replace(
-        kinds=(
+        groups=(
             PREFILL._replace(number=2, link=Link(per_token=(9,))),
             DECODE._replace(number=2, link=bent),
         )
@@ -70,7 +70,7 @@ def test_transfers_of_a_link_follow_each_other(control: Control) -> None:
     # Prompts of 4 and 8 tokens end at 100 at two prefill engines. The decode engine's link is busy
     # to 120 with A and to 160 with B, which are there at 127 and 167. A decodes from 127; B joins
     # at the border of 167.
-    fleet = POOLS._replace(kinds=(PREFILL._replace(number=2), DECODE))
+    fleet = POOLS._replace(groups=(PREFILL._replace(number=2), DECODE))
     outcome = run_fleet(requests_of([(0, 4, 8), (0, 8, 3)]), fleet, control=control)
     assert outcome.replica_N.tolist() == [0, 1]
     assert outcome.travels.arrived_N.tolist() == [127, 167]
@@ -83,14 +83,14 @@ def test_blocks_are_held_on_both_sides_until_the_cache_is_there(control: Control
     # The prefill engine has two blocks of 4. A of 8 tokens ends its prompt at 100, its cache is
     # there at 147; only then are there blocks for B, which is there 147 ps later, at 294.
     small = ROOMY._replace(kv_blocks=2)
-    fleet = POOLS._replace(kinds=(PREFILL._replace(limits=small), DECODE))
+    fleet = POOLS._replace(groups=(PREFILL._replace(limits=small), DECODE))
     outcome = run_fleet(requests_of([(0, 8, 2), (0, 8, 2)]), fleet, control=control)
     assert outcome.scheduled_N.tolist() == [0, 147]
     assert outcome.finished_N.tolist() == [157, 304]
     # The decode engine has three. Both prompts end at 100; A takes two blocks, and the third when
     # it decodes, from 147 to 187. Then B finds them free, and is there 47 ps later.
     tight = DECODE._replace(limits=ROOMY._replace(kv_blocks=3))
-    fleet = POOLS._replace(kinds=(PREFILL, tight))
+    fleet = POOLS._replace(groups=(PREFILL, tight))
     outcome = run_fleet(requests_of([(0, 8, 5), (0, 8, 2)]), fleet, control=control)
     assert outcome.travels.arrived_N.tolist() == [147, 234]
     assert outcome.finished_N.tolist() == [187, 244]
@@ -119,16 +119,16 @@ def test_a_closed_loop_goes_on_when_the_last_token_is_there() -> None:
 def test_blocks_of_both_pools_come_back(seed: int) -> None:
     draw = np.random.default_rng(seed)
     fleet = random_pools(draw)
-    least = min(kind.limits.kv_blocks * kind.limits.block_size for kind in fleet.kinds)
+    least = min(group.limits.kv_blocks * group.limits.block_size for group in fleet.groups)
     requests = random_requests(draw, 40, min(least // 3 + 2, 100))
     sims = initial_states(requests, fleet, concurrency=int(draw.choice([0, 4])), control=Control())
     while advance(sims, 10, LAST_TICK) == 0:
         pass
-    for sim, kind in zip(sims, fleet.kinds, strict=True):
+    for sim, group in zip(sims, fleet.groups, strict=True):
         schedulers = sim.scheduler_S
-        assert (schedulers["free"] == kind.limits.kv_blocks).all()
-        if kind.limits.rules == "trtllm_guaranteed_no_evict":
-            assert (schedulers["spare"] == kind.limits.kv_blocks).all()
+        assert (schedulers["free"] == group.limits.kv_blocks).all()
+        if group.limits.rules == "trtllm_guaranteed_no_evict":
+            assert (schedulers["spare"] == group.limits.kv_blocks).all()
         names = ("running", "waiting", "decoding", "context", "heap", "away", "arrived", "ready")
         for name in (*names, "retracted"):
             assert (schedulers[name] == 0).all(), name
@@ -143,7 +143,7 @@ def test_blocks_of_both_pools_come_back(seed: int) -> None:
     went = first.travel_N["handed"] >= 0
     # SGLang drops a token of a sequence that is retracted while a step runs
     dropped = first.gaps_G.sum() - (requests.osl_N - 1)[done].sum()
-    drops = fleet.kinds[1].limits.rules == "sglang"
+    drops = fleet.groups[1].limits.rules == "sglang"
     assert 0 <= dropped <= (first.preempted_N.sum() if drops else 0)
     for before, after in (("handed", "arrived"), ("arrived", "resumed")):
         assert (first.travel_N[before][went] <= first.travel_N[after][went]).all()
@@ -158,7 +158,7 @@ def test_sglang_takes_a_cache_where_the_longest_running_could_still_end() -> Non
     # 147. B needs max(2 x 4 + 1, 16 - (8 + g)) = 9 tokens, g those that A has given, of the 12 that
     # are free less max(1, 16 - (8 + g)): from g = 5 on, at 187. Its 8 x 5 + 7 ps end at 234.
     decode = DECODE._replace(limits=SGLANG._replace(kv_blocks=6))
-    fleet = POOLS._replace(kinds=(PREFILL._replace(number=2), decode), first_from="arrival")
+    fleet = POOLS._replace(groups=(PREFILL._replace(number=2), decode), first_from="arrival")
     outcome = run_fleet(requests_of([(0, 8, 8), (0, 8, 8)]), fleet)
     assert outcome.travels.arrived_N.tolist() == [147, 234]
     assert outcome.first_token_N.tolist() == [147, 234]
@@ -167,7 +167,7 @@ def test_sglang_takes_a_cache_where_the_longest_running_could_still_end() -> Non
 
 def test_sglang_keeps_the_caches_of_sequences_it_retracts() -> None:
     decode = DECODE._replace(limits=SGLANG._replace(kv_blocks=20))
-    fleet = POOLS._replace(kinds=(PREFILL._replace(number=3), decode), first_from="arrival")
+    fleet = POOLS._replace(groups=(PREFILL._replace(number=3), decode), first_from="arrival")
     outcome = run_fleet(requests_of([(0, 4, 50)] * 12), fleet)
     assert outcome.preempted_N.sum() > 0
     assert (outcome.finished_N > 0).all()
@@ -179,7 +179,7 @@ def test_sglang_keeps_the_caches_of_sequences_it_retracts() -> None:
 def test_a_link_that_takes_longer_than_the_clock_is_refused() -> None:
     slow = DECODE._replace(link=Link(per_token=(10**15,)))
     with pytest.raises(InvalidSpecError, match="a faster link"):
-        run_fleet(requests_of([(0, 4, 2)]), POOLS._replace(kinds=(PREFILL, slow)))
+        run_fleet(requests_of([(0, 4, 2)]), POOLS._replace(groups=(PREFILL, slow)))
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_a_link_that_takes_longer_than_the_clock_is_refused() -> None:
     ],
 )
 def test_an_invalid_link_is_refused(link: Link, said: str) -> None:
-    fleet = POOLS._replace(kinds=(PREFILL._replace(link=link), DECODE))
+    fleet = POOLS._replace(groups=(PREFILL._replace(link=link), DECODE))
     with pytest.raises(InvalidSpecError, match=said):
         run_fleet(requests_of([(0, 4, 2)]), fleet)
 
@@ -200,9 +200,9 @@ def test_an_invalid_link_is_refused(link: Link, said: str) -> None:
 def test_invalid_roles_of_pools_are_refused() -> None:
     requests = requests_of([(0, 4, 2)])
     with pytest.raises(InvalidSpecError, match="either all are both"):
-        run_fleet(requests, POOLS._replace(kinds=(DECODE, PREFILL)))
+        run_fleet(requests, POOLS._replace(groups=(DECODE, PREFILL)))
     with pytest.raises(InvalidSpecError, match="either all are both"):
-        run_fleet(requests, POOLS._replace(kinds=(PREFILL,)))
+        run_fleet(requests, POOLS._replace(groups=(PREFILL,)))
     with pytest.raises(InvalidSpecError, match="first_from"):
         run_fleet(requests, POOLS._replace(first_from="late"))
     sglang = ROOMY._replace(rules="sglang")
@@ -219,4 +219,4 @@ def test_invalid_roles_of_pools_are_refused() -> None:
     ):
         decode = DECODE._replace(limits=limits)
         with pytest.raises((UnsupportedError, InvalidSpecError), match=match):
-            run_fleet(requests, POOLS._replace(kinds=(PREFILL, decode)))
+            run_fleet(requests, POOLS._replace(groups=(PREFILL, decode)))

@@ -33,7 +33,7 @@ def slower(link: Link) -> Link:
 
 
 def compare(draw: np.random.Generator, fleet: Fleet) -> None:
-    least = min(kind.limits.kv_blocks * kind.limits.block_size for kind in fleet.kinds)
+    least = min(group.limits.kv_blocks * group.limits.block_size for group in fleet.groups)
     longest = max(2, least // int(draw.choice([2, 4, 8])))
     count = int(draw.choice([1, 5, 20, 40, 80]))
     requests = random_requests(draw, count, min(longest, 100))
@@ -43,17 +43,17 @@ def compare(draw: np.random.Generator, fleet: Fleet) -> None:
             arrival_N=requests.arrival_N * SCALE,
             think_N=np.where(requests.think_N > 0, requests.think_N * SCALE, requests.think_N),
         )
-        kinds = [kind._replace(prices=scaled(kind.prices, SCALE)) for kind in fleet.kinds]
-        kinds = [kind._replace(link=slower(kind.link)) for kind in kinds]
-        kinds = [
-            kind._replace(
-                limits=kind.limits._replace(
-                    host_move=kind.limits.host_move * SCALE, ssd_move=kind.limits.ssd_move * SCALE
+        groups = [group._replace(prices=scaled(group.prices, SCALE)) for group in fleet.groups]
+        groups = [group._replace(link=slower(group.link)) for group in groups]
+        groups = [
+            group._replace(
+                limits=group.limits._replace(
+                    host_move=group.limits.host_move * SCALE, ssd_move=group.limits.ssd_move * SCALE
                 )
             )
-            for kind in kinds
+            for group in groups
         ]
-        fleet = fleet._replace(kinds=tuple(kinds), latency=fleet.latency * SCALE)
+        fleet = fleet._replace(groups=tuple(groups), latency=fleet.latency * SCALE)
     slow = Simulation(requests, fleet, concurrency).run()
     for coalesce in (True, False):
         fast = run_fleet(
@@ -94,7 +94,7 @@ def _compare_tiers(fast: Offloaded, slow: Simulation) -> None:
 @settings(max_examples=MANY)
 def test_every_request_fares_as_in_the_slow_simulation(seed: int) -> None:
     draw = np.random.default_rng(seed)
-    compare(draw, random_fleet(draw, kinds=int(draw.choice([1, 1, 2]))))
+    compare(draw, random_fleet(draw, groups=int(draw.choice([1, 1, 2]))))
 
 
 @given(seed=st.integers(0, 2**32))
@@ -123,6 +123,6 @@ def _with_tiers(draw: np.random.Generator, limits: Limits) -> Limits:
 @settings(max_examples=MANY)
 def test_tiers_below_the_gpu_serve_as_in_the_slow_simulation(seed: int) -> None:
     draw = np.random.default_rng(seed)
-    fleet = random_fleet(draw, kinds=int(draw.choice([1, 1, 2])))
-    kinds = [kind._replace(limits=_with_tiers(draw, kind.limits)) for kind in fleet.kinds]
-    compare(draw, fleet._replace(kinds=tuple(kinds)))
+    fleet = random_fleet(draw, groups=int(draw.choice([1, 1, 2])))
+    groups = [group._replace(limits=_with_tiers(draw, group.limits)) for group in fleet.groups]
+    compare(draw, fleet._replace(groups=tuple(groups)))

@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.serving.config import MAX_ENGINE_TYPES, Control, Fleet, Kind, Limits, Replicas
+from perfatlas.serving.config import (
+    MAX_ENGINE_TYPES,
+    Control,
+    Fleet,
+    Limits,
+    ReplicaGroup,
+    Replicas,
+)
 from perfatlas.serving.outcome import tail_parts
 from perfatlas.serving.run import run_fleet
 from perfatlas.serving.run.simulate import run
@@ -142,8 +149,8 @@ def test_kinds_of_engines_take_the_time_and_the_cache_they_have(control: Control
     # Engine 0: steps of 100 and 10 ps, one sequence at a time. Engines 1 and 2: of 40 and 4 ps.
     # In turn A 0, B 1, C 2, D 0, E 1, 11 tokens each. A ends at 200, then D runs to 400. B has four
     # tokens by 52, when E of 50 starts beside it: one at 92, six more by 116. E: 92, then 40.
-    slow = Kind(FLAT, ROOMY._replace(max_num_seqs=1))
-    fast = Kind(flat_prices(4, 40), ROOMY._replace(kv_blocks=8, block_size=8), 2)
+    slow = ReplicaGroup(FLAT, ROOMY._replace(max_num_seqs=1))
+    fast = ReplicaGroup(flat_prices(4, 40), ROOMY._replace(kv_blocks=8, block_size=8), 2)
     rows = [(0, 4, 11), (0, 4, 11), (0, 4, 11), (0, 4, 11), (50, 4, 11)]
     outcome = run_fleet(requests_of(rows), Fleet((slow, fast)), control=control)
     assert outcome.replica_N.tolist() == [0, 1, 2, 0, 1]
@@ -152,24 +159,26 @@ def test_kinds_of_engines_take_the_time_and_the_cache_they_have(control: Control
 
 
 def test_a_request_that_one_kind_could_never_run_is_rejected() -> None:
-    small = Kind(FLAT, ROOMY._replace(kv_blocks=2))
-    outcome = run_fleet(requests_of([(0, 9, 1), (0, 4, 1)]), Fleet((Kind(FLAT, ROOMY), small)))
+    small = ReplicaGroup(FLAT, ROOMY._replace(kv_blocks=2))
+    outcome = run_fleet(
+        requests_of([(0, 9, 1), (0, 4, 1)]), Fleet((ReplicaGroup(FLAT, ROOMY), small))
+    )
     assert outcome.replica_N.tolist() == [-1, 0]
 
 
 def test_a_fleet_has_as_many_kinds_as_the_loop_is_compiled_for() -> None:
     requests = requests_of([(0, 4, 2)] * MAX_ENGINE_TYPES)
-    kinds = (Kind(FLAT, ROOMY),) * MAX_ENGINE_TYPES
-    assert run_fleet(requests, Fleet(kinds)).replica_N.tolist() == list(range(MAX_ENGINE_TYPES))
+    groups = (ReplicaGroup(FLAT, ROOMY),) * MAX_ENGINE_TYPES
+    assert run_fleet(requests, Fleet(groups)).replica_N.tolist() == list(range(MAX_ENGINE_TYPES))
     with pytest.raises(InvalidSpecError, match="17 engine types; the maximum is 16"):
-        run_fleet(requests, Fleet((*kinds, kinds[0])))
+        run_fleet(requests, Fleet((*groups, groups[0])))
 
 
 def test_the_tail_counts_a_prompt_by_the_prices_of_its_kind() -> None:
-    fast, slow = Kind(flat_prices(4, 40), ROOMY), Kind(FLAT, ROOMY)
+    fast, slow = ReplicaGroup(flat_prices(4, 40), ROOMY), ReplicaGroup(FLAT, ROOMY)
     requests = requests_of([(0, 4, 1), (0, 4, 1)])
-    for kinds in ((fast, slow), (slow, fast)):
-        outcome = run_fleet(requests, Fleet(kinds))
-        parts = tail_parts(requests, outcome, kinds)["tail_ttft_s"]
+    for groups in ((fast, slow), (slow, fast)):
+        outcome = run_fleet(requests, Fleet(groups))
+        parts = tail_parts(requests, outcome, groups)["tail_ttft_s"]
         assert parts["prompt"] == pytest.approx(100e-12)
         assert parts["shared"] == pytest.approx(0.0, abs=1e-18)

@@ -57,14 +57,14 @@ def random_scaler(draw: np.random.Generator, replicas: int) -> Availability:
 
 def random_scenario(draw: np.random.Generator, *, scales: bool) -> tuple[Requests, Fleet, int]:
     """Requests, engines with outages or autoscaling, and the concurrency of a closed loop."""
-    fleet = random_fleet(draw, kinds=int(draw.choice([1, 1, 2])))
+    fleet = random_fleet(draw, groups=int(draw.choice([1, 1, 2])))
     if scales:
-        kinds = tuple(kind._replace(number=kind.number + 2) for kind in fleet.kinds)
-        fleet = fleet._replace(kinds=kinds)
-    least = min(kind.limits.kv_blocks * kind.limits.block_size for kind in fleet.kinds)
+        groups = tuple(group._replace(number=group.number + 2) for group in fleet.groups)
+        fleet = fleet._replace(groups=groups)
+    least = min(group.limits.kv_blocks * group.limits.block_size for group in fleet.groups)
     longest = min(max(2, least // int(draw.choice([2, 4, 8]))), 100)
     requests = random_requests(draw, int(draw.choice([1, 5, 20, 40, 80])), longest)
-    replicas = sum(kind.number for kind in fleet.kinds)
+    replicas = sum(group.number for group in fleet.groups)
     span = int(requests.arrival_N.max(initial=0)) + 500
     availability = random_scaler(draw, replicas) if scales else random_outages(draw, replicas, span)
     return requests, fleet._replace(availability=availability), int(draw.choice([0, 0, 1, 3, 12]))

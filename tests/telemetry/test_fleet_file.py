@@ -150,7 +150,7 @@ def test_lemons_are_told_apart_from_the_law(tmp_path: Path) -> None:
     assert "repair" not in cause
     assert "repair" not in fleet_document(fit)
     write_fleet(tmp_path / "fleet.toml", fit)
-    assert "repair times are zero" in (tmp_path / "fleet.toml").read_text("utf-8")
+    assert "the availability of nodes is unknown" in (tmp_path / "fleet.toml").read_text("utf-8")
     assert told["repairs_not_told"] == told["events"]
 
 
@@ -236,7 +236,8 @@ def test_job_and_node_causes_stand_side_by_side(tmp_path: Path) -> None:
     assert "repair" not in fleet
     told = {one["name"]: one for one in evidence_document(fit)["cause"]}
     assert told["host_node_fail"]["repair_taken"] == "none"
-    assert told["host_node_fail"]["exposure"] == "172800 s"
+    # two runs of an hour on two nodes
+    assert told["host_node_fail"]["exposure"] == "14400 s"
     assert any("a recorded unit, used" in remark for remark in told["host_node_fail"]["remarks"])
 
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.telemetry.formats import ImportOptions, import_logs
-from perfatlas.telemetry.formats.catalog import FORMATS
+from perfatlas.telemetry.formats import ImportOptions, format_names, import_logs
 from perfatlas.telemetry.history import read_history, write_history
 from perfatlas.telemetry.reading import Clock
 from tests.telemetry.test_json_logs import GPU, acts, document, event, health, lines, steps
@@ -17,6 +16,7 @@ from tests.telemetry.test_sacct_json import document as jobs_document, job
 if TYPE_CHECKING:
     from pathlib import Path
 
+FORMATS = format_names()
 UTC = ImportOptions(clock=Clock(zone="UTC"))
 
 
@@ -104,7 +104,7 @@ def test_wrong_tables_are_refused(tmp_path: Path, cells: str, problem: str) -> N
 
 
 def test_what_is_no_format_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidSpecError, match=r"'sacc' is not one of sacct, .*mean 'sacct'"):
+    with pytest.raises(InvalidSpecError, match=r"'sacc' is not one of dcgm, .*mean 'sacct'"):
         import_logs("sacc", [tmp_path])
     with pytest.raises(InvalidSpecError, match="no log file of format 'xid'"):
         import_logs("xid", [])

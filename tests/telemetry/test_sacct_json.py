@@ -91,7 +91,9 @@ def test_the_same_run_in_text_and_json_is_the_same(tmp_path: Path) -> None:
     two = read_sacct_json([document(tmp_path, job())])
     for name in ("start_s_R", "end_s_R", "submit_s_R", "gpus_R", "host_count_R"):
         assert getattr(one, name).tolist() == getattr(two, name).tolist(), name
-    assert one.node_seconds(0.0) == two.node_seconds(0.0)
+    window_s = (0.0, one.last_s)
+    of_one, of_two = (runs.occupancy().operating_time(window_s) for runs in (one, two))
+    assert of_one.by_node() == of_two.by_node() == {"n1": 3600.0, "n2": 3600.0}
 
 
 def test_waiting_running_and_repeated_runs(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from perfatlas.verbs.goodput import (
 )
 from perfatlas.verbs.kernel import kernel_attention, kernel_gemm, kernel_moe
 from perfatlas.verbs.schedule import fleet_schedule
-from perfatlas.verbs.simulate import max_request_rate, simulate
+from perfatlas.verbs.simulate import max_request_rate, required_replicas, simulate
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -98,6 +98,8 @@ SIMULATIONS: Final = {
         "ssd_bandwidth": "1GB/s"}),
     "rejected": Question(simulate, {**RATE, "kv_blocks": 2}),
     "largest rate": Question(max_request_rate, {**SERVED, "num_requests": 200, "slo_ttft_s": 0.1}),
+    "fewest replicas": Question(required_replicas, {
+        **RATE, "request_rate": 900, "slo_ttft_s": 0.1, "usd_per_gpu_hour": 2.0}),
 }  # fmt: skip
 JOB: Final[dict[str, Any]] = {
     "checkpoint_write_s": 60, "restart_s": 600, "half_width": 0.02, "gpus": 256, "spares": 3,

@@ -6,7 +6,7 @@ Shape legend: U unique shapes, S distinct systems, L levels, P parameters, D sha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -49,6 +49,7 @@ from perfatlas.collectives.physics import (
     library_time_s,
 )
 from perfatlas.collectives.wire import between_nodes_wire_bytes, ring_wire_bytes
+from perfatlas.operators import with_fields
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -213,7 +214,7 @@ def _corrected(
     if query.version is None:
         return times
     if query.op in EXPERT_EXCHANGES:
-        return replace(times, notes=(*times.notes, EXPERTS_NOTE))
+        return with_fields(times, notes=(*times.notes, EXPERTS_NOTE))
     matches = tuple(with_table(match, query.version) for match in times.matches)
     ranks_LU = query.group.ranks_LU
     inside_U = (ranks_LU[1:] == 1.0).all(axis=0) & (ranks_LU[0] > 1.0) & (ranks_LU[0] <= most_U)
@@ -221,7 +222,7 @@ def _corrected(
     scale_LU = np.stack((correction.factor_U, *np.ones((2, inside_U.size))))
     tails_U2 = np.column_stack((correction.low_U, correction.high_U))
     notes = dict.fromkeys(note for match in matches for note in match.notes)
-    return replace(
+    return with_fields(
         times,
         time_s_LU=times.time_s_LU * scale_LU,
         latency_s_LU=times.latency_s_LU * scale_LU,
@@ -266,7 +267,7 @@ def _with_custom(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
     runs_U = (match_U >= 0) & (ranks_LU[1:] == 1.0).all(axis=0) & (ranks_LU[0] > 1.0)
     taken_U = np.isin(ranks_LU[0], query.custom_groups)
     if np.any(runs_U & ~taken_U):
-        inner = replace(
+        inner = with_fields(
             inner, notes=(*inner.notes, refused_groups(query.family, query.custom_groups))
         )
     runs_U &= taken_U & (ranks_LU[0] <= parameters_UP[:, CUSTOM_MEASURED])
@@ -274,7 +275,7 @@ def _with_custom(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
     handed_U = shape_UD[:, 0] > parameters_UP[:, CUSTOM_HAND_OVER]
     runs_U &= ~handed_U | (_adds_inside(query) == adds_measured(cells)[query.index_U])
     # Priced as separate levels, so that measured rows correct them like the library's.
-    alone = replace(
+    alone = with_fields(
         inner,
         time_s_LU=np.stack((time_U, *np.zeros((2, time_U.size)))),
         latency_s_LU=np.stack((latency_U, *np.zeros((2, time_U.size)))),
@@ -286,7 +287,7 @@ def _with_custom(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
         notes=cells.notes,
     )
     own = _corrected(query, alone, shape_UD, parameters_UP[:, CUSTOM_MEASURED])
-    return replace(
+    return with_fields(
         inner,
         time_s_LU=np.where(runs_U, own.time_s_LU, inner.time_s_LU),
         latency_s_LU=np.where(runs_U, own.latency_s_LU, inner.latency_s_LU),
@@ -341,7 +342,7 @@ def _with_fabric(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
     hierarchical_U = crosses_U & (query.op not in EXCHANGES)
     alone_U = crosses_U & (query.group.inside_LU[1] == 1.0)
     named_U = np.where(alone_U, "fabric", named_U)
-    return replace(
+    return with_fields(
         inner,
         time_s_LU=np.stack((*inner.time_s_LU[:2], time_U)),
         latency_s_LU=np.stack((*inner.latency_s_LU[:2], latency_U)),

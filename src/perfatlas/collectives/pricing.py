@@ -5,7 +5,7 @@ Shape legend: U unique shapes, S distinct systems, L levels, P parameters, D sha
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from perfatlas.collectives.placement import (
     within_group,
 )
 from perfatlas.collectives.wire import least_wire_bytes, ring_wire_bytes
-from perfatlas.operators import BOUND_LATENCY, BOUND_NETWORK
+from perfatlas.operators import BOUND_LATENCY, BOUND_NETWORK, with_fields
 from perfatlas.pricing import COMMUNICATION, PricedOperators, choose, of_one_operator
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def price_collectives(
         1.342
     """
     check_op(shapes.op)
-    shapes = replace(shapes, ranks=np.maximum(shapes.ranks, 1.0))
+    shapes = with_fields(shapes, ranks=np.maximum(shapes.ranks, 1.0))
     links = link_columns(systems, system_index_U)
     group = talking_group(shapes.op, place_group(shapes.ranks, shapes.stride, links))
     links = within_group(links, group)
@@ -155,7 +155,7 @@ def price_collectives(
         version=implementation.silicon_version if tier == "measured" else None,
     )
     engines = [
-        replace(question, family=name, custom_groups=groups)
+        with_fields(question, family=name, custom_groups=groups)
         for name, groups in implementation.custom_groups.items()
     ]
     if question.family or not engines or shapes.op != "all_reduce":
@@ -266,7 +266,7 @@ def _compose(shapes: CollectiveShapes, bound: _Bound, levels: LevelTimes) -> Pri
     least_U = np.maximum(bound_U, np.where(known_U, levels.least_s_U, 0.0))
     waits_U = known_U & (2.0 * latency_U > time_U)
     low_U = np.minimum(np.maximum(time_U * spread_U2[:, 0], least_U), time_U)
-    prices = replace(
+    prices = with_fields(
         _at_bound(bound),
         time_s_CO=time_U[:, None],
         low_s_CO=low_U[:, None],

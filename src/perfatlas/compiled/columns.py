@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -117,13 +118,13 @@ def layout_of(value: Any, *, settles: bool = True) -> Layout:  # noqa: ANN401 - 
         >>> layout_of((1, 2.0))
         TupleLayout(items=('int64', 'float64'))
     """
+    if isinstance(value, np.ndarray):
+        return _array_layout(value)
     plain = _PLAIN.get(type(value))
     if plain is not None:
         return plain
     if isinstance(value, Held):
         return value.layout
-    if isinstance(value, np.ndarray):
-        return _array_layout(value)
     if _is_rows(value):
         return _rows(value)
     if isinstance(value, tuple):
@@ -142,8 +143,14 @@ def is_ready(array: NDArray[Any]) -> bool:
     Args:
         array: The array.
     """
-    dtype = array.dtype
-    return array.flags.carray and array.ndim > 0 and dtype.isnative and _holds_numbers(dtype)
+    return array.flags.carray and _layout_in_place(array.dtype, array.ndim) is not None
+
+
+@cache
+def _layout_in_place(dtype: np.dtype[Any], ndim: int) -> ArrayLayout | None:
+    """Return the layout of arrays that can be read and written in place, None for others."""
+    ready = ndim > 0 and dtype.isnative and _holds_numbers(dtype)
+    return ArrayLayout(dtype, ndim) if ready else None
 
 
 def _holds_numbers(dtype: np.dtype[Any]) -> bool:
@@ -153,8 +160,9 @@ def _holds_numbers(dtype: np.dtype[Any]) -> bool:
 
 def _array_layout(value: NDArray[Any]) -> ArrayLayout:
     """Return the layout of an array that compiled code can read and write where it is."""
-    if is_ready(value):
-        return ArrayLayout(value.dtype, value.ndim)
+    layout = _layout_in_place(value.dtype, value.ndim)
+    if layout is not None and value.flags.carray:
+        return layout
     flags, dtype, way = value.flags, value.dtype, "pass a copy of it"
     if not _holds_numbers(dtype):
         fault, way = f"holds {dtype!s:.40}", "pass numbers"
@@ -249,11 +257,14 @@ class Packed:
 
     def _append(self, words: list[int | float], value: Any) -> None:  # noqa: ANN401 - any argument
         """Append the words of a value."""
-        if isinstance(value, Held):
-            words += value.packed.words
-        elif isinstance(value, np.ndarray):
+        if isinstance(value, np.ndarray):
             self._kept.append(value)
-            words += [address_of(value), *value.shape]
+            words.append(address_of(value))
+            words += value.shape
+        elif type(value) in _PLAIN:
+            words.append(value)
+        elif isinstance(value, Held):
+            words += value.packed.words
         elif _is_rows(value):
             words += [self._keep([self._keep(self._words(item)) for item in value]), len(value)]
         elif hasattr(value, "_fields"):

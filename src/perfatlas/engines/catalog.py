@@ -6,13 +6,15 @@ import tomllib
 from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perfatlas.engines.profile_file import profile_of
 from perfatlas.files import read_toml
-from perfatlas.quantities import InvalidSpecError, resolve_name
+from perfatlas.quantities import InvalidSpecError, repr_for_error, resolve_name
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from perfatlas.engines.profile import EngineProfile
 
 
@@ -66,7 +68,37 @@ def _user_profile(path: str) -> EngineProfile:
 @lru_cache(maxsize=64)
 def _read_profile(path: str, stamp: tuple[int, int]) -> EngineProfile:
     del stamp  # only part of the cache's key
-    return profile_of(path, read_toml(path))
+    table = read_toml(path)
+    base = table.pop("base", None)
+    if base is None:
+        return profile_of(path, table)
+    if not isinstance(base, str) or base.endswith(".toml"):
+        raise InvalidSpecError(
+            f"engine file {path}: base = {repr_for_error(base)}; it must be an engine of"
+            " `perfatlas catalog engines`, such as vllm@0.24"
+        )
+    return profile_of(path, _merged(_shipped_table(_catalog_profile(base).id), table, path))
+
+
+def _merged(base: Mapping[str, Any], own: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return a table with the values of another one where its own has none.
+
+    A table of values with a reference needs a reference of its own, since that of the base does
+    not document other values.
+    """
+    found = dict(base)
+    for key, value in own.items():
+        if isinstance(value, dict) and isinstance(base.get(key), dict):
+            place = f"{where}: {key}"
+            if "ref" in base[key] and "ref" not in value:
+                raise InvalidSpecError(
+                    f"engine file {place} changes values of its base and has no ref; add"
+                    ' ref = "where the values come from"'
+                )
+            found[key] = _merged(base[key], value, place)
+        else:
+            found[key] = value
+    return found
 
 
 @cache
@@ -100,5 +132,9 @@ def all_reduce_groups(profile: EngineProfile) -> dict[str, tuple[int, ...]]:
 
 @cache
 def _load(profile_id: str) -> EngineProfile:
+    return profile_of(profile_id, _shipped_table(profile_id))
+
+
+def _shipped_table(profile_id: str) -> dict[str, Any]:
     path = resources.files("perfatlas").joinpath(f"data/engines/{profile_id}.toml")
-    return profile_of(profile_id, tomllib.loads(path.read_text("utf-8")))
+    return tomllib.loads(path.read_text("utf-8"))

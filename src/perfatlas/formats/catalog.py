@@ -6,11 +6,22 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Literal
+from typing import Final, Literal
 
-from perfatlas.quantities import UnsupportedError, resolve_name
+from perfatlas.quantities import UnsupportedError, repr_for_error, resolve_name
 
 Quantize = Literal["none", "static", "dynamic"]
+_LISTED: Final = "`perfatlas catalog formats` lists all"
+# names that checkpoints and other tools use; they are only suggested, as several fit each
+_ELSEWHERE: Final = {
+    **dict.fromkeys(("bfloat16", "bf", "b16"), "bf16"),
+    **dict.fromkeys(("float16", "half", "f16"), "fp16"),
+    **dict.fromkeys(("bf8", "f8", "float8", "fp8_e4m3", "fp8_e5m2", "e4m3", "e5m2"), "fp8"),
+    **dict.fromkeys(("fp4", "f4", "float4", "e2m1", "nvf4"), "nvfp4"),
+    **dict.fromkeys(("w8a8", "i8"), "int8"),
+    "w8a16": "int8_wo",
+    **dict.fromkeys(("int4", "w4a16", "awq", "gptq"), "int4_wo"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,11 +80,15 @@ def get_format(name: str) -> Format:
     known = formats()
     if name in known:
         return known[name]
+    if (nearest := _ELSEWHERE.get(name.strip().casefold().replace("-", "_"))) is not None:
+        raise UnsupportedError(
+            f"unknown format {repr_for_error(name)}; did you mean {nearest!r}? {_LISTED}"
+        )
     meant = resolve_name(
         name,
         known,
         what="format",
-        lists="`perfatlas catalog formats` lists all",
+        lists=_LISTED,
         shorten=False,
         error=UnsupportedError,
     )

@@ -22,6 +22,7 @@ from .columns import (
     Shard as Shard,
     Streaming as Streaming,
 )
+from .copies import with_fields as with_fields
 from .expert_load import (
     UNIFORM as UNIFORM,
     load_skew as load_skew,

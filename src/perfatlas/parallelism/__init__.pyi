@@ -11,9 +11,9 @@ from .exchange import (
 )
 from .memory import (
     MemoryColumns as MemoryColumns,
+    MemoryInputs as MemoryInputs,
     MemoryLoad as MemoryLoad,
     MemoryOverheads as MemoryOverheads,
-    MemoryQuestion as MemoryQuestion,
     memory_footprint as memory_footprint,
 )
 from .plan import (

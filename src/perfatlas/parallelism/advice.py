@@ -12,14 +12,17 @@ import numpy as np
 
 from perfatlas.formats import get_format
 from perfatlas.models import MoeFfn
-from perfatlas.parallelism.memory import MemoryColumns, MemoryQuestion, memory_footprint
+from perfatlas.parallelism.memory import MemoryColumns, MemoryInputs, memory_footprint
 from perfatlas.parallelism.plan import plan_problems
 from perfatlas.quantities import format_quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from perfatlas.operators import FloatArray
+
+    # whether a question with some fields changed is answered, such as {"tp": 2}
+    Accepts = Callable[[Mapping[str, float | str]], bool]
 
 _DOUBLINGS: Final = 2.0 ** np.arange(1, 8)
 # Formats to try for the weights, in order of accuracy, and for the cache.
@@ -29,8 +32,16 @@ _DEVICES_NAMED: Final = 3
 _LARGEST_DEVICE: Final = 4096.0  # times the current memory
 
 
+def _accept_all(_: Mapping[str, float | str]) -> bool:
+    return True
+
+
 def shortfall_advice(
-    question: MemoryQuestion, index: int = 0, *, devices: Mapping[str, float] | None = None
+    question: MemoryInputs,
+    index: int = 0,
+    *,
+    devices: Mapping[str, float] | None = None,
+    accepts: Accepts = _accept_all,
 ) -> list[str]:
     """Return the shortfall of a load that does not fit, and each single change that would fit it.
 
@@ -39,6 +50,8 @@ def shortfall_advice(
         index: Index of the candidate.
         devices: Memory [bytes] of other devices by name, in order of preference: the first that
             are large enough are named; if none is, larger memory is not suggested.
+        accepts: Returns whether the question is answered with changed fields; memory is checked
+            here, but not whether the device has the format, or the kernels can be priced.
 
     Returns:
         The shortfall, then one sentence for each single change that makes the load fit: more tp,
@@ -52,22 +65,22 @@ def shortfall_advice(
     footprint = memory_footprint(one)
     sentences = [_shortfall(one, footprint)]
     changes = [
-        *_wider(one, "tp"),
-        *_wider(one, "pp"),
-        *_wider(one, "attention_dp"),
-        *_smaller_weights(one),
-        *_smaller_cache(one),
-        *_fewer_sequences(one, footprint),
-        *_larger_device(one, devices or {}),
+        *_wider(one, "tp", accepts),
+        *_wider(one, "pp", accepts),
+        *_wider(one, "attention_dp", accepts),
+        *_smaller_weights(one, accepts),
+        *_smaller_cache(one, accepts),
+        *_fewer_sequences(one, footprint, accepts),
+        *_larger_device(one, devices or {}, accepts),
     ]
-    return sentences + (changes or _everything(one))
+    return sentences + (changes or _everything(one, accepts))
 
 
 def _bytes(value: float) -> str:
     return format_quantity(value, "B", digits=4)
 
 
-def _shortfall(question: MemoryQuestion, footprint: MemoryColumns) -> str:
+def _shortfall(question: MemoryInputs, footprint: MemoryColumns) -> str:
     load = question.load
     asked, room = float(load.sequences[0]), float(footprint.max_sequences[0])
     excess = float(footprint.total_bytes[0] - footprint.capacity_bytes[0])
@@ -92,7 +105,7 @@ def _shortfall(question: MemoryQuestion, footprint: MemoryColumns) -> str:
     )
 
 
-def _share(question: MemoryQuestion) -> str:
+def _share(question: MemoryInputs) -> str:
     """Return the part of device memory that the engine may use."""
     part = f"{float(question.load.gpu_memory_utilization[0]):g} of"
     whole = _bytes(float(question.memory_bytes[0]))
@@ -106,13 +119,13 @@ def _need(footprint: MemoryColumns, at: int) -> str:
     )
 
 
-def _wider(question: MemoryQuestion, axis: str) -> list[str]:
-    """Advise the smallest doubling of tp, pp or attention_dp that is legal and fits."""
+def _wider(question: MemoryInputs, axis: str, accepts: Accepts) -> list[str]:
+    """Advise the smallest doubling of tp, pp or attention_dp that is legal, priced and fits."""
     variants = _widened(question, axis)
     footprint = memory_footprint(variants)
     problems = plan_problems(variants.architecture, variants.plan)
     for at, (problem, fits) in enumerate(zip(problems, footprint.fits.tolist(), strict=True)):
-        if problem is None and fits:
+        if problem is None and fits and accepts(_plan_change(variants, axis, at)):
             size = float(getattr(variants.plan, axis)[at])
             gpus = float(variants.plan.gpus_per_replica[at])
             change = f"{axis} = {size:g}"
@@ -123,7 +136,13 @@ def _wider(question: MemoryQuestion, axis: str) -> list[str]:
     return []
 
 
-def _widened(question: MemoryQuestion, axis: str) -> MemoryQuestion:
+def _plan_change(question: MemoryInputs, axis: str, at: int) -> dict[str, float | str]:
+    """Return the sizes of a wider plan that differ from the current ones."""
+    names = (axis, "ep", "moe_tp") if _has_experts(question) and axis != "pp" else (axis,)
+    return {name: float(getattr(question.plan, name)[at]) for name in names}
+
+
+def _widened(question: MemoryInputs, axis: str) -> MemoryInputs:
     """Return doublings of one axis; the expert group grows with tp and attention_dp."""
     variants = _repeat(question, 0, len(_DOUBLINGS))
     plan, load = variants.plan, variants.load
@@ -138,16 +157,16 @@ def _widened(question: MemoryQuestion, axis: str) -> MemoryQuestion:
     return replace(variants, plan=replace(plan, **sizes), load=load)
 
 
-def _has_experts(question: MemoryQuestion) -> bool:
+def _has_experts(question: MemoryInputs) -> bool:
     return any(isinstance(group.ffn, MoeFfn) for group in question.architecture.layers)
 
 
-def _grown(question: MemoryQuestion) -> str:
+def _grown(question: MemoryInputs) -> str:
     """Return the size of the expert group that grows with the ranks: ep if it is used."""
     return "ep" if float(question.plan.ep[0]) > 1 else "moe_tp"
 
 
-def _smaller_weights(question: MemoryQuestion) -> list[str]:
+def _smaller_weights(question: MemoryInputs, accepts: Accepts) -> list[str]:
     for name in _WEIGHT_FORMATS:
         smaller = get_format(name).weight_bytes
         gemm, moe = question.formats.gemm, question.formats.moe
@@ -155,34 +174,38 @@ def _smaller_weights(question: MemoryQuestion) -> list[str]:
         if smaller >= current:
             continue
         footprint = memory_footprint(_with_weights(question, name))
-        if footprint.fits[0]:
+        if footprint.fits[0] and accepts({"format": name}):
             return [f"format = {name} fits: {_need(footprint, 0)}."]
     return []
 
 
-def _with_weights(question: MemoryQuestion, name: str) -> MemoryQuestion:
+def _with_weights(question: MemoryInputs, name: str) -> MemoryInputs:
     return replace(question, formats=replace(question.formats, gemm=name, moe=name))
 
 
-def _with_cache(question: MemoryQuestion) -> MemoryQuestion:
+def _with_cache(question: MemoryInputs) -> MemoryInputs:
     return replace(question, formats=replace(question.formats, kv=_CACHE_FORMAT))
 
 
-def _smaller_cache(question: MemoryQuestion) -> list[str]:
+def _smaller_cache(question: MemoryInputs, accepts: Accepts) -> list[str]:
     smaller = get_format(_CACHE_FORMAT).weight_bytes
     if get_format(question.formats.kv).weight_bytes <= smaller:
         return []
     footprint = memory_footprint(_with_cache(question))
-    return (
-        [f"kv_format = {_CACHE_FORMAT} fits: {_need(footprint, 0)}."] if footprint.fits[0] else []
-    )
+    if not (footprint.fits[0] and accepts({"kv_format": _CACHE_FORMAT})):
+        return []
+    return [f"kv_format = {_CACHE_FORMAT} fits: {_need(footprint, 0)}."]
 
 
-def _fewer_sequences(question: MemoryQuestion, footprint: MemoryColumns) -> list[str]:
+def _fewer_sequences(
+    question: MemoryInputs, footprint: MemoryColumns, accepts: Accepts
+) -> list[str]:
     room, asked = float(footprint.max_sequences[0]), float(question.load.sequences[0])
     if not 1.0 <= room < asked:
         return []
     replica = room * float(question.plan.attention_dp[0])
+    if not accepts({"batch": replica}):
+        return []
     sentence = (
         f"batch = {replica:g} per replica fits, the largest with this plan:"
         f" the KV cache holds {float(footprint.kv_capacity_tokens[0]):,.0f} tokens,"
@@ -191,19 +214,24 @@ def _fewer_sequences(question: MemoryQuestion, footprint: MemoryColumns) -> list
     return [sentence]
 
 
-def _larger_device(question: MemoryQuestion, devices: Mapping[str, float]) -> list[str]:
+def _larger_device(
+    question: MemoryInputs, devices: Mapping[str, float], accepts: Accepts
+) -> list[str]:
     if not np.isnan(question.load.kv_blocks[0]):
         return []  # a fixed number of blocks does not grow with the device
     need = _needed_memory(question)
-    enough = [(name, size) for name, size in devices.items() if need is None or size >= need]
-    if need is None or (devices and not enough):
+    if need is None:
+        return []
+    large = ((name, size) for name, size in devices.items() if size >= need)
+    enough = [(name, size) for name, size in large if accepts({"system": name})]
+    if devices and not enough:
         return []
     named = " or ".join(f"{name} ({_bytes(size)})" for name, size in enough[:_DEVICES_NAMED])
     such_as = f", such as {named}" if named else ""
     return [f"a GPU with at least {_bytes(need)} of memory would be enough{such_as}."]
 
 
-def _needed_memory(question: MemoryQuestion) -> float | None:
+def _needed_memory(question: MemoryInputs) -> float | None:
     """Return the minimum device memory that fits [bytes]; None if memory is not the cause.
 
     Two scans of 256 sizes, up to 4096 times the current memory: at most 0.02% too much.
@@ -221,17 +249,25 @@ def _needed_memory(question: MemoryQuestion) -> float | None:
     return high
 
 
-def _everything(question: MemoryQuestion) -> list[str]:
+def _everything(question: MemoryInputs, accepts: Accepts) -> list[str]:
     """Advise tp and pp that fit with smaller weights and cache, or that no change is enough."""
+    formats: dict[str, float | str] = {
+        "format": _WEIGHT_FORMATS[0],
+        "kv_format": _CACHE_FORMAT,
+    }
     squeezed = _with_cache(_with_weights(question, _WEIGHT_FORMATS[0]))
-    found = [*_wider(squeezed, "tp"), *_wider(squeezed, "pp")]
+
+    def accepts_both(change: Mapping[str, float | str]) -> bool:
+        return accepts({**formats, **change})
+
+    found = [*_wider(squeezed, "tp", accepts_both), *_wider(squeezed, "pp", accepts_both)]
     together = f"with format = {_WEIGHT_FORMATS[0]} and kv_format = {_CACHE_FORMAT}, "
     if found:
         return [together + sentence for sentence in found]
     return ["no single change makes it fit: use fewer or shorter sequences, or combine changes."]
 
 
-def _repeat(question: MemoryQuestion, index: int, times: int) -> MemoryQuestion:
+def _repeat(question: MemoryInputs, index: int, times: int) -> MemoryInputs:
     """Return one candidate of the question, repeated."""
 
     def cut(column: FloatArray) -> FloatArray:

@@ -6,11 +6,11 @@ holds all of them. The tp x attention_dp ranks hold the experts as ep groups of 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from perfatlas.operators import with_fields
 from perfatlas.parallelism.groups import ACTIVATION_BYTES, Group, collective
 
 if TYPE_CHECKING:
@@ -117,4 +117,4 @@ def expert_groups_reached(experts: GroupedGemm) -> FloatArray:
 
 def _only(communication: Collective, where: NDArray[np.bool_]) -> Collective:
     """Return the collective with count 0 outside `where`."""
-    return replace(communication, count=np.where(where, communication.count, 0.0))
+    return with_fields(communication, count=np.where(where, communication.count, 0.0))

@@ -72,7 +72,7 @@ class MemoryLoad:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemoryQuestion:
+class MemoryInputs:
     """Inputs of the memory model for C candidates.
 
     Args:
@@ -119,7 +119,7 @@ class MemoryColumns:
     fits: NDArray[np.bool_]
 
 
-def memory_footprint(question: MemoryQuestion) -> MemoryColumns:
+def memory_footprint(question: MemoryInputs) -> MemoryColumns:
     """Return the memory of one rank and its cache capacity.
 
     Args:
@@ -170,7 +170,7 @@ def memory_footprint(question: MemoryQuestion) -> MemoryColumns:
     )
 
 
-def _outside(question: MemoryQuestion) -> FloatArray:
+def _outside(question: MemoryInputs) -> FloatArray:
     """Return memory in use before weights are loaded: context and communicators (C,) [bytes]."""
     overheads = question.overheads
     several = question.plan.gpus_per_replica > 1
@@ -178,7 +178,7 @@ def _outside(question: MemoryQuestion) -> FloatArray:
 
 
 def _capacity(
-    question: MemoryQuestion,
+    question: MemoryInputs,
     fixed_bytes: FloatArray,
     working_bytes: FloatArray,
     outside_bytes: FloatArray,
@@ -208,7 +208,7 @@ class _Room:
     sequences: FloatArray
 
 
-def _cache_room(question: MemoryQuestion, budget_bytes: FloatArray) -> _Room:
+def _cache_room(question: MemoryInputs, budget_bytes: FloatArray) -> _Room:
     """Return the capacity of `budget_bytes` of cache, in whole blocks."""
     load, plan = question.load, question.plan
     block = load.block_size

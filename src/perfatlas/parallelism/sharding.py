@@ -15,7 +15,6 @@ all cp ranks repeat the same work.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -34,6 +33,7 @@ from perfatlas.operators import (
     Scan,
     Streaming,
     visible_pairs,
+    with_fields,
 )
 from perfatlas.parallelism.exchange import ExpertExchange, expert_collectives
 from perfatlas.parallelism.groups import ACTIVATION_BYTES, Group, collective
@@ -133,18 +133,18 @@ def _divide(operator: Operator, plan: PlanColumns, parts: FloatArray) -> Operato
     """Return the part of one rank: tokens divided by `parts`, width by tp."""
     tp = plan.tp if operator.shard in _DIVIDED else np.ones_like(plan.tp)
     match operator:
+        case Streaming():  # the most frequent type first
+            return _divide_streaming(operator, tp, parts)
         case Gemm():
-            return replace(divide_gemm(operator, plan), m=operator.m / parts)
+            return with_fields(divide_gemm(operator, plan), m=operator.m / parts)
         case GroupedGemm():
             # The operator counts the tokens of the whole expert group.
             tokens = operator.tokens * plan.attention_dp / parts
-            return replace(operator, tokens=tokens, ep=plan.ep, moe_tp=plan.moe_tp)
+            return with_fields(operator, tokens=tokens, ep=plan.ep, moe_tp=plan.moe_tp)
         case Attention() | LatentAttention() | KeyScores() | KeySelection():
             return _divide_attention(operator, tp, parts)
         case Scan() | Convolution():
             return _divide_recurrent(operator, tp)
-        case Streaming():
-            return _divide_streaming(operator, tp, parts)
         case _:
             return operator
 
@@ -152,8 +152,8 @@ def _divide(operator: Operator, plan: PlanColumns, parts: FloatArray) -> Operato
 def _divide_recurrent(operator: Scan | Convolution, tp: FloatArray) -> Operator:
     """Return the heads or channels of one rank; a recurrence is not divided along the sequence."""
     if isinstance(operator, Convolution):
-        return replace(operator, channels=operator.channels / tp)
-    return replace(
+        return with_fields(operator, channels=operator.channels / tp)
+    return with_fields(
         operator,
         flop_per_token=operator.flop_per_token / tp,
         io_bytes_per_token=operator.io_bytes_per_token / tp,
@@ -176,12 +176,12 @@ def _divide_attention(
         case KeyScores() | KeySelection():  # every key is scored
             limit = np.zeros_like(operator.q_len)
     q_len, kv_len = _balanced(operator.q_len, operator.kv_len, limit, parts)
-    divided = replace(operator, q_len=q_len, kv_len=kv_len)
+    divided = with_fields(operator, q_len=q_len, kv_len=kv_len)
     if isinstance(divided, KeySelection):
         return divided
     if isinstance(divided, Attention):
-        divided = replace(divided, num_kv_heads=np.maximum(divided.num_kv_heads / tp, 1.0))
-    return replace(divided, num_heads=divided.num_heads / tp)
+        divided = with_fields(divided, num_kv_heads=np.maximum(divided.num_kv_heads / tp, 1.0))
+    return with_fields(divided, num_heads=divided.num_heads / tp)
 
 
 def divide_gemm(operator: Gemm, plan: PlanColumns) -> Gemm:
@@ -193,11 +193,11 @@ def divide_gemm(operator: Gemm, plan: PlanColumns) -> Gemm:
     """
     match operator.shard:
         case "row" | "row_partial":
-            return replace(operator, k=operator.k / plan.tp)
+            return with_fields(operator, k=operator.k / plan.tp)
         case "vocab":
-            return replace(operator, n=np.ceil(operator.n / plan.tp))
+            return with_fields(operator, n=np.ceil(operator.n / plan.tp))
         case "column" | "heads" | "width" | "width_sums":
-            return replace(operator, n=operator.n / plan.tp)
+            return with_fields(operator, n=operator.n / plan.tp)
         case _:
             return operator
 
@@ -205,7 +205,7 @@ def divide_gemm(operator: Gemm, plan: PlanColumns) -> Gemm:
 def _divide_streaming(operator: Streaming, tp: FloatArray, parts: FloatArray) -> Streaming:
     # The vocabulary-parallel embedding writes whole rows, zero for tokens of other ranks.
     write_part = parts if operator.shard == "vocab" else parts * tp
-    return replace(
+    return with_fields(
         operator,
         tokens=operator.tokens / parts,
         read_bytes=operator.read_bytes / (parts * tp),
@@ -242,23 +242,27 @@ def _communication(
     local: Operator, plan: PlanColumns
 ) -> tuple[tuple[Collective, ...], tuple[Collective, ...]]:
     """Return the collectives before and after a divided operator."""
-    tensor = Group(ranks=plan.tp, stride=np.ones_like(plan.tp))
-    if isinstance(local, Gemm) and local.shard == "row":
+    if local.shard == "row" and isinstance(local, Gemm):
         size = local.m * local.n * local.output_bytes_per_element
-        return (), (collective(local, "all_reduce", size, tensor),)
-    if isinstance(local, Gemm) and local.shard == "vocab":
+        return (), (collective(local, "all_reduce", size, _tensor_group(plan)),)
+    if local.shard == "vocab" and isinstance(local, Gemm):
         size = local.m * local.n * plan.tp * local.output_bytes_per_element
-        return (), (collective(local, "all_gather", size, tensor),)
-    if isinstance(local, Streaming) and local.shard == "width_sums":
+        return (), (collective(local, "all_gather", size, _tensor_group(plan)),)
+    if local.shard == "width_sums" and isinstance(local, Streaming):
         size = local.tokens * _NORM_SUMS * _SUM_BYTES
-        return (collective(local, "all_reduce", size, tensor),), ()
-    if isinstance(local, Streaming) and local.shard == "vocab":
-        return (), (collective(local, "all_reduce", local.write_bytes, tensor),)
-    if isinstance(local, Attention | LatentAttention) and local.phase != Phase.DECODE:
+        return (collective(local, "all_reduce", size, _tensor_group(plan)),), ()
+    if local.shard == "vocab" and isinstance(local, Streaming):
+        return (), (collective(local, "all_reduce", local.write_bytes, _tensor_group(plan)),)
+    if local.phase != Phase.DECODE and isinstance(local, Attention | LatentAttention):
         sequence = Group(ranks=plan.cp, stride=plan.tp * plan.attention_dp)
         size = local.batch * local.q_len * plan.cp * _cache_row(local) * ACTIVATION_BYTES
         return (collective(local, "all_gather", size, sequence),), ()
     return (), ()
+
+
+def _tensor_group(plan: PlanColumns) -> Group:
+    """Return the tensor-parallel group."""
+    return Group(ranks=plan.tp, stride=np.ones_like(plan.tp))
 
 
 def _cache_row(local: Attention | LatentAttention) -> FloatArray:

@@ -5,14 +5,14 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfatlas.models import StepTokens, parameter_counts, step_operators
-from perfatlas.operators import Gemm, GroupedGemm, Phase
+from perfatlas.operators import Gemm, GroupedGemm, Phase, with_fields
 from perfatlas.parallelism.groups import ACTIVATION_BYTES
 from perfatlas.parallelism.sharding import divide_gemm, stage_share
 
@@ -136,6 +136,8 @@ def expert_padding_bytes(
     """
     hidden_multiple, width_multiple = multiples
     total = np.zeros_like(plan.tp)
+    if not architecture.has_experts:
+        return total
     for operator in _linear_layers(architecture, formats, Phase.PREFILL, plan.tp):
         if isinstance(operator, GroupedGemm):
             width = operator.intermediate / plan.moe_tp
@@ -174,7 +176,7 @@ def _held_bytes(operator: Gemm | GroupedGemm, plan: PlanColumns) -> FloatArray:
     local = (
         divide_gemm(operator, plan)
         if isinstance(operator, Gemm)
-        else replace(operator, ep=plan.ep, moe_tp=plan.moe_tp)
+        else with_fields(operator, ep=plan.ep, moe_tp=plan.moe_tp)
     )
     return _elements(local) * operator.weight_bytes_per_element
 

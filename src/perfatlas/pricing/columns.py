@@ -9,13 +9,15 @@ Shape legend: C candidates, O operators, R rows (one operator of one candidate),
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from enum import Enum, auto
 from functools import cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
+
+from perfatlas.operators import with_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -102,19 +104,29 @@ def _parts_of(kind: type[DataclassInstance]) -> Mapping[str, Part]:
     return {one.name: one.metadata[_PART] for one in fields(kind) if _PART in one.metadata}
 
 
-def unpriced(kind: type[Record], shape: tuple[int, int]) -> Record:
-    """Return a record in which nothing is priced yet.
+def unpriced(
+    kind: type[Record], shape: tuple[int, int], **given: Values | tuple[Any, ...]
+) -> Record:
+    """Return a record in which nothing is priced except the given columns.
 
     Args:
         kind: The dataclass.
         shape: Candidates and operators.
+        **given: Columns and parts.
     """
-    return kind(
-        **{
-            name: np.full(shape[1] if one.per_operator else shape, one.unpriced, one.dtype)
-            for name, one in columns_of(kind).items()
-        }
-    )
+    missing = {
+        name: _constant(shape[1:] if one.per_operator else shape, one)
+        for name, one in columns_of(kind).items()
+        if name not in given
+    }
+    return kind(**missing, **given)
+
+
+def _constant(shape: tuple[int, ...], column: Column) -> Values:
+    """Return an unpriced column."""
+    if column.unpriced == 0.0:
+        return np.zeros(shape, column.dtype)
+    return np.full(shape, column.unpriced, column.dtype)
 
 
 def of_one_operator(kind: type[Record], size: int, **given: Values | tuple[Any, ...]) -> Record:
@@ -132,7 +144,7 @@ def of_one_operator(kind: type[Record], size: int, **given: Values | tuple[Any, 
         else values
         for name, values in given.items()
     }
-    return replace(unpriced(kind, (size, 1)), **shaped)
+    return unpriced(kind, (size, 1), **shaped)
 
 
 def take(record: Record, candidates: IntArray) -> Record:
@@ -142,7 +154,7 @@ def take(record: Record, candidates: IntArray) -> Record:
         record: Record of all candidates.
         candidates: Positions of the selected ones.
     """
-    return replace(
+    return with_fields(
         record,
         **{
             name: getattr(record, name)[candidates]
@@ -159,7 +171,7 @@ def select(record: Record, operators: slice) -> Record:
         record: Record of all operators.
         operators: The selected ones.
     """
-    return replace(
+    return with_fields(
         record, **{name: getattr(record, name)[..., operators] for name in columns_of(type(record))}
     )
 
@@ -174,7 +186,7 @@ def join(records: Sequence[Record]) -> Record:
         name: np.concatenate(_placed(records, name, one), axis=-1)
         for name, one in columns_of(type(records[0])).items()
     }
-    return replace(records[0], **joined, **_combined_parts(records))
+    return with_fields(records[0], **joined, **_combined_parts(records))
 
 
 def choose(records: Sequence[Record], chosen_CO: IntArray) -> Record:
@@ -193,7 +205,7 @@ def choose(records: Sequence[Record], chosen_CO: IntArray) -> Record:
         if not one.per_operator
     }
     used = [bool((chosen_CO == position).any()) for position in range(len(records))]
-    return replace(records[0], **columns, **_combined_parts(records, used))
+    return with_fields(records[0], **columns, **_combined_parts(records, used))
 
 
 def scatter(
@@ -220,7 +232,7 @@ def scatter(
                 into[operator_R] = values[0]
             else:
                 into[candidate_R, operator_R] = values[:, 0]
-    return replace(whole, **_combined_parts(records))
+    return with_fields(whole, **_combined_parts(records))
 
 
 def write(record: Record, at: Places, **rows: Values) -> None:
@@ -242,7 +254,7 @@ def exposed(record: Record, share_CO: FloatArray) -> Record:
         record: Costs of one execution of each operator.
         share_CO: Share of each operator's time that is not overlapped by others (C, O).
     """
-    return replace(
+    return with_fields(
         record,
         **{
             name: getattr(record, name) * share_CO

@@ -50,7 +50,11 @@ def parse_duration(text: object, *, field: str) -> float:
             f" {', '.join(SECONDS)}, "
             'such as "30 min"'
         )
-    return _sound(float(match.group(1).replace("_", "")) * SECONDS[unit], text, field)
+    number = float(match.group(1).replace("_", ""))
+    scale = SECONDS[unit]
+    # dividing by an exact power of ten rounds once: 5 us are 5e-06 s, not 4.9999999999999996e-06 s
+    value = number * scale if scale >= 1.0 else number / round(1.0 / scale)
+    return _sound(value, text, field)
 
 
 def parse_rate(text: object, *, field: str) -> float:

@@ -22,7 +22,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.models import StepTokens, draft_operators
-from perfatlas.operators import Attention, KeyScores, KeySelection, LatentAttention, Phase
+from perfatlas.operators import (
+    Attention,
+    Gemm,
+    KeyScores,
+    KeySelection,
+    LatentAttention,
+    Phase,
+    Streaming,
+    with_fields,
+)
 from perfatlas.step.local import run_locally
 from perfatlas.step.tokens import padded_batch
 
@@ -48,14 +57,16 @@ def verification_operator(operator: Operator, batch: FloatArray, queries: int) -
         each query reads its own keys.
     """
     match operator:
+        case Streaming() | Gemm():  # most operators
+            return operator
         case Attention():
-            return replace(operator, batch=batch, num_heads=operator.num_heads * queries)
+            return with_fields(operator, batch=batch, num_heads=operator.num_heads * queries)
         case LatentAttention() if queries > 1 and np.any(operator.selected > 0):
-            return replace(operator, batch=batch * queries)
+            return with_fields(operator, batch=batch * queries)
         case LatentAttention() | KeyScores():
-            return replace(operator, batch=batch, num_heads=operator.num_heads * queries)
+            return with_fields(operator, batch=batch, num_heads=operator.num_heads * queries)
         case KeySelection():
-            return replace(operator, batch=batch * queries)
+            return with_fields(operator, batch=batch * queries)
         case _:
             return operator
 
@@ -108,4 +119,4 @@ def _local_draft(context: StepContext, phase: Phase, tokens: StepTokens) -> tupl
 
 
 def _renamed(operator: Operator, prefix: str, times: float) -> Operator:
-    return replace(operator, name=f"{prefix}{operator.name}", count=operator.count * times)
+    return with_fields(operator, name=f"{prefix}{operator.name}", count=operator.count * times)

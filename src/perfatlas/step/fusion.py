@@ -5,13 +5,12 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perfatlas.formats import get_format
-from perfatlas.operators import Collective, FloatArray, Gemm, Operator, Streaming
+from perfatlas.operators import Collective, FloatArray, Gemm, Operator, Streaming, with_fields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,13 +42,13 @@ def apply_fusions(operators: Sequence[Operator], context: StepContext) -> tuple[
     result: list[Operator] = []
     for operator in operators:
         if isinstance(operator, Streaming) and operator.stream == "norm":
-            result.append(replace(operator, count=np.where(norm_fused_C, 0.0, operator.count)))
+            result.append(with_fields(operator, count=np.where(norm_fused_C, 0.0, operator.count)))
         elif isinstance(operator, Streaming) and operator.stream == "quantize":
             gemm = operator.name.removesuffix("_quantize")
             if get_format(formats[gemm]).quantize == "static":
-                result.append(replace(operator, count=operator.count * apart[gemm]))
+                result.append(with_fields(operator, count=operator.count * apart[gemm]))
         elif isinstance(operator, Gemm) and get_format(operator.format).quantize == "dynamic":
-            result.append(replace(operator, quantizes_input=apart[operator.name]))
+            result.append(with_fields(operator, quantizes_input=apart[operator.name]))
         else:
             result.append(operator)
     return tuple(result)

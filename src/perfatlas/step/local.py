@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfatlas.operators import GroupedGemm
+from perfatlas.operators import GroupedGemm, with_fields
 from perfatlas.parallelism import shard_operators
 from perfatlas.step.fusion import apply_fusions
 
@@ -24,7 +23,9 @@ def run_locally(whole: Sequence[Operator], context: StepContext) -> tuple[Operat
         context: Model, engine, systems and plan.
     """
     loaded = tuple(
-        replace(op, distribution=context.expert_distribution) if isinstance(op, GroupedGemm) else op
+        with_fields(op, distribution=context.expert_distribution)
+        if isinstance(op, GroupedGemm)
+        else op
         for op in whole
     )
     exchange = context.profile.expert_exchange

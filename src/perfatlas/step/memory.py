@@ -14,23 +14,25 @@ from perfatlas.hardware import alternatives
 from perfatlas.models import with_drafter
 from perfatlas.parallelism import (
     MemoryColumns,
+    MemoryInputs,
     MemoryLoad,
     MemoryOverheads,
-    MemoryQuestion,
     memory_footprint,
     shortfall_advice,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from perfatlas.operators import FloatArray
     from perfatlas.step.columns import Candidates
 
 
-def memory_inputs(question: Candidates) -> MemoryQuestion:
+def memory_inputs(question: Candidates) -> MemoryInputs:
     """Return the inputs of the memory model; a request ends with isl + osl tokens."""
     load, limits, engine = question.load, question.limits, question.profile.memory
     devices = question.placement.devices()
-    return MemoryQuestion(
+    return MemoryInputs(
         architecture=with_drafter(question.model.architecture)
         if question.drafts
         else question.model.architecture,
@@ -100,9 +102,17 @@ def candidate_memory(question: Candidates) -> MemoryColumns:
     return replace(memory, kv_bytes=kv_bytes, total_bytes=total_bytes, fits=fits)
 
 
-def does_not_fit(question: Candidates, candidate: int = 0) -> tuple[str, tuple[str, ...]]:
-    """Return the memory shortfall of a candidate, and changes that would make it fit."""
+def does_not_fit(
+    question: Candidates, accepts: Callable[[Mapping[str, float | str]], bool]
+) -> tuple[str, tuple[str, ...]]:
+    """Return the memory shortfall of the first candidate, and changes that would make it fit.
+
+    Args:
+        question: The candidate.
+        accepts: Returns whether the question is answered with changed fields, such as {"tp": 2}.
+    """
     columns = question.placement.devices()
-    others = alternatives(columns.devices[columns.index_C[candidate]])
-    sentence, *advice = shortfall_advice(memory_inputs(question), candidate, devices=others)
+    others = alternatives(columns.devices[columns.index_C[0]])
+    asked = memory_inputs(question)
+    sentence, *advice = shortfall_advice(asked, devices=others, accepts=accepts)
     return sentence, tuple(advice)

@@ -23,6 +23,7 @@ from perfatlas.operators import (
     Operator,
     Phase,
     Scan,
+    with_fields,
 )
 from perfatlas.step.composition import step_costs
 from perfatlas.step.cost import Step, StepCost
@@ -111,9 +112,9 @@ def decode_work(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> 
 def _on_busy_ranks(operators: tuple[Operator, ...], share_C: FloatArray) -> tuple[Operator, ...]:
     """Return the operators with MoE layers and their exchanges scaled to the busy ranks."""
     return tuple(
-        replace(op, tokens=op.tokens * share_C)
+        with_fields(op, tokens=op.tokens * share_C)
         if isinstance(op, GroupedGemm)
-        else replace(op, bytes=op.bytes * share_C)
+        else with_fields(op, bytes=op.bytes * share_C)
         if isinstance(op, Collective) and op.name.endswith(("_dispatch", "_combine"))
         else op
         for op in operators

@@ -157,7 +157,9 @@ def _reader(number: Number, *, whole: bool) -> Callable[[object, Sequence[Token]
             if whole and isinstance(found, float) and not found.is_integer():
                 raise ValueError(text)  # noqa: TRY301 - reported below
             return int(found) if whole else float(found)
-        except (ValueError, OverflowError):
+        except (ValueError, OverflowError) as problem:
+            if number.unit and str(problem).startswith("expected"):
+                raise ValueError(f"{repr_for_error(text)}: {problem}") from None
             if number.unit:
                 raise
             kind = "integer" if whole else "number"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Group, Parameter
 
+from perfatlas.quantities import repr_for_error
 from perfatlas.vocabulary.fields import Number
 
 if TYPE_CHECKING:
@@ -45,8 +46,12 @@ def seconds(_hint: object, tokens: Sequence[Token]) -> float:
     Raises:
         ValueError: It is not a duration; cyclopts adds the name of the flag.
     """
-    read: Any = TIME.read(tokens[0].value)
-    return float(read)
+    text = tokens[0].value
+    try:
+        read: Any = TIME.read(text)
+        return float(read)
+    except ValueError as problem:
+        raise ValueError(f"{repr_for_error(text)}: {problem}") from None
 
 
 def default(text: str) -> Parameter:

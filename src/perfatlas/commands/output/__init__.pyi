@@ -27,5 +27,5 @@ from .waiting import (
     notice_if_slow as notice_if_slow,
 )
 from .watch import (
-    Watch as Watch,
+    Progress as Progress,
 )

@@ -73,12 +73,12 @@ def command_of(form: Answering) -> Callable[..., int]:
     return command
 
 
-def answer_command(form: Answering, asked: dict[str, Any], output: OutputFlags) -> int:
+def answer_command(form: Answering, set_fields: dict[str, Any], output: OutputFlags) -> int:
     """Return the exit code of one answer, or of a table of them.
 
     Args:
         form: How the command is answered.
-        asked: The flags that were given.
+        set_fields: The flags that were given.
         output: Where the answer goes.
 
     Raises:
@@ -89,16 +89,18 @@ def answer_command(form: Answering, asked: dict[str, Any], output: OutputFlags) 
     function = getattr(perfatlas, form.function)
     fields = verb_fields(form.command)
     if wants_table(output):
-        given: dict[str, Any] = {"asked": asked, "names": fields, "first": form.first}
+        given: dict[str, Any] = {"set_fields": set_fields, "names": fields, "first": form.first}
         if form.table:
             summary = answer_table(form.find(form.table), output, **given)
         else:
             summary = answer_rows(function, output, **given)
-        return show_summary(form.command, summary, asked=asked, as_json=output.json)
+        return show_summary(form.command, summary, set_fields=set_fields, as_json=output.json)
     needed = form.needed
     if needed is None:
         needed = tuple(name for name, field in fields.items() if field.required)
-    if form.unless not in asked:
-        require(asked, needed, example=example_of(form.command))
+    if form.unless not in set_fields:
+        require(set_fields, needed, example=example_of(form.command))
     text = form.find(form.text) if form.text else None
-    return show_answer(function(**asked).to_dict(), output=output, asked=asked, text=text)
+    return show_answer(
+        function(**set_fields).to_dict(), output=output, set_fields=set_fields, text=text
+    )

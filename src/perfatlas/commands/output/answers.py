@@ -53,7 +53,7 @@ def show_answer(
     answer: Mapping[str, Any],
     *,
     output: OutputFlags,
-    asked: Mapping[str, Any],
+    set_fields: Mapping[str, Any],
     text: Callable[..., None] | None = None,
 ) -> int:
     """Write an answer; return the exit code, which is 4 if the scenario does not fit.
@@ -61,7 +61,7 @@ def show_answer(
     Args:
         answer: The `--json` object: schema, version, command, scenario, results, ...
         output: Whether to print JSON, and whether to print all details.
-        asked: The fields that are set, for the `reproduce:` line.
+        set_fields: The fields that are set, for the `reproduce:` line.
         text: Writes the text answer; by default the writer that most verbs share.
     """
     if output.json:
@@ -69,7 +69,7 @@ def show_answer(
     else:
         from perfatlas.report.text import open_terminal, print_answer, reproduce_line
 
-        line = reproduce_line(str(answer["command"]), asked)
+        line = reproduce_line(str(answer["command"]), set_fields)
         write = text or print_answer
         write(open_terminal(sys.stdout), answer, reproduce=line, verbose=output.verbose)
     return 0 if fits(answer) else INFEASIBLE

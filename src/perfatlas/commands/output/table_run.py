@@ -57,7 +57,7 @@ def answer_table(
     verb_function: TableFace,
     output: OutputFlags,
     *,
-    asked: Mapping[str, Any],
+    set_fields: Mapping[str, Any],
     names: Iterable[str],
     first: str,
 ) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def answer_table(
     Args:
         verb_function: Function from input columns to answer columns, with `error_code` and `error`.
         output: The output flags, with both files.
-        asked: Flags set beside --table, which fill missing columns and empty cells.
+        set_fields: Flags set beside --table, which fill missing columns and empty cells.
         names: Field names of the verb; other columns are copied unchanged.
         first: First column of an answer; not a field name.
 
@@ -87,7 +87,7 @@ def answer_table(
     known = set(names)
     _refuse_misspelt(kept, known, str(output.table))
     questions = {name: _as_asked(table, name, str(output.table)) for name in kept if name in known}
-    for name, value in asked.items():
+    for name, value in set_fields.items():
         cells = questions.get(name, [None] * table.rows)
         questions[name] = [value if cell in (None, "") else cell for cell in cells]
     found = verb_function(questions) if table.rows else {}
@@ -103,13 +103,15 @@ def answer_table(
         sys.stderr.write(f"perfatlas: replaced columns of an earlier answer: {sorted(earlier)}\n")
     write_table(str(output.output), {**kept, **answers})
     failed = sum(bool(code) for code in answers.get("error_code", ()))
-    return {
+    summary = {
         "rows": table.rows,
         "answered": table.rows - failed,
         "failed": failed,
         "elapsed_s": time.perf_counter() - started,
         "output": str(output.output),
     }
+    tiers = answers.get("tier", [])
+    return summary | ({"rows_in_tier_bound": tiers.count("bound")} if tiers else {})
 
 
 def _as_asked(table: Table, name: str, path: str) -> list[Any]:
@@ -214,26 +216,28 @@ def _with_column(error: str, unread: Mapping[str, str]) -> str:
 
 
 def show_summary(
-    command: str, summary: Mapping[str, Any], *, asked: Mapping[str, Any], as_json: bool
+    command: str, summary: Mapping[str, Any], *, set_fields: Mapping[str, Any], as_json: bool
 ) -> int:
     """Write the summary of a table run; return exit code 0, since rows carry their own errors.
 
     Args:
         command: The verb.
         summary: From `answer_table`.
-        asked: Flags set beside --table.
+        set_fields: Flags set beside --table.
         as_json: Whether --json was given.
     """
     if as_json:
         from perfatlas.commands.output.answers import print_json
         from perfatlas.commands.output.envelopes import envelope
 
-        print_json(envelope(command, results=summary, scenario=asked))
+        print_json(envelope(command, results=summary, scenario=set_fields))
         return 0
     failed = f", {summary['failed']:,} with an error" if summary["failed"] else ""
+    limits = summary.get("rows_in_tier_bound", 0)
+    said = f"; {limits:,} in tier bound: limits, not predictions" if limits else ""
     sys.stdout.write(
         f"{counted(summary['rows'], 'row')} in {summary['elapsed_s']:.2f} s: "
-        f"{summary['answered']:,} answered{failed}\n{summary['output']}\n"
+        f"{summary['answered']:,} answered{failed}{said}\n{summary['output']}\n"
     )
     return 0
 
@@ -242,7 +246,7 @@ def answer_rows(
     verb_function: Callable[..., Any],
     output: OutputFlags,
     *,
-    asked: Mapping[str, Any],
+    set_fields: Mapping[str, Any],
     names: Iterable[str],
     first: str,
 ) -> dict[str, Any]:
@@ -251,7 +255,7 @@ def answer_rows(
     Args:
         verb_function: Function from named fields to an answer.
         output: The output flags, with both files.
-        asked: Flags set beside --table.
+        set_fields: Flags set beside --table.
         names: Field names of the verb.
         first: First column of an answer.
 
@@ -269,7 +273,7 @@ def answer_rows(
         columns = dict.fromkeys([*found, *STATUS_COLUMNS])
         return {name: [answer.get(name) for answer in answers] for name in columns}
 
-    return answer_table(columns_of_rows, output, asked=asked, names=names, first=first)
+    return answer_table(columns_of_rows, output, set_fields=set_fields, names=names, first=first)
 
 
 def _answer_row(verb_function: Callable[..., Any], row: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ SILENT_S: Final = 0.5  # minimum time between progress updates
 BAR: Final = 30  # characters
 
 
-class Watch:
+class Progress:
     """Shows progress of a simulation on stderr, and stops it at the next check after Ctrl-C.
 
     The first Ctrl-C during a simulation is deferred to the next check, so that results so far are

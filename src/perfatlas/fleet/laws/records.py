@@ -53,6 +53,12 @@ STOPS: Final = 0  # effects of a cause
 SILENT: Final = 1
 SLOWS: Final = 2
 
+SPARE_ORDERS: Final = ("random", "first", "longest_idle", "last_returned")
+RANDOM: Final = 0
+FIRST: Final = 1
+LONGEST_IDLE: Final = 2
+LAST_RETURNED: Final = 3
+
 CAUSE: Final = np.dtype(
     [
         (name, "i8")
@@ -75,12 +81,16 @@ CAUSE: Final = np.dtype(
             "lemons",  # lemon parts that may be retired one by one
             "first_lemon",
             "strikes",  # failures after which a lemon is retired; 0 never
+            "lemon_kind",  # index among causes whose lemons are units; -1 for none
+            "member",  # index among causes whose ageing parts belong to units; -1 for none
+            "most_parts",  # of a unit, of such a cause
         )
     ]
     + [
         (name, "f8")
         for name in (
             "parts",
+            "per_unit",
             "counted",  # probability that an event counts, where the number of parts is fractional
             "age",
             "factor",
@@ -142,6 +152,10 @@ PLAN: Final = np.dtype(
             "slow_patience",  # lost ticks after which a slow unit is replaced; NEVER for never
             "powered",  # units that can fail
             "lurking",  # number of causes with possible false fixes
+            "named",  # units have identity: which of them a failure hits matters
+            "spare_order",  # index in `SPARE_ORDERS`
+            "lemon_kinds",  # number of causes whose lemons are units
+            "members",  # number of causes whose ageing parts belong to units
         )
     ]
     + [(name, "f8") for name in ("mean_gap", "shrink_overhead")]
@@ -203,6 +217,10 @@ JOB: Final = np.dtype(
             "repairing_bad",  # named units and parts under repair that will have a false fix
             "relapses",  # relapses of named units started
             "relapsed",  # unit that fails again; -1 where units are anonymous
+            "struck",  # unit of the current event; -1 where it is not known yet
+            "returned",  # units that became idle, to order them
+            "slots",  # slots used so far
+            "free_slot",  # first of the slots used before; -1 for none
             "renewals",
             "full",  # 1 a heap is too small, 2 too many slowdowns, 3 too many events
             "events",
@@ -227,6 +245,35 @@ JOB: Final = np.dtype(
     align=True,
 )
 
+UNIT: Final = np.dtype(
+    [
+        ("idle_since", "i8"),  # number of the return after which it is idle
+        ("left", "i8"),  # exposed ticks when it was last powered; -1 before it ever was
+        ("away", "i8"),  # exposed ticks in which it was not powered
+        ("parked", "i8"),  # first slot that came due while it was away; -1 for none
+    ],
+    align=True,
+)
+MEMBER: Final = np.dtype(
+    [
+        ("left", "i8"),  # original parts that have not failed
+        ("renewed", "i8"),  # parts renewed so far
+        ("hazard", "f8"),  # cumulative hazard at the next failure of an original part
+    ],
+    align=True,
+)
+SLOT: Final = np.dtype(
+    [
+        ("due", "f8"),  # service time of the unit at the failure of a part [ticks]
+        ("birth", "f8"),  # service time at which the part was new [ticks]
+        ("unit", "i8"),
+        ("cause", "i8"),
+        ("fresh", "i8"),  # 1 the first failure of an original part
+        ("link", "i8"),  # next slot of a list; -1 at its end
+    ],
+    align=True,
+)
+
 
 class Stores(NamedTuple):
     """Arrays of variable size.
@@ -235,8 +282,13 @@ class Stores(NamedTuple):
         knots_2K: Probabilities and ages of table laws (2, K).
         renewal_H: Next failures of replaced parts (H,).
         return_G: Units and parts under repair (G,).
+        slot_H: Next failures of parts that belong to units (H,).
         lemon_Q: Failures of each lemon (Q,).
-        down_D: Parts down in each unit, where units have parts (D,).
+        holder_Q: Unit of each lemon, where units have identity (Q,).
+        lemon_DK: Whether a unit is a lemon, by cause with lemons (D x K,).
+        unit_D: Service of each unit, where units have identity (D,).
+        member_DA: Parts of each unit, by ageing cause (D x A,).
+        down_D: Parts down in each unit (D,).
         order_D: Units of the job, then idle units, then failed units (D,).
         spot_D: Position of each unit in `order_D` (D,).
         bad_DL: Latent faults of each unit outside the job, by cause, which show when it returns (D
@@ -246,7 +298,12 @@ class Stores(NamedTuple):
     knots_2K: NDArray[np.float64]
     renewal_H: NDArray[Any]
     return_G: NDArray[Any]
+    slot_H: NDArray[Any]
     lemon_Q: NDArray[np.int64]
+    holder_Q: NDArray[np.int64]
+    lemon_DK: NDArray[np.int64]
+    unit_D: NDArray[Any]
+    member_DA: NDArray[Any]
     down_D: NDArray[np.int64]
     order_D: NDArray[np.int64]
     spot_D: NDArray[np.int64]

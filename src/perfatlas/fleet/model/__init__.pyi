@@ -15,6 +15,9 @@ from .facts import (
     initial_ages_text as initial_ages_text,
     mean_repair_s as mean_repair_s,
 )
+from .identity import (
+    what_differs as what_differs,
+)
 from .memoryless import (
     not_memoryless as not_memoryless,
 )
@@ -30,6 +33,7 @@ from .model import (
     RepairStage as RepairStage,
     Restart as Restart,
     Shrink as Shrink,
+    SpareOrder as SpareOrder,
     Spares as Spares,
     Strategy as Strategy,
     collective_init_s as collective_init_s,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfatlas.fleet.laws import Exponential
+from perfatlas.fleet.model.identity import has_unit_lemons, units_change_places
 
 if TYPE_CHECKING:
     from perfatlas.fleet.model.model import Cause, Fleet, Strategy
@@ -13,8 +14,8 @@ if TYPE_CHECKING:
 def not_memoryless(fleet: Fleet, strategy: Strategy) -> tuple[str, ...]:
     """Return why failures of a job are not memoryless, as text; empty where they are.
 
-    Lemons that are never retired are memoryless: with the other parts they form one Poisson
-    process.
+    Lemons that are never retired and never leave the job are memoryless: with the other parts they
+    form one Poisson process. With spares they leave when they fail, and return.
 
     Args:
         fleet: The fleet.
@@ -26,10 +27,17 @@ def not_memoryless(fleet: Fleet, strategy: Strategy) -> tuple[str, ...]:
         hurt += [cause for cause in fleet.causes if cause.effect == "corrupts"]
     told = {
         "the age of parts": any(not isinstance(cause.lifetime, Exponential) for cause in hurt),
-        "lemons": any(cause.lemons is not None and cause.lemons.strikes for cause in hurt),
+        "lemons": any(_lemons_come_and_go(cause, strategy) for cause in hurt),
         "false fixes": any(_returns_broken(cause, fleet, strategy) for cause in hurt),
     }
     return tuple(what for what, is_so in told.items() if is_so)
+
+
+def _lemons_come_and_go(cause: Cause, strategy: Strategy) -> bool:
+    """Return whether the number of lemons in the job changes."""
+    if cause.lemons is None:
+        return False
+    return bool(cause.lemons.strikes) or (has_unit_lemons(cause) and units_change_places(strategy))
 
 
 def _returns_broken(cause: Cause, fleet: Fleet, strategy: Strategy) -> bool:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Effect = Literal["stops", "corrupts", "slows"]
 Takes = Literal["nothing", "part", "unit"]
+SpareOrder = Literal["random", "first", "longest_idle", "last_returned"]
 Reach = Literal["process", "unit", "domain", "everything"]
 NO_TIME = Constant(value_s=0.0)
 REACHES: tuple[Reach, ...] = ("process", "unit", "domain", "everything")
@@ -23,12 +24,15 @@ REACHES: tuple[Reach, ...] = ("process", "unit", "domain", "everything")
 
 @dataclass(frozen=True, kw_only=True)
 class Lemons:
-    """Parts that fail far more often than others of their kind.
+    """Units that fail far more often than others from a cause.
+
+    All parts of a lemon fail at its rate. Parts that no unit has to itself, of a cause that takes
+    several units or belongs to the whole job, are lemons one by one.
 
     Args:
-        share: Share of all parts.
-        factor: Failure rate relative to normal parts.
-        strikes: Failures after which one is replaced by a normal part; 0 for never.
+        share: Share of all units.
+        factor: Failure rate relative to normal units.
+        strikes: Failures after which one is replaced by a normal unit; 0 for never.
     """
 
     share: float
@@ -186,11 +190,14 @@ class Spares:
         kind: Cold ones do not fail; warm and hot ones are powered and do.
         start: Distribution of the extra restart time to start one: long for cold ones (power up,
             image, health checks), zero for hot ones.
+        order: Which spare is taken: a random one, the first by number, the one that has been idle
+            longest, or the one that returned last. It matters where units differ.
     """
 
     count: int | None = None
     kind: Literal["cold", "warm", "hot"] = "cold"
     start: Law = NO_TIME
+    order: SpareOrder = "random"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,7 @@
 """Conversion of a described job to the records of compiled code.
 
-Shape legend: H, G heap slots, Q lemons, D units.
+Shape legend: H, G heap slots, Q lemons, D units, K causes with lemons, A ageing causes, L causes
+with latent faults.
 """
 
 from __future__ import annotations
@@ -13,14 +14,18 @@ import numpy as np
 from perfatlas.compiled import NODE
 from perfatlas.fleet.laws import (
     JOB,
+    MEMBER,
     MOST_CAUSES,
     MOST_EVENTS,
     NEVER,
     PLAN,
     SILENT,
+    SLOT,
     SLOWS,
+    SPARE_ORDERS,
     STOPS,
     TICKS_PER_SECOND,
+    UNIT,
     Exponential,
     Law,
     PackedLaws,
@@ -29,6 +34,11 @@ from perfatlas.fleet.laws import (
     residual,
 )
 from perfatlas.fleet.model.checks import cause_rate_per_s, check_events, check_job
+from perfatlas.fleet.model.identity import (
+    has_unit_ages,
+    has_unit_lemons,
+    what_differs,
+)
 from perfatlas.fleet.model.model import NO_TIME, REACHES
 from perfatlas.quantities import InvalidSpecError
 
@@ -37,6 +47,8 @@ if TYPE_CHECKING:
 
     from perfatlas.fleet.model.model import Cause, Fleet, Strategy
 
+HEAP: Final = 1024  # slots of a heap at first
+MOST_NAMED: Final = 5_000_000  # units that are followed one by one; some hundred bytes each
 WHOLE: Final = 1e-9  # of an interval; a smaller remainder is rounding
 EFFECTS = {"stops": STOPS, "corrupts": SILENT, "slows": SLOWS}
 TAKES: Final = ("nothing", "part", "unit")
@@ -110,7 +122,8 @@ def pack(
     plan["horizon"] = ticks(horizon_s)
     if work_s is not None:
         plan["segments"], plan["last_work"] = _segments(work_s, strategy.interval_s)
-    streams = _streams(fleet, units, int(plan["powered"]))
+    places = _pack_identity(plan, fleet, units, strategy)
+    streams = _streams(fleet, units, int(plan["powered"]), places)
     if len(streams) > MOST_CAUSES:
         raise InvalidSpecError(
             f"{len(streams)} causes including their lemons: expected at most {MOST_CAUSES}"
@@ -120,18 +133,20 @@ def pack(
     _pack_repairs(plan, fleet, laws)
     rows = laws.rows()
     plan["law"][: rows.size] = rows
-    named = fleet.parts_per_unit > 1
-    places = int(units + (strategy.spares.count or 0)) if named else 0
-    lurking = int(plan["lurking"])
     stores = Stores(
         knots_2K=laws.knots(),
-        renewal_H=np.zeros(1024, NODE),
-        return_G=np.zeros(1024, NODE),
+        renewal_H=np.zeros(HEAP, NODE),
+        return_G=np.zeros(HEAP, NODE),
+        slot_H=np.zeros(HEAP * bool(plan["members"]), SLOT),
         lemon_Q=np.zeros(lemons, np.int64),
+        holder_Q=np.zeros(lemons, np.int64),
+        lemon_DK=np.zeros(places * int(plan["lemon_kinds"]), np.int64),
+        unit_D=np.zeros(places, UNIT),
+        member_DA=np.zeros(places * int(plan["members"]), MEMBER),
         down_D=np.zeros(places, np.int64),
         order_D=np.zeros(places, np.int64),
         spot_D=np.zeros(places, np.int64),
-        bad_DL=np.zeros(places * lurking, np.int64),
+        bad_DL=np.zeros(places * int(plan["lurking"]), np.int64),
     )
     return Packed(plan_1, np.zeros(1, JOB), stores, tuple(stream.name for stream in streams))
 
@@ -175,6 +190,7 @@ def grown(packed: Packed) -> Packed:
     stores = packed.stores._replace(
         renewal_H=np.zeros(4 * packed.stores.renewal_H.size, NODE),
         return_G=np.zeros(4 * packed.stores.return_G.size, NODE),
+        slot_H=np.zeros(4 * packed.stores.slot_H.size, SLOT),
     )
     return packed._replace(stores=stores)
 
@@ -216,6 +232,24 @@ def _pack_job(plan: Any, fleet: Fleet, units: int, strategy: Strategy, laws: Pac
     _pack_restarts(plan, strategy, laws)
 
 
+def _pack_identity(plan: Any, fleet: Fleet, units: int, strategy: Strategy) -> int:  # noqa: ANN401
+    """Return the number of units that are followed one by one, 0 where their numbers suffice."""
+    plan["spare_order"] = SPARE_ORDERS.index(strategy.spares.order)
+    differs = what_differs(fleet, strategy)
+    if fleet.parts_per_unit > 1:
+        differs = (*differs, "failed parts")
+    if not differs:
+        return 0
+    places = units + (strategy.spares.count or 0)
+    if places > MOST_NAMED:
+        raise InvalidSpecError(
+            f"{places:,} units differ in {' and '.join(dict.fromkeys(differs))}: expected at most"
+            f" {MOST_NAMED:,} units that are followed one by one"
+        )
+    plan["named"] = 1
+    return places
+
+
 def _pack_levels(plan: Any, strategy: Strategy, laws: PackedLaws) -> None:  # noqa: ANN401
     plan["levels"] = len(strategy.levels)
     for row, level in zip(plan["level"], strategy.levels, strict=False):
@@ -244,26 +278,39 @@ def _restart(strategy: Strategy, name: str) -> int:
     return names.index(name) if name else 0
 
 
-def _streams(fleet: Fleet, units: int, powered: int) -> list[_Stream]:
+def _streams(fleet: Fleet, units: int, powered: int, named: int) -> list[_Stream]:
     """Return causes and their lemons: memoryless ones first, each group by frequency.
 
     Causes that affect work affect only units of the job: idle spares do no work. Each lemon belongs
-    to one cause; the number of lemons may be fractional. A fractional ageing part is a separate
-    stream of one part, each of whose failures counts with that probability.
+    to one cause; the number of lemons may be fractional. Where units are named, lemons among all of
+    them fail at their rate wherever they are, and those that are not powered have no effect. A
+    fractional ageing part is a separate stream of one part, each of whose failures counts with that
+    probability.
     """
     streams: list[_Stream] = []
     for cause in fleet.causes:
         parts = cause.per_unit * (units if _strikes_work(cause) else powered) + cause.shared
         bad = 0.0
-        if cause.lemons is not None:
+        if cause.lemons is not None and named and has_unit_lemons(cause):
+            among = named * cause.lemons.share
+            worse = Exponential(
+                mean_s=mean_s(cause.lifetime) / (cause.lemons.factor * cause.per_unit)
+            )
+            known = math.ceil(among * (1.0 - WHOLE))
+            streams.append(_Stream(cause, f"{cause.name} (lemons)", worse, among, known))
+        elif cause.lemons is not None:
             bad = parts * cause.lemons.share
             known = math.ceil(bad * (1.0 - WHOLE)) if cause.lemons.strikes else 0
             worse = Exponential(mean_s=mean_s(cause.lifetime) / cause.lemons.factor)
             streams.append(_Stream(cause, f"{cause.name} (lemons)", worse, bad, known))
         rest = parts - bad
+        in_units = named > 0 and has_unit_ages(cause)
+        if in_units:  # of the job and all spares, whether powered or not
+            rest = cause.per_unit * named
         if not isinstance(cause.lifetime, Exponential) and not _whole(rest):
             fraction = rest - math.floor(rest)
-            streams.append(_Stream(cause, cause.name, cause.lifetime, fraction, 0))
+            scale = powered / named if in_units else 1.0
+            streams.append(_Stream(cause, cause.name, cause.lifetime, fraction * scale, 0))
             rest = float(math.floor(rest))
         streams.append(_Stream(cause, cause.name, cause.lifetime, rest, 0))
     kept = [stream for stream in streams if stream.parts > 0.0]
@@ -298,8 +345,10 @@ def _pack_causes(
         plan["mean_gap"] = TICKS_PER_SECOND / sum(rates)
         plan["chance"][: len(rates)] = np.cumsum(rates) / sum(rates)
     lemons = 0
+    kinds: dict[str, int] = {}
     for row, stream in zip(plan["cause"], streams, strict=False):
         _pack_cause(row, stream, fleet, strategy, laws)
+        _pack_members(plan, row, stream, kinds)
         if stream.lemons and stream.cause.lemons is not None:
             row["lemons"], row["first_lemon"] = stream.lemons, lemons
             row["strikes"] = stream.cause.lemons.strikes
@@ -311,7 +360,20 @@ def _pack_causes(
         plan["lurking"] += falls_back
         whole = row["counted"] == 1.0 and not row["lemons"]
         row["plain"] = whole and row["scope"] > 0
+    plan["lemon_kinds"] = len(kinds)
     return lemons
+
+
+def _pack_members(plan: Any, row: Any, stream: _Stream, kinds: dict[str, int]) -> None:  # noqa: ANN401
+    """Write whether the lemons and the ageing parts of a stream belong to units."""
+    cause = stream.cause
+    row["lemon_kind"] = row["member"] = -1
+    row["per_unit"], row["most_parts"] = cause.per_unit, math.ceil(cause.per_unit)
+    if plan["named"] and has_unit_lemons(cause):
+        row["lemon_kind"] = kinds.setdefault(cause.name, len(kinds))
+    if plan["named"] and has_unit_ages(cause) and stream.parts >= 1.0:
+        row["member"] = plan["members"]
+        plan["members"] += 1
 
 
 def _pack_cause(

@@ -7,7 +7,7 @@ interval = "12 min"          # work between checkpoints; default: the optimum
 state = "5.7 TB"             # checkpoint size; bandwidths apply to the whole job
 verify = "20 s"              # before every checkpoint
 maintenance = { every = "30 d", lasts = "6 h" }
-spares = { count = 32, kind = "warm", start = "5 min" }
+spares = { count = 32, kind = "warm", start = "5 min", order = "longest_idle" }
 shrink = { replica_units = 16, fewest = 1984, overhead = 1.02, rejoin = "1 min" }
 
 [[strategy.checkpoint]]
@@ -53,6 +53,7 @@ from perfatlas.files import (
     sub_table,
     sub_tables,
 )
+from perfatlas.fleet.laws import SPARE_ORDERS
 from perfatlas.fleet.model.checks import check_once
 from perfatlas.fleet.model.file_fields import NAME, Lifetime, TimeOrLaw, name_of
 from perfatlas.fleet.model.model import (
@@ -78,6 +79,7 @@ _SPARES: Final = Record(
         "count": Field(Whole(), required=True, meaning="the number of spares"),
         "kind": Field(Text(choices=("cold", "warm", "hot"))),
         "start": Field(Lifetime()),
+        "order": Field(Text(choices=SPARE_ORDERS)),
     },
     build=Spares,
 )

@@ -7,15 +7,10 @@ from typing import TYPE_CHECKING, Any
 from perfatlas.compiled import exponential, inlined, part, uniform
 from perfatlas.fleet.laws import MOST_CAUSES, MOST_EVENTS, MOST_SLOW, NEVER, SLOWS, STOPS, ticks_at
 from perfatlas.fleet.simulator.checkpoint_schedule import begin, roll_back, set_lengths
-from perfatlas.fleet.simulator.failure_streams import (
-    COUNTED,
-    DETECTED,
-    LASTS,
-    LEMON,
-    stream,
-    take_next,
-)
-from perfatlas.fleet.simulator.pool import fail_again, hit, hits_work, working
+from perfatlas.fleet.simulator.failure_streams import take_next
+from perfatlas.fleet.simulator.lemons import lemon_fails
+from perfatlas.fleet.simulator.pool import come_back, fail_again, hit, hits_work, working
+from perfatlas.fleet.simulator.random_streams import COUNTED, DETECTED, LASTS, stream
 
 if TYPE_CHECKING:
     from perfatlas.fleet.laws import Stores
@@ -31,7 +26,11 @@ def apply_event(plan: Any, job: Any, stores: Stores, running: bool) -> int:  # n
         stores: Its tables and heaps.
         running: Whether the job is running rather than recovering.
     """
+    if plan.named == 1 and plan.warm == 1:
+        come_back(plan, job, stores, job.now)  # a spare that has returned can fail
     cause = take_next(plan, job, stores)
+    if cause < 0:
+        return -1
     again = cause >= MOST_CAUSES
     if again:
         cause -= MOST_CAUSES
@@ -84,10 +83,10 @@ def _counts(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> bool:
     row = plan.cause[cause]
     if row.counted < 1.0 and uniform(job.key, stream(cause, COUNTED), turn) >= row.counted:
         return False
-    if row.lemons > 0 and not _lemon(row, job, stores, cause, turn):
+    if row.lemons > 0 and not lemon_fails(plan, job, stores, cause, turn):
         return False
-    if row.scope == 0 and job.active < plan.units:
-        return bool(hits_work(plan, job, cause, turn))
+    if row.scope == 0 and (job.active < plan.units or plan.named == 1):
+        return bool(hits_work(plan, job, stores, cause, turn))
     return True
 
 
@@ -105,19 +104,6 @@ def _weaken(
         _slow_down(plan, job, stores, cause, turn)
     elif running:
         _corrupt(plan, job, stores, cause, turn)
-
-
-@part
-def _lemon(row: Any, job: Any, stores: Stores, cause: int, turn: int) -> bool:  # noqa: ANN401
-    """Return whether a failure of a lemon counts: a retired one fails like a normal part."""
-    u = uniform(job.key, stream(cause, LEMON), turn) * row.lemons
-    lemon = row.first_lemon + int(u)
-    if stores.lemon_Q[lemon] < 0:
-        return False  # this job has no lemon with this index
-    if row.strikes > 0 and stores.lemon_Q[lemon] >= row.strikes:
-        return bool(u - int(u) < row.normal_share)
-    stores.lemon_Q[lemon] += 1
-    return True
 
 
 @part

@@ -12,44 +12,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.compiled import drop, exponential, inlined, part, push, uniform
 from perfatlas.fleet.laws import ENDLESS, MOST_CAUSES, NEVER, age_at, hazard_at
+from perfatlas.fleet.simulator.random_streams import (
+    FRESH,
+    MERGED_CAUSE,
+    MERGED_GAP,
+    RENEWED,
+    stream,
+)
+from perfatlas.fleet.simulator.unit_clocks import OF_UNITS, come_due
 
 if TYPE_CHECKING:
     from perfatlas.fleet.laws import Stores
 
 MERGED: Final = -1
 REPLACED: Final = -2
-# Streams of random numbers; those of a cause start at FIRST_OF_CAUSES + 16 x cause.
-MERGED_GAP: Final = 0
-MERGED_CAUSE: Final = 1
-RESTART_PHASE: Final = 2
-RESTART_SUCCESS: Final = 3
-CHECKPOINT_READ: Final = 4
-SPARE_START: Final = 5
-BAD_SPARE: Final = 6
-RELAPSE: Final = 7
-FIRST_OF_CAUSES: Final = 16
-FRESH: Final = 0
-RENEWED: Final = 1
-POSITION: Final = 2
-PART: Final = 3
-DETECTED: Final = 4
-REPAIRED: Final = 5
-FIXED: Final = 6
-LASTS: Final = 7
-LEMON: Final = 8
-COUNTED: Final = 9
-STRUCK_IDLE: Final = 10
-
-
-@inlined
-def stream(cause: int, purpose: int) -> int:
-    """Return the number of a stream of a cause.
-
-    Args:
-        cause: Index in the plan.
-        purpose: Purpose of the draws.
-    """
-    return FIRST_OF_CAUSES + 16 * cause + purpose
 
 
 @part
@@ -66,6 +42,9 @@ def start_streams(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401 
         job.merged_time = plan.mean_gap * exponential(job.key, MERGED_GAP, 0)
     for cause in range(plan.memoryless, plan.causes):
         row = plan.cause[cause]
+        if row.member >= 0:  # its parts belong to units
+            job.fresh_time[cause] = ENDLESS
+            continue
         job.fresh_left[cause] = row.parts
         job.fresh_hazard[cause] = hazard_at(plan.law[row.first_law], stores.knots_2K, row.age)
         _next_fresh(plan, job, stores, cause)
@@ -95,13 +74,16 @@ def find_next(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
 
 @inlined
 def take_next(plan: Any, job: Any, stores: Stores) -> int:  # noqa: ANN401
-    """Return the cause of the event that is due, plus MOST_CAUSES for a relapse, and advance.
+    """Return the cause of the event that is due and advance; -1 where a part is not due yet.
+
+    A relapse is its cause plus MOST_CAUSES.
 
     Args:
         plan: The plan.
         job: The job.
         stores: Its tables and heaps.
     """
+    job.struck = -1
     if job.source == MERGED:
         cause = _merged_cause(plan, job)
         job.merged += 1
@@ -111,7 +93,9 @@ def take_next(plan: Any, job: Any, stores: Stores) -> int:  # noqa: ANN401
         time, birth, cause = node.time, node.birth, node.item
         drop(stores.renewal_H, job.renewals)
         job.renewals -= 1
-        if cause < MOST_CAUSES:
+        if cause >= OF_UNITS:
+            cause = come_due(plan, job, stores, cause - OF_UNITS, time)
+        elif cause < MOST_CAUSES:
             _replace(plan, job, stores, cause, time, birth)
         else:
             job.relapsed = int(birth)

@@ -1,7 +1,8 @@
 """Units of the job, idle spares and units under repair.
 
 A unit is allocated and lost as a whole: a node, or a rack with trays of which some may be down.
-`order_D` lists the units of the job, then idle units, then failed units.
+Where units differ, in age, lemons, latent faults or parts, they are named: `order_D` lists the
+units of the job, then idle units, then failed units. Elsewhere their numbers describe them exactly.
 """
 
 from __future__ import annotations
@@ -10,17 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from perfatlas.compiled import drop, exponential, inlined, part, uniform
 from perfatlas.fleet.laws import MOST_CAUSES, NEVER, age_at
-from perfatlas.fleet.simulator.failure_streams import (
+from perfatlas.fleet.simulator.failure_streams import await_failure, find_next
+from perfatlas.fleet.simulator.lemons import chosen_spare, is_lemon
+from perfatlas.fleet.simulator.random_streams import (
     BAD_SPARE,
     PART,
     POSITION,
     RELAPSE,
     STRUCK_IDLE,
-    await_failure,
-    find_next,
     stream,
 )
 from perfatlas.fleet.simulator.repairing import send_to_repair
+from perfatlas.fleet.simulator.unit_clocks import power_down, power_up
 
 if TYPE_CHECKING:
     from perfatlas.fleet.laws import Stores
@@ -43,14 +45,16 @@ def hit(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> bool:  # 
     come_back(plan, job, stores, job.now)
     standing = plan.warm * job.idle
     position = 0
-    if plan.warm == 1 or plan.parts > 1 or job.active < plan.units:
+    if job.struck >= 0:
+        position = stores.spot_D[job.struck]
+    elif plan.warm == 1 or plan.named == 1 or job.active < plan.units:
         among = plan.powered
         if row.shared == 1:  # hits the job, whatever its number of units
             among = job.active
         position = int(uniform(job.key, stream(cause, POSITION), turn) * among)
         if position >= job.active + standing:
             return False  # a unit that has already failed
-    if plan.parts > 1:
+    if plan.named == 1:
         return bool(_hit_named(plan, job, stores, (cause, turn, position)))
     if standing > 0:
         return bool(_hit_powered(plan, job, stores, (cause, turn, position)))
@@ -103,18 +107,25 @@ def working(plan: Any, job: Any) -> int:  # noqa: ANN401
 
 
 @part
-def hits_work(plan: Any, job: Any, cause: int, turn: int) -> bool:  # noqa: ANN401
+def hits_work(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> bool:  # noqa: ANN401
     """Return whether an event on the work of the full job hits a unit that works.
 
     Args:
         plan: The plan.
-        job: The job, with fewer units than it needs.
+        job: The job.
+        stores: Its tables and heaps.
         cause: Cause of the event.
         turn: Number of earlier events of this cause.
     """
     if plan.cause[cause].shared == 1:
         return True
-    return bool(uniform(job.key, stream(cause, POSITION), turn) * plan.units < working(plan, job))
+    works = working(plan, job)
+    if job.struck >= 0:
+        return bool(stores.spot_D[job.struck] < works)
+    if works == plan.units and plan.cause[cause].lemon_kind < 0:
+        return True
+    position = int(uniform(job.key, stream(cause, POSITION), turn) * plan.units)
+    return bool(position < works and not is_lemon(plan, stores, cause, stores.order_D[position]))
 
 
 @part
@@ -158,6 +169,8 @@ def _hit_named(
     """Remove a part, or whole units in order of position; return whether the job lost any."""
     cause, turn, position = failure
     row = plan.cause[cause]
+    if job.struck < 0 and is_lemon(plan, stores, cause, stores.order_D[position]):
+        return False
     if row.scope == 1:
         unit = stores.order_D[position]
         slot = int(uniform(job.key, stream(cause, PART), turn) * plan.parts)
@@ -190,7 +203,7 @@ def _part_out(
     stores.down_D[unit] += 1
     send_to_repair(plan, job, stores, (cause, turn * 64, 2 * unit))
     if plan.parts - stores.down_D[unit] < plan.parts_needed:
-        _out(job, stores, unit)
+        _out(plan, job, stores, unit)
 
 
 @part
@@ -204,7 +217,7 @@ def _unit_out(
     cause, place = failure
     stores.down_D[unit] += plan.parts
     send_to_repair(plan, job, stores, (cause, place, 2 * unit + 1))
-    _out(job, stores, unit)
+    _out(plan, job, stores, unit)
 
 
 @part
@@ -215,8 +228,10 @@ def _swap(stores: Stores, one: int, two: int) -> None:
 
 
 @part
-def _out(job: Any, stores: Stores, unit: int) -> None:  # noqa: ANN401
+def _out(plan: Any, job: Any, stores: Stores, unit: int) -> None:  # noqa: ANN401
     """Move a unit of the job, or an idle one, to the failed units."""
+    if plan.warm == 1 or stores.spot_D[unit] < job.active:
+        power_down(plan, job, stores, unit)
     if stores.spot_D[unit] < job.active:
         job.active -= 1
         _swap(stores, stores.spot_D[unit], job.active)
@@ -250,14 +265,25 @@ def come_back(plan: Any, job: Any, stores: Stores, now: int) -> None:  # noqa: A
             stores.down_D[unit] -= plan.parts if item & 1 else 1
             enough = plan.parts - stores.down_D[unit] >= plan.parts_needed
             if enough and stores.spot_D[unit] >= job.active + job.idle:
-                _swap(stores, stores.spot_D[unit], job.active + job.idle)
-                job.idle += 1
+                _return(plan, job, stores, unit)
             if mark >= 0.0:
                 job.repairing_bad -= 1
                 lurks = unit * plan.lurking + plan.cause[int(mark)].lurks
                 stores.bad_DL[lurks] += 1
                 if stores.spot_D[unit] < job.active:
                     _begin_relapses(plan, job, stores, unit)
+
+
+@part
+def _return(plan: Any, job: Any, stores: Stores, unit: int) -> None:  # noqa: ANN401
+    """Make a repaired unit idle."""
+    _swap(stores, stores.spot_D[unit], job.active + job.idle)
+    job.idle += 1
+    job.returned += 1
+    stores.unit_D[unit].idle_since = job.returned
+    if plan.warm == 1 and plan.members > 0:
+        power_up(plan, job, stores, unit)
+        find_next(plan, job, stores)
 
 
 @part
@@ -271,7 +297,7 @@ def fill_up(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
     """
     come_back(plan, job, stores, job.now)
     while job.active < plan.units and job.idle > 0:
-        if plan.lurking > 0:
+        if plan.lurking > 0 or plan.named == 1:
             _join(plan, job, stores)
         else:
             job.idle -= 1
@@ -282,9 +308,15 @@ def fill_up(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
 @part
 def _join(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
     """Assign an idle unit to the job; some still have the fault they were repaired for."""
-    if plan.parts > 1:
+    if plan.named == 1:
+        _swap(stores, chosen_spare(plan, job, stores), job.active)
+        unit = stores.order_D[job.active]
         job.idle -= 1
-        _begin_relapses(plan, job, stores, stores.order_D[job.active])  # the first idle unit
+        if plan.warm == 0 and plan.members > 0:
+            power_up(plan, job, stores, unit)
+            find_next(plan, job, stores)
+        if plan.lurking > 0:
+            _begin_relapses(plan, job, stores, unit)
         return
     bad = _take_idle(plan, job, BAD_SPARE, job.took)
     if bad >= 0:

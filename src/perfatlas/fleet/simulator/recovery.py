@@ -16,13 +16,13 @@ from perfatlas.fleet.laws import (
 )
 from perfatlas.fleet.simulator.checkpoint_schedule import begin, place_of, work_ends_at
 from perfatlas.fleet.simulator.failure_effects import apply_event, interrupt, new_speed
-from perfatlas.fleet.simulator.failure_streams import (
+from perfatlas.fleet.simulator.pool import come_back, fill_up, next_return
+from perfatlas.fleet.simulator.random_streams import (
     CHECKPOINT_READ,
     RESTART_PHASE,
     RESTART_SUCCESS,
     SPARE_START,
 )
-from perfatlas.fleet.simulator.pool import come_back, fill_up, next_return
 
 if TYPE_CHECKING:
     from perfatlas.fleet.laws import Stores
@@ -227,7 +227,8 @@ def plan_events(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
     if job.corrupt == 1 and plan.verify > 0:
         job.found = from_now + place_of(plan, job, job.struck_at) + job.slow_work + plan.verify
     job.back = NEVER
-    if plan.spares >= 0 and (job.active < plan.units or job.repairing_bad > 0):
+    ages = plan.members * plan.warm  # a spare that returns ages from then on
+    if plan.spares >= 0 and (job.active < plan.units or job.repairing_bad > 0 or ages > 0):
         come_back(plan, job, stores, job.now)
         job.back = next_return(job, stores)
         if job.idle > 0 and job.active < plan.units:

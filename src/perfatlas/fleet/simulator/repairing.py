@@ -9,7 +9,7 @@ import numpy as np
 
 from perfatlas.compiled import exponential, part, push, uniform
 from perfatlas.fleet.laws import LONGEST, age_at
-from perfatlas.fleet.simulator.failure_streams import FIXED, REPAIRED, stream
+from perfatlas.fleet.simulator.random_streams import FIXED, REPAIRED, stream
 
 if TYPE_CHECKING:
     from perfatlas.fleet.laws import Stores

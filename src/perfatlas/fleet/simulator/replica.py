@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.compiled import entry, exponential, inlined, part, replica_key, uniform
+from perfatlas.compiled import entry, exponential, part, replica_key
 from perfatlas.fleet.laws import BUCKETS, IDLE, LOST_WORK, NEVER, PRODUCTIVE, RESTART
 from perfatlas.fleet.simulator.checkpoint_schedule import (
     begin,
@@ -19,14 +19,10 @@ from perfatlas.fleet.simulator.checkpoint_schedule import (
     undo_end,
 )
 from perfatlas.fleet.simulator.failure_effects import apply_event, end_slowdowns, new_speed
-from perfatlas.fleet.simulator.failure_streams import (
-    COUNTED,
-    MERGED_GAP,
-    find_next,
-    start_streams,
-    stream,
-)
+from perfatlas.fleet.simulator.failure_streams import find_next, start_streams
+from perfatlas.fleet.simulator.lemons import draw_lemons
 from perfatlas.fleet.simulator.pool import fill_up
+from perfatlas.fleet.simulator.random_streams import MERGED_GAP
 from perfatlas.fleet.simulator.recovery import (
     clear,
     drained,
@@ -36,6 +32,7 @@ from perfatlas.fleet.simulator.recovery import (
     spend,
     stop,
 )
+from perfatlas.fleet.simulator.unit_clocks import reset_units
 
 if TYPE_CHECKING:
     import numpy as np
@@ -123,35 +120,20 @@ def start(plan: Any, job: Any, stores: Stores, key: np.uint64) -> None:  # noqa:
         job.bank[level] = 0
     for crew in range(plan.crews):
         job.crew_free[crew] = 0.0
-    stores.lemon_Q[:] = 0
     for cause in range(plan.causes):
         job.count[cause] = 0
         job.bad[cause] = 0
-        _drop_lemon(plan, job, stores, cause)
-    if plan.parts > 1:
-        stores.bad_DL[:] = 0
-        stores.down_D[:] = 0
-        for unit in range(stores.order_D.shape[0]):
-            stores.order_D[unit] = unit
-            stores.spot_D[unit] = unit
+    draw_lemons(plan, job, stores)
     job.active = plan.units
     job.idle = max(plan.spares, 0)
+    if plan.named == 1:
+        reset_units(plan, job, stores)
     job.maintenance_due = job.planned = plan.maintenance_every
     job.slowdown = 1.0
     set_lengths(plan, job)
     start_streams(plan, job, stores)
     begin(plan, job)
     plan_events(plan, job, stores)
-
-
-@inlined
-def _drop_lemon(plan: Any, job: Any, stores: Stores, cause: int) -> None:  # noqa: ANN401
-    """Omit the last lemon of a cause at random, for a fractional mean number."""
-    row = plan.cause[cause]
-    if row.lemons == 0 or row.last_lemon >= 1.0:
-        return
-    if uniform(job.key, stream(cause, COUNTED), 0) >= row.last_lemon:
-        stores.lemon_Q[row.first_lemon + row.lemons - 1] = -1
 
 
 @part
@@ -165,7 +147,8 @@ def _zero(job: Any) -> None:  # noqa: ANN401
     job.merged = job.interruptions = job.restarts = job.failures = job.unseen = 0
     job.idle_bad = job.repairing = job.repairing_bad = job.relapses = 0
     job.renewals = job.full = job.events = job.unsaved = 0
-    job.relapsed = -1
+    job.relapsed = job.struck = -1
+    job.returned = 0
 
 
 @part

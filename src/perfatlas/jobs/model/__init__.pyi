@@ -50,7 +50,7 @@ from .records import (
     TIMEOUT as TIMEOUT,
     UP as UP,
     WAITING as WAITING,
-    World as World,
+    ScheduleState as ScheduleState,
 )
 from .responses import (
     LAUNCHERS as LAUNCHERS,

@@ -27,7 +27,7 @@ from perfatlas.jobs.model.records import (
     STATE,
     TICKS_PER_SECOND,
     USER,
-    World,
+    ScheduleState,
 )
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, did_you_mean
 
@@ -47,7 +47,7 @@ BYTES_PER_SPAN: Final = 10
 
 def pack(
     jobs: Jobs, cluster: Cluster, policy: Policy, failures: Failures | None, until: int | None
-) -> World:
+) -> ScheduleState:
     """Return the records of compiled code.
 
     Args:
@@ -70,7 +70,7 @@ def pack(
             f"backfill = {policy.backfill!r} needs time limits, which the jobs lack: set limit_J"
             " or use jobs.with_limits(factor)"
         )
-    return _world(plan_1, job_J, _failures(failures, cluster), _shares(jobs, policy))
+    return _state(plan_1, job_J, _failures(failures, cluster), _shares(jobs, policy))
 
 
 def check_cluster(cluster: Cluster) -> tuple[int, int]:
@@ -98,7 +98,7 @@ def check_cluster(cluster: Cluster) -> tuple[int, int]:
 def _plan(
     cluster: Cluster, policy: Policy, sizes: tuple[int, int], until: int | None
 ) -> NDArray[Any]:
-    response, plan_1 = policy.response, np.zeros(1, PLAN)
+    response = policy.response
     values: dict[str, float] = {
         "nodes": cluster.nodes,
         "gpus": cluster.gpus_per_node,
@@ -123,13 +123,11 @@ def _plan(
         "until": NEVER if until is None else _within("until", until, 0, LONGEST),
         "half_life": _time("half_life_s", policy.half_life_s),
     }
-    for name, value in values.items():
-        plan_1[name] = value
     if not values["half_life"]:
         raise InvalidSpecError("half_life_s = 0: expected a time above zero")
     if policy.preemption != "none" and policy.order != "priority":
         raise InvalidSpecError(f"preemption requires order = 'priority', not {policy.order!r}")
-    return plan_1
+    return np.array([tuple(values[name] for name in PLAN.names or ())], PLAN)
 
 
 def _jobs(jobs: Jobs, cluster: Cluster) -> NDArray[Any]:
@@ -147,17 +145,24 @@ def _jobs(jobs: Jobs, cluster: Cluster) -> NDArray[Any]:
             f"row {jobs.row(at)}: submitted before the previous row; sort the rows by submission"
         )
     job_J["run"] = _column(jobs, "run_J", jobs.run_J, 0, LONGEST)
-    job_J["limit"] = _column(jobs, "limit_J", _or(jobs.limit_J, size, NEVER), 1, NEVER)
     job_J["nodes"] = nodes_J
     job_J["gpus"] = -(-asked_J // nodes_J)
-    job_J["user"] = _column(jobs, "user_J", _or(jobs.user_J, size, 0), 0, len(jobs.users) - 1)
-    _column(jobs, "kind_J", _or(jobs.kind_J, size, 0), 0, len(jobs.kinds) - 1)
-    priority_J = _or(jobs.priority_J, size, 0)
-    job_J["priority"] = _column(jobs, "priority_J", priority_J, -LONGEST, LONGEST)
-    job_J["requeue"] = _column(jobs, "requeue_J", _or(jobs.requeue_J, size, 1), 0, 1)
-    job_J["interval"] = _column(jobs, "checkpoint_J", _or(jobs.checkpoint_J, size, 0), 0, LONGEST)
-    job_J["overhead"] = _column(jobs, "restart_J", _or(jobs.restart_J, size, 0), 0, LONGEST)
-    job_J["fewest"] = _column(jobs, "fewest_J", _or(jobs.fewest_J, size, 1), 1, 2**40)
+    optional = (
+        ("limit", "limit_J", NEVER, 1, NEVER),
+        ("user", "user_J", 0, 0, len(jobs.users) - 1),
+        ("", "kind_J", 0, 0, len(jobs.kinds) - 1),
+        ("priority", "priority_J", 0, -LONGEST, LONGEST),
+        ("requeue", "requeue_J", 1, 0, 1),
+        ("interval", "checkpoint_J", 0, 0, LONGEST),
+        ("overhead", "restart_J", 0, 0, LONGEST),
+        ("fewest", "fewest_J", 1, 1, 2**40),
+    )
+    for field, name, default, least, most in optional:
+        values = getattr(jobs, name)
+        if values is not None or not least <= default <= most:
+            values = _column(jobs, name, _or(values, size, default), least, most)
+        if field:
+            job_J[field] = default if values is None else values
     job_J["key"] = job_J["submit"]
     job_J["work"] = job_J["run"] * np.minimum(nodes_J, cluster.nodes)
     for name in ("first", "started", "ended", "lost_node"):
@@ -255,12 +260,12 @@ def _shares(jobs: Jobs, policy: Policy) -> NDArray[np.float64]:
     return np.array([policy.shares.get(user, 1.0) for user in jobs.users], np.float64)
 
 
-def _world(
+def _state(
     plan_1: NDArray[Any],
     job_J: NDArray[Any],
     failure_X: NDArray[Any],
     share_U: NDArray[np.float64],
-) -> World:
+) -> ScheduleState:
     nodes, gpus = int(plan_1["nodes"][0]), int(plan_1["gpus"][0])
     size, users = job_J.shape[0], share_U.shape[0]
     spans, depth = 2, int(plan_1["depth"][0])
@@ -288,7 +293,7 @@ def _world(
     def ints(*shape: int) -> NDArray[np.int64]:
         return np.zeros(shape, np.int64)
 
-    return World(
+    return ScheduleState(
         plan_1=plan_1, state_1=state_1, job_J=job_J, ask_J3=ask_J3, node_N=node_N,
         failure_X=failure_X, user_U=user_U, place_E=place_E,
         lost_E2=np.full((nodes * gpus, 2), -1, np.int64), free_F=free_F,

@@ -1,7 +1,7 @@
 """State of a schedule, as records that compiled code reads and writes.
 
 Times are whole ticks of a millisecond, GPU-time is whole GPU-ticks, so that the buckets add up
-exactly. `PLAN` is constant; `STATE` and the rest of a `World` change.
+exactly. `PLAN` is constant; `STATE` and the rest of a `ScheduleState` change.
 
 Shape legend: J jobs, N nodes, E GPU slots on nodes, Q queue slots, H heap, F free GPUs, R running
 jobs, X failures, U users, S time spans with constant free GPUs.
@@ -210,7 +210,7 @@ STATE: Final = np.dtype(
 )
 
 
-class World(NamedTuple):
+class ScheduleState(NamedTuple):
     """The full state of a schedule.
 
     Args:

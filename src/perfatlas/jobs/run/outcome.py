@@ -18,7 +18,7 @@ from perfatlas.vocabulary.metrics import gpu_hours, statistics
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfatlas.jobs.model import Cluster, Jobs, World
+    from perfatlas.jobs.model import Cluster, Jobs, ScheduleState
 
     Float = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -33,13 +33,13 @@ class ScheduleOutcome:
     Args:
         jobs: The jobs.
         cluster: The cluster.
-        world: Final state of the compiled code.
+        sim: Final state of the compiled code.
         interrupted: Whether Ctrl-C ended it early.
     """
 
     jobs: Jobs
     cluster: Cluster
-    world: World
+    sim: ScheduleState
     interrupted: bool = False
 
     def column(self, name: str) -> Ints:
@@ -48,7 +48,7 @@ class ScheduleOutcome:
         Args:
             name: Name of the field.
         """
-        return np.asarray(self.world.job_J[name], np.int64)
+        return np.asarray(self.sim.job_J[name], np.int64)
 
     @property
     def state_names(self) -> tuple[str, ...]:
@@ -58,7 +58,7 @@ class ScheduleOutcome:
     @property
     def now(self) -> int:
         """Ticks from 0 to the end of the schedule."""
-        return int(self.world.state_1["now"][0])
+        return int(self.sim.state_1["now"][0])
 
     @cached_property
     def states(self) -> dict[str, int]:
@@ -114,7 +114,7 @@ class ScheduleOutcome:
         Work that was not lost is `productive` in completed jobs, `under_way` in running ones, and
         `unfinished` in those that failed permanently, reached their time limit or were cancelled.
         """
-        found = dict(zip(BUCKETS, self.world.state_1["bucket"][0].tolist(), strict=True))
+        found = dict(zip(BUCKETS, self.sim.state_1["bucket"][0].tolist(), strict=True))
         state_J = self.column("state")
         under_way = int(self.work_done_J[state_J < COMPLETED].sum())
         unfinished = int(self.work_done_J[state_J > COMPLETED].sum())
@@ -144,7 +144,7 @@ class ScheduleOutcome:
 
     def _share(self, name: str) -> float:
         total = self.cluster.gpus * self.now
-        return int(self.world.state_1[name][0]) / total if total else 0.0
+        return int(self.sim.state_1[name][0]) / total if total else 0.0
 
     def by_kind(self) -> list[dict[str, Any]]:
         """Return one row per class of jobs: counts, waiting, slowdown, lost GPU-hours.
@@ -176,7 +176,7 @@ class ScheduleOutcome:
     def remarks(self) -> list[str]:
         """Return the remarks on the results."""
         said = []
-        unseen = int(self.world.state_1["unseen"][0])
+        unseen = int(self.sim.state_1["unseen"][0])
         if unseen:
             said.append(f"failures or drains of nodes that were already down: {unseen:,}")
         never = int(self.never_started_J.sum())

@@ -55,23 +55,23 @@ def schedule(
     from perfatlas.jobs.scheduler import run_world
 
     until = None if until_s is None else int(ticks(until_s))
-    world = pack(jobs, cluster, policy, failures, until)
+    sim = pack(jobs, cluster, policy, failures, until)
     steps = SLOW_STEPS if policy.backfill == "conservative" else STEPS
-    interrupted, held = False, hold(world)
+    interrupted, held = False, hold(sim)
     try:
         while not run_world(held, steps):
             pass
     except KeyboardInterrupt:
-        state = world.state_1[0]
+        state = sim.state_1[0]
         if not state["steps"]:
             raise  # discard the partial result
         interrupted = True
-        world.plan_1["until"] = state["now"]
+        sim.plan_1["until"] = state["now"]
         while not run_world(held, STEPS):
             pass
-    now = int(world.state_1["now"][0])
+    now = int(sim.state_1["now"][0])
     if cluster.gpus * now >= 2**63:
         raise InvalidSpecError(
             f"{cluster.gpus} GPUs for {now} ticks of a millisecond exceed the range of the counters"
         )
-    return ScheduleOutcome(jobs, cluster, world, interrupted=interrupted)
+    return ScheduleOutcome(jobs, cluster, sim, interrupted=interrupted)

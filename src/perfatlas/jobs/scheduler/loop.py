@@ -23,7 +23,7 @@ from perfatlas.jobs.model import (
     RUNNING,
     STALLED,
     TIMEOUT,
-    World,
+    ScheduleState,
 )
 from perfatlas.jobs.scheduler.attempts import begin, end, requeue, settle
 from perfatlas.jobs.scheduler.backfill import conservative, easy
@@ -41,47 +41,47 @@ from perfatlas.jobs.scheduler.queue import age_usage, dequeue, enqueue, sort_que
 
 
 @optimized_entry
-def run_world(world: World, most: int) -> bool:
+def run_world(sim: ScheduleState, most: int) -> bool:
     """Run a schedule for a number of steps; return whether it is done.
 
     Args:
-        world: The schedule.
+        sim: The schedule.
         most: Maximum number of steps.
     """
-    state, until = world.state_1[0], world.plan_1[0].until
+    state, until = sim.state_1[0], sim.plan_1[0].until
     for _ in range(most):
-        now = _next_time(world)
+        now = _next_time(sim)
         if now > until or now == NEVER or (state.left == 0 and until == NEVER):
             if until < NEVER:
-                _advance(world, until)
+                _advance(sim, until)
             for place in range(state.runs):
-                _cut(world, world.run_R[place])
+                _cut(sim, sim.run_R[place])
             state.done = 1
             return True
-        _advance(world, now)
-        _step(world)
+        _advance(sim, now)
+        _step(sim)
         state.steps += 1
     return False
 
 
 @inlined
-def _next_time(world: World) -> int:
-    state = world.state_1[0]
+def _next_time(sim: ScheduleState) -> int:
+    state = sim.state_1[0]
     now = min(
-        earliest(world.heap_H, world.event_J),
-        earliest(world.back_H, world.until_N),
+        earliest(sim.heap_H, sim.event_J),
+        earliest(sim.back_H, sim.until_N),
     )
-    if state.submitted < world.job_J.shape[0]:
-        now = min(now, world.job_J[state.submitted].submit)
-    if state.failed < world.failure_X.shape[0]:
-        now = min(now, world.failure_X[state.failed].time)
+    if state.submitted < sim.job_J.shape[0]:
+        now = min(now, sim.job_J[state.submitted].submit)
+    if state.failed < sim.failure_X.shape[0]:
+        now = min(now, sim.failure_X[state.failed].time)
     return int(now)
 
 
 @inlined
-def _advance(world: World, now: int) -> None:
+def _advance(sim: ScheduleState, now: int) -> None:
     """Advance time and account for the GPUs that no job holds."""
-    state = world.state_1[0]
+    state = sim.state_1[0]
     passed = now - state.now
     queued = state.tail > state.head
     state.bucket[IDLE_QUEUED if queued else IDLE_EMPTY] += passed * state.free
@@ -91,83 +91,83 @@ def _advance(world: World, now: int) -> None:
     if state.split:
         state.split_ticks += passed * state.free
     state.now = now
-    age_usage(world)
+    age_usage(sim)
 
 
 @inlined
-def _step(world: World) -> None:
-    state = world.state_1[0]
-    _job_events(world)
-    while earliest(world.back_H, world.until_N) == state.now:
-        node = world.back_H[1]
-        cancel(world.back_H, world.back_N, world.until_N, node)
-        come_back(world, node)
-    rows, jobs = world.failure_X.shape[0], world.job_J.shape[0]
-    while state.failed < rows and world.failure_X[state.failed].time == state.now:
-        apply_failure(world, state.failed)
+def _step(sim: ScheduleState) -> None:
+    state = sim.state_1[0]
+    _job_events(sim)
+    while earliest(sim.back_H, sim.until_N) == state.now:
+        node = sim.back_H[1]
+        cancel(sim.back_H, sim.back_N, sim.until_N, node)
+        come_back(sim, node)
+    rows, jobs = sim.failure_X.shape[0], sim.job_J.shape[0]
+    while state.failed < rows and sim.failure_X[state.failed].time == state.now:
+        apply_failure(sim, state.failed)
         state.failed += 1
-    _job_events(world)
-    while state.submitted < jobs and world.job_J[state.submitted].submit == state.now:
-        enqueue(world, state.submitted)
+    _job_events(sim)
+    while state.submitted < jobs and sim.job_J[state.submitted].submit == state.now:
+        enqueue(sim, state.submitted)
         state.submitted += 1
-    _pass(world)
+    _pass(sim)
 
 
 @part
-def _job_events(world: World) -> None:
-    state = world.state_1[0]
-    while earliest(world.heap_H, world.event_J) == state.now:
-        j = world.heap_H[1]
-        cancel(world.heap_H, world.spot_J, world.event_J, j)
-        job = world.job_J[j]
+def _job_events(sim: ScheduleState) -> None:
+    state = sim.state_1[0]
+    while earliest(sim.heap_H, sim.event_J) == state.now:
+        j = sim.heap_H[1]
+        cancel(sim.heap_H, sim.spot_J, sim.event_J, j)
+        job = sim.job_J[j]
         if job.state == HELD:
-            requeue(world, j)
+            requeue(sim, j)
         elif job.state == RUNNING or state.now >= job.kill:
             done = job.state == RUNNING and (state.now - job.since) * job.held >= job.work
-            end(world, j, COMPLETED if done else TIMEOUT)
+            end(sim, j, COMPLETED if done else TIMEOUT)
         elif job.state == STALLED:
-            notice(world, j)
+            notice(sim, j)
         else:
-            run_out_of_patience(world, j)
+            run_out_of_patience(sim, j)
 
 
 @inlined
-def _pass(world: World) -> None:
+def _pass(sim: ScheduleState) -> None:
     """Start the jobs that can start."""
-    state, rules = world.state_1[0], world.plan_1[0]
+    state, rules = sim.state_1[0], sim.plan_1[0]
     state.split = 0
     if rules.response == REPLACE and state.waits:
-        replace_nodes(world)
+        replace_nodes(sim)
     if state.tail == state.head:
         return
-    sort_queue(world)
+    sort_queue(sim)
     while state.tail > state.head:
-        j = world.queue_Q[state.head]
-        ready = fits_by_count(world, j) and choose(world, world.open_N, j)
-        if not ready and rules.preemption and preempt(world, j):
+        j = sim.queue_Q[state.head]
+        ready = fits_by_count(sim, j) and choose(sim, sim.open_N, j)
+        if not ready and rules.preemption and preempt(sim, j):
             place = state.head
-            while world.queue_Q[place] != j:
+            while sim.queue_Q[place] != j:
                 place += 1
-            choose(world, world.open_N, j)
-            dequeue(world, place)
-            begin(world, j)
+            choose(sim, sim.open_N, j)
+            dequeue(sim, place)
+            begin(sim, j)
             state.stale = 1
             continue
         if not ready:
             break
-        dequeue(world, state.head)
-        begin(world, j)
+        dequeue(sim, state.head)
+        begin(sim, j)
         state.stale = 1
     if state.tail > state.head:
         if rules.backfill == EASY and state.free:
-            easy(world)
+            easy(sim)
         elif rules.backfill == CONSERVATIVE and state.free:
-            conservative(world)
-        job = world.job_J[world.queue_Q[state.head]]
+            conservative(sim)
+        job = sim.job_J[sim.queue_Q[state.head]]
         state.split = job.nodes * job.gpus <= state.free
 
 
 @part
-def _cut(world: World, j: int) -> None:
+def _cut(sim: ScheduleState, j: int) -> None:
     """Account for a job that still runs at the end; its work is not lost."""
-    settle(world, j, True)  # noqa: FBT003
+    settle(sim, j, True)  # noqa: FBT003

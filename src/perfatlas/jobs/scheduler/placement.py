@@ -9,32 +9,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfatlas.compiled import inlined, part
-from perfatlas.jobs.model import World  # noqa: TC001 - as in the other parts
+from perfatlas.jobs.model import ScheduleState  # noqa: TC001 - as in the other parts
 
 Ints = NDArray[np.int64]
 
 
 @inlined
-def fits_by_count(world: World, j: int) -> bool:
+def fits_by_count(sim: ScheduleState, j: int) -> bool:
     """Return whether enough nodes have enough free GPUs now, in any location.
 
     Args:
-        world: The schedule.
+        sim: The schedule.
         j: The job.
     """
-    job = world.job_J[j]
+    job = sim.job_J[j]
     wanted, found = job.nodes, 0
-    for free in range(job.gpus, world.plan_1[0].gpus + 1):
-        found += world.free_F[free].count
+    for free in range(job.gpus, sim.plan_1[0].gpus + 1):
+        found += sim.free_F[free].count
     return bool(found >= wanted)
 
 
 @part
-def choose(world: World, avail_N: Ints, j: int) -> bool:
+def choose(sim: ScheduleState, avail_N: Ints, j: int) -> bool:
     """Choose the nodes of a job, without other effects; `chosen_N` then holds them.
 
     Args:
-        world: The schedule.
+        sim: The schedule.
         avail_N: GPUs it may use on each node, below zero for none (N,).
         j: The job.
 
@@ -42,19 +42,19 @@ def choose(world: World, avail_N: Ints, j: int) -> bool:
         else over few domains, those with the most room first. `best_fit` takes the domain with the
         least sufficient room, otherwise the first one.
     """
-    plan, job = world.plan_1[0], world.job_J[j]
+    plan, job = sim.plan_1[0], sim.job_J[j]
     wanted, gpus = job.nodes, job.gpus
     if plan.level == 0:
-        return bool(_take(world, avail_N, (0, plan.nodes), gpus, (0, wanted)) == wanted)
+        return bool(_take(sim, avail_N, (0, plan.nodes), gpus, (0, wanted)) == wanted)
     for level in range(plan.level, 3):
         size = plan.domain if level == 1 else plan.leaf
-        first = _group(world, avail_N, size, wanted, gpus)
+        first = _group(sim, avail_N, size, wanted, gpus)
         if first >= 0:
             ends = (first, min(first + size, plan.nodes))
-            return bool(_take(world, avail_N, ends, gpus, (0, wanted)) == wanted)
+            return bool(_take(sim, avail_N, ends, gpus, (0, wanted)) == wanted)
         if plan.required:
             return False
-    return bool(_scatter(world, avail_N, gpus, wanted))
+    return bool(_scatter(sim, avail_N, gpus, wanted))
 
 
 @inlined
@@ -66,9 +66,9 @@ def _room(avail_N: Ints, ends: tuple[int, int], gpus: int) -> int:
 
 
 @part
-def _group(world: World, avail_N: Ints, size: int, wanted: int, gpus: int) -> int:
+def _group(sim: ScheduleState, avail_N: Ints, size: int, wanted: int, gpus: int) -> int:
     """Return the first node of the group that fits a job, -1 for none."""
-    plan = world.plan_1[0]
+    plan = sim.plan_1[0]
     best, least = -1, plan.nodes + 1
     for first in range(0, plan.nodes, size):
         room = _room(avail_N, (first, min(first + size, plan.nodes)), gpus)
@@ -81,17 +81,17 @@ def _group(world: World, avail_N: Ints, size: int, wanted: int, gpus: int) -> in
 
 @part
 def _take(
-    world: World, avail_N: Ints, ends: tuple[int, int], gpus: int, span: tuple[int, int]
+    sim: ScheduleState, avail_N: Ints, ends: tuple[int, int], gpus: int, span: tuple[int, int]
 ) -> int:
     """Fill `chosen_N` from span[0] up to span[1] with nodes of a range; return the end."""
     have, wanted = span
-    plan = world.plan_1[0]
+    plan = sim.plan_1[0]
     if not plan.best_fit or gpus == plan.gpus:
         for node in range(ends[0], ends[1]):
             if have == wanted:
                 break
             if avail_N[node] >= gpus:
-                world.node_N[have].chosen = node
+                sim.node_N[have].chosen = node
                 have += 1
         return have
     for free in range(gpus, plan.gpus + 1):
@@ -99,19 +99,19 @@ def _take(
             if have == wanted:
                 return have
             if avail_N[node] == free:
-                world.node_N[have].chosen = node
+                sim.node_N[have].chosen = node
                 have += 1
     return have
 
 
 @part
-def _scatter(world: World, avail_N: Ints, gpus: int, wanted: int) -> bool:
+def _scatter(sim: ScheduleState, avail_N: Ints, gpus: int, wanted: int) -> bool:
     """Fill `chosen_N` from the domains with the most room."""
-    plan = world.plan_1[0]
+    plan = sim.plan_1[0]
     groups, total = 0, 0
     for first in range(0, plan.nodes, plan.domain):
         room = _room(avail_N, (first, min(first + plan.domain, plan.nodes)), gpus)
-        world.node_N[groups].group = room
+        sim.node_N[groups].group = room
         total += room
         groups += 1
     if total < wanted:
@@ -120,31 +120,31 @@ def _scatter(world: World, avail_N: Ints, gpus: int, wanted: int) -> bool:
     while have < wanted:
         best = 0
         for group in range(1, groups):
-            if world.node_N[group].group > world.node_N[best].group:
+            if sim.node_N[group].group > sim.node_N[best].group:
                 best = group
-        world.node_N[best].group = -1
+        sim.node_N[best].group = -1
         first = best * plan.domain
         ends = (first, min(first + plan.domain, plan.nodes))
-        have = _take(world, avail_N, ends, gpus, (have, wanted))
+        have = _take(sim, avail_N, ends, gpus, (have, wanted))
     return True
 
 
 @part
-def domains_of(world: World, j: int) -> int:
+def domains_of(sim: ScheduleState, j: int) -> int:
     """Return the number of domains of a job.
 
     Args:
-        world: The schedule.
+        sim: The schedule.
         j: A job that holds nodes.
     """
-    plan = world.plan_1[0]
+    plan = sim.plan_1[0]
     for group in range((plan.nodes + plan.domain - 1) // plan.domain):
-        world.node_N[group].group = 0
-    spread, place = 0, world.job_J[j].first
+        sim.node_N[group].group = 0
+    spread, place = 0, sim.job_J[j].first
     while place >= 0:
         group = place // plan.gpus // plan.domain
-        if not world.node_N[group].group:
+        if not sim.node_N[group].group:
             spread += 1
-        world.node_N[group].group = 1
-        place = world.place_E[place].after
+        sim.node_N[group].group = 1
+        place = sim.place_E[place].after
     return spread

@@ -8,38 +8,38 @@ from __future__ import annotations
 import math
 
 from perfatlas.compiled import inlined, part
-from perfatlas.jobs.model import FAIR_SHARE, FIFO, PRIORITY, QUEUED, World
+from perfatlas.jobs.model import FAIR_SHARE, FIFO, PRIORITY, QUEUED, ScheduleState
 
 
 @inlined
-def before(world: World, one: int, other: int) -> bool:
+def before(sim: ScheduleState, one: int, other: int) -> bool:
     """Return whether a job precedes another in the queue.
 
     Args:
-        world: The schedule.
+        sim: The schedule.
         one: A job.
         other: Another job.
     """
-    a, b = world.job_J[one], world.job_J[other]
-    order = world.plan_1[0].order
+    a, b = sim.job_J[one], sim.job_J[other]
+    order = sim.plan_1[0].order
     if order == PRIORITY and a.priority != b.priority:
         return bool(a.priority > b.priority)
-    if order == FAIR_SHARE and world.user_U[a.user].rank != world.user_U[b.user].rank:
-        return bool(world.user_U[a.user].rank < world.user_U[b.user].rank)
+    if order == FAIR_SHARE and sim.user_U[a.user].rank != sim.user_U[b.user].rank:
+        return bool(sim.user_U[a.user].rank < sim.user_U[b.user].rank)
     if a.key != b.key:
         return bool(a.key < b.key)
     return one < other
 
 
 @part
-def enqueue(world: World, j: int) -> None:
+def enqueue(sim: ScheduleState, j: int) -> None:
     """Insert a job into the queue.
 
     Args:
-        world: The schedule.
+        sim: The schedule.
         j: A job without nodes.
     """
-    state, queue_Q, job = world.state_1[0], world.queue_Q, world.job_J[j]
+    state, queue_Q, job = sim.state_1[0], sim.queue_Q, sim.job_J[j]
     job.state = QUEUED
     job.queued_at = state.now
     if state.tail == queue_Q.shape[0]:
@@ -50,7 +50,7 @@ def enqueue(world: World, j: int) -> None:
         state.fresh = 0
     place = state.tail
     state.tail += 1
-    while place > state.head and before(world, j, queue_Q[place - 1]):
+    while place > state.head and before(sim, j, queue_Q[place - 1]):
         queue_Q[place] = queue_Q[place - 1]
         place -= 1
     queue_Q[place] = j
@@ -58,15 +58,15 @@ def enqueue(world: World, j: int) -> None:
 
 
 @inlined
-def dequeue(world: World, place: int) -> None:
+def dequeue(sim: ScheduleState, place: int) -> None:
     """Remove a job from the queue; those before it move up by one position.
 
     Args:
-        world: The schedule.
+        sim: The schedule.
         place: Its position.
     """
-    state, queue_Q = world.state_1[0], world.queue_Q
-    job = world.job_J[queue_Q[place]]
+    state, queue_Q = sim.state_1[0], sim.queue_Q
+    job = sim.job_J[queue_Q[place]]
     job.waited += state.now - job.queued_at
     while place > state.head:
         queue_Q[place] = queue_Q[place - 1]
@@ -75,41 +75,41 @@ def dequeue(world: World, place: int) -> None:
 
 
 @part
-def age_usage(world: World) -> None:
+def age_usage(sim: ScheduleState) -> None:
     """Update the usage of all users to the current time.
 
     Args:
-        world: The schedule.
+        sim: The schedule.
 
     Source: usage that decays with a half-life, as Slurm's PriorityDecayHalfLife; GPUs held over dt
         add GPUs h / ln 2 (1 - 2^(-dt/h)).
     """
-    plan, state = world.plan_1[0], world.state_1[0]
+    plan, state = sim.plan_1[0], sim.state_1[0]
     passed = state.now - state.usage_time
     if plan.order != FAIR_SHARE or passed == 0:
         return
     decay = 2.0 ** (-passed / plan.half_life)
     gain = plan.half_life / math.log(2.0) * (1.0 - decay)
-    for user in range(world.user_U.shape[0]):
-        usage = world.user_U[user].usage * decay + world.user_U[user].active * gain
-        world.user_U[user].usage = usage
-        world.user_U[user].rank = usage / world.user_U[user].share
+    for user in range(sim.user_U.shape[0]):
+        usage = sim.user_U[user].usage * decay + sim.user_U[user].active * gain
+        sim.user_U[user].usage = usage
+        sim.user_U[user].rank = usage / sim.user_U[user].share
     state.usage_time = state.now
 
 
 @part
-def sort_queue(world: World) -> None:
+def sort_queue(sim: ScheduleState) -> None:
     """Sort the queue after usage has changed.
 
     Args:
-        world: The schedule.
+        sim: The schedule.
     """
-    state, queue_Q = world.state_1[0], world.queue_Q
-    if world.plan_1[0].order == FIFO or world.plan_1[0].order == PRIORITY:
+    state, queue_Q = sim.state_1[0], sim.queue_Q
+    if sim.plan_1[0].order == FIFO or sim.plan_1[0].order == PRIORITY:
         return
     for end in range(state.head + 1, state.tail):
         j, place = queue_Q[end], end
-        while place > state.head and before(world, j, queue_Q[place - 1]):
+        while place > state.head and before(sim, j, queue_Q[place - 1]):
             queue_Q[place] = queue_Q[place - 1]
             place -= 1
         queue_Q[place] = j

@@ -86,8 +86,10 @@ def physics_model(calibration_operator: str) -> PhysicsModel:
 
 
 def _declared(operator: Operator) -> OperatorKernels | None:
-    known = _found().by_kind.get(type(operator), [])
-    return next((one for one in known if one.accepts(operator)), None)
+    for one in _found().by_kind.get(type(operator), ()):
+        if one.accepts(operator):
+            return one
+    return None
 
 
 def calibration_key(operator: Operator) -> CalibrationKey | None:

@@ -75,9 +75,10 @@ def octaves_outside(
         1.0
     """
     outside_U = np.zeros(shape_UD.shape[0])
-    if not any(least or most for least, most in limits_M):
+    axes = _axes(operator)
+    if not axes or not any(least or most for least, most in limits_M):
         return outside_U
-    for axis in _axes(operator):
+    for axis in axes:
         name = _label(axis)
         low_M = np.array([least.get(name, 0.0) for least, _ in limits_M])
         high_M = np.array([most.get(name, np.inf) for _, most in limits_M])
@@ -87,17 +88,22 @@ def octaves_outside(
     return np.where(outside_U > ROUNDING, outside_U, 0.0)
 
 
+@cache
 def _axes(operator: str) -> tuple[Axis, ...]:
     return tuple(axis for axis in AXES.get(operator, ()) if not axis.linear)
 
 
+@cache
 def _label(axis: Axis) -> str:
     return "_".join(axis.times) + "".join(f"_per_{name}" for name in axis.over)
 
 
 def _values(axis: Axis, operator: str, shape_UD: FloatArray) -> FloatArray:
     names = physics_model(operator).shape_names
-    value_U = np.prod([shape_UD[:, names.index(name)] for name in axis.times], axis=0)
+    first, *others = axis.times
+    value_U = shape_UD[:, names.index(first)]
+    for name in others:
+        value_U = value_U * shape_UD[:, names.index(name)]
     for name in axis.over:
         value_U = value_U / shape_UD[:, names.index(name)]
     # 0 means none: no window, no selection

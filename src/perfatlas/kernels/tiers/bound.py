@@ -1,12 +1,11 @@
 """Tier `bound`: the roofline time of an operator on a device.
 
-Shape legend: C candidates, O operators, R rows.
+Shape legend: C candidates, O operators, X operators with arithmetic, R rows.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,78 +18,55 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.kernels.devices import DeviceColumns
-    from perfatlas.operators import FloatArray, Operator
+    from perfatlas.operators import Operator
 
 
-class BoundTime(NamedTuple):
-    """Roofline time of one execution (C,) [s], its limiting resource and the work.
-
-    Args:
-        time_s_C: Roofline time (C,) [s].
-        code_C: Bound code (C,).
-        flop_C: Arithmetic (C,) [FLOP].
-        memory_bytes_C: Device memory traffic (C,) [bytes].
-    """
-
-    time_s_C: FloatArray
-    code_C: NDArray[np.int8]
-    flop_C: FloatArray
-    memory_bytes_C: FloatArray
-
-
-def bound_time(operator: Operator, devices: DeviceColumns) -> BoundTime:
-    """Return a lower bound on the time of any implementation, per candidate.
+def price_at_bound(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOperators:
+    """Return the tier-bound prices of operators: no implementation is faster.
 
     Weights and KV cache are read once from device memory; activations take memory time only
     where they do not fit the last-level cache. Arithmetic runs at the dense peak of the format.
 
     Args:
-        operator: Columns over candidates (C,).
+        operators: Columns over candidates (O).
         devices: Device and clock of each candidate (C,).
 
-    Returns:
-        Time [s], bound code and work, each (C,).
+    Raises:
+        UnsupportedError: A device has no tensor cores for a format.
 
     Source: roofline, Williams, Waterman, Patterson, CACM 52(4), 2009, extended by cache residency.
 
     Limits: No launch time, tiles or exponentials; no cold measurement is faster.
     """
-    work = operator.work()
-    spilled = np.where(
-        work.activation_bytes > devices.gather("l2_bytes"), work.activation_bytes, 0.0
-    )
-    memory_bytes = work.cold_bytes + spilled
-    memory_s = memory_bytes / devices.gather("memory_bandwidth")
-    if not np.any(work.flop):
-        code = np.full(memory_s.shape, BOUND_MEMORY, np.int8)
-        return BoundTime(memory_s, code, work.flop, memory_bytes)
-    compute_s = work.flop / devices.peak_flop_per_s(operator.compute_format)
-    code = np.where(compute_s >= memory_s, BOUND_COMPUTE, BOUND_MEMORY).astype(np.int8)
-    return BoundTime(np.maximum(compute_s, memory_s), code, work.flop, memory_bytes)
-
-
-def price_at_bound(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOperators:
-    """Return the tier-bound prices of operators.
-
-    Args:
-        operators: Columns over candidates.
-        devices: Device and clock of each candidate (C,).
-    """
-    bounds = [bound_time(operator, devices) for operator in operators]
     shape = (devices.index_C.size, len(operators))
-    bound_CO = np.stack([one.time_s_C for one in bounds], axis=1)
-    prices = replace(
-        unpriced(PricedOperators, shape),
+    flop_CO, cold_bytes_CO, activation_bytes_CO = np.empty((3, *shape))
+    for place, operator in enumerate(operators):
+        work = operator.work()
+        flop_CO[:, place] = work.flop
+        cold_bytes_CO[:, place] = work.cold_bytes
+        activation_bytes_CO[:, place] = work.activation_bytes
+    spills_CO = activation_bytes_CO > devices.gather("l2_bytes")[:, None]
+    memory_bytes_CO = cold_bytes_CO + np.where(spills_CO, activation_bytes_CO, 0.0)
+    bound_CO = memory_bytes_CO / devices.gather("memory_bandwidth")[:, None]
+    code_CO = np.full(shape, BOUND_MEMORY, np.int8)
+    computing = np.flatnonzero(flop_CO.any(axis=0))  # the others need no tensor cores
+    if computing.size:
+        formats = [operators[place].compute_format for place in computing.tolist()]
+        peak_CX = np.stack([devices.peak_flop_per_s(name) for name in formats], axis=1)
+        compute_s_CX, memory_s_CX = flop_CO[:, computing] / peak_CX, bound_CO[:, computing]
+        bound_CO[:, computing] = np.maximum(compute_s_CX, memory_s_CX)
+        code_CO[:, computing] = np.where(compute_s_CX >= memory_s_CX, BOUND_COMPUTE, BOUND_MEMORY)
+    return unpriced(
+        PricedOperators,
+        shape,
         time_s_CO=bound_CO.copy(),
         low_s_CO=bound_CO.copy(),
         high_s_CO=bound_CO.copy(),
         bound_s_CO=bound_CO,
-        code_CO=np.stack([one.code_C for one in bounds], axis=1),
+        code_CO=code_CO,
+        flop_CO=flop_CO,
+        memory_bytes_CO=memory_bytes_CO,
     )
-    for place, one in enumerate(bounds):
-        prices.flop_CO[:, place] = one.flop_C
-        prices.memory_bytes_CO[:, place] = one.memory_bytes_C
-    return prices
 
 
 def resource_code(code_R: NDArray[np.int8], bound_R: NDArray[np.int8]) -> NDArray[np.int8]:

@@ -44,12 +44,10 @@ class Matches:
         self, name: str, operators: Sequence[Operator], formats_G: Sequence[tuple[str, ...]]
     ) -> IntArray:
         """Return the positions of the matches of operators of one physics model (G, C)."""
-        return np.stack(
-            [
-                self.column(name, formats, stand_in(operator))
-                for operator, formats in zip(operators, formats_G, strict=True)
-            ]
-        )
+        rows_GC = np.empty((len(operators), self.devices.index_C.size), np.int64)
+        for place, (operator, formats) in enumerate(zip(operators, formats_G, strict=True)):
+            rows_GC[place] = self.column(name, formats, stand_in(operator))
+        return rows_GC
 
     def _find(
         self, device: Device, operator: str, formats: tuple[str, ...], lent: StandIn | None

@@ -7,7 +7,7 @@ K clocks, G operators of one physics model.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ from perfatlas.kernels.shapes import (
 from perfatlas.kernels.tiers.bound import price_at_bound, resource_code
 from perfatlas.kernels.tiers.matches import Matches
 from perfatlas.measurements.calibrations import CalibrationMatch, kernel_families
+from perfatlas.operators import with_fields
 from perfatlas.pricing import choose, write
 from perfatlas.quantities import InvalidSpecError
 
@@ -144,7 +145,7 @@ def _price_family(
             distinct_O = prices.distinct_O
             distinct_O += np.bincount(table.operator_R[first_U], minlength=distinct_O.size)
     return [
-        replace(
+        with_fields(
             prices,
             low_s_CO=np.minimum(prices.low_s_CO, prices.time_s_CO),
             high_s_CO=np.maximum(prices.high_s_CO, prices.time_s_CO),
@@ -189,7 +190,7 @@ def _fastest(priced: Sequence[PricedOperators]) -> PricedOperators:
     own_FCO = np.stack([np.array([*(m.own for m in p.matches), False])[p.match_CO] for p in priced])
     fastest_FCO = time_FCO == time_FCO.min(axis=0)
     chosen = choose(priced, np.argmax(fastest_FCO * (1 + own_FCO), axis=0))
-    return replace(chosen, high_s_CO=np.min([p.high_s_CO for p in priced], axis=0))
+    return with_fields(chosen, high_s_CO=np.min([p.high_s_CO for p in priced], axis=0))
 
 
 class _Prices(NamedTuple):
@@ -215,7 +216,7 @@ def _price(
     outside_U = octaves_outside(name, shape_UD, match_U, limits_M)
     wider_U = np.exp(widening_per_octave().get(name, 0.0) * outside_U)
     low_U, high_U = low_U / wider_U, high_U * wider_U
-    times_K = [table.physics(key_UD, ratio) for ratio in clock_ratios]
+    times_K = [table.physics(key_UD, shape_UD, ratio) for ratio in clock_ratios]
     if catalog.version is None:
         nowhere_U = np.zeros(first_U.shape, np.bool_)
         return [_Prices(*physics, low_U, high_U, nowhere_U, outside_U) for physics in times_K]
@@ -232,7 +233,8 @@ def _price(
     for (time_s_U, code_U), ratio in zip(times_K, clock_ratios, strict=True):
         own = near
         if alone_U.any():
-            whole_s_U, _ = table.physics(with_quantization(key_UD), ratio)
+            whole_UD = with_quantization(key_UD)
+            whole_s_U, _ = table.physics(whole_UD, table.shape(whole_UD), ratio)
             own = product_alone(near, alone_U, whole_s_U / time_s_U)
         found.append(
             _Prices(
@@ -265,16 +267,16 @@ class _Table:
         return np.ascontiguousarray(key_UD[:, : self.shape_width])
 
     def physics(
-        self, key_UD: FloatArray, clock_ratio: float
+        self, key_UD: FloatArray, shape_UD: FloatArray, clock_ratio: float
     ) -> tuple[FloatArray, NDArray[np.int8]]:
-        """Return the times of distinct keys (U,) [s] and their bound codes (U,)."""
+        """Return the times of distinct keys with their shapes (U,) [s], and bound codes (U,)."""
         silicon_US = self.silicon_MS[key_UD[:, self.shape_width + 1].astype(np.int64)]
         clock_ratio_U = key_UD[:, self.shape_width + 2] * clock_ratio
         silicon_US[:, PEAK] *= clock_ratio_U
         silicon_US[:, CLOCK] *= clock_ratio_U
         parameters_UP = self.parameters_MP[key_UD[:, self.shape_width].astype(np.int64)]
         model = physics_model(self.operator_name)
-        return model.physics(self.shape(key_UD), silicon_US, parameters_UP)
+        return model.physics(shape_UD, silicon_US, parameters_UP)
 
 
 def _by_model(
@@ -302,7 +304,9 @@ def _gather(
     model = physics_model(name)
     width = len(model.shape_names)
     devices = catalog.devices
-    runs_GC = (np.stack([operator.count for operator in wanted]) > 0) & (match_GC >= 0)
+    runs_GC = match_GC >= 0
+    for place, operator in enumerate(wanted):
+        runs_GC[place] &= operator.count > 0
     which_R, candidate_R = np.nonzero(runs_GC)
     if not which_R.size:
         return None
@@ -315,7 +319,8 @@ def _gather(
         key_GCD[place, :, width + 1] = silicon.first(operator.compute_format) + devices.index_C
     key_GCD[:, :, width] = match_GC
     key_GCD[:, :, width + 2] = devices.clock_ratio()
-    key_RD = key_GCD[which_R, candidate_R]
+    everywhere = which_R.size == runs_GC.size
+    key_RD = key_GCD.reshape(-1, width + 3) if everywhere else key_GCD[which_R, candidate_R]
     parameters = [_parameters(match, name, model) for match in catalog.matches]
     return _Table(
         operator_name=name,
@@ -323,7 +328,7 @@ def _gather(
         shape_width=width,
         silicon_MS=np.array(silicon.rows),
         parameters_MP=np.array(parameters, dtype=np.float64),
-        match_R=match_GC[which_R, candidate_R],
+        match_R=match_GC[runs_GC],
         candidate_R=candidate_R,
         operator_R=np.array(columns_O)[which_R],
     )

@@ -114,12 +114,12 @@ def _calibrate_tables(
     )
     rows = [_row(calibration) for calibration in fitted]
     if json:
-        asked = {
+        set_fields = {
             "system": system,
             "operator": list(operators) or None,
             "kernel_family": list(families) or None,
         }
-        print_json(envelope("calibrate", results={"calibrations": rows}, scenario=asked))
+        print_json(envelope("calibrate", results={"calibrations": rows}, scenario=set_fields))
         return 0
     from perfatlas.report.text import open_terminal, print_rows
 
@@ -138,7 +138,7 @@ def _calibrate_rows(measurements: Path, device: str, output: Path | None, *, jso
     cells = [_change(report, change) for change in report.changes]
     moved = [row for change in report.changes for row in _moved(change)]
     if json:
-        asked = {"measurements": str(measurements), "device": device}
+        set_fields = {"measurements": str(measurements), "device": device}
         results = {
             "device": report.device,
             "rows": report.rows,
@@ -149,7 +149,9 @@ def _calibrate_rows(measurements: Path, device: str, output: Path | None, *, jso
             "cells": cells,
             "moved": moved,
         }
-        print_json(envelope("calibrate", results=results, scenario=asked, warnings=report.warnings))
+        print_json(
+            envelope("calibrate", results=results, scenario=set_fields, warnings=report.warnings)
+        )
         return 0
     from perfatlas.report.text import open_terminal, print_rows
 

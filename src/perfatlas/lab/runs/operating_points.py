@@ -50,18 +50,20 @@ def compare_points(rules: ServingRules) -> tuple[list[Row], list[str]]:
     path = shared_folder() / FILE
     if not path.is_file():
         return [], [missing_data(path)]
-    asked = rules.points
+    point_fields = rules.points
     mine = [
         row
         for row in read_table(path)
-        if row["model"] == asked["model"] and row["gpu"] == asked["gpu"]
+        if row["model"] == point_fields["model"] and row["gpu"] == point_fields["gpu"]
     ]
     try:
         points = _points(mine)
     except (KeyError, ValueError) as error:
         raise InvalidSpecError(f"{path} is not a table of operating points: {error}") from None
     known: Priced = {}
-    return [_compared(sizes, found, asked, known) for sizes, found in sorted(points.items())], []
+    return [
+        _compared(sizes, found, point_fields, known) for sizes, found in sorted(points.items())
+    ], []
 
 
 def _points(rows: Sequence[Mapping[str, str]]) -> dict[tuple[int, ...], dict[str, float]]:
@@ -77,20 +79,22 @@ def _points(rows: Sequence[Mapping[str, str]]) -> dict[tuple[int, ...], dict[str
 def _compared(
     sizes: tuple[int, ...],
     measured: Mapping[str, float],
-    asked: Mapping[str, str],
+    point_fields: Mapping[str, str],
     known: Priced,
 ) -> Row:
     row: Row = dict(zip(SIZES, sizes, strict=True))
     # attention data-parallel ranks with shared experts
     plan = {"tp": row["tp"], "ep": row["ep"], "attention_dp": row["dp"]}
     load = {name: row[name] for name in ("isl", "osl", "concurrency", "num_requests")}
-    named = {"model": asked["model"], "system": asked["system"], "engine": "vllm"}
-    traffic, scenario = split_fields(named | plan | load | {"prompt_text": asked["prompt_text"]})
-    came = resolve_traffic(traffic, scenario)
-    ready = service(scenario, traffic, came, known)
-    outcome = run_traffic(ready, came, Control())
-    found = summarize(came.requests, outcome, {}, ready.seen)
-    row["network"], row["system"] = asked["model"], asked["system"]
+    named = {"model": point_fields["model"], "system": point_fields["system"], "engine": "vllm"}
+    traffic, scenario = split_fields(
+        named | plan | load | {"prompt_text": point_fields["prompt_text"]}
+    )
+    resolved = resolve_traffic(traffic, scenario)
+    ready = service(scenario, traffic, resolved, known)
+    outcome = run_traffic(ready, resolved, Control())
+    found = summarize(resolved.requests, outcome, {}, ready.seen)
+    row["network"], row["system"] = point_fields["model"], point_fields["system"]
     row["plan"] = f"tp{row['tp']} ep{row['ep']} dp{row['dp']}"
     for name in FIGURES:
         whole = found[f"{name}_s"]

@@ -101,7 +101,7 @@ def _words(run: PoolRun, role: str) -> str:
     return f"{worker.dp} x tp {worker.tp}{ranks} {role}"
 
 
-def asked_pools(run: PoolRun, rules: ServingRules) -> Row:
+def pool_fields(run: PoolRun, rules: ServingRules) -> Row:
     """Return the arguments of `perfatlas.simulate` for a run, by vocabulary name.
 
     Args:
@@ -128,14 +128,14 @@ def _statistics(
     run: PoolRun, rules: ServingRules, known: Priced
 ) -> dict[str, dict[str, float | None]]:
     """Return mean and percentiles of TTFT, TPOT and the transfer of simulated traffic [s]."""
-    traffic, scenario = split_fields(asked_pools(run, rules))
-    came = resolve_traffic(traffic, scenario)
-    ready = service(scenario, traffic, came, known)
+    traffic, scenario = split_fields(pool_fields(run, rules))
+    resolved = resolve_traffic(traffic, scenario)
+    ready = service(scenario, traffic, resolved, known)
     ready = launched_pools(ready, run, rules)
-    outcome = run_traffic(ready, came, Control())
-    found = request_latencies(came.requests, outcome, ready.seen)
-    if found.place_N.size < came.requests.isl_N.size:
-        missing = came.requests.isl_N.size - found.place_N.size
+    outcome = run_traffic(ready, resolved, Control())
+    found = request_latencies(resolved.requests, outcome, ready.seen)
+    if found.place_N.size < resolved.requests.isl_N.size:
+        missing = resolved.requests.isl_N.size - found.place_N.size
         raise InfeasibleError(f"{missing:,} requests exceed the capacity of every scheduler")
     names = (*METRICS, "kv_transfer")
     return {name: statistics(getattr(found, f"{name}_s")) for name in names}

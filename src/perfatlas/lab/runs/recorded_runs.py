@@ -98,11 +98,11 @@ def _compared(
         last_s=columns["last_token_s"],
         osl_N=columns["output_tokens"],
     )
-    ready, came = _deployed(recorded, settings["engine"], columns)
-    predicted = _simulated(ready, came, 1.0)
+    ready, resolved = _deployed(recorded, settings["engine"], columns)
+    predicted = _simulated(ready, resolved, 1.0)
     first = measured.arrival_s.shape[0] // LEARNT
     factor = float(measured.tpot_s()[:first].mean() / predicted.tpot_s()[:first].mean())
-    scaled = _simulated(ready, came, factor)
+    scaled = _simulated(ready, resolved, factor)
     lines = {
         "": (measured.figures(0), predicted.figures(0), rules.recorded_goal),
         "scaled_": (measured.figures(first), scaled.figures(first), rules.recorded_scaled_goal),
@@ -156,18 +156,18 @@ def _deployed(
         columns["input_tokens"].astype(np.int64),
         columns["output_tokens"].astype(np.int64),
     )
-    came = ResolvedTraffic(requests, 0, (), ())
+    resolved = ResolvedTraffic(requests, 0, (), ())
     traffic, scenario = split_fields(fields)
-    return service(scenario, traffic, came), came
+    return service(scenario, traffic, resolved), resolved
 
 
-def _simulated(ready: Service, came: ResolvedTraffic, factor: float) -> Timed:
+def _simulated(ready: Service, resolved: ResolvedTraffic, factor: float) -> Timed:
     """Return the requests of a run, simulated with all step times times a factor."""
-    outcome = run_traffic(slowed(ready, (factor,)), came, Control())
-    found = request_latencies(came.requests, outcome, ready.seen)
+    outcome = run_traffic(slowed(ready, (factor,)), resolved, Control())
+    found = request_latencies(resolved.requests, outcome, ready.seen)
     return Timed(
         arrival_s=found.arrival_s,
         first_s=found.arrival_s + found.ttft_s,
         last_s=found.arrival_s + found.request_latency_s,
-        osl_N=came.requests.osl_N[found.place_N].astype(np.float64),
+        osl_N=resolved.requests.osl_N[found.place_N].astype(np.float64),
     )

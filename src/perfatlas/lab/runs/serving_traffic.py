@@ -102,7 +102,7 @@ def _simulated_row(run: ServingRun, rules: ServingRules, known: Priced) -> Row:
     return row
 
 
-def asked_fields(run: ServingRun, rules: ServingRules) -> Row:
+def run_fields(run: ServingRun, rules: ServingRules) -> Row:
     """Return the arguments of `perfatlas.simulate` for a run, by vocabulary name.
 
     Args:
@@ -137,14 +137,14 @@ def _statistics(
     run: ServingRun, rules: ServingRules, known: Priced
 ) -> dict[str, dict[str, float | None]]:
     """Return mean and percentiles of TTFT and TPOT of simulated traffic [s]."""
-    traffic, scenario = split_fields(asked_fields(run, rules))
+    traffic, scenario = split_fields(run_fields(run, rules))
     launch = rules.launch(run)
-    came = resolve_traffic(traffic, scenario)
-    ready = deployment(scenario, traffic, came, known)
+    resolved = resolve_traffic(traffic, scenario)
+    ready = deployment(scenario, traffic, resolved, known)
     if launch is not None:
         ready = as_launched(ready, launch.changes(run, ready.limits))
-    outcome = run_traffic(Service(pools=(ready,)), came, Control())
-    found = request_latencies(came.requests, outcome, ready.seen)
+    outcome = run_traffic(Service(pools=(ready,)), resolved, Control())
+    found = request_latencies(resolved.requests, outcome, ready.seen)
     return {name: statistics(getattr(found, f"{name}_s")) for name in METRICS}
 
 

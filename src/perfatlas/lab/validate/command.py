@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from cyclopts import Parameter
 
 from perfatlas.commands.flags import MANY, SWITCH, Count, File
 from perfatlas.commands.output import envelope, print_json
@@ -13,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfatlas.lab.scoring import CellScore
+
 
 Protocol = Literal["own", "unseen-shapes", "unseen-device", "unseen-family", "few-shot"]
 
@@ -130,6 +134,14 @@ PUBLISHED_HEADINGS: Final = {
     "mean_error": "bias",
     "inside_90": "in 90%",
 }
+FACT_LINES: Final = 4  # printed above the tables of operators
+DETAILS: Final = (
+    "reasons",
+    "unseen",
+    "cells",
+    "by_concurrency",
+    "by_lengths",
+)  # tables that only --verbose prints
 FOR_MACHINES: Final = ("predictions", "left_out")
 # too wide, or less important than the other columns
 NOT_SHOWN: Final = {
@@ -140,6 +152,20 @@ NOT_SHOWN: Final = {
 }
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """Form of the output.
+
+    Args:
+        json: Print one JSON object.
+        verbose: Print every row, not only those that fit a screen.
+    """
+
+    json: Annotated[bool, SWITCH] = False
+    verbose: Annotated[bool, SWITCH] = False
+
+
 def kernels(
     *,
     system: Annotated[list[str] | None, MANY] = None,
@@ -147,7 +173,7 @@ def kernels(
     protocol: Protocol = "own",
     rows: Count = None,
     page: File | None = None,
-    json: Annotated[bool, SWITCH] = False,
+    output: Output | None = None,
 ) -> int:
     """Compare predicted with measured operator times, GPU by GPU, and with simpler models.
 
@@ -157,12 +183,12 @@ def kernels(
         protocol: Which of the scored rows a prediction may be fitted to.
         rows: Number of rows of the device that few-shot may fit; 50 by default.
         page: Score under all protocols and write this Markdown page; takes minutes.
-        json: Print one JSON object.
+        output: Form of the output.
     """
     if page is not None:
-        plain = not (system or operator or rows or json) and protocol == "own"
+        plain = not (system or operator or rows or (output or Output()).json) and protocol == "own"
         return _write_page(page, plain=plain)
-    return _compare("kernels", system, operator, protocol, rows, as_json=json)
+    return _compare("kernels", system, operator, protocol, rows, output or Output())
 
 
 def collectives(
@@ -171,7 +197,7 @@ def collectives(
     operator: Annotated[list[str] | None, MANY] = None,
     protocol: Protocol = "own",
     rows: Count = None,
-    json: Annotated[bool, SWITCH] = False,
+    output: Output | None = None,
 ) -> int:
     """Compare predicted with measured collective times, GPU by GPU, and with simpler models.
 
@@ -180,31 +206,32 @@ def collectives(
         operator: Collective to score, repeatable; by default all.
         protocol: Which of the scored rows a prediction may be fitted to.
         rows: Number of rows of the device that few-shot may fit; 50 by default.
-        json: Print one JSON object.
+        output: Form of the output.
     """
-    return _compare("collectives", system, operator, protocol, rows, as_json=json)
+    return _compare("collectives", system, operator, protocol, rows, output or Output())
 
 
 def blocks(
     *,
     system: Annotated[list[str] | None, MANY] = None,
     engine: Annotated[list[str] | None, MANY] = None,
-    json: Annotated[bool, SWITCH] = False,
+    output: Output | None = None,
 ) -> int:
     """Compare measured blocks of sparse attention with the sum of their operators.
 
     Args:
         system: Device to score, repeatable; by default all with measured tables.
         engine: Engine to score, repeatable; by default all.
-        json: Print one JSON object.
+        output: Form of the output.
     """
     from perfatlas.lab.validate.blocks import validate_blocks
-    from perfatlas.report.text import open_terminal, print_rows
+    from perfatlas.report.text import TitledRows, open_terminal, print_tables
 
     results = validate_blocks(system, engine)
-    if json:
-        asked = {"system": system, "engine": engine}
-        print_json(envelope("validate blocks", results=results, scenario=asked))
+    output = output or Output()
+    if output.json:
+        set_fields = {"system": system, "engine": engine}
+        print_json(envelope("validate blocks", results=results, scenario=set_fields))
         return 0
     console = open_terminal(sys.stdout)
     if not results["cells"]:
@@ -213,50 +240,58 @@ def blocks(
             " exist for Hopper and Blackwell GPUs",
             soft_wrap=True,
         )
+    tables = []
     for name, title in (("cells", "blocks"), ("skipped", "left out")):
         rows = [
             {"where": " ".join(str(row[key]) for key in WHERE if key in row), **row}
             for row in results[name]
         ]
-        print_rows(console, rows, columns=BLOCK_HEADINGS[name], title=title)
+        tables.append(TitledRows(title, rows, BLOCK_HEADINGS[name]))
+    print_tables(console, tables, verbose=output.verbose)
     return 0
 
 
-def capacity(*, json: Annotated[bool, SWITCH] = False) -> int:
+def capacity(*, output: Output | None = None) -> int:
     """Compare derived KV cache capacities with those in engine logs.
 
     Args:
-        json: Print one JSON object.
+        output: Form of the output.
     """
     from perfatlas.lab.validate.capacity import validate_capacity
-    from perfatlas.report.text import open_terminal, print_rows
+    from perfatlas.report.text import TitledRows, open_terminal, print_tables
 
     results = validate_capacity()
-    if json:
+    output = output or Output()
+    if output.json:
         print_json(envelope("validate capacity", results=results, scenario={}))
         return _gate(results)
     console = open_terminal(sys.stdout)
-    for name, columns in CAPACITY_HEADINGS.items():
-        print_rows(console, results[name], columns=columns, title=name.replace("_", " "))
+    tables = [
+        TitledRows(name.replace("_", " "), results[name], columns)
+        for name, columns in CAPACITY_HEADINGS.items()
+    ]
+    print_tables(console, tables, verbose=output.verbose)
     return _gate(results)
 
 
 def steps(
-    *, left_out: Annotated[bool, SWITCH] = False, json: Annotated[bool, SWITCH] = False
+    *,
+    left_out: Annotated[bool, SWITCH] = False,
+    output: Output | None = None,
 ) -> int:
     """Compare predicted with measured TPOT of published serving runs.
 
     Args:
         left_out: List only the excluded runs with their reasons, as CSV.
-        json: Print one JSON object.
+        output: Form of the output.
     """
     from perfatlas.lab.validate.steps import left_out_runs, validate_steps
 
     if left_out:
-        if json:
+        if output is not None and output.json:
             raise UsageError("--json includes the excluded runs; use one of the two")
         return _print_left_out(left_out_runs())
-    return _show("steps", validate_steps(), asked={}, as_json=json)
+    return _show("steps", validate_steps(), output=output or Output())
 
 
 def _print_left_out(runs: Sequence[Mapping[str, str]]) -> int:
@@ -272,8 +307,7 @@ def _compare(
     operator: list[str] | None,
     protocol: Protocol,
     rows: int | None,
-    *,
-    as_json: bool,
+    output: Output,
 ) -> int:
     """Score operators or collectives; print medians over GPUs, or all cells if they are few."""
     from perfatlas.lab.validate import operators as validate
@@ -283,11 +317,11 @@ def _compare(
         "collectives": validate.validate_collectives,
     }
     results = scorers[verb](system, tuple(operator or ()), protocol, rows=rows, progress=_progress)
-    asked = {"system": system, "operator": operator, "protocol": protocol, "rows": rows}
-    if as_json:
-        print_json(envelope(f"validate {verb}", results=results, scenario=asked))
+    set_fields = {"system": system, "operator": operator, "protocol": protocol, "rows": rows}
+    if output.json:
+        print_json(envelope(f"validate {verb}", results=results, scenario=set_fields))
     else:
-        _print_cells(results, "cells" if system else "medians")
+        _print_cells(results, "cells" if system else "medians", verbose=output.verbose)
     return _gate(results)
 
 
@@ -305,12 +339,13 @@ def _progress(score: CellScore) -> None:
         sys.stderr.write(f"{score.protocol} {score.cell}: {100 * score.mape:.1f}%\n")
 
 
-def _show(verb: str, results: Mapping[str, Any], *, asked: Mapping[str, Any], as_json: bool) -> int:
+def _show(verb: str, results: Mapping[str, Any], *, output: Output) -> int:
     """Print a validation; return 0, or 7 if it lists failures."""
-    if as_json:
-        print_json(envelope(f"validate {verb}", results=results, scenario=asked))
+    if output.json:
+        print_json(envelope(f"validate {verb}", results=results, scenario={}))
     else:
-        _print({n: v for n, v in results.items() if n not in FOR_MACHINES}, STEP_HEADINGS)
+        printed = {n: v for n, v in results.items() if n not in FOR_MACHINES}
+        _print(printed, STEP_HEADINGS, verbose=output.verbose)
     return _gate(results)
 
 
@@ -322,23 +357,24 @@ def _gate(results: Mapping[str, Any]) -> int:
     return ValidationGateError.exit_code if failures else 0
 
 
-def _print_cells(results: Mapping[str, Any], level: str) -> None:
+def _print_cells(results: Mapping[str, Any], level: str, *, verbose: bool) -> None:
     """Print medians or cells as two tables: errors, and reference models."""
-    from perfatlas.report.text import open_terminal, print_facts, print_rows
+    from perfatlas.report.text import TitledRows, open_terminal, print_facts, print_tables
 
     console = open_terminal(sys.stdout)
     print_facts(console, {name: results[name] for name in ("protocol", "calibrations")})
     console.print()
     rows = [_row(row) for row in results[level]]
+    tables = []
     for title, headings in (("errors", ERROR_HEADINGS), ("beside", BESIDE_HEADINGS)):
-        shown = {key: text for key, text in headings.items() if rows and key in rows[0]}
-        print_rows(console, rows, columns=shown, title=f"{level}: {title}")
-    print_rows(console, results["skipped"], title="not scored")
-    for name in ("published", "published_totals"):
-        if name in results:
-            rows = [_published(row) for row in results[name]]
-            shown = {k: text for k, text in PUBLISHED_HEADINGS.items() if k in rows[0]}
-            print_rows(console, rows, columns=shown, title=name.replace("_", " "))
+        columns = {key: text for key, text in headings.items() if rows and key in rows[0]}
+        tables.append(TitledRows(f"{level}: {title}", rows, columns))
+    tables.append(TitledRows("not scored", results["skipped"], detail=True))
+    for name in ("published_totals", "published"):
+        published = [_published(row) for row in results.get(name, ())]
+        columns = {k: text for k, text in PUBLISHED_HEADINGS.items() if k in (published or [{}])[0]}
+        tables.append(TitledRows(name.replace("_", " "), published, columns))
+    print_tables(console, tables, verbose=verbose, used=FACT_LINES)
 
 
 def _published(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -346,23 +382,31 @@ def _published(row: Mapping[str, Any]) -> dict[str, Any]:
     return {("mean_error" if name == "bias" else name): value for name, value in row.items()}
 
 
-def _print(results: Mapping[str, Any], headings: Mapping[str, str]) -> None:
-    from perfatlas.report.text import open_terminal, print_facts, print_rows
+def _print(results: Mapping[str, Any], headings: Mapping[str, str], *, verbose: bool) -> None:
+    """Print facts and tables; unless verbose, facts that are numbers and a screen of rows."""
+    from perfatlas.report.text import TitledRows, open_terminal, print_facts, print_tables
 
     console = open_terminal(sys.stdout)
-    facts = {name: value for name, value in results.items() if not isinstance(value, list)}
+    facts = {
+        name: value
+        for name, value in results.items()
+        if not isinstance(value, list) and (verbose or isinstance(value, (int, float)))
+    }
     print_facts(console, facts)
     if facts:
         console.print()
+    tables = []
     for name, value in results.items():
         if not isinstance(value, list) or not value or not isinstance(value[0], dict):
             continue
         rows = [_row(row) for row in value]
         hidden = NOT_SHOWN.get(name, ())
         known = {key for row in rows for key in row if key not in hidden}
-        shown = {key: title for key, title in headings.items() if key in known}
-        if len(shown) > 2:
-            print_rows(console, rows, columns=shown, title=name.replace("_", " "))
+        columns = {key: title for key, title in headings.items() if key in known}
+        if len(columns) > 2:
+            title = name.replace("_", " ")
+            tables.append(TitledRows(title, rows, columns, detail=name in DETAILS))
+    print_tables(console, tables, verbose=verbose, used=len(facts) + 1)
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -38,6 +38,7 @@ def fleet(
     points: Annotated[bool, SWITCH] = False,
     declined: Annotated[bool, SWITCH] = False,
     json: Annotated[bool, SWITCH] = False,
+    verbose: Annotated[bool, SWITCH] = False,
 ) -> int:
     """Compare the job simulator with closed forms, and predictions with published figures.
 
@@ -48,6 +49,7 @@ def fleet(
         points: List all compared points and check values, instead of one row per kind.
         declined: List all declined figures with reasons, instead of counts by reason.
         json: Print one JSON object.
+        verbose: Print the criterion, the exactness of closed forms, and each published figure.
     """
     from perfatlas.fleet.validation import validate_fleet
     from perfatlas.report.text import open_terminal
@@ -55,24 +57,29 @@ def fleet(
     with notice_if_slow(SLOW):
         results = validate_fleet(figures)
     if json:
-        asked = {"figures": None if figures is None else str(figures)}
-        print_json(envelope("validate fleet", results=results, scenario=asked))
+        set_fields = {"figures": None if figures is None else str(figures)}
+        print_json(envelope("validate fleet", results=results, scenario=set_fields))
     else:
         console = open_terminal(sys.stdout)
-        _print_agreement(console, results)
-        _print_exact(console, results)
+        _print_agreement(console, results, verbose=verbose)
+        if verbose:
+            _print_exact(console, results)
         if points:
             _print_points(console, results)
-        _print_figures(console, results)
-        _print_declined(console, results["figures"], every=declined)
-        _print_mttf(console, results["mttf"])
-        _print_llama3(console, results["settings"])
+        if verbose or declined:
+            _print_figures(console, results)
+            _print_declined(console, results["figures"], every=declined)
+        if verbose:
+            _print_mttf(console, results["mttf"])
+            _print_llama3(console, results["settings"])
+        else:
+            _print_counts(console, results)
     for failure in results["failures"]:
         sys.stderr.write(f"perfatlas: gate failed: {failure}\n")
     return ValidationGateError.exit_code if results["failures"] else 0
 
 
-def _print_agreement(console: Console, results: Mapping[str, Any]) -> None:
+def _print_agreement(console: Console, results: Mapping[str, Any], *, verbose: bool) -> None:
     from perfatlas.report.text import print_rows
 
     rows = [
@@ -93,7 +100,8 @@ def _print_agreement(console: Console, results: Mapping[str, Any]) -> None:
         f" {every['sum_of_squares']:.0f}, exceeded by chance in {every['chance']:.1%} of studies;"
         f" {every['second_looks']} redrawn"
     )
-    console.print(f"criterion: {results['rule']}", style="dim")
+    if verbose:
+        console.print(f"criterion: {results['rule']}", style="dim")
     console.print()
 
 
@@ -157,13 +165,24 @@ def _print_figures(console: Console, results: Mapping[str, Any]) -> None:
         console.print()
 
 
+def _print_counts(console: Console, results: Mapping[str, Any]) -> None:
+    """Print how many published figures have each status, and what --verbose adds."""
+    declined = sum(figure["status"] == "declined" for figure in results["figures"])
+    for status, label in STATUSES.items():
+        console.print(f"published figures {label}: {results['counts'][status]}")
+    console.print(f"published figures declined: {declined}")
+    console.print(
+        "--verbose shows the criterion, closed forms, and each published figure", style="dim"
+    )
+
+
 def _print_declined(console: Console, figures: Sequence[Mapping[str, Any]], *, every: bool) -> None:
     from perfatlas.report.text import print_rows
 
     gone = [figure for figure in figures if figure["status"] == "declined"]
     console.print(f"published figures declined: {len(gone)}", style="bold")
     if every:
-        told = [
+        rows = [
             {
                 "figure": f"{f['source']}: {f['metric']} = {f['published']}",
                 "why": f["why"],
@@ -172,8 +191,8 @@ def _print_declined(console: Console, figures: Sequence[Mapping[str, Any]], *, e
         ]
     else:
         reasons = Counter(figure["why"] for figure in gone).most_common()
-        told = [{"figures": count, "why": why} for why, count in reasons]
-    print_rows(console, told)
+        rows = [{"figures": count, "why": why} for why, count in reasons]
+    print_rows(console, rows)
     console.print()
 
 

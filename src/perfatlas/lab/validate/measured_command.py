@@ -33,6 +33,7 @@ def measured(
     operator: Annotated[list[str] | None, MANY] = None,
     page: File | None = None,
     json: Annotated[bool, SWITCH] = False,
+    verbose: Annotated[bool, SWITCH] = False,
 ) -> int:
     """Compare tier measured on held-out shapes with its accuracy goals.
 
@@ -41,6 +42,7 @@ def measured(
         operator: Operator or collective to score, repeatable; by default all with corrections.
         page: Score all and write the figures between the markers of this Markdown page.
         json: Print one JSON object.
+        verbose: Print every row, not only those that fit a screen.
     """
     from perfatlas.lab.validate.measured import validate_measured
     from perfatlas.lab.validate.measured_page import write_measured_page
@@ -52,17 +54,18 @@ def measured(
         return 0
     results = validate_measured(system or (), operator or (), _progress)
     if json:
-        asked = {"system": system, "operator": operator}
-        print_json(envelope("validate measured", results=results, scenario=asked))
+        set_fields = {"system": system, "operator": operator}
+        print_json(envelope("validate measured", results=results, scenario=set_fields))
         return 0
-    from perfatlas.report.text import open_terminal, print_rows
+    from perfatlas.report.text import TitledRows, open_terminal, print_tables
 
     rows = [
         {"about": " ".join(row[name] for name in NAMES), **row}
         for row in results["medians"]
         if row["gpus"]
     ]
-    print_rows(open_terminal(sys.stdout), rows, columns=HEADINGS, title="unseen shapes: medians")
+    table = TitledRows("unseen shapes: medians", rows, HEADINGS)
+    print_tables(open_terminal(sys.stdout), [table], verbose=verbose)
     return 0
 
 

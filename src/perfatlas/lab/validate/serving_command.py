@@ -17,10 +17,13 @@ from perfatlas.vocabulary.metrics import METRICS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from perfatlas.report.text import TitledRows
+
 EXAMPLE: Final = (
     "perfatlas validate serving --results result.json --system h200_sxm --tp 8 --format fp8"
 )
 FILES: Final = Parameter(negative="", consume_multiple=True)
+FACT_LINES: Final = 6  # above and below the tables
 COMPARED: Final = {
     "tpot": METRICS["tpot_s"].short_label,
     "output_tokens_per_s_per_gpu": METRICS["output_tokens_per_s_per_gpu"].label,
@@ -43,7 +46,7 @@ TPOT_HEADINGS: Final = {
     "tpot_s": "predicted",
     "tpot_error": "error",
     "tpot_inside_90": "in 90%",
-    "tpot_bound_s": "at bound",
+    "tpot_bound_s": "roofline",
     "tpot_statistic": "measured is",
 }
 RATE_HEADINGS: Final = {
@@ -89,6 +92,7 @@ def serving(
     measured: Measured | None = None,
     flags: object = None,
     json: Annotated[bool, SWITCH] = False,
+    verbose: Annotated[bool, SWITCH] = False,
 ) -> int:
     """Compare estimates with benchmark results of vLLM, SGLang, TensorRT-LLM or AIPerf.
 
@@ -99,35 +103,36 @@ def serving(
         measured: The benchmark results.
         flags: The deployment, where the files do not define it.
         json: Print one JSON object.
+        verbose: Print every row, not only those that fit a screen.
     """
     measured = measured or Measured()
-    asked, page = set_flags(flags), measured.page
+    set_fields, page = set_flags(flags), measured.page
     if measured.results is not None:
-        asked = {"results": measured.results, **asked}
-    if not asked:
-        return compare_traffic(page, as_json=json)
+        set_fields = {"results": measured.results, **set_fields}
+    if not set_fields:
+        return compare_traffic(page, as_json=json, verbose=verbose)
     if page is not None:
         raise UsageError("--page applies only to the public runs; use it without other flags")
     from perfatlas.lab.validate.benchmarks import validate_serving
 
-    require(asked, ("results", "system"), example=EXAMPLE)
-    files = asked.pop("results")
-    found = validate_serving(files, **asked)
+    require(set_fields, ("results", "system"), example=EXAMPLE)
+    files = set_fields.pop("results")
+    found = validate_serving(files, **set_fields)
     if json:
-        _print_envelope(found, asked | {"results": [str(file) for file in files]})
+        _print_envelope(found, set_fields | {"results": [str(file) for file in files]})
     else:
-        _print_found(found)
+        _print_found(found, verbose=verbose)
     return _exit_code(found)
 
 
-def _print_envelope(found: dict[str, Any], asked: Mapping[str, Any]) -> None:
+def _print_envelope(found: dict[str, Any], set_fields: Mapping[str, Any]) -> None:
     evidence = found.pop("evidence")
     doubts = [
         f"{_run_names(note['runs'])}: {note['note']}"
         for note in found["notes"]
         if note["kind"] == "doubt"
     ]
-    answer = envelope("validate serving", results=found, scenario=asked, warnings=doubts)
+    answer = envelope("validate serving", results=found, scenario=set_fields, warnings=doubts)
     print_json(answer | ({"evidence": evidence} if evidence else {}))
 
 
@@ -142,39 +147,43 @@ def _exit_code(found: Mapping[str, Any]) -> int:
     return codes.get(first["error_code"], InvalidSpecError.exit_code)
 
 
-def _print_found(found: Mapping[str, Any]) -> None:
+def _print_found(found: Mapping[str, Any], *, verbose: bool) -> None:
     """Print totals, runs, outliers, and remarks on the runs."""
-    from perfatlas.report.text import open_terminal, print_facts, print_rows, reproduce_line
+    from perfatlas.report.text import open_terminal, print_facts, print_tables, reproduce_line
 
     console = open_terminal(sys.stdout)
-    runs = found["runs"]
-    totals = [_total(name, title, found) for name, title in COMPARED.items()] if runs else []
     print_facts(console, {name: found[name] for name in ("rows", "refused")})
     console.print()
-    print_rows(console, totals, columns=TOTAL_HEADINGS, title="predicted and measured")
-    statistics = dict.fromkeys(run["tpot_statistic"] for run in runs if run["tpot_statistic"])
-    title = f"TPOT (measured: {', '.join(statistics) or 'nothing'})"
-    shown = dict(TPOT_HEADINGS)
-    if len(statistics) < 2:
-        del shown["tpot_statistic"]
-    print_rows(console, runs, columns=shown, title=title)
-    print_rows(console, runs, columns=RATE_HEADINGS, title="output tokens/s per GPU")
-    print_rows(console, runs, columns=TTFT_HEADINGS, title="TTFT")
-    print_rows(
-        console,
-        found["below_bound"],
-        columns=BOUND_HEADINGS,
-        title="faster than the roofline: check the plan, the formats and the load",
-    )
-    refused = {"run": "", "error": "why"}
-    print_rows(console, found["refused_runs"], columns=refused, title="not compared")
-    notes = [note | {"told": _run_names(note["runs"])} for note in found["notes"]]
-    notes += [{"told": "TTFT", "note": found["ttft_note"]}] if runs else []
-    print_rows(console, notes, columns={"told": "", "note": "note"}, title="notes")
+    print_tables(console, _tables(found), verbose=verbose, used=FACT_LINES)
     if found["question"]:
         line = reproduce_line("estimate", found["question"])
         console.print("bottlenecks of the run with the largest TPOT error:")
         console.print(line, style="dim", soft_wrap=True, markup=False, highlight=False)
+
+
+def _tables(found: Mapping[str, Any]) -> list[TitledRows]:
+    """Return the tables: totals, exclusions and remarks before the runs."""
+    from perfatlas.report.text import TitledRows
+
+    runs = found["runs"]
+    totals = [_total(name, title, found) for name, title in COMPARED.items()] if runs else []
+    statistics = dict.fromkeys(run["tpot_statistic"] for run in runs if run["tpot_statistic"])
+    title = f"TPOT (measured: {', '.join(statistics) or 'nothing'})"
+    columns = dict(TPOT_HEADINGS)
+    if len(statistics) < 2:
+        del columns["tpot_statistic"]
+    faster = "faster than the roofline: check the plan, the formats and the load"
+    notes = [note | {"about": _run_names(note["runs"])} for note in found["notes"]]
+    notes += [{"about": "TTFT", "note": found["ttft_note"]}] if runs else []
+    return [
+        TitledRows("predicted and measured", totals, TOTAL_HEADINGS),
+        TitledRows(title, runs, columns),
+        TitledRows("output tokens/s per GPU", runs, RATE_HEADINGS),
+        TitledRows("TTFT", runs, TTFT_HEADINGS),
+        TitledRows(faster, found["below_bound"], BOUND_HEADINGS),
+        TitledRows("not compared", found["refused_runs"], {"run": "", "error": "why"}),
+        TitledRows("notes", notes, {"about": "", "note": "note"}),
+    ]
 
 
 def _total(name: str, title: str, found: Mapping[str, Any]) -> dict[str, Any]:

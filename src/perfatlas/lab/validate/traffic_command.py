@@ -11,9 +11,8 @@ from perfatlas.quantities import ValidationGateError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rich.console import Console
-
     from perfatlas.commands.flags import File
+    from perfatlas.report.text import TitledRows
 
 RECORDED: Final = {
     "run": "",
@@ -97,12 +96,13 @@ SCENARIO_PARTS: Final = {"totals": ("models",), "by_engine": ("backend",)}
 FACTS: Final = ("runs", "simulated", "left_out_rows", "disaggregated", "run_time_s", "sha256")
 
 
-def compare_traffic(page: File | None, *, as_json: bool) -> int:
+def compare_traffic(page: File | None, *, as_json: bool, verbose: bool) -> int:
     """Compare and print; return 0, or 7 if an error budget is exceeded.
 
     Args:
         page: Write this Markdown page instead of text.
         as_json: Print one JSON object.
+        verbose: Print every row, not only those that fit a screen.
     """
     if page is not None:
         from perfatlas.lab.validate.traffic_page import write_traffic_page
@@ -114,7 +114,7 @@ def compare_traffic(page: File | None, *, as_json: bool) -> int:
     if as_json:
         print_json(envelope("validate serving", results=found, scenario={}))
     else:
-        _print_found(found)
+        _print_found(found, verbose=verbose)
     return _gate(found)
 
 
@@ -124,59 +124,61 @@ def _gate(found: Mapping[str, Any]) -> int:
     return ValidationGateError.exit_code if found["failures"] else 0
 
 
-def _print_found(found: Mapping[str, Any]) -> None:
-    from perfatlas.report.text import open_terminal, print_facts, print_rows
+def _print_found(found: Mapping[str, Any], *, verbose: bool) -> None:
+    from perfatlas.report.text import open_terminal, print_facts, print_tables
 
     console = open_terminal(sys.stdout)
-    print_facts(console, {name: found[name] for name in FACTS if name in found})
+    facts = {name: found[name] for name in FACTS if name in found}
+    print_facts(console, facts)
     console.print()
     for sentence in found["missing"]:
         console.print(sentence, markup=False, highlight=False)
-    title = "recorded runs; one factor: fitted to the first third, scored on the rest"
-    print_rows(console, found["recorded"], columns=RECORDED, title=title)
-    print_rows(console, found["points"], columns=POINTS, title="operating points of an experiment")
-    print_rows(console, found["point_totals"], columns=POINT_TOTALS, title="points: totals")
-    print_rows(
-        console,
-        found.get("contradicted", []),
-        columns=CONTRADICTED,
-        title="points and dated runs of the same model, plan, prompts and load",
-    )
+    used = len(facts) + 1 + 2 * len(found["missing"])
+    print_tables(console, _tables(found), verbose=verbose, used=used)
+
+
+def _tables(found: Mapping[str, Any]) -> list[TitledRows]:
+    """Return the tables: goals and totals first, single runs and exclusions last."""
+    from perfatlas.report.text import TitledRows
+
     pools = found.get("pools", {})
     scenario = found.get("scenario_only", {})
     parts = (found, scenario, pools)
     goals = [row for part in parts for row in part.get("goals", [])] + found["point_goals"]
-    print_rows(console, goals, columns=GOALS, title="goals")
-    _print_parts(console, found, PARTS, "")
-    _print_parts(console, scenario, SCENARIO_PARTS, "settings not given, ")
-    _print_parts(console, pools, POOL_PARTS, "two pools, ")
-    print_rows(console, found.get("worst", []), columns=WORST, title="worst")
-    left = {"reason": "reason", "rows": "rows", "note": ""}
-    print_rows(console, found.get("reasons", []), columns=left, title="excluded")
-    print_rows(
-        console,
-        pools.get("left_out", []),
-        columns={"id": "run", "reason": "reason"},
-        title="two pools, excluded",
-    )
-    refused = {"id": "run", "error": "why"}
-    rows = [*found.get("not_simulated", []), *pools.get("not_simulated", [])]
-    print_rows(console, rows, columns=refused, title="not simulated")
+    recorded = "recorded runs; one factor: fitted to the first third, scored on the rest"
+    days = "points and dated runs of the same model, plan, prompts and load"
+    refused = [*found.get("not_simulated", []), *pools.get("not_simulated", [])]
+    run = {"id": "run"}
+    return [
+        TitledRows("goals", goals, GOALS),
+        *_parts(found, PARTS, ""),
+        *_parts(scenario, SCENARIO_PARTS, "settings not given, "),
+        *_parts(pools, POOL_PARTS, "two pools, "),
+        TitledRows(recorded, found["recorded"], RECORDED),
+        TitledRows("points: totals", found["point_totals"], POINT_TOTALS),
+        TitledRows("operating points of an experiment", found["points"], POINTS),
+        TitledRows(days, found.get("contradicted", []), CONTRADICTED),
+        TitledRows("worst", found.get("worst", []), WORST),
+        TitledRows(
+            "excluded", found.get("reasons", []), {"reason": "reason", "rows": "rows", "note": ""}
+        ),
+        TitledRows("two pools, excluded", pools.get("left_out", []), run | {"reason": "reason"}),
+        TitledRows("not simulated", refused, run | {"error": "why"}),
+    ]
 
 
-def _print_parts(
-    console: Console,
-    found: Mapping[str, Any],
-    parts: Mapping[str, tuple[str, ...]],
-    of: str,
-) -> None:
-    """Print the statistics of parts of runs."""
-    from perfatlas.report.text import print_rows
+def _parts(
+    found: Mapping[str, Any], parts: Mapping[str, tuple[str, ...]], of: str
+) -> list[TitledRows]:
+    """Return the statistics of parts of runs."""
+    from perfatlas.report.text import TitledRows
 
+    tables = []
     for name, about in parts.items():
         rows = [
             {"about": " ".join(str(row[key]) for key in about), **row}
             for row in found.get(name, [])
         ]
         title = f"{of}{name.replace('_', ' ')}: median, bias"
-        print_rows(console, rows, columns={"about": "", **FIGURES}, title=title)
+        tables.append(TitledRows(title, rows, {"about": "", **FIGURES}, detail=name == "cells"))
+    return tables

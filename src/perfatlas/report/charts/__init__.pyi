@@ -17,8 +17,8 @@ from .colours import (
 from .figures import (
     Axis as Axis,
     Bar as Bar,
+    BarPart as BarPart,
     Line as Line,
-    Part as Part,
     Span as Span,
     bar_chart as bar_chart,
     days_chart as days_chart,

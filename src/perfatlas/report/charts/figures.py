@@ -100,7 +100,7 @@ class Bar(NamedTuple):
     error: float | None = None
 
 
-class Part(NamedTuple):
+class BarPart(NamedTuple):
     """One segment of stacked bars.
 
     Args:
@@ -206,7 +206,7 @@ def waterfall(
     return figure
 
 
-def stacked_bars(names: Sequence[str], parts: Sequence[Part], values: Axis) -> go.Figure:
+def stacked_bars(names: Sequence[str], parts: Sequence[BarPart], values: Axis) -> go.Figure:
     """Return stacked horizontal bars, the first on top, without a legend.
 
     Args:

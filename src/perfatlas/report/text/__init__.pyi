@@ -46,7 +46,7 @@ from .reproduce import (
 )
 from .results import (
     interval_text as interval_text,
-    shown_results as shown_results,
+    printed_results as printed_results,
 )
 from .rows import (
     label_of as label_of,
@@ -55,10 +55,15 @@ from .rows import (
     print_rows as print_rows,
 )
 from .sourced import (
+    print_grouped as print_grouped,
     print_readers as print_readers,
     print_sourced as print_sourced,
     profile_values as profile_values,
     system_values as system_values,
+)
+from .tables import (
+    TitledRows as TitledRows,
+    print_tables as print_tables,
 )
 from .terminal import (
     open_terminal as open_terminal,

@@ -8,7 +8,12 @@ from perfatlas.answer import BOTTLENECK
 from perfatlas.report.text.bottlenecks import MOST_OPERATORS, print_bottlenecks
 from perfatlas.report.text.breakdown import phase_table, phase_title, phases_of
 from perfatlas.report.text.closing import print_closing
-from perfatlas.report.text.latencies import is_told, print_distributions, print_tail, stability_line
+from perfatlas.report.text.latencies import (
+    is_printed,
+    print_distributions,
+    print_tail,
+    stability_line,
+)
 from perfatlas.report.text.limits import limits_of
 from perfatlas.report.text.memory_bar import memory_bar, memory_verdict
 from perfatlas.report.text.quantities import format_value
@@ -96,9 +101,9 @@ def _print_brief(console: Console, answer: Mapping[str, Any]) -> None:
     kinds = kinds_of(results)  # their table shows the bottlenecks
     simulated = "tail_ttft_s" in results  # tail latency matters more than operators
     print_distributions(console, results, limits=limits, brief=True)
-    if is_told(results):
+    if is_printed(results):
         print_tail(console, results, brief=True)
-    if line := stability_line(results):
+    if line := stability_line(results, limits):
         print_line(console, line)
     print_results(console, results, limits=limits, brief=True)
     if kinds:

@@ -90,11 +90,11 @@ def print_distributions(
     print_plain(console, table)
     if left:
         print_line(console, f"a wider terminal or --json shows {', '.join(left)}", style="dim")
-    if not (brief and is_told(results)):
+    if not (brief and is_printed(results)):
         console.print()
 
 
-def is_told(results: Mapping[str, Any]) -> bool:
+def is_printed(results: Mapping[str, Any]) -> bool:
     """Return whether a brief answer has lines for tails; with kinds, the table has them.
 
     Args:
@@ -124,22 +124,29 @@ def _interval_text(name: str, low: float | None, high: float | None) -> str:
     return "-" if low is None else f"≥ {format_value(name, low)}"
 
 
-def stability_line(results: Mapping[str, Any]) -> str:
+def stability_line(results: Mapping[str, Any], limits: Mapping[str, str] | None = None) -> str:
     """Return the load, the capacity and the measured requests in a line, "" without a capacity.
 
     Args:
         results: The `results` of an answer.
+        limits: From `limits_of`: in tier bound the capacity is "at most" that.
 
     Example:
         >>> from perfatlas.report.text.latencies import stability_line
         >>> found = {"stability": "stable", "offered_load": 0.77, "capacity_requests_per_s": 19.5}
         >>> stability_line({**found, "measured_requests": 7523})
         'stable: 77% of the capacity, 19.5 requests/s; 7,523 requests measured'
+        >>> limits = {"capacity_requests_per_s": "at most", "offered_load": "at least"}
+        >>> stability_line({**found, "measured_requests": 7523}, limits)
+        'stable: at least 77% of the capacity, at most 19.5 requests/s; 7,523 requests measured'
     """
     if "stability" not in results:
         return ""
     share = format_share(float(results["offered_load"]))
     capacity = format_value("capacity_requests_per_s", results["capacity_requests_per_s"])
+    limits = limits or {}
+    share = f"{limits.get('offered_load', '')} {share}".lstrip()
+    capacity = f"{limits.get('capacity_requests_per_s', '')} {capacity}".lstrip()
     line = f"{results['stability']}: {share} of the capacity, {capacity} requests/s"
     if "measured_requests" not in results:
         count = format_value("requests_completed", results.get("requests_completed", 0))
@@ -149,7 +156,7 @@ def stability_line(results: Mapping[str, Any]) -> str:
     return f"{line}; {measured} requests measured"
 
 
-class Part(NamedTuple):
+class LatencyPart(NamedTuple):
     """A cause of the latency of slow requests.
 
     Args:
@@ -176,7 +183,7 @@ class Tail(NamedTuple):
 
     metric: str
     value: str
-    parts: tuple[Part, ...]
+    parts: tuple[LatencyPart, ...]
 
 
 def tails(results: Mapping[str, Any]) -> list[Tail]:
@@ -200,7 +207,7 @@ def tails(results: Mapping[str, Any]) -> list[Tail]:
         labels = METRICS[f"tail_{name}"].parts
         ranked = sorted(parts.items(), key=lambda part: part[1], reverse=True)
         shown = tuple(
-            Part(part, labels[part], format_value(name, value), value / total)
+            LatencyPart(part, labels[part], format_value(name, value), value / total)
             for part, value in ranked
             if value > 0.0
         )

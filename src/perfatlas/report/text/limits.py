@@ -15,7 +15,20 @@ if TYPE_CHECKING:
 AT_LEAST: Final = "at least"
 AT_MOST: Final = "at most"
 BOUND: Final = "bound"
-DERIVED: Final = ("bus_bandwidth_bytes_per_s",)  # derived from a time, without its own interval
+# derived from times, without an interval of their own: limits in tier bound
+DERIVED: Final = {
+    "bus_bandwidth_bytes_per_s": AT_MOST,
+    "flop_per_s": AT_MOST,
+    "bytes_per_s": AT_MOST,
+    "peak_share": AT_MOST,
+    "roofline_share": AT_MOST,
+    "prefill_mfu": AT_MOST,
+    "prefill_mbu": AT_MOST,
+    "decode_mfu": AT_MOST,
+    "decode_mbu": AT_MOST,
+    "capacity_requests_per_s": AT_MOST,
+    "offered_load": AT_LEAST,
+}
 
 
 def limits_of(results: Mapping[str, Any], *, tier: str = "") -> dict[str, str]:
@@ -44,7 +57,7 @@ def limits_of(results: Mapping[str, Any], *, tier: str = "") -> dict[str, str]:
         if metric.has_interval and tier == BOUND:
             found[name] = AT_LEAST if metric.better == "lower" else AT_MOST
         elif name in DERIVED and tier == BOUND:
-            found[name] = AT_MOST
+            found[name] = DERIVED[name]
         elif high is None and low == value:
             found[name] = AT_LEAST
         elif low is None and high == value:

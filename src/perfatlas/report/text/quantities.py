@@ -32,6 +32,7 @@ SCALED: Final = frozenset(("B/s", "FLOP/s", "B", "FLOP", "Hz", "s", "W", "J"))
 FRACTIONS: Final = frozenset(("mape", "error", "noise", "inside"))
 LOGARITHM: Final = "bias"  # word of a key whose value is a mean ln(predicted / measured)
 MOST_PERCENT: Final = 9999.0  # beyond it more digits say nothing
+LEAST_SHARE: Final = 1e-8  # below it a share is printed as a limit
 LARGE_SUM: Final = 1000.0  # from which on cents say nothing [USD]
 LONG_S: Final = 999.5  # seconds from which on they are written whole
 MISSING: Final = "-"
@@ -238,6 +239,8 @@ def format_share(share: float) -> str:
         ('4.2%', '42%')
     """
     percent = 100 * share
+    if percent > MOST_PERCENT:
+        return f"> {MOST_PERCENT:,.0f}%"
     if 0 < percent < 0.05:
         return "<0.1%"
     return f"{percent:.0f}%" if percent >= 9.95 or percent == 0 else f"{percent:.1f}%"
@@ -270,7 +273,13 @@ def share_text(share: float) -> str:
         >>> from perfatlas.report.text import share_text
         >>> share_text(0.92665), share_text(0.00136), share_text(0.99963), share_text(12.5)
         ('92.7%', '0.136%', '99.963%', '1,250%')
+        >>> share_text(1.66e-157), share_text(3.2e7)
+        ('< 0.000001%', '> 9,999%')
     """
+    if 0.0 < share < LEAST_SHARE:
+        return "< 0.000001%"
+    if 100.0 * share > MOST_PERCENT:
+        return f"> {MOST_PERCENT:,.0f}%"
     if share >= 1.0:
         return f"{100.0 * share:,.0f}%"
     if share >= 0.999:

@@ -100,7 +100,8 @@ def plan_lines(answer: Mapping[str, Any]) -> list[str]:
         return [f"plan of kind {number}: {plan}" for number, plan in enumerate(plans, start=1)]
     if any(f"{pool}_tp" in scenario for pool in POOLS):
         return [_pool_plan(pool, scenario) for pool in POOLS]
-    replicas = 1 if scenario.get("max_replicas") else scenario.get("dp", 1)
+    found = (answer.get("results") or {}).get("required_replicas", 1)
+    replicas = 1 if scenario.get("max_replicas") else scenario.get("dp", found)
     plan = _plan(scenario, replicas)
     return [f"plan: {plan}"] if plan else []
 
@@ -186,13 +187,15 @@ def _traffic(scenario: Mapping[str, Any]) -> list[str]:
         mean = scenario.get("length_distribution") in ("uniform", "lognormal")
         lengths = f"{counted(scenario['isl'], 'token')} in, {scenario['osl']:,} out"
         words.append(f"{lengths} on average" if mean else lengths)
+    if shared := scenario.get("shared_prefix"):
+        words.append(f"shared prefix of {counted(shared, 'token')}")
     if scenario.get("turns", 1) != 1:
         words.append(f"sessions of {scenario['turns']} turns")
     return words
 
 
 def _objectives(scenario: Mapping[str, Any]) -> list[str]:
-    """Return the SLOs; for a rate search, with their statistic."""
+    """Return the SLOs; for a search, with their statistic."""
     told = [
         f"{label_of(name.removeprefix('slo_'), short=True)} within"
         f" {format_value(name, float(scenario[name]))}"

@@ -48,7 +48,7 @@ class Shown(NamedTuple):
     seeds: str
 
 
-def shown_results(
+def printed_results(
     results: Mapping[str, Any],
     *,
     short: bool = False,
@@ -65,9 +65,9 @@ def shown_results(
         limits: From `limits_of`.
 
     Example:
-        >>> from perfatlas.report.text import shown_results
+        >>> from perfatlas.report.text import printed_results
         >>> results = {"time_s": 2e-6, "time_s_low": 1e-6, "time_s_high": 3e-6}
-        >>> shown_results(results)[0].interval
+        >>> printed_results(results)[0].interval
         '1.00 - 3.00 µs'
     """
     limits, unneeded = limits or {}, _unneeded(results)
@@ -121,14 +121,14 @@ def print_results(
 
     Args:
         console: From `open_terminal`.
-        results: As for `shown_results`.
-        limits: As for `shown_results`.
-        brief: As for `shown_results`.
+        results: As for `printed_results`.
+        limits: As for `printed_results`.
+        brief: As for `printed_results`.
     """
     from rich.text import Text
 
     long, narrow = (
-        shown_results(results, short=short, brief=brief, limits=limits) for short in (False, True)
+        printed_results(results, short=short, brief=brief, limits=limits) for short in (False, True)
     )
     seeds = f"over {results.get('seeds_simulated', 1)} seeds, 90%"
     titles = Shown("", "", *_titles(long, ("90% interval", seeds)))
@@ -181,9 +181,10 @@ def _aligned(line: Shown, shown: Sequence[int], widths: Sequence[int], gap: int)
 
 
 def interval_text(results: Mapping[str, Any], name: str) -> str:
-    """Return the interval of a result, "no interval" if it has none, "" if not applicable.
+    """Return the interval of a result, "no interval" if it has none, "" for an exact value.
 
-    If only one end is known, that end is returned.
+    If only one end is known, that end is returned. A result that step times do not change, such as
+    the throughput of a deployment that keeps up, shows none.
 
     Args:
         results: The `results` of an answer.
@@ -193,15 +194,21 @@ def interval_text(results: Mapping[str, Any], name: str) -> str:
         >>> from perfatlas.report.text.results import interval_text
         >>> interval_text({"time_s": 0.02, "time_s_low": 0.01, "time_s_high": None}, "time_s")
         '10.0 ms or more'
+        >>> interval_text({"time_s": 0.0, "time_s_low": 0.0, "time_s_high": 0.0}, "time_s")
+        ''
     """
     if f"{name}_low" not in results and f"{name}_high" not in results:
         return ""
     low, high = results.get(f"{name}_low"), results.get(f"{name}_high")
     if results.get(name) is None or low is high is None:
         return NO_INTERVAL
+    if low == high == results[name]:
+        return ""
     if low is None or high is None:
         end, side = (high, "less") if low is None else (low, "more")
         return f"{format_value(name, end)} or {side}"
+    if low == high == results[name]:
+        return ""
     return format_interval(name, low, high)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.quantities import format_quantity
@@ -13,7 +14,9 @@ from perfatlas.report.text.quantities import (
     is_empty,
     unit_of,
 )
+from perfatlas.report.text.rows import print_labelled
 from perfatlas.report.text.terminal import print_line, print_plain
+from perfatlas.report.text.typesetting import typeset
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 MOST_ITEMS: Final = 12  # length up to which a list of numbers is shown in full
+LONGEST_BRIEF: Final = 72  # letters of a value in brief output
+GENERAL: Final = "general"  # group of values whose name has no prefix
 SOURCES: Final = ("source", "sources")
 
 
@@ -58,6 +63,36 @@ def print_sourced(console: Console, values: Sequence[SourcedValue]) -> None:
     print_plain(console, table)
     _print_list(console, "sources", [(numbers[ref], ref) for ref in refs])
     _print_list(console, "notes", [(value.field, value.note) for value in values if value.note])
+
+
+def print_grouped(console: Console, values: Sequence[SourcedValue], *, levels: int = 1) -> None:
+    """Write values without their sources: one line per group, then how many have which kind.
+
+    Values longer than a line are left to `print_sourced`.
+
+    Args:
+        console: From `open_terminal`.
+        values: The values.
+        levels: Words of a name that form its group: with 2, `device.memory.capacity` and
+            `device.memory.bandwidth` share a line.
+    """
+    groups: dict[str, list[str]] = {}
+    short = [value for value in values if len(value.value) <= LONGEST_BRIEF]
+    heads = {value.field.partition(".")[0] for value in short if "." in value.field}
+    for value in short:
+        words = value.field.split(".")
+        depth = min(levels, len(words) - 1)
+        group = ".".join(words[:depth]) or (words[0] if words[0] in heads else GENERAL)
+        name = ".".join(words[depth:]) if depth or group == GENERAL else ""
+        groups.setdefault(group, []).append(f"{name} {typeset(value.value)}".lstrip())
+    print_labelled(console, [(group, "; ".join(texts)) for group, texts in groups.items()])
+    kinds = Counter(value.kind for value in values if value.kind)
+    counts = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
+    console.print()
+    if counts:
+        print_line(console, f"values: {counts}", style="dim")
+    shown = f"all {len(values)} values with their sources and notes"
+    print_line(console, f"--verbose shows {shown}", style="dim")
 
 
 def _print_list(console: Console, title: str, lines: Sequence[tuple[str, str]]) -> None:
@@ -126,7 +161,7 @@ def _flat(facts: Mapping[str, Any], path: str, refs: tuple[str, ...]) -> Iterato
         if name in SOURCES or name.endswith(("_source", "_sources")) or is_empty(value):
             continue
         field = f"{path}{name}"
-        said = (str(facts[f"{name}_source"]),) if facts.get(f"{name}_source") else own
+        refs_of = (str(facts[f"{name}_source"]),) if facts.get(f"{name}_source") else own
         if name == "format_aliases":
             for alias, meaning in value.items():
                 where = f" on {', '.join(meaning['architectures'])}"
@@ -134,15 +169,15 @@ def _flat(facts: Mapping[str, Any], path: str, refs: tuple[str, ...]) -> Iterato
                 yield SourcedValue(f"{field}.{alias}", text, refs=(meaning["source"],))
         elif name == "norm_fusion_bytes":
             for device, limits in value.items():
-                yield SourcedValue(f"{field}.{device}", _limits_text(limits), refs=said)
+                yield SourcedValue(f"{field}.{device}", _limits_text(limits), refs=refs_of)
         elif isinstance(value, dict):
-            yield from _flat(value, f"{field}.", said)
+            yield from _flat(value, f"{field}.", refs_of)
         elif isinstance(value, list) and isinstance(value[0], dict):
             for item in value:
-                told = {key: part for key, part in item.items() if key not in SOURCES}
-                yield SourcedValue(field, format_value(name, told), refs=_refs(item) or said)
+                facts_of = {key: part for key, part in item.items() if key not in SOURCES}
+                yield SourcedValue(field, format_value(name, facts_of), refs=_refs(item) or refs_of)
         else:
-            yield SourcedValue(field, _text(name, value), refs=said)
+            yield SourcedValue(field, _text(name, value), refs=refs_of)
 
 
 def _limits_text(limits: Mapping[str, float]) -> str:

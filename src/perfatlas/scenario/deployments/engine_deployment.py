@@ -11,6 +11,7 @@ import numpy as np
 from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments.capacity import derived_blocks
+from perfatlas.scenario.deployments.fitting_changes import fitting_changes
 from perfatlas.scenario.deployments.front_end import FrontEnd, front_end
 from perfatlas.scenario.fields import TierSizes, tier_sizes
 from perfatlas.scenario.resolution import resolve_scenarios
@@ -18,7 +19,7 @@ from perfatlas.serving.closed_form import memory_columns, plain_results
 from perfatlas.serving.config import MAX_SCHEDULERS, Limits, Replicas
 from perfatlas.serving.prices import PriceTable, StepPrices, TableLimits, price_table
 from perfatlas.serving.requests import Requests, whole_ticks
-from perfatlas.step import candidate_memory, does_not_fit
+from perfatlas.step import candidate_memory
 from perfatlas.vocabulary.fields import LARGEST_COUNT
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def deployment(
         raise InvalidSpecError(problem)
     memory = candidate_memory(question)
     if derived_blocks(question, memory) <= question.profile.memory.reserved_blocks:
-        sentence, advice = does_not_fit(question)
+        sentence, advice = fitting_changes(scenario, question)
         raise InfeasibleError(sentence, advice=advice)
     limits = _limits(question, memory, traffic, resolved.requests)
     tiers = tier_sizes(traffic, question, resolved.requests)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.scenario.deployments.fitting_changes import fitting_changes
 from perfatlas.scenario.resolution import (
     columns_of,
     pool_load,
     read_scenario,
     resolve_scenarios,
-    resolved_plan,
     split_pools,
 )
 from perfatlas.serving.closed_form import (
@@ -24,13 +24,10 @@ from perfatlas.serving.closed_form import (
     rejects_prompts,
     result_columns,
 )
-from perfatlas.step import Candidates, candidate_memory, does_not_fit
 
 if TYPE_CHECKING:
     from perfatlas.scenario.fields import Scenario
-
-PLAN: Final = ("gpus", "tp", "dp", "ep", "moe_tp")
-MOST_DOMAINS: Final = 16
+    from perfatlas.step import Candidates
 
 
 def evaluate_one(scenario: Scenario, *, prefills: bool = True) -> tuple[Candidates, Evaluation]:
@@ -53,31 +50,12 @@ def evaluate_one(scenario: Scenario, *, prefills: bool = True) -> tuple[Candidat
         raise InvalidSpecError(problem)
     evaluation = evaluate(question)
     if not evaluation.memory.fits[0]:
-        sentence, advice = does_not_fit(question)
+        sentence, advice = fitting_changes(scenario, question)
         memory = plain_results(memory_columns(evaluation.memory))
-        advice = (*_smallest_plan(scenario), *advice)
         raise InfeasibleError(sentence, advice=advice, memory=memory)
     if prefills and rejects_prompts(question)[0]:
         raise prompt_rejection(question)
     return question, evaluation
-
-
-def _smallest_plan(scenario: Scenario) -> tuple[str, ...]:
-    """Return the smallest number of GPUs that fits a scenario without a plan, and its plan."""
-    if any(getattr(scenario, name) is not None for name in PLAN):
-        return ()
-    resolved, _ = resolve_scenarios([scenario])
-    if resolved is None:
-        return ()
-    domain = int(resolved.placement.systems[0].device.scale_up.domain_size)
-    for gpus in (*range(2, domain + 1), *(domain * many for many in range(2, MOST_DOMAINS + 1))):
-        question, _ = resolve_scenarios([scenario.model_copy(update={"gpus": gpus})])
-        if question is None or plan_problems(question.model.architecture, question.plan)[0]:
-            continue
-        if candidate_memory(question).fits[0]:
-            sizes = ", ".join(f"{name} = {size}" for name, size in resolved_plan(question).items())
-            return (f"set gpus = {gpus}, the fewest that fit ({sizes}).",)
-    return ()
 
 
 def evaluate_pools(scenario: Scenario) -> PoolRates:

@@ -27,13 +27,13 @@ from perfatlas.serving.requests import (
     uniform_lengths,
 )
 from perfatlas.serving.traces import read_requests
+from perfatlas.vocabulary.fields import MOST_GENERATED_REQUESTS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.scenario.fields import Scenario, Traffic
 
-MOST_REQUESTS: Final = 20_000_000  # about 8 GB of rows
 DEFAULT_REQUESTS: Final = 1000
 ROUNDS: Final = 10  # requests per one in flight in a closed loop, as in benchmark clients
 HASH_BLOCK: Final = 16  # tokens per prefix hash of session prompts
@@ -62,10 +62,10 @@ def generated(traffic: Traffic, scenario: Scenario, *, closed: bool) -> Generate
     count = traffic.num_requests
     if count is None:
         count = max(DEFAULT_REQUESTS, ROUNDS * (scenario.concurrency or 0))
-    if count > MOST_REQUESTS:
+    if count > MOST_GENERATED_REQUESTS:
         raise InvalidSpecError(
-            f"{count:,} requests exceed the limit of {MOST_REQUESTS:,} per simulation; lower"
-            " num_requests (default in a closed loop: ten per request in flight)"
+            f"{count:,} requests exceed the limit of {MOST_GENERATED_REQUESTS:,} per simulation;"
+            " lower num_requests (default in a closed loop: ten per request in flight)"
         )
     shares = traffic.turns > 1 or traffic.shared_prefix > 0
     starts = count // traffic.turns  # number of sessions, each with `turns` requests

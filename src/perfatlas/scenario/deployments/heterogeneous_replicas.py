@@ -67,7 +67,7 @@ def parts_of(ready: Service, outcome: Outcome) -> list[Part]:
             busy_F=outcome.busy_F[first:end],
             steps_F=outcome.steps_F[first:end],
         )
-        alone = replace(ready, pools=(pool,), kinds=False)
+        alone = replace(ready, pools=(pool,), heterogeneous=False)
         parts.append(Part(f"kind {number}", alone, own, int(np.count_nonzero(there_N))))
         first = end
     return parts

@@ -64,6 +64,18 @@ class OfferedLoad(NamedTuple):
         return "overloaded" if self.share > 1.0 + NEAR else "near capacity"
 
 
+class LoadRun(NamedTuple):
+    """What a run of saturated engines found.
+
+    Args:
+        load: None where every request is rejected, or the run was stopped.
+        interrupted: Whether it was stopped.
+    """
+
+    load: OfferedLoad | None
+    interrupted: bool = False
+
+
 def has_steady_rate(traffic: Traffic, scenario: Scenario) -> bool:
     """Return whether requests arrive at one finite mean rate at replicas that do not change.
 
@@ -85,7 +97,7 @@ def offered_load(
     *,
     slower: Sequence[float] = (),
     watch: Callable[[float], bool] | None = None,
-) -> OfferedLoad | None:
+) -> LoadRun:
     """Return the rate that traffic offers and the capacity for requests of its lengths.
 
     Args:
@@ -94,24 +106,18 @@ def offered_load(
         known: Tables of prices of earlier calls, to take from and to add to.
         slower: Steps of each pool or kind take this much longer than priced; none is 1.
         watch: Called during the run; true stops it.
-
-    Returns:
-        None where every request is rejected.
-
-    Raises:
-        KeyboardInterrupt: It was stopped.
     """
     count = FEWEST
     while True:
         ready, outcome = _saturated(scenario, traffic, known, count, (slower, watch))
-        if not (outcome.finished_N >= 0).any():
-            return None
+        if outcome.interrupted or not (outcome.finished_N >= 0).any():
+            return LoadRun(None, outcome.interrupted)
         needed = TURNOVERS * _in_flight(outcome)
         if count >= min(needed, MOST):
             break
         count = min(needed, MOST)
     rate = traffic.request_rate or math.inf
-    return OfferedLoad(rate, _capacity(ready, outcome, traffic.routing))
+    return LoadRun(OfferedLoad(rate, _capacity(ready, outcome, traffic.routing)))
 
 
 def _saturated(
@@ -125,13 +131,10 @@ def _saturated(
     slower, watch = how
     changes = {"request_rate": math.inf, "num_requests": count, "arrival": None, "burstiness": None}
     at_once = traffic.model_copy(update=changes)
-    came = resolve_traffic(at_once, scenario)
-    ready = service(scenario, at_once, came, known)
+    resolved = resolve_traffic(at_once, scenario)
+    ready = service(scenario, at_once, resolved, known)
     ready = slowed(ready, slower) if slower else ready
-    outcome = run_traffic(ready, came, Control(watch=watch))
-    if outcome.interrupted:
-        raise KeyboardInterrupt
-    return ready, outcome
+    return ready, run_traffic(ready, resolved, Control(watch=watch))
 
 
 def _in_flight(outcome: Outcome) -> int:
@@ -150,7 +153,7 @@ def _capacity(ready: Service, outcome: Outcome, routing: str) -> float:
     if outcome.fronted.late_last_N.size:
         ended_N = ended_N + outcome.fronted.late_last_N[done_N]
     kind_R = _kinds_of_replicas(ready)
-    kind_N = kind_R[outcome.replica_N[done_N]] if ready.kinds else np.zeros_like(ended_N)
+    kind_N = kind_R[outcome.replica_N[done_N]] if ready.heterogeneous else np.zeros_like(ended_N)
     kinds, number_K = np.unique(kind_R, return_counts=True)
     served = [ended_N[kind_N == kind] for kind in kinds]
     until = min(int(one.max(initial=0)) for one in served)
@@ -164,7 +167,7 @@ def _capacity(ready: Service, outcome: Outcome, routing: str) -> float:
 
 def _kinds_of_replicas(ready: Service) -> NDArray[np.int64]:
     """Return which kind each replica is of (R,); kinds that are equal are one."""
-    if not ready.kinds:
+    if not ready.heterogeneous:
         return np.zeros(1, np.int64)
     alike = [pool.scenario.model_copy(update={"dp": None}) for pool in ready.pools]
     numbers = [pool.replicas.number for pool in ready.pools]

@@ -21,7 +21,7 @@ from perfatlas.scenario.deployments.engine_deployment import (
 from perfatlas.scenario.fields import Scenario, kind_scenarios
 from perfatlas.scenario.resolution import split_pools
 from perfatlas.serving.closed_form import FIRST_TOKEN, cache_link_s, fabric_latency_s
-from perfatlas.serving.config import Control, Fleet, Kind, Link
+from perfatlas.serving.config import Control, Fleet, Link, ReplicaGroup
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.run import run_fleet
 from perfatlas.vocabulary.fields import LARGEST_COUNT, Pools, fields_of
@@ -70,12 +70,12 @@ class Service:
     Args:
         pools: One pool, or those of prefill and decode workers, or the kinds of replicas.
         handover: KV cache transfer between two pools.
-        kinds: Whether the pools are kinds of replicas behind one router.
+        heterogeneous: Whether the pools are kinds of replicas behind one router.
     """
 
     pools: tuple[Deployment, ...]
     handover: Handover = NO_WAY
-    kinds: bool = False
+    heterogeneous: bool = False
 
     @property
     def entry(self) -> Deployment:
@@ -90,7 +90,7 @@ class Service:
     @property
     def named(self) -> dict[str, Deployment]:
         """The two pools by role; empty for one pool or kinds."""
-        two = len(self.pools) > 1 and not self.kinds
+        two = len(self.pools) > 1 and not self.heterogeneous
         return dict(zip(POOLS, self.pools, strict=True)) if two else {}
 
     @property
@@ -116,7 +116,7 @@ class Service:
         from perfatlas.serving.policies import policies_named
 
         rules = policies_named(self.entry.limits.rules)[0].description
-        if self.kinds:
+        if self.heterogeneous:
             return kinds_notes(self.pools)
         if len(self.pools) == 1:
             below = self.entry.tiers.note
@@ -194,7 +194,7 @@ def _kinds_service(
             f"replica_kinds: the front ends of {names} have different latencies, but kinds share"
             " one router; set measured_at = engine, or use engines with equal front ends"
         )
-    return Service(pools=tuple(pools), kinds=True)
+    return Service(pools=tuple(pools), heterogeneous=True)
 
 
 def _named(error: PerfatlasError, name: str) -> PerfatlasError:
@@ -254,8 +254,8 @@ def fleet_of(ready: Service) -> Fleet:
     """
     roles = tuple(ready.named) or ("both",) * len(ready.pools)
     links = ready.handover.links if ready.named else (Link(),) * len(ready.pools)
-    kinds = tuple(
-        Kind(
+    groups = tuple(
+        ReplicaGroup(
             pool.table.prices,
             pool.limits,
             pool.replicas.number,
@@ -268,9 +268,9 @@ def fleet_of(ready: Service) -> Fleet:
         for pool, role, link in zip(ready.pools, roles, links, strict=True)
     )
     replicas = ready.entry.replicas
-    entries = ready.pools if ready.kinds else ready.pools[:1]
+    entries = ready.pools if ready.heterogeneous else ready.pools[:1]
     return Fleet(
-        kinds,
+        groups,
         replicas.routing,
         replicas.seed,
         replicas.turnaround,

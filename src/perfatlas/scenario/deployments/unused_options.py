@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from perfatlas.engines import resolve_engine
 from perfatlas.models import resolve_model
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.deployments.load import has_steady_rate
 from perfatlas.scenario.fields import ReplicaKind, Scenario, kind_scenarios, refuse_unused
-from perfatlas.scenario.resolution import SHARED, is_overridden, overridden_sentence
+from perfatlas.scenario.resolution import (
+    SHARED,
+    is_overridden,
+    overridden_format,
+    overridden_sentence,
+)
 from perfatlas.vocabulary.fields import SIMULATED, Missing, fields_of, value_text
 
 if TYPE_CHECKING:
@@ -22,15 +27,16 @@ if TYPE_CHECKING:
     from perfatlas.scenario.fields import Traffic
 
 
-def refuse_unused_options(
-    traffic: Traffic, scenario: Scenario, *, finds_rate: bool = False
-) -> None:
+Searched = Literal["", "rate", "replicas"]
+
+
+def refuse_unused_options(traffic: Traffic, scenario: Scenario, *, searched: Searched = "") -> None:
     """Refuse options that have no effect because a condition is not met.
 
     Args:
         traffic: The traffic.
         scenario: The scenario.
-        finds_rate: Whether the largest rate is searched.
+        searched: What is searched: the largest rate, or the smallest number of replicas.
 
     Raises:
         InvalidSpecError: An option has no effect; the message says why.
@@ -46,12 +52,12 @@ def refuse_unused_options(
     """
     _refuse_of_scheduler(traffic, scenario)
     values = {**dict(traffic), **dict(scenario)}
-    refuse_unused(values, fields_of(*SIMULATED), _facts(traffic, scenario, finds_rate=finds_rate))
+    refuse_unused(values, fields_of(*SIMULATED), _facts(traffic, scenario, searched))
     _refuse_overridden(traffic, scenario)
 
 
 def _facts(
-    traffic: Traffic, scenario: Scenario, *, finds_rate: bool
+    traffic: Traffic, scenario: Scenario, searched: Searched
 ) -> dict[str, Callable[[], Missing | None]]:
     """Return the facts of a simulation that conditions of fields refer to."""
 
@@ -60,11 +66,11 @@ def _facts(
             return None
         return Missing(f"{value_text(scenario.model)} is a dense model", "use an MoE model")
 
-    def rate_search() -> Missing | None:
-        if finds_rate:
+    def search() -> Missing | None:
+        if searched:
             return None
         why = "SLOs apply to each request, and slo_attainment is the fraction of requests that meet"
-        return Missing(f"{why} them", "search for the largest rate (--find-rate)")
+        return Missing(f"{why} them", "search (--find-rate, --find-replicas)")
 
     def random_draws() -> Missing | None:
         if draws(traffic, scenario):
@@ -75,18 +81,18 @@ def _facts(
 
     return {
         "experts": experts,
-        "steady rate": lambda: _steady_rate(traffic, scenario, finds_rate=finds_rate),
-        "rate search": rate_search,
+        "steady rate": lambda: _steady_rate(traffic, scenario, searched),
+        "search": search,
         "random draws": random_draws,
         "front end": partial(_front_end, traffic, scenario),
     }
 
 
-def _steady_rate(traffic: Traffic, scenario: Scenario, *, finds_rate: bool) -> Missing | None:
+def _steady_rate(traffic: Traffic, scenario: Scenario, searched: Searched) -> Missing | None:
     """Return why the number of requests does not follow from a precision."""
     if traffic.num_requests is not None:
         return Missing(f"num_requests = {traffic.num_requests:,} is a fixed sample", "")
-    if finds_rate:
+    if searched == "rate":
         return Missing("a search for the largest rate sets the number of requests itself", "")
     if not has_steady_rate(traffic, scenario):
         why = "requests of a file, of sessions, of a closed loop or of a ramp, or replicas that"
@@ -174,6 +180,8 @@ def _refuse_overridden(traffic: Traffic, scenario: Scenario) -> None:
                     if field in Scenario.model_fields
                 ]
                 _refuse_where_all_differ(scenario, name, own, "pools")
+    if traffic.replica_kinds is None and (sentence := overridden_format(dict(scenario))):
+        raise InvalidSpecError(sentence)
     for name in ReplicaKind.model_fields if traffic.replica_kinds is not None else ():
         if name in scenario.model_fields_set:
             own = [getattr(kind, name) for kind in traffic.replica_kinds]
@@ -212,7 +220,7 @@ def no_effect_remarks(
     number = max(
         ready.entry.replicas.number,
         ready.decoding.replicas.number,
-        sum(pool.replicas.number for pool in ready.pools) if ready.kinds else 1,
+        sum(pool.replicas.number for pool in ready.pools) if ready.heterogeneous else 1,
     )
     if "routing" in traffic.model_fields_set and number == 1:
         notes.append(f"routing = {traffic.routing} has no effect here: there is one replica")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from perfatlas.scenario.fields import InputFields
 
-Question = TypeVar("Question", bound="InputFields")
+Inputs = TypeVar("Inputs", bound="InputFields")
 
 
 class Answered(NamedTuple):
@@ -30,10 +30,10 @@ class Answered(NamedTuple):
 
 def answer_columns(
     table: Mapping[str, Sequence[Any]],
-    read: Callable[[Mapping[str, Any]], Question],
-    price: Callable[[Sequence[Question]], Sequence[Answered]],
+    read: Callable[[Mapping[str, Any]], Inputs],
+    price: Callable[[Sequence[Inputs]], Sequence[Answered]],
     *,
-    apart: Callable[[Question], Hashable] = type,
+    apart: Callable[[Inputs], Hashable] = type,
 ) -> dict[str, list[Any]]:
     """Return the answers of every row; unanswerable rows have an error.
 
@@ -46,7 +46,7 @@ def answer_columns(
     Returns:
         Results by name, `warnings`, `error_code` and `error`; None if a row has none.
     """
-    questions: dict[int, Question] = {}
+    questions: dict[int, Inputs] = {}
     found: dict[int, dict[str, Any]] = {}
     for number, cells in enumerate(zip(*table.values(), strict=True)):
         try:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def complete_scenario(
     fields: Mapping[str, Field],
-    asked: InputFields,
+    inputs: InputFields,
     **decided: Any,  # noqa: ANN401 - values of fields
 ) -> dict[str, Any]:
     """Return all fields that have a value: given, default or derived.
@@ -29,7 +29,7 @@ def complete_scenario(
 
     Args:
         fields: Fields of the command by name.
-        asked: The typed fields.
+        inputs: The typed fields.
         **decided: Derived values, such as the method.
 
     Example:
@@ -38,8 +38,8 @@ def complete_scenario(
         >>> answer.scenario["system"], answer.scenario["bytes"], answer.scenario["tier"]
         ('h200_sxm', 1048576.0, 'auto')
     """
-    values = dict(asked) | decided
-    given = asked.model_fields_set | set(decided)
+    values = dict(inputs) | decided
+    given = inputs.model_fields_set | set(decided)
     told = {
         name: values[name]
         for name, field in fields.items()

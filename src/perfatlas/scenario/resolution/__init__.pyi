@@ -15,8 +15,8 @@ from .resolved_names import (
     format_of as format_of,
     kernel_engine as kernel_engine,
     pool_plan as pool_plan,
-    resolved_formats as resolved_formats,
     resolved_plan as resolved_plan,
+    with_formats as with_formats,
 )
 from .resolved_scenario import (
     resolve_scenarios as resolve_scenarios,
@@ -40,5 +40,6 @@ from .tables import (
 )
 from .unused_fields import (
     is_overridden as is_overridden,
+    overridden_format as overridden_format,
     overridden_sentence as overridden_sentence,
 )

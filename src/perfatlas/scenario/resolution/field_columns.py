@@ -118,6 +118,11 @@ class ScenarioColumns:
         """Return whether a field is set (N,)."""
         return self[name].is_set
 
+    def is_set_anywhere(self, name: str) -> bool:
+        """Return whether a field is set in any row."""
+        column = self._fields.get(name)
+        return column is not None and bool(column.is_set.any())
+
     def equals(self, name: str, word: str) -> BoolArray:
         """Return whether a field has a value (N,)."""
         return self[name].equals(word)
@@ -175,12 +180,26 @@ def columns_of(scenarios: Sequence[Scenario]) -> ScenarioColumns:
     Args:
         scenarios: One per row (N).
     """
+    if len(scenarios) == 1:
+        return _one_row(scenarios[0])
     names = {name for scenario in scenarios for name in scenario.model_fields_set}
     fields = {}
     for name in names:
         raw = _distinct([getattr(scenario, name) for scenario in scenarios])
         fields[name] = replace(raw, values=(_default(name), *raw.values[1:]))
     return ScenarioColumns(len(scenarios), fields)
+
+
+def _one_row(scenario: Scenario) -> ScenarioColumns:
+    """Return one scenario as columns of one row, without a search for distinct values."""
+    set_1, unset_1 = np.ones(1, np.int64), np.full(1, NOT_GIVEN, np.int64)
+    fields = {}
+    for name in scenario.model_fields_set:
+        value, default = getattr(scenario, name), _default(name)
+        absent = is_absent(value)
+        values = (default,) if absent else (default, value)
+        fields[name] = FieldColumn(values=values, codes_N=unset_1 if absent else set_1)
+    return ScenarioColumns(1, fields)
 
 
 def read_columns(table: Table) -> tuple[ScenarioColumns, BoolArray]:
@@ -311,6 +330,7 @@ def _adapter(name: str) -> TypeAdapter[list[Any]]:
     return TypeAdapter(cells, config=ConfigDict(str_strip_whitespace=strip))
 
 
+@cache
 def _default(name: str) -> Any:  # noqa: ANN401 - values of every type of the vocabulary
     """Return the default of a field, None if it has none."""
     default = Scenario.model_fields[name].default

@@ -48,6 +48,8 @@ class Distinct(NamedTuple):
 
     def members(self) -> list[IntArray]:
         """Return the rows of each combination, ascending."""
+        if self.codes_N.size == 1:
+            return [self.first_U]
         order_N = np.argsort(self.codes_N, kind="stable")
         sizes_U = np.bincount(self.codes_N, minlength=self.first_U.size)
         return np.split(order_N, np.cumsum(sizes_U)[:-1])
@@ -59,6 +61,9 @@ def distinct_rows(codes: Sequence[IntArray]) -> Distinct:
     Args:
         codes: Columns, each (N,).
     """
+    if codes[0].size == 1:
+        zero = np.zeros(1, np.int64)
+        return Distinct(zero, zero)
     table = np.column_stack(codes)
     _, first_U, codes_N = np.unique(table, axis=0, return_index=True, return_inverse=True)
     order_U = np.argsort(first_U)

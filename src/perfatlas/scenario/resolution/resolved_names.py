@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perfatlas.engines import resolve_engine
 from perfatlas.formats import get_format
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import FIELD_NAMES
+from perfatlas.scenario.resolution.unused_fields import FORMATS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from perfatlas.engines import EngineProfile
     from perfatlas.formats import Format
     from perfatlas.step import Candidates
@@ -39,7 +42,22 @@ def pool_plan(role: str, question: Candidates) -> dict[str, int]:
     return {name: size for name, size in named.items() if name in FIELD_NAMES}
 
 
-def resolved_formats(question: Candidates) -> dict[str, str]:
+def with_formats(asked: Mapping[str, Any], *questions: Candidates) -> dict[str, Any]:
+    """Return a scenario with the number formats of an answer, in place of `format` if they all are.
+
+    Args:
+        asked: The scenario.
+        questions: The candidates of each pool or kind of replica; only common formats are told.
+    """
+    found = [_resolved_formats(question) for question in questions]
+    told = {n: v for n, v in found[0].items() if all(one.get(n) == v for one in found)}
+    layers = {name for one in found for name in one if name in FORMATS}
+    replaced = layers <= set(told) and "replica_kinds" not in asked
+    kept = {n: v for n, v in asked.items() if n != "format" or not replaced}
+    return kept | told
+
+
+def _resolved_formats(question: Candidates) -> dict[str, str]:
     """Return the number formats of an answer, by field name."""
     formats = question.formats
     resolved = {"gemm_format": formats.gemm}

@@ -5,7 +5,7 @@ Shape legend: N rows.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.resolution.field_columns import BoolArray, ScenarioColumns
     from perfatlas.vocabulary.fields import Field
 
+FORMATS: Final = ("gemm_format", "moe_format")  # of all that `format` sets
 FACTS: Final = {"experts": ("model",), "front end": ("mode", "engine")}  # fields they derive from
 
 
@@ -39,8 +40,8 @@ def unused_rules(
     Args:
         columns: Scenarios with valid values.
     """
-    for name, field in fields_of(*ESTIMATED).items():
-        if field.row.needs is None or not np.any(columns.is_set(name)):
+    for name, field in _conditional_fields().items():
+        if not columns.is_set_anywhere(name):
             continue
         column = columns[name]
         differs_V = np.array([value != field.default for value in column.values])
@@ -55,6 +56,14 @@ def unused_rules(
         yield unused_N, partial(_sentence, field)
 
     yield from _overridden_rules(columns)
+    yield from _format_rules(columns)
+
+
+@cache
+def _conditional_fields() -> dict[str, Field]:
+    """Return the fields that have an effect only under a condition."""
+    fields = fields_of(*ESTIMATED)
+    return {name: field for name, field in fields.items() if field.row.needs is not None}
 
 
 def _overridden_rules(
@@ -62,6 +71,8 @@ def _overridden_rules(
 ) -> Iterator[tuple[BoolArray, Callable[[Scenario], str]]]:
     """Yield where both pools have another value of a field than the scenario (N,)."""
     two_pools_N = columns.equals("mode", "disaggregated")
+    if not two_pools_N.any():
+        return
     for name in SHARED:
         own = [field for role in ROLES if (field := f"{role}_{name}") in FIELD_NAMES]
         rows = np.flatnonzero(two_pools_N & columns.is_set(name))
@@ -73,6 +84,38 @@ def _overridden_rules(
             shared, *others = columns.at(int(rows[members[0]]), read).values()
             unused_N[rows[members]] = is_overridden(shared, others)
         yield unused_N, partial(_overridden_sentence, name, own)
+
+
+def _format_rules(
+    columns: ScenarioColumns,
+) -> Iterator[tuple[BoolArray, Callable[[Scenario], str]]]:
+    """Yield where the formats of all layers differ from `format` (N,)."""
+    rows = np.flatnonzero(columns.is_set("format") & columns.is_set("gemm_format"))
+    if not rows.size:
+        return
+    unused_N = np.zeros(columns.size, np.bool_)
+    read = ["model", "format", *FORMATS]
+    for members in distinct_rows([columns[one].value_codes[rows] for one in read]).members():
+        values = columns.at(int(rows[members[0]]), read)
+        unused_N[rows[members]] = bool(overridden_format(values))
+    yield unused_N, lambda scenario: overridden_format(dict(scenario))
+
+
+def overridden_format(values: Mapping[str, Any]) -> str:
+    """Return that `format` has no effect, as each kind of layer has another one, or "".
+
+    Args:
+        values: model, format, gemm_format and moe_format as given.
+    """
+    own = FORMATS[:1] if _experts(values) else FORMATS
+    if not is_overridden(values["format"], [values[name] for name in own]):
+        return ""
+    given = " and ".join(f"{name} = {value_text(values[name])}" for name in own)
+    verb = "override" if own[1:] else "overrides"
+    return (
+        f"format = {value_text(values['format'])} has no effect here: {given} {verb} it; leave"
+        " format out"
+    )
 
 
 def is_overridden(shared: object, own: Sequence[object]) -> bool:

@@ -46,8 +46,8 @@ def client_note(question: Candidates) -> str:
         question: The candidates; the remark describes the first one.
     """
     late_ms = 1e3 * float(client_side(question).late_s[0])
-    said = front_end_note(question, reading(question, PROSE), pooled=False)
-    return f"TTFT includes {late_ms:.1f} ms of HTTP, tokenization and streaming: {said}"
+    notes = front_end_note(question, reading(question, PROSE), pooled=False)
+    return f"TTFT includes {late_ms:.1f} ms of HTTP, tokenization and streaming: {notes}"
 
 
 def reading(question: Candidates, text: str) -> Tokenizing | None:

@@ -217,7 +217,7 @@ class PoolRates:
         rate_C: FloatArray = self.load.prefill_workers * question.load.sequences / busy_s
         return rate_C
 
-    def said(self) -> str:
+    def notes(self) -> str:
         """Return a remark on the assumptions about both pools."""
         client = client_note(self.prefill[0])
         return f"{POOL_RULES}; {FIRST_TOKEN[self.first_from]}; {client}"

@@ -23,8 +23,8 @@ from .engines import (
     RECOMPUTED as RECOMPUTED,
     ROLES as ROLES,
     Fleet as Fleet,
-    Kind as Kind,
     Link as Link,
+    ReplicaGroup as ReplicaGroup,
     equal_engines as equal_engines,
 )
 from .front_end_checks import (

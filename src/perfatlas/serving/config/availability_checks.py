@@ -31,7 +31,7 @@ def check_availability(fleet: Fleet, last: int) -> None:
         UnsupportedError: Outages or autoscaling with two pools, or both together.
     """
     availability = fleet.availability
-    number = sum(kind.number for kind in fleet.kinds)
+    number = sum(group.number for group in fleet.groups)
     if availability.on_failure not in ON_FAILURE:
         raise InvalidSpecError(
             f"on_failure {repr_for_error(availability.on_failure)} is unknown; choose one of"
@@ -41,7 +41,7 @@ def check_availability(fleet: Fleet, last: int) -> None:
         raise InvalidSpecError(
             f"retry_after is {_time(availability.retry_after)}; it must be 0 s to {_time(last)}"
         )
-    if availability.varies and any(kind.role != "both" for kind in fleet.kinds):
+    if availability.varies and any(group.role != "both" for group in fleet.groups):
         raise UnsupportedError(
             "outages and autoscaling are not supported with two pools; remove one of them"
         )

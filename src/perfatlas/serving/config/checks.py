@@ -37,16 +37,16 @@ def check_fleet(fleet: Fleet, concurrency: int, control: Control) -> None:
         concurrency: Requests in flight of a closed loop.
         control: Options of the simulation.
     """
-    _at_least("the number of engine types", len(fleet.kinds), 1)
-    if len(fleet.kinds) > MAX_ENGINE_TYPES:
+    _at_least("the number of engine types", len(fleet.groups), 1)
+    if len(fleet.groups) > MAX_ENGINE_TYPES:
         raise InvalidSpecError(
-            f"there are {len(fleet.kinds)} engine types; the maximum is {MAX_ENGINE_TYPES}"
+            f"there are {len(fleet.groups)} engine types; the maximum is {MAX_ENGINE_TYPES}"
         )
     _check_roles(fleet)
-    for kind in fleet.kinds:
+    for group in fleet.groups:
         for name in ("number", "ranks"):
-            _at_least(f"replicas.{name}", getattr(kind, name), 1)
-    schedulers = sum(kind.number * kind.ranks for kind in fleet.kinds)
+            _at_least(f"replicas.{name}", getattr(group, name), 1)
+    schedulers = sum(group.number * group.ranks for group in fleet.groups)
     if schedulers > MAX_SCHEDULERS:
         raise InvalidSpecError(
             f"the engines have {schedulers:,} schedulers, one per rank; the maximum is"
@@ -59,10 +59,13 @@ def check_fleet(fleet: Fleet, concurrency: int, control: Control) -> None:
         ("fleet.readers", fleet.readers),
         ("fleet.read_token", fleet.read_token),
         *(
-            (f"stream_interval of type {k} - 1", kind.stream_interval - 1)
-            for k, kind in enumerate(fleet.kinds)
+            (f"stream_interval of type {k} - 1", group.stream_interval - 1)
+            for k, group in enumerate(fleet.groups)
         ),
-        *((f"stream_token of type {k}", kind.stream_token) for k, kind in enumerate(fleet.kinds)),
+        *(
+            (f"stream_token of type {k}", group.stream_token)
+            for k, group in enumerate(fleet.groups)
+        ),
         ("concurrency", concurrency),
         ("control.series_rows", control.series_rows),
     ):
@@ -72,7 +75,7 @@ def check_fleet(fleet: Fleet, concurrency: int, control: Control) -> None:
 
 def _check_roles(fleet: Fleet) -> None:
     """Validate the roles of engines, and the options of two pools."""
-    roles = [kind.role for kind in fleet.kinds]
+    roles = [group.role for group in fleet.groups]
     known = sorted(roles, key=lambda role: role == "decode") == roles
     if not known or set(roles) not in ({"both"}, {"prefill", "decode"}):
         raise InvalidSpecError(
@@ -85,11 +88,11 @@ def _check_roles(fleet: Fleet) -> None:
             f"first_from {repr_for_error(fleet.first_from)} is unknown; choose one of"
             f" {', '.join(FIRST_FROM)}{did_you_mean(fleet.first_from, FIRST_FROM)}"
         )
-    for kind in fleet.kinds:
-        drafts = kind.limits.draft_tokens
-        if kind.role != "both" and drafts:
+    for group in fleet.groups:
+        drafts = group.limits.draft_tokens
+        if group.role != "both" and drafts:
             raise UnsupportedError(
-                f"draft_tokens {drafts} is not supported in role {kind.role}; set it to 0"
+                f"draft_tokens {drafts} is not supported in role {group.role}; set it to 0"
             )
 
 
@@ -101,9 +104,9 @@ def check_links(fleet: Fleet, requests: Requests) -> None:
         requests: The requests.
     """
     longest = int(requests.isl_N.max(initial=0))
-    for k, kind in enumerate(fleet.kinds):
-        _check_link(k, kind.link)
-        time = kind.link.time(longest)
+    for k, group in enumerate(fleet.groups):
+        _check_link(k, group.link)
+        time = group.link.time(longest)
         if time > LONGEST_STEP:
             raise InvalidSpecError(
                 f"the KV cache of {longest} tokens takes {time / 1e12:.3g} s over the link of"

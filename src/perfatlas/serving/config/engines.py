@@ -50,7 +50,7 @@ class Link(NamedTuple):
         return self.times[piece] + (tokens - self.borders[piece]) * self.per_token[piece]
 
 
-class Kind(NamedTuple):
+class ReplicaGroup(NamedTuple):
     """Identical engines of a fleet.
 
     Args:
@@ -80,7 +80,7 @@ class Fleet(NamedTuple):
     """Engines of one or several types behind one router, numbered in order of type.
 
     Args:
-        kinds: 1 to `MAX_ENGINE_TYPES` engine types. With two pools, prefill comes first.
+        groups: 1 to `MAX_ENGINE_TYPES` engine types. With two pools, prefill comes first.
         routing: As in `Replicas`, over all engines, or over each pool; `prefix_aware` is
             `least_loaded` for decode engines.
         seed: Seed of `random`.
@@ -98,7 +98,7 @@ class Fleet(NamedTuple):
         any engine type is rejected, whichever engine it would have been sent to.
     """
 
-    kinds: tuple[Kind, ...]
+    groups: tuple[ReplicaGroup, ...]
     routing: str = "round_robin"
     seed: int = 0
     turnaround: int = 0
@@ -118,7 +118,7 @@ def equal_engines(prices: StepPrices, limits: Limits, replicas: Replicas) -> Fle
         limits: Limits of a scheduler.
         replicas: Engines and routing.
     """
-    kind = Kind(
+    group = ReplicaGroup(
         prices,
         limits,
         replicas.number,
@@ -127,7 +127,7 @@ def equal_engines(prices: StepPrices, limits: Limits, replicas: Replicas) -> Fle
         stream_interval=replicas.stream_interval,
     )
     return Fleet(
-        (kind,),
+        (group,),
         replicas.routing,
         replicas.seed,
         replicas.turnaround,

@@ -19,7 +19,7 @@ def check_front(fleet: Fleet, requests: Requests) -> None:
         fleet: Engines and their front ends.
         requests: The requests.
     """
-    sends = max((kind.stream_token for kind in fleet.kinds), default=0)
+    sends = max((group.stream_token for group in fleet.groups), default=0)
     for name, each, tokens in (
         ("read_token", fleet.read_token, requests.isl_N),
         ("stream_token", sends, requests.osl_N),

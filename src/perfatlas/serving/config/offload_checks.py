@@ -26,8 +26,8 @@ def check_offload(fleet: Fleet, requests: Requests) -> None:
         InvalidSpecError: A size or a time is out of range.
         UnsupportedError: Tiers without prefix caching, or with two pools, outages or autoscaling.
     """
-    for kind in fleet.kinds:
-        limits = kind.limits
+    for group in fleet.groups:
+        limits = group.limits
         _check_sizes(limits, requests)
         if not limits.offloads:
             continue
@@ -36,9 +36,9 @@ def check_offload(fleet: Fleet, requests: Requests) -> None:
                 "KV cache offloading requires prefix_caching, which is off; enable it or remove the"
                 " cache tiers"
             )
-        if kind.role != "both":
+        if group.role != "both":
             raise UnsupportedError(
-                f"KV cache offloading is not supported in role {kind.role}; remove the cache tiers"
+                f"KV cache offloading is not supported in role {group.role}; remove the cache tiers"
                 " or use one pool"
             )
         if fleet.availability.varies:
@@ -46,7 +46,7 @@ def check_offload(fleet: Fleet, requests: Requests) -> None:
                 "KV cache offloading is not supported with outages or autoscaling, as the contents"
                 " of host and SSD then depend on the deployment; remove one of them"
             )
-        if len({one.limits.offloads for one in fleet.kinds}) > 1:
+        if len({one.limits.offloads for one in fleet.groups}) > 1:
             raise UnsupportedError(
                 "KV cache offloading is supported only for all engine types or none; set the same"
                 " tiers for all"

@@ -52,16 +52,16 @@ def next_sync(sim: SimulationState) -> int:
 
 
 @part
-def scale(kinds: tuple[SimulationState, ...], now: int) -> None:
+def scale(groups: tuple[SimulationState, ...], now: int) -> None:
     """Complete starts and stops of replicas, and sync the autoscaler when due.
 
     Args:
-        kinds: The simulation, by engine type.
+        groups: The simulation, by engine type.
         now: Time [ps].
     """
-    sim = kinds[0]
+    sim = groups[0]
     scaler = sim.scaler_1[0]
-    _end_changes(kinds, now)
+    _end_changes(groups, now)
     if scaler.due > now:
         return
     scaler.due += scaler.period
@@ -69,19 +69,19 @@ def scale(kinds: tuple[SimulationState, ...], now: int) -> None:
     for place in range(sim.replica_F.shape[0]):
         status = sim.replica_F[place].status
         current += 1 if status in (UP, STARTING) else 0
-    wanted = _stable(sim, current, _wanted(kinds, current), now)
+    wanted = _stable(sim, current, _wanted(groups, current), now)
     if wanted > current:
         wanted = min(wanted, max(current + STEP_UP, 2 * current), sim.replica_F.shape[0])
         _start(sim, wanted - current, now)
     else:
         _stop(sim, current - max(wanted, scaler.low))
-        _end_changes(kinds, now)
+        _end_changes(groups, now)
 
 
 @part
-def _end_changes(kinds: tuple[SimulationState, ...], now: int) -> None:
+def _end_changes(groups: tuple[SimulationState, ...], now: int) -> None:
     """Put started replicas into service, and remove drained ones."""
-    sim = kinds[0]
+    sim = groups[0]
     for place in range(sim.replica_F.shape[0]):
         replica = sim.replica_F[place]
         if replica.status == STARTING and replica.up_at <= now:
@@ -89,20 +89,20 @@ def _end_changes(kinds: tuple[SimulationState, ...], now: int) -> None:
         busy = replica.load + replica.steps + replica.next_steps
         if replica.status == DRAINING and busy == 0:
             replica.status = OFF
-            owner = kinds[sim.kind_F[place]]
+            owner = groups[sim.group_F[place]]
             clear(owner, place - owner.first_replica)
 
 
 @part
-def _wanted(kinds: tuple[SimulationState, ...], current: int) -> int:
+def _wanted(groups: tuple[SimulationState, ...], current: int) -> int:
     """Return the desired number of replicas for the current load."""
-    sim = kinds[0]
+    sim = groups[0]
     scaler = sim.scaler_1[0]
     requests = 0
     for place in range(sim.replica_F.shape[0]):
         replica = sim.replica_F[place]
         if replica.status == UP and scaler.queue_only:
-            owner = kinds[sim.kind_F[place]]
+            owner = groups[sim.group_F[place]]
             r = place - owner.first_replica
             for s in range(r * owner.ranks, (r + 1) * owner.ranks):
                 requests += owner.scheduler_S[s].waiting + owner.scheduler_S[s].unread

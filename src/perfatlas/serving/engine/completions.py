@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 
 @part
-def end_steps(kinds: tuple[SimulationState, ...], now: int) -> None:
+def end_steps(groups: tuple[SimulationState, ...], now: int) -> None:
     """End all steps due at this time.
 
     Args:
-        kinds: The simulation, by engine type.
+        groups: The simulation, by engine type.
         now: Time [ps].
     """
-    sim = kinds[0]
+    sim = groups[0]
     for place in range(sim.end_F.shape[0]):
         if sim.end_F[place] == now:
-            owner = kinds[sim.kind_F[place]]
+            owner = groups[sim.group_F[place]]
             end_step(owner, place - owner.first_replica, now)
 
 

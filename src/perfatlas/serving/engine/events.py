@@ -25,15 +25,15 @@ from perfatlas.serving.state import HANDED, LOCAL, NEVER, NO_INDEX, REJECTED, UP
 
 
 @entry
-def advance(kinds: tuple[SimulationState, ...], instants: int, last: int) -> int:
+def advance(groups: tuple[SimulationState, ...], instants: int, last: int) -> int:
     """Process events at up to `instants` times; return how many were left at the end.
 
     Args:
-        kinds: The simulation, by engine type.
+        groups: The simulation, by engine type.
         instants: Maximum times of this call.
         last: Maximum time of the clock [ps].
     """
-    sim = kinds[0]
+    sim = groups[0]
     clock = sim.clock_1[0]
     while instants > 0:
         now = _next_instant(sim)
@@ -44,23 +44,23 @@ def advance(kinds: tuple[SimulationState, ...], instants: int, last: int) -> int
             break
         clock.now = now
         instants -= 1
-        end_steps(kinds, now)
-        if sim.varies and change(kinds, now):
+        end_steps(groups, now)
+        if sim.varies and change(groups, now):
             continue
         while next_arrival(sim) <= now:
             i = take_arrival(sim)
             if sim.role == PREFILL and sim.travel_N[i].stage != LOCAL:
-                _advance_transfer(kinds, i, now)
+                _advance_transfer(groups, i, now)
             else:
-                _arrive(kinds, i, now)
+                _arrive(groups, i, now)
         while clock.ready > 0:
             clock.ready -= 1
             r = sim.ready_F[clock.ready]
             sim.replica_F[r].ready = 0
-            owner = kinds[sim.kind_F[r]]
+            owner = groups[sim.group_F[r]]
             begin(owner, r - owner.first_replica, now)
         if now >= clock.due and sim.series_WV.shape[0] > 0:
-            _sample(kinds, now)
+            _sample(groups, now)
     return instants
 
 
@@ -76,16 +76,16 @@ def _next_instant(sim: SimulationState) -> int:
 
 
 @part
-def _arrive(kinds: tuple[SimulationState, ...], i: int, now: int) -> None:
+def _arrive(groups: tuple[SimulationState, ...], i: int, now: int) -> None:
     """Queue an arriving request at a scheduler, or reject it."""
-    sim = kinds[0]
+    sim = groups[0]
     request = sim.request_N[i]
     if sim.read_token > 0 and not is_read(sim, i, now):
         return
     if sim.came_N[i] == NO_INDEX:
         sim.came_N[i] = now
-    for k in range(len(kinds)):
-        if not _can_ever_run(kinds[k], i):
+    for k in range(len(groups)):
+        if not _can_ever_run(groups[k], i):
             if sim.varies:
                 sim.fault_N[i].fate = REJECTED
             on_request_end(sim, i, now)
@@ -98,23 +98,23 @@ def _arrive(kinds: tuple[SimulationState, ...], i: int, now: int) -> None:
     clock = sim.clock_1[0]
     place, clock.turn = route(sim, i, (0, sim.entries), clock.turn)
     sim.replica_N[i] = place
-    queue_at(kinds[sim.kind_F[place]], i, place, now)
+    queue_at(groups[sim.group_F[place]], i, place, now)
 
 
 @part
-def _advance_transfer(kinds: tuple[SimulationState, ...], i: int, now: int) -> None:
+def _advance_transfer(groups: tuple[SimulationState, ...], i: int, now: int) -> None:
     """Advance a request between two pools."""
-    sim = kinds[0]
+    sim = groups[0]
     travel = sim.travel_N[i]
     if travel.stage == HANDED:
         clock = sim.clock_1[0]
         pool = (sim.entries, sim.end_F.shape[0])
         place, clock.decode_turn = route(sim, i, pool, clock.decode_turn)
         travel.replica = place
-        queue_at(kinds[sim.kind_F[place]], i, place, now)
+        queue_at(groups[sim.group_F[place]], i, place, now)
     elif is_in_transfer(sim, i):
-        send_kv(kinds, i, now)
-    elif receive_kv(kinds, i, now):
+        send_kv(groups, i, now)
+    elif receive_kv(groups, i, now):
         on_request_end(sim, i, now)
 
 
@@ -132,9 +132,9 @@ def _can_ever_run(sim: SimulationState, i: int) -> bool:
 
 
 @part
-def _sample(kinds: tuple[SimulationState, ...], now: int) -> None:
+def _sample(groups: tuple[SimulationState, ...], now: int) -> None:
     """Append a row to the time series."""
-    sim = kinds[0]
+    sim = groups[0]
     clock = sim.clock_1[0]
     if clock.rows == sim.series_WV.shape[0]:
         _thin(sim)
@@ -144,12 +144,12 @@ def _sample(kinds: tuple[SimulationState, ...], now: int) -> None:
     up = 0
     for place in range(sim.replica_F.shape[0]):
         up += 1 if sim.replica_F[place].status == UP else 0
-    for k in range(len(kinds)):
-        for s in range(kinds[k].scheduler_S.shape[0]):
-            scheduler = kinds[k].scheduler_S[s]
+    for k in range(len(groups)):
+        for s in range(groups[k].scheduler_S.shape[0]):
+            scheduler = groups[k].scheduler_S[s]
             running += scheduler.running
             waiting += scheduler.waiting + scheduler.unread + scheduler.retracted
-            used += kinds[k].kv_blocks - scheduler.free
+            used += groups[k].kv_blocks - scheduler.free
     sim.series_WV[clock.rows, 0] = now
     sim.series_WV[clock.rows, 1] = running
     sim.series_WV[clock.rows, 2] = waiting + clock.door

@@ -63,24 +63,24 @@ def make_ready(sim: SimulationState, r: int) -> None:
 
 
 @part
-def send_kv(kinds: tuple[SimulationState, ...], i: int, now: int) -> None:
+def send_kv(groups: tuple[SimulationState, ...], i: int, now: int) -> None:
     """Start a KV cache transfer as soon as both links are free.
 
     Args:
-        kinds: The simulation, by engine type.
+        groups: The simulation, by engine type.
         i: The request, with blocks allocated at both engines.
         now: Time [ps].
     """
-    travel = kinds[0].travel_N[i]
-    here = kinds[kinds[0].kind_F[travel.home]]
-    there = kinds[kinds[0].kind_F[travel.replica]]
-    home, scheduler = travel.scheduler, kinds[0].request_N[i].scheduler
+    travel = groups[0].travel_N[i]
+    here = groups[groups[0].group_F[travel.home]]
+    there = groups[groups[0].group_F[travel.replica]]
+    home, scheduler = travel.scheduler, groups[0].request_N[i].scheduler
     start = min(max(now, here.link_S[home], there.link_S[scheduler]), BEYOND)
     end = start + max(_link_time(here, travel.tokens), _link_time(there, travel.tokens))
     here.link_S[home] = end
     there.link_S[scheduler] = end
     travel.stage = TRAVELLING
-    schedule_arrival(kinds[0], i, end + kinds[0].latency)
+    schedule_arrival(groups[0], i, end + groups[0].latency)
 
 
 @part
@@ -94,20 +94,20 @@ def _link_time(sim: SimulationState, tokens: int) -> int:
 
 
 @part
-def receive_kv(kinds: tuple[SimulationState, ...], i: int, now: int) -> bool:
+def receive_kv(groups: tuple[SimulationState, ...], i: int, now: int) -> bool:
     """Complete a KV cache transfer; return whether its request is finished.
 
     Args:
-        kinds: The simulation, by engine type.
+        groups: The simulation, by engine type.
         i: The request.
         now: Time [ps].
     """
-    travel = kinds[0].travel_N[i]
+    travel = groups[0].travel_N[i]
     travel.arrived = now
-    here = kinds[kinds[0].kind_F[travel.home]]
+    here = groups[groups[0].group_F[travel.home]]
     free_prefill_blocks(here, i)
     look_again(here, travel.home - here.first_replica, now)
-    sim = kinds[kinds[0].kind_F[travel.replica]]
+    sim = groups[groups[0].group_F[travel.replica]]
     request = sim.request_N[i]
     scheduler = sim.scheduler_S[request.scheduler]
     r = travel.replica - sim.first_replica

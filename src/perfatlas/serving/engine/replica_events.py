@@ -38,24 +38,24 @@ def next_change(sim: SimulationState, time: int) -> int:
 
 
 @part
-def change(kinds: tuple[SimulationState, ...], now: int) -> bool:
+def change(groups: tuple[SimulationState, ...], now: int) -> bool:
     """Apply replica changes due now; return whether a batch of steps was truncated to end now.
 
     If so, its steps end first and its requests are handled before new requests arrive.
 
     Args:
-        kinds: The simulation, by engine type.
+        groups: The simulation, by engine type.
         now: Time [ps].
     """
     cut_now = False
-    sim = kinds[0]
+    sim = groups[0]
     clock = sim.clock_1[0]
     for place in range(sim.replica_F.shape[0]):
         replica = sim.replica_F[place]
         if replica.status in (UP, STARTING, DRAINING):
             replica.held += now - clock.counted
         if replica.doomed:
-            owner = kinds[sim.kind_F[place]]
+            owner = groups[sim.group_F[place]]
             take_down(owner, place - owner.first_replica, now)
     clock.counted = now
     while clock.strike < sim.failure_E.shape[0] and clock.left > 0:
@@ -63,10 +63,10 @@ def change(kinds: tuple[SimulationState, ...], now: int) -> bool:
         if event.time > now:
             break
         clock.strike += 1
-        apply_failure(kinds[sim.kind_F[event.replica]], event.replica, event.what, now)
+        apply_failure(groups[sim.group_F[event.replica]], event.replica, event.what, now)
         cut_now = cut_now or sim.end_F[event.replica] == now
     if sim.scaler_1.shape[0] > 0 and clock.left > 0:
-        scale(kinds, now)
+        scale(groups, now)
     if clock.door > 0 and serves(sim):
         _readmit(sim, now)
     return bool(cut_now)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.operators import FloatArray
-    from perfatlas.serving.config import Kind
+    from perfatlas.serving.config import ReplicaGroup
     from perfatlas.serving.outcome.columns import Outcome
     from perfatlas.serving.requests import Requests
 
@@ -29,7 +29,7 @@ SHARE: Final = 0.01  # fraction of the requests in the tail
 def tail_parts(
     requests: Requests,
     outcome: Outcome,
-    kinds: Sequence[Kind],
+    groups: Sequence[ReplicaGroup],
     seen: ClientDelays = AT_ENGINE,
 ) -> dict[str, dict[str, float]]:
     """Return the mean latency breakdown of the slowest 1% [s]; {} if no request completed.
@@ -48,7 +48,7 @@ def tail_parts(
     Args:
         requests: The requests.
         outcome: Results of the simulation.
-        kinds: Engines, in order of their indices.
+        groups: Engines, in order of their indices.
         seen: Delays between engine and client.
     """
     found = request_latencies(requests, outcome, seen)
@@ -61,7 +61,7 @@ def tail_parts(
         place_K = found.place_N[slowest_K]
         transfer_K = _transfer_times(outcome, place_K)
         between_s_K = (transfer_K.prompt_end - outcome.scheduled_N[place_K]) / TICKS_PER_SECOND
-        prompt_s_K = np.minimum(_alone_s(requests, outcome, kinds, place_K), between_s_K)
+        prompt_s_K = np.minimum(_alone_s(requests, outcome, groups, place_K), between_s_K)
         failure_s_K = _failure_s(outcome, place_K)
         columns = {
             "http": np.full(count, seen.request_s + seen.token_s),
@@ -167,25 +167,25 @@ def _decoding(
 
 
 def _alone_s(
-    requests: Requests, outcome: Outcome, kinds: Sequence[Kind], place_K: NDArray[np.int64]
+    requests: Requests, outcome: Outcome, groups: Sequence[ReplicaGroup], place_K: NDArray[np.int64]
 ) -> FloatArray:
     """Return the time of prompts if they ran alone on their engines (K,) [s]."""
     total_s_K = np.zeros(place_K.size)
     replica_K = outcome.replica_N[place_K]
     first = 0
-    for kind in kinds:
-        there_K = (replica_K >= first) & (replica_K < first + kind.number)
-        first += kind.number
+    for group in groups:
+        there_K = (replica_K >= first) & (replica_K < first + group.number)
+        first += group.number
         if there_K.any():
-            total_s_K[there_K] = _alone_at_s(requests, outcome, kind, place_K[there_K])
+            total_s_K[there_K] = _alone_at_s(requests, outcome, group, place_K[there_K])
     return total_s_K
 
 
 def _alone_at_s(
-    requests: Requests, outcome: Outcome, kind: Kind, place_K: NDArray[np.int64]
+    requests: Requests, outcome: Outcome, group: ReplicaGroup, place_K: NDArray[np.int64]
 ) -> FloatArray:
     """Return the time of prompts if they ran alone on engines of one type (K,) [s]."""
-    limits = kind.limits
+    limits = group.limits
     cached_K = outcome.cached_N[place_K]
     left_K = requests.isl_N[place_K] - cached_K
     steps_K = -(-left_K // limits.max_num_batched_tokens)
@@ -194,7 +194,7 @@ def _alone_at_s(
     done_M = number_M * limits.max_num_batched_tokens
     nothing_M = np.zeros(of_M.size, np.int64)
     time_s_M = step_s(
-        kind.prices,
+        group.prices,
         StepLoads(
             decodes_R=nothing_M,
             keys_R=nothing_M,

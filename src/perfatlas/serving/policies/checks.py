@@ -22,11 +22,11 @@ def check_policies(fleet: Fleet) -> None:
         InvalidSpecError: A scheduler is unknown, or could never run a chunk.
         UnsupportedError: A scheduler does not support a role or an option.
     """
-    for kind in fleet.kinds:
-        policy = find_policy(kind.limits.rules, kind.role)
-        _check_fixed(policy, kind.limits, kind.role)
-        _check_chunks(policy, kind.limits)
-        _check_options(policy, kind.limits)
+    for group in fleet.groups:
+        policy = find_policy(group.limits.rules, group.role)
+        _check_fixed(policy, group.limits, group.role)
+        _check_chunks(policy, group.limits)
+        _check_options(policy, group.limits)
 
 
 def _check_fixed(policy: Policy, limits: Limits, role: str) -> None:

@@ -27,7 +27,7 @@ def loaded_rows(fleet: Fleet, count: int) -> Rows:
         fleet: The engines.
         count: Number of requests.
     """
-    return np.zeros(count if fleet.kinds[0].limits.offloads else 0, LOADED)
+    return np.zeros(count if fleet.groups[0].limits.offloads else 0, LOADED)
 
 
 def offload_state(requests: Requests, limits: Limits, schedulers: int) -> dict[str, Any]:

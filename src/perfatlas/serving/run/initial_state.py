@@ -37,7 +37,7 @@ from perfatlas.serving.state import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfatlas.serving.config import Control, Fleet, Kind, Limits
+    from perfatlas.serving.config import Control, Fleet, Limits, ReplicaGroup
     from perfatlas.serving.requests import Requests
     from perfatlas.serving.state import Rows
 
@@ -59,7 +59,7 @@ def initial_states(
     """
     holds: dict[str, Any] = requests._asdict() | fleet._asdict() | fleet.affinity._asdict()
     holds |= {
-        "entries": sum(kind.number for kind in fleet.kinds if kind.role != "decode"),
+        "entries": sum(group.number for group in fleet.groups if group.role != "decode"),
         "first_from": FIRST_FROM.index(fleet.first_from),
         "routing": ROUTINGS.index(fleet.routing),
         "concurrency": concurrency,
@@ -68,29 +68,31 @@ def initial_states(
     holds |= _shared_state(requests, fleet, concurrency, control.series_rows)
     sims = []
     first = 0
-    for kind in fleet.kinds:
-        sims.append(_world(requests, kind, holds, first))
-        first += kind.number
+    for group in fleet.groups:
+        sims.append(_group_state(requests, group, holds, first))
+        first += group.number
     return tuple(sims)
 
 
-def _world(requests: Requests, kind: Kind, shared: dict[str, Any], first: int) -> SimulationState:
+def _group_state(
+    requests: Requests, group: ReplicaGroup, shared: dict[str, Any], first: int
+) -> SimulationState:
     """Return the state of one engine type; `first` is the index of its first replica."""
-    limits = kind.limits
-    holds = shared | kind.prices._asdict() | limits._asdict()
+    limits = group.limits
+    holds = shared | group.prices._asdict() | limits._asdict()
     holds |= {
-        **_policy_facts(limits.rules, kind.role),
+        **_policy_facts(limits.rules, group.role),
         "accepted_D": np.array([int(p * 2**53) for p in limits.acceptance], np.int64),
-        "ranks": kind.ranks,
-        "role": ROLES.index(kind.role),
-        "link_M3": np.array(list(zip(*kind.link, strict=True)), np.int64),
-        "stream_token": kind.stream_token,
-        "stream_step": _stream_step(kind),
+        "ranks": group.ranks,
+        "role": ROLES.index(group.role),
+        "link_M3": np.array(list(zip(*group.link, strict=True)), np.int64),
+        "stream_token": group.stream_token,
+        "stream_step": _stream_step(group),
         "first_replica": first,
-        "replica_R": shared["replica_F"][first : first + kind.number],
-        "end_R": shared["end_F"][first : first + kind.number],
+        "replica_R": shared["replica_F"][first : first + group.number],
+        "end_R": shared["end_F"][first : first + group.number],
     }
-    holds |= _own_state(requests, kind)
+    holds |= _own_state(requests, group)
     return SimulationState(**{name: holds[name] for name in SimulationState._fields})
 
 
@@ -108,10 +110,10 @@ def _policy_facts(name: str, role: str) -> dict[str, Any]:
     }
 
 
-def _stream_step(kind: Kind) -> int:
+def _stream_step(group: ReplicaGroup) -> int:
     """Return the mean front-end time per sequence and decode step [ps]."""
-    tokens = 1.0 + float(np.cumprod(kind.limits.acceptance).sum())
-    return round(kind.stream_token * tokens / kind.stream_interval)
+    tokens = 1.0 + float(np.cumprod(group.limits.acceptance).sum())
+    return round(group.stream_token * tokens / group.stream_interval)
 
 
 def _shared_state(
@@ -119,19 +121,19 @@ def _shared_state(
 ) -> dict[str, Any]:
     """Return the initial state shared by all engine types."""
     request_N = _request_rows(requests)
-    pools = fleet.kinds[0].role != "both"
+    pools = fleet.groups[0].role != "both"
     clock_1 = np.zeros(1, CLOCK)
     clock_1["left"] = requests.isl_N.shape[0]
     clock_1["pause"] = FIRST_PAUSE
-    kind_F = np.repeat(np.arange(len(fleet.kinds)), [kind.number for kind in fleet.kinds])
+    group_F = np.repeat(np.arange(len(fleet.groups)), [group.number for group in fleet.groups])
     return dict(
         request_N=request_N,
         **_columns(requests.isl_N.shape[0]),
         **_front_state(fleet, requests.isl_N.shape[0]),
-        **availability_state(fleet.availability, requests.isl_N.shape[0], kind_F.shape[0]),
-        end_F=np.full(kind_F.shape[0], NEVER, np.int64),
-        kind_F=kind_F,
-        ready_F=np.zeros(kind_F.shape[0], np.int64),
+        **availability_state(fleet.availability, requests.isl_N.shape[0], group_F.shape[0]),
+        end_F=np.full(group_F.shape[0], NEVER, np.int64),
+        group_F=group_F,
+        ready_F=np.zeros(group_F.shape[0], np.int64),
         travel_N=_travels(requests.isl_N.shape[0] if pools else 0),
         coming_C=_first_issued(
             requests,
@@ -156,7 +158,7 @@ def _tree(requests: Requests, fleet: Fleet) -> dict[str, Any]:
     if fleet.routing == "prefix_aware":
         named, place_H = np.unique(requests.hash_H, return_inverse=True)
         node_H, nodes = place_H.astype(np.int32), named.size
-    entries = sum(kind.number for kind in fleet.kinds if kind.role != "decode")
+    entries = sum(group.number for group in fleet.groups if group.role != "decode")
     return {
         "node_H": node_H,
         "owner_T": np.full(nodes, NO_INDEX, np.int32),
@@ -164,16 +166,16 @@ def _tree(requests: Requests, fleet: Fleet) -> dict[str, Any]:
     }
 
 
-def _own_state(requests: Requests, kind: Kind) -> dict[str, Any]:
+def _own_state(requests: Requests, group: ReplicaGroup) -> dict[str, Any]:
     """Return the initial state of one engine type."""
-    limits, schedulers = kind.limits, kind.number * kind.ranks
+    limits, schedulers = group.limits, group.number * group.ranks
     scheduler_S = np.zeros(schedulers, SCHEDULER)
     scheduler_S["free"] = limits.kv_blocks
     scheduler_S["spare"] = limits.kv_blocks
     scheduler_S["ratio"] = limits.new_token_ratio
     for name in ("waiting_head", "waiting_tail", "running_tail", "partial", "unread_head"):
         scheduler_S[name] = NO_INDEX
-    named = _named_blocks(requests, limits, scheduler_S, kind.role != "both")
+    named = _named_blocks(requests, limits, scheduler_S, group.role != "both")
     return dict(
         scheduler_S=scheduler_S,
         link_S=np.zeros(schedulers, np.int64),
@@ -199,7 +201,7 @@ def _columns(count: int) -> dict[str, Any]:
 def _front_state(fleet: Fleet, count: int) -> dict[str, Any]:
     """Return the state of front ends, empty if they take no time."""
     reads = count if fleet.read_token > 0 else 0
-    sends = count if any(kind.stream_token > 0 for kind in fleet.kinds) else 0
+    sends = count if any(group.stream_token > 0 for group in fleet.groups) else 0
     return {
         "read_N": large_array(reads, np.int64, fill=NO_INDEX),
         "late_first_N": large_array(sends, np.int64),

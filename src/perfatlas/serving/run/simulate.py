@@ -111,8 +111,8 @@ def run_fleet(
         InfeasibleError: The initial state does not fit into memory.
     """
     requests = _columns(requests)
-    kinds = tuple(kind._replace(prices=_tables(kind.prices)) for kind in fleet.kinds)
-    fleet = fleet._replace(kinds=kinds)
+    groups = tuple(group._replace(prices=_tables(group.prices)) for group in fleet.groups)
+    fleet = fleet._replace(groups=groups)
     from perfatlas.serving.policies import check_policies
 
     check_fleet(fleet, concurrency, control)
@@ -121,9 +121,9 @@ def run_fleet(
     check_requests(requests, LAST_TICK)
     check_links(fleet, requests)
     check_front(fleet, requests)
-    for kind in kinds:
-        check_limits(kind.limits)
-        check_prices(kind.prices, kind.limits, requests)
+    for group in groups:
+        check_limits(group.limits)
+        check_prices(group.prices, group.limits, requests)
     check_offload(fleet, requests)
     from perfatlas.serving.run.initial_state import initial_states
 
@@ -131,7 +131,7 @@ def run_fleet(
     try:
         sims = initial_states(requests, fleet, concurrency=concurrency, control=control)
     except MemoryError as error:
-        schedulers = sum(kind.number * kind.ranks for kind in fleet.kinds)
+        schedulers = sum(group.number * group.ranks for group in fleet.groups)
         raise InfeasibleError(
             f"the initial state of {schedulers:,} schedulers and {requests.isl_N.shape[0]:,}"
             " requests does not fit into the memory of this machine;",
@@ -146,9 +146,9 @@ def _simulate(sims: tuple[SimulationState, ...], control: Control) -> bool:
     from perfatlas.compiled import hold
     from perfatlas.serving.engine import advance
 
-    kinds = hold(sims)
+    groups = hold(sims)
     try:
-        while advance(kinds, SLICE, LAST_TICK) == 0:
+        while advance(groups, SLICE, LAST_TICK) == 0:
             left = int(sim.clock_1["left"][0])
             if control.watch is not None and control.watch(1.0 - left / sim.request_N.shape[0]):
                 return True

@@ -1,6 +1,6 @@
 """The state of a simulation, in arrays that persist between calls of the compiled loop.
 
-Engines of one type form one `SimulationState`. Worlds share requests, clock and counters.
+Engines of one type form one `SimulationState`. They share requests, clock and counters.
 
 Shape legend: N requests, R replicas of a type, F replicas of all types, S schedulers of a type
 (replicas times ranks), B token slots of a block, H sequences of a scheduler, C scheduled arrivals,
@@ -35,8 +35,9 @@ _FEATURES: Final = (
 class SimulationState(NamedTuple):
     """Engines of one type in a simulation: first constants, then variable state.
 
-    The first fields are those of `Requests`, `StepPrices`, `Limits`, `Kind` and `Fleet`; the row
-    types are in `rows`. Arrays with shape F are shared by all types; those with R are slices.
+    The first fields are those of `Requests`, `StepPrices`, `Limits`, `ReplicaGroup` and
+    `Fleet`; the row types are in `rows`. Arrays with shape F are shared by all types; those with
+    R are slices.
     """
 
     arrival_N: NDArray[np.int64]
@@ -139,7 +140,7 @@ class SimulationState(NamedTuple):
     replica_F: Rows
     end_R: NDArray[np.int64]
     end_F: NDArray[np.int64]
-    kind_F: NDArray[np.int64]
+    group_F: NDArray[np.int64]
     ready_F: NDArray[np.int64]
     link_S: NDArray[np.int64]  # when the link of a scheduler becomes free
     node_H: NDArray[np.int32]  # nodes of the router's prefix tree, empty without one

@@ -19,6 +19,13 @@ from .lifetime_table import (
     LifetimeColumns as LifetimeColumns,
     read_lifetimes as read_lifetimes,
 )
+from .matched_logs import (
+    LATE_S as LATE_S,
+    MATCH_S as MATCH_S,
+    LogAgreement as LogAgreement,
+    match_logs as match_logs,
+    of_accounting as of_accounting,
+)
 from .maximum_likelihood import (
     Comparison as Comparison,
     Fit as Fit,

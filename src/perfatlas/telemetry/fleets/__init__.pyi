@@ -1,3 +1,6 @@
+from .cause import (
+    FleetOptions as FleetOptions,
+)
 from .evidence import (
     evidence_document as evidence_document,
 )
@@ -7,7 +10,6 @@ from .file import (
 )
 from .fit import (
     FleetFit as FleetFit,
-    FleetOptions as FleetOptions,
     fit_fleet as fit_fleet,
 )
 from .lifetime_fit import (

@@ -10,7 +10,7 @@ import numpy as np
 
 from perfatlas.quantities import counted
 from perfatlas.telemetry.fits import kaplan_meier
-from perfatlas.telemetry.fleets.fit import FEWEST
+from perfatlas.telemetry.fleets.cause import FEWEST
 from perfatlas.telemetry.fleets.laws import (
     ANY_REPAIR,
     ends_text,
@@ -19,10 +19,12 @@ from perfatlas.telemetry.fleets.laws import (
     short,
     time_text,
 )
+from perfatlas.telemetry.history import JOB, PROCESS
 
 if TYPE_CHECKING:
     from perfatlas.telemetry.fits import Lemons
-    from perfatlas.telemetry.fleets.fit import CauseFit, FleetFit
+    from perfatlas.telemetry.fleets.cause import CauseFit
+    from perfatlas.telemetry.fleets.fit import FleetFit
     from perfatlas.telemetry.history import Lifetimes
     from perfatlas.telemetry.reading import FileCounts
 
@@ -40,6 +42,9 @@ def evidence_document(fit: FleetFit) -> dict[str, Any]:
         "rate_kind": f"events of kind {', '.join(fit.options.kinds)}",
         "failures_taken_as_effects": fit.cascades,
         "level": level,
+        "utilization": None if fit.utilization is None else short(fit.utilization),
+        "log_agreement": fit.agreement.counts() if fit.agreement else None,
+        "availability": availability_fields(fit),
         "watches": {component: _watch(fit, component) for component in fit.watches},
         "cause": [_evidence(cause, told, level) for cause, told in _with_places(fit)],
         "file": [file_row(file) for file in fit.history.files],
@@ -84,6 +89,8 @@ def _evidence(cause: CauseFit, place: dict[str, Any], level: float) -> dict[str,
         "name": cause.name,
         "events": intervals.failures,
         "exposure": time_text(intervals.exposure_s),
+        "exposure_kind": _exposure_kind(cause),
+        "action": cause.action or None,
         "mean_time_between": time_text(1.0 / rate.observed_per_s),
         "mean_time_between_interval": ends_text(1.0 / rate.high_per_s, 1.0 / rate.low_per_s),
         "mean_time_between_without_lemons": time_text(1.0 / cause.without_lemons_per_s)
@@ -100,6 +107,37 @@ def _evidence(cause: CauseFit, place: dict[str, Any], level: float) -> dict[str,
         "lemon_nodes": _lemon_rows(cause.lemons),
         "remarks": [*_repair_remarks(place["repair_taken"], not_told), *cause.remarks],
     }
+
+
+def _exposure_kind(cause: CauseFit) -> str:
+    """Return what the exposure of a cause is."""
+    if not cause.under_jobs:
+        return "observation window"
+    return "job-hours" if cause.component == JOB else "node-hours under jobs"
+
+
+def availability_fields(fit: FleetFit) -> dict[str, Any]:
+    """Return the availability of a node, "unknown" where no log has repair times.
+
+    Args:
+        fit: The fitted fleet.
+    """
+    taken = repairs_taken(fit)
+    by_name = {cause.name: cause.repair for cause in fit.causes if cause.repair is not None}
+    downtime, without = 0.0, []
+    for cause in fit.causes:
+        if cause.component == JOB or cause.action == PROCESS:
+            continue
+        durations = by_name.get(taken[cause.name]) or (fit.repair if taken[cause.name] else None)
+        if durations is None:
+            without.append(cause.name)
+            continue
+        mean_s = durations.seen.exposure / durations.seen.failures
+        parts = fit.watches[cause.component].units / fit.nodes
+        downtime += cause.rate.observed_per_s * parts * mean_s
+    if without or not fit.causes:
+        return {"node": "unknown", "without_repair_times": without}
+    return {"node": short(1.0 / (1.0 + downtime))}
 
 
 def _repair_remarks(taken: str, not_told: int) -> list[str]:

@@ -21,19 +21,20 @@ from perfatlas.telemetry.fleets.laws import (
     short,
     time_text,
 )
-from perfatlas.telemetry.history import JOB
+from perfatlas.telemetry.history import GPU_RESET, JOB, PROCESS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfatlas.telemetry.fleets.fit import CauseFit, Durations, FleetFit
+    from perfatlas.telemetry.fleets.cause import CauseFit, Durations
+    from perfatlas.telemetry.fleets.fit import FleetFit
 
 _HEADER: Final = """\
 # Fitted from logs by perfatlas. Intervals, counts, hashes of the logs, lemon nodes and remarks:
 # {evidence}
 """
 _NO_REPAIRS: Final = """\
-# The logs contain no recoveries: repair times are zero until set here.
+# The logs contain no repair times, so that the availability of nodes is unknown; add [[repair]].
 """
 
 
@@ -108,12 +109,24 @@ def _cause(cause: CauseFit, fit: FleetFit, named: set[str]) -> dict[str, Any]:
             table["lemons"] = {"share": share, "factor": short(cause.lemon_factor)}
     else:
         table |= {"lifetime": fit_law(cause.law)} | _age(cause, fit)
-    table |= place_of(cause.component, parts)
+    table |= place_of(cause.component, parts) | _taken(cause)
     if cause.detection is not None:
         table["detection"] = duration_law(cause.detection)
     if cause.name in named:
         table["repair"] = cause.name
     return table
+
+
+def _taken(cause: CauseFit) -> dict[str, Any]:
+    """Return what a failure takes and loses, by the action that is documented for it.
+
+    A restart of the program keeps the node, a reset of a GPU the memory of the host.
+    """
+    if cause.component == JOB or not cause.action:
+        return {}
+    if cause.action == PROCESS:
+        return {"takes": "nothing", "loses": "process"}
+    return {"takes": "unit", "loses": "process" if cause.action == GPU_RESET else "unit"}
 
 
 def place_of(component: str, parts: float) -> dict[str, Any]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.telemetry.history import JOB
+from perfatlas.telemetry.history import JOB, PROCESS
 
 if TYPE_CHECKING:
     from perfatlas.telemetry.fits import Fit
-    from perfatlas.telemetry.fleets.fit import Durations, FleetFit
+    from perfatlas.telemetry.fleets.cause import Durations
+    from perfatlas.telemetry.fleets.fit import FleetFit
 
 # The simulator supports a few dozen distributions: the rarest causes of a component are merged.
 MOST_CAUSES: Final = 16
@@ -20,12 +21,12 @@ ANY_REPAIR: Final = "observed"  # of all causes combined
 def repairs_taken(fit: FleetFit) -> dict[str, str]:
     """Return the repair of each cause in the fleet: its own, that of all causes, or "".
 
-    A failure of the job needs no repair.
+    A failure that a restart of the program ends needs no repair.
 
     Args:
         fit: What a history says of the fleet.
     """
-    of_nodes = [cause for cause in fit.causes if cause.component != JOB]
+    of_nodes = [c for c in fit.causes if c.component != JOB and c.action != PROCESS]
     known = {cause.name for cause in fit.causes[:MOST_CAUSES] if cause.repair is not None}
     own = [cause.name for cause in of_nodes if cause.name in known][:MOST_REPAIRS]
     others = ANY_REPAIR if fit.repair is not None else ""

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.quantities import InvalidSpecError, repr_for_error
-from perfatlas.telemetry.history import FAILURE, NOTICE, Event, HistoryBuilder, xid_code
+from perfatlas.telemetry.formats.options import Imported, ImportOptions
+from perfatlas.telemetry.history import FAILURE, NOTICE, Event, HistoryBuilder, xid_action, xid_code
 from perfatlas.telemetry.reading import LogFile, Tally, epoch_seconds, refuse
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from perfatlas.telemetry.history import History
     from perfatlas.telemetry.reading import Line
 
+FORMAT_NAME: Final = "dcgm"
 _GAUGE: Final = "DCGM_FI_DEV_XID_ERRORS"
 _TOTAL: Final = "DCGM_EXP_XID_ERRORS_TOTAL"
 _ROWS: Final = {
@@ -50,6 +52,19 @@ class _Sample(NamedTuple):
     labels: Mapping[str, str]
     value: float
     time_ms: float | None
+
+
+def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
+    """Return the history in logs of this format.
+
+    Args:
+        paths: The logs.
+        options: Information that the logs omit.
+
+    Raises:
+        InvalidSpecError: A log is invalid.
+    """
+    return Imported(read_dcgm(paths, scraped=options.scraped))
 
 
 def read_dcgm(
@@ -162,7 +177,15 @@ class _Scrapes:
             tally.repair("several errors between two scrapes in one event", number)
         self.events.add(
             Event(
-                time_s, component, cause, kind, number, node=node, device=device, detected_s=time_s
+                time_s,
+                component,
+                cause,
+                kind,
+                number,
+                node=node,
+                device=device,
+                detected_s=time_s,
+                action=xid_action(cause),
             )
         )
 

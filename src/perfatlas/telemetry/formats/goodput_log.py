@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.telemetry.formats.json_log import JsonLog
+from perfatlas.telemetry.formats.options import Imported, ImportOptions
 from perfatlas.telemetry.history import OVERHEAD, UNCLEAR, Event, HistoryBuilder
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from perfatlas.telemetry.history import History
     from perfatlas.telemetry.reading import Tally
 
+FORMAT_NAME: Final = "ml_goodput"
+
+
 # First part of the names of two fields, _start_time and _end_time, to the type of badput.
 _SPANS: Final = {
     "tpu_init": "tpu_initialization",
@@ -38,6 +42,20 @@ _SPANS: Final = {
 }
 WASTED: Final = "wasted_progress_from_disruption"
 _WORDS: Final = re.compile(r"[^a-z0-9]+")
+
+
+def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
+    """Return the history in logs of this format.
+
+    Args:
+        paths: The logs.
+        options: Information that the logs omit.
+
+    Raises:
+        InvalidSpecError: A log is invalid.
+    """
+    del options
+    return Imported(read_goodput_log(paths))
 
 
 def read_goodput_log(paths: Sequence[str | Path]) -> History:

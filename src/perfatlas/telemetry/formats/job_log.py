@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Final
 
 from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 from perfatlas.telemetry.formats.json_log import JsonLog
-from perfatlas.telemetry.history import FAILURE, KINDS, OVERHEAD, Event, History, HistoryBuilder
+from perfatlas.telemetry.formats.options import Imported, ImportOptions
+from perfatlas.telemetry.history import (
+    FAILURE,
+    KINDS,
+    NOT_TOLD,
+    OVERHEAD,
+    Event,
+    History,
+    HistoryBuilder,
+    OccupancyBuilder,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +32,7 @@ if TYPE_CHECKING:
     from perfatlas.telemetry.formats.json_log import Item
     from perfatlas.telemetry.reading import Tally
 
+FORMAT_NAME: Final = "jobs"
 _AFTER: Final = {
     "": ("start",),
     "start": ("checkpoint_start", "interrupt", "end"),
@@ -34,6 +45,20 @@ _AFTER: Final = {
     "end": ("start",),
 }
 EVENTS: Final = tuple(name for name in _AFTER if name)
+
+
+def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
+    """Return the history in logs of this format.
+
+    Args:
+        paths: The logs.
+        options: Information that the logs omit.
+
+    Raises:
+        InvalidSpecError: A log is invalid.
+    """
+    zone, tolerance_s = options.clock.zone, options.tolerance_s
+    return Imported(read_job_log(paths, zone=zone, tolerance_s=tolerance_s))
 
 
 def read_job_log(
@@ -63,7 +88,8 @@ def read_job_log(
         for item in log.items():
             jobs.add(item, zone, log.tally)
         jobs.events.end_file(log.close())
-    return jobs.events.close()
+        jobs.file += 1
+    return jobs.close()
 
 
 @dataclass
@@ -73,6 +99,8 @@ class _Job:
     last: str = ""
     last_line: int = 0
     last_s: float = float("-inf")
+    begun_s: float | None = None
+    begun_at: tuple[int, int] = (0, 0)  # file and line
     checkpoint: int = -1
     interrupts: list[int] = field(default_factory=list)
 
@@ -84,6 +112,8 @@ class _Jobs:
     tolerance_s: float
     events: HistoryBuilder = field(default_factory=HistoryBuilder)
     jobs: dict[str, _Job] = field(default_factory=dict)
+    runs: OccupancyBuilder = field(default_factory=OccupancyBuilder)
+    file: int = 0
 
     def add(self, item: Item, zone: str | None, tally: Tally) -> None:
         name = item.text("event", required=True)
@@ -101,6 +131,7 @@ class _Jobs:
             )
         time_s = self._time(item, job, zone, tally)
         self._act(name, job_name, job, item, time_s, tally)
+        self._run(name, job_name, job, time_s, item.number)
         job.last, job.last_line, job.last_s = name, item.number, time_s
 
     def _time(self, item: Item, job: _Job, zone: str | None, tally: Tally) -> float:
@@ -116,6 +147,21 @@ class _Jobs:
             )
         tally.repair("time slightly before the previous one, replaced by it", item.number)
         return job.last_s
+
+    def _run(self, name: str, job_name: str, job: _Job, time_s: float, number: int) -> None:
+        """Note when the job ran: outside of interruptions."""
+        if name in ("start", "running"):
+            job.begun_s, job.begun_at = time_s, (self.file, number)
+        elif name in ("interrupt", "end") and job.begun_s is not None:
+            self.runs.add((job.begun_s, time_s), ("", job_name, name.upper()), *job.begun_at)
+            job.begun_s = None
+
+    def close(self) -> History:
+        """Return the history; a job without an end still runs."""
+        for job_name, job in self.jobs.items():
+            if job.begun_s is not None:
+                self.runs.add((job.begun_s, NOT_TOLD), ("", job_name, "RUNNING"), *job.begun_at)
+        return self.events.close(self.runs.close())
 
     def _act(
         self, name: str, job_name: str, job: _Job, item: Item, time_s: float, tally: Tally

@@ -15,7 +15,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.telemetry.formats.json_log import JsonLog
-from perfatlas.telemetry.history import FAILURE, NOTICE, Event, History, HistoryBuilder, xid_code
+from perfatlas.telemetry.formats.options import Imported, ImportOptions
+from perfatlas.telemetry.history import (
+    FAILURE,
+    GPU_RESET,
+    NODE_REBOOT,
+    NOTICE,
+    PROCESS,
+    REPAIR,
+    Event,
+    History,
+    HistoryBuilder,
+    xid_action,
+    xid_code,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,12 +37,38 @@ if TYPE_CHECKING:
     from perfatlas.telemetry.formats.json_log import Item
     from perfatlas.telemetry.reading import Tally
 
+FORMAT_NAME: Final = "nvsentinel"
 _STORE_ONLY: Final = ("STORE_ONLY", 2)  # name and number of the strategy
 _XID: Final = re.compile(r"(?:XID[-_ ]?)?(\d{1,3})", re.IGNORECASE)
 _WORDS: Final = re.compile(r"[^a-z0-9]+")
 _NODE: Final = ("node", "host", "")
 _BEST_NAMES: Final = ("gpu_uuid", "pci", "gpu")  # a GPU may have one name of each
+# Names and numbers of RecommendedAction in health_event.proto.
+_RECOMMENDED: Final = {
+    ("RESTART_APP", 39): PROCESS,
+    ("COMPONENT_RESET", 2): GPU_RESET,
+    ("RESTART_VM", 15): NODE_REBOOT,
+    ("RESTART_BM", 24): NODE_REBOOT,
+    ("CONTACT_SUPPORT", 5): REPAIR,
+    ("RUN_FIELDDIAG", 6): REPAIR,
+    ("REPLACE_VM", 25): REPAIR,
+    ("RUN_DCGMEUD", 26): REPAIR,
+}
+_ACTIONS: Final = {told: action for names, action in _RECOMMENDED.items() for told in names}
 _WHOLE_NODE: Final = ("",)
+
+
+def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
+    """Return the history in logs of this format.
+
+    Args:
+        paths: The logs.
+        options: Information that the logs omit.
+
+    Raises:
+        InvalidSpecError: A log is invalid.
+    """
+    return Imported(read_nvsentinel(paths, zone=options.clock.zone))
 
 
 def read_nvsentinel(paths: Sequence[str | Path], *, zone: str | None = None) -> History:
@@ -79,6 +118,7 @@ class _Faults:
             self._clear(by_device, devices, time_s, item.number, tally)
             return
         cause, component, more = _cause(item, check)
+        action = _action(item)
         fresh = [device for device in devices if cause not in by_device.get(device, {})]
         if not fresh:
             tally.merge("repeat of an uncleared fault", item.number)
@@ -97,6 +137,7 @@ class _Faults:
                 node=node,
                 device=",".join(fresh),
                 detected_s=time_s,
+                action=action or xid_action(cause),
             )
         )
         for device in fresh:
@@ -138,6 +179,14 @@ def _devices(item: Item) -> tuple[str, ...]:
     best = next((kind for kind in _BEST_NAMES if kind in by_type), None)
     others = [value for kind, values in by_type.items() if kind not in _NODE for value in values]
     return tuple(dict.fromkeys(by_type[best] if best else others)) or _WHOLE_NODE
+
+
+def _action(item: Item) -> str:
+    """Return what the recommended action of an event is, "" where none is recommended."""
+    told = item.get("recommendedAction")
+    if told is None or isinstance(told, str | int):
+        return _ACTIONS.get(told, "")
+    raise item.wrong("is neither a name nor a number", "recommendedAction")
 
 
 def _cause(item: Item, check: str) -> tuple[str, str, bool]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.telemetry.formats.json_log import JsonLog
+from perfatlas.telemetry.formats.options import Imported, ImportOptions
 from perfatlas.telemetry.history import FAILURE, NOTICE, Event, History, HistoryBuilder
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from perfatlas.telemetry.formats.json_log import Item
     from perfatlas.telemetry.reading import Tally
 
+FORMAT_NAME: Final = "node_problem_detector"
 _FINE: Final = "Ready"  # the only Kubernetes condition that is true for a healthy node
 _WORD_START: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -43,6 +45,24 @@ class DetectorRules:
     source: str
     reasons: frozenset[str]
     conditions: frozenset[str]
+
+
+def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
+    """Return the history in logs of this format.
+
+    Args:
+        paths: The logs.
+        options: Information that the logs omit.
+
+    Raises:
+        InvalidSpecError: A log is invalid.
+    """
+    if not options.rules:
+        raise InvalidSpecError(
+            "node-problem-detector needs its configuration (rules, --rules kernel-monitor.json):"
+            " to identify its events"
+        )
+    return Imported(read_problems(paths, [read_rules(path) for path in options.rules]))
 
 
 def read_rules(path: str | Path) -> DetectorRules:

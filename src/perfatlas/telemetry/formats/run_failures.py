@@ -93,7 +93,7 @@ def run_failures(runs: JobRuns) -> History:
                 )
             )
         builder.end_file(_counts(counts, without))
-    return builder.close()
+    return builder.close(runs.occupancy())
 
 
 def _no_event(state: str, end_s: float) -> str:

@@ -12,6 +12,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.telemetry.formats.options import Imported, ImportOptions
+from perfatlas.telemetry.formats.run_failures import run_failures
 from perfatlas.telemetry.formats.sacct_records import sacct_records
 from perfatlas.telemetry.formats.slurm_fields import (
     UNKNOWN_TIMES,
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
     from perfatlas.telemetry.formats.sacct_records import Record
 
+FORMAT_NAME: Final = "sacct"
 REQUIRED: Final = ("JobID", "State", "Start", "End")
 _Value = TypeVar("_Value")
 _ZONE_ASKED: Final = (
@@ -49,6 +52,20 @@ _TWICE: Final = "ambiguous local time, resolved by the elapsed time"
 _TWICE_ORDER: Final = "ambiguous local time, resolved by the end being after the start"
 _TWICE_OPEN: Final = "ambiguous local time, taken as the first"
 _MISSING_HOUR: Final = "nonexistent local time, taken as an hour later"
+
+
+def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
+    """Return the history in logs of this format.
+
+    Args:
+        paths: The logs.
+        options: Information that the logs omit.
+
+    Raises:
+        InvalidSpecError: A log is invalid.
+    """
+    runs = read_sacct(paths, zone=options.clock.zone)
+    return Imported(run_failures(runs), runs)
 
 
 def read_sacct(paths: Sequence[str | Path], *, zone: str | None) -> JobRuns:

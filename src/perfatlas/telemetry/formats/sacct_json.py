@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from perfatlas.quantities import InvalidSpecError, repr_for_error
+from perfatlas.telemetry.formats.options import Imported, ImportOptions
+from perfatlas.telemetry.formats.run_failures import run_failures
 from perfatlas.telemetry.formats.slurm_fields import gpus_of, state_name
 from perfatlas.telemetry.history import (
     NOT_TOLD,
@@ -28,8 +30,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+FORMAT_NAME: Final = "sacct_json"
 MOST: Final = 2**53  # limit of Slurm's counters
 _Value = TypeVar("_Value")
+
+
+def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
+    """Return the history in logs of this format.
+
+    Args:
+        paths: The logs.
+        options: Information that the logs omit.
+
+    Raises:
+        InvalidSpecError: A log is invalid.
+    """
+    del options
+    runs = read_sacct_json(paths)
+    return Imported(run_failures(runs), runs)
 
 
 def read_sacct_json(paths: Sequence[str | Path]) -> JobRuns:

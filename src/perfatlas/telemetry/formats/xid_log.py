@@ -19,6 +19,7 @@ import numpy as np
 
 from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.telemetry.formats.kernel_lines import LineClock
+from perfatlas.telemetry.formats.options import COALESCE_S, NO_HELP, Imported, ImportOptions
 from perfatlas.telemetry.history import NOTICE, Event, History, HistoryBuilder, xid_code
 from perfatlas.telemetry.reading import Clock, LogFile, Tally, refuse
 
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
     from perfatlas.telemetry.formats.kernel_lines import Stamp
     from perfatlas.telemetry.reading import Line
 
-COALESCE_S: Final = 5.0
-NO_HELP: Final = Clock()
+FORMAT_NAME: Final = "xid"
 _MARK: Final = "NVRM: Xid"
 _XID: Final = re.compile(
     r"NVRM: Xid \((?:PCI:)?(?P<domain>[0-9a-fA-F]{4,8}):(?P<bus>[0-9a-fA-F]{2}):"
@@ -42,6 +42,20 @@ _XID: Final = re.compile(
 _NVLINK5: Final = range(144, 151)
 _NONFATAL: Final = re.compile(r"\bNon-?fatal\b", re.IGNORECASE)
 _REPEAT: Final = "repeat of a code on the same GPU"
+
+
+def read(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
+    """Return the history in logs of this format.
+
+    Args:
+        paths: The logs.
+        options: Information that the logs omit.
+
+    Raises:
+        InvalidSpecError: A log is invalid.
+    """
+    history = read_xid_log(paths, clock=options.clock, coalesce_s=options.coalesce_s)
+    return Imported(history)
 
 
 def read_xid_log(
@@ -189,6 +203,7 @@ class _XidLog:
                 node=fault.node,
                 device=fault.device,
                 detected_s=self.time_s[row],
+                action=code.action,
             )
         )
 

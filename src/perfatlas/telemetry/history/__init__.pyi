@@ -1,5 +1,7 @@
 from .exposure import (
     JOB as JOB,
+    NODE_STATE as NODE_STATE,
+    SEEN_UNDER_JOBS as SEEN_UNDER_JOBS,
     observation_windows as observation_windows,
     parts_per_node as parts_per_node,
     utc as utc,
@@ -8,18 +10,22 @@ from .facts import (
     history_facts as history_facts,
 )
 from .history import (
+    ACTIONS as ACTIONS,
     EFFECT as EFFECT,
     FAILURE as FAILURE,
+    GPU_RESET as GPU_RESET,
     KINDS as KINDS,
+    NODE_REBOOT as NODE_REBOOT,
     NOT_TOLD as NOT_TOLD,
     NOTICE as NOTICE,
     OVERHEAD as OVERHEAD,
     PLANNED as PLANNED,
+    PROCESS as PROCESS,
+    REPAIR as REPAIR,
     UNCLEAR as UNCLEAR,
     Event as Event,
     History as History,
     HistoryBuilder as HistoryBuilder,
-    Labels as Labels,
     joined as joined,
 )
 from .history_table import (
@@ -38,18 +44,29 @@ from .job_runs import (
     RunsBuilder as RunsBuilder,
     why_no_run as why_no_run,
 )
+from .labels import (
+    Labels as Labels,
+)
 from .lifetime_columns import (
     Lifetimes as Lifetimes,
     lifetimes as lifetimes,
+)
+from .occupancy import (
+    Occupancy as Occupancy,
+    OccupancyBuilder as OccupancyBuilder,
+    OperatingTime as OperatingTime,
 )
 from .survival_intervals import (
     ObservationWindow as ObservationWindow,
     Repair as Repair,
     SurvivalIntervals as SurvivalIntervals,
+    check_window as check_window,
     failure_intervals as failure_intervals,
+    operating_intervals as operating_intervals,
     repair_times as repair_times,
 )
 from .xid_codes import (
+    xid_action as xid_action,
     xid_code as xid_code,
     xid_meaning as xid_meaning,
 )

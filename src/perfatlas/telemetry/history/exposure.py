@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from perfatlas.telemetry.history.history import History
 
 OF_GPUS: Final = ("gpu", "hbm", "nvlink")  # components that exist once per GPU
-OF_NODES: Final = ("host", "node")
+NODE_STATE: Final = "node"  # component of states that a scheduler gives a whole node
+OF_NODES: Final = ("host", NODE_STATE)
 JOB: Final = "job"
+# Causes that a scheduler reports because a job ran on the node.
+SEEN_UNDER_JOBS: Final = ("node_fail", "boot_fail", "launch_failed", "reconfig_fail")
 
 
 def observation_windows(

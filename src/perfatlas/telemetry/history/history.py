@@ -9,20 +9,23 @@ Shape legend: E events.
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+
+from perfatlas.telemetry.history.labels import LabelBuilder, Labels, joined_labels
+from perfatlas.telemetry.history.occupancy import joined_occupancy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from perfatlas.telemetry.history.occupancy import Occupancy
     from perfatlas.telemetry.reading import FileCounts
 
     Float = NDArray[np.float64]
-    Bool = NDArray[np.bool_]
 
 NOT_TOLD: Final = float("nan")
 # Kinds of events, the strongest claim first.
@@ -33,6 +36,12 @@ NOTICE: Final = "notice"  # recorded; nothing stopped
 PLANNED: Final = "planned"  # planned: maintenance, preemption
 OVERHEAD: Final = "overhead"  # time of a job outside of work, without a failure
 KINDS: Final = (FAILURE, UNCLEAR, EFFECT, NOTICE, PLANNED, OVERHEAD)
+# What ends an event, as documented for it, the lightest action first.
+PROCESS: Final = "process"  # a restart of the program
+GPU_RESET: Final = "gpu_reset"
+NODE_REBOOT: Final = "node_reboot"
+REPAIR: Final = "repair"  # diagnosis, replacement, vendor
+ACTIONS: Final = (PROCESS, GPU_RESET, NODE_REBOOT, REPAIR)
 
 
 class Event(NamedTuple):
@@ -49,6 +58,7 @@ class Event(NamedTuple):
         job: Job, "" for none.
         detected_s: Detection time [s], NaN where not recorded.
         recovered_s: Recovery time [s], NaN where not recorded or not recovered.
+        action: Documented action that ends it, one of `ACTIONS`; "" where none is documented.
     """
 
     start_s: float
@@ -61,39 +71,7 @@ class Event(NamedTuple):
     job: str = ""
     detected_s: float = NOT_TOLD
     recovered_s: float = NOT_TOLD
-
-
-class Labels(NamedTuple):
-    """A column of names, each stored once.
-
-    Args:
-        code_E: Index into `names` of each row (E,).
-        names: The distinct names, in order of first occurrence.
-    """
-
-    code_E: NDArray[np.int32]
-    names: tuple[str, ...]
-
-    def text(self) -> list[str]:
-        """Return the name of each row."""
-        return [self.names[code] for code in self.code_E.tolist()]
-
-    def at(self, row: int) -> str:
-        """Return the name of one row.
-
-        Args:
-            row: Index of the row.
-        """
-        return self.names[int(self.code_E[row])]
-
-    def is_any(self, names: Sequence[str]) -> Bool:
-        """Return which rows have one of these names (E,).
-
-        Args:
-            names: The names.
-        """
-        wanted = [code for code, name in enumerate(self.names) if name in names]
-        return np.isin(self.code_E, wanted)
+    action: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +90,9 @@ class History:
         job: Job (E,).
         file_E: Index of the file (E,).
         line_E: Line in the file (E,).
+        action: Documented action, "" for none (E,).
         files: Line counts of every file.
+        occupancy: When nodes ran jobs, None where no log has it.
     """
 
     start_s_E: Float
@@ -126,7 +106,9 @@ class History:
     job: Labels
     file_E: NDArray[np.int32]
     line_E: NDArray[np.int64]
+    action: Labels
     files: tuple[FileCounts, ...]
+    occupancy: Occupancy | None = None
 
     @property
     def size(self) -> int:
@@ -157,31 +139,7 @@ class History:
         return f"{self.files[self.file_E[event]].path}:{self.line_E[event]}"
 
 
-_NAMED: Final = ("node", "device", "component", "cause", "kind", "job")
-
-
-@dataclass(kw_only=True)
-class LabelBuilder:
-    """A column of names while it grows."""
-
-    codes: array[int] = field(default_factory=lambda: array("i"))
-    known: dict[str, int] = field(default_factory=dict)
-
-    def add(self, name: str) -> None:
-        """Append one row.
-
-        Args:
-            name: The name.
-        """
-        self.codes.append(self.known.setdefault(name, len(self.known)))
-
-    def close(self, order_E: NDArray[np.int64]) -> Labels:
-        """Return the column.
-
-        Args:
-            order_E: Sort order of the rows (E,).
-        """
-        return Labels(np.array(self.codes, np.int32)[order_E], tuple(self.known))
+_NAMED: Final = ("node", "device", "component", "cause", "kind", "job", "action")
 
 
 class HistoryBuilder:
@@ -238,8 +196,12 @@ class HistoryBuilder:
         """
         self._files.append(counts)
 
-    def close(self) -> History:
-        """Return the history, sorted by start; ties keep the order of reading."""
+    def close(self, occupancy: Occupancy | None = None) -> History:
+        """Return the history, sorted by start; ties keep the order of reading.
+
+        Args:
+            occupancy: When nodes ran jobs, with the same files.
+        """
         start_s_E = np.array(self._start, np.float64)
         order_E = np.argsort(start_s_E, kind="stable")
         named = {name: column.close(order_E) for name, column in self._named.items()}
@@ -250,6 +212,7 @@ class HistoryBuilder:
             file_E=np.array(self._file, np.int32)[order_E],
             line_E=np.array(self._line, np.int64)[order_E],
             files=tuple(self._files),
+            occupancy=occupancy,
             **named,
         )
 
@@ -264,7 +227,7 @@ def joined(histories: Sequence[History]) -> History:
     shift = np.cumsum([0, *(len(h.files) for h in histories)])
     start_s_E = np.concatenate([h.start_s_E for h in histories])
     order_E = np.argsort(start_s_E, kind="stable")
-    named = {name: _joined([getattr(h, name) for h in histories], order_E) for name in _NAMED}
+    named = {name: joined_labels([getattr(h, name) for h in histories], order_E) for name in _NAMED}
     files = [h.file_E + np.int32(first) for h, first in zip(histories, shift, strict=False)]
     return History(
         start_s_E=start_s_E[order_E],
@@ -273,14 +236,6 @@ def joined(histories: Sequence[History]) -> History:
         file_E=np.concatenate(files)[order_E].astype(np.int32),
         line_E=np.concatenate([h.line_E for h in histories])[order_E],
         files=tuple(file for h in histories for file in h.files),
+        occupancy=joined_occupancy([h.occupancy for h in histories], shift.tolist(), joined_labels),
         **named,
     )
-
-
-def _joined(columns: Sequence[Labels], order_E: NDArray[np.int64]) -> Labels:
-    known: dict[str, int] = {}
-    parts = []
-    for column in columns:
-        codes = [known.setdefault(name, len(known)) for name in column.names]
-        parts.append(np.array(codes, np.int32)[column.code_E] if codes else column.code_E)
-    return Labels(np.concatenate(parts)[order_E].astype(np.int32), tuple(known))

@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.telemetry.history.history import LabelBuilder, Labels
-from perfatlas.telemetry.history.hostlist import expand_hosts
+from perfatlas.telemetry.history.labels import LabelBuilder, Labels
+from perfatlas.telemetry.history.occupancy import Occupancy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
     from perfatlas.telemetry.reading import FileCounts, Tally
@@ -111,25 +109,17 @@ class JobRuns:
         """Last time in any run [s], a lower bound of the end of the log."""
         return float(np.nanmax(np.concatenate([self.start_s_R, self.end_s_R])))
 
-    def node_seconds(self, until_s: float) -> Mapping[str, float]:
-        """Return the time each node ran jobs [s].
-
-        Args:
-            until_s: End time of runs without a recorded end [s].
-
-        Limits: jobs that share a node all count, so that the sum may exceed wall time. All host
-            lists are expanded.
-        """
-        end_s_R = np.where(np.isnan(self.end_s_R), until_s, self.end_s_R)
-        length_s_R = np.maximum(end_s_R - self.start_s_R, 0.0)
-        length_s_L = np.bincount(
-            self.hosts.code_E, weights=length_s_R, minlength=len(self.hosts.names)
+    def occupancy(self) -> Occupancy:
+        """Return when nodes ran jobs."""
+        return Occupancy(
+            start_s_R=self.start_s_R,
+            end_s_R=self.end_s_R,
+            hosts=self.hosts,
+            job=self.job,
+            state=self.state,
+            file_R=self.file_E,
+            line_R=self.line_E,
         )
-        seconds: dict[str, float] = {}
-        for text, length_s in zip(self.hosts.names, length_s_L.tolist(), strict=True):
-            for host in expand_hosts(text):
-                seconds[host] = seconds.get(host, 0.0) + length_s
-        return seconds
 
 
 _LABELS: Final = ("job", "state", "hosts", "failed_node")

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.telemetry.history.history import History
+    from perfatlas.telemetry.history.occupancy import OperatingTime
 
     Bool = NDArray[np.bool_]
 
@@ -130,17 +131,91 @@ def failure_intervals(
     )
 
 
+def operating_intervals(
+    history: History,
+    events_E: Bool,
+    operating: OperatingTime,
+    *,
+    units_per_node: float = 1.0,
+    repair: Repair = "as_new",
+) -> SurvivalIntervals:
+    """Return the survival intervals between failures that were observed because jobs ran.
+
+    Ages and exposure are operating time: the time in which the node of a unit ran jobs. A failure
+    on an idle node has no record, and a node without a job has no exposure.
+
+    Args:
+        history: The history.
+        events_E: Which of its events are failures of the cause (E,).
+        operating: Operating time of each node in the observation window.
+        units_per_node: Units per node.
+        repair: Whether a repaired unit is as good as new for this cause.
+
+    Limits: ages at the first run are unknown, also where the start of service is known.
+    """
+    place = {name: index for index, name in enumerate(operating.names)}
+    by_unit: dict[str, list[tuple[float, float]]] = {}
+    node_of: dict[str, int] = {}
+    unplaced = 0
+    for event in np.flatnonzero(events_E).tolist():
+        node = place.get(history.node.at(event))
+        if node is None or not operating.seconds_N[node] > 0.0:
+            unplaced += 1
+            continue
+        unit = history.unit(event)
+        node_of[unit] = node
+        age_s = operating.at(node, float(history.start_s_E[event]))
+        by_unit.setdefault(unit, []).append((age_s, age_s))
+    cut = _Cut(watch=ObservationWindow(0.0, 1.0, 1), repair=repair)
+    idle_s = operating.seconds_N.copy()
+    for unit, events in by_unit.items():
+        seconds = float(operating.seconds_N[node_of[unit]])
+        cut.watch = ObservationWindow(0.0, seconds, 1)
+        cut.add(unit, None, events)
+        idle_s[node_of[unit]] = 0.0
+    for seconds in idle_s[idle_s > 0.0].tolist():
+        cut.watch = ObservationWindow(0.0, seconds, 1)
+        cut.never(max(1, round(units_per_node)))
+    return SurvivalIntervals(
+        seen=cut.seen(are_mixed=repair == "as_new" and not unplaced),
+        failures=cut.failures + unplaced,
+        exposure_s=operating.total_s * units_per_node,
+        ageless=cut.ageless,
+        unplaced=unplaced,
+        during_repair=cut.during_repair,
+        recovery_not_told=0,
+        events_by_unit={unit: len(events) for unit, events in by_unit.items()},
+    )
+
+
+def check_window(history: History, events_E: Bool, watch: ObservationWindow) -> None:
+    """Raise for an event outside an observation window.
+
+    Args:
+        history: The history.
+        events_E: The events (E,).
+        watch: The observation window.
+
+    Raises:
+        InvalidSpecError: An event lies outside it.
+    """
+    start_s_E = history.start_s_E
+    outside_E = events_E & ~((start_s_E >= watch.start_s) & (start_s_E <= watch.end_s))
+    if outside_E.any():
+        event = int(np.argmax(outside_E))
+        raise InvalidSpecError(
+            f"{history.place(event)}: the event at {start_s_E[event]:.0f} s lies outside the"
+            f" observation window from {watch.start_s:.0f} to {watch.end_s:.0f} s"
+        )
+
+
 def _events_by_unit(
     history: History, events_E: Bool, watch: ObservationWindow
 ) -> dict[str, list[tuple[float, float]]]:
+    check_window(history, events_E, watch)
     by_unit: dict[str, list[tuple[float, float]]] = {}
     for event in np.flatnonzero(events_E).tolist():
         start_s = float(history.start_s_E[event])
-        if not watch.start_s <= start_s <= watch.end_s:
-            raise InvalidSpecError(
-                f"{history.place(event)}: the event at {start_s:.0f} s lies outside the"
-                f" observation window from {watch.start_s:.0f} to {watch.end_s:.0f} s"
-            )
         recovered_s = float(history.recovered_s_E[event])
         by_unit.setdefault(history.unit(event), []).append((start_s, recovered_s))
     return by_unit

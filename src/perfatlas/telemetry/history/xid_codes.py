@@ -26,6 +26,7 @@ class XidCode:
         causes: Possible causes in NVIDIA's table: hw_error, driver_error,
             user_app_error, system_memory_corruption, bus_error, thermal_issue, fb_corruption. Most
             codes have several, as a code is a symptom. Empty where none are stated.
+        action: Documented action that ends it, one of `history.ACTIONS`; "" for none.
     """
 
     xid: int
@@ -33,6 +34,7 @@ class XidCode:
     component: str
     kind: str
     causes: frozenset[str]
+    action: str = ""
 
     @property
     def cause(self) -> str:
@@ -79,3 +81,18 @@ def xid_meaning(cause: str) -> str:
     """
     match = _NAMED.search(cause)
     return xid_code(int(match[1])).title if match else ""
+
+
+def xid_action(cause: str) -> str:
+    """Return the documented action of a cause, "" where it is not an Xid or none is documented.
+
+    Args:
+        cause: Such as xid_79.
+
+    Example:
+        >>> from perfatlas.telemetry.history import xid_action
+        >>> xid_action("xid_79"), xid_action("xid_94"), xid_action("fan")
+        ('node_reboot', 'process', '')
+    """
+    match = _NAMED.search(cause)
+    return xid_code(int(match[1])).action if match else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from perfatlas.commands.flags import SWITCH
 from perfatlas.commands.output import envelope, print_json
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["systems", "models", "formats", "engines", "rates", "durations", "fields"]
 Action = Literal["list", "show"]
+DETAILS: Final = ("parameter_parts", "checkpoint", "notes")  # of a model
 
 
 def catalog(
@@ -23,14 +24,16 @@ def catalog(
     /,
     *,
     json: Annotated[bool, SWITCH] = False,
+    verbose: Annotated[bool, SWITCH] = False,
 ) -> int:
     """List a catalog, or show one entry; return the exit code.
 
     Args:
         kind: The catalog.
-        action: List the entries, or show one with the source of every value.
+        action: List the entries, or show one.
         name: Entry to show: a listed name, a file, or a system with overrides.
         json: Print one JSON object.
+        verbose: Show every value of an entry with its source.
     """
     from perfatlas.verbs.catalog.facts import CATALOGS
 
@@ -52,7 +55,7 @@ def catalog(
     if json:
         print_json(envelope(f"catalog {kind}", results=facts, scenario={"name": name}))
     else:
-        _print_entry(kind, facts)
+        _print_entry(kind, facts, verbose=verbose)
     return 0
 
 
@@ -62,13 +65,16 @@ def _print_list(rows: list[dict[str, Any]], columns: Mapping[str, str]) -> None:
     print_rows(open_terminal(sys.stdout), rows, columns=columns or None)
 
 
-def _print_entry(kind: Kind, facts: Mapping[str, Any]) -> None:
+def _print_entry(kind: Kind, facts: Mapping[str, Any], *, verbose: bool) -> None:
     from perfatlas.report.text import (
+        TitledRows,
         open_terminal,
         print_facts,
+        print_grouped,
+        print_line,
         print_readers,
-        print_rows,
         print_sourced,
+        print_tables,
         profile_values,
         system_values,
     )
@@ -76,12 +82,22 @@ def _print_entry(kind: Kind, facts: Mapping[str, Any]) -> None:
     console = open_terminal(sys.stdout)
     if kind == "systems":
         print_facts(console, {"name": facts["name"], "notes": facts["notes"]})
-        print_sourced(console, system_values(facts))
-    elif kind == "engines":
+        if verbose:
+            print_sourced(console, system_values(facts))
+        else:
+            print_grouped(console, system_values(facts), levels=2)
+    elif kind == "engines" and verbose:
         print_sourced(console, profile_values(facts))
         print_readers(console, facts["read_by"])
+    elif kind == "engines":
+        print_grouped(console, profile_values(facts))
     elif kind == "fields":
         rows = [{"name": name, **row} for name, row in facts["properties"].items()]
-        print_rows(console, rows, columns={"name": "name", "description": "meaning"})
+        table = TitledRows("fields", rows, {"name": "name", "description": "meaning"})
+        print_tables(console, [table], verbose=verbose)
     else:
-        print_facts(console, facts)
+        details = [] if verbose else [name for name in DETAILS if facts.get(name)]
+        print_facts(console, {name: facts[name] for name in facts if name not in details})
+        if details:
+            texts = [name.replace("_", " ") for name in details]
+            print_line(console, f"--verbose shows {', '.join(texts)}", style="dim")

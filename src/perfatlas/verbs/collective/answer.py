@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfatlas.verbs.collective.priced import PricedQuestions
-    from perfatlas.verbs.collective.question import CollectiveQuestion
+    from perfatlas.verbs.collective.question import CollectiveInputs
 
 NOT_NEAR: Final = "no measured rows near this size and ranks in one domain; tier physics is used"
+SINGLE_GPU: Final = "gpus = 1: one GPU exchanges no data, so the time is 0; set gpus to 2 or more"
 
 
 @signature_of("collective")
@@ -66,36 +67,43 @@ def _priced_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     return answer_columns(table, read_collective, _rows)
 
 
-def _rows(asked: Sequence[CollectiveQuestion]) -> list[Answered]:
-    return [Answered(row, ()) for row in price_questions(asked).results()]
+def _rows(inputs: Sequence[CollectiveInputs]) -> list[Answered]:
+    rows = zip(inputs, price_questions(inputs).results(), strict=True)
+    return [Answered(row, _warnings(one)) for one, row in rows]
 
 
 def _answer(priced: PricedQuestions) -> Answer:
-    asked, results, prices = priced.asked[0], priced.results()[0], priced.found.prices
+    inputs, results, prices = priced.inputs[0], priced.results()[0], priced.found.prices
     match = prices.matches[prices.match_CO[0, 0]] if prices.match_CO[0, 0] >= 0 else None
     said = [*prices.notes, *_without_effect(priced, calibrated=match is not None)]
-    if asked.tier == "measured":
+    if inputs.tier == "measured":
         said.append(MEASURED_STANDING)
         if results["tier"] == "physics" and match is not None and match.table[0]:
             said.append(NOT_NEAR)
     return Answer(
         command="collective",
         scenario=complete_scenario(
-            verb_fields("collective"), asked, format=priced.shapes.format_name
+            verb_fields("collective"), inputs, format=priced.shapes.format_name
         ),
         results=results,
-        breakdown=[single_row(asked.op, "", results, match, "communication")],
+        breakdown=[single_row(inputs.op, "", results, match, "communication")],
         evidence=single_evidence(priced.systems[0], match, said, results["tier"]),
+        warnings=_warnings(inputs),
     )
+
+
+def _warnings(inputs: CollectiveInputs) -> tuple[str, ...]:
+    """Return the warning of a group of one GPU."""
+    return (SINGLE_GPU,) if inputs.gpus == 1 else ()
 
 
 def _without_effect(priced: PricedQuestions, *, calibrated: bool) -> list[str]:
     """Return remarks on fields that do not affect the price."""
-    asked, said = priced.asked[0], []
-    if asked.kernel_family is not None and not calibrated:
-        said.append(f"kernel_family = {asked.kernel_family} has no effect in tier bound")
+    inputs, said = priced.inputs[0], []
+    if inputs.kernel_family is not None and not calibrated:
+        said.append(f"kernel_family = {inputs.kernel_family} has no effect in tier bound")
     name = priced.shapes.format_name
-    priced_as = cell_format(asked.op, name) if calibrated else "bf16"
+    priced_as = cell_format(inputs.op, name) if calibrated else "bf16"
     if name not in ("bf16", priced_as):
         why = f"is priced as {priced_as}" if calibrated else "has no effect in tier bound"
         said.append(f"format = {name} {why}")

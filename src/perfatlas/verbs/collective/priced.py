@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from perfatlas.collectives import PricedCollectives
     from perfatlas.hardware import System
-    from perfatlas.verbs.collective.question import CollectiveQuestion
+    from perfatlas.verbs.collective.question import CollectiveInputs
 
 RESULTS: Final = (
     *("time_s", "time_s_low", "time_s_high", "bus_bandwidth_bytes_per_s", "algorithm"),
@@ -38,13 +38,13 @@ class PricedQuestions:
     """Queries with equal text fields, priced as shapes of one collective.
 
     Args:
-        asked: The queries (U).
+        inputs: The queries (U).
         systems: The system of each query, with a reduced domain if nodes are given (U).
         shapes: Sizes and groups (U).
         found: Prices and algorithms (U).
     """
 
-    asked: Sequence[CollectiveQuestion]
+    inputs: Sequence[CollectiveInputs]
     systems: Sequence[System]
     shapes: CollectiveShapes
     found: PricedCollectives
@@ -62,28 +62,28 @@ class PricedQuestions:
         return [dict(zip(RESULTS, row, strict=True)) for row in rows]
 
 
-def price_questions(asked: Sequence[CollectiveQuestion]) -> PricedQuestions:
+def price_questions(inputs: Sequence[CollectiveInputs]) -> PricedQuestions:
     """Return the prices of queries with equal text fields.
 
     Args:
-        asked: The queries (U).
+        inputs: The queries (U).
 
     Raises:
         InvalidSpecError: The system or engine is unknown, or a node would need more GPUs than a
             scale-up domain holds.
         UnsupportedError: The format is unknown, or there is no data for the tier.
     """
-    first, named = asked[0], resolve_system(asked[0].system)
-    places = list(dict.fromkeys((one.gpus if one.nodes else 0, one.nodes) for one in asked))
+    first, named = inputs[0], resolve_system(inputs[0].system)
+    places = list(dict.fromkeys((one.gpus if one.nodes else 0, one.nodes) for one in inputs))
     systems = [spread(named, gpus, nodes) for gpus, nodes in places]
-    index_U = np.array([places.index((one.gpus if one.nodes else 0, one.nodes)) for one in asked])
+    index_U = np.array([places.index((one.gpus if one.nodes else 0, one.nodes)) for one in inputs])
     implementation = _implementation(first)
     require_tier(named, first.tier, implementation.family, implementation.silicon_version or None)
     shapes = CollectiveShapes(
         op=first.op,
-        bytes=np.array([one.bytes for one in asked], dtype=np.float64),
-        ranks=np.array([one.gpus for one in asked], dtype=np.float64),
-        stride=np.ones(len(asked)),
+        bytes=np.array([one.bytes for one in inputs], dtype=np.float64),
+        ranks=np.array([one.gpus for one in inputs], dtype=np.float64),
+        stride=np.ones(len(inputs)),
         format_name=format_of(first.format).name,
     )
     found = price_collectives(
@@ -94,21 +94,21 @@ def price_questions(asked: Sequence[CollectiveQuestion]) -> PricedQuestions:
         implementation=implementation,
     )
     return PricedQuestions(
-        asked=asked, systems=[systems[place] for place in index_U], shapes=shapes, found=found
+        inputs=inputs, systems=[systems[place] for place in index_U], shapes=shapes, found=found
     )
 
 
-def _implementation(asked: CollectiveQuestion) -> Implementation:
+def _implementation(inputs: CollectiveInputs) -> Implementation:
     """Return the collective implementation.
 
     Raises:
         InvalidSpecError: The engine is unknown.
     """
-    if asked.kernel_family == LIBRARY_FAMILY:
+    if inputs.kernel_family == LIBRARY_FAMILY:
         return Implementation()
-    engine = kernel_engine(asked.kernel_family)
+    engine = kernel_engine(inputs.kernel_family)
     return Implementation(
         family=engine.kernel_family,
         custom_groups=all_reduce_groups(engine),
-        silicon_version=asked.silicon_version or "",
+        silicon_version=inputs.silicon_version or "",
     )

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 # groups in reverse order: Python collects annotations from the last base on
-class CollectiveQuestion(InputFields, CollectiveKernels, TierChoice, CollectiveShape, SystemChoice):
+class CollectiveInputs(InputFields, CollectiveKernels, TierChoice, CollectiveShape, SystemChoice):
     """A collective between GPUs of one system."""
 
 
-def read_collective(fields: Mapping[str, Any]) -> CollectiveQuestion:
+def read_collective(fields: Mapping[str, Any]) -> CollectiveInputs:
     """Return the collective of named fields.
 
     Args:
@@ -38,13 +38,13 @@ def read_collective(fields: Mapping[str, Any]) -> CollectiveQuestion:
         InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
             has no effect.
     """
-    asked = CollectiveQuestion.read(fields)
-    refuse_unused(vars(asked), fields_of(type(asked)))
-    if asked.gpus % (asked.nodes or 1):
-        raise InvalidSpecError(f"nodes = {asked.nodes} must divide gpus = {asked.gpus}")
-    if asked.nodes is not None:
-        spread(resolve_system(asked.system), asked.gpus, asked.nodes)
-    return asked
+    inputs = CollectiveInputs.read(fields)
+    refuse_unused(vars(inputs), fields_of(type(inputs)))
+    if inputs.gpus % (inputs.nodes or 1):
+        raise InvalidSpecError(f"nodes = {inputs.nodes} must divide gpus = {inputs.gpus}")
+    if inputs.nodes is not None:
+        spread(resolve_system(inputs.system), inputs.gpus, inputs.nodes)
+    return inputs
 
 
 def spread(system: System, gpus: int, nodes: int | None) -> System:

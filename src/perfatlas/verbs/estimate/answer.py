@@ -29,8 +29,8 @@ from perfatlas.scenario.resolution import (
     may_be_simulated,
     pool_plan,
     read_scenario,
-    resolved_formats,
     resolved_plan,
+    with_formats,
     worker_batches,
 )
 from perfatlas.serving.closed_form import (
@@ -82,16 +82,16 @@ def estimate(**fields: Any) -> Answer:  # noqa: ANN401 - the vocabulary is check
         True
     """
     answer = _answered(read_scenario(fields))
-    said = changes_without_effect(closed_form_results, fields)
-    return replace(answer, warnings=(*answer.warnings, *said)) if said else answer
+    notes = changes_without_effect(closed_form_results, fields)
+    return replace(answer, warnings=(*answer.warnings, *notes)) if notes else answer
 
 
 def _answered(scenario: Scenario) -> Answer:
     if scenario.mode == "disaggregated":
         return _answer_pools(scenario)
     question, evaluation = evaluate_one(scenario)
-    asked = asked_scenario(scenario, question) | resolved_formats(question)
-    answer = _answer(question, evaluation, asked)
+    fields = with_formats(resolved_fields(scenario, question), question)
+    answer = _answer(question, evaluation, fields)
     columns = columns_of([scenario])
     if may_be_simulated(columns)[0]:
         found = result_columns(question, evaluation)
@@ -105,19 +105,19 @@ def _simulated(scenario: Scenario, formula: Answer) -> Answer:
     from perfatlas.scenario.deployments import steady_state
 
     found = steady_state(scenario)
-    said = (
+    notes = (
         text for text in formula.evidence.assumptions if not text.startswith((FORMULA, POOL_RULES))
     )
     results = {name: value for name, value in formula.results.items() if name not in NOT_SIMULATED}
     return replace(
         formula,
         results=found.results | results | {"method": "simulate"},
-        evidence=replace(formula.evidence, assumptions=(*said, found.note)),
+        evidence=replace(formula.evidence, assumptions=(*notes, found.note)),
         warnings=tuple(text.replace(LEAVES_OUT, "") for text in formula.warnings),
     )
 
 
-def asked_scenario(scenario: Scenario, question: Candidates) -> dict[str, Any]:
+def resolved_fields(scenario: Scenario, question: Candidates) -> dict[str, Any]:
     """Return the resolved scenario of an answer: the given fields, and the implied load and engine.
 
     Running exactly this scenario gives the same answer even if defaults change.
@@ -126,23 +126,23 @@ def asked_scenario(scenario: Scenario, question: Candidates) -> dict[str, Any]:
         scenario: The scenario as given.
         question: The candidates; with two pools, those of the decode workers.
     """
-    asked: dict[str, Any] = {"model": scenario.model, "system": scenario.system}
-    asked |= {"engine": "", "mode": scenario.mode}
-    asked |= scenario.model_dump(exclude_unset=True, exclude_none=True)
-    asked = resolved_names(verb_fields("estimate"), asked)
-    asked |= {"engine": question.profile.id, "isl": scenario.isl, "osl": scenario.osl}
+    fields: dict[str, Any] = {"model": scenario.model, "system": scenario.system}
+    fields |= {"engine": "", "mode": scenario.mode}
+    fields |= scenario.model_dump(exclude_unset=True, exclude_none=True)
+    fields = resolved_names(verb_fields("estimate"), fields)
+    fields |= {"engine": question.profile.id, "isl": scenario.isl, "osl": scenario.osl}
     if scenario.mode == "disaggregated":
-        return asked | worker_batches(scenario)
-    asked |= resolved_plan(question)
-    dp = asked["dp"]
+        return fields | worker_batches(scenario)
+    fields |= resolved_plan(question)
+    dp = fields["dp"]
     if scenario.mode == "static" and scenario.batch is None:
         per_replica, rest = divmod(scenario.concurrency or dp, dp)
         if not rest:  # otherwise replicas differ and only the concurrency describes the load
-            asked.pop("concurrency", None)
-            asked["batch"] = per_replica
+            fields.pop("concurrency", None)
+            fields["batch"] = per_replica
     elif scenario.batch is None and scenario.concurrency is None:
-        asked["concurrency"] = dp
-    return asked
+        fields["concurrency"] = dp
+    return fields
 
 
 def _answer(question: Candidates, evaluation: Evaluation, given: Mapping[str, Any]) -> Answer:
@@ -171,21 +171,21 @@ def _answer_pools(scenario: Scenario) -> Answer:
         estimate_warnings(*rates.prefill, ("prefill",)),
         estimate_warnings(*rates.decode, ("decode",)),
     ]
-    asked = asked_scenario(scenario, rates.decode[0])
+    fields = resolved_fields(scenario, rates.decode[0])
     if simulated:  # fields not given are no limits
         derived = {"prefill_batch", "decode_batch"} - scenario.model_fields_set
-        asked = {name: value for name, value in asked.items() if name not in derived}
-    asked |= pool_plan("prefill", rates.prefill[0]) | pool_plan("decode", rates.decode[0])
+        fields = {name: value for name, value in fields.items() if name not in derived}
+    fields |= pool_plan("prefill", rates.prefill[0]) | pool_plan("decode", rates.decode[0])
     formula = Answer(
         command="estimate",
-        scenario=asked | resolved_formats(rates.decode[0]),
+        scenario=with_formats(fields, rates.prefill[0], rates.decode[0]),
         results=pool_results(rates),
         breakdown=[
             *breakdown_rows(rates.prefill[1].prefill, "prefill", 0),
             *breakdown_rows(rates.decode[1].decode, "decode", 0),
         ],
         evidence=merged_evidence(
-            question_evidence(*rates.prefill), question_evidence(*rates.decode), rates.said()
+            question_evidence(*rates.prefill), question_evidence(*rates.decode), rates.notes()
         ),
         warnings=pool_warnings(rates, worker_warnings, [simulated])[0],
     )

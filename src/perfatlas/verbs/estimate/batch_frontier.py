@@ -63,11 +63,11 @@ def frontier(**fields: Any) -> Frontier:  # noqa: ANN401 - the vocabulary is che
     given = scenario.model_dump(exclude_unset=True)
     first = estimate(**given)  # raises errors of the scenario itself
     rows = _points(given, swept)
-    asked = {name: value for name, value in first.scenario.items() if name not in SWEPT}
+    fields = {name: value for name, value in first.scenario.items() if name not in SWEPT}
     answer = replace(
         first,
         command="estimate --frontier",
-        scenario=asked,
+        scenario=fields,
         results={"frontier": rows},
         breakdown=[],
     )

@@ -225,10 +225,10 @@ def _one_pool(group: Group, found: EstimateColumns) -> Iterator[Answered]:
     found.put(rows_C, columns)
     may_C = np.flatnonzero(found.may_be_simulated_N[rows_C])
     if may_C.size:
-        asked = found.resolution.columns.take(rows_C[may_C])
+        input_columns = found.resolution.columns.take(rows_C[may_C])
         some = question.take(good_C[may_C].tolist())
         closed_forms = {name: values[may_C] for name, values in columns.items()}
-        found.simulate(rows_C[may_C[is_simulated(asked, some, closed_forms)]])
+        found.simulate(rows_C[may_C[is_simulated(input_columns, some, closed_forms)]])
 
     def warnings() -> list[tuple[str, ...]]:
         texts = estimate_warnings(question, evaluation)
@@ -252,24 +252,24 @@ def _two_pools(group: Group, found: EstimateColumns) -> Iterator[Answered]:
     if not rows_C.size:
         return
     places = prefill_C[in_prefill].tolist(), decode_C[in_decode].tolist()
-    asked = found.resolution.columns.take(rows_C)
+    input_columns = found.resolution.columns.take(rows_C)
     rates = PoolRates(
-        load=pool_load(asked),
+        load=pool_load(input_columns),
         prefill=(prefill.candidates.take(places[0]), first.take(places[0])),
         decode=(decode.candidates.take(places[1]), second.take(places[1])),
     )
     found.put(rows_C, rates.columns())
     memory = memory_columns(rates.decode[1].memory)
     found.put(rows_C, {f"memory_{name}": memory[name] for name in MEMORY})
-    simulated_C = are_pools_simulated(asked, rates)
+    simulated_C = are_pools_simulated(input_columns, rates)
     found.simulate(rows_C[simulated_C])
 
     def warnings() -> list[tuple[str, ...]]:
-        said = (
+        notes = (
             estimate_warnings(prefill.candidates, first, ("prefill",)),
             estimate_warnings(decode.candidates, second, ("decode",)),
         )
-        workers = [[texts[c] for c in kept] for texts, kept in zip(said, places, strict=True)]
+        workers = [[texts[c] for c in kept] for texts, kept in zip(notes, places, strict=True)]
         return pool_warnings(rates, workers, simulated_C.tolist())
 
     yield Answered(rows_C, warnings)

@@ -66,29 +66,29 @@ def estimate(
         output: Output of the answer.
     """
     extra, output = extra or EstimateFlags(), output or OutputFlags()
-    asked = set_flags(flags, extra.scenario)
+    set_fields = set_flags(flags, extra.scenario)
     if wants_table(output):
         if extra.frontier or extra.trace is not None:
             raise UsageError("--frontier and --trace cannot be combined with --table")
-        return _estimate_table(asked, output)
-    require(asked, ("model",), example=example_of("estimate"))
-    if "system" not in asked and "prefill_system" not in asked:
-        require(asked, ("system",), example=example_of("estimate"))
+        return _estimate_table(set_fields, output)
+    require(set_fields, ("model",), example=example_of("estimate"))
+    if "system" not in set_fields and "prefill_system" not in set_fields:
+        require(set_fields, ("system",), example=example_of("estimate"))
     if extra.frontier:
         if extra.trace is not None:
             raise UsageError("--frontier and --trace cannot be combined; use one of the two")
-        return _frontier(asked, output)
-    return _estimate(asked, extra, output)
+        return _frontier(set_fields, output)
+    return _estimate(set_fields, extra, output)
 
 
-def _estimate(asked: dict[str, Any], extra: EstimateFlags, output: OutputFlags) -> int:
+def _estimate(set_fields: dict[str, Any], extra: EstimateFlags, output: OutputFlags) -> int:
     import perfatlas
 
     if extra.trace is not None:
         check_writable(extra.trace)
-    with _print_memory_error(asked, as_json=output.json):
-        answer = perfatlas.estimate(**asked).to_dict()
-    code = show_answer(answer, output=output, asked=asked)
+    with _print_memory_error(set_fields, as_json=output.json):
+        answer = perfatlas.estimate(**set_fields).to_dict()
+    code = show_answer(answer, output=output, set_fields=set_fields)
     if extra.trace is not None:
         from perfatlas.report.traces import chrome_trace_text
 
@@ -99,7 +99,7 @@ def _estimate(asked: dict[str, Any], extra: EstimateFlags, output: OutputFlags) 
 
 
 @contextlib.contextmanager
-def _print_memory_error(asked: Mapping[str, Any], *, as_json: bool) -> Iterator[None]:
+def _print_memory_error(set_fields: Mapping[str, Any], *, as_json: bool) -> Iterator[None]:
     """Print the JSON answer of a scenario that does not fit before its error goes to stderr."""
     try:
         yield
@@ -109,12 +109,12 @@ def _print_memory_error(asked: Mapping[str, Any], *, as_json: bool) -> Iterator[
 
             memory = {**problem.memory, "fits": False}
             results = {"memory": memory, "advice": list(problem.advice)}
-            said = (shortfall_of(problem),)
-            print_json(envelope("estimate", results=results, scenario=asked, warnings=said))
+            notes = (shortfall_of(problem),)
+            print_json(envelope("estimate", results=results, scenario=set_fields, warnings=notes))
         raise
 
 
-def _estimate_table(asked: dict[str, Any], output: OutputFlags) -> int:
+def _estimate_table(set_fields: dict[str, Any], output: OutputFlags) -> int:
     import perfatlas
     from perfatlas.scenario.fields import FIELD_NAMES
 
@@ -126,23 +126,29 @@ def _estimate_table(asked: dict[str, Any], output: OutputFlags) -> int:
         return answers.columns
 
     summary = answer_table(
-        answer_columns, output, asked=asked, names=FIELD_NAMES, first="memory_weights_bytes"
+        answer_columns,
+        output,
+        set_fields=set_fields,
+        names=FIELD_NAMES,
+        first="memory_weights_bytes",
     )
-    return show_summary("estimate", {**priced, **summary}, asked=asked, as_json=output.json)
+    return show_summary(
+        "estimate", {**priced, **summary}, set_fields=set_fields, as_json=output.json
+    )
 
 
-def _frontier(asked: dict[str, Any], output: OutputFlags) -> int:
+def _frontier(set_fields: dict[str, Any], output: OutputFlags) -> int:
     import perfatlas
 
-    with _print_memory_error(asked, as_json=output.json):
-        answer = perfatlas.frontier(**asked).to_dict()
+    with _print_memory_error(set_fields, as_json=output.json):
+        answer = perfatlas.frontier(**set_fields).to_dict()
     if output.json:
         print_json(answer)
         return 0
     from perfatlas.report.text import open_terminal, reproduce_line
     from perfatlas.verbs.estimate.text import print_frontier
 
-    line = reproduce_line("estimate --frontier", asked)
+    line = reproduce_line("estimate --frontier", set_fields)
     console = open_terminal(sys.stdout)
     print_frontier(console, answer, reproduce=line, verbose=output.verbose)
     return 0

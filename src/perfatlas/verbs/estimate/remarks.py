@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from perfatlas.serving.closed_form import Evaluation, PoolRates
     from perfatlas.step import Candidates, StepCost
 
-    Said = Iterator[tuple[int, str]]
+    Notes = Iterator[tuple[int, str]]
 
 NO_KERNELS: Final = (
     "{device} has no measured kernels: all operators are priced at their roofline; real kernels"
@@ -42,7 +42,7 @@ def estimate_warnings(
         phases: Phases that run; a worker of a pool runs one of them.
     """
     steps = {"prefill": evaluation.prefill, "decode": evaluation.decode}
-    said: list[list[str]] = [[] for _ in range(question.size)]
+    notes: list[list[str]] = [[] for _ in range(question.size)]
     for found in (
         _whole_prompts(question, evaluation),
         _at_bound(question, [steps[phase] for phase in phases]),
@@ -52,8 +52,8 @@ def estimate_warnings(
         _too_long(question),
     ):
         for candidate, text in found:
-            said[candidate].append(text)
-    return [tuple(texts) for texts in said]
+            notes[candidate].append(text)
+    return [tuple(texts) for texts in notes]
 
 
 def pool_warnings(
@@ -68,10 +68,10 @@ def pool_warnings(
         workers: Result of `estimate_warnings` for each pool's workers, each (C).
         simulated: Whether a simulation replaces the closed forms of a candidate (C).
     """
-    said = zip(*workers, simulated, _decode_underload(rates), strict=True)
+    notes = zip(*workers, simulated, _decode_underload(rates), strict=True)
     return [
         tuple(dict.fromkeys((*prefill, *decode, *(() if replaced else emptier))))
-        for prefill, decode, replaced, emptier in said
+        for prefill, decode, replaced, emptier in notes
     ]
 
 
@@ -82,13 +82,13 @@ def _decode_underload(rates: PoolRates) -> list[tuple[str, ...]]:
     most_C = seen.output_tokens_per_s * (1.0 + ROUNDING)
     reached_C = rate_C * rest_s_C / rates.load.decode_workers
     running_C = rate_C * seen.request_latency_s
-    said: list[tuple[str, ...]] = [()] * rate_C.size
+    notes: list[tuple[str, ...]] = [()] * rate_C.size
     for c in np.flatnonzero(rate_C * load.osl <= most_C).tolist():  # or decode limits
-        asked, held, reached = rates.load.concurrency[c], load.sequences[c], reached_C[c]
+        requested, held, reached = rates.load.concurrency[c], load.sequences[c], reached_C[c]
         texts = []
-        if np.isfinite(asked) and asked - running_C[c] >= 1.0:
+        if np.isfinite(requested) and requested - running_C[c] >= 1.0:
             texts.append(
-                f"of {asked:.0f} requests in flight, about {running_C[c]:.0f} run concurrently;"
+                f"of {requested:.0f} requests in flight, about {running_C[c]:.0f} run concurrently;"
                 " the rest queue, which TTFT does not include"
             )
         if load.osl[c] > 1.0 and held - max(reached, 1.0) >= 1.0:
@@ -98,56 +98,56 @@ def _decode_underload(rates: PoolRates) -> list[tuple[str, ...]]:
             )
         if texts:
             first = f"prefill limits the rate to {rate_C[c]:.3g} requests/s"
-            said[c] = ("; ".join((first, *texts, "use more prefill_workers")),)
-    return said
+            notes[c] = ("; ".join((first, *texts, "use more prefill_workers")),)
+    return notes
 
 
-def _at_bound(question: Candidates, costs: Sequence[StepCost]) -> Said:
+def _at_bound(question: Candidates, costs: Sequence[StepCost]) -> Notes:
     """Yield a warning if a device, or some of its operators, have no measured kernels."""
-    asked_C = np.full(question.size, question.tier != "bound")
-    known_C, runs_C = np.zeros_like(asked_C), np.zeros_like(asked_C)
+    requested_C = np.full(question.size, question.tier != "bound")
+    known_C, runs_C = np.zeros_like(requested_C), np.zeros_like(requested_C)
     for cost in costs:
         runs_CO = (cost.count_CO > 0) & (cost.prices.time_s_CO > 0)
         known_C |= (runs_CO & ((cost.prices.match_CO >= 0) | cost.prices.measured_CO)).any(axis=1)
         runs_C |= runs_CO.any(axis=1)
-    none_C = asked_C & runs_C & ~known_C
+    none_C = requested_C & runs_C & ~known_C
     for c in np.flatnonzero(none_C).tolist():
         system = question.placement.systems[int(question.placement.index_C[c])]
         yield c, NO_KERNELS.format(device=system.device.name)
     for cost in costs:
-        yield from _some_at_bound(cost, asked_C & ~none_C)
+        yield from _some_at_bound(cost, requested_C & ~none_C)
 
 
-def _some_at_bound(cost: StepCost, asked_C: NDArray[np.bool_]) -> Said:
+def _some_at_bound(cost: StepCost, requested_C: NDArray[np.bool_]) -> Notes:
     """Yield a warning with the operators of a step without measured kernels, and their share."""
     busy_CO = cost.count_CO * cost.prices.time_s_CO
     bound_CO = (cost.prices.match_CO < 0) & (busy_CO > 0)
     share_C = np.where(bound_CO, busy_CO, 0.0).sum(axis=1) / cost.total_s()
-    for c in np.flatnonzero(asked_C & bound_CO.any(axis=1) & (share_C >= MIN_BOUND_SHARE)):
+    for c in np.flatnonzero(requested_C & bound_CO.any(axis=1) & (share_C >= MIN_BOUND_SHARE)):
         names = dict.fromkeys(cost.operators[o].name for o in np.flatnonzero(bound_CO[c]).tolist())
-        said = (
+        notes = (
             f"{cost.operators[0].phase}: {', '.join(names)} have no measured kernels and are priced"
             f" at the roofline ({share_C[c]:.0%} of the step), which is a lower limit"
         )
-        yield int(c), said
+        yield int(c), notes
 
 
-def _queueing(question: Candidates, evaluation: Evaluation) -> Said:
+def _queueing(question: Candidates, evaluation: Evaluation) -> Notes:
     """Yield a warning if fewer requests run concurrently than are in flight."""
-    served_C, asked_C, limits = evaluation.served, question.load.sequences, question.limits
-    fewer_C = question.aggregated_C & (served_C < asked_C)
+    served_C, requested_C, limits = evaluation.served, question.load.sequences, question.limits
+    fewer_C = question.aggregated_C & (served_C < requested_C)
     for c in np.flatnonzero(fewer_C).tolist():
-        said = (
-            f"of {asked_C[c]:g} requests in flight, {served_C[c]:g} run concurrently (KV"
+        notes = (
+            f"of {requested_C[c]:g} requests in flight, {served_C[c]:g} run concurrently (KV"
             f" capacity {evaluation.memory.kv_capacity_tokens[c]:,.0f} tokens, max_num_seqs"
             f" {limits.max_num_seqs[c]:g}, max_num_batched_tokens"
             f" {limits.max_num_batched_tokens[c]:g} for prefills and decodes); the rest"
             f" queue{LEAVES_OUT}"
         )
-        yield c, said
+        yield c, notes
 
 
-def _whole_prompts(question: Candidates, evaluation: Evaluation) -> Said:
+def _whole_prompts(question: Candidates, evaluation: Evaluation) -> Notes:
     """Yield a warning if prompts that are not split wait for decodes to end."""
     load, limits, beside_C = question.load, question.limits, beside_prompt(question)
     on_rank_C = np.ceil(load.sequences / question.plan.attention_dp)
@@ -157,45 +157,45 @@ def _whole_prompts(question: Candidates, evaluation: Evaluation) -> Said:
         new, tokens = load.isl[c] - load.prefix[c], limits.max_num_batched_tokens[c]
         enough = new + (1.0 + question.drafts) * (min(on_rank_C[c], others_C[c]) - 1.0)
         several = f"{beside_C[c]:,g} requests" if beside_C[c] > 1.0 else "one request"
-        said = (
+        note = (
             f"{BOTTLENECK}max_num_batched_tokens = {tokens:g} lets only {several} run at a time,"
             f" as a step holds a whole prompt of {new:,g} tokens, which {question.profile.id} does"
             " not split, and the decodes of the others; leave max_num_batched_tokens out, or set at"
             f" least {enough:g}"
         )
-        yield c, said
+        yield c, note
 
 
-def _wide(evaluation: Evaluation, phases: Sequence[str]) -> Said:
+def _wide(evaluation: Evaluation, phases: Sequence[str]) -> Notes:
     """Yield a warning for intervals too wide to base decisions on."""
     ends = {"prefill": "ttft_s", "decode": "tpot_s"}
     for name in (ends[phase] for phase in phases):
         low_C, high_C = getattr(evaluation.low, name), getattr(evaluation.high, name)
         for c in np.flatnonzero(high_C > WIDEST * low_C).tolist():
-            said = (
+            notes = (
                 f"{name}: the interval spans a factor of {high_C[c] / low_C[c]:.0f}; its kernels"
                 " were measured on another device or vary strongly, so measure before deciding"
             )
-            yield c, said
+            yield c, notes
 
 
-def _front_end_limited(question: Candidates, evaluation: Evaluation) -> Said:
+def _front_end_limited(question: Candidates, evaluation: Evaluation) -> Notes:
     """Yield a warning if the front end limits the rate."""
     stream_s_C = client_side(question).stream_s
     most_C = np.full(stream_s_C.shape, np.inf)
     np.divide(question.plan.attention_dp, stream_s_C, out=most_C, where=stream_s_C > 0.0)
     held_C = evaluation.latencies.output_tokens_per_s >= most_C * (1.0 - ROUNDING)
     for c in np.flatnonzero(held_C & question.aggregated_C).tolist():
-        said = (
+        notes = (
             f"the front end of a replica limits the rate to {most_C[c]:,.0f} output tokens/s, less"
             " than the engine: increase stream_interval or the server processes rather than GPU"
             " speed; how the delay is divided depends on how requests overlap: this TTFT is a"
             " minimum, this TPOT a maximum"
         )
-        yield c, said
+        yield c, notes
 
 
-def _too_long(question: Candidates) -> Said:
+def _too_long(question: Candidates) -> Notes:
     """Yield a warning if prompt and output exceed the model's context length."""
     longest = question.model.architecture.max_position_embeddings
     if not longest:

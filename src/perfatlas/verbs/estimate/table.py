@@ -60,8 +60,8 @@ def estimate_table(table: Mapping[str, Sequence[Any]]) -> TableAnswer:
     warnings, codes, errors = ([""] * found.resolution.size for _ in range(3))
     for answered in answered_groups(found):
         for row, texts in zip(answered.rows_C.tolist(), answered.warnings(), strict=True):
-            said = "; ".join(texts)
-            warnings[row] = said.replace(LEAVES_OUT, "") if found.simulated_N[row] else said
+            note = "; ".join(texts)
+            warnings[row] = note.replace(LEAVES_OUT, "") if found.simulated_N[row] else note
     for row, unused in unused_changes_of_rows(table, found).items():
         warnings[row] = "; ".join(filter(None, (warnings[row], *unused)))
     refusals = found.resolution.refusals

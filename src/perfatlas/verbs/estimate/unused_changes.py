@@ -32,7 +32,7 @@ def unused_changes_of_rows(table: Table, found: EstimateColumns) -> dict[int, li
         table: The scenarios (N).
         found: Their answers.
     """
-    told: dict[int, list[str]] = {}
+    messages: dict[int, list[str]] = {}
     answered = np.flatnonzero(~found.refused)
     for name in SYSTEMS:
         for text, rows_C in _systems(table.get(name, ()), answered).items():
@@ -41,8 +41,8 @@ def unused_changes_of_rows(table: Table, found: EstimateColumns) -> dict[int, li
             for path, unchanged in _changes(text).items():
                 other = estimate_columns({**rows, name: [unchanged] * rows_C.size})
                 for row in rows_C[_same(own, other)].tolist():
-                    told.setdefault(row, []).append(no_effect(path))
-    return told
+                    messages.setdefault(row, []).append(no_effect(path))
+    return messages
 
 
 def _systems(cells: Sequence[Any], rows_N: IntArray) -> dict[str, IntArray]:

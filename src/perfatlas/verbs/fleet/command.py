@@ -30,17 +30,12 @@ if TYPE_CHECKING:
     from perfatlas.telemetry.history import History
 
 FILES: Final = Parameter(negative="", consume_multiple=True)
-Format = Literal[
-    "sacct",
-    "sacct_json",
-    "xid",
-    "dcgm",
-    "node_problem_detector",
-    "nvsentinel",
-    "ml_goodput",
-    "jobs",
-    "table",
-]
+if TYPE_CHECKING:
+    Format = str
+else:
+    from perfatlas.telemetry.formats import format_names
+
+    Format = Literal[format_names()]  # the modules of the formats are listed
 
 
 @Parameter(name="*")
@@ -86,15 +81,15 @@ def import_(files: list[File], /, *, flags: ImportFlags | None = None) -> int:
     from perfatlas.telemetry.history import write_history
 
     flags = flags or ImportFlags()
-    asked = changed_flags(flags)
-    require(asked, ("format", "output"), example=example_of("fleet import"))
+    set_fields = changed_flags(flags)
+    require(set_fields, ("format", "output"), example=example_of("fleet import"))
     check_writable(str(flags.output))
     history = import_logs(str(flags.format), files, _options(files, flags)).history
     write_history(str(flags.output), history)
     results = _imported(history) | {"output": str(flags.output)}
     if flags.json:
-        asked = {name: value for name, value in asked.items() if name != "json"}
-        told = {name: str(value) for name, value in asked.items()}
+        set_fields = {name: value for name, value in set_fields.items() if name != "json"}
+        told = {name: str(value) for name, value in set_fields.items()}
         print_json(envelope("fleet import", results=results, scenario=told))
         return 0
     _print_imported(history, results)
@@ -124,6 +119,7 @@ def _options(files: Sequence[File], flags: ImportFlags) -> Any:  # noqa: ANN401 
 def _imported(history: History) -> dict[str, Any]:
     return {
         "events": history.size,
+        "runs": history.occupancy.size if history.occupancy else None,
         "kinds": dict(Counter(history.kind.text())),
         "files": [asdict(file) for file in history.files],
     }
@@ -137,6 +133,8 @@ def _print_imported(history: History, results: Mapping[str, Any]) -> None:
     console = open_terminal(sys.stdout)
     kinds = ", ".join(kind_text(kind, count) for kind, count in results["kinds"].items())
     console.print(counted(history.size, "event") + (f": {kinds}" if kinds else ""))
+    if results["runs"] is not None:
+        console.print(f"{counted(results['runs'], 'run')} of jobs, for the exposure of nodes")
     for file in history.files:
         console.print(f"{file.path}: {file.size}", soft_wrap=True)
         counts = {"merged": file.merged, "ignored": file.ignored, "repaired": file.repaired}
@@ -180,10 +178,10 @@ def fit(
     results = _results(fitted) | {"nodes": flags.nodes}
     results |= {"output": str(flags.output), "evidence": str(beside)}
     if flags.json:
-        asked = {
+        set_fields = {
             name: str(value) for name, value in changed_flags(flags).items() if name not in SHOWN
         }
-        print_json(envelope("fleet fit", results=results, scenario=asked))
+        print_json(envelope("fleet fit", results=results, scenario=set_fields))
         return 0
     line = reproduce_fit({k: v for k, v in changed_flags(flags).items() if k not in SHOWN}, files)
     _print_fitted(results, reproduce=line, verbose=flags.verbose)
@@ -212,6 +210,7 @@ def _fitted(history: History, flags: FitFlags) -> FleetFit:
         repair=flags.repaired or plain.repair,
         open_is_down=bool(flags.open_is_down),
         cascade_s=plain.cascade_s if flags.cascade_s is None else flags.cascade_s,
+        match_s=plain.match_s if flags.match_s is None else flags.match_s,
     )
     return fit_fleet(history, watches, nodes, options)
 
@@ -229,6 +228,9 @@ def _results(fitted: FleetFit) -> dict[str, Any]:
     left_out = {kind: n for kind, n in kinds.items() if kind not in fitted.options.kinds}
     return {
         "nodes": fitted.nodes,
+        "utilization": evidence["utilization"],
+        "availability": evidence["availability"],
+        "log_agreement": evidence["log_agreement"],
         "effects": fitted.cascades,
         "left_out": left_out,
         "causes": rows,

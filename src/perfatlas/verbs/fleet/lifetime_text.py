@@ -70,7 +70,7 @@ def _law_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
         parameters = dict(law["parameters"])
         parameters.setdefault("mean", {"value": law["mean"]})
         for place, (name, known) in enumerate(parameters.items()):
-            ends = f"{known['low']:.5g} - {known['high']:.5g}" if "low" in known else ""
+            ends = _interval_text(known) if "low" in known else ""
             of = f" {unit}" if name in TIMES else ""
             rows.append(
                 {
@@ -83,6 +83,12 @@ def _law_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
                 }
             )
     return rows
+
+
+def _interval_text(known: Mapping[str, float]) -> str:
+    """Return the ends of an interval, one number if rounding makes them equal."""
+    low, high = f"{known['low']:.5g}", f"{known['high']:.5g}"
+    return f"{low} - {high}" if low != high else low
 
 
 def _survival_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -81,6 +81,7 @@ class FitFlags:
         repaired: Whether a repair renews the age of a unit for its cause, or keeps it.
         open_is_down: Count an event without a recovery as still down at the end.
         cascade_s: Seconds after the first failure of a device in which others are its effects.
+        match_s: Seconds within which records of several logs about one node are one failure.
         output: File for the fleet; its evidence is written beside it.
         json: Print one JSON object.
         verbose: Print all causes, nodes, laws and assumptions.
@@ -96,6 +97,7 @@ class FitFlags:
     repaired: Annotated[Literal["as_new", "as_old"] | None, default("as_new")] = None
     open_is_down: Annotated[bool | None, SWITCH] = None
     cascade_s: Annotated[Seconds, default("60")] = None
+    match_s: Annotated[Seconds, default("600")] = None
     output: File | None = None
     json: Annotated[bool, SWITCH] = False
     verbose: Annotated[bool, SWITCH] = False
@@ -112,8 +114,8 @@ def fit_table(flags: LifetimeFlags, rest: FitFlags, files: Sequence[File]) -> in
     from perfatlas.telemetry.fits import LifetimeColumns, read_lifetimes
     from perfatlas.telemetry.fleets import fit_lifetimes
 
-    asked = changed_flags(flags)
-    require(asked, ("lifetimes", "age", "failed", "time_unit"), example=EXAMPLE)
+    set_fields = changed_flags(flags)
+    require(set_fields, ("lifetimes", "age", "failed", "time_unit"), example=EXAMPLE)
     _check_rest(flags, rest, files)
     columns = LifetimeColumns(str(flags.age), str(flags.failed), flags.entry or "")
     path, picked = str(flags.lifetimes), _equalities(flags.where or [])
@@ -123,42 +125,46 @@ def fit_table(flags: LifetimeFlags, rest: FitFlags, files: Sequence[File]) -> in
     )
     results |= {"file": asdict(counts)} | _written(flags, rest, results, counts)
     if rest.json:
-        asked |= {name: value for name, value in changed_flags(rest).items() if name not in SHOWN}
-        scenario = {name: str(v) if isinstance(v, File) else v for name, v in asked.items()}
+        set_fields |= {
+            name: value for name, value in changed_flags(rest).items() if name not in SHOWN
+        }
+        scenario = {name: str(v) if isinstance(v, File) else v for name, v in set_fields.items()}
         print_json(envelope("fleet fit", results=results, scenario=scenario))
         return 0
     from perfatlas.report.text import open_terminal
     from perfatlas.verbs.fleet.lifetime_text import print_lifetimes
 
-    line = reproduce_fit(asked | {k: v for k, v in changed_flags(rest).items() if k not in SHOWN})
+    line = reproduce_fit(
+        set_fields | {k: v for k, v in changed_flags(rest).items() if k not in SHOWN}
+    )
     console = open_terminal(sys.stdout)
     print_lifetimes(console, results, counts.text(), reproduce=line, verbose=rest.verbose)
     return 0
 
 
-def reproduce_fit(asked: Mapping[str, Any], files: Sequence[File] = ()) -> str:
+def reproduce_fit(set_fields: Mapping[str, Any], files: Sequence[File] = ()) -> str:
     """Return the command line of a fit.
 
     Args:
-        asked: Flags that were given.
+        set_fields: Flags that were given.
         files: Histories.
     """
     from perfatlas.report.text import reproduce_line
 
-    line = reproduce_line("fleet fit", asked)
+    line = reproduce_line("fleet fit", set_fields)
     return " ".join([line, *(shlex.quote(str(path)) for path in files)])
 
 
 def _check_rest(flags: LifetimeFlags, rest: FitFlags, files: Sequence[File]) -> None:
     """Refuse flags that do not apply to a table, and a fleet without the required flags."""
-    asked = changed_flags(rest)
-    odd = [*map(str, files), *(_flag(name) for name in asked if name not in _OF_FLEET)]
+    set_fields = changed_flags(rest)
+    odd = [*map(str, files), *(_flag(name) for name in set_fields if name not in _OF_FLEET)]
     if odd:
         raise UsageError(
             f"--lifetimes replaces histories and their options: leave"
             f" {', '.join(odd)} out; for example: {EXAMPLE}"
         )
-    needed = changed_flags(flags) | asked
+    needed = changed_flags(flags) | set_fields
     if rest.output is not None:
         require(needed, ("component", "nodes", "repair_s"), example=FLEET_EXAMPLE)
         check_writable(str(rest.output))

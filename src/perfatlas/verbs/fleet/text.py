@@ -62,6 +62,7 @@ def print_fitted(
         print_line(console, f"{left:,} more causes with {counted(events, 'event')}")
     console.print()
     _print_lemons(console, causes, verbose=verbose)
+    print_logs(console, results)
     if results["effects"]:
         print_line(
             console, f"marked as effects of others: {counted(results['effects'], 'failure')}"
@@ -77,8 +78,49 @@ def print_fitted(
     events = sum(cause["events"] for cause in causes)
     fitted = f"maximum likelihood on {counted(events, 'failure')}, 95% intervals"
     print_line(console, f"confidence: {fitted}", style="bold")
-    print_written(console, results["output"], results["nodes"])
+    print_written(console, results["output"], results["nodes"], spares=False)
     print_plain(console, f"reproduce: {reproduce}", style="dim", wrap=False)
+
+
+AGREEMENT: Final = {
+    "job_ends_explained": "ends of jobs explained by a device failure",
+    "job_ends_repeated": "ends of further jobs on a failed node",
+    "node_failures_only_in_accounting": "node failures that only accounting reports",
+    "device_failures_without_job_end": "device failures under a job that went on",
+    "device_failures_on_idle_nodes": "device failures on idle nodes",
+    "node_states_explained": "node states explained by a failure, as its repair",
+    "node_states_alone": "failed node states without a failure in another log",
+}
+
+
+def print_logs(console: Console, results: Mapping[str, Any]) -> None:
+    """Write the exposure under jobs, the agreement of several logs, and the availability.
+
+    Args:
+        console: Console from `open_terminal`.
+        results: As for `print_fitted`.
+    """
+    if results["utilization"] is not None:
+        print_line(
+            console,
+            f"jobs ran in {share_text(results['utilization'])} of the node-hours; failures that"
+            " accounting reports are divided by the node-hours under jobs",
+        )
+    rows = [(AGREEMENT[name], f"{n:,}") for name, n in (results["log_agreement"] or {}).items()]
+    if rows:
+        print_line(console, "agreement of the logs, each failure counted once", style="bold")
+        print_labelled(console, rows)
+    node = results["availability"]["node"]
+    if node == "unknown":
+        without = results["availability"]["without_repair_times"]
+        causes = ", ".join(without)
+        print_line(
+            console,
+            f"availability of nodes: unknown, the logs have no repair times of {causes}; import"
+            " node states (docs/telemetry.md) or add [[repair]] to the fleet file",
+        )
+    else:
+        print_line(console, f"availability of nodes: {share_text(node)}")
 
 
 def _cause_row(cause: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,7 +132,7 @@ def _cause_row(cause: Mapping[str, Any]) -> dict[str, Any]:
         "share": share_text(cause["share"]),
         "fleet": time_text(seconds(cause["fleet_mean_time_between"])),
         "part": time_text(seconds(cause["mean_time_between"])),
-        "interval": f"{low} - {high}",
+        "interval": f"{low} - {high}" if low != high else low,
         "law": cause["law"],
     }
 
@@ -137,16 +179,33 @@ def _print_lemons(console: Console, causes: Sequence[Mapping[str, Any]], *, verb
         print_labelled(console, apart)
 
 
-def print_written(console: Console, path: str, nodes: int) -> None:
+def print_written(console: Console, path: str, nodes: int, *, spares: bool = True) -> None:
     """Write the path of a fleet, and the next command.
 
     Args:
         console: Console from `open_terminal`.
         path: Path of the fleet.
         nodes: Nodes of the fleet.
+        spares: Whether to propose spares; otherwise the numbers of the job are left to the reader.
     """
     print_plain(console, f"fleet written to {path}, with an evidence file", wrap=False)
-    print_plain(console, f"next: {goodput_command(path, nodes)}", wrap=False)
+    command = goodput_command(path, nodes) if spares else job_command(path)
+    print_plain(console, f"next: {command}", wrap=False)
+
+
+def job_command(fleet: str) -> str:
+    """Return a goodput command whose checkpoint and restart times are to be filled in.
+
+    Args:
+        fleet: File of the fleet.
+
+    Example:
+        >>> from perfatlas.verbs.fleet.text import job_command
+        >>> job_command("f.toml")
+        'perfatlas goodput --fleet f.toml --spares COUNT --checkpoint-write-s TIME --restart-s TIME'
+    """
+    words = f"perfatlas goodput --fleet {shlex.quote(fleet)}"
+    return f"{words} --spares COUNT --checkpoint-write-s TIME --restart-s TIME"
 
 
 def goodput_command(fleet: str, units: int) -> str:

@@ -70,40 +70,40 @@ def goodput(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
     derived: dict[str, Any] = {"detection_s": whole.detection_s or 0.0}
     if facts.write_s is not None:
         derived["checkpoint_write_s"] = facts.write_s
-    asked = SimpleGoodput.read({**fields, **derived})
-    answer = _answered(asked)
-    decided = {"method": answer.results["method"], "detection_s": asked.detection_s}
+    inputs = SimpleGoodput.read({**fields, **derived})
+    answer = _answered(inputs)
+    decided = {"method": answer.results["method"], "detection_s": inputs.detection_s}
     if answer.results["method"] == "simulate":
-        decided["seed"] = asked.seed
-    evidence = replace(answer.evidence, assumptions=(*answer.evidence.assumptions, *facts.said))
+        decided["seed"] = inputs.seed
+    evidence = replace(answer.evidence, assumptions=(*answer.evidence.assumptions, *facts.notes))
     scenario = complete_scenario(verb_fields("goodput"), whole, **decided)
     return replace(answer, evidence=evidence, scenario=scenario)
 
 
-def _answered(asked: SimpleGoodput) -> Answer:
+def _answered(inputs: SimpleGoodput) -> Answer:
     """Return the answer of the simple form, without its scenario."""
-    told = interruptions_of(asked)
-    beyond = _beyond_closed_forms(asked)
-    if asked.method == "simulate" or (asked.method == "auto" and beyond):
+    interruptions = interruptions_of(inputs)
+    beyond = _beyond_closed_forms(inputs)
+    if inputs.method == "simulate" or (inputs.method == "auto" and beyond):
         from perfatlas.verbs.goodput.simulated import simulated_goodput
 
-        return simulated_goodput(asked, told, beyond)
+        return simulated_goodput(inputs, interruptions, beyond)
     if beyond:
         raise InvalidSpecError(
-            f"method = {asked.method} is not valid here: {beyond}; use method simulate, or auto,"
+            f"method = {inputs.method} is not valid here: {beyond}; use method simulate, or auto,"
             " which switches to the simulator automatically"
         )
-    return _closed_form(asked, told)
+    return _closed_form(inputs, interruptions)
 
 
-def _beyond_closed_forms(asked: SimpleGoodput) -> str:
+def _beyond_closed_forms(inputs: SimpleGoodput) -> str:
     """Return the feature that no closed form covers, "" where all are covered."""
-    if asked.failure_shape != 1.0:
+    if inputs.failure_shape != 1.0:
         return (
-            f"failure_shape = {asked.failure_shape:g}: nodes age, and failures are not memoryless"
+            f"failure_shape = {inputs.failure_shape:g}: nodes age, and failures are not memoryless"
         )
-    if asked.spares is not None:
-        return f"spares = {asked.spares}: the job may wait for a repair"
+    if inputs.spares is not None:
+        return f"spares = {inputs.spares}: the job may wait for a repair"
     return ""
 
 
@@ -113,12 +113,12 @@ class _Form(NamedTuple):
     Args:
         interval: Its optimum from write, MTTI and restart [s].
         value: Its goodput from interval, write, restart, MTTI and detection [s].
-        said: Its description.
+        note: Its description.
     """
 
     interval: Callable[[float, float, float], Validity]
     value: Callable[[float, float, float, float, float], Validity]
-    said: str
+    note: str
 
 
 def _exact_interval(write_s: float, mtti_s: float, _: float) -> Validity:
@@ -156,12 +156,12 @@ _FORMS: Final[dict[str, _Form]] = {
 }
 
 
-def _closed_form(asked: SimpleGoodput, told: Interruptions) -> Answer:
-    method = "exact" if asked.method == "auto" else asked.method
+def _closed_form(inputs: SimpleGoodput, interruptions: Interruptions) -> Answer:
+    method = "exact" if inputs.method == "auto" else inputs.method
     form = _FORMS[method]
-    write_s, restart_s = asked.checkpoint_write_s, asked.restart_s
-    best = form.interval(write_s, told.mtti_s, restart_s) if write_s > 0.0 else None
-    interval_s = asked.checkpoint_interval_s
+    write_s, restart_s = inputs.checkpoint_write_s, inputs.restart_s
+    best = form.interval(write_s, interruptions.mtti_s, restart_s) if write_s > 0.0 else None
+    interval_s = inputs.checkpoint_interval_s
     warnings = []
     if interval_s is None:
         if best is None:
@@ -175,75 +175,89 @@ def _closed_form(asked: SimpleGoodput, told: Interruptions) -> Answer:
     def value(mtti_s: float | None) -> Validity | None:
         if mtti_s is None:
             return None
-        return form.value(interval_s, write_s, restart_s, mtti_s, asked.detection_s)
+        return form.value(interval_s, write_s, restart_s, mtti_s, inputs.detection_s)
 
-    middle = form.value(interval_s, write_s, restart_s, told.mtti_s, asked.detection_s)
-    low, high = value(told.low_s), value(told.high_s)
-    warnings += [str(middle.reason_C), *_instead(method, middle, asked, told, interval_s)]
-    warnings += unused_simple_options(asked)
+    middle = form.value(interval_s, write_s, restart_s, interruptions.mtti_s, inputs.detection_s)
+    low, high = value(interruptions.low_s), value(interruptions.high_s)
+    warnings += [str(middle.reason_C), *_instead(method, middle, inputs, interruptions, interval_s)]
+    warnings += unused_simple_options(inputs)
     results = {
         "goodput": float(middle.value_C),
         "goodput_low": None if low is None else float(low.value_C),
         "goodput_high": None if high is None else float(high.value_C),
         "checkpoint_interval_s": interval_s,
         "optimal_checkpoint_interval_s": None if best is None else float(best.value_C),
-        **frequency(asked, told.mtti_s + asked.detection_s, told),
+        **frequency(inputs, interruptions.mtti_s + inputs.detection_s, interruptions),
         "method": method,
     }
     return Answer(
         command="goodput",
         scenario={},
-        results=results | lost_hours(asked, results["goodput"]),
-        breakdown=_buckets(asked, told, interval_s) if method in ("exact", "daly") else [],
-        evidence=Evidence(tier=method, assumptions=(form.said, *simple_assumptions(asked, told))),
+        results=results | lost_hours(inputs, results["goodput"]),
+        breakdown=_buckets(inputs, interruptions, interval_s)
+        if method in ("exact", "daly")
+        else [],
+        evidence=Evidence(
+            tier=method, assumptions=(form.note, *simple_assumptions(inputs, interruptions))
+        ),
         warnings=tuple(text for text in dict.fromkeys(warnings) if text),
     )
 
 
 def _instead(
-    method: str, found: Validity, asked: SimpleGoodput, told: Interruptions, interval_s: float
+    method: str,
+    found: Validity,
+    inputs: SimpleGoodput,
+    interruptions: Interruptions,
+    interval_s: float,
 ) -> list[str]:
     """Return the result of the exact form where an estimate is not valid."""
     if bool(found.valid_C):
         return []
     exact = renewal_efficiency(
-        interval_s, asked.checkpoint_write_s, asked.restart_s, told.mtti_s, asked.detection_s
+        interval_s,
+        inputs.checkpoint_write_s,
+        inputs.restart_s,
+        interruptions.mtti_s,
+        inputs.detection_s,
     )
     return [f"method {method} is not valid here; method exact gives {float(exact.value_C):.3g}"]
 
 
-def _cut_short_s(asked: SimpleGoodput, mtti_s: float, interval_s: float) -> float:
+def _cut_short_s(inputs: SimpleGoodput, mtti_s: float, interval_s: float) -> float:
     """Return the mean time in an interrupted write, per failure [s].
 
     Source: after a successful restart (e^(-R/M)) the time into a segment at the failure is a
         truncated exponential; its part beyond the work is the write.
     """
-    write = asked.checkpoint_write_s / mtti_s
-    segment = (interval_s + asked.checkpoint_write_s) / mtti_s
+    write = inputs.checkpoint_write_s / mtti_s
+    segment = (interval_s + inputs.checkpoint_write_s) / mtti_s
     into = -float(np.expm1(-write)) - write * float(np.exp(-write))
-    reached = float(np.exp(-(asked.restart_s + interval_s) / mtti_s))
+    reached = float(np.exp(-(inputs.restart_s + interval_s) / mtti_s))
     return mtti_s * reached * into / -float(np.expm1(-segment))
 
 
-def _buckets(asked: SimpleGoodput, told: Interruptions, interval_s: float) -> list[dict[str, Any]]:
+def _buckets(
+    inputs: SimpleGoodput, interruptions: Interruptions, interval_s: float
+) -> list[dict[str, Any]]:
     """Return the time by category, exact in steady state.
 
     Source: failures come once per MTTI and detection; each is followed by one attempt to restart,
         of mean M (1 - e^(-R/M)); one write per completed interval, and interrupted writes; the rest
         is lost.
     """
-    mtti_s, cycle_s = told.mtti_s, told.mtti_s + asked.detection_s
+    mtti_s, cycle_s = interruptions.mtti_s, interruptions.mtti_s + inputs.detection_s
     productive = float(
         renewal_efficiency(
-            interval_s, asked.checkpoint_write_s, asked.restart_s, mtti_s, asked.detection_s
+            interval_s, inputs.checkpoint_write_s, inputs.restart_s, mtti_s, inputs.detection_s
         ).value_C
     )
     shares = {
         "productive": productive,
-        "checkpoint": productive * asked.checkpoint_write_s / interval_s
-        + _cut_short_s(asked, mtti_s, interval_s) / cycle_s,
-        "detection": asked.detection_s / cycle_s,
-        "restart": mtti_s * -float(np.expm1(-asked.restart_s / mtti_s)) / cycle_s,
+        "checkpoint": productive * inputs.checkpoint_write_s / interval_s
+        + _cut_short_s(inputs, mtti_s, interval_s) / cycle_s,
+        "detection": inputs.detection_s / cycle_s,
+        "restart": mtti_s * -float(np.expm1(-inputs.restart_s / mtti_s)) / cycle_s,
     }
     shares["lost_work"] = max(1.0 - sum(shares.values()), 0.0)
-    return bucket_rows(shares, None if asked.gpus is None else asked.gpus * asked.duration_s)
+    return bucket_rows(shares, None if inputs.gpus is None else inputs.gpus * inputs.duration_s)

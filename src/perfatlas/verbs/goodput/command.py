@@ -68,34 +68,36 @@ def goodput(
 
     extra, output = extra or GoodputFiles(), output or OutputFlags()
     html, script = extra.page.html, extra.page.script
-    asked = set_flags(flags, extra.scenario)
+    set_fields = set_flags(flags, extra.scenario)
     if wants_table(output):
-        if html is not None or asked.get("what_if"):
+        if html is not None or set_fields.get("what_if"):
             flag = "--html" if html is not None else "--what-if"
             raise UsageError(f"{flag} cannot be combined with --table")
-        return answer_command(ONE, asked, output)
-    if "fleet" not in asked:  # whose file may say both
-        written = "checkpoint_bytes_per_s" in asked
+        return answer_command(ONE, set_fields, output)
+    if "fleet" not in set_fields:  # whose file may say both
+        written = "checkpoint_bytes_per_s" in set_fields
         needed = ("restart_s",) if written else ("checkpoint_write_s", "restart_s")
-        require(asked, needed, example=example_of("goodput"))
+        require(set_fields, needed, example=example_of("goodput"))
     if html is not None:
         check_writable(html)
     columns: dict[str, list[float]] = {}
     with notice_if_slow(SLOW):
-        if "fleet" in asked:
+        if "fleet" in set_fields:
             from perfatlas.verbs.goodput.fleet_answer import fleet_goodput
 
-            run = fleet_goodput(**asked)
+            run = fleet_goodput(**set_fields)
             answer, columns = run.answer, run.per_replica()
         else:
-            answer = perfatlas.goodput(**asked)
-    code = show_answer(answer.to_dict(), output=output, asked=asked, text=ONE.find(ONE.text))
+            answer = perfatlas.goodput(**set_fields)
+    code = show_answer(
+        answer.to_dict(), output=output, set_fields=set_fields, text=ONE.find(ONE.text)
+    )
     if html is not None:
         from perfatlas.report.text import reproduce_line
         from perfatlas.verbs.goodput.page import goodput_page
 
         sys.stdout.flush()  # print the answer even if the page cannot be written
-        line = reproduce_line(answer.command, asked)
+        line = reproduce_line(answer.command, set_fields)
         page = goodput_page(answer.to_dict(), columns, reproduce=line, script=script)
         write_atomic(html, page)
         sys.stderr.write(f"perfatlas: --html written to {html}\n")

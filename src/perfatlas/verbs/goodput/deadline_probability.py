@@ -15,47 +15,47 @@ if TYPE_CHECKING:
 REPLICAS: Final = 500  # replicas per level and run; some seconds
 
 
-def check_date(asked: FleetGoodput, ready: FleetJob) -> None:
+def check_date(inputs: FleetGoodput, ready: FleetJob) -> None:
     """Raise for an impossible deadline.
 
     Args:
-        asked: The fields.
+        inputs: The fields.
         ready: The job.
 
     Raises:
         InvalidSpecError: The deadline is before the work can be done or after the job is abandoned.
     """
-    if asked.finish_by_s is None or asked.work_s is None:
+    if inputs.finish_by_s is None or inputs.work_s is None:
         return
-    if not asked.work_s < asked.finish_by_s < ready.job.horizon_s:
+    if not inputs.work_s < inputs.finish_by_s < ready.job.horizon_s:
         raise InvalidSpecError(
-            f"finish_by_s = {asked.finish_by_s:g}: expected more than work_s = {asked.work_s:g}"
+            f"finish_by_s = {inputs.finish_by_s:g}: expected more than work_s = {inputs.work_s:g}"
             f" and less than {ready.job.horizon_s:g}, the horizon of the simulation"
         )
 
 
-def deadline_probability(asked: FleetGoodput, ready: FleetJob) -> dict[str, Any]:
+def deadline_probability(inputs: FleetGoodput, ready: FleetJob) -> dict[str, Any]:
     """Return the probability of missing the deadline, where one is set.
 
     Args:
-        asked: The fields.
+        inputs: The fields.
         ready: The job.
 
     Returns:
         late_probability with its 90% interval; nothing without finish_by_s.
     """
-    if asked.finish_by_s is None or asked.work_s is None:
+    if inputs.finish_by_s is None or inputs.work_s is None:
         return {}
     tail = loss_probability(
         ready.job,
         ready.strategy,
-        asked.finish_by_s - asked.work_s,
+        inputs.finish_by_s - inputs.work_s,
         replicas=REPLICAS,
-        seed=asked.seed,
+        seed=inputs.seed,
     )
     low, high = tail.interval(NINETY)
     return {
-        "finish_by_s": asked.finish_by_s,
+        "finish_by_s": inputs.finish_by_s,
         "late_probability": tail.probability,
         "late_probability_low": low,
         "late_probability_high": high,

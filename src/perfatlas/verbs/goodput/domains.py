@@ -42,14 +42,14 @@ def goodput_domains(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schem
         >>> print(f"{found['domain_availability']:.5f} {found['blast_usable_share']:.4f}")
         0.99756 0.9305
     """
-    asked = Domains.read(fields)
-    refuse_unused(dict(asked), verb_fields("goodput domains"))
-    size, needed = asked.domain_size, asked.needed or asked.domain_size
+    inputs = Domains.read(fields)
+    refuse_unused(dict(inputs), verb_fields("goodput domains"))
+    size, needed = inputs.domain_size, inputs.needed or inputs.domain_size
     if needed > size:
         raise InvalidSpecError(
             f"needed = {needed:,}: expected at most domain_size, {counted(size, 'GPU')}"
         )
-    down = _unavailability(asked)
+    down = _unavailability(inputs)
     needed_K = np.arange(size, 0, -1)
     available_K = at_least(needed_K, size, down)
     usable_K = usable_share(needed_K, size, down)
@@ -69,54 +69,54 @@ def goodput_domains(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schem
             }
             for at in sorted({here, best, *range(min(NEAREST + 1, size))})
         ],
-        **_job(asked, needed, float(available_K[here])),
+        **_job(inputs, needed, float(available_K[here])),
     }
     return Answer(
         command="goodput domains",
-        scenario=complete_scenario(verb_fields("goodput domains"), asked),
+        scenario=complete_scenario(verb_fields("goodput domains"), inputs),
         results=results,
         breakdown=[],
-        evidence=Evidence(tier="binomial", assumptions=_assumptions(asked, needed)),
+        evidence=Evidence(tier="binomial", assumptions=_assumptions(inputs, needed)),
         warnings=_warnings(results),
     )
 
 
-def _unavailability(asked: Domains) -> float:
+def _unavailability(inputs: Domains) -> float:
     """Return the unavailability of a GPU: repair time over the mean time between repairs."""
-    given = (asked.gpu_mtbf_s, asked.repair_s)
-    if (asked.unavailability is None) == (given == (None, None)):
+    given = (inputs.gpu_mtbf_s, inputs.repair_s)
+    if (inputs.unavailability is None) == (given == (None, None)):
         raise InvalidSpecError(
             "the unavailability of a GPU is missing: set unavailability, a share of time such as"
             " 0.001, or gpu_mtbf_s and repair_s"
         )
-    if asked.unavailability is not None:
-        return asked.unavailability
-    if asked.gpu_mtbf_s is None or asked.repair_s is None:
+    if inputs.unavailability is not None:
+        return inputs.unavailability
+    if inputs.gpu_mtbf_s is None or inputs.repair_s is None:
         raise InvalidSpecError("gpu_mtbf_s and repair_s must be set together")
-    return asked.repair_s / (asked.gpu_mtbf_s + asked.repair_s)
+    return inputs.repair_s / (inputs.gpu_mtbf_s + inputs.repair_s)
 
 
-def _job(asked: Domains, needed: int, available: float) -> dict[str, Any]:
+def _job(inputs: Domains, needed: int, available: float) -> dict[str, Any]:
     """Return the share of time with all domains of a job: k of n domains."""
-    if asked.gpus is None:
+    if inputs.gpus is None:
         return {}
-    domains, rest = divmod(asked.gpus, needed)
+    domains, rest = divmod(inputs.gpus, needed)
     if rest:
         raise InvalidSpecError(
-            f"gpus = {asked.gpus} is not a multiple of the {counted(needed, 'GPU')} in use per"
+            f"gpus = {inputs.gpus} is not a multiple of the {counted(needed, 'GPU')} in use per"
             f" domain: use {max(domains, 1) * needed}"
         )
-    held = domains + (asked.spares or 0)
+    held = domains + (inputs.spares or 0)
     return {
         "domains": domains,
-        "spares": asked.spares or 0,
-        "gpus_held": held * asked.domain_size,
+        "spares": inputs.spares or 0,
+        "gpus_held": held * inputs.domain_size,
         "domains_out": held * (1.0 - available),
         "job_availability": float(at_least(domains, held, 1.0 - available)),
     }
 
 
-def _assumptions(asked: Domains, needed: int) -> tuple[str, ...]:
+def _assumptions(inputs: Domains, needed: int) -> tuple[str, ...]:
     derived = "unavailability: repair_s / (gpu_mtbf_s + repair_s)"
     alone = (
         "binomial: GPUs fail and are repaired independently, in use or not; exact in steady state"
@@ -128,10 +128,10 @@ def _assumptions(asked: Domains, needed: int) -> tuple[str, ...]:
     )
     beyond = (
         "restarts and lost work are not included: goodput with a fleet whose units are domains of"
-        f" parts_per_unit = {asked.domain_size} and parts_needed = {needed} simulates them, with"
+        f" parts_per_unit = {inputs.domain_size} and parts_needed = {needed} simulates them, with"
         " --gpus including all GPUs"
     )
-    return (*([derived] if asked.unavailability is None else []), alone, ends, beyond)
+    return (*([derived] if inputs.unavailability is None else []), alone, ends, beyond)
 
 
 def _warnings(results: dict[str, Any]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.declarations import verb_fields
 from perfatlas.fleet.closed_form import Expected, expected_goodput, known_mtti_s, restart_remark
-from perfatlas.fleet.laws import BUCKETS, IDLE, TICKS_PER_SECOND
+from perfatlas.fleet.laws import BUCKETS, IDLE, TICKS_PER_SECOND, Constant
 from perfatlas.fleet.model import initial_ages_text
 from perfatlas.fleet.simulator import Outcome, exact_sum, simulate, simulate_until
 from perfatlas.quantities import InvalidSpecError, counted
@@ -76,39 +76,61 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
         InvalidSpecError: A name or value is invalid.
         InfeasibleError: The job is larger than the fleet.
     """
-    asked = whole = FleetGoodput.read(fields)
-    facts = measured_step(asked)
+    inputs = whole = FleetGoodput.read(fields)
+    facts = measured_step(inputs)
     if facts.write_s is not None:
-        asked = asked.model_copy(update={"checkpoint_write_s": facts.write_s})
-    if asked.what_if and asked.work_s is not None:
+        inputs = inputs.model_copy(update={"checkpoint_write_s": facts.write_s})
+    if inputs.what_if and inputs.work_s is not None:
         raise InvalidSpecError("what_if requires duration_s and cannot be combined with work_s")
-    ready = fleet_job(asked, facts.checkpoint_bytes)
-    check_date(asked, ready)
+    ready = fleet_job(inputs, facts.checkpoint_bytes)
+    check_date(inputs, ready)
     if (mfu := facts.mfu(ready.gpus)) is not None:
-        asked = asked.model_copy(update={"mfu": mfu})
+        inputs = inputs.model_copy(update={"mfu": mfu})
     outcome = simulate_until(
         ready.job,
         ready.strategy,
-        half_width=asked.half_width,
+        half_width=inputs.half_width,
         most_replicas=_most_replicas(ready),
-        seed=asked.seed,
+        seed=inputs.seed,
     )
-    answer = _answer(asked, ready, outcome, facts)
-    decided = {"gpus": ready.gpus, "seed": asked.seed, "method": "simulate"}
-    scenario = complete_scenario(verb_fields("goodput"), whole, **decided)
+    answer = _answer(inputs, ready, outcome, facts)
+    scenario = complete_scenario(verb_fields("goodput"), whole, **_decided(inputs, ready))
     return FleetRun(answer=replace(answer, scenario=scenario), outcome=outcome)
 
 
-def _answer(asked: FleetGoodput, ready: FleetJob, outcome: Outcome, facts: StepFacts) -> Answer:
+def _decided(inputs: FleetGoodput, ready: FleetJob) -> dict[str, Any]:
+    """Return the fields that the fleet and the strategy decide; None if they are not one number.
+
+    With what_if, other strategies have their own spares, unless they were given.
+    """
+    standing = ready.strategy.spares
+    spares = {
+        "spares": standing.count,
+        "spare_kind": standing.kind,
+        "spare_start_s": standing.start.value_s if isinstance(standing.start, Constant) else None,
+    }
+    if inputs.what_if:
+        given = inputs.model_fields_set
+        spares = {name: value if name in given else None for name, value in spares.items()}
+    return spares | {
+        "gpus": ready.gpus,
+        "fleet_units": ready.job.fleet.units,
+        "strategy": ready.strategy.name if ready.strategy_is_named else None,
+        "seed": inputs.seed,
+        "method": "simulate",
+    }
+
+
+def _answer(inputs: FleetGoodput, ready: FleetJob, outcome: Outcome, facts: StepFacts) -> Answer:
     """Return the envelope of an answer, without the scenario."""
-    rates = rate_interval(ready.job.fleet, ready.job.units, asked.fleet)
+    rates = rate_interval(ready.job.fleet, ready.job.units, inputs.fleet)
     expected = expected_goodput(ready.job.fleet, ready.job.units, ready.strategy)
-    results = _results(asked, ready, outcome) | _ends(asked, ready, outcome, rates.share)
+    results = _results(inputs, ready, outcome) | _ends(inputs, ready, outcome, rates.share)
     results["closed_form_goodput"] = expected.goodput
     results["checkpoint_bytes"] = facts.checkpoint_bytes
-    results |= deadline_probability(asked, ready)
-    if asked.what_if:
-        results["changes"] = single_changes(asked, ready, outcome)
+    results |= deadline_probability(inputs, ready)
+    if inputs.what_if:
+        results["changes"] = single_changes(inputs, ready, outcome)
     held_s = ready.gpus * exact_sum(outcome.ended_R) / outcome.ticks_RF.shape[0] / TICKS_PER_SECOND
     return Answer(
         command="goodput",
@@ -118,8 +140,8 @@ def _answer(asked: FleetGoodput, ready: FleetJob, outcome: Outcome, facts: StepF
         evidence=Evidence(
             tier="simulate",
             assumptions=(
-                *_assumptions(asked, ready, outcome),
-                *facts.said,
+                *_assumptions(inputs, ready, outcome),
+                *facts.notes,
                 _beside(expected, outcome),
                 rates.text(),
             ),
@@ -127,7 +149,7 @@ def _answer(asked: FleetGoodput, ready: FleetJob, outcome: Outcome, facts: StepF
         warnings=(
             *outcome.remarks(),
             *filter(None, [restart_remark(ready.strategy, results["mtti_s"], outcome.goodput)]),
-            *fleet_remarks(asked, ready),
+            *fleet_remarks(inputs, ready),
             *deadline_remarks(results),
         ),
     )
@@ -152,7 +174,7 @@ def ended_shares(outcome: Outcome) -> dict[str, float]:
     }
 
 
-def _results(asked: FleetGoodput, ready: FleetJob, outcome: Outcome) -> dict[str, Any]:
+def _results(inputs: FleetGoodput, ready: FleetJob, outcome: Outcome) -> dict[str, Any]:
     replicas = outcome.ticks_RF.shape[0]
     ended_s = exact_sum(outcome.ended_R) / TICKS_PER_SECOND / replicas
     interruptions = float(outcome.column("interruptions").sum()) / replicas
@@ -174,17 +196,19 @@ def _results(asked: FleetGoodput, ready: FleetJob, outcome: Outcome) -> dict[str
         "method": "simulate",
         "replicas": replicas,
     }
-    if asked.work_s is None:
+    if inputs.work_s is None:
         useful_R = outcome.goodput_R * results["gpu_hours"]
         results["useful_gpu_hours"] = statistics(useful_R, WITH_P5)
     else:
         results["finish_s"] = statistics(outcome.ended_R / TICKS_PER_SECOND, WITH_P5)
         results["unfinished"] = outcome.unfinished
-    results |= _costs(asked, ready, outcome, results)
-    return results | {"factors": factors(asked, ended_shares(outcome))}
+    results |= _costs(inputs, ready, outcome, results)
+    return results | {"factors": factors(inputs, ended_shares(outcome))}
 
 
-def _ends(asked: FleetGoodput, ready: FleetJob, outcome: Outcome, share: float) -> dict[str, float]:
+def _ends(
+    inputs: FleetGoodput, ready: FleetJob, outcome: Outcome, share: float
+) -> dict[str, float]:
     """Return the interval of goodput, from the failure rates and the error of the mean."""
     found = {}
     for end, sign in (("low", 1.0), ("high", -1.0)):
@@ -192,7 +216,7 @@ def _ends(asked: FleetGoodput, ready: FleetJob, outcome: Outcome, share: float) 
         if share:
             job = replace(ready.job, fleet=scaled_rates(ready.job.fleet, 1.0 + sign * share))
             count = outcome.ticks_RF.shape[0]
-            moved = simulate(job, ready.strategy, replicas=count, seed=asked.seed)
+            moved = simulate(job, ready.strategy, replicas=count, seed=inputs.seed)
         value = moved.goodput - sign * NARROWER * moved.half_width
         value -= moved.unsaved if sign > 0.0 else 0.0  # it may still be lost
         found[f"goodput_{end}"] = min(max(value, 0.0), 1.0)
@@ -200,12 +224,12 @@ def _ends(asked: FleetGoodput, ready: FleetJob, outcome: Outcome, share: float) 
 
 
 def _costs(
-    asked: FleetGoodput, ready: FleetJob, outcome: Outcome, results: dict[str, Any]
+    inputs: FleetGoodput, ready: FleetJob, outcome: Outcome, results: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the cost of job and spares [USD], where a price is set."""
-    if asked.usd_per_gpu_hour is None:
+    if inputs.usd_per_gpu_hour is None:
         return {}
-    cost_R = gpu_hours(_held(ready) * outcome.ended_R / TICKS_PER_SECOND) * asked.usd_per_gpu_hour
+    cost_R = gpu_hours(_held(ready) * outcome.ended_R / TICKS_PER_SECOND) * inputs.usd_per_gpu_hour
     cost = statistics(cost_R, WITH_P5)
     useful = outcome.goodput * results["gpu_hours"]
     return {
@@ -219,11 +243,11 @@ def _held(ready: FleetJob) -> int:
     return ready.gpus + (ready.strategy.spares.count or 0) * ready.job.fleet.gpus_per_unit
 
 
-def factors(asked: FleetGoodput, shares: dict[str, float]) -> dict[str, float]:
+def factors(inputs: FleetGoodput, shares: dict[str, float]) -> dict[str, float]:
     """Return the goodput factors and their product.
 
     Args:
-        asked: The fields.
+        inputs: The fields.
         shares: Share of each category, summing to 1.
 
     Source: an identity: with w waiting and maintenance, d running slower and p productive,
@@ -233,12 +257,12 @@ def factors(asked: FleetGoodput, shares: dict[str, float]) -> dict[str, float]:
     running = shares["productive"] + shares["degraded"]
     found = {
         "availability": 1.0 - away,
-        "scheduling": 1.0 if asked.scheduling is None else asked.scheduling,
+        "scheduling": 1.0 if inputs.scheduling is None else inputs.scheduling,
         "ettr": running / (1.0 - away) if away < 1.0 else 0.0,
         "not_degraded": shares["productive"] / running if running else 1.0,
     }
-    if asked.mfu is not None:
-        found["mfu"] = asked.mfu
+    if inputs.mfu is not None:
+        found["mfu"] = inputs.mfu
     return found | {"product": float(np.prod(list(found.values())))}
 
 
@@ -246,17 +270,17 @@ def _beside(expected: Expected, outcome: Outcome) -> str:
     """Return the closed-form result for the same job, as text."""
     if expected.goodput is None:
         return expected.form
-    said = f"closed form: {100.0 * expected.goodput:.3g}%, {expected.form}"
+    notes = f"closed form: {100.0 * expected.goodput:.3g}%, {expected.form}"
     if not expected.leaves_out:
         if abs(outcome.goodput - expected.goodput) <= APART * outcome.half_width:
-            return f"{said}, consistent with the simulation"
+            return f"{notes}, consistent with the simulation"
         days = float(outcome.ended_R.mean()) / TICKS_PER_SECOND / DAY_S
         errors = (outcome.goodput - expected.goodput) / outcome.standard_error
         return (
-            f"{said}, in steady state; the {days:.3g} d simulated are {abs(errors):.2g} standard"
+            f"{notes}, in steady state; the {days:.3g} d simulated are {abs(errors):.2g} standard"
             f" errors {'above' if errors > 0.0 else 'below'} it"
         )
-    return f"{said}; it does not model {', '.join(expected.leaves_out)}"
+    return f"{notes}; it does not model {', '.join(expected.leaves_out)}"
 
 
 def _strategy_text(strategy: Strategy) -> str:
@@ -265,47 +289,47 @@ def _strategy_text(strategy: Strategy) -> str:
         f"{level.name}" + (f" every {level.every}" if level.every > 1 else "")
         for level in strategy.levels
     ]
-    told = [f"checkpoints {', '.join(levels)}"]
+    texts = [f"checkpoints {', '.join(levels)}"]
     if strategy.verify_s:
-        told.append(f"verified in {strategy.verify_s:g} s")
-    told.append(f"restarts {', '.join(restart.name for restart in strategy.restarts)}")
+        texts.append(f"verified in {strategy.verify_s:g} s")
+    texts.append(f"restarts {', '.join(restart.name for restart in strategy.restarts)}")
     if strategy.spares.kind != "cold":
-        told.append(f"{strategy.spares.kind} spares")
+        texts.append(f"{strategy.spares.kind} spares")
     if strategy.shrink is not None:
-        told.append(f"elastic down to {counted(strategy.shrink.fewest, 'unit')}")
+        texts.append(f"elastic down to {counted(strategy.shrink.fewest, 'unit')}")
     if strategy.maintenance is not None:
         every_d = strategy.maintenance.every_s / DAY_S
-        told.append(
+        texts.append(
             f"maintenance of {strategy.maintenance.lasts_s / HOUR_S:g} h every {every_d:g} d"
         )
-    return "; ".join(told)
+    return "; ".join(texts)
 
 
-def _assumptions(asked: FleetGoodput, ready: FleetJob, outcome: Outcome) -> list[str]:
+def _assumptions(inputs: FleetGoodput, ready: FleetJob, outcome: Outcome) -> list[str]:
     fleet = ready.job.fleet
     count = outcome.ticks_RF.shape[0]
     ran = (
         f"{counted(count, 'replica')} of the job on {ready.job.units:,} of"
         f" {counted(fleet.units, 'unit')} of {counted(fleet.gpus_per_unit, 'GPU')}, seed"
-        f" {asked.seed}"
+        f" {inputs.seed}"
     )
-    said = [ran, f"causes of failure: {', '.join(cause.name for cause in fleet.causes)}"]
-    said += initial_ages_text(fleet)
+    notes = [ran, f"causes of failure: {', '.join(cause.name for cause in fleet.causes)}"]
+    notes += initial_ages_text(fleet)
     if ready.strategy.name != "synchronous":
-        said.append(f"strategy {ready.strategy.name!r}: {_strategy_text(ready.strategy)}")
+        notes.append(f"strategy {ready.strategy.name!r}: {_strategy_text(ready.strategy)}")
     if not ready.interval_is_given:
-        said.append(f"work between checkpoints: {ready.interval_said}")
-    if asked.scheduling is None:
-        said.append("the job is assumed scheduled all the time; set scheduling to a smaller share")
-    if asked.mfu is None:
-        said.append("no MFU is set: the product is a share of time, not of peak FLOP/s")
+        notes.append(f"work between checkpoints: {ready.interval_note}")
+    if inputs.scheduling is None:
+        notes.append("the job is assumed scheduled all the time; set scheduling to a smaller share")
+    if inputs.mfu is None:
+        notes.append("no MFU is set: the product is a share of time, not of peak FLOP/s")
     exposed = exact_sum(outcome.column("exposed")) / exact_sum(outcome.ended_R)
     if exposed < MOSTLY:
-        said.append(
+        notes.append(
             f"the mean time to interruption counts exposed time, {exposed:.1%} of the total;"
             " interruptions per day refer to the total time"
         )
-    said += unevaluated_changes(ready) if asked.what_if else []
-    if asked.work_s is not None:
-        said.append(f"a job not finished after {ready.job.horizon_s / DAY_S:.4g} d is abandoned")
-    return said
+    notes += unevaluated_changes(ready) if inputs.what_if else []
+    if inputs.work_s is not None:
+        notes.append(f"a job not finished after {ready.job.horizon_s / DAY_S:.4g} d is abandoned")
+    return notes

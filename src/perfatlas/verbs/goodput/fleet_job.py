@@ -44,16 +44,18 @@ class FleetJob:
         strategy: Its fault-tolerance strategy.
         optimal_interval_s: Optimal work between checkpoints by a closed form, or by simulation
             where parts age [s]; None where writes take no time or there is none.
-        interval_said: Basis of the optimum, or why there is none.
+        interval_note: Basis of the optimum, or why there is none.
         interval_is_given: Whether the interval was set.
+        strategy_is_named: Whether a file has the strategy, under its name.
         others: Other strategies of the same file.
     """
 
     job: Job
     strategy: Strategy
     optimal_interval_s: float | None
-    interval_said: str
+    interval_note: str
     interval_is_given: bool
+    strategy_is_named: bool
     others: tuple[Strategy, ...] = ()
 
     @property
@@ -62,60 +64,61 @@ class FleetJob:
         return self.job.units * self.job.fleet.gpus_per_unit
 
 
-def fleet_job(asked: FleetGoodput, state_bytes: float | None = None) -> FleetJob:
+def fleet_job(inputs: FleetGoodput, state_bytes: float | None = None) -> FleetJob:
     """Return the job that fields describe.
 
     Args:
-        asked: The fields.
+        inputs: The fields.
         state_bytes: Size of a checkpoint, for strategies with bandwidths [bytes].
 
     Raises:
         InvalidSpecError: The fleet or strategy is unknown, or a number is invalid.
         InfeasibleError: The job is larger than the fleet.
     """
-    fleet = resolve_fleet(asked.fleet)
-    if asked.fleet_units is not None:
-        fleet = replace(fleet, units=asked.fleet_units)
-    if asked.detection_s is not None:
-        detection = Constant(value_s=asked.detection_s)
+    fleet = resolve_fleet(inputs.fleet)
+    if inputs.fleet_units is not None:
+        fleet = replace(fleet, units=inputs.fleet_units)
+    if inputs.detection_s is not None:
+        detection = Constant(value_s=inputs.detection_s)
         fleet = replace(
             fleet, causes=tuple(replace(cause, detection=detection) for cause in fleet.causes)
         )
-    chosen, rest = _tables(asked)
-    tried = rest if asked.what_if else []
+    chosen, rest = _tables(inputs)
+    tried = rest if inputs.what_if else []
     reads_bytes = any(table.reads_bytes for table in (*([chosen] if chosen else []), *tried))
-    ranks = asked.gpus or fleet.units * fleet.gpus_per_unit
-    told = {} if chosen is None else chosen.fields(ranks=ranks, state_bytes=state_bytes)
-    facts = _facts(fleet, told, reads_bytes=reads_bytes)
-    refuse_unused(dict(asked), verb_fields("goodput"), facts)
-    units, spares = _sizes(asked, fleet, told.get("spares"))
-    strategy, best_s, said = _strategy(asked, fleet, (units, spares), told)
+    ranks = inputs.gpus or fleet.units * fleet.gpus_per_unit
+    from_file = {} if chosen is None else chosen.fields(ranks=ranks, state_bytes=state_bytes)
+    facts = _facts(fleet, from_file, reads_bytes=reads_bytes)
+    refuse_unused(dict(inputs), verb_fields("goodput"), facts)
+    units, spares = _sizes(inputs, fleet, from_file.get("spares"))
+    strategy, best_s, note = _strategy(inputs, fleet, (units, spares), from_file)
     others = []
     for table in tried:
         fields = table.fields(ranks=ranks, state_bytes=state_bytes)
-        count = fields["spares"].count if "spares" in fields and asked.spares is None else spares
-        others.append(_strategy(asked, fleet, (units, count), fields)[0])
+        count = fields["spares"].count if "spares" in fields and inputs.spares is None else spares
+        others.append(_strategy(inputs, fleet, (units, count), fields)[0])
     return FleetJob(
-        job=_job(asked, fleet, units),
+        job=_job(inputs, fleet, units),
         strategy=strategy,
         optimal_interval_s=best_s,
-        interval_said=said,
-        interval_is_given=asked.checkpoint_interval_s is not None or "interval_s" in told,
+        interval_note=note,
+        interval_is_given=inputs.checkpoint_interval_s is not None or "interval_s" in from_file,
+        strategy_is_named=chosen is not None,
         others=tuple(others),
     )
 
 
 def _facts(
-    fleet: Fleet, told: dict[str, Any], *, reads_bytes: bool
+    fleet: Fleet, from_file: dict[str, Any], *, reads_bytes: bool
 ) -> dict[str, Callable[[], Missing | None]]:
     """Return the conditions of fields on a fleet and a strategy: None where met.
 
     Args:
         fleet: The fleet.
-        told: Fields of the strategy in a file.
+        from_file: Fields of the strategy in a file.
         reads_bytes: Whether a strategy has bandwidths, so that the checkpoint size matters.
     """
-    name = repr_for_error(told.get("name", ""))
+    name = repr_for_error(from_file.get("name", ""))
     corrupts = any(cause.effect == "corrupts" for cause in fleet.causes)
     return {
         "strategy with bandwidths": lambda: (
@@ -123,12 +126,12 @@ def _facts(
         ),
         "strategy without shrink": lambda: (
             Missing(f"strategy {name} defines shrink", "set fewest_gpus instead")
-            if told.get("shrink")
+            if from_file.get("shrink")
             else None
         ),
         "strategy without verification": lambda: (
-            Missing(f"strategy {name} has verify {told['verify_s']:g} s", "")
-            if told.get("verify_s")
+            Missing(f"strategy {name} has verify {from_file['verify_s']:g} s", "")
+            if from_file.get("verify_s")
             else None
         ),
         "silent errors": lambda: (
@@ -137,60 +140,60 @@ def _facts(
     }
 
 
-def _job(asked: FleetGoodput, fleet: Fleet, units: int) -> Job:
-    given_up_s = None if asked.work_s is None else GIVEN_UP * asked.work_s
-    horizon_s = given_up_s or asked.duration_s
-    return Job(fleet=fleet, units=units, horizon_s=horizon_s, work_s=asked.work_s)
+def _job(inputs: FleetGoodput, fleet: Fleet, units: int) -> Job:
+    given_up_s = None if inputs.work_s is None else GIVEN_UP * inputs.work_s
+    horizon_s = given_up_s or inputs.duration_s
+    return Job(fleet=fleet, units=units, horizon_s=horizon_s, work_s=inputs.work_s)
 
 
-def _tables(asked: FleetGoodput) -> tuple[StrategyTable | None, list[StrategyTable]]:
+def _tables(inputs: FleetGoodput) -> tuple[StrategyTable | None, list[StrategyTable]]:
     """Return the selected strategy of a file, if any, and the others."""
-    origin = asked.strategy_file or asked.fleet
+    origin = inputs.strategy_file or inputs.fleet
     found = resolve_strategies(origin)
-    if not found and asked.strategy is None and asked.strategy_file is None:
+    if not found and inputs.strategy is None and inputs.strategy_file is None:
         return None, []
     if not found:
         raise InvalidSpecError(f"{origin} has no [[strategy]] table; see docs/fleet.md")
-    chosen = choose(found, asked.strategy, origin)
+    chosen = choose(found, inputs.strategy, origin)
     return chosen, [table for table in found if table is not chosen]
 
 
 def _strategy(
-    asked: FleetGoodput, fleet: Fleet, sizes: tuple[int, int], told: dict[str, Any]
+    inputs: FleetGoodput, fleet: Fleet, sizes: tuple[int, int], from_file: dict[str, Any]
 ) -> tuple[Strategy, float | None, str]:
     """Return a strategy, its optimal interval [s] and the basis of the optimum.
 
     Checkpoints and restarts of a file cannot be set by fields too; other fields override it.
     """
     units, spares = sizes
-    given = dict(told)
-    if "levels" in told:
-        _refuse_twice(asked, ("checkpoint_write_s", "checkpoint_lag_s"), told["name"])
+    given = dict(from_file)
+    if "levels" in from_file:
+        _refuse_twice(inputs, ("checkpoint_write_s", "checkpoint_lag_s"), from_file["name"])
     else:
-        write_s = _needed(asked.checkpoint_write_s, "checkpoint_write_s")
-        given["levels"] = (Level(write_s=write_s, lag_s=asked.checkpoint_lag_s),)
-    if "restarts" in told:
-        _refuse_twice(asked, ("restart_s",), told["name"])
+        write_s = _needed(inputs.checkpoint_write_s, "checkpoint_write_s")
+        given["levels"] = (Level(write_s=write_s, lag_s=inputs.checkpoint_lag_s),)
+    if "restarts" in from_file:
+        _refuse_twice(inputs, ("restart_s",), from_file["name"])
     else:
-        restart_s = _needed(asked.restart_s, "restart_s")
+        restart_s = _needed(inputs.restart_s, "restart_s")
         given["restarts"] = (Restart(name="restart", phases={"restart": restart_s}),)
-    standing = replace(told.get("spares", Spares()), count=spares)
-    if "spare_kind" in asked.model_fields_set:
-        standing = replace(standing, kind=asked.spare_kind)
-    if "spare_start_s" in asked.model_fields_set:
-        standing = replace(standing, start=Constant(value_s=asked.spare_start_s))
+    standing = replace(from_file.get("spares", Spares()), count=spares)
+    if "spare_kind" in inputs.model_fields_set:
+        standing = replace(standing, kind=inputs.spare_kind)
+    if "spare_start_s" in inputs.model_fields_set:
+        standing = replace(standing, start=Constant(value_s=inputs.spare_start_s))
     given["spares"] = standing
-    given["shrink"] = _shrink(asked, fleet, units) or told.get("shrink")
-    interval_s = asked.checkpoint_interval_s or told.get("interval_s")
+    given["shrink"] = _shrink(inputs, fleet, units) or from_file.get("shrink")
+    interval_s = inputs.checkpoint_interval_s or from_file.get("interval_s")
     draft = Strategy(**(given | {"interval_s": interval_s or 1.0}))
     check_strategy(draft, units)
-    best_s, said = chosen_interval_s(_job(asked, fleet, units), draft, asked.seed)
+    best_s, note = chosen_interval_s(_job(inputs, fleet, units), draft, inputs.seed)
     if interval_s is None and best_s is None:
         interval_s, why = likely_interval_s(fleet, units, draft)
         if interval_s is None:
-            raise InvalidSpecError(f"{said}; set checkpoint_interval_s")
-        said = f"{said}; approximated by {why}"
-    return replace(draft, interval_s=interval_s or best_s or 1.0), best_s, said
+            raise InvalidSpecError(f"{note}; set checkpoint_interval_s")
+        note = f"{note}; approximated by {why}"
+    return replace(draft, interval_s=interval_s or best_s or 1.0), best_s, note
 
 
 def _needed(value: float | None, name: str) -> float:
@@ -201,10 +204,10 @@ def _needed(value: float | None, name: str) -> float:
     return value
 
 
-def _refuse_twice(asked: FleetGoodput, names: tuple[str, ...], strategy: str) -> None:
+def _refuse_twice(inputs: FleetGoodput, names: tuple[str, ...], strategy: str) -> None:
     """Raise for fields that a strategy already defines."""
-    fields = type(asked).model_fields
-    twice = [name for name in names if getattr(asked, name) != fields[name].default]
+    fields = type(inputs).model_fields
+    twice = [name for name in names if getattr(inputs, name) != fields[name].default]
     if twice:
         speed = "; checkpoint_bytes_per_s implies it" if "checkpoint_write_s" in twice else ""
         raise InvalidSpecError(
@@ -213,10 +216,10 @@ def _refuse_twice(asked: FleetGoodput, names: tuple[str, ...], strategy: str) ->
         )
 
 
-def _sizes(asked: FleetGoodput, fleet: Fleet, told: Spares | None) -> tuple[int, int]:
+def _sizes(inputs: FleetGoodput, fleet: Fleet, from_file: Spares | None) -> tuple[int, int]:
     """Return the units of the job and the spares."""
-    wanted = asked.spares if asked.spares is not None or told is None else told.count
-    if asked.gpus is None:
+    wanted = inputs.spares if inputs.spares is not None or from_file is None else from_file.count
+    if inputs.gpus is None:
         spares = wanted or 0
         if spares >= fleet.units:
             raise InfeasibleError(
@@ -224,7 +227,7 @@ def _sizes(asked: FleetGoodput, fleet: Fleet, told: Spares | None) -> tuple[int,
                 advice=(f"use at most {fleet.units - 1}",),
             )
         return fleet.units - spares, spares
-    units = whole_units(asked.gpus, fleet, "gpus")
+    units = whole_units(inputs.gpus, fleet, "gpus")
     if units <= fleet.units < units + (wanted or 0):
         left = fleet.units - units
         raise InfeasibleError(
@@ -274,16 +277,16 @@ def whole_units(gpus: int, fleet: Fleet, name: str) -> int:
     return units
 
 
-def _shrink(asked: FleetGoodput, fleet: Fleet, units: int) -> Shrink | None:
-    if asked.fewest_gpus is None:
-        if asked.replica_gpus is not None:
-            _check_replica(asked.replica_gpus, fleet, units)
+def _shrink(inputs: FleetGoodput, fleet: Fleet, units: int) -> Shrink | None:
+    if inputs.fewest_gpus is None:
+        if inputs.replica_gpus is not None:
+            _check_replica(inputs.replica_gpus, fleet, units)
         return None
-    replica = asked.replica_gpus or fleet.gpus_per_unit
-    fewest = whole_units(asked.fewest_gpus, fleet, "fewest_gpus")
+    replica = inputs.replica_gpus or fleet.gpus_per_unit
+    fewest = whole_units(inputs.fewest_gpus, fleet, "fewest_gpus")
     if fewest >= units:
         raise InvalidSpecError(
-            f"fewest_gpus = {asked.fewest_gpus}: expected fewer than the job's"
+            f"fewest_gpus = {inputs.fewest_gpus}: expected fewer than the job's"
             f" {counted(units * fleet.gpus_per_unit, 'GPU')}"
         )
     replica_units = whole_units(replica, fleet, "replica_gpus")
@@ -292,7 +295,7 @@ def _shrink(asked: FleetGoodput, fleet: Fleet, units: int) -> Shrink | None:
         above = (fewest + rest) * fleet.gpus_per_unit
         works = [str(gpus) for gpus in (above, above - replica) if gpus > 0]
         raise InvalidSpecError(
-            f"fewest_gpus = {asked.fewest_gpus}: a job of"
+            f"fewest_gpus = {inputs.fewest_gpus}: a job of"
             f" {counted(units * fleet.gpus_per_unit, 'GPU')} that drops {replica:,} at a time"
             f" never runs on {fewest * fleet.gpus_per_unit:,}: set fewest_gpus ="
             f" {' or '.join(works)}"

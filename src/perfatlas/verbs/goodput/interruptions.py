@@ -36,57 +36,59 @@ class Interruptions:
     source: str
 
 
-def interruptions_of(asked: SimpleGoodput) -> Interruptions:
+def interruptions_of(inputs: SimpleGoodput) -> Interruptions:
     """Return the interruption rate of the job.
 
     Args:
-        asked: The fields.
+        inputs: The fields.
 
     Raises:
         InvalidSpecError: None or several of the ways are used, or gpus is missing.
     """
-    ways = {name: getattr(asked, name) for name in ("mtti_s", "node_mtbf_s", "failure_rate")}
-    told = [name for name, value in ways.items() if value is not None]
-    if len(told) != 1:
-        found = " and ".join(told) or "none"
+    ways = {name: getattr(inputs, name) for name in ("mtti_s", "node_mtbf_s", "failure_rate")}
+    interruptions = [name for name, value in ways.items() if value is not None]
+    if len(interruptions) != 1:
+        found = " and ".join(interruptions) or "none"
         raise InvalidSpecError(
             "expected exactly one of mtti_s (of the job), node_mtbf_s (per node) or failure_rate"
             f" (a published one, such as llama3_node_unexpected); {found} set"
         )
-    if asked.mtti_s is not None:
-        return _seen(asked.mtti_s, asked, "mtti_s as specified")
-    if asked.node_mtbf_s is not None:
-        nodes = nodes_of(asked)
-        return _seen(asked.node_mtbf_s / nodes, asked, f"node_mtbf_s over {counted(nodes, 'node')}")
-    rate = find_rate(str(asked.failure_rate))
-    nodes_of(asked)  # whole nodes
-    return _published(rate, asked, asked.gpus or 0)
+    if inputs.mtti_s is not None:
+        return _seen(inputs.mtti_s, inputs, "mtti_s as specified")
+    if inputs.node_mtbf_s is not None:
+        nodes = nodes_of(inputs)
+        return _seen(
+            inputs.node_mtbf_s / nodes, inputs, f"node_mtbf_s over {counted(nodes, 'node')}"
+        )
+    rate = find_rate(str(inputs.failure_rate))
+    nodes_of(inputs)  # whole nodes
+    return _published(rate, inputs, inputs.gpus or 0)
 
 
-def nodes_of(asked: SimpleGoodput) -> int:
+def nodes_of(inputs: SimpleGoodput) -> int:
     """Return the number of whole nodes of the job.
 
     Args:
-        asked: The fields.
+        inputs: The fields.
 
     Raises:
         InvalidSpecError: gpus is missing or not a multiple of a node.
     """
-    if asked.gpus is None:
+    if inputs.gpus is None:
         raise InvalidSpecError("gpus is required: it determines the number of nodes that can fail")
-    nodes, rest = divmod(asked.gpus, asked.gpus_per_node)
+    nodes, rest = divmod(inputs.gpus, inputs.gpus_per_node)
     if rest or not nodes:
-        whole = max(nodes, 1) * asked.gpus_per_node
+        whole = max(nodes, 1) * inputs.gpus_per_node
         raise InvalidSpecError(
-            f"gpus = {asked.gpus} is not a multiple of {asked.gpus_per_node} per node: use"
+            f"gpus = {inputs.gpus} is not a multiple of {inputs.gpus_per_node} per node: use"
             f" {whole}, or set gpus_per_node"
         )
     return nodes
 
 
-def _seen(mtti_s: float, asked: SimpleGoodput, source: str) -> Interruptions:
+def _seen(mtti_s: float, inputs: SimpleGoodput, source: str) -> Interruptions:
     """Return an MTTI with its interval from the count of failures."""
-    count = asked.failures_seen
+    count = inputs.failures_seen
     if count is None:
         return Interruptions(mtti_s=mtti_s, low_s=None, high_s=None, source=source)
     low, high = exact_rate_interval(count, count * mtti_s, level=NINETY)
@@ -98,7 +100,7 @@ def _seen(mtti_s: float, asked: SimpleGoodput, source: str) -> Interruptions:
     )
 
 
-def _published(rate: PublishedRate, asked: SimpleGoodput, gpus: int) -> Interruptions:
+def _published(rate: PublishedRate, inputs: SimpleGoodput, gpus: int) -> Interruptions:
     try:
         number = rate.ones_in(gpus)
     except InvalidSpecError as problem:
@@ -113,8 +115,8 @@ def _published(rate: PublishedRate, asked: SimpleGoodput, gpus: int) -> Interrup
         if end:
             ends[place] = mtti_s * (rate.per_day / end) ** NARROWER
     scaling = f"; {rate.scaling}" if rate.scaling else ""
-    if rate.of == "node" and rate.gpus_per_node != asked.gpus_per_node:
-        scaling += f", not by nodes of {asked.gpus_per_node} GPUs"
+    if rate.of == "node" and rate.gpus_per_node != inputs.gpus_per_node:
+        scaling += f", not by nodes of {inputs.gpus_per_node} GPUs"
     if rate.of == "job":
         scaling += ", an assumption"
     known = "its 95% interval narrowed to 90%" if None not in ends else "not published"
@@ -127,56 +129,58 @@ def _published(rate: PublishedRate, asked: SimpleGoodput, gpus: int) -> Interrup
     )
 
 
-def frequency(asked: SimpleGoodput, cycle_s: float, told: Interruptions) -> dict[str, Any]:
+def frequency(
+    inputs: SimpleGoodput, cycle_s: float, interruptions: Interruptions
+) -> dict[str, Any]:
     """Return the rate of failures of the job, including restarts.
 
     Args:
-        asked: The fields.
+        inputs: The fields.
         cycle_s: Mean wall time between two of them [s].
-        told: The interruptions.
+        interruptions: The interruptions.
     """
     return {
-        "mtti_s": told.mtti_s,
-        "mtti_s_low": told.low_s,
-        "mtti_s_high": told.high_s,
+        "mtti_s": interruptions.mtti_s,
+        "mtti_s_low": interruptions.low_s,
+        "mtti_s_high": interruptions.high_s,
         "interruptions_per_day": DAY_S / cycle_s,
-        "interruptions": asked.duration_s / cycle_s,
-        "duration_s": asked.duration_s,
+        "interruptions": inputs.duration_s / cycle_s,
+        "duration_s": inputs.duration_s,
     }
 
 
-def lost_hours(asked: SimpleGoodput, share: float) -> dict[str, Any]:
+def lost_hours(inputs: SimpleGoodput, share: float) -> dict[str, Any]:
     """Return the lost GPU-hours and their cost, where gpus is set.
 
     Args:
-        asked: The fields.
+        inputs: The fields.
         share: Goodput.
     """
-    if asked.gpus is None:
+    if inputs.gpus is None:
         return {}
-    held = gpu_hours(asked.gpus * asked.duration_s)
+    held = gpu_hours(inputs.gpus * inputs.duration_s)
     found = {"gpu_hours": held, "lost_gpu_hours": (1.0 - share) * held}
-    if asked.usd_per_gpu_hour is not None:
-        found["lost_usd"] = found["lost_gpu_hours"] * asked.usd_per_gpu_hour
+    if inputs.usd_per_gpu_hour is not None:
+        found["lost_usd"] = found["lost_gpu_hours"] * inputs.usd_per_gpu_hour
     return found
 
 
-def simple_assumptions(asked: SimpleGoodput, told: Interruptions) -> list[str]:
+def simple_assumptions(inputs: SimpleGoodput, interruptions: Interruptions) -> list[str]:
     """Return the assumptions of every answer of the simple form.
 
     Args:
-        asked: The fields.
-        told: The interruptions.
+        inputs: The fields.
+        interruptions: The interruptions.
     """
-    said = [f"interruptions: {told.source}"]
-    if told.low_s is None and asked.failure_rate is None:
-        said.append(
+    notes = [f"interruptions: {interruptions.source}"]
+    if interruptions.low_s is None and inputs.failure_rate is None:
+        notes.append(
             "no interval: the number of failures behind the MTTI is unknown; set failures_seen to"
             " include its uncertainty"
         )
-    if not asked.detection_s:
-        said.append("failures are detected at once; set detection_s for a detection time")
-    return said
+    if not inputs.detection_s:
+        notes.append("failures are detected at once; set detection_s for a detection time")
+    return notes
 
 
 def bucket_rows(shares: dict[str, float], gpu_s: float | None) -> list[dict[str, Any]]:

@@ -143,10 +143,10 @@ def _changes(changes: Sequence[Answered]) -> Section:
 
 def _assumed(changes: Sequence[Answered]) -> list[str]:
     """Return the assumptions and added GPU-hours of changes, one sentence each."""
-    told = []
+    entries = []
     for row in changes:
         hours = row["added_gpu_hours"]
         more = f"{hours:,.0f} additional GPU-hours are reserved" if hours else ""
         if said := "; ".join(text for text in (row["assumes"], more) if text):
-            told.append(f"{row['name']}: {said}")
-    return told
+            entries.append(f"{row['name']}: {said}")
+    return entries

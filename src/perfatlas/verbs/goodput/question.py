@@ -45,11 +45,11 @@ class Goodput(InputFields, MeasuredStep, JobOnFleet, JobFailures, ResilientJob):
             >>> Goodput.read({"mtti_s": "3h"}).mtti_s
             10800.0
         """
-        asked = super().read(fields, others)
-        missing = [name for name in cls.required if getattr(asked, name) is None]
+        inputs = super().read(fields, others)
+        missing = [name for name in cls.required if getattr(inputs, name) is None]
         if missing:
             raise InvalidSpecError("; ".join(f"{name} is required" for name in missing))
-        return asked
+        return inputs
 
 
 class SimpleGoodput(Goodput):

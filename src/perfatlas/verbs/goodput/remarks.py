@@ -18,29 +18,29 @@ if TYPE_CHECKING:
 MANY_SPARES: Final = 0.1  # share of the units of the job
 
 
-def fleet_remarks(asked: FleetGoodput, ready: FleetJob) -> list[str]:
+def fleet_remarks(inputs: FleetGoodput, ready: FleetJob) -> list[str]:
     """Return remarks on a job, its fleet and its strategy, as sentences.
 
     Args:
-        asked: The fields.
+        inputs: The fields.
         ready: The job.
     """
-    said = [*_of_repairs(ready), *_overlaps(ready.strategy)]
-    said += late_detection_remarks(ready.job, ready.strategy)
+    notes = [*_of_repairs(ready), *_overlaps(ready.strategy)]
+    notes += late_detection_remarks(ready.job, ready.strategy)
     maintenance = ready.strategy.maintenance
     if maintenance is not None and maintenance.every_s >= ready.job.horizon_s:
-        said.append(
+        notes.append(
             f"the first maintenance is due after {maintenance.every_s / DAY_S:g} d, but only"
             f" {ready.job.horizon_s / DAY_S:g} d are simulated: increase duration_s"
         )
     spares = ready.strategy.spares.count or 0
-    all_the_rest = asked.spares is None and ready.job.units + spares == ready.job.fleet.units
+    all_the_rest = inputs.spares is None and ready.job.units + spares == ready.job.fleet.units
     if all_the_rest and spares > MANY_SPARES * ready.job.units:
-        said.append(
+        notes.append(
             f"the rest of the fleet, {counted(spares, 'unit')}, are spares of this job and are"
             " counted as reserved; set spares to change this"
         )
-    return [*said, *unused_fleet_options(asked, ready)]
+    return [*notes, *unused_fleet_options(inputs, ready)]
 
 
 def _all_units(units: int) -> str:
@@ -68,25 +68,25 @@ def _of_repairs(ready: FleetJob) -> list[str]:
                 " idle; set spares to use them"
             )
         return [f"there are no spares: {why}"]
-    said = (
+    notes = (
         "repairs take no time in this fleet: a failed unit returns at once, so the job never"
         " waits, availability is 100% and spares have no effect; add a [[repair]] table with"
         " repair times (docs/fleet.md)"
     )
-    return [said]
+    return [notes]
 
 
 def _overlaps(strategy: Strategy) -> list[str]:
     """Return remarks on snapshots due before the previous one is durable."""
-    said = []
+    notes = []
     for level in strategy.levels:
         due_s = level.every * strategy.interval_s
         count = float(snapshots_in_flight(due_s, level.write_s, level.lag_s))
         if count > 1.0:
-            said.append(
+            notes.append(
                 f"snapshots overlap: {level.name} is due after every {due_s:.4g} s of work and"
                 f" durable {level.lag_s:.4g} s later, so up to {count:.0f} are in flight at once;"
                 " memory and bandwidth are assumed to suffice; a longer checkpoint_interval_s"
                 " needs less"
             )
-    return said
+    return notes

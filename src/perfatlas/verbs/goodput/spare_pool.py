@@ -22,7 +22,7 @@ class Pool(NamedTuple):
         repair_s: Mean repair time [s].
         crews: Maximum concurrent repairs; None for no limit.
         warm: Whether spares fail too.
-        said: Assumptions about a fleet.
+        notes: Assumptions about a fleet.
         left_out: Features of the fleet that no closed form models.
         units: Nodes of the fleet; None without a fleet.
     """
@@ -32,7 +32,7 @@ class Pool(NamedTuple):
     repair_s: float
     crews: int | None
     warm: bool
-    said: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     units: int | None = None
 
@@ -52,38 +52,38 @@ class Pool(NamedTuple):
         return self.nodes * self.rate_per_s * self.repair_s
 
 
-def pool_of(asked: SpareNodes) -> Pool:
+def pool_of(inputs: SpareNodes) -> Pool:
     """Return the nodes described by fields.
 
     Args:
-        asked: The fields.
+        inputs: The fields.
 
     Raises:
         InvalidSpecError: Fields are missing, or the fleet is unknown.
     """
-    if asked.fleet is not None:
-        return _of_fleet(asked, resolve_fleet(asked.fleet))
-    told = {name: getattr(asked, name) for name in ("nodes", "node_mtbf_s", "repair_s")}
-    if asked.nodes is None or asked.node_mtbf_s is None or asked.repair_s is None:
-        missing = ", ".join(name for name, value in told.items() if value is None)
+    if inputs.fleet is not None:
+        return _of_fleet(inputs, resolve_fleet(inputs.fleet))
+    values = {name: getattr(inputs, name) for name in ("nodes", "node_mtbf_s", "repair_s")}
+    if inputs.nodes is None or inputs.node_mtbf_s is None or inputs.repair_s is None:
+        missing = ", ".join(name for name, value in values.items() if value is None)
         raise InvalidSpecError(f"{missing} missing: set them, or fleet with gpus")
-    rates = {1: 1.0 / asked.node_mtbf_s}
-    return Pool(asked.nodes, rates, asked.repair_s, asked.crews, asked.warm)
+    rates = {1: 1.0 / inputs.node_mtbf_s}
+    return Pool(inputs.nodes, rates, inputs.repair_s, inputs.crews, inputs.warm)
 
 
-def _of_fleet(asked: SpareNodes, fleet: Fleet) -> Pool:
+def _of_fleet(inputs: SpareNodes, fleet: Fleet) -> Pool:
     """Return the nodes of a job on a fleet.
 
     Source: the superposition of causes is one stream with a mixture of repairs, whose mean is
         weighted by nodes; Erlang-B holds for any repair distribution, the chains for an exponential
         one.
     """
-    if asked.gpus is None:
+    if inputs.gpus is None:
         raise InvalidSpecError("gpus of the job is missing: it determines the number of nodes")
-    nodes, rest = divmod(asked.gpus, fleet.gpus_per_unit)
+    nodes, rest = divmod(inputs.gpus, fleet.gpus_per_unit)
     if rest or not nodes:
         raise InvalidSpecError(
-            f"gpus = {asked.gpus} is not a multiple of the unit of {fleet.gpus_per_unit} GPUs: use"
+            f"gpus = {inputs.gpus} is not a multiple of the unit of {fleet.gpus_per_unit} GPUs: use"
             f" {max(nodes, 1) * fleet.gpus_per_unit}"
         )
     if fleet.parts_per_unit > 1:
@@ -103,18 +103,18 @@ def _of_fleet(asked: SpareNodes, fleet: Fleet) -> Pool:
     repair_s = total / sum(rates)
     if not repair_s:
         raise InvalidSpecError("repairs of this fleet take no time: no spares are needed")
-    crews = fleet.crews if asked.crews is None else asked.crews
+    crews = fleet.crews if inputs.crews is None else inputs.crews
     per_s: dict[int, float] = {}
     for cause in out:
         events = cause_rate_per_s(cause, nodes) / nodes
         per_s[cause.units] = per_s.get(cause.units, 0.0) + events
     names = ", ".join(cause.name for cause in out)
     hours = repair_s / 3600.0
-    said = [f"nodes fail by {names}, and return after {hours:.3g} h on average"]
+    notes = [f"nodes fail by {names}, and return after {hours:.3g} h on average"]
     if many := [cause for cause in out if cause.units > 1]:
         named = ", ".join(f"{counted(cause.units, 'node')} by {cause.name}" for cause in many)
-        said.append(f"nodes that fail together: {named}; each is repaired separately")
-    pool = Pool(nodes, per_s, repair_s, crews, asked.warm, tuple(said))
+        notes.append(f"nodes that fail together: {named}; each is repaired separately")
+    pool = Pool(nodes, per_s, repair_s, crews, inputs.warm, tuple(notes))
     left_out = _left_out(fleet, out, plain=pool.plain)
     return pool._replace(left_out=left_out, units=fleet.units)
 
@@ -124,11 +124,11 @@ def _left_out(fleet: Fleet, out: list[Cause], *, plain: bool) -> tuple[str, ...]
     used = {cause.repair or fleet.repairs[0].name for cause in out}
     repairs = [repair for repair in fleet.repairs if repair.name in used]
     stages = [stage for repair in repairs for stage in repair.stages]
-    told = {
+    values = {
         "the age of parts": any(not isinstance(cause.lifetime, Exponential) for cause in out),
         "lemons": any(cause.lemons for cause in out),
         "false fixes": any(stage.false_fix for stage in stages),
         "the repair distributions": not plain
         and (len(stages) > 1 or not isinstance(stages[0].lasts, Exponential)),
     }
-    return tuple(what for what, is_so in told.items() if is_so)
+    return tuple(what for what, is_so in values.items() if is_so)

@@ -49,34 +49,34 @@ def goodput_spares(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
         >>> found.results["spares"]
         25
     """
-    asked = SpareNodes.read(fields)
-    refuse_unused(dict(asked), verb_fields("goodput spares"))
-    if (asked.spares is None) == (asked.target is None):
+    inputs = SpareNodes.read(fields)
+    refuse_unused(dict(inputs), verb_fields("goodput spares"))
+    if (inputs.spares is None) == (inputs.target is None):
         raise InvalidSpecError(
             "set either spares, for the share of time the job waits, or target, the share of time"
             " it does not wait, such as 0.999, for the number of spares needed"
         )
-    pool = pool_of(asked)
-    spares = asked.spares
+    pool = pool_of(inputs)
+    spares = inputs.spares
     if spares is None:
-        spares = _fewest(pool, 1.0 - (asked.target or 0.0))
+        spares = _fewest(pool, 1.0 - (inputs.target or 0.0))
     results: dict[str, Any] = {
         "spares": spares,
         "blocked_probability": _blocked(pool, spares),
         **_means(pool, spares),
     }
-    if asked.target is not None and spares:
+    if inputs.target is not None and spares:
         results["blocked_probability_one_fewer"] = _blocked(pool, spares - 1)
     return Answer(
         command="goodput spares",
-        scenario=complete_scenario(verb_fields("goodput spares"), asked),
+        scenario=complete_scenario(verb_fields("goodput spares"), inputs),
         results=results,
         breakdown=[],
         evidence=Evidence(
             tier=SIMPLER if pool.left_out else "erlang_b" if pool.plain else "birth_death",
-            assumptions=(ERLANG if pool.plain else CHAIN, *pool.said),
+            assumptions=(ERLANG if pool.plain else CHAIN, *pool.notes),
         ),
-        warnings=(*_warnings(asked, pool, spares), *unused_spare_options(asked, spares)),
+        warnings=(*_warnings(inputs, pool, spares), *unused_spare_options(inputs, spares)),
     )
 
 
@@ -133,25 +133,25 @@ def _fewest(pool: Pool, blocked: float) -> int:
     return high
 
 
-def _warnings(asked: SpareNodes, pool: Pool, spares: int) -> tuple[str, ...]:
-    said = []
+def _warnings(inputs: SpareNodes, pool: Pool, spares: int) -> tuple[str, ...]:
+    notes = []
     need = pool.nodes + spares
     short = pool.units is not None and need > pool.units
     if short:
-        said.append(
+        notes.append(
             f"the job and its {counted(spares, 'spare')} need {need:,} nodes, the fleet has"
             f" {pool.units:,}: the result assumes a large enough fleet"
         )
     if pool.left_out:
         more = f", fleet_units = {need}" if short else ""
-        said.append(
+        notes.append(
             f"this closed form does not model {', '.join(pool.left_out)}: goodput with fleet ="
-            f" {asked.fleet}, gpus = {asked.gpus}, spares = {spares}{more} simulates them"
+            f" {inputs.fleet}, gpus = {inputs.gpus}, spares = {spares}{more} simulates them"
         )
     if pool.crews is not None and pool.crews < pool.repairing:
         slower = "1 crew repairs" if pool.crews == 1 else f"{pool.crews:,} crews repair"
-        said.append(
+        notes.append(
             f"{slower} slower than nodes fail: {pool.repairing:.1f} crews would be needed on"
             " average, so the job waits with any number of spares"
         )
-    return tuple(said)
+    return tuple(notes)

@@ -37,14 +37,14 @@ def goodput_stragglers(**fields: Any) -> Answer:  # noqa: ANN401 - checked by sc
         >>> print(f"{found['step_slowdown']:.4f}")  # 3.971 standard deviations
         1.0397
     """
-    asked = Stragglers.read(fields)
-    if not asked.persistent_cv and not asked.transient_cv:
+    inputs = Stragglers.read(fields)
+    if not inputs.persistent_cv and not inputs.transient_cv:
         raise InvalidSpecError(
             "no variation between GPUs: set persistent_cv (always slower GPUs), transient_cv"
             " (temporarily slower GPUs), or both, such as 0.01"
         )
     found = slowest_step(
-        1.0, asked.persistent_cv, asked.transient_cv, asked.gpus, asked.synchronisations
+        1.0, inputs.persistent_cv, inputs.transient_cv, inputs.gpus, inputs.synchronisations
     )
     slowdown = float(found.step_s)
     shares = {
@@ -52,27 +52,29 @@ def goodput_stragglers(**fields: Any) -> Answer:  # noqa: ANN401 - checked by sc
         "persistent": float(found.persistent_s) / slowdown,
         "transient": float(found.transient_s) / slowdown,
     }
-    mean_s = asked.step_time_s
+    mean_s = inputs.step_time_s
     results: dict[str, Any] = {
         "step_slowdown": slowdown,
         "waiting_share": 1.0 - shares["productive"],
         "slowest_step_time_s": None if mean_s is None else mean_s * slowdown,
-        "slowest_deviations": float(largest_normal(asked.gpus)),
+        "slowest_deviations": float(largest_normal(inputs.gpus)),
     }
     return Answer(
         command="goodput stragglers",
-        scenario=complete_scenario(verb_fields("goodput stragglers"), asked),
+        scenario=complete_scenario(verb_fields("goodput stragglers"), inputs),
         results=results,
         breakdown=[{"name": name, "share": share} for name, share in shares.items() if share],
-        evidence=Evidence(tier="order_statistics", assumptions=_assumptions(asked)),
-        warnings=(*_warnings(slowdown), *unused_straggler_options(asked)),
+        evidence=Evidence(tier="order_statistics", assumptions=_assumptions(inputs)),
+        warnings=(*_warnings(slowdown), *unused_straggler_options(inputs)),
     )
 
 
-def _assumptions(asked: Stragglers) -> tuple[str, ...]:
-    waits = "once per step" if asked.synchronisations == 1 else f"{asked.synchronisations:,} times"
+def _assumptions(inputs: Stragglers) -> tuple[str, ...]:
+    waits = (
+        "once per step" if inputs.synchronisations == 1 else f"{inputs.synchronisations:,} times"
+    )
     noise = (
-        f"{counted(asked.gpus, 'GPU')} synchronise {waits}, after equal parts of the step; times"
+        f"{counted(inputs.gpus, 'GPU')} synchronise {waits}, after equal parts of the step; times"
         " are normal and independent between GPUs and between parts"
     )
     beyond = (

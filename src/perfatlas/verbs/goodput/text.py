@@ -44,7 +44,8 @@ BUCKETS: Final = {
     "transient": "waiting for transiently slow GPUs",
 }
 FACTORS: Final = METRICS["factors"].parts
-UNSAID: Final = ("half_width", "seed", "what_if", "more_spares", "verify_s")  # of a headline
+# omitted in a headline; the method is in the line of confidence
+UNSAID: Final = ("half_width", "seed", "what_if", "more_spares", "verify_s", "method")
 MOST_CHANGES: Final = 3
 MOST_CHOICES: Final = 8
 DETAILS: Final = frozenset((
@@ -104,8 +105,8 @@ def print_goodput(
     if factors := results.get("factors"):
         if verbose:
             _print_factors(console, factors)
-        elif told := _factors_text(factors):
-            print_line(console, told)
+        elif texts := _factors_text(factors):
+            print_line(console, texts)
     if changes := results.get("changes"):
         _print_changes(console, changes if verbose else changes[:MOST_CHANGES])
     if verbose and changes:
@@ -127,8 +128,8 @@ def print_goodput(
 
 def _covered(answer: Answered) -> str:
     """Return what the interval covers, as the assumptions say, "" where they do not."""
-    said = [text for text in answer["evidence"]["assumptions"] if "interval" in text]
-    return next((text for text in said if "optimal" not in text), "")
+    notes = [text for text in answer["evidence"]["assumptions"] if "interval" in text]
+    return next((text for text in notes if "optimal" not in text), "")
 
 
 def goodput_headline(answer: Answered) -> str:
@@ -211,7 +212,9 @@ def _interval(results: Answered, name: str) -> str:
 
 
 def _ends(low: str, high: str) -> str:
-    """Return both ends, with a common unit once."""
+    """Return both ends, with a common unit once; "" if rounding leaves no interval."""
+    if low == high:
+        return ""
     if low.endswith("%") and high.endswith("%"):
         return f"{low[:-1]} - {high}"
     (number, _, unit), (_, _, other) = low.partition(" "), high.partition(" ")
@@ -235,15 +238,15 @@ def _print_results(console: Console, lines: Sequence[tuple[str, str, str]]) -> N
 
 def _factors_text(factors: Mapping[str, float]) -> str:
     """Return the decomposition in a line, factors of 100% left out; "" of less than two."""
-    told = [
+    texts = [
         f"{FACTORS[name].partition(':')[0]} {share_text(value)}"
         for name, value in factors.items()
         if name != "product" and share_text(value) != share_text(1.0)
     ]
     of = "peak" if "mfu" in factors else "time"
-    if len(told) < 2:
+    if len(texts) < 2:
         return ""
-    return f"share of the {of}: {' x '.join(told)} = {share_text(factors['product'])}"
+    return f"share of the {of}: {' x '.join(texts)} = {share_text(factors['product'])}"
 
 
 def _print_factors(console: Console, factors: Mapping[str, float]) -> None:
@@ -297,6 +300,6 @@ def _print_assumed(console: Console, changes: Sequence[Answered]) -> None:
     print_line(console, "assumptions", style="bold")
     for row in changes:
         if row["assumes"]:
-            said = f"{row['name']}: {row['assumes']}"
-            for line in wrap(said, console.width - INDENT, subsequent_indent=" " * INDENT):
+            notes = f"{row['name']}: {row['assumes']}"
+            for line in wrap(notes, console.width - INDENT, subsequent_indent=" " * INDENT):
                 print_plain(console, f"  {line}", wrap=False)

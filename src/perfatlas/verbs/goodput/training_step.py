@@ -28,14 +28,14 @@ class StepFacts:
         peak_flop_per_s: Peak of one GPU [FLOP/s]; None without a step.
         checkpoint_bytes: Size of a checkpoint [bytes]; None where unknown.
         write_s: Write time from bytes and bandwidth [s]; None without a bandwidth.
-        said: Assumptions.
+        notes: Assumptions.
     """
 
     flop_per_s: float | None = None
     peak_flop_per_s: float | None = None
     checkpoint_bytes: float | None = None
     write_s: float | None = None
-    said: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def mfu(self, gpus: int) -> float | None:
         """Return the share of the peak in a step; None without a step.
@@ -57,11 +57,11 @@ class StepFacts:
         return share
 
 
-def measured_step(asked: Goodput) -> StepFacts:
+def measured_step(inputs: Goodput) -> StepFacts:
     """Return the quantities derived from a step and from the checkpoint size.
 
     Args:
-        asked: The fields.
+        inputs: The fields.
 
     Raises:
         InvalidSpecError: The step is incomplete or overspecified.
@@ -80,38 +80,38 @@ def measured_step(asked: Goodput) -> StepFacts:
         >>> print(f"{facts.mfu(16384):.3f} {facts.checkpoint_bytes / 1e12:.2f} TB")
         0.404 5.68 TB
     """
-    counts = None if asked.model is None else _counts(asked.model)
-    said: list[str] = []
-    state_bytes = asked.checkpoint_bytes
+    counts = None if inputs.model is None else _counts(inputs.model)
+    notes: list[str] = []
+    state_bytes = inputs.checkpoint_bytes
     if state_bytes is None and counts is not None:
         each = CHECKPOINT_BYTES_PER_PARAMETER
         state_bytes = each * counts.total
-        said.append(
+        notes.append(
             f"a checkpoint has {state_bytes / 1e12:.4g} TB: {each:g} bytes per parameter of"
             f" {counts.total / 1e9:.4g} billion (16-bit weights, 32-bit copy and two moments of"
             " Adam; arXiv 1910.02054)"
         )
     write_s = None
-    if asked.checkpoint_bytes_per_s is not None:
-        write_s = _write_s(asked, state_bytes, asked.checkpoint_bytes_per_s)
-        said.append(
-            f"writing it takes {write_s:.4g} s at {asked.checkpoint_bytes_per_s / 1e9:g} GB/s for"
+    if inputs.checkpoint_bytes_per_s is not None:
+        write_s = _write_s(inputs, state_bytes, inputs.checkpoint_bytes_per_s)
+        notes.append(
+            f"writing it takes {write_s:.4g} s at {inputs.checkpoint_bytes_per_s / 1e9:g} GB/s for"
             " the whole job"
         )
-    work, peak = _work(asked, counts)
+    work, peak = _work(inputs, counts)
     if work is not None and counts is not None:
-        said.append(
+        notes.append(
             f"MFU: {FLOP_PER_PARAMETER:g} FLOP per token for each of"
             f" {_multiplied(counts) / 1e9:.4g} billion active parameters (arXiv 2001.08361),"
-            f" without attention over the context; the step time of {asked.step_time_s:g} s is an"
-            f" input, not estimated; dense {asked.format} peak of {asked.system}"
+            f" without attention over the context; the step time of {inputs.step_time_s:g} s is an"
+            f" input, not estimated; dense {inputs.format} peak of {inputs.system}"
         )
     return StepFacts(
         flop_per_s=work,
         peak_flop_per_s=peak,
         checkpoint_bytes=state_bytes,
         write_s=write_s,
-        said=tuple(said),
+        notes=tuple(notes),
     )
 
 
@@ -126,8 +126,8 @@ def _multiplied(counts: ParameterCounts) -> int:
     return counts.active - (counts.embedding if counts.lm_head else 0)
 
 
-def _write_s(asked: Goodput, state_bytes: float | None, bytes_per_s: float) -> float:
-    if asked.checkpoint_write_s is not None:
+def _write_s(inputs: Goodput, state_bytes: float | None, bytes_per_s: float) -> float:
+    if inputs.checkpoint_write_s is not None:
         raise InvalidSpecError(
             "checkpoint_write_s and checkpoint_bytes_per_s are mutually exclusive"
         )
@@ -138,25 +138,25 @@ def _write_s(asked: Goodput, state_bytes: float | None, bytes_per_s: float) -> f
     return state_bytes / bytes_per_s
 
 
-def _work(asked: Goodput, counts: ParameterCounts | None) -> tuple[float | None, float | None]:
+def _work(inputs: Goodput, counts: ParameterCounts | None) -> tuple[float | None, float | None]:
     """Return the FLOP/s of a step, and the peak of a GPU; None without a step."""
-    if asked.step_time_s is None and asked.tokens_per_step is None:
+    if inputs.step_time_s is None and inputs.tokens_per_step is None:
         return None, None
-    missing = [name for name in ("model", "system", *_OF_A_STEP) if getattr(asked, name) is None]
-    if missing or counts is None or asked.system is None:
+    missing = [name for name in ("model", "system", *_OF_A_STEP) if getattr(inputs, name) is None]
+    if missing or counts is None or inputs.system is None:
         raise InvalidSpecError(
             f"the MFU of a step needs model, system, step_time_s and tokens_per_step:"
             f" {', '.join(missing)} missing"
         )
-    if asked.mfu is not None:
+    if inputs.mfu is not None:
         raise InvalidSpecError("mfu and step_time_s are mutually exclusive")
     from perfatlas.hardware import resolve_system
 
-    peaks = resolve_system(asked.system).device.peak_flop_per_s
-    if asked.format not in peaks:
+    peaks = resolve_system(inputs.system).device.peak_flop_per_s
+    if inputs.format not in peaks:
         raise InvalidSpecError(
-            f"format = {repr_for_error(asked.format)}: {asked.system} has peaks of"
+            f"format = {repr_for_error(inputs.format)}: {inputs.system} has peaks of"
             f" {', '.join(peaks)}"
         )
-    tokens_per_s = float(asked.tokens_per_step or 0) / float(asked.step_time_s or 1.0)
-    return FLOP_PER_PARAMETER * _multiplied(counts) * tokens_per_s, peaks[asked.format]
+    tokens_per_s = float(inputs.tokens_per_step or 0) / float(inputs.step_time_s or 1.0)
+    return FLOP_PER_PARAMETER * _multiplied(counts) * tokens_per_s, peaks[inputs.format]

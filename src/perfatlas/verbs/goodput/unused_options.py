@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from perfatlas.verbs.goodput.question import FleetGoodput, SpareNodes, Stragglers
 
 
-def unused_simple_options(asked: SimpleGoodput) -> list[str]:
+def unused_simple_options(inputs: SimpleGoodput) -> list[str]:
     """Return remarks on simulation options where a closed form is used, as sentences.
 
     Args:
-        asked: The fields, for a closed form.
+        inputs: The fields, for a closed form.
     """
-    given = {"half_width": asked.half_width, "seed": asked.seed}
+    given = {"half_width": inputs.half_width, "seed": inputs.seed}
     return [
         f"{name} = {value:g} has no effect: it applies only to simulation, and a closed form is"
         " used"
@@ -31,49 +31,49 @@ def _default(name: str) -> Any:  # noqa: ANN401 - of any field
     return SimpleGoodput.model_fields[name].default
 
 
-def unused_fleet_options(asked: FleetGoodput, ready: FleetJob) -> list[str]:
+def unused_fleet_options(inputs: FleetGoodput, ready: FleetJob) -> list[str]:
     """Return remarks on valid options without effect for this job, as sentences.
 
     Args:
-        asked: The fields.
+        inputs: The fields.
         ready: The job.
     """
-    said = []
+    notes = []
     spares = ready.strategy.spares.count or 0
-    if not spares and asked.spare_kind != "cold" and not asked.what_if:
-        said.append(f"spare_kind = {asked.spare_kind} has no effect: there are no spares")
+    if not spares and inputs.spare_kind != "cold" and not inputs.what_if:
+        notes.append(f"spare_kind = {inputs.spare_kind} has no effect: there are no spares")
     idle = ready.job.fleet.units - ready.job.units - spares
-    if asked.fleet_units is not None and idle > 0:
-        said.append(
-            f"{counted(idle, 'unit')} of fleet_units = {asked.fleet_units:,} are neither used nor"
+    if inputs.fleet_units is not None and idle > 0:
+        notes.append(
+            f"{counted(idle, 'unit')} of fleet_units = {inputs.fleet_units:,} are neither used nor"
             " spares of this job and have no effect: use more gpus or spares"
         )
-    return said
+    return notes
 
 
-def unused_spare_options(asked: SpareNodes, spares: int) -> list[str]:
+def unused_spare_options(inputs: SpareNodes, spares: int) -> list[str]:
     """Return remarks on options without effect for nodes and spares, as sentences.
 
     Args:
-        asked: The fields.
+        inputs: The fields.
         spares: Number of spares, set or found.
     """
-    if asked.warm and not spares:
+    if inputs.warm and not spares:
         return ["warm has no effect: there are no spares"]
     return []
 
 
-def unused_straggler_options(asked: Stragglers) -> list[str]:
+def unused_straggler_options(inputs: Stragglers) -> list[str]:
     """Return remarks on options without effect for stragglers, as sentences.
 
     Args:
-        asked: The fields.
+        inputs: The fields.
     """
-    if asked.gpus == 1:
+    if inputs.gpus == 1:
         return ["gpus = 1 has no synchronisation: set gpus, the number of GPUs that synchronise"]
-    if asked.synchronisations > 1 and not asked.transient_cv:
+    if inputs.synchronisations > 1 and not inputs.transient_cv:
         idle = (
-            f"synchronisations = {asked.synchronisations:,} has no effect: the slowdown by"
+            f"synchronisations = {inputs.synchronisations:,} has no effect: the slowdown by"
             " persistently slow GPUs does not depend on the number of synchronisations, only that"
             " by transient_cv does"
         )

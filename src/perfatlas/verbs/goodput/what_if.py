@@ -64,11 +64,11 @@ def unevaluated_changes(ready: FleetJob) -> list[str]:
     return [why]
 
 
-def single_changes(asked: FleetGoodput, ready: FleetJob, before: Outcome) -> list[dict[str, Any]]:
+def single_changes(inputs: FleetGoodput, ready: FleetJob, before: Outcome) -> list[dict[str, Any]]:
     """Return the gains of single changes, largest first.
 
     Args:
-        asked: The fields.
+        inputs: The fields.
         ready: The job.
         before: Replicas of the unchanged job.
 
@@ -88,9 +88,9 @@ def single_changes(asked: FleetGoodput, ready: FleetJob, before: Outcome) -> lis
     count = before.ticks_RF.shape[0]
     hours = gpu_hours(ready.gpus * ready.job.horizon_s)
     rows = []
-    for change in _changes(asked, ready):
+    for change in _changes(inputs, ready):
         job = replace(ready.job, fleet=change.fleet)
-        after = simulate(job, change.strategy, replicas=count, seed=asked.seed)
+        after = simulate(job, change.strategy, replicas=count, seed=inputs.seed)
         difference_R = (
             (after.column("productive") - before.column("productive"))
             / TICKS_PER_SECOND
@@ -111,10 +111,10 @@ def single_changes(asked: FleetGoodput, ready: FleetJob, before: Outcome) -> lis
     return sorted(rows, key=lambda row: -row["gained_gpu_hours"])
 
 
-def _changes(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
+def _changes(inputs: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
     fleet, strategy = ready.job.fleet, ready.strategy
-    yield from _of_checkpoints(asked, ready)
-    yield from _of_silent_errors(asked, ready)
+    yield from _of_checkpoints(inputs, ready)
+    yield from _of_silent_errors(inputs, ready)
     if any(_time(phase) for restart in strategy.restarts for phase in restart.phases.values()):
         restarts = tuple(_quicker(restart) for restart in strategy.restarts)
         quicker = replace(strategy, restarts=restarts)
@@ -127,7 +127,7 @@ def _changes(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
         yield _Change("detection in half the time", sooner, strategy, assumes="for every cause")
     assumes = f"half as many parts of every cause; {_SAME_INTERVAL}"
     yield _Change("half as many failures", scaled_rates(fleet, 0.5), strategy, assumes=assumes)
-    yield from _of_spares(asked, ready)
+    yield from _of_spares(inputs, ready)
     for other in ready.others:
         more = (other.spares.count or 0) - (strategy.spares.count or 0)
         units = max(fleet.units, ready.job.units + (other.spares.count or 0))
@@ -137,7 +137,7 @@ def _changes(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
         yield _Change(f"strategy {other.name!r} instead", room, other, added, assumes)
 
 
-def _of_checkpoints(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
+def _of_checkpoints(inputs: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
     """Yield changes to checkpoints.
 
     An optimal interval is recomputed for faster writes. Background writes have no cost and no
@@ -146,7 +146,7 @@ def _of_checkpoints(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
     fleet, strategy = ready.job.fleet, ready.strategy
     if any(level.write_s for level in strategy.levels):
         levels = tuple(replace(level, write_s=level.write_s / 2.0) for level in strategy.levels)
-        faster, between = _at_its_best(asked, ready, replace(strategy, levels=levels))
+        faster, between = _at_its_best(inputs, ready, replace(strategy, levels=levels))
         assumes = f"at every level; {between}"
         yield _Change("checkpoints written twice as fast", fleet, faster, assumes=assumes)
         if not any(level.lag_s for level in strategy.levels):
@@ -166,21 +166,21 @@ def _of_checkpoints(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
         yield _Change(f"checkpoints at the {name}", fleet, best, assumes=assumes)
 
 
-def _at_its_best(asked: FleetGoodput, ready: FleetJob, changed: Strategy) -> tuple[Strategy, str]:
+def _at_its_best(inputs: FleetGoodput, ready: FleetJob, changed: Strategy) -> tuple[Strategy, str]:
     """Return a changed strategy at its optimal interval, and a note on the interval.
 
     A set interval is unchanged, as is one without a known optimum.
     """
     if ready.interval_is_given:
         return changed, _SAME_INTERVAL
-    best_s, _ = chosen_interval_s(ready.job, changed, asked.seed)
+    best_s, _ = chosen_interval_s(ready.job, changed, inputs.seed)
     if best_s is None:
         return changed, _SAME_INTERVAL
     what = "the best found" if not_memoryless(ready.job.fleet, changed) else "the optimum"
     return replace(changed, interval_s=best_s), f"{best_s:.4g} s of work between, {what} then"
 
 
-def _of_silent_errors(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
+def _of_silent_errors(inputs: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
     """Yield remedies for silent errors without verification.
 
     The verification time is set, or taken from another strategy: without either it is not
@@ -189,12 +189,12 @@ def _of_silent_errors(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]
     fleet, strategy = ready.job.fleet, ready.strategy
     if strategy.verify_s or all(cause.effect != "corrupts" for cause in fleet.causes):
         return
-    verify_s, whose = asked.verify_s, ""
+    verify_s, whose = inputs.verify_s, ""
     for other in ready.others:
         if verify_s is None and other.verify_s:
             verify_s, whose = other.verify_s, f", as in strategy {other.name!r}"
     if verify_s is not None:
-        verified, between = _at_its_best(asked, ready, replace(strategy, verify_s=verify_s))
+        verified, between = _at_its_best(inputs, ready, replace(strategy, verify_s=verify_s))
         assumes = (
             f"{verify_s:g} s before each{whose}; all silent errors are found there, and the job"
             f" rolls back to the previous checkpoint; {between}"
@@ -209,11 +209,11 @@ def _of_silent_errors(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]
         yield _Change(f"{kept:,} checkpoints kept", fleet, more, assumes=assumes)
 
 
-def _of_spares(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
+def _of_spares(inputs: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
     """Yield changes to spares and repairs, where units can be missing."""
     fleet, strategy = ready.job.fleet, ready.strategy
     count = strategy.spares.count or 0
-    more = asked.more_spares
+    more = inputs.more_spares
     units = max(fleet.units, ready.job.units + count + more)
     larger = replace(strategy, spares=replace(strategy.spares, count=count + more))
     added = more * fleet.gpus_per_unit
@@ -232,7 +232,7 @@ def _of_spares(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
         repaired = replace(fleet, repairs=repairs)
         yield _Change("repairs in half the time", repaired, strategy, assumes="every stage")
     if strategy.shrink is None and ready.job.units > 1:
-        shrink, assumes = _shrink(asked, ready)
+        shrink, assumes = _shrink(inputs, ready)
         fewer = replace(strategy, shrink=shrink)
         yield _Change("elastic operation", fleet, fewer, assumes=assumes)
 
@@ -241,20 +241,20 @@ def _spares_more(more: int) -> str:
     return f"{more:,} more {'spare' if more == 1 else 'spares'}"
 
 
-def _shrink(asked: FleetGoodput, ready: FleetJob) -> tuple[Shrink, str]:
+def _shrink(inputs: FleetGoodput, ready: FleetJob) -> tuple[Shrink, str]:
     """Return the elastic operation of a job, and its assumptions.
 
     The size of a replica is `replica_gpus`, or that of another strategy; otherwise single units are
     dropped. The minimum is half of the replicas, rounded up.
     """
     fleet, units = ready.job.fleet, ready.job.units
-    if asked.replica_gpus is None:
+    if inputs.replica_gpus is None:
         for other in ready.others:
             if other.shrink is not None:
                 return other.shrink, f"as in strategy {other.name!r}"
         replica, why = 1, ", assuming one replica per unit (set replica_gpus for another size)"
     else:
-        replica, why = whole_units(asked.replica_gpus, fleet, "replica_gpus"), ", a replica"
+        replica, why = whole_units(inputs.replica_gpus, fleet, "replica_gpus"), ", a replica"
     fewest = max((units // replica + 1) // 2, 1) * replica
     return Shrink(replica_units=replica, fewest=fewest), (
         f"{replica * fleet.gpus_per_unit:,} GPUs are dropped at a time{why}, down to"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from perfatlas.answer import Answer
     from perfatlas.operators import Operator
-    from perfatlas.verbs.kernel.question import Question
+    from perfatlas.verbs.kernel.question import OperatorInputs
 
 
 @signature_of("kernel gemm")
@@ -37,8 +37,8 @@ def kernel_gemm(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the 
         >>> kernel_gemm(system="h200_sxm", m=4096, n=8192, k=8192).results["bound"]
         'compute'
     """
-    asked = [read_gemm(fields)]
-    return operator_answer("kernel gemm", price_questions(asked, gemm_columns(asked)))
+    inputs = [read_gemm(fields)]
+    return operator_answer("kernel gemm", price_questions(inputs, gemm_columns(inputs)))
 
 
 @signature_of("kernel attention")
@@ -54,8 +54,8 @@ def kernel_attention(**fields: Any) -> Answer:  # noqa: ANN401 - checked against
             has no effect.
         UnsupportedError: The device does not support the format, or there is no data for the tier.
     """
-    asked = [read_attention(fields)]
-    priced = price_questions(asked, attention_columns(asked))
+    inputs = [read_attention(fields)]
+    priced = price_questions(inputs, attention_columns(inputs))
     return operator_answer("kernel attention", priced)
 
 
@@ -71,8 +71,8 @@ def kernel_moe(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the t
         InvalidSpecError: A field is missing, unknown, out of its bounds, or contradicts another.
         UnsupportedError: The device does not support the format, or there is no data for the tier.
     """
-    asked = [read_moe(fields)]
-    return operator_answer("kernel moe", price_questions(asked, moe_columns(asked)))
+    inputs = [read_moe(fields)]
+    return operator_answer("kernel moe", price_questions(inputs, moe_columns(inputs)))
 
 
 def kernel_columns(operator: str, table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
@@ -97,15 +97,15 @@ def kernel_columns(operator: str, table: Mapping[str, Sequence[Any]]) -> dict[st
 def _priced_columns(operator: str, table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     """Return the answers of a table without remarks on changes of systems."""
     if operator == "gemm":
-        return answer_columns(table, read_gemm, lambda asked: _rows(asked, gemm_columns(asked)))
+        return answer_columns(table, read_gemm, lambda inputs: _rows(inputs, gemm_columns(inputs)))
     if operator == "attention":
         return answer_columns(
             table,
             read_attention,
-            lambda asked: _rows(asked, attention_columns(asked)),
+            lambda inputs: _rows(inputs, attention_columns(inputs)),
             apart=lambda one: one.window > 0,  # sparse attention is priced as one operator
         )
-    return answer_columns(table, read_moe, lambda asked: _rows(asked, moe_columns(asked)))
+    return answer_columns(table, read_moe, lambda inputs: _rows(inputs, moe_columns(inputs)))
 
 
 gemm_table, attention_table, moe_table = (
@@ -113,6 +113,6 @@ gemm_table, attention_table, moe_table = (
 )
 
 
-def _rows(asked: Sequence[Question], operator: Operator) -> list[Answered]:
-    priced = price_questions(asked, operator)
+def _rows(inputs: Sequence[OperatorInputs], operator: Operator) -> list[Answered]:
+    priced = price_questions(inputs, operator)
     return [Answered(row, priced.warnings(c)) for c, row in enumerate(priced.results())]

@@ -13,94 +13,94 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.operators import FloatArray
-    from perfatlas.verbs.kernel.question import AttentionQuestion, GemmQuestion, MoeQuestion
+    from perfatlas.verbs.kernel.question import AttentionInputs, GemmInputs, MoeInputs
 
 
-def gemm_columns(asked: Sequence[GemmQuestion]) -> Gemm:
+def gemm_columns(inputs: Sequence[GemmInputs]) -> Gemm:
     """Return matrix products of one format as an operator over candidates.
 
     Args:
-        asked: Queries with equal text fields.
+        inputs: Queries with equal text fields.
     """
-    number_format = format_of(asked[0].format)
+    number_format = format_of(inputs[0].format)
     return Gemm(
         name="gemm",
         phase=Phase.PREFILL,
-        count=np.ones(len(asked)),
-        m=_column([one.m for one in asked]),
-        n=_column([one.n for one in asked]),
-        k=_column([one.k for one in asked]),
+        count=np.ones(len(inputs)),
+        m=_column([one.m for one in inputs]),
+        n=_column([one.n for one in inputs]),
+        k=_column([one.k for one in inputs]),
         format=number_format.name,
         weight_bytes_per_element=number_format.weight_bytes,
         input_bytes_per_element=number_format.activation_bytes,
-        quantizes_input=float(asked[0].quantization == "included"),
+        quantizes_input=float(inputs[0].quantization == "included"),
     )
 
 
-def attention_columns(asked: Sequence[AttentionQuestion]) -> Attention | LatentAttention:
+def attention_columns(inputs: Sequence[AttentionInputs]) -> Attention | LatentAttention:
     """Return attentions of one phase, type and format as an operator over candidates.
 
     Args:
-        asked: Queries with equal text fields.
+        inputs: Queries with equal text fields.
     """
-    phase, cache = Phase(asked[0].phase), format_of(asked[0].kv_format)
+    phase, cache = Phase(inputs[0].phase), format_of(inputs[0].kv_format)
     shared: dict[str, Any] = {
         "name": "attention",
         "phase": phase,
-        "count": np.ones(len(asked)),
-        "batch": _column([one.batch for one in asked]),
+        "count": np.ones(len(inputs)),
+        "batch": _column([one.batch for one in inputs]),
         "q_len": _column(
-            [one.q_len or (1 if phase == Phase.DECODE else one.kv_len) for one in asked]
+            [one.q_len or (1 if phase == Phase.DECODE else one.kv_len) for one in inputs]
         ),
-        "kv_len": _column([one.kv_len for one in asked]),
-        "num_heads": _column([one.num_heads for one in asked]),
-        "format": format_of(asked[0].format).name,
+        "kv_len": _column([one.kv_len for one in inputs]),
+        "num_heads": _column([one.num_heads for one in inputs]),
+        "format": format_of(inputs[0].format).name,
         "kv_format": cache.name,
         "kv_bytes_per_element": cache.weight_bytes,
     }
-    head_dim = _column([one.head_dim for one in asked])
-    window = _column([one.window for one in asked])
-    if asked[0].kind == "mla":
+    head_dim = _column([one.head_dim for one in inputs])
+    window = _column([one.window for one in inputs])
+    if inputs[0].kind == "mla":
         return LatentAttention(
             **shared,
-            kv_lora_rank=_column([one.kv_lora_rank for one in asked]),
-            rope_dim=_column([one.rope_dim for one in asked]),
+            kv_lora_rank=_column([one.kv_lora_rank for one in inputs]),
+            rope_dim=_column([one.rope_dim for one in inputs]),
             nope_dim=head_dim,
             value_head_dim=head_dim,
             selected=window,
         )
     return Attention(
         **shared,
-        num_kv_heads=_column([one.num_kv_heads or one.num_heads for one in asked]),
+        num_kv_heads=_column([one.num_kv_heads or one.num_heads for one in inputs]),
         head_dim=head_dim,
         value_head_dim=head_dim,
         window=window,
     )
 
 
-def moe_columns(asked: Sequence[MoeQuestion]) -> GroupedGemm:
+def moe_columns(inputs: Sequence[MoeInputs]) -> GroupedGemm:
     """Return MoE layers of one format and distribution as an operator over candidates.
 
     Args:
-        asked: Queries with equal text fields.
+        inputs: Queries with equal text fields.
     """
-    number_format = format_of(asked[0].format)
+    number_format = format_of(inputs[0].format)
     return GroupedGemm(
         name="experts",
         phase=Phase.PREFILL,
-        count=np.ones(len(asked)),
-        tokens=_column([one.tokens for one in asked]),
-        hidden=_column([one.hidden for one in asked]),
-        intermediate=_column([one.intermediate for one in asked]),
-        experts=_column([one.experts for one in asked]),
-        top_k=_column([one.top_k for one in asked]),
-        ep=_column([one.ep for one in asked]),
-        moe_tp=_column([one.moe_tp for one in asked]),
+        count=np.ones(len(inputs)),
+        tokens=_column([one.tokens for one in inputs]),
+        hidden=_column([one.hidden for one in inputs]),
+        intermediate=_column([one.intermediate for one in inputs]),
+        experts=_column([one.experts for one in inputs]),
+        top_k=_column([one.top_k for one in inputs]),
+        ep=_column([one.ep for one in inputs]),
+        moe_tp=_column([one.moe_tp for one in inputs]),
         matrices=3,
         format=number_format.name,
         weight_bytes_per_element=number_format.weight_bytes,
         input_bytes_per_element=number_format.activation_bytes,
-        distribution=asked[0].distribution,
+        distribution=inputs[0].distribution,
     )
 
 

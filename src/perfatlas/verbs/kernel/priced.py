@@ -25,7 +25,7 @@ from perfatlas.operators import LatentAttention, Phase
 from perfatlas.quantities import UnsupportedError
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.scenario.resolution import format_of, kernel_engine
-from perfatlas.verbs.kernel.question import AttentionQuestion
+from perfatlas.verbs.kernel.question import AttentionInputs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from perfatlas.measurements.calibrations import CalibrationMatch
     from perfatlas.operators import Operator
     from perfatlas.pricing import PricedOperators
-    from perfatlas.verbs.kernel.question import Question
+    from perfatlas.verbs.kernel.question import OperatorInputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,13 +42,13 @@ class PricedQuestions:
     """Queries with equal text fields, priced as candidates of one operator.
 
     Args:
-        asked: The queries (C).
+        inputs: The queries (C).
         system: The system.
         operator: The operator columns (C).
         prices: The prices (C, 1).
     """
 
-    asked: Sequence[Question]
+    inputs: Sequence[OperatorInputs]
     system: System
     operator: Operator
     prices: PricedOperators
@@ -91,7 +91,7 @@ class PricedQuestions:
         Args:
             c: Index of the query.
         """
-        if self.asked[c].tier == "bound" or self.prices.match_CO[c, 0] >= 0:
+        if self.inputs[c].tier == "bound" or self.prices.match_CO[c, 0] >= 0:
             return ()
         warning = (
             f"{self.system.device.name} has no measured kernels for this operator and format; the"
@@ -100,11 +100,11 @@ class PricedQuestions:
         return (warning,)
 
 
-def price_questions(asked: Sequence[Question], operator: Operator) -> PricedQuestions:
+def price_questions(inputs: Sequence[OperatorInputs], operator: Operator) -> PricedQuestions:
     """Return the prices of queries with equal text fields.
 
     Args:
-        asked: The queries (C).
+        inputs: The queries (C).
         operator: Their columns (C).
 
     Raises:
@@ -112,12 +112,12 @@ def price_questions(asked: Sequence[Question], operator: Operator) -> PricedQues
         UnsupportedError: The device does not support the format, or there are no measured kernels
             for the tier.
     """
-    first = asked[0]
+    first = inputs[0]
     system, family = resolve_system(first.system), kernel_engine(first.kernel_family).kernel_family
     devices = DeviceColumns(
         devices=(system.device,),
-        index_C=np.zeros(len(asked), np.int64),
-        clock_ratio_C=np.array([one.clock_ratio for one in asked]),
+        index_C=np.zeros(len(inputs), np.int64),
+        clock_ratio_C=np.array([one.clock_ratio for one in inputs]),
     )
     version = first.silicon_version or ""
     if first.tier == "measured":
@@ -130,7 +130,7 @@ def price_questions(asked: Sequence[Question], operator: Operator) -> PricedQues
             f"{system.device.name} has no measured {operator.kind} kernels in this format;"
             " use tier bound or auto"
         )
-    return PricedQuestions(asked=asked, system=system, operator=operator, prices=prices)
+    return PricedQuestions(inputs=inputs, system=system, operator=operator, prices=prices)
 
 
 def operator_answer(command: str, priced: PricedQuestions) -> Answer:
@@ -143,7 +143,7 @@ def operator_answer(command: str, priced: PricedQuestions) -> Answer:
     results, match = priced.results()[0], priced.match(0)
     return Answer(
         command=command,
-        scenario=complete_scenario(verb_fields(command), priced.asked[0], **_decided(priced)),
+        scenario=complete_scenario(verb_fields(command), priced.inputs[0], **_decided(priced)),
         results=results,
         breakdown=[
             single_row(priced.operator.name, priced.operator.phase, results, match, "compute")
@@ -157,35 +157,35 @@ def operator_answer(command: str, priced: PricedQuestions) -> Answer:
 
 def _decided(priced: PricedQuestions) -> dict[str, Any]:
     """Return the fields of the first question that follow from others."""
-    asked = priced.asked[0]
+    inputs = priced.inputs[0]
     decided: dict[str, Any] = {
-        name: format_of(getattr(asked, name)).name
+        name: format_of(getattr(inputs, name)).name
         for name in ("format", "kv_format")
-        if hasattr(asked, name)
+        if hasattr(inputs, name)
     }
-    if isinstance(asked, AttentionQuestion):
-        one_query = asked.phase == "decode"
-        decided["q_len"] = asked.q_len or (1 if one_query else asked.kv_len)
-        if asked.kind == "gqa":
-            decided["num_kv_heads"] = asked.num_kv_heads or asked.num_heads
+    if isinstance(inputs, AttentionInputs):
+        one_query = inputs.phase == "decode"
+        decided["q_len"] = inputs.q_len or (1 if one_query else inputs.kv_len)
+        if inputs.kind == "gqa":
+            decided["num_kv_heads"] = inputs.num_kv_heads or inputs.num_heads
     return decided
 
 
 def _assumptions(priced: PricedQuestions, match: CalibrationMatch | None) -> list[str]:
-    asked, measured = priced.asked[0], bool(priced.prices.measured_CO[0, 0])
+    inputs, measured = priced.inputs[0], bool(priced.prices.measured_CO[0, 0])
     said = ["cold caches, one kernel of a CUDA graph"]
     said += quantization_note(priced.operator, match, measured=measured)
-    if asked.clock_ratio != 1.0:
+    if inputs.clock_ratio != 1.0:
         said.append(
-            f"compute terms are scaled to {asked.clock_ratio:g} of the sustained clock; kernels"
+            f"compute terms are scaled to {inputs.clock_ratio:g} of the sustained clock; kernels"
             " were measured only at the sustained clock, whose interval is used"
         )
-    if asked.kernel_family is not None and match is None:
-        said.append(f"kernel_family = {asked.kernel_family} has no effect in tier bound")
+    if inputs.kernel_family is not None and match is None:
+        said.append(f"kernel_family = {inputs.kernel_family} has no effect in tier bound")
     latent = isinstance(priced.operator, LatentAttention) and priced.operator.phase == Phase.DECODE
-    if latent and match is None and "head_dim" in asked.model_fields_set:
+    if latent and match is None and "head_dim" in inputs.model_fields_set:
         said.append("head_dim has no effect: the decode roofline depends only on the latent cache")
-    if asked.tier == "measured":
+    if inputs.tier == "measured":
         said.append(MEASURED_STANDING)
         if match is not None and not measured and match.table[0]:
             said.append("no measured rows near this shape; tier physics is used")

@@ -23,24 +23,24 @@ if TYPE_CHECKING:
 
 
 # groups in reverse order: Python collects annotations from the last base on
-class GemmQuestion(InputFields, ClockChoice, TierChoice, KernelChoice, GemmShape, SystemChoice):
+class GemmInputs(InputFields, ClockChoice, TierChoice, KernelChoice, GemmShape, SystemChoice):
     """A matrix product on one device."""
 
 
-class AttentionQuestion(
+class AttentionInputs(
     InputFields, ClockChoice, TierChoice, KernelChoice, AttentionShape, SystemChoice
 ):
     """The attention of one layer on one device."""
 
 
-class MoeQuestion(InputFields, ClockChoice, TierChoice, KernelChoice, MoeShape, SystemChoice):
+class MoeInputs(InputFields, ClockChoice, TierChoice, KernelChoice, MoeShape, SystemChoice):
     """The routed experts of one layer on one device."""
 
 
-Question = GemmQuestion | AttentionQuestion | MoeQuestion
+OperatorInputs = GemmInputs | AttentionInputs | MoeInputs
 
 
-def read_gemm(fields: Mapping[str, Any]) -> GemmQuestion:
+def read_gemm(fields: Mapping[str, Any]) -> GemmInputs:
     """Return the matrix product of named fields.
 
     Args:
@@ -49,12 +49,12 @@ def read_gemm(fields: Mapping[str, Any]) -> GemmQuestion:
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
     """
-    asked = GemmQuestion.read(fields)
-    refuse_unused(vars(asked), fields_of(type(asked)))
-    return asked
+    inputs = GemmInputs.read(fields)
+    refuse_unused(vars(inputs), fields_of(type(inputs)))
+    return inputs
 
 
-def read_attention(fields: Mapping[str, Any]) -> AttentionQuestion:
+def read_attention(fields: Mapping[str, Any]) -> AttentionInputs:
     """Return the attention of named fields, with its number of queries and KV heads.
 
     Args:
@@ -64,21 +64,21 @@ def read_attention(fields: Mapping[str, Any]) -> AttentionQuestion:
         InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
             has no effect.
     """
-    asked = AttentionQuestion.read(fields)
-    refuse_unused(vars(asked), fields_of(type(asked)))
-    if asked.q_len is not None and asked.q_len > asked.kv_len:
+    inputs = AttentionInputs.read(fields)
+    refuse_unused(vars(inputs), fields_of(type(inputs)))
+    if inputs.q_len is not None and inputs.q_len > inputs.kv_len:
         raise InvalidSpecError(
-            f"q_len = {asked.q_len} exceeds kv_len = {asked.kv_len}: kv_len includes the cached"
+            f"q_len = {inputs.q_len} exceeds kv_len = {inputs.kv_len}: kv_len includes the cached"
             " prefix and the queries"
         )
-    if asked.num_heads % (asked.num_kv_heads or asked.num_heads):
+    if inputs.num_heads % (inputs.num_kv_heads or inputs.num_heads):
         raise InvalidSpecError(
-            f"num_kv_heads = {asked.num_kv_heads} must divide num_heads = {asked.num_heads}"
+            f"num_kv_heads = {inputs.num_kv_heads} must divide num_heads = {inputs.num_heads}"
         )
-    return asked
+    return inputs
 
 
-def read_moe(fields: Mapping[str, Any]) -> MoeQuestion:
+def read_moe(fields: Mapping[str, Any]) -> MoeInputs:
     """Return the experts of named fields.
 
     Args:
@@ -87,13 +87,13 @@ def read_moe(fields: Mapping[str, Any]) -> MoeQuestion:
     Raises:
         InvalidSpecError: A field is missing, unknown, out of its bounds, or contradicts another.
     """
-    asked = MoeQuestion.read(fields)
-    refuse_unused(vars(asked), fields_of(type(asked)))
-    if asked.top_k > asked.experts:
-        raise InvalidSpecError(f"top_k = {asked.top_k} exceeds experts = {asked.experts}")
-    if asked.experts % asked.ep or asked.intermediate % asked.moe_tp:
+    inputs = MoeInputs.read(fields)
+    refuse_unused(vars(inputs), fields_of(type(inputs)))
+    if inputs.top_k > inputs.experts:
+        raise InvalidSpecError(f"top_k = {inputs.top_k} exceeds experts = {inputs.experts}")
+    if inputs.experts % inputs.ep or inputs.intermediate % inputs.moe_tp:
         raise InvalidSpecError(
-            f"ep = {asked.ep} must divide experts = {asked.experts} and moe_tp = {asked.moe_tp}"
-            f" intermediate = {asked.intermediate}"
+            f"ep = {inputs.ep} must divide experts = {inputs.experts} and moe_tp = {inputs.moe_tp}"
+            f" intermediate = {inputs.intermediate}"
         )
-    return asked
+    return inputs

@@ -22,7 +22,7 @@ from perfatlas.jobs.model import (
 )
 from perfatlas.jobs.run import schedule
 from perfatlas.quantities import InfeasibleError
-from perfatlas.scenario.fields import complete_scenario, refuse_unused
+from perfatlas.scenario.fields import refuse_unused
 from perfatlas.verbs.schedule.failures import NodeFailures, cluster_of, drawn, node_failures
 from perfatlas.verbs.schedule.jobs import JobSource, completed, job_source, offered, without_larger
 from perfatlas.verbs.schedule.question import JOB_NAMES, parse_schedule, variants
@@ -34,6 +34,7 @@ from perfatlas.verbs.schedule.results import (
     failed_jobs_remark,
     results_of,
 )
+from perfatlas.verbs.schedule.scenario import decided_fields, schedule_scenario
 from perfatlas.verbs.schedule.unused_options import check_source_columns, draws, no_effect_remarks
 
 if TYPE_CHECKING:
@@ -69,8 +70,10 @@ class FleetSchedule(AnsweredRun):
 
         def seconds(name: str, *, missing: bool = False) -> list[float | None]:
             value_J = outcome.column(name)
-            told = (value_J / TICKS_PER_SECOND).tolist()
-            return [None if missing and n < 0 else s for n, s in zip(value_J, told, strict=True)]
+            seconds_J = (value_J / TICKS_PER_SECOND).tolist()
+            return [
+                None if missing and n < 0 else s for n, s in zip(value_J, seconds_J, strict=True)
+            ]
 
         def texts(code_J: Any, known: Sequence[str]) -> list[str]:  # noqa: ANN401 - None or codes
             if code_J is None:
@@ -105,41 +108,41 @@ class FleetSchedule(AnsweredRun):
 class _Ready:
     """The inputs of a schedule except failures, which need a horizon."""
 
-    asked: Schedule
+    inputs: Schedule
     cluster: Cluster
     jobs: Jobs
     job_source: JobSource
     node_failures: NodeFailures
-    said: tuple[str, ...]
+    notes: tuple[str, ...]
     warnings: tuple[str, ...]
 
     def run(self, horizon_s: float | None) -> ScheduleOutcome:
         """Return the schedule with failures over a horizon; None for no failures."""
         failures = None
         if horizon_s is not None:
-            failures = drawn(self.asked, self.node_failures, self.cluster, horizon_s)
+            failures = drawn(self.inputs, self.node_failures, self.cluster, horizon_s)
         try:
             return schedule(
                 self.jobs,
                 self.cluster,
-                policy_of(self.asked),
+                policy_of(self.inputs),
                 failures=failures,
-                until_s=self.asked.until_s,
+                until_s=self.inputs.until_s,
             )
         except InfeasibleError as problem:
             raise self._smaller(problem) from problem
 
     def _smaller(self, problem: InfeasibleError) -> InfeasibleError:
         """Return the error for a job that never fits, with a remedy."""
-        where = f"{self.asked.jobs}: " if self.asked.jobs else "generated jobs: "
+        where = f"{self.inputs.jobs}: " if self.inputs.jobs else "generated jobs: "
         shortfall = str(problem).removesuffix(" ".join(problem.advice)).strip()
         advice: tuple[str, ...] = (
             "Set leave_out_larger to exclude jobs that can never run.",
             "Use a larger cluster, or omit required."
-            if self.asked.required
+            if self.inputs.required
             else "Use a larger cluster.",
         )
-        if self.asked.jobs is None:
+        if self.inputs.jobs is None:
             advice = ("Set max_job_gpus to limit generated jobs.", *advice)
         return InfeasibleError(f"{where}{shortfall}", advice=advice)
 
@@ -168,21 +171,21 @@ def fleet_schedule(
         InfeasibleError: A job is larger than the cluster; names its row.
     """
     fields = {name: value for name, value in fields.items() if value not in (None, "")}
-    asked = parse_schedule(fields)
+    inputs = parse_schedule(fields)
     changes = variants([compare] if isinstance(compare, str) else list(compare), fields)
     compared = [parse_schedule({**fields, **change}) for change in changes] if compare else []
-    refuse_unused(dict(asked), verb_fields("fleet schedule"), others=[*map(dict, compared)])
-    base = _ready(asked, None)
+    refuse_unused(dict(inputs), verb_fields("fleet schedule"), others=[*map(dict, compared)])
+    base = _ready(inputs, None)
     others = []
     for change, other in zip(changes, compared, strict=False):
         kept = None if set(change) & set(JOB_NAMES) else base.job_source
         others.append(_ready(other, kept))
-    told = [(run.asked, run.job_source.jobs) for run in (base, *others)]
-    check_source_columns(told)
-    base = replace(base, warnings=(*base.warnings, *no_effect_remarks(told)))
+    compared_inputs = [(run.inputs, run.job_source.jobs) for run in (base, *others)]
+    check_source_columns(compared_inputs)
+    base = replace(base, warnings=(*base.warnings, *no_effect_remarks(compared_inputs)))
     outcomes, horizon_s = _outcomes([base, *others])
     outcome = outcomes[0]
-    load = offered(base.jobs, base.cluster, stream=base.asked.jobs is None)
+    load = offered(base.jobs, base.cluster, stream=base.inputs.jobs is None)
     results = results_of(outcome, base.job_source.trace, load)
     if outcomes[1:]:
         results["compared"] = [
@@ -193,38 +196,41 @@ def fleet_schedule(
             base, warnings=(*base.warnings, *filter(None, [failed_jobs_remark([*rows])]))
         )
     results["interrupted"] = any(one.interrupted for one in outcomes)
-    decided = {"seed": asked.seed} if any(draws(one) for one in (asked, *compared)) else {}
-    given = complete_scenario(verb_fields("fleet schedule"), asked, **decided) | _compare(compare)
+    given = schedule_scenario(
+        inputs,
+        [
+            decided_fields(run.inputs, run.cluster, response_of(run.inputs))
+            for run in (base, *others)
+        ],
+        compare,
+        seeded=any(draws(one) for one in (inputs, *compared)),
+    )
     return FleetSchedule(
         answer=_answer([base, *others], outcome, results, given=given, to=horizon_s),
         outcome=outcome,
     )
 
 
-def _compare(compare: Sequence[str]) -> dict[str, Any]:
-    return {"compare": list(compare)} if compare else {}
-
-
-def _ready(asked: Schedule, known: JobSource | None) -> _Ready:
-    cluster = cluster_of(asked)
-    source = job_source(asked, cluster) if known is None else known
-    jobs, said = completed(asked, source.jobs, cluster)
+def _ready(inputs: Schedule, known: JobSource | None) -> _Ready:
+    cluster = cluster_of(inputs)
+    source = job_source(inputs, cluster) if known is None else known
+    jobs, notes = completed(inputs, source.jobs, cluster)
     last_s = int(jobs.submit_J[-1]) / TICKS_PER_SECOND
-    if asked.jobs is None and asked.until_s is None and last_s:
-        asked = asked.model_copy(update={"until_s": last_s})
-        said.append(
+    if inputs.jobs is None and inputs.until_s is None and last_s:
+        inputs = inputs.model_copy(update={"until_s": last_s})
+        notes.append(
             "stopped at the last submission, as part of an ongoing stream; set until_s to change it"
         )
     left_out = ""
-    if asked.leave_out_larger:
-        jobs, left_out = without_larger(jobs, cluster, policy_of(asked))
+    if inputs.leave_out_larger:
+        jobs, left_out = without_larger(jobs, cluster, policy_of(inputs))
     return _Ready(
-        asked=asked,
+        inputs=inputs,
         cluster=cluster,
         jobs=jobs,
         job_source=source,
-        node_failures=node_failures(asked, cluster, source.start_s),
-        said=tuple(said),
+        node_failures=node_failures(inputs, cluster, source.start_s),
+        notes=tuple(notes),
         warnings=(left_out,) if left_out else (),
     )
 
@@ -236,9 +242,9 @@ def _outcomes(runs: Sequence[_Ready]) -> tuple[list[ScheduleOutcome], float]:
     the horizon is doubled a few times, and then the schedules are stopped there.
     """
     drawing = any(run.node_failures.fleet is not None for run in runs)
-    asked_s = [run.asked.until_s for run in runs if run.asked.until_s is not None]
-    if not drawing or len(asked_s) == len(runs):
-        horizon_s = max(asked_s, default=0.0)
+    until_s = [run.inputs.until_s for run in runs if run.inputs.until_s is not None]
+    if not drawing or len(until_s) == len(runs):
+        horizon_s = max(until_s, default=0.0)
         return _all(runs, horizon_s), horizon_s
     quiet = runs[0].run(None)
     if quiet.interrupted:
@@ -246,12 +252,16 @@ def _outcomes(runs: Sequence[_Ready]) -> tuple[list[ScheduleOutcome], float]:
     longest_s = float(quiet.column("run").max()) / TICKS_PER_SECOND
     horizon_s = SLACK * (quiet.now / TICKS_PER_SECOND + longest_s) + 1.0
     for _ in range(MOST_DOUBLINGS):
-        told = _all(runs, horizon_s)
-        if told[-1].interrupted or all(one.now / TICKS_PER_SECOND <= horizon_s for one in told):
-            return told, horizon_s
+        outcomes = _all(runs, horizon_s)
+        if outcomes[-1].interrupted or all(
+            one.now / TICKS_PER_SECOND <= horizon_s for one in outcomes
+        ):
+            return outcomes, horizon_s
         horizon_s *= 2.0
     cut = [
-        replace(run, asked=run.asked.model_copy(update={"until_s": run.asked.until_s or horizon_s}))
+        replace(
+            run, inputs=run.inputs.model_copy(update={"until_s": run.inputs.until_s or horizon_s})
+        )
         for run in runs
     ]
     return _all(cut, horizon_s), horizon_s
@@ -259,51 +269,53 @@ def _outcomes(runs: Sequence[_Ready]) -> tuple[list[ScheduleOutcome], float]:
 
 def _all(runs: Sequence[_Ready], horizon_s: float) -> list[ScheduleOutcome]:
     """Return the schedule of each; after an interruption no further one is started."""
-    told: list[ScheduleOutcome] = []
+    outcomes: list[ScheduleOutcome] = []
     for run in runs:
-        told.append(run.run(horizon_s))
-        if told[-1].interrupted:
+        outcomes.append(run.run(horizon_s))
+        if outcomes[-1].interrupted:
             break
-    return told
+    return outcomes
 
 
-def policy_of(asked: Schedule) -> Policy:
+def policy_of(inputs: Schedule) -> Policy:
     """Return the scheduling policy.
 
     Args:
-        asked: The fields.
+        inputs: The fields.
     """
     return Policy(
-        order=asked.order,
-        backfill=asked.backfill,
-        depth=asked.depth,
-        preemption=asked.preemption if asked.order == "priority" else "none",
-        placement=asked.placement,
-        together=asked.together,
-        required=asked.required,
-        half_life_s=asked.half_life_s,
-        shares=asked.shares or {},
-        keeps_place=asked.keeps_place,
-        response=response_of(asked),
+        order=inputs.order,
+        backfill=inputs.backfill,
+        depth=inputs.depth,
+        preemption=inputs.preemption if inputs.order == "priority" else "none",
+        placement=inputs.placement,
+        together=inputs.together,
+        required=inputs.required,
+        half_life_s=inputs.half_life_s,
+        shares=inputs.shares or {},
+        keeps_place=inputs.keeps_place,
+        response=response_of(inputs),
     )
 
 
-def response_of(asked: Schedule) -> Response:
+def response_of(inputs: Schedule) -> Response:
     """Return the response of a job to the loss of a node; a drain lets jobs end first.
 
     Args:
-        asked: The fields.
+        inputs: The fields.
     """
-    launcher = "slurm_requeue" if asked.response == "drain" else asked.response
+    launcher = "slurm_requeue" if inputs.response == "drain" else inputs.response
     response = LAUNCHERS[launcher]()
-    told: dict[str, Any] = {
-        "detection_s": asked.detection_s,
-        "most_restarts": asked.max_restarts,
-        "patience_s": asked.patience_s,
+    settings: dict[str, Any] = {
+        "detection_s": inputs.detection_s,
+        "most_restarts": inputs.max_restarts,
+        "patience_s": inputs.patience_s,
     }
-    if launcher == "kueue" and asked.patience_s is not None:
+    if launcher == "kueue" and inputs.patience_s is not None:
         response = kueue_replacement(fail_fast=False)
-    return replace(response, **{name: value for name, value in told.items() if value is not None})
+    return replace(
+        response, **{name: value for name, value in settings.items() if value is not None}
+    )
 
 
 def _answer(
@@ -314,18 +326,18 @@ def _answer(
     given: Mapping[str, Any],
     to: float,
 ) -> Answer:
-    ready, asked = runs[0], runs[0].asked
-    said = [*ready.job_source.said, *ready.said, *ready.node_failures.said]
+    ready, inputs = runs[0], runs[0].inputs
+    notes = [*ready.job_source.notes, *ready.notes, *ready.node_failures.notes]
     sources = list(ready.job_source.sources)
     for run in runs:
         failing = run.node_failures.fleet is not None or run.node_failures.listed is not None
-        said += assumptions(run.asked, response_of(run.asked), failing=failing)
+        notes += assumptions(run.inputs, response_of(run.inputs), failing=failing)
         sources += (
-            [SOURCES[run.asked.response]] if failing and run.asked.response in SOURCES else []
+            [SOURCES[run.inputs.response]] if failing and run.inputs.response in SOURCES else []
         )
     if ready.node_failures.fleet is not None and to:
-        said.append(f"failures drawn for {to / 86400.0:.4g} d, seed {asked.seed}")
-    said, sources = list(dict.fromkeys(said)), list(dict.fromkeys(sources))
+        notes.append(f"failures drawn for {to / 86400.0:.4g} d, seed {inputs.seed}")
+    notes, sources = list(dict.fromkeys(notes)), list(dict.fromkeys(sources))
     tail = drain_remark(outcome)
     warnings = [
         *ready.warnings,
@@ -344,6 +356,6 @@ def _answer(
         scenario=dict(given),
         results=results,
         breakdown=breakdown(outcome),
-        evidence=Evidence(tier="simulate", assumptions=tuple(said), sources=tuple(sources)),
+        evidence=Evidence(tier="simulate", assumptions=tuple(notes), sources=tuple(sources)),
         warnings=tuple(warnings),
     )

@@ -80,33 +80,33 @@ def schedule(
 
     extra, output = extra or ScheduleFiles(), output or OutputFlags()
     _ = extra.page.script  # report errors before the schedule runs
-    asked = set_flags(flags, extra.scenario)
+    set_fields = set_flags(flags, extra.scenario)
     if extra.compare:
-        asked["compare"] = extra.compare
+        set_fields["compare"] = extra.compare
     if wants_table(output):
-        _refuse_beside_table(extra, asked)
+        _refuse_beside_table(extra, set_fields)
         names = verb_fields("fleet schedule")
-        summary = answer_rows(_row, output, asked=asked, names=names, first="completed")
-        return show_summary("fleet schedule", summary, asked=asked, as_json=output.json)
-    _require(asked)
+        summary = answer_rows(_row, output, set_fields=set_fields, names=names, first="completed")
+        return show_summary("fleet schedule", summary, set_fields=set_fields, as_json=output.json)
+    _require(set_fields)
     for path in extra.files().values():
         check_writable(path)
     if extra.per_job is not None:
         table_format(str(extra.per_job))
     with notice_if_slow(SLOW):
-        done = perfatlas.fleet_schedule(**asked)
-    _show(done, asked, output)
+        done = perfatlas.fleet_schedule(**set_fields)
+    _show(done, set_fields, output)
     sys.stdout.flush()  # print the answer even if the files cannot be written
-    _write_files(done, extra, asked)
+    _write_files(done, extra, set_fields)
     return INTERRUPTED if done.answer.results["interrupted"] else 0
 
 
-def _require(asked: dict[str, Any]) -> None:
+def _require(set_fields: dict[str, Any]) -> None:
     """Raise for a command line without jobs or without a cluster."""
     missing = []
-    if "jobs" not in asked and "num_jobs" not in asked:
+    if "jobs" not in set_fields and "num_jobs" not in set_fields:
         missing.append("--jobs or --num-jobs")
-    if "nodes" not in asked and "fleet" not in asked:
+    if "nodes" not in set_fields and "fleet" not in set_fields:
         missing.append("--nodes")
     if missing:
         raise UsageError(
@@ -114,8 +114,8 @@ def _require(asked: dict[str, Any]) -> None:
         )
 
 
-def _refuse_beside_table(extra: ScheduleFiles, asked: dict[str, Any]) -> None:
-    flags = [*extra.files(), *(["--compare"] if "compare" in asked else [])]
+def _refuse_beside_table(extra: ScheduleFiles, set_fields: dict[str, Any]) -> None:
+    flags = [*extra.files(), *(["--compare"] if "compare" in set_fields else [])]
     if flags:
         raise UsageError(f"{flags[0]} cannot be combined with --table")
 
@@ -129,35 +129,38 @@ def _row(**fields: Any) -> Answer:  # noqa: ANN401 - the schema checks the field
     return replace(answer, results=kept)
 
 
-def _show(done: FleetSchedule, asked: dict[str, Any], output: OutputFlags) -> None:
-    told = done.answer.to_dict()
+def _show(done: FleetSchedule, set_fields: dict[str, Any], output: OutputFlags) -> None:
+    document = done.answer.to_dict()
     if output.json:
-        print_json(told)
+        print_json(document)
         return
     from perfatlas.report.text import open_terminal
     from perfatlas.verbs.schedule.text import print_schedule
 
     console = open_terminal(sys.stdout)
-    print_schedule(console, told, reproduce=_reproduce(asked), verbose=output.verbose)
+    print_schedule(console, document, reproduce=_reproduce(set_fields), verbose=output.verbose)
 
 
-def _reproduce(asked: dict[str, Any]) -> str:
+def _reproduce(set_fields: dict[str, Any]) -> str:
     from perfatlas.report.text import reproduce_line
 
-    shares = asked.get("shares")
+    shares = set_fields.get("shares")
     if isinstance(shares, dict):
-        asked = {**asked, "shares": ",".join(f"{user}={share}" for user, share in shares.items())}
-    return reproduce_line("fleet schedule", asked)
+        set_fields = {
+            **set_fields,
+            "shares": ",".join(f"{user}={share}" for user, share in shares.items()),
+        }
+    return reproduce_line("fleet schedule", set_fields)
 
 
-def _write_files(done: FleetSchedule, extra: ScheduleFiles, asked: dict[str, Any]) -> None:
+def _write_files(done: FleetSchedule, extra: ScheduleFiles, set_fields: dict[str, Any]) -> None:
     from perfatlas.verbs.schedule.page import schedule_page
 
     if extra.per_job is not None:
         write_table(str(extra.per_job), done.per_job())
     if extra.page.html is not None:
-        told, line = done.answer.to_dict(), _reproduce(asked)
-        page = schedule_page(told, reproduce=line, script=extra.page.script)
+        document, line = done.answer.to_dict(), _reproduce(set_fields)
+        page = schedule_page(document, reproduce=line, script=extra.page.script)
         write_atomic(extra.page.html, page)
     for flag, path in extra.files().items():
         sys.stderr.write(f"perfatlas: {flag} written to {path}\n")

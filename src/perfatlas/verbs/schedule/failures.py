@@ -28,48 +28,48 @@ class NodeFailures:
     Args:
         fleet: Fleet from which failures are drawn; None for none.
         listed: Listed failures; None for none.
-        said: Assumptions.
+        notes: Assumptions.
         warnings: Excluded failures.
     """
 
     fleet: Fleet | None = None
     listed: Failures | None = None
-    said: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
-def cluster_of(asked: Schedule) -> Cluster:
+def cluster_of(inputs: Schedule) -> Cluster:
     """Return the cluster.
 
     Args:
-        asked: The fields; by default nodes and GPUs are those of the fleet.
+        inputs: The fields; by default nodes and GPUs are those of the fleet.
 
     Raises:
         InvalidSpecError: The fleet is unknown, or its nodes have another number of GPUs.
     """
-    nodes, gpus = asked.nodes, asked.gpus_per_node
-    if asked.fleet is not None:
-        fleet = resolve_fleet(asked.fleet)
+    nodes, gpus = inputs.nodes, inputs.gpus_per_node
+    if inputs.fleet is not None:
+        fleet = resolve_fleet(inputs.fleet)
         nodes = fleet.units if nodes is None else nodes
         if gpus not in (None, fleet.gpus_per_unit):
             raise InvalidSpecError(
-                f"gpus_per_node = {gpus}: a unit of fleet {asked.fleet!r} has"
+                f"gpus_per_node = {gpus}: a unit of fleet {inputs.fleet!r} has"
                 f" {fleet.gpus_per_unit}; omit gpus_per_node"
             )
         gpus = fleet.gpus_per_unit
     return Cluster(
         nodes=nodes or 0,
         gpus_per_node=GPUS_PER_NODE if gpus is None else gpus,
-        nodes_per_domain=asked.nodes_per_domain,
-        nodes_per_leaf=asked.nodes_per_leaf,
+        nodes_per_domain=inputs.nodes_per_domain,
+        nodes_per_leaf=inputs.nodes_per_leaf,
     )
 
 
-def node_failures(asked: Schedule, cluster: Cluster, start_s: float) -> NodeFailures:
+def node_failures(inputs: Schedule, cluster: Cluster, start_s: float) -> NodeFailures:
     """Return the node failures.
 
     Args:
-        asked: The fields.
+        inputs: The fields.
         cluster: The nodes.
         start_s: Time of the first submission in the clock of the jobs' source [s].
 
@@ -77,29 +77,29 @@ def node_failures(asked: Schedule, cluster: Cluster, start_s: float) -> NodeFail
         InvalidSpecError: A file cannot be read or is invalid.
         UnsupportedError: No cause of the fleet is supported.
     """
-    if asked.failures is not None:
-        found = read_failures(asked.failures, nodes=cluster.nodes, start_s=start_s)
-        listed = _drained(asked, found.failures)
-        said = [f"{counted(listed.time_X.shape[0], 'failure')} of {asked.failures}"]
+    if inputs.failures is not None:
+        found = read_failures(inputs.failures, nodes=cluster.nodes, start_s=start_s)
+        listed = _drained(inputs, found.failures)
+        notes = [f"{counted(listed.time_X.shape[0], 'failure')} of {inputs.failures}"]
         drains_X = found.failures.drain_X
-        if asked.response != "drain" and drains_X is not None and drains_X.size and drains_X.all():
-            said.append("all of them are drains: no job loses a node with any response")
+        if inputs.response != "drain" and drains_X is not None and drains_X.size and drains_X.all():
+            notes.append("all of them are drains: no job loses a node with any response")
         if found.out:
-            said.append(
+            notes.append(
                 f"{found.out:,} of them before the first submission, with nodes still down: these"
                 " nodes start under repair for the remaining time"
             )
         early = f"excluded: {counted(found.before, 'failure')} repaired before the first submission"
         return NodeFailures(
-            listed=listed, said=tuple(said), warnings=(early,) if found.before else ()
+            listed=listed, notes=tuple(notes), warnings=(early,) if found.before else ()
         )
-    if asked.node_mtbf_s is not None and asked.repair_s is not None:
-        return NodeFailures(fleet=_memoryless(asked.node_mtbf_s, asked.repair_s, cluster))
-    if asked.fleet is None:
+    if inputs.node_mtbf_s is not None and inputs.repair_s is not None:
+        return NodeFailures(fleet=_memoryless(inputs.node_mtbf_s, inputs.repair_s, cluster))
+    if inputs.fleet is None:
         return NodeFailures(
-            said=("no node failures; set node_mtbf_s, fleet or failures to include them",)
+            notes=("no node failures; set node_mtbf_s, fleet or failures to include them",)
         )
-    return _of_fleet(asked, cluster)
+    return _of_fleet(inputs, cluster)
 
 
 def _memoryless(mtbf_s: float, repair_s: float, cluster: Cluster) -> Fleet:
@@ -113,14 +113,14 @@ def _memoryless(mtbf_s: float, repair_s: float, cluster: Cluster) -> Fleet:
     )
 
 
-def _of_fleet(asked: Schedule, cluster: Cluster) -> NodeFailures:
-    fleet = replace(resolve_fleet(str(asked.fleet)), units=cluster.nodes)
+def _of_fleet(inputs: Schedule, cluster: Cluster) -> NodeFailures:
+    fleet = replace(resolve_fleet(str(inputs.fleet)), units=cluster.nodes)
     left_out = {cause.name: no_place(cause) for cause in fleet.causes if no_place(cause)}
     kept = tuple(cause for cause in fleet.causes if cause.name not in left_out)
     if not kept:
         reasons = "; ".join(f"{name}: {why}" for name, why in left_out.items())
         raise UnsupportedError(
-            f"fleet = {asked.fleet!r}: none of its causes is supported by fleet schedule"
+            f"fleet = {inputs.fleet!r}: none of its causes is supported by fleet schedule"
             f" ({reasons}); set node_mtbf_s and repair_s"
         )
     per_s = {cause.name: cause_rate_per_s(cause, fleet.units) for cause in fleet.causes}
@@ -132,28 +132,28 @@ def _of_fleet(asked: Schedule, cluster: Cluster) -> NodeFailures:
     ]
     if all(mean_s(stage.lasts) == 0.0 for repair in fleet.repairs for stage in repair.stages):
         warnings.append("the fleet has no repair times: nodes return at once")
-    said = [f"causes of failure in {asked.fleet}: {', '.join(cause.name for cause in kept)}"]
+    notes = [f"causes of failure in {inputs.fleet}: {', '.join(cause.name for cause in kept)}"]
     if any(cause.lemons for cause in kept):
-        said.append(
+        notes.append(
             "lemons are whole nodes, drawn separately for each cause: all parts of a lemon share"
             " its rate until it is retired"
         )
     if any(mean_s(cause.detection) for cause in kept):
-        said.append(
+        notes.append(
             "node failures are detected by the launcher, not with the detection time of the fleet"
         )
     return NodeFailures(
-        fleet=replace(fleet, causes=kept), said=tuple(said), warnings=tuple(warnings)
+        fleet=replace(fleet, causes=kept), notes=tuple(notes), warnings=tuple(warnings)
     )
 
 
 def drawn(
-    asked: Schedule, what: NodeFailures, cluster: Cluster, horizon_s: float
+    inputs: Schedule, what: NodeFailures, cluster: Cluster, horizon_s: float
 ) -> Failures | None:
     """Return the failures up to a horizon, None for none.
 
     Args:
-        asked: The fields.
+        inputs: The fields.
         what: Node failures.
         cluster: The nodes.
         horizon_s: How long [s].
@@ -163,12 +163,12 @@ def drawn(
     """
     if what.fleet is None:
         return what.listed
-    failures = draw_failures(what.fleet, cluster, horizon_s=horizon_s, seed=asked.seed)
-    return _drained(asked, failures)
+    failures = draw_failures(what.fleet, cluster, horizon_s=horizon_s, seed=inputs.seed)
+    return _drained(inputs, failures)
 
 
-def _drained(asked: Schedule, failures: Failures) -> Failures:
+def _drained(inputs: Schedule, failures: Failures) -> Failures:
     """Return failures as drains, where response = "drain"."""
-    if asked.response != "drain":
+    if inputs.response != "drain":
         return failures
     return replace(failures, drain_X=np.ones(np.asarray(failures.time_X).shape, bool))

@@ -35,34 +35,34 @@ class JobSource:
         jobs: Jobs in the order of submission.
         start_s: Time of the first submission in the clock of the source [s].
         trace: Rows read and ignored; empty for generated jobs.
-        said: Assumptions.
+        notes: Assumptions.
         sources: Documents.
     """
 
     jobs: Jobs
     start_s: float
     trace: dict[str, Any]
-    said: tuple[str, ...]
+    notes: tuple[str, ...]
     sources: tuple[str, ...] = ()
 
 
-def job_source(asked: Schedule, cluster: Cluster) -> JobSource:
+def job_source(inputs: Schedule, cluster: Cluster) -> JobSource:
     """Return the jobs as in their source.
 
     Args:
-        asked: The fields.
+        inputs: The fields.
         cluster: The cluster, which scales generated jobs.
 
     Raises:
         InvalidSpecError: The file cannot be read or is invalid; names the position.
     """
-    if asked.jobs is None:
-        return _generated(asked, cluster)
-    accounting = asked.job_format in ("sacct", "sacct_json")
-    trace = _accounting(asked) if accounting else read_jobs(asked.jobs, asked.job_format)
-    told = {
-        "file": asked.jobs,
-        "format": asked.job_format,
+    if inputs.jobs is None:
+        return _generated(inputs, cluster)
+    accounting = inputs.job_format in ("sacct", "sacct_json")
+    trace = _accounting(inputs) if accounting else read_jobs(inputs.jobs, inputs.job_format)
+    facts = {
+        "file": inputs.jobs,
+        "format": inputs.job_format,
         "rows": trace.total,
         "jobs": trace.jobs.size,
         "moved": trace.moved,
@@ -72,26 +72,26 @@ def job_source(asked: Schedule, cluster: Cluster) -> JobSource:
         ],
     }
     if trace.ends:
-        told["recorded_ends"] = dict(trace.ends)
-    source = SOURCES.get(asked.job_format)
-    said = [f"jobs of {asked.jobs} ({asked.job_format}): {trace.text()}"]
-    said += [trace.ends_text()] if trace.ends_text() else []
+        facts["recorded_ends"] = dict(trace.ends)
+    source = SOURCES.get(inputs.job_format)
+    notes = [f"jobs of {inputs.jobs} ({inputs.job_format}): {trace.text()}"]
+    notes += [trace.ends_text()] if trace.ends_text() else []
     return JobSource(
         jobs=trace.jobs,
         start_s=trace.start_s,
-        trace=told,
-        said=tuple(said),
+        trace=facts,
+        notes=tuple(notes),
         sources=() if source is None else (source,),
     )
 
 
-def _accounting(asked: Schedule) -> Trace:
+def _accounting(inputs: Schedule) -> Trace:
     """Return the runs of Slurm accounting; other lines are counted as ignored."""
     from perfatlas.telemetry.formats import read_sacct, read_sacct_json
 
-    path = str(asked.jobs)
-    if asked.job_format == "sacct":
-        runs = read_sacct([path], zone=asked.zone)
+    path = str(inputs.jobs)
+    if inputs.job_format == "sacct":
+        runs = read_sacct([path], zone=inputs.zone)
     else:
         runs = read_sacct_json([path])
     trace = runs_as_jobs(
@@ -106,55 +106,65 @@ def _accounting(asked: Schedule) -> Trace:
     return replace(trace, ignored=ignored, first=first, total=total)
 
 
-def _generated(asked: Schedule, cluster: Cluster) -> JobSource:
-    largest = asked.max_job_gpus or max(cluster.gpus // LARGEST_SHARE, 1)
+def largest_job(inputs: Schedule, cluster: Cluster) -> int:
+    """Return the GPUs of the largest generated job.
+
+    Args:
+        inputs: The fields.
+        cluster: The cluster.
+    """
+    return inputs.max_job_gpus or max(cluster.gpus // LARGEST_SHARE, 1)
+
+
+def _generated(inputs: Schedule, cluster: Cluster) -> JobSource:
+    largest = largest_job(inputs, cluster)
     mix = Mix(
-        jobs=asked.num_jobs or 0,
-        job_rate=asked.job_rate,
-        load=asked.load,
-        run_median_s=asked.run_median_s,
-        run_sigma=asked.run_sigma,
+        jobs=inputs.num_jobs or 0,
+        job_rate=inputs.job_rate,
+        load=inputs.load,
+        run_median_s=inputs.run_median_s,
+        run_sigma=inputs.run_sigma,
         max_job_gpus=largest,
-        seed=asked.seed,
+        seed=inputs.seed,
     )
-    how = f"load {asked.load:g}" if asked.load else f"{asked.job_rate:g} jobs/s"
+    how = f"load {inputs.load:g}" if inputs.load else f"{inputs.job_rate:g} jobs/s"
     sizes = counted(2 ** (largest.bit_length() - 1), "GPU")
-    said = (
-        f"{counted(mix.jobs, 'generated job')}, {how}, seed {asked.seed}: a Poisson process; run"
-        f" times lognormal, median {asked.run_median_s:g} s, sigma {asked.run_sigma:g}; sizes"
+    notes = (
+        f"{counted(mix.jobs, 'generated job')}, {how}, seed {inputs.seed}: a Poisson process; run"
+        f" times lognormal, median {inputs.run_median_s:g} s, sigma {inputs.run_sigma:g}; sizes"
         f" powers of two up to {sizes}, each half as frequent as the one before; not fitted to a"
         " trace"
     )
-    return JobSource(jobs=generate_jobs(mix, cluster), start_s=0.0, trace={}, said=(said,))
+    return JobSource(jobs=generate_jobs(mix, cluster), start_s=0.0, trace={}, notes=(notes,))
 
 
-def completed(asked: Schedule, jobs: Jobs, cluster: Cluster) -> tuple[Jobs, list[str]]:
+def completed(inputs: Schedule, jobs: Jobs, cluster: Cluster) -> tuple[Jobs, list[str]]:
     """Return the jobs with defaults for missing columns, and the assumptions.
 
     Args:
-        asked: The fields.
+        inputs: The fields.
         jobs: Jobs as in their source.
         cluster: The cluster.
     """
-    said = []
-    if asked.checkpoint_interval_s is not None and jobs.checkpoint_J is None:
-        every = int(ticks(asked.checkpoint_interval_s))
+    notes = []
+    if inputs.checkpoint_interval_s is not None and jobs.checkpoint_J is None:
+        every = int(ticks(inputs.checkpoint_interval_s))
         jobs = replace(jobs, checkpoint_J=np.full(jobs.size, every))
-    if asked.restart_s is not None and jobs.restart_J is None:
-        jobs = replace(jobs, restart_J=np.full(jobs.size, int(ticks(asked.restart_s))))
-    if asked.fewest_share is not None and jobs.fewest_J is None:
+    if inputs.restart_s is not None and jobs.restart_J is None:
+        jobs = replace(jobs, restart_J=np.full(jobs.size, int(ticks(inputs.restart_s))))
+    if inputs.fewest_share is not None and jobs.fewest_J is None:
         nodes_J = jobs.nodes_J
         if nodes_J is None:
             nodes_J = -(-np.asarray(jobs.gpus_J) // cluster.gpus_per_node)
-        fewest_J = np.ceil(np.asarray(nodes_J) * asked.fewest_share).astype(np.int64)
+        fewest_J = np.ceil(np.asarray(nodes_J) * inputs.fewest_share).astype(np.int64)
         jobs = replace(jobs, fewest_J=np.maximum(fewest_J, 1))
-    if asked.backfill != "none" and jobs.limit_J is None:
-        jobs = jobs.with_limits(asked.limit_factor)
-        said.append(
-            f"time limits are assumed: {asked.limit_factor:g} x the run time, at least 60 s"
+    if inputs.backfill != "none" and jobs.limit_J is None:
+        jobs = jobs.with_limits(inputs.limit_factor)
+        notes.append(
+            f"time limits are assumed: {inputs.limit_factor:g} x the run time, at least 60 s"
             " (limit_factor)"
         )
-    return jobs, said
+    return jobs, notes
 
 
 def offered(jobs: Jobs, cluster: Cluster, *, stream: bool) -> float | None:
@@ -170,11 +180,11 @@ def offered(jobs: Jobs, cluster: Cluster, *, stream: bool) -> float | None:
         InvalidSpecError: It exceeds the counters.
     """
     run_J, gpus_J = np.asarray(jobs.run_J, float), np.asarray(jobs.gpus_J, float)
-    asked, span = float((run_J * gpus_J).sum()), float(jobs.submit_J[-1])
-    if not np.isfinite(asked):
+    inputs, span = float((run_J * gpus_J).sum()), float(jobs.submit_J[-1])
+    if not np.isfinite(inputs):
         raise InvalidSpecError("the requested GPU-time exceeds the range of the counters")
-    told = span > 0.0 and (stream or span >= run_J.max())
-    return asked / (cluster.gpus * span) if told else None
+    facts = span > 0.0 and (stream or span >= run_J.max())
+    return inputs / (cluster.gpus * span) if facts else None
 
 
 def without_larger(jobs: Jobs, cluster: Cluster, policy: Policy) -> tuple[Jobs, str]:

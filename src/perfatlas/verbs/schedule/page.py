@@ -76,7 +76,7 @@ def _values(answer: Answered) -> list[Value]:
     results = answer["results"]
     wait, _, p90 = statistics("wait_s", results["wait_s"])
     slowdown, *_ = statistics("slowdown", results["slowdown"])
-    told = [
+    values = [
         (label_of("allocated_share"), format_value("allocated_share", results["allocated_share"])),
         ("useful GPU time", share_text(answer["breakdown"][0]["share"])),
         ("waiting time, mean", wait),
@@ -84,20 +84,20 @@ def _values(answer: Answered) -> list[Value]:
         ("slowdown, mean", slowdown),
         ("jobs completed", f"{results['states'].get('completed', 0):,}"),
     ]
-    return [Value(label=label, value=value) for label, value in told]
+    return [Value(label=label, value=value) for label, value in values]
 
 
 def _sections(answer: Answered) -> list[Section]:
     results, rows = answer["results"], answer["breakdown"]
     waits = [(label_of(name), *statistics(name, results[name])) for name in WAITS]
-    told = [
+    blocks = [
         Table(head=("", "value"), rows=schedule_lines(results)),
         Table(head=("", *SHOWN), rows=waits),
     ]
     title = "Where the GPU time goes"
     figure = waterfall(rows, SCHEDULE_BUCKETS, [share_text(row["share"]) for row in rows])
     sections = [
-        Section(title="Results", blocks=told),
+        Section(title="Results", blocks=blocks),
         Section(title=title, blocks=[Chart(figure=figure, title=title)]),
     ]
     if classes := results["classes"]:

@@ -46,29 +46,29 @@ def parse_schedule(fields: Mapping[str, Any]) -> Schedule:
         >>> parse_schedule({"nodes": "64", "num_jobs": 100, "load": 0.8}).backfill
         'easy'
     """
-    asked = Schedule.read(fields)
-    _check_jobs(asked)
-    if asked.nodes is None and asked.fleet is None:
+    inputs = Schedule.read(fields)
+    _check_jobs(inputs)
+    if inputs.nodes is None and inputs.fleet is None:
         raise InvalidSpecError("nodes is required: the number of nodes of the cluster")
-    ways = [n for n in ("node_mtbf_s", "fleet", "failures") if getattr(asked, n) is not None]
+    ways = [n for n in ("node_mtbf_s", "fleet", "failures") if getattr(inputs, n) is not None]
     if len(ways) > 1:
         raise InvalidSpecError(f"{' and '.join(ways)} are mutually exclusive")
-    if asked.node_mtbf_s is not None and asked.repair_s is None:
+    if inputs.node_mtbf_s is not None and inputs.repair_s is None:
         raise InvalidSpecError("node_mtbf_s requires repair_s")
-    if asked.together == "domain" and asked.nodes_per_domain is None:
+    if inputs.together == "domain" and inputs.nodes_per_domain is None:
         raise InvalidSpecError("together = 'domain' requires nodes_per_domain, such as 18")
-    if asked.together == "leaf" and asked.nodes_per_leaf is None:
+    if inputs.together == "leaf" and inputs.nodes_per_leaf is None:
         raise InvalidSpecError("together = 'leaf' requires nodes_per_leaf, such as 32")
-    return asked
+    return inputs
 
 
-def _check_jobs(asked: Schedule) -> None:
-    if (asked.jobs is None) == (asked.num_jobs is None):
-        both = "both" if asked.jobs is not None else "neither"
+def _check_jobs(inputs: Schedule) -> None:
+    if (inputs.jobs is None) == (inputs.num_jobs is None):
+        both = "both" if inputs.jobs is not None else "neither"
         raise InvalidSpecError(
             f"expected exactly one of jobs (a file) and num_jobs (generated); {both} set"
         )
-    if asked.num_jobs is not None and (asked.job_rate is None) == (asked.load is None):
+    if inputs.num_jobs is not None and (inputs.job_rate is None) == (inputs.load is None):
         raise InvalidSpecError(
             "num_jobs requires either load (requested GPU-time over capacity, such as 0.8) or"
             " job_rate (submissions per second)"

@@ -35,8 +35,8 @@ def results_of(
         "gpus": outcome.cluster.gpus,
         **figures(outcome),
         "load": load,
-        "backfilled": int(outcome.world.state_1["backfilled"][0]),
-        "failures": int(outcome.world.state_1["failed"][0]),
+        "backfilled": int(outcome.sim.state_1["backfilled"][0]),
+        "failures": int(outcome.sim.state_1["failed"][0]),
         "fragmented_share": outcome.fragmented,
         "stranded_share": outcome.stranded,
         "states": outcome.states,
@@ -111,35 +111,35 @@ def breakdown(outcome: ScheduleOutcome) -> list[dict[str, Any]]:
     ]
 
 
-def assumptions(asked: Schedule, response: Response, *, failing: bool) -> list[str]:
+def assumptions(inputs: Schedule, response: Response, *, failing: bool) -> list[str]:
     """Return the assumptions of a schedule other than on jobs and failures.
 
     Args:
-        asked: The fields.
+        inputs: The fields.
         response: Response of a job to the loss of a node.
         failing: Whether there are failures.
     """
-    said = []
+    notes = []
     if failing:
-        said.append(_response_text(asked, response))
-        if asked.node_mtbf_s is not None:
-            said.append(
+        notes.append(_response_text(inputs, response))
+        if inputs.node_mtbf_s is not None:
+            notes.append(
                 "nodes fail independently with exponential lifetimes and return after repair_s;"
                 " none fails under repair"
             )
-        elif asked.fleet is not None:
-            said.append(
+        elif inputs.fleet is not None:
+            notes.append(
                 "every repair takes its mean; unlimited repair capacity; components do not age"
                 " during repair"
             )
-    said.append(
+    notes.append(
         "all nodes are identical, GPUs are the only resource, a scheduling pass takes no time"
     )
-    return said
+    return notes
 
 
-def _response_text(asked: Schedule, response: Response) -> str:
-    if asked.response == "drain":
+def _response_text(inputs: Schedule, response: Response) -> str:
+    if inputs.response == "drain":
         return (
             "response drain: a failing node accepts no new jobs and is repaired when its jobs end"
         )
@@ -156,7 +156,7 @@ def _response_text(asked: Schedule, response: Response) -> str:
         )
     if response.kind == "elastic" and response.most_restarts and response.patience_s is not None:
         parts.append(f"waits {response.patience_s:g} s for its minimum nodes")
-    return f"response {asked.response}: {', '.join(parts)}"
+    return f"response {inputs.response}: {', '.join(parts)}"
 
 
 def _limit_text(kind: str, most: int) -> str:

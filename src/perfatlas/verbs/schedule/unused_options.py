@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from perfatlas.jobs.model import Jobs
     from perfatlas.verbs.schedule.question import Schedule
 
-TOLD: Final = (
+FIELD_COLUMNS: Final = (
     # option, column of `Jobs`, column of the table
     ("limit_factor", "limit_J", "limit_s"),
     ("restart_s", "restart_J", "restart_s"),
@@ -40,20 +40,20 @@ def check_source_columns(ones: Sequence[tuple[Schedule, Jobs]]) -> None:
         InvalidSpecError: All jobs define the option, or checkpoints have no effect.
     """
     fields = verb_fields("fleet schedule")
-    for name, column, told in TOLD:
+    for name, column, seconds_field in FIELD_COLUMNS:
         needs = fields[name].row.needs
         given = [one for one, _ in ones if getattr(one, name) not in (fields[name].default, 0.0)]
         reading = [jobs for one, jobs in ones if needs and not needs.missing(dict(one), {})]
         if given and reading and all(getattr(jobs, column) is not None for jobs in reading):
             raise InvalidSpecError(
                 f"{name} = {value_text(getattr(given[0], name))} has no effect here:"
-                f" {given[0].jobs} has a column {told}; omit {name}"
+                f" {given[0].jobs} has a column {seconds_field}; omit {name}"
             )
     if any(_killed(jobs) for _, jobs in ones):
         return
-    asked = [{**dict(one), "jobs": None} for one, _ in ones]  # if time limits end no job
+    inputs = [{**dict(one), "jobs": None} for one, _ in ones]  # if time limits end no job
     checkpoints = {name: fields[name] for name in ("checkpoint_interval_s",)}
-    refuse_unused(asked[0], checkpoints, others=asked[1:])
+    refuse_unused(inputs[0], checkpoints, others=inputs[1:])
 
 
 def draws(one: Schedule) -> bool:
@@ -77,24 +77,24 @@ def no_effect_remarks(ones: Sequence[tuple[Schedule, Jobs]]) -> list[str]:
     Args:
         ones: Each schedule and its jobs.
     """
-    said: dict[str, None] = {}
+    notes: dict[str, None] = {}
     for one, jobs in ones:
         if one.order == "priority" and _one_value(jobs.priority_J):
             also = "" if one.preemption == "none" else f", nor does preemption = {one.preemption}"
-            said[
+            notes[
                 f"order = priority has no effect{also}: all jobs have the same priority (column"
                 " priority of a job table)"
             ] = None
         if one.order == "fair_share" and _one_value(jobs.user_J):
-            said["order = fair_share has no effect: all jobs belong to the same user"] = None
+            notes["order = fair_share has no effect: all jobs belong to the same user"] = None
     if all(one.together == "anywhere" for one, _ in ones):
         for name in ("nodes_per_domain", "nodes_per_leaf"):
             if any(getattr(one, name) is not None for one, _ in ones):
-                said[
+                notes[
                     f"{name} does not affect placement with together = anywhere: it only"
                     " determines the number of domains per job in --per-job"
                 ] = None
-    return list(said)
+    return list(notes)
 
 
 def _one_value(value_J: NDArray[np.int64] | None) -> bool:

@@ -10,3 +10,6 @@ from .page import (
 from .request_rate import (
     max_request_rate as max_request_rate,
 )
+from .required_replicas import (
+    required_replicas as required_replicas,
+)

@@ -50,8 +50,8 @@ from perfatlas.scenario.resolution import (
     planned_scenario,
     pool_plan,
     read_scenario,
-    resolved_formats,
     resolved_plan,
+    with_formats,
 )
 from perfatlas.serving.config import Control, Outage
 from perfatlas.serving.outcome import (
@@ -63,6 +63,7 @@ from perfatlas.serving.outcome import (
     summarize,
 )
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
+from perfatlas.verbs.simulate.costs import cost_results
 from perfatlas.verbs.simulate.repetitions import averaged, half_widths
 from perfatlas.verbs.simulate.results import (
     containing_predictions,
@@ -72,13 +73,14 @@ from perfatlas.verbs.simulate.results import (
 from perfatlas.verbs.simulate.run_length import sized_run, slow_load
 from perfatlas.verbs.simulate.steady_results import (
     load_results,
+    steady_rates,
     steady_warnings,
     transient_note,
     window_results,
     without_steady_mean,
     without_upper_limit,
 )
-from perfatlas.verbs.simulate.typical_steps import shown_steps
+from perfatlas.verbs.simulate.typical_steps import typical_step_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -88,7 +90,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.fields import Scenario
     from perfatlas.verbs.simulate.run_length import Run
 
-    Watch = Callable[[float], bool]
+    OnProgress = Callable[[float], bool]
 
 
 HOST_LINK: Final = "device.host_link.bandwidth"  # used only by KV cache offloading, not by steps
@@ -176,19 +178,38 @@ def simulate(
         >>> found.answer.results["requests_completed"]
         100
     """
-    asked, scenario = split_fields(fields)
-    refuse_unused_options(asked, scenario)
+    inputs, scenario = split_fields(fields)
+    refuse_unused_options(inputs, scenario)
     known: Priced = {}
-    run = sized_run(asked, scenario, known, _part(progress, 0, 1 + asked.num_seeds))
+    run = sized_run(inputs, scenario, known, _part(progress, 0, 1 + inputs.num_seeds))
+    return simulation_of(run, scenario, fields, known, progress)
+
+
+def simulation_of(
+    run: Run,
+    scenario: Scenario,
+    fields: Mapping[str, Any],
+    known: Priced,
+    progress: OnProgress | None = None,
+) -> Simulation:
+    """Return the simulation of a run whose length is known.
+
+    Args:
+        run: What runs.
+        scenario: What serves it.
+        fields: The fields, as for `simulate`.
+        known: Tables of prices of earlier calls.
+        progress: As for `simulate`.
+    """
     traffic = run.traffic
     slow = slow_load(run, scenario, known)
     repeated: list[_Repetition] = []
     interrupted = False
     for seed in range(traffic.seed, traffic.seed + traffic.num_seeds):
         again = traffic.model_copy(update={"seed": seed})
-        came_again = resolve_traffic(again, scenario) if repeated else run.came
+        resolved_again = resolve_traffic(again, scenario) if repeated else run.resolved
         watch = _part(progress, 1 + seed - traffic.seed, 1 + traffic.num_seeds)
-        one = _repetition(run._replace(came=came_again, traffic=again), watch)
+        one = _repetition(run._replace(resolved=resolved_again, traffic=again), watch)
         interrupted = one.results["interrupted"]
         if not (interrupted and repeated):  # an incomplete run counts only if there is no other
             repeated.append(one)
@@ -201,30 +222,31 @@ def simulate(
         results |= half_widths([one.results for one in repeated])
     warnings = steady_warnings(run, slow)
     if run.window is not None:
+        results = steady_rates(results, run.load, slow)
         results = without_upper_limit(without_steady_mean(results, run.load), slow)
-    came = run.came._replace(
-        assumptions=(*run.came.assumptions, *transient_note(run, results)),
-        warnings=(*warnings, *run.came.warnings),
+    resolved = run.resolved._replace(
+        assumptions=(*run.resolved.assumptions, *transient_note(run, results)),
+        warnings=(*warnings, *run.resolved.warnings),
     )
     one = _Repetition(results, repeated[0].outcome)
-    return _simulation(run.ready, came, one, (traffic, scenario, fields))
+    return _simulation(run.ready, resolved, one, (traffic, scenario, fields))
 
 
 def simulated(
-    ready: Service, came: ResolvedTraffic, outcome: Outcome, fields: Mapping[str, Any]
+    ready: Service, resolved: ResolvedTraffic, outcome: Outcome, fields: Mapping[str, Any]
 ) -> Simulation:
     """Return the simulation for a finished run, without an interval.
 
     Args:
         ready: The deployment.
-        came: The traffic.
+        resolved: The traffic.
         outcome: Results of the run.
         fields: The fields, as for `simulate`.
     """
     traffic, scenario = split_fields(fields)
-    found = summarize(came.requests, outcome, traffic.objectives(), ready.seen)
-    one = _Repetition(traffic_results(ready, came, outcome, found), outcome)
-    return _simulation(ready, came, one, (traffic, scenario, fields))
+    found = summarize(resolved.requests, outcome, traffic.objectives(), ready.seen)
+    one = _Repetition(traffic_results(ready, resolved, outcome, found), outcome)
+    return _simulation(ready, resolved, one, (traffic, scenario, fields))
 
 
 class _Repetition(NamedTuple):
@@ -234,31 +256,32 @@ class _Repetition(NamedTuple):
 
 def _simulation(
     ready: Service,
-    came: ResolvedTraffic,
+    resolved: ResolvedTraffic,
     one: _Repetition,
-    asked: tuple[Traffic, Scenario, Mapping[str, Any]],
+    inputs: tuple[Traffic, Scenario, Mapping[str, Any]],
 ) -> Simulation:
-    traffic, scenario, _ = asked
+    traffic, scenario, _ = inputs
     seeds = one.results.get("seeds_simulated", 1)
-    said = (*came.assumptions, *seeds_note(traffic, seeds), *traffic.assumptions())
+    notes = (*resolved.assumptions, *seeds_note(traffic, seeds), *traffic.assumptions())
     remarks = (
-        *came.warnings,
-        *no_effect_remarks(traffic, scenario, came, ready),
+        *resolved.warnings,
+        *no_effect_remarks(traffic, scenario, resolved, ready),
         *_unused_changes(traffic, scenario),
     )
-    came = came._replace(assumptions=said, warnings=remarks)
+    resolved = resolved._replace(assumptions=notes, warnings=remarks)
     series = {
         "seed": traffic.seed,
         **binned_series(one.outcome.series, ready.kv_blocks, SERIES_BINS),
     }
-    one = one._replace(results=one.results | {"series": series})
+    costs = cost_results(one.results, traffic.usd_per_gpu_hour)
+    one = one._replace(results=one.results | costs | {"series": series})
     return Simulation(
-        answer=_answer(ready, came, one, asked),
-        requests=came.requests,
+        answer=_answer(ready, resolved, one, inputs),
+        requests=resolved.requests,
         outcome=one.outcome,
         seen=ready.seen,
         kv_blocks=ready.kv_blocks,
-        kinds=tuple(pool.replicas.number for pool in ready.pools) if ready.kinds else (),
+        kinds=tuple(pool.replicas.number for pool in ready.pools) if ready.heterogeneous else (),
         seed=traffic.seed if traffic.num_seeds > 1 else None,
         outages=ready.entry.replicas.availability.outages,
     )
@@ -271,37 +294,37 @@ def _unused_changes(traffic: Traffic, scenario: Scenario) -> list[str]:
     fields = scenario.model_dump(exclude_unset=True, exclude_none=True)
     if scenario.mode != "disaggregated":
         fields |= {"concurrency": scenario.concurrency or scenario.dp or 1}
-    said = changes_without_effect(closed_form_results, fields)
+    notes = changes_without_effect(closed_form_results, fields)
     offloads = traffic.host_cache_bytes is not None
-    return [text for text in said if not (offloads and text == no_effect(HOST_LINK))]
+    return [text for text in notes if not (offloads and text == no_effect(HOST_LINK))]
 
 
-def _repetition(run: Run, watch: Watch | None) -> _Repetition:
+def _repetition(run: Run, watch: OnProgress | None) -> _Repetition:
     """Return the results of one seed, at the prices and at both ends of their interval."""
-    ready, came, traffic = reseeded(run.ready, run.traffic.seed), run.came, run.traffic
+    ready, resolved, traffic = reseeded(run.ready, run.traffic.seed), run.resolved, run.traffic
     ends = price_ends(ready)
     runs = 1 + len(ends)
     control = Control(watch=_part(watch, 0, runs), series_rows=SERIES_ROWS)
-    outcome = run_traffic(ready, came, control)
+    outcome = run_traffic(ready, resolved, control)
     stopped = watch is not None and watch(1 / runs)
-    found = summarize(came.requests, outcome, traffic.objectives(), ready.seen, run.window)
-    results = traffic_results(ready, came, outcome, found) | load_results(run)
+    found = summarize(resolved.requests, outcome, traffic.objectives(), ready.seen, run.window)
+    results = traffic_results(ready, resolved, outcome, found) | load_results(run)
     results |= window_results(run, outcome)
     interval: dict[str, Any] = {}
     for number, (end, factors) in enumerate(ends.items(), start=1):
         if outcome.interrupted or stopped:
             return _Repetition(results | {"interrupted": True}, outcome)
         control = Control(watch=_part(watch, number, runs))
-        moved = run_traffic(slowed(ready, factors), came, control)
+        moved = run_traffic(slowed(ready, factors), resolved, control)
         if moved.interrupted:
             return _Repetition(results | {"interrupted": True}, outcome)
-        found = summarize(came.requests, moved, traffic.objectives(), ready.seen, run.window)
+        found = summarize(resolved.requests, moved, traffic.objectives(), ready.seen, run.window)
         interval |= end_of_interval(found, end)
         stopped = watch is not None and watch((number + 1) / runs)
     return _Repetition(containing_predictions(results | interval), outcome)
 
 
-def _part(watch: Watch | None, number: int, parts: int) -> Watch | None:
+def _part(watch: OnProgress | None, number: int, parts: int) -> OnProgress | None:
     """Return a progress callback for one of several equal parts of the work."""
     if watch is None:
         return None
@@ -331,28 +354,28 @@ def split_fields(fields: Mapping[str, Any]) -> tuple[Traffic, Scenario]:
 
 def _answer(
     ready: Service,
-    came: ResolvedTraffic,
+    resolved: ResolvedTraffic,
     one: _Repetition,
-    asked: tuple[Traffic, Scenario, Mapping[str, Any]],
+    inputs: tuple[Traffic, Scenario, Mapping[str, Any]],
 ) -> Answer:
-    traffic, scenario, fields = asked
-    rows, shown = shown_steps(ready, came.requests, one.outcome)
-    standing = [*ready.descriptions(), *came.assumptions, *shown, client_note(ready)]
-    if not ready.kinds:
+    traffic, scenario, fields = inputs
+    rows, shown = typical_step_rows(ready, resolved.requests, one.outcome)
+    standing = [*ready.descriptions(), *resolved.assumptions, *shown, client_note(ready)]
+    if not ready.heterogeneous:
         standing += engine_assumptions(ready.decoding.question)
         standing += reserved_blocks_note(ready.decoding.question)
     standing += interval_note(ready)
     given = plain_values(verb_fields("simulate"), fields)
     if "gpus" in given and not {"tp", "dp"} & given.keys() and not ready.named:
         standing.append(plan_note(ready.entry.question))
-    formats = common_entries([resolved_formats(pool.question) for pool in ready.pools])
+    formatted = with_formats(given, *(pool.question for pool in ready.pools))
     return Answer(
         command="simulate",
-        scenario=_lengths(traffic, scenario) | given | formats | _resolved(ready, asked[:2]),
+        scenario=_lengths(traffic, scenario) | formatted | _resolved(ready, inputs[:2]),
         results=one.results,
         breakdown=rows,
         evidence=_evidence(ready, standing),
-        warnings=(*came.warnings, *traffic_warnings(ready, came, one.outcome, one.results)),
+        warnings=(*resolved.warnings, *traffic_warnings(ready, resolved, one.outcome, one.results)),
     )
 
 
@@ -364,15 +387,15 @@ def _lengths(traffic: Traffic, scenario: Scenario) -> dict[str, int]:
 
 def _evidence(ready: Service, standing: Sequence[str]) -> Evidence:
     """Return the evidence of the steps of all pools."""
-    if ready.kinds:
+    if ready.heterogeneous:
         return kinds_evidence(ready, standing)
     first, *others = (step_evidence(pool.question, pool.table, standing) for pool in ready.pools)
     return merged_evidence(first, others[0]) if others else first
 
 
-def _resolved(ready: Service, asked: tuple[Traffic, Scenario]) -> dict[str, Any]:
+def _resolved(ready: Service, inputs: tuple[Traffic, Scenario]) -> dict[str, Any]:
     """Return the resolved fields of an answer: common limits, engine, plans and seed."""
-    traffic, scenario = asked
+    traffic, scenario = inputs
     limits = [
         {
             "max_num_seqs": int(pool.question.limits.max_num_seqs[0]),
@@ -380,19 +403,19 @@ def _resolved(ready: Service, asked: tuple[Traffic, Scenario]) -> dict[str, Any]
         }
         for pool in ready.pools
     ]
-    told = common_entries(limits) if ready.kinds or limits[0] == limits[-1] else {}
-    told |= common_entries([{"engine": pool.question.profile.id} for pool in ready.pools])
-    told["mode"] = scenario.mode
+    settings = common_entries(limits) if ready.heterogeneous or limits[0] == limits[-1] else {}
+    settings |= common_entries([{"engine": pool.question.profile.id} for pool in ready.pools])
+    settings["mode"] = scenario.mode
     if draws(traffic, scenario):
-        told["seed"] = traffic.seed
-    if ready.kinds:
-        return told | {"replica_kinds": resolved_kinds(ready)}
+        settings["seed"] = traffic.seed
+    if ready.heterogeneous:
+        return settings | {"replica_kinds": resolved_kinds(ready)}
     for role, pool in ready.named.items():
         workers = int(pool.question.plan.dp[0])
-        told |= {**pool_plan(role, pool.question), f"{role}_workers": workers}
+        settings |= {**pool_plan(role, pool.question), f"{role}_workers": workers}
     if not ready.named:
         plan = resolved_plan(ready.entry.question)
         if traffic.max_replicas and scenario.dp is None:
             del plan["dp"]  # with an autoscaler, the initial number
-        told |= plan
-    return told
+        settings |= plan
+    return settings

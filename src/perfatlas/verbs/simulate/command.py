@@ -21,7 +21,7 @@ from perfatlas.commands.flags import (
     takes_fields,
 )
 from perfatlas.commands.output import (
-    Watch,
+    Progress,
     answer_rows,
     require,
     show_answer,
@@ -41,11 +41,12 @@ INTERRUPTED: Final = 130
 @Parameter(name="*", group=OUTPUT)
 @dataclass(frozen=True, kw_only=True)
 class SimulateFlags:
-    """Further files of `simulate`, and the rate search.
+    """Further files of `simulate`, and the searches.
 
     Args:
         scenario: TOML file with the same names as the flags; flags take precedence.
         find_rate: Find the largest request rate that meets the SLOs (--slo-...).
+        find_replicas: Find the smallest number of replicas that meets the SLOs (--slo-...).
         per_request: Write per-request results (CSV, Parquet or JSON Lines).
         page: HTML page of the answer.
         trace: Write a Chrome trace of the requests (JSON, for ui.perfetto.dev).
@@ -55,6 +56,7 @@ class SimulateFlags:
 
     scenario: File | None = None
     find_rate: Annotated[bool, SWITCH] = False
+    find_replicas: Annotated[bool, SWITCH] = False
     per_request: File | None = None
     page: PageFlags = field(default_factory=PageFlags)
     trace: File | None = None
@@ -62,12 +64,15 @@ class SimulateFlags:
     trace_for_s: Seconds = None
 
     def refuse_unused_options(self) -> None:
-        """Refuse options of files that are not written.
+        """Refuse options of files that are not written, and two searches at once.
 
         Raises:
-            UsageError: A trace window without --trace, or --html-script without --html.
+            UsageError: A trace window without --trace, --html-script without --html, or two
+                searches.
         """
         _ = self.page.script
+        if self.find_rate and self.find_replicas:
+            raise UsageError("--find-rate and --find-replicas exclude each other; set one of them")
         window = {"--trace-from-s": self.trace_from_s, "--trace-for-s": self.trace_for_s}
         for flag, value in window.items():
             if value is not None and self.trace is None:
@@ -77,6 +82,13 @@ class SimulateFlags:
                 )
             if value is not None and not 0.0 <= value < float("inf"):
                 raise UsageError(f"{flag} {value:g}: expected seconds, 0 or more")
+
+    @property
+    def verb_function(self) -> str:
+        """The name of the Python function that answers."""
+        if self.find_replicas:
+            return "required_replicas"
+        return "max_request_rate" if self.find_rate else "simulate"
 
     def files(self) -> dict[str, File]:
         """Return the output files of one simulation, by flag."""
@@ -95,42 +107,43 @@ def simulate(
 
     Args:
         flags: The deployment and its traffic.
-        extra: Further files, and the rate search.
+        extra: Further files, and the searches.
         output: Output of the answer.
     """
     extra, output = extra or SimulateFlags(), output or OutputFlags()
     extra.refuse_unused_options()
-    asked = set_flags(flags, extra.scenario)
+    set_fields = set_flags(flags, extra.scenario)
     if wants_table(output):
         if extra.files():
             flag = next(iter(extra.files()))
             raise UsageError(f"{flag} cannot be combined with --table")
-        return _simulate_table(asked, output, find_rate=extra.find_rate)
-    own = asked.get("replica_kinds") or (asked.get("prefill_system") and asked.get("decode_system"))
-    require(asked, ("model",) if own else ("model", "system"), example=example_of("simulate"))
+        return _simulate_table(set_fields, output, extra.verb_function)
+    own = set_fields.get("replica_kinds") or (
+        set_fields.get("prefill_system") and set_fields.get("decode_system")
+    )
+    require(set_fields, ("model",) if own else ("model", "system"), example=example_of("simulate"))
     if extra.per_request is not None:
         table_format(str(extra.per_request))
     for path in extra.files().values():
         check_writable(path)
-    return _simulate(asked, extra, output)
+    return _simulate(set_fields, extra, output)
 
 
-def _simulate(asked: dict[str, Any], extra: SimulateFlags, output: OutputFlags) -> int:
+def _simulate(set_fields: dict[str, Any], extra: SimulateFlags, output: OutputFlags) -> int:
     import perfatlas
 
-    with Watch() as watch:
-        answer_columns = perfatlas.max_request_rate if extra.find_rate else perfatlas.simulate
-        done = answer_columns(progress=watch.look, **asked)
+    with Progress() as watch:
+        done = getattr(perfatlas, extra.verb_function)(progress=watch.look, **set_fields)
         watch.clear()
         try:
-            code = show_answer(done.answer.to_dict(), output=output, asked=asked)
+            code = show_answer(done.answer.to_dict(), output=output, set_fields=set_fields)
             sys.stdout.flush()  # print the answer even if the files cannot be written
         finally:  # also if the reader has closed the pipe
-            _write_files(done, extra, asked)
+            _write_files(done, extra, set_fields)
     return INTERRUPTED if watch.stopped or done.answer.results["interrupted"] else code
 
 
-def _write_files(done: Simulation, extra: SimulateFlags, asked: dict[str, Any]) -> None:
+def _write_files(done: Simulation, extra: SimulateFlags, set_fields: dict[str, Any]) -> None:
     from perfatlas.report.text import reproduce_line
     from perfatlas.report.traces import requests_trace_text
     from perfatlas.verbs.simulate.page import SimulatedRun, traffic_page
@@ -142,7 +155,7 @@ def _write_files(done: Simulation, extra: SimulateFlags, asked: dict[str, Any]) 
         write_table(str(extra.per_request), columns)
     if extra.page.html is not None:
         answer = done.answer.to_dict()
-        line = reproduce_line(answer["command"], asked)
+        line = reproduce_line(answer["command"], set_fields)
         seen = SimulatedRun(columns, done.series(), done.out_of_service(), done.seed)
         page = traffic_page(answer, seen, reproduce=line, script=extra.page.script)
         write_atomic(extra.page.html, page)
@@ -156,14 +169,15 @@ def _write_files(done: Simulation, extra: SimulateFlags, asked: dict[str, Any]) 
         sys.stderr.write(f"perfatlas: {flag} written to {path}{of_one}\n")
 
 
-def _simulate_table(asked: dict[str, Any], output: OutputFlags, *, find_rate: bool) -> int:
+def _simulate_table(set_fields: dict[str, Any], output: OutputFlags, verb_function: str) -> int:
     import perfatlas
     from perfatlas.scenario.fields import FIELD_NAMES, TRAFFIC_NAMES
 
     def answer_columns(**fields: Any) -> Any:  # noqa: ANN401 - the schema checks the fields
-        answered = perfatlas.max_request_rate if find_rate else perfatlas.simulate
-        return answered(**fields).answer
+        return getattr(perfatlas, verb_function)(**fields).answer
 
     names = (*FIELD_NAMES, *TRAFFIC_NAMES)
-    summary = answer_rows(answer_columns, output, asked=asked, names=names, first="ttft_s_mean")
-    return show_summary("simulate", summary, asked=asked, as_json=output.json)
+    summary = answer_rows(
+        answer_columns, output, set_fields=set_fields, names=names, first="ttft_s_mean"
+    )
+    return show_summary("simulate", summary, set_fields=set_fields, as_json=output.json)

@@ -21,6 +21,7 @@ DECLARATION: Final = Declaration(
     functions=(
         "Simulation",
         "max_request_rate",
+        "required_replicas",
         "simulate",
     ),
 )

@@ -20,8 +20,8 @@ from perfatlas.report.charts import (
     TEAL,
     YELLOW,
     Axis,
+    BarPart,
     Line,
-    Part,
     Span,
     line_chart,
     stacked_bars,
@@ -46,7 +46,7 @@ from perfatlas.report.text import (
     kinds_of,
     label_of,
     limits_of,
-    shown_results,
+    printed_results,
     subheadline,
     tail_title,
     tails,
@@ -62,7 +62,10 @@ if TYPE_CHECKING:
 
 METRICS: Final = ("ttft_s", "tpot_s", "request_latency_s", "queue_s", "kv_transfer_s")
 # values at the top of a page, if available
-ASKED: Final = ("max_requests_per_s", "goodput_requests_per_s", "slo_attainment")
+OBJECTIVES: Final = (
+    *("max_requests_per_s", "required_replicas", "goodput_requests_per_s", "slo_attainment"),
+    *("usd_per_hour", "usd_per_million_output_tokens"),
+)
 MEANS: Final = ("ttft_s", "tpot_s", "request_latency_s")
 RATES: Final = ("requests_per_s", "output_tokens_per_s", "output_tokens_per_s_per_gpu")
 PART_COLOURS: Final = {
@@ -144,7 +147,7 @@ def _values(results: Mapping[str, Any]) -> list[Value]:
             label = f"{label_of(name, short=True)}, mean"
             interval = _mean_interval(results, name)
             means.append(Value(label=label, value=format_value(name, mean), interval=interval))
-    return [*_singles(results, ASKED), *means, *_singles(results, RATES)]
+    return [*_singles(results, OBJECTIVES), *means, *_singles(results, RATES)]
 
 
 def _singles(results: Mapping[str, Any], names: Sequence[str]) -> list[Value]:
@@ -180,7 +183,7 @@ def _results(results: Mapping[str, Any], *, tier: str) -> list[Section]:
         head = ("", *STATISTICS, "90% interval of the mean")
         table = Table(head=head, rows=rows, dim_rows=dim)
         sections.append(Section(title="Latencies", blocks=[table]))
-    shown = shown_results(results, limits=limits)
+    shown = printed_results(results, limits=limits)
     seeds = any(one.seeds for one in shown)
     rows = [[one.label, one.value, one.interval, *([one.seeds] if seeds else [])] for one in shown]
     titles = ["", "value", "90% interval", *(["over seeds, 90%"] if seeds else [])]
@@ -203,7 +206,7 @@ def _tails(results: Mapping[str, Any]) -> list[Section]:
         title = tail_title(results, tail)
         title = f"{title[0].upper()}{title[1:]}"
         parts = [
-            Part(part.label, [part.share], [f"{part.value}, {format_share(part.share)}"], colour)
+            BarPart(part.label, [part.share], [f"{part.value}, {format_share(part.share)}"], colour)
             for part in tail.parts
             for colour in [PART_COLOURS[part.name]]
         ]
@@ -224,18 +227,18 @@ def _charts(run: SimulatedRun) -> list[Section]:
     serving = _states(run.series, ("replicas", "serving"))
     share = Axis("share of requests", "%", top=1.0)
     cache = Axis("share of the KV cache", "%", top=1.0)
-    told = [
+    charts = [
         ("Latency distributions", "", _spread(run.columns), Axis("latency", "s", log=True), share),
         ("Time to first token by arrival", note, dots, ARRIVAL, Axis("time to first token", "s")),
         ("Requests in the engines", "", requests, TIME, Axis("requests", "count")),
         ("KV cache in use", "", blocks_held, TIME, cache),
     ]
     if len(set(run.series["replicas"])) > 1:
-        told.append(("Serving replicas", "", serving, TIME, Axis("replicas", "count")))
+        charts.append(("Serving replicas", "", serving, TIME, Axis("replicas", "count")))
     spans = _spans(run)
     sections: list[Section] = []
     seed = f"The charts show the run of seed {run.seed}." if run.seed is not None else ""
-    for title, remark, lines, x, y in told:
+    for title, remark, lines, x, y in charts:
         if any(len(line.x) for line in lines):
             figure = line_chart(lines, x, y, spans=() if x.log else spans)
             texts = [text for text in (remark, "" if sections else seed) if text]
@@ -288,9 +291,9 @@ def _spans(run: SimulatedRun) -> list[Span]:
         end_s = float("inf") if one["to_s"] is None else one["to_s"]
         what = "crash" if one["kind"] == "crash" else "drained"
         until = "permanently" if one["to_s"] is None else f"to {one['to_s']:g} s"
-        said = f"replica {one['replica']} out of service ({what}) from {one['from_s']:g} s {until}"
+        text = f"replica {one['replica']} out of service ({what}) from {one['from_s']:g} s {until}"
         name = f"a replica out of service ({what})"
-        out.append(Span(name, one["from_s"], end_s, OUT_COLOURS[one["kind"]], said))
+        out.append(Span(name, one["from_s"], end_s, OUT_COLOURS[one["kind"]], text))
     return out or _marks(run.series)
 
 
@@ -301,8 +304,8 @@ def _marks(series: Columns) -> list[Span]:
     for at_s, before, after in zip(series["time_s"][1:], number, number[1:], strict=False):
         if before != after:
             name = "replicas start to serve" if after > before else "replicas stop"
-            said = f"{at_s:.4g} s: {before:g} to {after:g} replicas"
-            marks.append(Span(name, at_s, at_s, UP if after > before else DOWN, said))
+            text = f"{at_s:.4g} s: {before:g} to {after:g} replicas"
+            marks.append(Span(name, at_s, at_s, UP if after > before else DOWN, text))
     return marks if len(marks) <= MAX_MARKS else []
 
 

@@ -26,6 +26,7 @@ from perfatlas.scenario.deployments import (
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import request_latencies, saturated
 from perfatlas.serving.requests import TICKS_PER_SECOND
+from perfatlas.verbs.simulate.objectives import missed_slos, slo_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from perfatlas.scenario.deployments import Flow
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.outcome import Outcome
-    from perfatlas.serving.requests import Requests
 
 SMALLEST: Final = 1024.0  # full-load rate / minimum tested rate
 LARGEST: Final = 64.0  # maximum tested rate / full-load rate
@@ -42,14 +42,12 @@ DOWN: Final = 4.0  # step from a first rate that misses the SLOs to the next
 UP: Final = 2.0  # step from one that meets them
 LONGEST: Final = 200_000  # maximum generated requests of a search
 EXPECTED: Final = 40  # expected runs of a search with its interval, for the progress
-# metric -> column, if different
-COLUMNS: Final = {"itl_s": "tpot_s"}
 
 
 class Run(NamedTuple):
     """Requests at a rate that meets the SLOs, and their results."""
 
-    came: ResolvedTraffic
+    resolved: ResolvedTraffic
     outcome: Outcome
 
 
@@ -135,8 +133,8 @@ class Search:
                 " simulate a request_rate"
             )
         self.traffic = self.traffic.model_copy(update={"num_requests": requests})
-        came = resolve_traffic(self.traffic, self.scenario)
-        self.ready = service(self.scenario, self.traffic, came)
+        resolved = resolve_traffic(self.traffic, self.scenario)
+        self.ready = service(self.scenario, self.traffic, resolved)
         if self.slower:
             self.ready = slowed(self.ready, self.slower)
         self.met, self.missed, self.reason, self.run = 0.0, math.inf, "", None
@@ -152,7 +150,7 @@ def capacity_of(traffic: Traffic, scenario: Scenario, slower: tuple[float, ...] 
     """
     if not has_steady_rate(traffic, scenario):
         return math.inf
-    load = offered_load(scenario, traffic, {}, slower=slower)
+    load = offered_load(scenario, traffic, {}, slower=slower).load
     return math.inf if load is None else load.capacity_requests_per_s
 
 
@@ -214,22 +212,22 @@ def full_rate(search: Search) -> float:
         InfeasibleError: All requests need more KV cache than available.
         KeyboardInterrupt: The search was stopped.
     """
-    came = resolve_traffic(search.traffic, search.scenario)
-    once = came.requests._replace(arrival_N=np.zeros_like(came.requests.arrival_N))
-    outcome = _outcome(search, came._replace(requests=once))
+    resolved = resolve_traffic(search.traffic, search.scenario)
+    once = resolved.requests._replace(arrival_N=np.zeros_like(resolved.requests.arrival_N))
+    outcome = _outcome(search, resolved._replace(requests=once))
     done = outcome.finished_N >= 0
     if not done.any():
         raise InfeasibleError("all requests need more KV cache than available")
     return float(done.sum() * TICKS_PER_SECOND / outcome.finished_N.max())
 
 
-def _outcome(search: Search, came: ResolvedTraffic) -> Outcome:
+def _outcome(search: Search, resolved: ResolvedTraffic) -> Outcome:
     """Simulate traffic and return the results.
 
     Raises:
         KeyboardInterrupt: It was stopped.
     """
-    outcome = run_traffic(search.ready, came, Control(watch=search.look))
+    outcome = run_traffic(search.ready, resolved, Control(watch=search.look))
     search.tried += 1
     if outcome.interrupted or search.look(0.0):
         raise KeyboardInterrupt
@@ -260,19 +258,20 @@ def _missed(search: Search, factor: float, runs: list[Run]) -> str:
     flows: list[Flow] = []
     for seed in range(search.traffic.seed, search.traffic.seed + search.traffic.num_seeds):
         traffic = search.traffic.model_copy(update={"seed": seed})
-        came = resolve_traffic(traffic, search.scenario)
-        times_N = np.rint(came.requests.arrival_N / factor).astype(np.int64)
-        came = came._replace(requests=came.requests._replace(arrival_N=times_N))
-        outcome = _outcome(search, came)
-        runs.append(Run(came, outcome))
+        resolved = resolve_traffic(traffic, search.scenario)
+        times_N = np.rint(resolved.requests.arrival_N / factor).astype(np.int64)
+        resolved = resolved._replace(requests=resolved.requests._replace(arrival_N=times_N))
+        outcome = _outcome(search, resolved)
+        runs.append(Run(resolved, outcome))
         if outcome.rejected().any():
             return "requests that need more KV cache than available are rejected"
         if (outcome.finished_N < 0).any():
             return "requests are lost or never served"
-        for name, value in _statistics(search, came.requests, outcome).items():
+        found = request_latencies(resolved.requests, outcome, search.ready.seen)
+        for name, value in slo_statistics(found, traffic).items():
             values.setdefault(name, []).append(value)
-        flows.append(flow(came.requests, outcome))
-    said = _words(search.traffic, {name: float(np.mean(v)) for name, v in values.items()})
+        flows.append(flow(resolved.requests, outcome))
+    said = missed_slos(search.traffic, {name: float(np.mean(v)) for name, v in values.items()})
     said = said or growing_queue(flows)
     if not said and any(saturated(run.outcome) for run in runs):
         said = "the load exceeds the capacity"
@@ -280,30 +279,5 @@ def _missed(search: Search, factor: float, runs: list[Run]) -> str:
     if needed and search.traffic.requests is not None and not too_short(flows):
         return "the number of requests in flight grows, and the file is too short for significance"
     if needed:
-        raise TooShortError(math.ceil(needed * came.requests.isl_N.size / flows[0].units))
+        raise TooShortError(math.ceil(needed * resolved.requests.isl_N.size / flows[0].units))
     return said
-
-
-def _statistics(search: Search, requests: Requests, outcome: Outcome) -> dict[str, float]:
-    """Return the selected statistic of each metric that has an SLO."""
-    found = request_latencies(requests, outcome, search.ready.seen)
-    percentile = search.traffic.slo_percentile
-    statistics = {}
-    for name in search.traffic.objectives():
-        values_N = getattr(found, COLUMNS.get(name, name))
-        known_N = values_N[np.isfinite(values_N)]
-        if known_N.size:
-            at = known_N.mean() if percentile is None else np.percentile(known_N, percentile)
-            statistics[name] = float(at)
-    return statistics
-
-
-def _words(traffic: Traffic, values: dict[str, float]) -> str:
-    percentile = traffic.slo_percentile
-    statistic = "mean" if percentile is None else f"p{percentile:g}"
-    said = [
-        f"{statistic} {name} is {values[name]:.4g}, above the SLO of {most:g}"
-        for name, most in traffic.objectives().items()
-        if values.get(name, 0.0) > most
-    ]
-    return "; ".join(said)

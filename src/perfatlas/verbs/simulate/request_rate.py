@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
     from perfatlas.serving.requests import Requests
 
+NO_SLO: Final = (
+    "no SLO specified: set at least one of slo_ttft_s, slo_tpot_s, slo_itl_s,"
+    " slo_request_latency_s; slo_percentile applies them to a percentile"
+)
 UNIT: Final = 1.0  # requests/s at which traffic is generated
 _SCALED: Final = ("request_rate", "rate_scale")
 _DRAWN: Final = (*_SCALED, "num_requests")  # determined by the search
@@ -75,13 +79,13 @@ def max_request_rate(
         True
     """
     search = _prepared(fields, progress)
-    asked = resolve_traffic(search.traffic, search.scenario).requests.isl_N.size
+    num_requests = resolve_traffic(search.traffic, search.scenario).requests.isl_N.size
     try:
         find(search, full_rate(search) / search.unit)
     except KeyboardInterrupt:
         if search.run is None:
             raise
-        return _stopped(search, fields, _bracket(search), asked)
+        return _stopped(search, fields, _bracket(search), num_requests)
     rates: dict[str, Any] = {"max_requests_per_s": search.met * search.unit}
     rates |= {"max_requests_per_s_low": None, "max_requests_per_s_high": None}
     other = {"low": "high", "high": "low"}
@@ -91,9 +95,9 @@ def max_request_rate(
             for end, slower in price_ends(search.ready).items()
         }
     except KeyboardInterrupt:
-        return _stopped(search, fields, rates, asked)
-    done = simulate(progress=search.look, **_asked_at(fields, search))
-    return _enveloped(done, fields, rates | ends, _drawn(search, asked))
+        return _stopped(search, fields, rates, num_requests)
+    done = simulate(progress=search.look, **_inputs_at(fields, search))
+    return _enveloped(done, fields, rates | ends, _drawn(search, num_requests))
 
 
 def _at_end(search: Search, slower: tuple[float, ...]) -> float:
@@ -119,32 +123,34 @@ def _bracket(search: Search) -> dict[str, Any]:
 
 
 def _stopped(
-    search: Search, fields: dict[str, Any], rates: dict[str, Any], asked: int
+    search: Search, fields: dict[str, Any], rates: dict[str, Any], num_requests: int
 ) -> Simulation:
     """Return the result of a stopped search: the run at the largest rate that meets the SLOs."""
     run = search.run
     if run is None:
         raise KeyboardInterrupt
     stopped = run.outcome._replace(interrupted=True)
-    at = _asked_at(fields, search)
-    done = simulated(search.ready, run.came, stopped, at)
-    said = "interrupted before the interval of the rate was known"
+    at = _inputs_at(fields, search)
+    done = simulated(search.ready, run.resolved, stopped, at)
+    note = "interrupted before the interval of the rate was known"
     if rates["max_requests_per_s"] is None:
         missed = rates["missed_requests_per_s"]
-        said = f"interrupted: {rates['met_requests_per_s']:.4g} requests/s meets the SLOs, " + (
+        note = f"interrupted: {rates['met_requests_per_s']:.4g} requests/s meets the SLOs, " + (
             "and no rate that misses them was found yet"
             if missed is None
             else f"{missed:.4g} misses them; the maximum rate lies in between"
         )
-    return _enveloped(done, fields, rates, [said, *_drawn(search, asked)])
+    return _enveloped(done, fields, rates, [note, *_drawn(search, num_requests)])
 
 
-def _drawn(search: Search, asked: int) -> list[str]:
+def _drawn(search: Search, num_requests: int) -> list[str]:
     """Return a warning if more requests were drawn than configured."""
     drawn = search.traffic.num_requests
-    if drawn is None or drawn == asked:
+    if drawn is None or drawn == num_requests:
         return []
-    return [f"{asked:,} requests are too few to determine the maximum rate; {drawn:,} were drawn"]
+    return [
+        f"{num_requests:,} requests are too few to determine the maximum rate; {drawn:,} were drawn"
+    ]
 
 
 def _enveloped(
@@ -161,7 +167,7 @@ def _enveloped(
     return replace(done, answer=answer)
 
 
-def _asked_at(fields: dict[str, Any], search: Search) -> dict[str, Any]:
+def _inputs_at(fields: dict[str, Any], search: Search) -> dict[str, Any]:
     """Return the fields of the simulation at the maximum rate."""
     fields = {name: value for name, value in fields.items() if name != "slo_percentile"}
     if fields.get("requests"):
@@ -188,14 +194,11 @@ def _prepared(fields: dict[str, Any], watch: Callable[[float], bool] | None) -> 
     probe = fields if fields.get("requests") else fields | {"request_rate": UNIT}
     traffic, scenario = split_fields(probe)
     if not traffic.objectives():
-        raise InvalidSpecError(
-            "no SLO specified: set at least one of slo_ttft_s, slo_tpot_s, slo_itl_s,"
-            " slo_request_latency_s; slo_percentile applies them to a percentile"
-        )
-    refuse_unused_options(traffic, scenario, finds_rate=True)
-    came = resolve_traffic(traffic, scenario)
-    ready = service(scenario, traffic, came)
-    unit = _rate(came.requests) if traffic.requests is not None else UNIT
+        raise InvalidSpecError(NO_SLO)
+    refuse_unused_options(traffic, scenario, searched="rate")
+    resolved = resolve_traffic(traffic, scenario)
+    ready = service(scenario, traffic, resolved)
+    unit = _rate(resolved.requests) if traffic.requests is not None else UNIT
     return Search(
         scenario=scenario,
         traffic=traffic,

@@ -26,13 +26,13 @@ RATES: Final = tuple(metric.name for metric in BOTH_ENDS if metric.better == "hi
 
 
 def traffic_results(
-    ready: Service, came: ResolvedTraffic, outcome: Outcome, found: Mapping[str, Any]
+    ready: Service, resolved: ResolvedTraffic, outcome: Outcome, found: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the results of a run.
 
     Args:
         ready: The deployment.
-        came: The traffic.
+        resolved: The traffic.
         outcome: Results of the run.
         found: Its latencies and rates, from `serving.summarize`.
 
@@ -44,20 +44,22 @@ def traffic_results(
     """
     results = dict(found)
     entry, decoding = ready.entry, ready.decoding
-    results |= tail_parts(came.requests, outcome, fleet_of(ready).kinds, ready.seen)
-    if came.concurrency:
+    results |= tail_parts(resolved.requests, outcome, fleet_of(ready).groups, ready.seen)
+    if resolved.concurrency:
         results["saturated"] = False
     rate = results["output_tokens_per_s"]
-    smallest = min(ready.pools, key=lambda kind: kind.capacity_tokens) if ready.kinds else decoding
+    smallest = (
+        min(ready.pools, key=lambda kind: kind.capacity_tokens) if ready.heterogeneous else decoding
+    )
     results |= {
         "gpus": ready.gpus,
         "output_tokens_per_s_per_gpu": output_tokens_per_s_per_gpu(rate, ready.gpus),
         "kv_capacity_tokens": smallest.capacity_tokens,
         "kv_blocks": smallest.limits.kv_blocks,
     }
-    results |= tier_results(entry.limits, entry.tiers.block_bytes, came.requests, outcome)
-    if ready.kinds:
-        results |= kind_results(ready, came.requests, outcome, results["makespan_s"])
+    results |= tier_results(entry.limits, entry.tiers.block_bytes, resolved.requests, outcome)
+    if ready.heterogeneous:
+        results |= kind_results(ready, resolved.requests, outcome, results["makespan_s"])
     if not ready.named:
         operated = operation_results(entry, outcome, results)
         scaled = entry.replicas.availability.scaler is not None

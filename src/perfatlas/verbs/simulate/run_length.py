@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.scenario.deployments import (
@@ -16,6 +17,7 @@ from perfatlas.scenario.deployments import (
     resolve_traffic,
     run_traffic,
     service,
+    slowed,
 )
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import batch_precision, measured_window, request_latencies
@@ -29,7 +31,8 @@ if TYPE_CHECKING:
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.outcome import Latencies, Precision, Window
 
-    Watch = Callable[[float], bool]
+    OnProgress = Callable[[float], bool]
+    Excess = Callable[[Latencies], float]
 
 FIRST: Final = 8_000  # requests of the first run
 LONGEST: Final = 200_000  # requests of the longest one
@@ -45,7 +48,7 @@ class Run(NamedTuple):
 
     Args:
         traffic: With the number of requests that run.
-        came: The requests.
+        resolved: The requests.
         ready: What serves them, priced.
         load: Offered rate and capacity, None where the traffic has no steady rate.
         window: Requests that are measured, None for all.
@@ -53,15 +56,64 @@ class Run(NamedTuple):
     """
 
     traffic: Traffic
-    came: ResolvedTraffic
+    resolved: ResolvedTraffic
     ready: Service
     load: OfferedLoad | None = None
     window: Window | None = None
     precise: bool = True
 
 
+@dataclass(frozen=True, kw_only=True)
+class Sizing:
+    """Traffic with a steady rate, of which as many requests run as a statistic needs.
+
+    Args:
+        traffic: What arrives.
+        scenario: What serves it.
+        load: Offered rate and capacity.
+        known: Tables of prices of earlier calls, to take from and to add to.
+        first: Requests of the first run.
+        most: Requests of the longest one.
+        slower: Steps of each pool or kind take this much longer than priced; none is 1.
+        watch: Called during runs; true stops them.
+    """
+
+    traffic: Traffic
+    scenario: Scenario
+    load: OfferedLoad
+    known: Priced = field(default_factory=dict)
+    first: int = FIRST
+    most: int = LONGEST
+    slower: tuple[float, ...] = ()
+    watch: OnProgress | None = None
+
+    @property
+    def longest(self) -> int:
+        """Requests of the longest run."""
+        by_time = int(SPAN * LONGEST_S * self.load.requests_per_s)
+        return max(min(self.most, by_time), DEFAULT_REQUESTS)
+
+
+class SizedRun(NamedTuple):
+    """A run that is as long as a statistic needs, or as long as a run may be.
+
+    Args:
+        run: What ran.
+        measured: Latencies of the requests that are measured; None where it was stopped.
+        rejected: Number of requests that need more KV cache than available.
+    """
+
+    run: Run
+    measured: Latencies | None
+    rejected: int = 0
+
+
 def sized_run(
-    traffic: Traffic, scenario: Scenario, known: Priced, watch: Watch | None = None
+    traffic: Traffic,
+    scenario: Scenario,
+    known: Priced,
+    watch: OnProgress | None = None,
+    first: int = FIRST,
 ) -> Run:
     """Return the run of a scenario, as long as the precision of its statistics asks.
 
@@ -70,40 +122,53 @@ def sized_run(
         scenario: What serves it.
         known: Tables of prices of earlier calls, to take from and to add to.
         watch: Called during runs; true stops it.
+        first: Requests of the first run.
 
     Raises:
         InvalidSpecError: A name, value or request breaks a rule.
         InfeasibleError: The model and one request do not fit.
         UnsupportedError: No model, data or scheduler for the combination.
     """
-    came = resolve_traffic(traffic, scenario)
-    ready = service(scenario, traffic, came, known)
+    resolved = resolve_traffic(traffic, scenario)
+    ready = service(scenario, traffic, resolved, known)
     if not has_steady_rate(traffic, scenario):
-        return Run(traffic, came, ready)
-    try:
-        load = offered_load(scenario, traffic, known, watch=watch)
-    except KeyboardInterrupt:
-        return Run(traffic, came, ready)
+        return Run(traffic, resolved, ready)
+    load = offered_load(scenario, traffic, known, watch=watch).load
     if traffic.num_requests is not None or load is None:
-        return Run(traffic, came, ready, load)
-    longest = max(min(LONGEST, int(SPAN * LONGEST_S * load.requests_per_s)), DEFAULT_REQUESTS)
-    count = min(FIRST, longest)
+        return Run(traffic, resolved, ready, load)
+    sizing = Sizing(
+        traffic=traffic, scenario=scenario, load=load, known=known, first=first, watch=watch
+    )
+    return extended_run(sizing, lambda found: _excess(found, load, traffic.sampling_precision)).run
+
+
+def extended_run(sizing: Sizing, excess: Excess) -> SizedRun:
+    """Return a run that is extended until statistics of it are precise enough.
+
+    Args:
+        sizing: What runs.
+        excess: Returns the half-width of a statistic over what it may be; at most 1 ends the run.
+    """
+    count = min(sizing.first, sizing.longest)
     while True:
-        sized = traffic.model_copy(update={"num_requests": count})
-        came = resolve_traffic(sized, scenario)
-        ready = service(scenario, sized, came, known)
-        outcome = run_traffic(ready, came, Control(watch=watch))
+        sized = sizing.traffic.model_copy(update={"num_requests": count})
+        resolved = resolve_traffic(sized, sizing.scenario)
+        ready = service(sizing.scenario, sized, resolved, sizing.known)
+        ready = slowed(ready, sizing.slower) if sizing.slower else ready
+        outcome = run_traffic(ready, resolved, Control(watch=sizing.watch))
         if outcome.interrupted:
-            return Run(sized, came, ready, precise=False)
-        found = request_latencies(came.requests, outcome, ready.seen)
-        window = measured_window(found, outcome, grows=load.grows)
-        excess = _excess(found.between(window), load, traffic.sampling_precision)
-        precise = excess <= 1.0 and window.settled
-        if precise or count >= longest:
-            return Run(sized, came, ready, load, window, precise)
+            return SizedRun(Run(sized, resolved, ready, precise=False), None)
+        found = request_latencies(resolved.requests, outcome, ready.seen)
+        window = measured_window(found, outcome, grows=sizing.load.grows)
+        found = found.between(window)
+        over = excess(found)
+        precise = over <= 1.0 and window.settled
+        if precise or count >= sizing.longest:
+            run = Run(sized, resolved, ready, sizing.load, window, precise)
+            return SizedRun(run, found, int(outcome.rejected().sum()))
         least, most = GROWTH
-        factor = excess**2 * MARGIN if math.isfinite(excess) else most
-        count = min(math.ceil(count * min(max(factor, least), most)), longest)
+        factor = over**2 * MARGIN if math.isfinite(over) else most
+        count = min(math.ceil(count * min(max(factor, least), most)), sizing.longest)
 
 
 def slow_load(run: Run, scenario: Scenario, known: Priced) -> OfferedLoad | None:
@@ -117,7 +182,7 @@ def slow_load(run: Run, scenario: Scenario, known: Priced) -> OfferedLoad | None
     ends = price_ends(run.ready)
     if run.window is None or run.load is None or not ends:
         return None
-    return offered_load(scenario, run.traffic, known, slower=ends["high"])
+    return offered_load(scenario, run.traffic, known, slower=ends["high"]).load
 
 
 def _excess(found: Latencies, load: OfferedLoad, precision: float) -> float:

@@ -49,7 +49,7 @@ def window_results(run: Run, outcome: Outcome) -> dict[str, Any]:
     """
     if run.load is None:
         return {}
-    found = request_latencies(run.came.requests, outcome, run.ready.seen)
+    found = request_latencies(run.resolved.requests, outcome, run.ready.seen)
     window = run.window
     if window is None:
         return {"warm_up_requests": measured_window(found, outcome, grows=run.load.grows).first}
@@ -84,6 +84,29 @@ def without_steady_mean(results: Mapping[str, Any], load: OfferedLoad | None) ->
     return _without_values(kept, grows)
 
 
+def steady_rates(
+    results: Mapping[str, Any], load: OfferedLoad | None, slow: OfferedLoad | None
+) -> dict[str, Any]:
+    """Return results with the throughput of a deployment that keeps up as its interval.
+
+    It is the offered rate while the deployment keeps up with it, and the capacity where slower
+    steps would overload it; that of a run of finite length differs by chance.
+
+    Args:
+        results: Of a run that lasts as long as its precision asks.
+        load: Offered load and capacity.
+        slow: Load at the slow end of the interval of step times, None where it is unknown.
+    """
+    rate = results["requests_per_s"]
+    if load is None or load.grows or slow is None or not rate:
+        return dict(results)
+    least = min(slow.capacity_requests_per_s / rate, 1.0) if slow.grows else 1.0
+    changed: dict[str, Any] = {}
+    for name in ("requests_per_s", "output_tokens_per_s"):
+        changed |= {f"{name}_low": least * results[name], f"{name}_high": results[name]}
+    return {**results, **changed}
+
+
 def without_upper_limit(results: Mapping[str, Any], slow: OfferedLoad | None) -> dict[str, Any]:
     """Return results without upper limits where slower steps would overload the deployment.
 
@@ -114,31 +137,31 @@ def steady_warnings(run: Run, slow: OfferedLoad | None) -> list[str]:
     load = run.load
     if load is None:
         return []
-    said = [*_stability(load, fixed=run.window is None)]
+    notes = [*_stability(load, fixed=run.window is None)]
     if load.stability == "stable" and slow is not None and slow.stability != "stable":
-        said.append(
+        notes.append(
             "no upper limit of TTFT and latency: at the slow end of the step-time interval the"
             f" capacity is {slow.capacity_requests_per_s:.3g} requests/s, and the offered rate is"
             f" {slow.share:.0%} of it"
         )
     if run.window is not None and not run.precise:
-        said.append(
+        notes.append(
             f"sampling_precision = {run.traffic.sampling_precision:.3g} is not reached with"
             f" {run.traffic.num_requests:,} requests, the most that are simulated by default: see"
             " the half-widths, or set num_requests"
         )
-    return said
+    return notes
 
 
 def _stability(load: OfferedLoad, *, fixed: bool) -> list[str]:
     rate, capacity = load.requests_per_s, load.capacity_requests_per_s
     if load.stability == "near capacity":
         side = "above" if load.grows else "below"
-        said = (
+        notes = (
             f"{rate:.4g} requests/s is within 3% of the capacity of {capacity:.4g} requests/s, and"
             f" {side} it: latencies depend on how long the traffic lasts"
         )
-        return [said]
+        return [notes]
     if load.stability == "stable":
         return []
     kept = (
@@ -146,25 +169,27 @@ def _stability(load: OfferedLoad, *, fixed: bool) -> list[str]:
         if fixed
         else "TTFT, queue time and request latency grow without bound and have no steady mean"
     )
-    said = (
+    notes = (
         f"overloaded: {rate:.4g} requests/s exceed the capacity of {capacity:.4g} requests/s; the"
         f" queue grows by {rate - capacity:.3g} requests/s; {kept}"
     )
-    return [said]
+    return [notes]
 
 
 def transient_note(run: Run, results: Mapping[str, Any]) -> list[str]:
-    """Return how much of a fixed sample is warm-up, one text at most.
+    """Return what of the results is of the warm-up, one text at most.
 
     Args:
         run: What ran.
         results: Of it.
     """
     warm_up = results.get("warm_up_requests") or 0
-    if run.window is not None or not warm_up:
+    if run.window is not None:
+        return ["ITL percentiles are of all tokens of the run, also of the warm-up"]
+    if not warm_up:
         return []
-    said = (
+    notes = (
         f"the first {warm_up:,.0f} requests are warm-up (MSER-5) and are included, as num_requests"
         " is set; without it the run is as long as sampling_precision asks, and starts after them"
     )
-    return [said]
+    return [notes]

@@ -24,12 +24,12 @@ class TypicalSteps(NamedTuple):
         prefill: One prompt of mean length, or as much of it as fits one step.
         decode: The mean number of decoding sequences at their mean context; None if no output has
             more than one token.
-        said: Description as a sentence.
+        note: Description as a sentence.
     """
 
     prefill: StepCost
     decode: StepCost | None
-    said: str
+    note: str
 
 
 def typical_steps(ready: Service, requests: Requests, outcome: Outcome) -> TypicalSteps:
@@ -59,7 +59,7 @@ def typical_steps(ready: Service, requests: Requests, outcome: Outcome) -> Typic
         decode=(
             decode_step(decoding.question.context(), batch * one, keys * one) if decoded else None
         ),
-        said=_description(prompt, batch if decoded else 0, keys),
+        note=_description(prompt, batch if decoded else 0, keys),
     )
 
 
@@ -72,7 +72,7 @@ def _description(prompt: int, batch: int, keys: int) -> str:
     return f"the breakdown shows steps of mean size in this run: a prompt of {tokens}; {decoding}"
 
 
-def shown_steps(
+def typical_step_rows(
     ready: Service, requests: Requests, outcome: Outcome
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the breakdown rows of a simulation, and sentences that describe them.
@@ -87,18 +87,18 @@ def shown_steps(
     """
     if (outcome.finished_N < 0).all():
         return [], ["no breakdown, as no request completed"]
-    if not ready.kinds:
+    if not ready.heterogeneous:
         steps = typical_steps(ready, requests, outcome)
-        return _rows(steps, ""), [steps.said]
-    rows, said = [], []
+        return _rows(steps, ""), [steps.note]
+    rows, note = [], []
     for part in parts_of(ready, outcome):
         if (part.outcome.finished_N < 0).all():
-            said.append(f"{part.name}: no breakdown, as it completed no request")
+            note.append(f"{part.name}: no breakdown, as it completed no request")
             continue
         steps = typical_steps(part.ready, requests, part.outcome)
         rows += _rows(steps, f"{part.name} ")
-        said.append(f"{part.name}: {steps.said}")
-    return rows, said
+        note.append(f"{part.name}: {steps.note}")
+    return rows, note
 
 
 def _rows(steps: TypicalSteps, name: str) -> list[dict[str, Any]]:

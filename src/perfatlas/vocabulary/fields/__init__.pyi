@@ -70,7 +70,9 @@ from .subject import (
     TierChoice as TierChoice,
 )
 from .traffic import (
+    MOST_GENERATED_REQUESTS as MOST_GENERATED_REQUESTS,
     Arrivals as Arrivals,
+    GpuPrice as GpuPrice,
     Objectives as Objectives,
     Scheduling as Scheduling,
 )

@@ -21,6 +21,7 @@ from perfatlas.vocabulary.fields.scenario import (
 from perfatlas.vocabulary.fields.subject import Subject
 from perfatlas.vocabulary.fields.traffic import (
     Arrivals,
+    GpuPrice,
     Objectives,
     Scheduling,
     SimulatedServing,
@@ -34,7 +35,7 @@ ESTIMATED: Final[tuple[type, ...]] = (
 )
 SIMULATED: Final[tuple[type, ...]] = (
     *(Subject, SimulatedServing, Lengths, Arrivals, Scheduling, Objectives),
-    *(ReplicaOperation, KvOffloading, Plan, Formats, Limits, Pools),
+    *(ReplicaOperation, KvOffloading, Plan, Formats, Limits, Pools, GpuPrice),
 )
 
 

@@ -20,6 +20,7 @@ from perfatlas.vocabulary.fields.limits import FRONT_END
 from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number
 from perfatlas.vocabulary.fields.rows import InputFile, Row, Text, group
 
+MOST_GENERATED_REQUESTS: Final = 20_000_000  # of a simulation: about 8 GB of rows
 Positive = Annotated[float, Number(above=0.0)]
 Rate = Annotated[float, Number(unit="1/s", above=0.0, finite=False)]
 Objective = Annotated[float, Number(unit="s", above=0.0, finite=False)]
@@ -73,8 +74,8 @@ class Arrivals:
     num_requests: Annotated[
         Count | None,
         Row(
-            "Requests to generate, or to read from the trace. Setting it keeps a fixed sample that"
-            " starts from an empty system.",
+            f"Requests to generate, at most {MOST_GENERATED_REQUESTS:,}, or to read from the trace."
+            " Setting it keeps a fixed sample that starts from an empty system.",
             default="as many as sampling_precision needs; 10 per request in flight, at least 1000",
             elsewhere=("num_prompts", "request_count"),
         ),
@@ -236,8 +237,22 @@ class Objectives:
     slo_percentile: Annotated[
         Annotated[float, Number(unit="percent", above=0.0, below=100.0)] | None,
         Row(
-            "Percentile that must meet the SLOs in a rate search.",
+            "Percentile that must meet the SLOs in a search for a rate or for replicas.",
             default="the mean",
-            needs=Fact("rate search"),
+            needs=Fact("search"),
+        ),
+    ] = None
+
+
+@group("Prices", 7)
+class GpuPrice:
+    """Prices of GPUs."""
+
+    usd_per_gpu_hour: Annotated[
+        Annotated[float, Number(at_least=0.0, at_most=1e9)] | None,
+        Row(
+            "Price of one GPU-hour [USD], of all GPUs of the deployment.",
+            default="no cost is reported",
+            elsewhere=("gpu_hour_price", "price_per_gpu_hour", "cost_per_gpu_hour"),
         ),
     ] = None

@@ -4,6 +4,7 @@ from .formulas import (
     output_tokens_per_s_per_user as output_tokens_per_s_per_user,
     share as share,
     statistics as statistics,
+    usd_per_million_tokens as usd_per_million_tokens,
     utilization as utilization,
 )
 from .metric import (

@@ -10,8 +10,8 @@ from perfatlas.vocabulary.metrics.serving import BOTH, ESTIMATE, SIMULATE
 POOLS: Final = (
     Metric(
         name="prefill_utilization",
-        label="prefill worker utilization",
-        short="prefill util.",
+        label="prefill worker busy time",
+        short="prefill busy time",
         unit="1",
         shown="share",
         verbs=SIMULATE,
@@ -19,8 +19,8 @@ POOLS: Final = (
     ),
     Metric(
         name="decode_utilization",
-        label="decode worker utilization",
-        short="decode util.",
+        label="decode worker busy time",
+        short="decode busy time",
         unit="1",
         shown="share",
         verbs=SIMULATE,

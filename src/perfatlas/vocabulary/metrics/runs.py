@@ -161,6 +161,13 @@ TABLE: Final = (
         description="Number of rows with an error.",
     ),
     Metric(
+        name="rows_in_tier_bound",
+        label="rows in tier bound",
+        holds="count",
+        verbs=TABLES,
+        description="Number of rows whose times are lower limits and whose rates are upper limits.",
+    ),
+    Metric(
         name="elapsed_s",
         label="elapsed time",
         unit="s",

@@ -8,7 +8,8 @@ from perfatlas.vocabulary.metrics.metric import Metric
 
 ESTIMATE: Final = ("estimate", "estimate --frontier")
 FIND: Final = "simulate --find-rate"
-SIMULATE: Final = ("simulate", FIND)
+FIND_REPLICAS: Final = "simulate --find-replicas"
+SIMULATE: Final = ("simulate", FIND, FIND_REPLICAS)
 BOTH: Final = (*ESTIMATE, *SIMULATE)
 # parts of the time of a request, in chronological order
 SPENT: Final = {
@@ -221,6 +222,40 @@ RATES: Final = (
         description="After an interrupted search: smallest rate known to miss an SLO.",
     ),
 )
+SIZES: Final = (
+    Metric(
+        name="required_replicas",
+        label="smallest number of replicas within SLOs",
+        short="replicas needed",
+        better="lower",
+        has_interval=True,
+        holds="count",
+        verbs=(FIND_REPLICAS,),
+        description="Smallest number of replicas with which all SLOs are met with 95% confidence.",
+    ),
+    Metric(
+        name="usd_per_hour",
+        label="cost per hour",
+        unit="USD/hour",
+        shown="money",
+        better="lower",
+        verbs=SIMULATE,
+        asked_with={"usd_per_gpu_hour": 2.0},
+        description="Cost of all GPUs of the deployment per hour.",
+    ),
+    Metric(
+        name="usd_per_million_output_tokens",
+        label="cost per million output tokens",
+        short="cost/M tokens",
+        unit="USD/million output tokens",
+        shown="money",
+        better="lower",
+        has_interval=True,
+        verbs=SIMULATE,
+        asked_with={"usd_per_gpu_hour": 2.0},
+        description="Cost of the deployment per million output tokens at this traffic.",
+    ),
+)
 RUN: Final = (
     Metric(
         name="makespan_s",
@@ -292,12 +327,13 @@ RUN: Final = (
     ),
     Metric(
         name="utilization",
-        label="replica utilization",
-        short="utilization",
+        label="replica busy time",
+        short="busy time",
         unit="1",
         shown="share",
         verbs=SIMULATE,
-        description="Share of the makespan in which an engine runs steps, mean over engines.",
+        description="Share of the makespan in which an engine runs steps, mean over engines. It is"
+        " not the load: an engine with one request is busy too.",
     ),
     Metric(
         name="seeds_simulated",
@@ -357,4 +393,4 @@ DEPLOYMENT: Final = (
         description="Blocks of that KV cache.",
     ),
 )
-SERVING: Final = (*LATENCIES, *TAILS, *RATES, *RUN, *DEPLOYMENT)
+SERVING: Final = (*LATENCIES, *TAILS, *RATES, *SIZES, *RUN, *DEPLOYMENT)

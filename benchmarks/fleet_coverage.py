@@ -1,0 +1,85 @@
+"""How often the interval of a fitted MTBF holds the truth: synthetic clusters with logs.
+
+`python -m benchmarks.fleet_coverage --clusters 200` writes the logs of that many clusters for each
+utilization, imports and fits them, and counts the 90% intervals that hold the true MTBF of a node.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.telemetry.fleets import FleetOptions, fit_fleet
+from perfatlas.telemetry.formats import ImportOptions, import_logs
+from perfatlas.telemetry.history import joined, observation_windows
+from perfatlas.telemetry.reading import Clock
+from tests.telemetry.clusters import DAY_S, LOGS, START_S, cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.telemetry.history import History
+    from tests.telemetry.clusters import Cluster
+
+UTILIZATIONS: Final = (0.1, 0.18, 0.4, 0.7, 0.95)
+JOINED: Final = (("sacct", "xid"), ("sacct", "slurm_events"), ("sacct", "xid", "slurm_events"))
+MTBF_DAYS: Final = 45.0
+LEVEL: Final = 0.9
+_UTC: Final = ImportOptions(clock=Clock(zone="UTC"))
+
+
+def holds(one: Cluster, history: History) -> bool:
+    """Return whether the fitted interval of the failures of a node holds the true MTBF."""
+    window_s = (START_S, one.end_s)
+    parts = {"gpu": one.nodes, "job": 1}
+    windows = observation_windows(
+        history, nodes=one.nodes, gpus_per_node=8, window_s=window_s, units=parts
+    )
+    # no shapes: the interval of the rate is asked, and parts of unknown age are quicker to fit
+    options = FleetOptions(level=LEVEL, repair="as_old")
+    fit = fit_fleet(history, windows, one.nodes, options)
+    cause = fit.causes[0]
+    return 1.0 / cause.rate.high_per_s < MTBF_DAYS * DAY_S < 1.0 / cause.rate.low_per_s
+
+
+def main() -> None:
+    """Print the share of intervals that hold the truth, by logs and utilization."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--clusters", type=int, default=200)
+    parser.add_argument("--utilizations", type=float, nargs="*", default=list(UTILIZATIONS))
+    parser.add_argument("--logs", nargs="*", default=list(LOGS))
+    asked = parser.parse_args()
+    print(f"share of {LEVEL:.0%} intervals that hold the MTBF, {asked.clusters} clusters each")
+    for utilization in asked.utilizations:
+        begun_s = time.process_time()
+        held: dict[str, int] = {}
+        for seed in range(asked.clusters):
+            one = cluster(seed, utilization=utilization, mtbf_days=MTBF_DAYS, job_days=1.0)
+            for name, history in histories(one, asked.logs).items():
+                held[name] = held.get(name, 0) + holds(one, history)
+        told = ", ".join(f"{name} {count / asked.clusters:.1%}" for name, count in held.items())
+        spent_s = time.process_time() - begun_s
+        print(f"utilization {utilization:.0%}: {told} ({spent_s:.0f} s)", flush=True)
+
+
+def histories(one: Cluster, logs: Sequence[str]) -> dict[str, History]:
+    """Return the history of each log of a cluster, and of several together."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = {
+            name: import_logs(name, [write(one, Path(folder))], _UTC).history
+            for name, write in LOGS.items()
+            if name in logs
+        }
+    several = {
+        " + ".join(names): joined([found[name] for name in names])
+        for names in JOINED
+        if set(names) <= set(logs)
+    }
+    return found | several
+
+
+if __name__ == "__main__":
+    main()

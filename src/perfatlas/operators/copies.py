@@ -1,0 +1,42 @@
+"""Copies of operators and other frozen records of columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    Record = TypeVar("Record", bound=DataclassInstance)
+
+
+def with_fields(record: Record, **fields: Any) -> Record:  # noqa: ANN401 - fields of any type
+    """Return a copy of a record with some fields replaced.
+
+    Equals `dataclasses.replace` for records whose constructor only stores its arguments, in a sixth
+    of the time: every step copies hundreds of operators.
+
+    Args:
+        record: A frozen dataclass without slots, cached properties and `__post_init__`.
+        **fields: New values by name.
+
+    Raises:
+        TypeError: The record has no such field.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.operators import Phase, Streaming, with_fields
+        >>> one = np.ones(1)
+        >>> norm = Streaming(name="norm", phase=Phase.DECODE, count=one, stream="norm", tokens=one,
+        ...     read_bytes=one, write_bytes=one, cold_read_bytes=one)
+        >>> float(with_fields(norm, tokens=8 * one).tokens[0])
+        8.0
+    """
+    copied = object.__new__(type(record))
+    own, values = record.__dict__, copied.__dict__
+    values.update(own)
+    values.update(fields)
+    if len(values) != len(own):
+        unknown = ", ".join(sorted(fields.keys() - own.keys()))
+        raise TypeError(f"{type(record).__name__} has no field {unknown}")
+    return copied

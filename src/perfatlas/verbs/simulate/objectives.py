@@ -1,0 +1,171 @@
+"""Whether latencies meet the SLOs of a search: of one sample, or of a steady state."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.serving.outcome import Precision, batch_precision
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfatlas.scenario.fields import Traffic
+    from perfatlas.serving.outcome import Latencies
+
+NORMAL: Final = 1.645  # standard deviations of the half-width of a 90% interval
+# metric -> column, if different
+COLUMNS: Final = {"itl_s": "tpot_s"}
+
+
+class SloCheck(NamedTuple):
+    """A statistic of a steady state beside its SLO.
+
+    A percentile is within its SLO where the share of requests that meet the SLO is at least as
+    large. The share is a mean and has a confidence interval from batches; percentiles of latencies
+    that take few values, as steps do, have none.
+
+    Args:
+        name: The metric.
+        statistic: "mean" or a percentile such as "p95".
+        slo_s: The SLO [s].
+        value_s: The statistic [s].
+        reserve: SLO - mean [s], or share that meets the SLO - percentile/100, with the half-width
+            of its 90% confidence interval.
+    """
+
+    name: str
+    statistic: str
+    slo_s: float
+    value_s: float
+    reserve: Precision
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the statistic is within the SLO with 95% confidence."""
+        return self.reserve.value - self.reserve.half_width >= 0.0
+
+    @property
+    def is_missed(self) -> bool:
+        """Whether the statistic is above the SLO with 95% confidence."""
+        return self.reserve.value + self.reserve.half_width < 0.0
+
+    @property
+    def excess(self) -> float:
+        """Half-width over the distance from the SLO; above 1 neither is known."""
+        return self.reserve.relative
+
+    @property
+    def text(self) -> str:
+        """The statistic, its precision and its side of the SLO, a clause."""
+        side = "within" if self.reserve.value >= 0.0 else "above"
+        apart, half_width = self.reserve
+        if self.statistic == "mean":
+            value = f"{self.value_s:.4g} ± {half_width:.2g}"
+            return f"mean {self.name} is {value}, {side} the SLO of {self.slo_s:g}"
+        share = float(self.statistic[1:]) + 100.0 * apart
+        return (
+            f"{self.statistic} {self.name} is {self.value_s:.4g}, {side} the SLO of {self.slo_s:g},"
+            f" which {share:.4g} ± {100.0 * half_width:.2g}% of the requests meet"
+        )
+
+
+def slo_checks(found: Latencies, traffic: Traffic, replicas: int) -> list[SloCheck]:
+    """Return the statistic of each metric that has an SLO, and that requests have.
+
+    Args:
+        found: Latencies of a steady state.
+        traffic: The SLOs and their percentile.
+        replicas: Number of replicas that serve it.
+    """
+    statistic, percentile = _statistic_name(traffic), traffic.slo_percentile
+    values = slo_statistics(found, traffic)
+    checks = []
+    for name, slo_s, values_N in _with_values(found, traffic):
+        if percentile is None:
+            reserve = batch_precision(slo_s - values_N)
+        else:
+            reserve = _share_reserve(values_N <= slo_s, percentile / 100.0, found, replicas)
+        checks.append(SloCheck(name, statistic, slo_s, values[name], reserve))
+    return checks
+
+
+def _share_reserve(
+    meets_N: NDArray[np.bool_], asked: float, found: Latencies, replicas: int
+) -> Precision:
+    """Return by how much the share of requests that meet an SLO exceeds a share, with precision.
+
+    Requests that miss an SLO come in clusters, when a replica is busy, and a run may have seen too
+    few. The variance from batches is therefore scaled to the share that is asked for, and is no
+    smaller than that of clusters of the requests in flight on a replica.
+    """
+    share, half_width = batch_precision(meets_N.astype(np.float64))
+    expected, seen = asked * (1.0 - asked), share * (1.0 - share)
+    if share > asked and seen:
+        half_width *= math.sqrt(max(expected / seen, 1.0))
+    span_s = float(found.arrival_s[-1] - found.arrival_s[0])
+    per_s = found.arrival_s.size / span_s if span_s else math.inf
+    together = max(per_s * float(found.request_latency_s.mean()) / replicas, 1.0)
+    least = NORMAL * math.sqrt(expected * together / meets_N.size)
+    return Precision(share - asked, max(half_width, least))
+
+
+def slo_statistics(found: Latencies, traffic: Traffic) -> dict[str, float]:
+    """Return the selected statistic of each metric that has an SLO, over all requests [s].
+
+    Args:
+        found: Latencies of the completed requests.
+        traffic: The SLOs and their percentile.
+    """
+    percentile = traffic.slo_percentile
+    return {
+        name: float(known_N.mean() if percentile is None else np.percentile(known_N, percentile))
+        for name, _, known_N in _with_values(found, traffic)
+    }
+
+
+def missed_slos(traffic: Traffic, values: Mapping[str, float]) -> str:
+    """Return which statistics are above their SLO, "" if none is.
+
+    Args:
+        traffic: The SLOs and their percentile.
+        values: Statistics by metric [s].
+    """
+    statistic = _statistic_name(traffic)
+    said = [
+        f"{statistic} {name} is {values[name]:.4g}, above the SLO of {most:g}"
+        for name, most in traffic.objectives().items()
+        if values.get(name, 0.0) > most
+    ]
+    return "; ".join(said)
+
+
+def checks_text(checks: Sequence[SloCheck]) -> str:
+    """Return the checks that decide: the missed ones, else those that are not met, else all.
+
+    Args:
+        checks: Of one number of replicas.
+    """
+    missed = [one for one in checks if one.is_missed]
+    open_ = [one for one in checks if not one.is_met]
+    return "; ".join(one.text for one in missed or open_ or checks)
+
+
+def _statistic_name(traffic: Traffic) -> str:
+    percentile = traffic.slo_percentile
+    return "mean" if percentile is None else f"p{percentile:g}"
+
+
+def _with_values(
+    found: Latencies, traffic: Traffic
+) -> Iterator[tuple[str, float, NDArray[np.float64]]]:
+    """Yield metrics that have an SLO with its limit and the finite values, if there are any."""
+    for name, slo_s in traffic.objectives().items():
+        values_N = getattr(found, COLUMNS.get(name, name))
+        known_N = values_N[np.isfinite(values_N)]
+        if known_N.size:
+            yield name, slo_s, known_N

@@ -1,0 +1,65 @@
+"""`catalog ... show` and `validate` fit a screen; `--verbose` prints every row."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from perfatlas.cli.entry import main
+from perfatlas.report.text import TitledRows, open_terminal, print_tables
+
+MOST_LINES = 33
+WIDTH = 80
+SHOWN = (
+    *("systems show h100_sxm", "systems show gb300", "systems show mi300x"),
+    *("engines show vllm", "engines show trtllm", "fields show simulate"),
+    *("models show Qwen/Qwen3.5-397B-A17B", "formats show mxfp4", "rates show llama3_gpu"),
+)
+
+
+def printed(command: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    assert main(command.split()) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize("entry", SHOWN)
+def test_an_entry_fits_a_screen(
+    entry: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(WIDTH))
+    brief = printed(f"catalog {entry}", capsys)
+    assert len(brief) <= MOST_LINES
+    assert max(map(len, brief)) <= WIDTH
+    assert len(printed(f"catalog {entry} --verbose", capsys)) >= len(brief) - 2
+
+
+def test_a_validation_fits_a_screen_and_names_what_it_omits(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(WIDTH))
+    brief = printed("validate capacity", capsys)
+    assert len(brief) <= MOST_LINES
+    assert "--verbose shows" in brief[-1]
+    assert len(printed("validate capacity --verbose", capsys)) > len(brief)
+
+
+def lines_of(tables: list[TitledRows], *, verbose: bool) -> list[str]:
+    stream = io.StringIO()
+    print_tables(open_terminal(stream, width=WIDTH, environ={}), tables, verbose=verbose)
+    return stream.getvalue().splitlines()
+
+
+def test_rows_are_printed_up_to_a_screen() -> None:
+    rows = [{"name": f"row {number}", "value": number} for number in range(60)]
+    tables = [TitledRows("first", rows[:2]), TitledRows("many", rows), TitledRows("last", rows[:5])]
+    brief = lines_of(tables, verbose=False)
+    assert len(brief) <= MOST_LINES
+    assert "more), last (5 rows)" in brief[-1]
+    assert len(lines_of(tables, verbose=True)) == 60 + 7 + 3 * 3
+
+
+def test_details_are_omitted_however_short() -> None:
+    table = TitledRows("detail", [{"name": "row"}], detail=True)
+    assert lines_of([table], verbose=False) == ["--verbose shows detail (1 row)"]
+    assert lines_of([table], verbose=True)[0] == "detail"

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import importlib
+import math
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.serving.outcome import Precision
+from perfatlas.verbs.simulate import required_replicas, simulate
+from perfatlas.verbs.simulate.costs import cost_results
+from perfatlas.verbs.simulate.objectives import SloCheck
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+SERVED: dict[str, Any] = {
+    "model": "meta-llama/Llama-3.1-8B-Instruct",
+    "system": "h200_sxm",
+    "isl": 1024,
+    "osl": 16,
+}
+
+
+@pytest.mark.parametrize(
+    "slos",
+    [{"slo_ttft_s": 0.08}, {"slo_ttft_s": 0.15, "slo_tpot_s": 0.012, "slo_percentile": 95}],
+)
+def test_the_number_found_meets_the_slos_and_one_less_does_not(
+    slos: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {**SERVED, "request_rate": 150, **slos}
+    answer = required_replicas(**asked).answer
+    results = answer.results
+    found = results["required_replicas"]
+    assert results["required_replicas_low"] <= found <= results["required_replicas_high"]
+    assert results["gpus"] == found > 150 / results["capacity_requests_per_s"]
+    assert "dp" not in answer.scenario
+    assert answer.evidence.assumptions[0].startswith(f"{found} replicas: ")
+    assert answer.evidence.assumptions[1].startswith(f"{found - 1} replica")
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    meets = importlib.import_module("find_replicas").meets
+    assert meets(asked, found, 100_000, 77)
+    assert not meets(asked, found - 1, 100_000, 77)
+
+
+def test_more_traffic_and_stricter_objectives_need_more() -> None:
+    def needed(**fields: float) -> int:
+        asked = {**SERVED, "slo_ttft_s": 0.1, **fields}
+        return int(required_replicas(**asked).answer.results["required_replicas"])
+
+    base = needed(request_rate=100)
+    assert needed(request_rate=400) > 3 * base - 3
+    assert needed(request_rate=100, slo_ttft_s=0.045) > base
+    assert needed(request_rate=1) == 1
+
+
+def test_a_fixed_sample_is_judged_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "requests.csv"
+    rows = "".join(f"{0.002 * i},1024,16\n" for i in range(400))
+    path.write_text("arrival_s,isl,osl\n" + rows)
+    asked = {name: SERVED[name] for name in ("model", "system")}
+    asked |= {"requests": str(path), "slo_ttft_s": 0.05}
+    found = required_replicas(**asked).answer.results
+    number = found["required_replicas"]
+    means = [
+        simulate(**asked, dp=dp).answer.results["ttft_s"]["mean"] for dp in (number - 1, number)
+    ]
+    assert means[0] > 0.05 >= means[1]
+    assert found["ttft_s"]["mean"] == means[1]
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "words"),
+    [
+        ({}, InvalidSpecError, "no SLO"),
+        (
+            {"dp": 2, "slo_ttft_s": 1},
+            InvalidSpecError,
+            "dp = 2: the number of replicas is searched",
+        ),
+        ({"gpus": 2, "slo_ttft_s": 1}, InvalidSpecError, "gpus = 2: the number of replicas"),
+        ({"max_replicas": 2, "slo_ttft_s": 1}, InvalidSpecError, "does not support max_replicas"),
+        ({"num_seeds": 3, "slo_ttft_s": 1}, InvalidSpecError, "num_seeds = 3"),
+        ({"mode": "disaggregated", "slo_ttft_s": 1}, UnsupportedError, "two numbers of workers"),
+        (
+            {"slo_ttft_s": 1e-3},
+            InfeasibleError,
+            "no number of replicas.*run alone, the mean ttft_s is .* above the SLO of 0.001",
+        ),
+        ({"kv_blocks": 4, "slo_ttft_s": 1}, InfeasibleError, "all requests need more KV cache"),
+        ({"request_rate": 1e7, "slo_ttft_s": 1}, InvalidSpecError, "supports at most"),
+    ],
+)
+def test_unsearchable_questions_are_refused(
+    fields: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        required_replicas(**{**SERVED, "request_rate": 50, **fields})
+
+
+def test_a_search_can_be_stopped() -> None:
+    looks = count(1)
+    with pytest.raises(KeyboardInterrupt):
+        required_replicas(
+            **SERVED, request_rate=50, slo_ttft_s=0.1, progress=lambda _: next(looks) > 2
+        )
+
+
+def test_a_share_of_requests_decides_percentiles() -> None:
+    """TPOT of 20 or 30 ms: p95 jumps from one to the other, and has no useful interval."""
+    check = SloCheck("tpot_s", "p95", 0.025, 0.02, Precision(0.01, 0.004))
+    assert check.is_met
+    assert not check.is_missed
+    assert check.excess == pytest.approx(0.4)
+    assert check.text.endswith("within the SLO of 0.025, which 96 ± 0.4% of the requests meet")
+    open_ = check._replace(reserve=Precision(-0.001, 0.004))
+    assert not open_.is_met
+    assert not open_.is_missed
+    assert open_.excess == pytest.approx(4.0)
+
+
+def test_cost_by_hand() -> None:
+    """8 GPUs at $2 are $16 per hour; 4,000 tokens/s are 14.4 million tokens per hour."""
+    results: dict[str, Any] = {
+        "gpus": 8,
+        "output_tokens_per_s": 4000.0,
+        "output_tokens_per_s_low": 2000.0,
+        "output_tokens_per_s_high": None,
+        "output_tokens_per_s_per_gpu": 500.0,
+    }
+    assert cost_results(results, None) == {}
+    assert cost_results(results, 2.0) == {
+        "usd_per_hour": 16.0,
+        "usd_per_million_output_tokens": pytest.approx(16 / 14.4),
+        "usd_per_million_output_tokens_low": None,
+        "usd_per_million_output_tokens_high": pytest.approx(16 / 7.2),
+    }
+    scaled = results | {"replicas_on_average": 1.5, "output_tokens_per_s_per_gpu": 1000.0}
+    assert cost_results(scaled, 2.0)["usd_per_hour"] == 8.0  # 4 GPUs are provisioned on average
+
+
+def test_the_questions_of_the_benchmark_are_seeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    drawn = importlib.import_module("find_replicas").drawn_question
+    first, again = (drawn(np.random.default_rng(3), 1) for _ in range(2))
+    assert first == again
+    assert math.isfinite(first["request_rate"])
+    assert any(name.startswith("slo_") for name in first)
