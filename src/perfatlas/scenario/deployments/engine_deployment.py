@@ -107,8 +107,7 @@ def deployment(
         InfeasibleError: The model and one request do not fit.
         UnsupportedError: No model, data or scheduler for the combination.
     """
-    longest = int(resolved.requests.isl_N.max(initial=0))
-    question, problems = resolve_scenarios([scenario], longest)
+    question, problems = resolve_scenarios([scenario], int(resolved.requests.isl_N.max(initial=0)))
     if question is None:
         raise problems[0] or InvalidSpecError("no candidate is left to simulate")
     number = traffic.max_replicas or int(question.plan.dp[0])

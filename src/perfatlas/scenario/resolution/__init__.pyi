@@ -2,7 +2,7 @@ from .field_columns import (
     BoolArray as BoolArray,
     columns_of as columns_of,
 )
-from .planned_scenario import (
+from .plan_from_gpus import (
     planned_scenario as planned_scenario,
 )
 from .pools import (

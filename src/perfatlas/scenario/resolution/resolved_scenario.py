@@ -29,7 +29,7 @@ from perfatlas.scenario.resolution.refusals import Refusals
 from perfatlas.step import Candidates, EngineLimits, Load, Placement, take_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.scenario.fields import Scenario
@@ -211,10 +211,6 @@ def candidates_of(
     if not np.any(kept_C):
         return None
     rows_C = rows_C[kept_C]
-    used = distinct_rows([workers.columns["system"].value_codes[rows_C]])
-    column = workers.columns["system"]
-    names = [column.values[code] for code in column.codes_N[rows_C[used.first_U]].tolist()]
-    clock_C = workers.clock_ratio_N[rows_C]
     shared = Candidates(
         model=model,
         profile=profile,
@@ -225,11 +221,7 @@ def candidates_of(
         drafts=fields["speculative_depth"],
         draft_acceptance=fields["speculative_acceptance"] or 0.0,
         assumptions=formats[1],
-        placement=Placement(
-            systems=tuple(systems[name] for name in names),
-            index_C=used.codes_N,
-            clock_ratio_C=None if np.all(clock_C == 1.0) else clock_C,
-        ),
+        placement=_placement(workers, rows_C, systems),
         plan=PlanColumns(**take_columns(workers.plan, rows_C)),
         load=Load(**take_columns(workers.load, rows_C)),
         limits=EngineLimits(**take_columns(workers.limits, rows_C)),
@@ -238,6 +230,18 @@ def candidates_of(
         aggregated_C=workers.aggregated_N[rows_C],
     )
     return rows_C, _completed(workers.columns.take(rows_C), shared, longest)
+
+
+def _placement(workers: Workers, rows_C: IntArray, systems: Mapping[str, System]) -> Placement:
+    """Return the systems and clocks of rows (C,)."""
+    column, clock_C = workers.columns["system"], workers.clock_ratio_N[rows_C]
+    used = distinct_rows([column.value_codes[rows_C]])
+    names = [column.values[code] for code in column.codes_N[rows_C[used.first_U]].tolist()]
+    return Placement(
+        systems=tuple(systems[name] for name in names),
+        index_C=used.codes_N,
+        clock_ratio_C=None if np.all(clock_C == 1.0) else clock_C,
+    )
 
 
 def _completed(columns: ScenarioColumns, given: Candidates, longest: int) -> Candidates:
