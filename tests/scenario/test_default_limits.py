@@ -21,7 +21,9 @@ LOADED: dict[str, Any] = {"model": LLAMA, "system": "h100_sxm", "mode": "aggrega
 
 
 def limits(longest: int = 0, **fields: Any) -> dict[str, float]:  # noqa: ANN401 - of a scenario
-    question, problems = resolve_scenarios([Scenario(**{"model": LLAMA, **fields})], longest)
+    question, problems = resolve_scenarios(
+        [Scenario.model_validate({"model": LLAMA, **fields})], longest
+    )
     assert question is not None, problems
     return {name: float(values[0]) for name, values in vars(question.limits).items()}
 
@@ -52,7 +54,7 @@ def test_ranks_of_attention_share_the_chunk_of_sglang() -> None:
 
 
 def test_a_step_of_tensorrt_llm_holds_a_prompt_and_the_decodes() -> None:
-    asked = {"system": "h100_sxm", "engine": "trtllm", "mode": "aggregated"}
+    asked: dict[str, Any] = {"system": "h100_sxm", "engine": "trtllm", "mode": "aggregated"}
     assert limits(**asked, isl=100)["max_num_batched_tokens"] == 8192
     assert limits(**asked, isl=8192)["max_num_batched_tokens"] == 8192 + 2048
     assert limits(**asked, isl=8192, max_num_seqs=64)["max_num_batched_tokens"] == 8192 + 64
@@ -83,7 +85,7 @@ def test_the_recipe_is_told() -> None:
 
 def test_one_more_token_of_a_prompt_changes_little() -> None:
     isl = [8000, 8191, 8192, 8193, 16384, 94_913]
-    rows = {name: [value] * len(isl) for name, value in LOADED.items()}
+    rows: dict[str, list[Any]] = {name: [value] * len(isl) for name, value in LOADED.items()}
     rows |= {"engine": ["trtllm"] * len(isl), "concurrency": [4] * len(isl), "isl": isl}
     rate = estimate_table(rows).columns["output_tokens_per_s_per_gpu"]
     assert all(1.01 * a > b > 0.95 * a for a, b in itertools.pairwise(rate[:4]))
@@ -92,7 +94,12 @@ def test_one_more_token_of_a_prompt_changes_little() -> None:
 
 @pytest.mark.parametrize("method", ["formula", "simulate"])
 def test_both_methods_reject_prompts_that_no_step_holds(method: str) -> None:
-    asked = {**LOADED, "engine": "trtllm", "isl": 4097, "max_num_batched_tokens": 4096}
+    asked: dict[str, Any] = {
+        **LOADED,
+        "engine": "trtllm",
+        "isl": 4097,
+        "max_num_batched_tokens": 4096,
+    }
     with pytest.raises(InfeasibleError, match=r"rejects prompts of 4,097 tokens.*4,096") as refused:
         estimate(**asked, concurrency=2, method=method)
     assert any("6145" in advice for advice in refused.value.advice)
@@ -101,7 +108,12 @@ def test_both_methods_reject_prompts_that_no_step_holds(method: str) -> None:
 
 
 def test_what_chokes_a_limit_leads_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = {**LOADED, "engine": "trtllm", "isl": 4096, "max_num_batched_tokens": 4097}
+    asked: dict[str, Any] = {
+        **LOADED,
+        "engine": "trtllm",
+        "isl": 4096,
+        "max_num_batched_tokens": 4097,
+    }
     found = estimate(**asked, concurrency=8, method="formula")
     assert found.warnings[0].startswith(f"{BOTTLENECK}max_num_batched_tokens = 4097 lets only 2")
     assert "at least 4103" in found.warnings[0]  # 4,096 and 7 decodes

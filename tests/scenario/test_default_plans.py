@@ -20,7 +20,7 @@ R1 = "deepseek-ai/DeepSeek-R1"
 
 
 def sizes(**fields: Any) -> tuple[int, ...]:  # noqa: ANN401 - of a scenario
-    question, problems = resolve_scenarios([Scenario(**fields)])
+    question, problems = resolve_scenarios([Scenario.model_validate(fields)])
     assert question is not None, problems
     plan = question.plan
     return tuple(int(column[0]) for column in (plan.tp, plan.pp, plan.dp))
@@ -40,20 +40,34 @@ def sizes(**fields: Any) -> tuple[int, ...]:  # noqa: ANN401 - of a scenario
     ],
 )
 def test_sixteen_gpus(model: str, system: str, load: dict[str, Any], plan: tuple[int, ...]) -> None:
-    asked = {"model": model, "system": system, "isl": 2000, "osl": 300, "mode": "aggregated"}
+    asked: dict[str, Any] = {
+        "model": model,
+        "system": system,
+        "isl": 2000,
+        "osl": 300,
+        "mode": "aggregated",
+    }
     assert sizes(**asked, gpus=16, **load) == plan
 
 
 @pytest.mark.parametrize("gpus", [2, 4, 8, 24, 32])
 def test_the_next_smaller_tensor_parallelism_lacks_room(gpus: int) -> None:
-    asked = {"model": LARGE, "system": "h100_sxm", "isl": 4000, "osl": 500, "mode": "aggregated"}
+    asked: dict[str, Any] = {
+        "model": LARGE,
+        "system": "h100_sxm",
+        "isl": 4000,
+        "osl": 500,
+        "mode": "aggregated",
+    }
     asked |= {"concurrency": 4 * gpus}
     tp, pp, dp = sizes(**asked, gpus=gpus)
     assert tp * pp * dp == gpus
     assert tp <= 8
     if tp == 1:
         return
-    question, _ = resolve_scenarios([Scenario(**asked, tp=tp // 2, dp=2 * dp)])
+    question, _ = resolve_scenarios(
+        [Scenario.model_validate({**asked, "tp": tp // 2, "dp": 2 * dp})]
+    )
     assert question is not None
     memory = candidate_memory(question)
     room = np.where(memory.fits, memory.max_sequences, 0.0)
@@ -61,12 +75,16 @@ def test_the_next_smaller_tensor_parallelism_lacks_room(gpus: int) -> None:
 
 
 def test_sizes_that_are_given_stay() -> None:
-    asked = {"model": SMALL, "system": "h100_sxm", "gpus": 8}
+    asked: dict[str, Any] = {"model": SMALL, "system": "h100_sxm", "gpus": 8}
     assert sizes(**asked, tp=4) == (4, 1, 2)
     assert sizes(**asked, dp=2) == (4, 1, 2)
     assert sizes(**asked, pp=2) == (1, 2, 4)
     question, _ = resolve_scenarios(
-        [Scenario(model="Qwen/Qwen3-30B-A3B", system="h100_sxm", gpus=8, ep=4)]
+        [
+            Scenario.model_validate(
+                {"model": "Qwen/Qwen3-30B-A3B", "system": "h100_sxm", "gpus": 8, "ep": 4}
+            )
+        ]
     )
     assert question is not None
     assert (question.plan.tp[0], question.plan.ep[0], question.plan.dp[0]) == (4, 4, 2)
@@ -87,7 +105,11 @@ def test_answers_tell_the_plan_and_why() -> None:
 
 
 def test_a_table_plans_each_row() -> None:
-    rows = {"model": [LARGE] * 3, "system": ["h100_sxm"] * 3, "mode": ["aggregated"] * 3}
+    rows: dict[str, list[Any]] = {
+        "model": [LARGE] * 3,
+        "system": ["h100_sxm"] * 3,
+        "mode": ["aggregated"] * 3,
+    }
     rows |= {"gpus": [16, 8, 1], "tp": [None, 8, None], "concurrency": [64] * 3}
     found = estimate_table(rows).columns
     for row, fields in enumerate(({"tp": 2, "dp": 8}, {"tp": 8})):
@@ -99,11 +121,11 @@ def test_a_table_plans_each_row() -> None:
 
 
 def test_simulated_traffic_has_the_same_plan() -> None:
-    fields = {"model": LARGE, "system": "h100_sxm", "gpus": 16, "request_rate": 4.0}
+    fields: dict[str, Any] = {"model": LARGE, "system": "h100_sxm", "gpus": 16, "request_rate": 4.0}
     _, scenario = split_fields(fields)
     # the load is not known: room for 32 sequences of the default lengths
     assert (scenario.tp, scenario.dp) == (4, 4)
-    plain = Scenario(model=SMALL, system="h100_sxm", tp=2)
+    plain = Scenario.model_validate({"model": SMALL, "system": "h100_sxm", "tp": 2})
     assert planned_scenario(plain) is plain
 
 
