@@ -130,7 +130,7 @@ def estimate(
     block_size: int | str | None = None,
     gpu_memory_utilization: float | str | None = None,
     kv_blocks: int | str | None = None,
-    stream_interval: int | str = 1,
+    stream_interval: int | str | None = None,
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
     prefill_workers: int | str = 1,
@@ -199,7 +199,8 @@ def estimate(
             the engine's.
         kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
-            1. Needs an engine whose front end takes time and mode other than disaggregated.
+            the engine's. Needs an engine whose front end takes time and mode other than
+            disaggregated.
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
@@ -410,7 +411,7 @@ def frontier(
     block_size: int | str | None = None,
     gpu_memory_utilization: float | str | None = None,
     kv_blocks: int | str | None = None,
-    stream_interval: int | str = 1,
+    stream_interval: int | str | None = None,
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
     prefill_workers: int | str = 1,
@@ -479,7 +480,8 @@ def frontier(
             the engine's.
         kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
-            1. Needs an engine whose front end takes time and mode other than disaggregated.
+            the engine's. Needs an engine whose front end takes time and mode other than
+            disaggregated.
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
@@ -1013,7 +1015,7 @@ def max_request_rate(
     block_size: int | str | None = None,
     gpu_memory_utilization: float | str | None = None,
     kv_blocks: int | str | None = None,
-    stream_interval: int | str = 1,
+    stream_interval: int | str | None = None,
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
     prefill_workers: int | str = 1,
@@ -1179,8 +1181,8 @@ def max_request_rate(
             the engine's.
         kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
-            1. Needs measured_at other than engine, an engine whose front end takes time and mode
-            other than disaggregated.
+            the engine's. Needs measured_at other than engine, an engine whose front end takes time
+            and mode other than disaggregated.
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
@@ -1329,7 +1331,7 @@ def required_replicas(
     block_size: int | str | None = None,
     gpu_memory_utilization: float | str | None = None,
     kv_blocks: int | str | None = None,
-    stream_interval: int | str = 1,
+    stream_interval: int | str | None = None,
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
     prefill_workers: int | str = 1,
@@ -1495,8 +1497,8 @@ def required_replicas(
             the engine's.
         kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
-            1. Needs measured_at other than engine, an engine whose front end takes time and mode
-            other than disaggregated.
+            the engine's. Needs measured_at other than engine, an engine whose front end takes time
+            and mode other than disaggregated.
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones
@@ -1643,7 +1645,7 @@ def simulate(
     block_size: int | str | None = None,
     gpu_memory_utilization: float | str | None = None,
     kv_blocks: int | str | None = None,
-    stream_interval: int | str = 1,
+    stream_interval: int | str | None = None,
     speculative_depth: int | str = 0,
     speculative_acceptance: float | str | None = None,
     prefill_workers: int | str = 1,
@@ -1804,8 +1806,8 @@ def simulate(
             the engine's.
         kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
         stream_interval: Output tokens that the front end sends to the client per chunk. Default:
-            1. Needs measured_at other than engine, an engine whose front end takes time and mode
-            other than disaggregated.
+            the engine's. Needs measured_at other than engine, an engine whose front end takes time
+            and mode other than disaggregated.
         speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
             Default: 0.
         speculative_acceptance: Probability that a draft token is accepted if all preceding ones

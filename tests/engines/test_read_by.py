@@ -62,11 +62,14 @@ QUESTIONS: Final[dict[str, tuple[Callable[[str], Any], ...]]] = {
         lambda e: rows(e, "compute", system="b200_sxm", model=GPT, moe_format="mxfp4"),
         lambda e: rows(e, "compute", model=SHARED, batch=1, isl=400),
         lambda e: rows(e, "compute", system="l40s", batch=2, isl=9000),
+        lambda e: rows(e, "compute", model=MIXTURE, tp=1, attention_dp=4, ep=4),
+        lambda e: rows(e, "compute", model=GPT),
     ),
     "collectives": (
         lambda e: rows(e, "communication", tp=8, batch=1),
         lambda e: rows(e, "communication", system="l40s", tp=2, batch=2, isl=9000),
         lambda e: rows(e, "communication", model=MIXTURE, tp=1, attention_dp=4, ep=4),
+        lambda e: rows(e, "communication", model=GPT, tp=2),
     ),
     "host time of steps": (
         lambda e: rows(e, "host", model=SMALL, system="b200_sxm", batch=250, isl=16),
@@ -76,9 +79,11 @@ QUESTIONS: Final[dict[str, tuple[Callable[[str], Any], ...]]] = {
         lambda e: memory(e, tp=2),
         lambda e: memory(e, model=GPT, moe_format="mxfp4"),
         lambda e: memory(e, system="l40s", batch=2),
+        lambda e: memory(e, model=MIXTURE, tp=1, attention_dp=4, ep=4),
     ),
     "continuous batching": (
         lambda e: estimated(e, mode="aggregated", method="formula").results,
+        lambda e: estimated(e, mode="aggregated", method="formula", model=GPT).results,
         lambda e: (
             estimated(e, mode="aggregated", method="formula", model=MIXTURE, attention_dp=2).results
         ),
@@ -122,8 +127,10 @@ CHANGED: Final[dict[str, Any]] = {
     "memory.rule": "static",
     "memory.graphs_up_to": 0.1,
     "memory.expert_multiples": {"mxfp4": {"hopper": [4096, 4096]}},
-    "scheduler.large_excludes": ["h200_sxm"],
-    "scheduler.large_memory": "900 GiB",
+    "scheduler.by_memory[].excludes": ["h200_sxm"],
+    "scheduler.by_memory[].memory": "900 GiB",
+    "recipe[].models": ["no/such-model"],
+    "recipe[].devices": ["no_such_device"],
     "scheduler.graph_sizes": [[1, 64, 1], [10000, 20000, 1000]],
     "scheduler.rules.value": "sglang",
     "disaggregation.first_from": "prefill",
@@ -137,6 +144,18 @@ def profile() -> dict[str, Any]:
     table["formats"]["mxfp4"] = {"value": "mxfp4_mxfp8", "architectures": ["blackwell"], "ref": "t"}
     table["fusion"][0]["model_types"] = ["llama"]
     table["all_reduce_norm_fusion"]["model_types"] = ["llama"]
+    table["recipe"] = [
+        {
+            "name": "gpt-oss",
+            "models": [GPT],
+            "devices": ["h200_sxm"],
+            "max_num_batched_tokens": {"isl": 1, "requests": 1, "more": 1000, "multiple": 64},
+            "max_num_seqs": 512,
+            "gpu_memory_utilization": 0.8,
+            "stream_interval": 10,
+            "ref": "t",
+        }
+    ]
     return table
 
 

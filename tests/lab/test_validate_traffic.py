@@ -12,6 +12,7 @@ from perfatlas.lab.runs import (
     compare_points,
     compare_recorded,
     contradicted,
+    group_traffic,
     read_runs,
     recorded_runs,
     sample_path,
@@ -294,6 +295,9 @@ def test_points_are_compared_in_seconds(tmp_path: Path, monkeypatch: pytest.Monk
 RULED = serving_rules()
 
 
+GOAL = {"reached_error": 0.2, "goal_error": 0.35, "goal_met": "yes"}
+
+
 def found_with(rows: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
     """What a comparison gives, of a few runs."""
     write_recorded(folder, 1.0)
@@ -316,6 +320,11 @@ def found_with(rows: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
         "pools": pool_views(
             [rows[0] | {"pools": "2 x tp 1 + 3 x tp 2", "unsimulated": ""}], [], RULED
         ),
+        "scenario_only": {
+            "totals": traffic_totals(rows),
+            "by_engine": group_traffic(rows, ("backend",)),
+            "goals": [{"models": "settings not given, all", "figure": "ttft_median_error"} | GOAL],
+        },
         "totals": traffic_totals(rows),
         "goals": [],
         "reasons": [{"reason": "copy", "rows": 1, "note": "again"}],
@@ -337,6 +346,17 @@ def test_the_page_has_every_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "| Llama-3.1-8B | ttft_mean |" in text
     assert "2026-03-01" in text
     assert "2 x tp 1 + 3 x tp 2" in text
+    assert "| settings not given, all | ttft_median_error | 20.0% | 35.0% | yes |" in text
+
+
+def test_without_settings_the_limits_follow_from_the_scenario() -> None:
+    rules = parse_serving_rules(RULES + LAUNCHES)
+    asked = run(concurrency=8, on_rank=8, tp=2)
+    fields = run_fields(asked, rules.without_limits())
+    for name in ("max_num_seqs", "max_num_batched_tokens", "stream_interval"):
+        assert name in run_fields(asked, rules)
+        assert name not in fields
+    assert fields["num_requests"] == run_fields(asked, rules)["num_requests"]
 
 
 def test_without_any_measurement_it_says_what_is_missing(

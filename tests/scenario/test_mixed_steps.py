@@ -74,6 +74,9 @@ def test_a_step_is_never_asked_for_more_tokens_than_it_holds(
     columns = estimate_table(
         {name: [value] * size for name, value in shared.items()} | {"concurrency": concurrency}
     ).columns
+    if engine == "trtllm" and isl > budget:  # it does not split prompts
+        assert set(columns["error_code"]) == {"infeasible"}
+        return
     tpot_s = columns["tpot_s"]
     assert all(after >= before * 0.99 for before, after in pairwise(tpot_s))
     if engine != "sglang":

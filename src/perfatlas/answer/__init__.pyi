@@ -6,7 +6,11 @@ from .breakdown import (
     tier_of as tier_of,
     tiers_of as tiers_of,
 )
+from .choices import (
+    plan_note as plan_note,
+)
 from .envelope import (
+    BOTTLENECK as BOTTLENECK,
     SCHEMA as SCHEMA,
     Answer as Answer,
     AnsweredRun as AnsweredRun,

@@ -10,6 +10,7 @@ from typing import Any, Final
 from perfatlas.version import __version__
 
 SCHEMA: Final = "perfatlas/2"
+BOTTLENECK: Final = "bottleneck: "  # start of a warning that leads the answer
 
 
 @dataclass(frozen=True, kw_only=True)

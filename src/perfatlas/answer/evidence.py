@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from perfatlas.answer.breakdown import calibration_rows, match_versions, tier_of, used_matches
+from perfatlas.answer.choices import choice_notes
 from perfatlas.answer.envelope import Evidence
 from perfatlas.answer.quantization import SHARED
 from perfatlas.answer.tiers import MEASURED_STANDING, joined_tiers
@@ -123,7 +124,7 @@ def _standing_assumptions(question: Candidates, tier: str) -> tuple[str, ...]:
 
 def engine_assumptions(question: Candidates) -> list[str]:
     """Return the assumptions about engine and expert load."""
-    host, remarks = question.profile.host, []
+    host, remarks = question.profile.host, choice_notes(question)
     if question.profile.name != "ideal":
         hidden = "overlapped with the GPU" if host.overlapped else "added to GPU time"
         remarks.append(f"host time per step {hidden}: {host.source}")

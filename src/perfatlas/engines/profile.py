@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from perfatlas.engines.recipes import Recipe
+
 
 @dataclass(frozen=True, kw_only=True)
 class FormatAlias:
@@ -143,6 +145,7 @@ class EngineMemory:
         communication_bytes: Communicators and buffers with several ranks, likewise [bytes].
         graph_bytes: CUDA graphs if all sizes are captured [bytes].
         graphs_up_to: Captured sizes are limited to this multiple of max_num_seqs.
+        reserved_blocks: Blocks of a scheduler's KV cache that hold no sequence.
         expert_multiples: {expert format: {device architecture: multiples to which the kernel pads
             hidden size and expert intermediate size}}.
         source: Reference for the values.
@@ -156,45 +159,77 @@ class EngineMemory:
     communication_bytes: float
     graph_bytes: float
     graphs_up_to: float
+    reserved_blocks: int
     expert_multiples: Mapping[str, Mapping[str, Sequence[int]]]
     source: str
 
 
 @dataclass(frozen=True, kw_only=True)
+class DeviceLimits:
+    """Default limits from a size of device memory on.
+
+    Args:
+        memory_bytes: Least memory of the device [bytes].
+        excludes: Names of devices to which they do not apply.
+        max_num_seqs: Maximum sequences per step.
+        max_num_batched_tokens: Maximum tokens per step.
+    """
+
+    memory_bytes: float
+    excludes: tuple[str, ...]
+    max_num_seqs: int
+    max_num_batched_tokens: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class SchedulerDefaults:
-    """Default limits; the `large` variants apply to devices with `large_memory_bytes`.
+    """Default limits and rules of the scheduler.
 
     Args:
         block_size: Tokens per KV block.
-        max_num_seqs: Maximum sequences per step.
-        max_num_seqs_large: The same for large devices.
-        max_num_batched_tokens: Maximum tokens per step.
-        max_num_batched_tokens_large: The same for large devices.
-        large_memory_bytes: Minimum memory of a large device [bytes].
-        large_excludes: Names of devices that never count as large.
+        by_memory: Limits by device memory, ascending; the last that applies to a device holds.
         graph_sizes: Captured decode batch sizes, ascending.
         mixes: Whether prefill and decode share a step; otherwise decode waits.
         mixes_source: Documentation reference.
         rules: Name of the scheduling policy.
         chunked_prefill: Whether a prompt may be split over several steps.
         rules_source: Documentation reference for both.
+        holds_prompts: Whether the default max_num_batched_tokens is at least the longest prompt
+            plus max_num_seqs.
+        holds_prompts_source: Documentation reference.
+        shared_by_ranks: Whether attention-data-parallel ranks share the default
+            max_num_batched_tokens evenly.
+        shared_by_ranks_source: Documentation reference.
         source: Documentation reference for the limits.
     """
 
     block_size: int
-    max_num_seqs: int
-    max_num_seqs_large: int
-    max_num_batched_tokens: int
-    max_num_batched_tokens_large: int
-    large_memory_bytes: float
-    large_excludes: tuple[str, ...]
+    by_memory: tuple[DeviceLimits, ...]
     graph_sizes: tuple[int, ...]
     mixes: bool
     mixes_source: str
     rules: str
     chunked_prefill: bool
     rules_source: str
+    holds_prompts: bool
+    holds_prompts_source: str
+    shared_by_ranks: bool
+    shared_by_ranks_source: str
     source: str
+
+    def limits_on(self, name: str, memory_bytes: float) -> DeviceLimits:
+        """Return the default limits on a device.
+
+        Args:
+            name: Name of the device.
+            memory_bytes: Its memory [bytes].
+        """
+        first, *larger = self.by_memory
+        found = first
+        for limits in larger:
+            if memory_bytes >= limits.memory_bytes and name not in limits.excludes:
+                found = limits
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,6 +269,7 @@ class EngineProfile:
         memory: Device memory used by the engine itself.
         scheduler: Default limits.
         disaggregation: Behavior with separate prefill and decode workers.
+        recipes: Launch settings that the engine's documentation gives for models and devices.
     """
 
     id: str
@@ -252,6 +288,7 @@ class EngineProfile:
     memory: EngineMemory
     scheduler: SchedulerDefaults
     disaggregation: Disaggregation
+    recipes: tuple[Recipe, ...]
 
     def alias(self, format_name: str, architecture: str) -> FormatAlias | None:
         """Return the format that the engine uses on a device, or None if it is unchanged.

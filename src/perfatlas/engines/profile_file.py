@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from perfatlas.engines.profile import (
     AllReduceRules,
+    DeviceLimits,
     Disaggregation,
     EngineMemory,
     EngineProfile,
@@ -17,6 +18,7 @@ from perfatlas.engines.profile import (
     Overlap,
     SchedulerDefaults,
 )
+from perfatlas.engines.recipes import Recipe, TokenSum
 from perfatlas.files import (
     Array,
     Field,
@@ -78,6 +80,7 @@ _NAMES: Final = Array(of=Text(), expected="an array of names")
 _TIME: Final = Number(dimension="s", unit="s", least=0.0, example="126 us")
 _BYTES: Final = Number(dimension="bytes", unit="B", least=0.0, example="0.65 GiB")
 _COUNT: Final = Whole(least=1)
+_WHOLE: Final = Whole(least=0)
 _SHARE: Final = Number(least=0.0)
 _WIDTHS: Final[Array[int]] = Array(of=Whole(least=1), expected="an array of whole numbers")
 
@@ -139,6 +142,7 @@ _MEMORY: Final = Record(
         "communication": _needed(_BYTES, *MEMORY, into="communication_bytes"),
         "graphs": _needed(_BYTES, *MEMORY, into="graph_bytes"),
         "graphs_up_to": _needed(_SHARE, *MEMORY),
+        "reserved_blocks": _needed(_WHOLE, *REQUESTS),
         "expert_multiples": _perhaps(Named(of=Named(of=_WIDTHS)), *MEMORY),
         "ref": _REF,
     },
@@ -162,15 +166,61 @@ class _Documented(Generic[T]):
         return Record[dict[str, Any]](fields=self.fields, build=dict).read(value, where)
 
 
-def _scheduler(*, graph_sizes: Any, mixes: Any, rules: Any, **given: Any) -> SchedulerDefaults:  # noqa: ANN401 - as read
+_DEVICE_LIMITS: Final = Record(
+    fields={
+        "memory": _needed(_BYTES, *STEPS, *MEMORY, into="memory_bytes"),
+        "excludes": _perhaps(_NAMES, *STEPS, *MEMORY),
+        "max_num_seqs": _needed(_COUNT, *MEMORY),
+        "max_num_batched_tokens": _needed(_COUNT, *STEPS, *MEMORY),
+    },
+    build=lambda *, excludes=(), **given: DeviceLimits(excludes=excludes, **given),
+)
+_TOKENS: Final = Record(
+    fields={
+        "isl": _perhaps(_WHOLE, *STEPS, *MEMORY),
+        "requests": _perhaps(_WHOLE, *STEPS, *MEMORY),
+        "more": _perhaps(_WHOLE, *STEPS, *MEMORY),
+        "multiple": _perhaps(_COUNT, *STEPS, *MEMORY),
+    },
+    build=lambda **given: TokenSum(**{"isl": 0, "requests": 0, "more": 0, "multiple": 1, **given}),
+)
+# settings that a recipe may leave to the engine's defaults
+_LAUNCH: Final[tuple[str, ...]] = (
+    "max_num_batched_tokens",
+    "max_num_seqs",
+    "gpu_memory_utilization",
+    "stream_interval",
+)
+_RECIPE: Final = Record(
+    fields={
+        "name": _needed(_NAME),
+        "models": _needed(_NAMES, *STEPS, *MEMORY),
+        "devices": _needed(_NAMES, *STEPS, *MEMORY),
+        "max_num_batched_tokens": _perhaps(_TOKENS),
+        "max_num_seqs": _perhaps(_COUNT, *MEMORY),
+        "gpu_memory_utilization": _perhaps(Number(least=0.0, most=1.0), *MEMORY),
+        "stream_interval": _perhaps(_COUNT, *BATCHING),
+        "ref": _REF,
+    },
+    build=lambda **given: Recipe(**{**dict.fromkeys(_LAUNCH), **given}),
+)
+
+
+def _scheduler(
+    *,
+    graph_sizes: Any,  # noqa: ANN401 - as read
+    rules: Any,  # noqa: ANN401 - as read
+    **given: Any,  # noqa: ANN401 - as read
+) -> SchedulerDefaults:
     sizes = [s for first, last, step in graph_sizes for s in range(first, last + 1, step)]
+    documented = {name: given.pop(name) for name in ("mixes", "holds_prompts", "shared_by_ranks")}
     return SchedulerDefaults(
         graph_sizes=tuple(sizes),
-        mixes=mixes["value"],
-        mixes_source=mixes["source"],
         rules=rules["value"],
         chunked_prefill=rules["chunked_prefill"],
         rules_source=rules["source"],
+        **{name: part["value"] for name, part in documented.items()},
+        **{f"{name}_source": part["source"] for name, part in documented.items()},
         **given,
     )
 
@@ -178,19 +228,16 @@ def _scheduler(*, graph_sizes: Any, mixes: Any, rules: Any, **given: Any) -> Sch
 _SCHEDULER: Final = Record(
     fields={
         "block_size": _needed(_COUNT, *MEMORY),
-        "max_num_seqs": _needed(_COUNT, *MEMORY),
-        "max_num_seqs_large": _needed(_COUNT, *MEMORY),
-        "max_num_batched_tokens": _needed(_COUNT, *STEPS, *MEMORY),
-        "max_num_batched_tokens_large": _needed(_COUNT, *STEPS, *MEMORY),
-        "large_memory": _needed(_BYTES, *STEPS, *MEMORY, into="large_memory_bytes"),
-        "large_excludes": _needed(_NAMES, *STEPS, *MEMORY),
+        "by_memory": _needed(Array(of=_DEVICE_LIMITS)),
         "graph_sizes": _needed(
             Array(of=_WIDTHS, expected="an array of [first, last, step]"), *STEPS, *MEMORY
         ),
         "mixes": _needed(_Documented(Flag(), *BATCHING)),
         "rules": _needed(
-            _Documented(Text(), *REQUESTS, chunked_prefill=_needed(Flag(), *REQUESTS))
+            _Documented(Text(), *REQUESTS, chunked_prefill=_needed(Flag(), *STEPS, *MEMORY))
         ),
+        "holds_prompts": _needed(_Documented(Flag(), *STEPS, *MEMORY)),
+        "shared_by_ranks": _needed(_Documented(Flag(), *STEPS, *MEMORY)),
         "ref": _REF,
     },
     build=_scheduler,
@@ -250,6 +297,7 @@ _PROFILE: Final[dict[str, Field[Any]]] = {
             build=Disaggregation,
         )
     ),
+    "recipe": _perhaps(Array(of=_RECIPE), into="recipes"),
 }
 
 
@@ -310,7 +358,7 @@ def profile_of(profile_id: str, table: Mapping[str, object]) -> EngineProfile:
         expert_exchange=exchange["value"],
         expert_exchange_source=exchange["source"],
         all_reduce=rules,
-        **{"fusions": (), "overlaps": (), **given},
+        **{"fusions": (), "overlaps": (), "recipes": (), **given},
     )
 
 

@@ -71,6 +71,8 @@ class Candidates:
         plan: Parallel sizes.
         load: Sequences per replica and lengths.
         limits: Engine limits.
+        derived_plan_C: Whether tp and dp were derived from a number of GPUs (C,).
+        recipe_C: Index of the engine's recipe that set limits, -1 for none (C,).
         aggregated_C: Whether continuous batching is used; otherwise, a single static batch.
     """
 
@@ -87,6 +89,8 @@ class Candidates:
     plan: PlanColumns
     load: Load
     limits: EngineLimits
+    derived_plan_C: NDArray[np.bool_]
+    recipe_C: IntArray
     aggregated_C: NDArray[np.bool_]
 
     @property
@@ -136,6 +140,8 @@ class Candidates:
             plan=replace(self.plan, **take_columns(self.plan, index)),
             load=replace(self.load, **take_columns(self.load, index)),
             limits=replace(self.limits, **take_columns(self.limits, index)),
+            derived_plan_C=self.derived_plan_C[index],
+            recipe_C=self.recipe_C[index],
             aggregated_C=self.aggregated_C[index],
             placement=replace(
                 self.placement,

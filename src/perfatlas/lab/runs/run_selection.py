@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -103,6 +103,7 @@ class ServingRules:
         pool_goal, pool_budget: Like goal and budget, for runs of two pools.
         ttft_statistic: Statistic of the TTFT in rows, by kind of run.
         traffic_goal, traffic_budget: Like goal and budget, for simulated traffic.
+        scenario_goal, scenario_budget: The same with limits that follow from the scenario alone.
         recorded: Runs with per-request times.
         recorded_goal, recorded_scaled_goal: Figure -> largest error, of both rows.
         points: Compared operating points: model, system, gpu, ref.
@@ -129,11 +130,20 @@ class ServingRules:
     ttft_statistic: Mapping[str, str]
     traffic_goal: Mapping[str, Mapping[str, float]]
     traffic_budget: Mapping[str, Mapping[str, float]]
+    scenario_goal: Mapping[str, Mapping[str, float]]
+    scenario_budget: Mapping[str, Mapping[str, float]]
     recorded: tuple[RecordedRun, ...]
     recorded_goal: Mapping[str, float]
     recorded_scaled_goal: Mapping[str, float]
     points: Mapping[str, str]
     points_goal: Mapping[str, float]
+
+    def without_limits(self) -> ServingRules:
+        """Return the rules with the traffic of the launches, and without their limits."""
+        launches = (
+            replace(launch, limits={}, unsimulated="", limited=False) for launch in self.launches
+        )
+        return replace(self, launches=tuple(launches))
 
     def launch(self, run: ServingRun) -> Launch | None:
         """Return the launch limits of the engine of a run, None for its defaults."""
@@ -232,6 +242,8 @@ def _rules(data: dict[str, Any]) -> ServingRules:
         ttft_statistic=dict(data.get("ttft_statistic", {})),
         traffic_goal=dict(data.get("traffic_goal", {})),
         traffic_budget=dict(data.get("traffic_budget", {})),
+        scenario_goal=dict(data.get("scenario_goal", {})),
+        scenario_budget=dict(data.get("scenario_budget", {})),
         recorded=tuple(_recorded(entry) for entry in data.get("recorded", [])),
         recorded_goal=dict(data.get("recorded_goal", {})),
         recorded_scaled_goal=dict(data.get("recorded_scaled_goal", {})),

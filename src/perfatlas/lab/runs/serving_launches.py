@@ -38,6 +38,7 @@ class Launch:
         rounds: Requests sent per request in flight.
         unsimulated: Options of the script that are not simulated, "" for none.
         source: Documentation.
+        limited: Whether the limits are known; otherwise all follow from the scenario.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Launch:
     rounds: int
     unsimulated: str
     source: str
+    limited: bool = True
 
     def fields(self, run: ServingRun) -> dict[str, Any]:
         """Return the limits of a run by vocabulary name of `simulate`.

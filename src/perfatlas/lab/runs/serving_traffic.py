@@ -26,7 +26,9 @@ METRICS: Final = ("ttft", "tpot")
 DEFAULTS: Final = "engine defaults"
 
 
-def simulate_runs(runs: Sequence[ServingRun], rules: ServingRules) -> list[Row]:
+def simulate_runs(
+    runs: Sequence[ServingRun], rules: ServingRules, *, launched: bool = True
+) -> list[Row]:
     """Return simulated and measured latencies of runs.
 
     A client keeps `concurrency` requests in flight, starting all at once, and sends ten times as
@@ -35,11 +37,15 @@ def simulate_runs(runs: Sequence[ServingRun], rules: ServingRules) -> list[Row]:
     Args:
         runs: The runs, with their actual plan.
         rules: Scenario rules and engine launches.
+        launched: Whether the engines have the limits of their launches; otherwise those that
+            follow from the scenario alone.
 
     Returns:
         One row per run, in order: its fields, `ttft_s` and `tpot_s` with `_measured_s` and
         `_error`, None with the reason in `error` where not simulated.
     """
+    if not launched:
+        rules = rules.without_limits()
     known: Priced = {}
     order = sorted(range(len(runs)), key=lambda place: _deployed(runs[place]))
     rows: dict[int, Row] = {}
@@ -110,6 +116,8 @@ def run_fields(run: ServingRun, rules: ServingRules) -> Row:
     fields |= drawn_lengths(rules.length_ratio[run.kind])
     fields["prompt_text"] = rules.prompt_text[run.kind]
     launch = rules.launch(run)
+    if launch is not None and not launch.limited:
+        fields.pop("stream_interval", None)
     fields["num_requests"] = run.concurrency * (10 if launch is None else launch.rounds)
     return fields if launch is None else fields | launch.fields(run)
 

@@ -34,12 +34,13 @@ from perfatlas.quantities import MissingDependencyError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfatlas.lab.runs import ServingRules
+    from perfatlas.lab.runs import ServingRules, ServingRun
 
 Row = dict[str, Any]
 WORST: Final = 10
 LOADS: Final = (4, 8, 16, 32, 64, 128)  # bounds of requests in flight for groups of runs
 CELL: Final = ("network", "precision", "backend", "system")
+SCENARIO_ONLY: Final = "settings not given"
 NO_SILICON: Final = (
     "the published benchmarks are not compared: install them with pip install 'perfatlas[silicon]'"
 )
@@ -57,7 +58,8 @@ def validate_traffic() -> dict[str, Any]:
         `recorded`, `points` and their `point_totals`, `contradicted`: points beside production runs
         of the same model, plan and load; `totals`, `goals`, `by_engine`, `by_model`, `by_system`,
         `by_launch`, `cells`, `worst`, `reasons`, `left_out`, `not_simulated` and every prediction
-        of the benchmarks; `pools`, the same of their disaggregated runs;
+        of the benchmarks; `scenario_only`: the same runs with engine limits that follow from the
+        scenario alone; `pools`, the same of their disaggregated runs;
         `missing`: missing data and how to get it; `failures`: exceeded budgets; `run_time_s`, of
             one process.
 
@@ -93,6 +95,7 @@ def _benchmarks(rules: ServingRules, points: Sequence[Row]) -> dict[str, Any]:
     kept, left = select_runs(read_runs(path), rules)
     rows = simulate_runs(kept, rules)
     totals = traffic_totals(rows)
+    scenario = _scenario_only(kept, rules)
     pools = validate_pools(path, rules)
     return {
         "runs": rules.title,
@@ -101,6 +104,7 @@ def _benchmarks(rules: ServingRules, points: Sequence[Row]) -> dict[str, Any]:
         "left_out_rows": len(left),
         "disaggregated": f"{uncounted_rows(path):,} rows without the number of workers",
         "pools": pools,
+        "scenario_only": scenario,
         "contradicted": contradicted(points, rows, kept),
         "totals": totals,
         "goals": compare_goals(totals, rules.traffic_goal),
@@ -112,9 +116,32 @@ def _benchmarks(rules: ServingRules, points: Sequence[Row]) -> dict[str, Any]:
             for row in totals
             for failure in gate(row["models"], row, rules.traffic_budget.get(row["models"], {}))
         ]
+        + scenario["failures"]
         + pools["failures"],
         "left_out": [{"id": run.id, "reason": run.reason} for run in left],
         "predictions": rows,
+    }
+
+
+def _scenario_only(kept: Sequence[ServingRun], rules: ServingRules) -> Row:
+    """Return the statistics of runs whose engine limits follow from the scenario alone."""
+    rows = simulate_runs(kept, rules, launched=False)
+    totals = traffic_totals(rows)
+    goals = compare_goals(totals, rules.scenario_goal)
+    return {
+        "totals": totals,
+        "goals": [row | {"models": f"{SCENARIO_ONLY}, {row['models']}"} for row in goals],
+        "by_engine": group_traffic(rows, ("backend",)),
+        "not_simulated": [{"id": r["id"], "error": r["error"]} for r in rows if r["error"]],
+        "failures": [
+            failure
+            for row in totals
+            for failure in gate(
+                f"{SCENARIO_ONLY}, {row['models']}",
+                row,
+                rules.scenario_budget.get(row["models"], {}),
+            )
+        ],
     }
 
 

@@ -92,6 +92,7 @@ POOL_PARTS: Final = {
     "by_lengths": ("isl", "osl"),
     "cells": ("backend", "network", "precision", "system"),
 }
+SCENARIO_PARTS: Final = {"totals": ("models",), "by_engine": ("backend",)}
 FACTS: Final = ("runs", "simulated", "left_out_rows", "disaggregated", "run_time_s", "sha256")
 
 
@@ -141,7 +142,9 @@ def _tables(found: Mapping[str, Any]) -> list[TitledRows]:
     from perfatlas.report.text import TitledRows
 
     pools = found.get("pools", {})
-    goals = [*found.get("goals", []), *pools.get("goals", []), *found["point_goals"]]
+    scenario = found.get("scenario_only", {})
+    parts = (found, scenario, pools)
+    goals = [row for part in parts for row in part.get("goals", [])] + found["point_goals"]
     recorded = "recorded runs; one factor: fitted to the first third, scored on the rest"
     days = "points and dated runs of the same model, plan, prompts and load"
     refused = [*found.get("not_simulated", []), *pools.get("not_simulated", [])]
@@ -149,6 +152,7 @@ def _tables(found: Mapping[str, Any]) -> list[TitledRows]:
     return [
         TitledRows("goals", goals, GOALS),
         *_parts(found, PARTS, ""),
+        *_parts(scenario, SCENARIO_PARTS, "settings not given, "),
         *_parts(pools, POOL_PARTS, "two pools, "),
         TitledRows(recorded, found["recorded"], RECORDED),
         TitledRows("points: totals", found["point_totals"], POINT_TOTALS),

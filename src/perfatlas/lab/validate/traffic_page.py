@@ -73,7 +73,16 @@ def page_text(found: Mapping[str, Any]) -> str:
         point_totals=_point_totals(found["point_totals"]),
         points=_points(found["points"]),
         contradicted=_contradicted(found["contradicted"]),
-        goals=_goals([*found["goals"], *found["pools"]["goals"], *found["point_goals"]]),
+        goals=_goals(
+            [
+                row
+                for part in (found, found["scenario_only"], found["pools"])
+                for row in part["goals"]
+            ]
+            + found["point_goals"]
+        ),
+        scenario_totals=_statistics(found["scenario_only"]["totals"], ("models",)),
+        scenario_by_engine=_statistics(found["scenario_only"]["by_engine"], ("backend",)),
         worst=_worst(found["worst"]),
         reasons=table(
             ["reason", "rows", ""],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.answer import BOTTLENECK
 from perfatlas.report.text.bottlenecks import MOST_OPERATORS, print_bottlenecks
 from perfatlas.report.text.breakdown import phase_table, phase_title, phases_of
 from perfatlas.report.text.closing import print_closing
@@ -20,6 +21,7 @@ from perfatlas.report.text.question import headline, load_line, plan_lines
 from perfatlas.report.text.replica_kinds import kinds_of, print_kinds
 from perfatlas.report.text.results import print_results
 from perfatlas.report.text.terminal import print_line, print_plain, speaks_unicode
+from perfatlas.report.text.typesetting import typeset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,7 +64,7 @@ def print_answer(
 
 
 def print_question(console: Console, answer: Mapping[str, Any]) -> None:
-    """Write the question, the plan and the load, and an empty line.
+    """Write the question, the plan, the load, what limits it severely, and an empty line.
 
     Args:
         console: From `open_terminal`.
@@ -72,6 +74,9 @@ def print_question(console: Console, answer: Mapping[str, Any]) -> None:
     for line in (*plan_lines(answer), load_line(answer)):
         if line:
             print_line(console, line)
+    for warning in answer.get("warnings") or []:
+        if str(warning).startswith(BOTTLENECK):
+            print_line(console, typeset(str(warning)), style="yellow")
     console.print()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.answer import BOTTLENECK
 from perfatlas.report.text.evidence import (
     calibration_table,
     confidence_lines,
@@ -90,7 +91,8 @@ def _print_evidence(console: Console, answer: Mapping[str, Any], method: str) ->
 
 
 def _print_warnings(console: Console, answer: Mapping[str, Any], *, verbose: bool) -> None:
-    warnings = [typeset(str(warning)) for warning in answer.get("warnings") or []]
+    texts = [str(warning) for warning in answer.get("warnings") or []]
+    warnings = [typeset(text) for text in texts if not text.startswith(BOTTLENECK)]
     if warnings and verbose:
         console.print()
     lines = 0

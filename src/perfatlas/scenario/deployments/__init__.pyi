@@ -4,6 +4,7 @@ from .arrivals import (
 )
 from .capacity import (
     cache_capacity as cache_capacity,
+    reserved_blocks_note as reserved_blocks_note,
 )
 from .closed_loop import (
     steady_state as steady_state,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.resolution import resolve_scenarios
@@ -44,6 +46,22 @@ def derived_blocks(question: Candidates, memory: MemoryColumns) -> int:
     """
     ranks, block = int(question.plan.attention_dp[0]), int(question.limits.block_size[0])
     return int(memory.kv_capacity_tokens[0]) // ranks // block
+
+
+def reserved_blocks_note(question: Candidates) -> list[str]:
+    """Return the difference between usable and allocated KV cache, nothing without one.
+
+    Args:
+        question: One scenario.
+    """
+    reserved, block = question.profile.memory.reserved_blocks, question.limits.block_size[0]
+    if not reserved or not np.isnan(question.limits.kv_blocks[0]):
+        return []
+    note = (
+        f"of the KV cache of each scheduler {question.profile.id} reserves {reserved} block of"
+        f" {block:g} tokens, which the capacity of estimate includes and this one does not"
+    )
+    return [note]
 
 
 def cache_capacity(

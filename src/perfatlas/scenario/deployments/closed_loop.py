@@ -22,8 +22,8 @@ from perfatlas.scenario.deployments.services import (
     slowed,
 )
 from perfatlas.scenario.fields import Traffic
-from perfatlas.scenario.resolution import ROUNDS, WARM_ROUNDS
-from perfatlas.serving.closed_form import client_note
+from perfatlas.scenario.resolution import ROUNDS, WARM_ROUNDS, planned_scenario
+from perfatlas.serving.closed_form import client_note, prompt_rejection, rejects_prompts
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import request_latencies
 from perfatlas.serving.requests import all_at_once, plain_requests
@@ -68,6 +68,7 @@ def steady_state(scenario: Scenario, known: Priced | None = None) -> SteadyState
         InfeasibleError: The model and one request do not fit.
         UnsupportedError: No scheduler, model or data for the combination.
     """
+    scenario = planned_scenario(scenario)
     concurrency = _in_flight(scenario)
     if concurrency > MOST_IN_FLIGHT:
         raise InvalidSpecError(
@@ -83,14 +84,8 @@ def steady_state(scenario: Scenario, known: Priced | None = None) -> SteadyState
     requests = plain_requests(all_at_once(total), np.full(total, scenario.isl), osl_N)
     resolved = ResolvedTraffic(requests, concurrency, (), ())
     ready = service(scenario, Traffic.read({"routing": "least_loaded"}), resolved, known)
-    limits, profile = ready.entry.limits, ready.entry.question.profile
-    if not limits.chunked_prefill and scenario.isl > limits.max_num_batched_tokens:
-        raise InfeasibleError(
-            f"{profile.id} rejects prompts of {scenario.isl:,} tokens: a step holds at most"
-            f" {limits.max_num_batched_tokens:,} (max_num_batched_tokens), and chunked prefill is"
-            " off by default",
-            advice=(f"set max_num_batched_tokens = {scenario.isl}", "set method = formula"),
-        )
+    if rejects_prompts(ready.entry.question)[0]:
+        raise prompt_rejection(ready.entry.question)
     _check_room(scenario, ready)
     window = slice(first, first + count)
     results = _means(ready, resolved, window)

@@ -37,7 +37,6 @@ Priced: TypeAlias = "dict[tuple[str, TableLimits], PriceTable]"
 LOAD: Final = frozenset(
     ("mode", "method", "isl", "osl", "batch", "concurrency", "kv_blocks", "stream_interval", "dp")
 )
-NULL_BLOCKS: Final = 1  # vLLM reserves one null block
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +107,7 @@ def deployment(
         InfeasibleError: The model and one request do not fit.
         UnsupportedError: No model, data or scheduler for the combination.
     """
-    question, problems = resolve_scenarios([scenario])
+    question, problems = resolve_scenarios([scenario], int(resolved.requests.isl_N.max(initial=0)))
     if question is None:
         raise problems[0] or InvalidSpecError("no candidate is left to simulate")
     number = traffic.max_replicas or int(question.plan.dp[0])
@@ -118,7 +117,7 @@ def deployment(
     if problem is not None:
         raise InvalidSpecError(problem)
     memory = candidate_memory(question)
-    if derived_blocks(question, memory) <= NULL_BLOCKS:
+    if derived_blocks(question, memory) <= question.profile.memory.reserved_blocks:
         sentence, advice = fitting_changes(scenario, question)
         raise InfeasibleError(sentence, advice=advice)
     limits = _limits(question, memory, traffic, resolved.requests)
@@ -199,7 +198,7 @@ def _limits(
 ) -> Limits:
     requested = question.limits
     block = int(requested.block_size[0])
-    derived = derived_blocks(question, memory) - NULL_BLOCKS
+    derived = derived_blocks(question, memory) - question.profile.memory.reserved_blocks
     blocks = derived if math.isnan(requested.kv_blocks[0]) else int(requested.kv_blocks[0])
     budget = int(requested.max_num_batched_tokens[0])
     # concurrency is limited by the requests, and by one block per sequence

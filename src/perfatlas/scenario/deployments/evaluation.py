@@ -20,6 +20,8 @@ from perfatlas.serving.closed_form import (
     evaluate,
     memory_columns,
     plain_results,
+    prompt_rejection,
+    rejects_prompts,
     result_columns,
 )
 
@@ -28,12 +30,16 @@ if TYPE_CHECKING:
     from perfatlas.step import Candidates
 
 
-def evaluate_one(scenario: Scenario) -> tuple[Candidates, Evaluation]:
+def evaluate_one(scenario: Scenario, *, prefills: bool = True) -> tuple[Candidates, Evaluation]:
     """Return the candidates of one scenario and their results.
+
+    Args:
+        scenario: The scenario.
+        prefills: Whether prompts are computed; the workers of a decode pool receive their cache.
 
     Raises:
         InvalidSpecError: A name, value or plan is invalid.
-        InfeasibleError: The model and its KV cache do not fit.
+        InfeasibleError: The model and its KV cache do not fit, or the engine rejects the prompt.
         UnsupportedError: There is no model or data for the combination.
     """
     question, problems = resolve_scenarios([scenario])
@@ -47,6 +53,8 @@ def evaluate_one(scenario: Scenario) -> tuple[Candidates, Evaluation]:
         sentence, advice = fitting_changes(scenario, question)
         memory = plain_results(memory_columns(evaluation.memory))
         raise InfeasibleError(sentence, advice=advice, memory=memory)
+    if prefills and rejects_prompts(question)[0]:
+        raise prompt_rejection(question)
     return question, evaluation
 
 
@@ -70,10 +78,10 @@ def evaluate_pools(scenario: Scenario) -> PoolRates:
 def _worker(role: str, scenario: Scenario) -> tuple[Candidates, Evaluation]:
     """Evaluate one worker of a pool; an InfeasibleError names the pool."""
     try:
-        return evaluate_one(scenario)
+        return evaluate_one(scenario, prefills=role == "prefill")
     except InfeasibleError as error:
         sentence = f"{role} worker: {error.args[0]}"
-        raise InfeasibleError(sentence, memory=error.memory) from None
+        raise InfeasibleError(sentence, advice=error.advice, memory=error.memory) from None
 
 
 def plain_answer(question: Candidates, evaluation: Evaluation) -> dict[str, Any]:

@@ -2,6 +2,9 @@ from .field_columns import (
     BoolArray as BoolArray,
     columns_of as columns_of,
 )
+from .plan_from_gpus import (
+    planned_scenario as planned_scenario,
+)
 from .pools import (
     SHARED as SHARED,
     pool_load as pool_load,

@@ -5,25 +5,31 @@ Shape legend: N rows, C candidates.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfatlas.answer import require_tier
-from perfatlas.engines import EngineProfile, resolve_engine
+from perfatlas.engines import resolve_engine
 from perfatlas.hardware import System, resolve_system
 from perfatlas.kernels.devices import device_peak
 from perfatlas.models import INDEX_FORMAT, Architecture, ModelFormats, resolve_model
 from perfatlas.parallelism import PlanColumns, default_moe_split
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
+from perfatlas.scenario.resolution.default_limits import NO_RECIPE, LimitedLoad, filled_limits
+from perfatlas.scenario.resolution.default_plans import (
+    fitted_plans,
+    has_free_plan,
+    replaced_rows,
+)
 from perfatlas.scenario.resolution.field_columns import columns_of
 from perfatlas.scenario.resolution.groups import SHARED_FIELDS, distinct_rows, formats_of_rows
 from perfatlas.scenario.resolution.refusals import Refusals
 from perfatlas.step import Candidates, EngineLimits, Load, Placement, take_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.scenario.fields import Scenario
@@ -89,12 +95,15 @@ def workers_of(
 
 
 def _plan_columns(columns: ScenarioColumns) -> PlanColumns:
-    """Return the plans; tp, then dp, are derived from gpus if divisible."""
+    """Return the plans; one of tp and dp is derived from gpus and the other if divisible.
+
+    If gpus alone is given, the plan is provisional, with tp = 1, until `fitted_plans` replaces it.
+    """
     pp, cp, attention_dp = (columns.numbers(name) for name in ("pp", "cp", "attention_dp"))
     inner = pp * cp * attention_dp
     gpus, tp, dp = columns.numbers("gpus", 0.0), columns.numbers("tp"), columns.numbers("dp")
     others = inner * columns.numbers("dp", 1.0)
-    tp = np.where(np.isnan(tp), _quotient(gpus, others), tp)
+    tp = np.where(has_free_plan(columns), 1.0, np.where(np.isnan(tp), _quotient(gpus, others), tp))
     dp = np.where(np.isnan(dp), _quotient(gpus, tp * inner), dp)
     given = columns.numbers("ep"), columns.numbers("moe_tp")
     ep, moe_tp = default_moe_split(tp, attention_dp, *given)
@@ -170,6 +179,7 @@ def candidates_of(
     rows_C: IntArray,
     formats: tuple[ModelFormats, tuple[str, ...]],
     refusals: Refusals,
+    longest: int = 0,
 ) -> tuple[IntArray, Candidates] | None:
     """Return rows that share model, engine, formats and tier as candidates; others are refused.
 
@@ -178,6 +188,7 @@ def candidates_of(
         rows_C: The rows (C,).
         formats: Resolved number formats, and sentences on their origin.
         refusals: Receives the refused rows.
+        longest: Longest prompt of the traffic, 0 for isl [tokens].
 
     Raises:
         PerfatlasError: The model or engine cannot be resolved.
@@ -200,16 +211,7 @@ def candidates_of(
     if not np.any(kept_C):
         return None
     rows_C = rows_C[kept_C]
-    used = distinct_rows([workers.columns["system"].value_codes[rows_C]])
-    column = workers.columns["system"]
-    names = [column.values[code] for code in column.codes_N[rows_C[used.first_U]].tolist()]
-    clock_C = workers.clock_ratio_N[rows_C]
-    placement = Placement(
-        systems=tuple(systems[name] for name in names),
-        index_C=used.codes_N,
-        clock_ratio_C=None if np.all(clock_C == 1.0) else clock_C,
-    )
-    return rows_C, Candidates(
+    shared = Candidates(
         model=model,
         profile=profile,
         formats=formats[0],
@@ -219,12 +221,62 @@ def candidates_of(
         drafts=fields["speculative_depth"],
         draft_acceptance=fields["speculative_acceptance"] or 0.0,
         assumptions=formats[1],
-        placement=placement,
+        placement=_placement(workers, rows_C, systems),
         plan=PlanColumns(**take_columns(workers.plan, rows_C)),
         load=Load(**take_columns(workers.load, rows_C)),
-        limits=_filled(workers.limits, rows_C, profile, placement),
+        limits=EngineLimits(**take_columns(workers.limits, rows_C)),
+        derived_plan_C=has_free_plan(workers.columns)[rows_C],
+        recipe_C=np.full(rows_C.shape, NO_RECIPE),
         aggregated_C=workers.aggregated_N[rows_C],
     )
+    return rows_C, _completed(workers.columns.take(rows_C), shared, longest)
+
+
+def _placement(workers: Workers, rows_C: IntArray, systems: Mapping[str, System]) -> Placement:
+    """Return the systems and clocks of rows (C,)."""
+    column, clock_C = workers.columns["system"], workers.clock_ratio_N[rows_C]
+    used = distinct_rows([column.value_codes[rows_C]])
+    names = [column.values[code] for code in column.codes_N[rows_C[used.first_U]].tolist()]
+    return Placement(
+        systems=tuple(systems[name] for name in names),
+        index_C=used.codes_N,
+        clock_ratio_C=None if np.all(clock_C == 1.0) else clock_C,
+    )
+
+
+def _completed(columns: ScenarioColumns, given: Candidates, longest: int) -> Candidates:
+    """Return the candidates with plans that fit, where only gpus are given, and all limits.
+
+    Args:
+        columns: Their fields (C).
+        given: Candidates with provisional plans, and limits that are NaN where not given (C).
+        longest: Longest prompt of the traffic, 0 for isl [tokens].
+    """
+    places = np.flatnonzero(given.derived_plan_C)
+    if not places.size:
+        return _limited(columns, given, longest)
+    free, start = columns.take(places), given.take(places.tolist())
+
+    def with_plan(plan: PlanColumns) -> Candidates:
+        moved = replace(start, plan=plan, load=_load(free, plan.dp))
+        return _limited(free, moved, longest)
+
+    plan = replaced_rows(given.plan, places, fitted_plans(free, start.plan, with_plan))
+    load = _load(columns, plan.dp)
+    return _limited(columns, replace(given, plan=plan, load=load), longest)
+
+
+def _limited(columns: ScenarioColumns, given: Candidates, longest: int) -> Candidates:
+    """Return the candidates with the limits that are not given filled in."""
+    known_C = columns.is_set("batch") | columns.is_set("concurrency")
+    load = LimitedLoad(
+        isl=np.maximum(given.load.isl, float(longest)),
+        requests=np.where(known_C | ~given.aggregated_C, np.ceil(given.load.sequences), np.inf),
+        attention_dp=given.plan.attention_dp,
+    )
+    model = given.model.name
+    limits, recipe_C = filled_limits(given.limits, model, given.profile, given.placement, load)
+    return replace(given, limits=limits, recipe_C=recipe_C)
 
 
 def _systems(
@@ -257,38 +309,14 @@ def _needed_formats(formats: ModelFormats, architecture: Architecture) -> set[st
     return needed
 
 
-def _filled(
-    given: EngineLimits, rows_C: IntArray, profile: EngineProfile, placement: Placement
-) -> EngineLimits:
-    """Return the limits of rows (C,), with the engine's defaults."""
-    rules = profile.scheduler
-    large_D = [
-        s.device.memory_bytes >= rules.large_memory_bytes
-        and s.device.name not in rules.large_excludes
-        for s in placement.systems
-    ]
-    large_C = np.array(large_D)[placement.index_C]
-    seqs = np.where(large_C, rules.max_num_seqs_large, rules.max_num_seqs)
-    tokens = np.where(large_C, rules.max_num_batched_tokens_large, rules.max_num_batched_tokens)
-    defaults: dict[str, FloatArray | float] = {
-        "max_num_seqs": seqs.astype(np.float64),
-        "max_num_batched_tokens": tokens.astype(np.float64),
-        "block_size": float(rules.block_size),
-        "gpu_memory_utilization": profile.memory.gpu_memory_utilization,
-        "kv_blocks": np.nan,
-        "stream_interval": 1.0,
-    }
-    stated = take_columns(given, rows_C)
-    return EngineLimits(**{n: np.where(np.isnan(v), defaults[n], v) for n, v in stated.items()})
-
-
 def resolve_scenarios(
-    scenarios: Sequence[Scenario],
+    scenarios: Sequence[Scenario], longest: int = 0
 ) -> tuple[Candidates | None, list[PerfatlasError | None]]:
     """Return scenarios that share model, engine, formats and tier as candidates, and their errors.
 
     Args:
         scenarios: Scenarios of one group (N).
+        longest: Longest prompt of the traffic, on which default limits depend; 0 for isl.
 
     Returns:
         Candidates of the scenarios without errors (None if there are none), and N entries.
@@ -303,7 +331,7 @@ def resolve_scenarios(
         raise found
     workers = workers_of(columns, lambda row: scenarios[row])
     rows = np.arange(len(scenarios))
-    answered = candidates_of(workers, rows, (found, assumptions), refusals)
+    answered = candidates_of(workers, rows, (found, assumptions), refusals, longest)
     errors: list[PerfatlasError | None] = [None] * len(scenarios)
     for row in refusals.rows():
         errors[row] = refusals.error(row)

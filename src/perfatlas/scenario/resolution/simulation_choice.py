@@ -71,7 +71,7 @@ def are_pools_simulated(columns: ScenarioColumns, rates: PoolRates) -> BoolArray
     prefill, prompt = rates.prefill[0], rates.prompt()
     concurrency_C = columns.numbers("concurrency", 0.0)
     deepest_C = np.maximum(prefill.plan.pp, rates.decode[0].plan.pp)
-    known_C = (deepest_C == 1.0) & (prefill.load.prefix == 0.0) & _takes_prompt(prefill)
+    known_C = (deepest_C == 1.0) & (prefill.load.prefix == 0.0)
     osl_C = columns.numbers("osl")
     known_C &= _least_steps(prefill, concurrency_C, osl_C) <= MOST_STEPS
     known_C &= np.maximum(rates.load.prefill_workers, rates.load.decode_workers) <= MOST_ENGINES
@@ -103,11 +103,11 @@ def _least_steps(question: Candidates, in_flight_C: FloatArray, osl_C: FloatArra
 
 def _is_known(columns: ScenarioColumns, question: Candidates) -> BoolArray:
     """Return whether a simulation is supported and takes only seconds (C,)."""
-    replicas_C = columns.numbers("batch", 1.0) * columns.numbers("dp", 1.0)
+    replicas_C = columns.numbers("batch", 1.0) * question.plan.dp
     concurrency_C = columns.numbers("concurrency", 0.0)
     in_flight_C = np.where(concurrency_C > 0.0, concurrency_C, replicas_C)
     load, plan = question.load, question.plan
-    known_C: BoolArray = (plan.pp == 1.0) & (load.prefix == 0.0) & _takes_prompt(question)
+    known_C: BoolArray = (plan.pp == 1.0) & (load.prefix == 0.0)
     known_C &= _least_steps(question, in_flight_C, load.osl) <= MOST_STEPS
     known_C &= plan.dp <= MOST_ENGINES
     if question.drafts and not _drafts_are_simulated(question):
@@ -123,12 +123,6 @@ def _is_held_back(question: Candidates, results: Mapping[str, FloatArray]) -> Bo
     sends_s_C = on_rank_C * client_side(question).stream_s
     held_C: BoolArray = (gaps_C > 0.0) & (gaps_C * sends_s_C > HELD_BACK * between_s_C)
     return held_C
-
-
-def _takes_prompt(question: Candidates) -> BoolArray:
-    """Return whether the engine accepts a prompt, in one step or several (C,)."""
-    whole_C: BoolArray = question.load.isl <= question.limits.max_num_batched_tokens
-    return np.ones_like(whole_C) if question.profile.scheduler.chunked_prefill else whole_C
 
 
 def _drafts_are_simulated(question: Candidates) -> bool:

@@ -34,6 +34,11 @@ from .pools import (
     cache_link_s as cache_link_s,
     fabric_latency_s as fabric_latency_s,
 )
+from .prompts import (
+    beside_prompt as beside_prompt,
+    prompt_rejection as prompt_rejection,
+    rejects_prompts as rejects_prompts,
+)
 from .results import (
     MEMORY as MEMORY,
     memory_columns as memory_columns,

@@ -22,6 +22,7 @@ from perfatlas.serving.closed_form.latencies import (
     pipelined_s,
     static_latencies,
 )
+from perfatlas.serving.closed_form.prompts import beside_prompt
 from perfatlas.serving.closed_form.utilization import Utilization, utilization_of
 from perfatlas.step import (
     ALONE,
@@ -198,6 +199,8 @@ def _chunks(
     others = question.aggregated_C & (on_rank > 1)
     decodes = np.where(others & mixes, padded - queries, 0.0)
     room = np.maximum(question.limits.max_num_batched_tokens - decodes, 1.0)
+    if not question.profile.scheduler.chunked_prefill:
+        room = np.maximum(room, new)  # padding does not count against the limit
     ending = (on_rank - 1.0) * question.tokens_per_step / load.osl
     arriving = np.clip(ending, 1.0, np.maximum(room / new, 1.0))
     prompts = np.where(question.aggregated_C, arriving, on_rank)
@@ -215,6 +218,7 @@ def _served(question: Candidates, memory: MemoryColumns) -> FloatArray:
 
     If prefills and decodes share steps, B running sequences cause B isl/osl prompt tokens per step,
     which must fit the token budget besides the decodes: B <= budget osl/(isl + osl). Others wait.
+    An engine that does not split prompts starts one only where it fits whole beside the decodes.
     With speculative decoding a request takes fewer steps, of several tokens each.
     """
     load, limits = question.load, question.limits
@@ -223,6 +227,7 @@ def _served(question: Candidates, memory: MemoryColumns) -> FloatArray:
         new, steps = load.isl - load.prefix, load.osl / question.tokens_per_step
         fed = limits.max_num_batched_tokens * steps / (new + steps * (1.0 + question.drafts))
         on_rank = np.minimum(on_rank, 1.0 + np.floor(fed))
+        on_rank = np.minimum(on_rank, beside_prompt(question))
     admitted = on_rank * question.plan.attention_dp
     return np.maximum(np.minimum(load.sequences, admitted), 1.0)
 

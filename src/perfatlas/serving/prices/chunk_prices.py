@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from perfatlas.serving.prices.tables import Ticks
 
 WIDEST_CELL: Final = 65_536  # keys: interpolation in wider cells overflows 64 bits
+# cost of a chunk times the width of its cell [ticks x tokens] that interpolation can hold
+LARGEST_PRODUCT: Final = 5e17
 TOLERANCE: Final = 0.02  # relative error of interpolated chunk times
 PARTS: Final = 64  # candidate sizes per octave
 KEY_STEP: Final = 64  # keys per block of the kernels
@@ -66,6 +68,9 @@ def chunk_prices(parts: StepParts, most: int, longest: int) -> ChunkPrices:
     tried_XY = np.vstack([each_NXY[0] for each_NXY in probes])
     before = needed_sizes(before, tried_XY.T, TOLERANCE)
     before = np.union1d(before, np.arange(WIDEST_CELL, longest, WIDEST_CELL))
+    if (narrow := _cell_width(parts, most, longest)) < WIDEST_CELL:
+        queries = np.union1d(queries, np.arange(narrow, most, narrow))
+        before = np.union1d(before, np.arange(narrow, longest, narrow))
     alone_NQP, added_NQP = _grid(parts, queries, before, most)
     start_N = alone_NQP[:, 0, 0]
     # no queries cost nothing, except for `last`, which does not depend on the length
@@ -79,6 +84,13 @@ def chunk_prices(parts: StepParts, most: int, longest: int) -> ChunkPrices:
         added_NQP=quantity_ticks(np.hstack((none_N1P, added_NQP)), parts.quantities),
         last_NQP=quantity_ticks(np.hstack((last_NQP[:, :1], last_NQP)), parts.quantities),
     )
+
+
+def _cell_width(parts: StepParts, most: int, longest: int) -> int:
+    """Return the widest cell in which the most expensive chunk can be interpolated [tokens]."""
+    largest_N = parts.chunk(np.ones(1), np.array([float(most)]), np.array([float(longest)]))[:, 0]
+    ticks = float(np.abs(quantity_ticks(largest_N, parts.quantities)).max())
+    return max(int(min(LARGEST_PRODUCT / max(ticks, 1.0), WIDEST_CELL)), 1)
 
 
 def _grid(

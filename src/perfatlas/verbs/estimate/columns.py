@@ -5,6 +5,7 @@ Shape legend: N rows, C candidates of one group.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -28,6 +29,8 @@ from perfatlas.serving.closed_form import (
     energies_at,
     evaluate,
     memory_columns,
+    prompt_rejection,
+    rejects_prompts,
     result_columns,
 )
 from perfatlas.verbs.estimate.remarks import estimate_warnings, pool_warnings
@@ -201,6 +204,14 @@ def _evaluated(pool: Pool | None, number: int, found: EstimateColumns) -> Evalua
     found.resolution.refusals.refuse(
         rows_C[~memory.fits], lambda row: _shortfall(memory, place[row]), EVALUATED[number]
     )
+    if number == 0:  # the pool that computes prompts
+        rejects_C = memory.fits & rejects_prompts(question)
+        found.resolution.refusals.refuse(
+            rows_C[rejects_C],
+            lambda row: prompt_rejection(question, place[row]),
+            EVALUATED[number],
+        )
+        evaluation = replace(evaluation, memory=replace(memory, fits=memory.fits & ~rejects_C))
     return evaluation
 
 

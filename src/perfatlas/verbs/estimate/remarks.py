@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.serving.closed_form import MIN_BOUND_SHARE, client_side
+from perfatlas.answer import BOTTLENECK
+from perfatlas.serving.closed_form import MIN_BOUND_SHARE, beside_prompt, client_side
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,6 +44,7 @@ def estimate_warnings(
     steps = {"prefill": evaluation.prefill, "decode": evaluation.decode}
     notes: list[list[str]] = [[] for _ in range(question.size)]
     for found in (
+        _whole_prompts(question, evaluation),
         _at_bound(question, [steps[phase] for phase in phases]),
         _queueing(question, evaluation),
         _wide(evaluation, phases),
@@ -143,6 +145,25 @@ def _queueing(question: Candidates, evaluation: Evaluation) -> Notes:
             f" queue{LEAVES_OUT}"
         )
         yield c, notes
+
+
+def _whole_prompts(question: Candidates, evaluation: Evaluation) -> Notes:
+    """Yield a warning if prompts that are not split wait for decodes to end."""
+    load, limits, beside_C = question.load, question.limits, beside_prompt(question)
+    on_rank_C = np.ceil(load.sequences / question.plan.attention_dp)
+    others_C = np.minimum(evaluation.memory.max_sequences, limits.max_num_seqs)
+    waits_C = question.aggregated_C & (beside_C < np.minimum(on_rank_C, others_C))
+    for c in np.flatnonzero(waits_C).tolist():
+        new, tokens = load.isl[c] - load.prefix[c], limits.max_num_batched_tokens[c]
+        enough = new + (1.0 + question.drafts) * (min(on_rank_C[c], others_C[c]) - 1.0)
+        several = f"{beside_C[c]:,g} requests" if beside_C[c] > 1.0 else "one request"
+        note = (
+            f"{BOTTLENECK}max_num_batched_tokens = {tokens:g} lets only {several} run at a time,"
+            f" as a step holds a whole prompt of {new:,g} tokens, which {question.profile.id} does"
+            " not split, and the decodes of the others; leave max_num_batched_tokens out, or set at"
+            f" least {enough:g}"
+        )
+        yield c, note
 
 
 def _wide(evaluation: Evaluation, phases: Sequence[str]) -> Notes:

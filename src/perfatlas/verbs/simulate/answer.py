@@ -12,6 +12,7 @@ from perfatlas.answer import (
     engine_assumptions,
     merged_evidence,
     no_effect,
+    plan_note,
     step_evidence,
 )
 from perfatlas.declarations import signature_of, verb_fields
@@ -28,6 +29,7 @@ from perfatlas.scenario.deployments import (
     price_ends,
     refuse_unused_options,
     reseeded,
+    reserved_blocks_note,
     resolve_traffic,
     run_traffic,
     seeds_note,
@@ -42,6 +44,7 @@ from perfatlas.scenario.fields import (
     shared_fields,
 )
 from perfatlas.scenario.resolution import (
+    planned_scenario,
     read_scenario,
     with_formats,
 )
@@ -342,7 +345,7 @@ def split_fields(fields: Mapping[str, Any]) -> tuple[Traffic, Scenario]:
     for name in ("method", "batch", "prefix"):
         if rest.get(name) not in (None, "", 0):
             raise InvalidSpecError(f"{name} has no effect in simulate; remove it")
-    return traffic, read_scenario({**rest, "mode": mode}, queues=True)
+    return traffic, planned_scenario(read_scenario({**rest, "mode": mode}, queues=True))
 
 
 def _answer(
@@ -356,8 +359,11 @@ def _answer(
     standing = [*ready.descriptions(), *resolved.assumptions, *shown, client_note(ready)]
     if not ready.heterogeneous:
         standing += engine_assumptions(ready.decoding.question)
+        standing += reserved_blocks_note(ready.decoding.question)
     standing += interval_note(ready)
     given = plain_values(verb_fields("simulate"), fields)
+    if "gpus" in given and not {"tp", "dp"} & given.keys() and not ready.named:
+        standing.append(plan_note(ready.entry.question))
     formatted = with_formats(given, *(pool.question for pool in ready.pools))
     return Answer(
         command="simulate",

@@ -77,13 +77,14 @@ class Limits:
         ),
     ] = None
     stream_interval: Annotated[
-        Count,
+        Count | None,
         Row(
             "Output tokens that the front end sends to the client per chunk.",
+            default="the engine's",
             needs=STREAMING,
             by_replica=True,
         ),
-    ] = 1
+    ] = None
     speculative_depth: Annotated[
         Annotated[int, Number(at_least=0, at_most=MOST_DRAFTS)],
         Row(

@@ -1,0 +1,128 @@
+"""Engine limits that a scenario does not set: recipes and defaults of the engine.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfatlas.step import EngineLimits
+
+if TYPE_CHECKING:
+    from perfatlas.engines import EngineProfile
+    from perfatlas.operators import FloatArray, IntArray
+    from perfatlas.step import Placement
+
+NO_RECIPE = -1
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitedLoad:
+    """What default limits depend on.
+
+    Args:
+        isl: Longest prompt (C,).
+        requests: Requests in flight on a replica, inf if they are not known (C,).
+        attention_dp: Attention-data-parallel ranks (C,).
+    """
+
+    isl: FloatArray
+    requests: FloatArray
+    attention_dp: FloatArray
+
+
+def filled_limits(
+    given: EngineLimits,
+    model: str,
+    profile: EngineProfile,
+    placement: Placement,
+    load: LimitedLoad,
+) -> tuple[EngineLimits, IntArray]:
+    """Return the limits, and the index of the engine's recipe that set some of them (C,).
+
+    A limit that is not given is that of the engine's recipe for the model and device, or else the
+    engine's default for the device. An engine whose steps hold whole prompts has a step of at
+    least the longest prompt and max_num_seqs; a recipe for shorter prompts is enlarged likewise.
+
+    Args:
+        given: Limits, NaN if not given (C,).
+        model: Name of the model.
+        profile: The engine.
+        placement: System of each candidate.
+        load: Lengths and requests.
+    """
+    rules = profile.scheduler
+    devices = [system.device for system in placement.systems]
+    tiers = [rules.limits_on(device.name, device.memory_bytes) for device in devices]
+    recipe_D = np.array([_recipe_of(profile, model, device.name) for device in devices])
+    recipe_C: IntArray = recipe_D[placement.index_C]
+
+    def of_device(name: str) -> FloatArray:
+        values_D = np.array([getattr(tier, name) for tier in tiers], np.float64)
+        return values_D[placement.index_C]
+
+    def launched(name: str) -> FloatArray:
+        values = [getattr(recipe, name) for recipe in profile.recipes]
+        values_R = np.array([np.nan if v is None else v for v in values] + [np.nan], np.float64)
+        return values_R[recipe_C]
+
+    seqs_C = _first(given.max_num_seqs, launched("max_num_seqs"), of_device("max_num_seqs"))
+    in_flight_C = np.minimum(load.requests, seqs_C * load.attention_dp)
+    tokens_C = of_device("max_num_batched_tokens")
+    if rules.shared_by_ranks:
+        tokens_C = np.maximum(np.floor(tokens_C / load.attention_dp), 1.0)
+    if rules.holds_prompts:
+        tokens_C = np.maximum(tokens_C, load.isl + seqs_C)
+    recipe_tokens_C = _recipe_tokens(profile, recipe_C, load.isl, in_flight_C)
+    if rules.holds_prompts:
+        on_rank_C = np.ceil(in_flight_C / load.attention_dp)
+        recipe_tokens_C = np.where(
+            recipe_tokens_C < load.isl + on_rank_C, load.isl + seqs_C, recipe_tokens_C
+        )
+    limits = EngineLimits(
+        max_num_seqs=seqs_C,
+        max_num_batched_tokens=_first(given.max_num_batched_tokens, recipe_tokens_C, tokens_C),
+        block_size=_first(given.block_size, np.full(seqs_C.shape, float(rules.block_size))),
+        gpu_memory_utilization=_first(
+            given.gpu_memory_utilization,
+            launched("gpu_memory_utilization"),
+            np.full(seqs_C.shape, profile.memory.gpu_memory_utilization),
+        ),
+        kv_blocks=given.kv_blocks,
+        stream_interval=_first(
+            given.stream_interval, launched("stream_interval"), np.ones(seqs_C.shape)
+        ),
+    )
+    return limits, recipe_C
+
+
+def _recipe_of(profile: EngineProfile, model: str, device: str) -> int:
+    """Return the index of the first recipe for a model and device."""
+    for index, recipe in enumerate(profile.recipes):
+        if model in recipe.models and device in recipe.devices:
+            return index
+    return NO_RECIPE
+
+
+def _recipe_tokens(
+    profile: EngineProfile, recipe_C: IntArray, isl_C: FloatArray, requests_C: FloatArray
+) -> FloatArray:
+    """Return the max_num_batched_tokens of recipes (C,), NaN where none sets it."""
+    tokens_C = np.full(isl_C.shape, np.nan)
+    for index, recipe in enumerate(profile.recipes):
+        if recipe.max_num_batched_tokens is not None and np.any(recipe_C == index):
+            found_C = recipe.max_num_batched_tokens.of(isl_C, requests_C)
+            tokens_C = np.where(recipe_C == index, found_C, tokens_C)
+    return tokens_C
+
+
+def _first(*columns: FloatArray) -> FloatArray:
+    """Return the first value that is set, per candidate (C,)."""
+    *others, found_C = columns
+    for column_C in reversed(others):
+        found_C = np.where(np.isnan(column_C), found_C, column_C)
+    return found_C

@@ -1,0 +1,146 @@
+"""Plans of scenarios that state only a number of GPUs: the smallest that fits, and replicas.
+
+Shape legend: N rows, C candidates, F candidates with a free plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.parallelism import PlanColumns, default_moe_split, plan_problems
+from perfatlas.step import Candidates, candidate_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perfatlas.operators import FloatArray, IntArray
+    from perfatlas.scenario.resolution.field_columns import BoolArray, ScenarioColumns
+
+# sequences for which there should be room where the load is not known: TensorRT-LLM advises more
+# GPUs below (tensorrt_llm/bench/build/tuning.py, calc_engine_setting)
+UNKNOWN_LOAD: Final = 32.0
+UNFIT: Final = -1.0
+ILLEGAL: Final = -2.0
+
+
+def has_free_plan(columns: ScenarioColumns) -> BoolArray:
+    """Return the rows that state gpus and leave tp and dp open (N,).
+
+    Args:
+        columns: The fields.
+    """
+    free_N: BoolArray = columns.is_set("gpus") & ~columns.is_set("tp") & ~columns.is_set("dp")
+    return free_N
+
+
+def fitted_plans(
+    columns: ScenarioColumns,
+    plan: PlanColumns,
+    candidates: Callable[[PlanColumns], Candidates],
+) -> PlanColumns:
+    """Return plans with the smallest tensor parallelism that fits, and replicas (F,).
+
+    Tensor parallelism and attention data parallelism stay inside a scale-up domain. The smallest
+    tp with room for the whole load is taken; without one, the tp that holds most sequences. If the
+    model does not fit in a domain and pp is not given, as few pipeline stages as fit are added. If
+    nothing fits, the plan is the widest inside a domain.
+
+    Args:
+        columns: Fields of the rows, which have a free plan (F).
+        plan: Their plans, of which tp, dp and what follows from them are replaced.
+        candidates: Returns the candidates (F) with other plans.
+    """
+    gpus_F, attention_dp_F = columns.numbers("gpus"), plan.attention_dp
+    found = candidates(plan)
+    devices = found.placement.devices()
+    domain_F = np.array([device.scale_up.domain_size for device in devices.devices], np.float64)
+    domain_F = domain_F[devices.index_C]
+    best_F, chosen_F = np.full(gpus_F.shape, ILLEGAL), np.ones_like(gpus_F)
+    stages_F = plan.pp.copy()
+    for stages in _stages(gpus_F, domain_F):
+        open_F = (best_F < 0.0) & ((stages == 1.0) | ~columns.is_set("pp"))
+        if not np.any(open_F):
+            break
+        pp_F = plan.pp * stages
+        for tp in _sizes(gpus_F, pp_F * plan.cp * attention_dp_F):
+            inner_F = pp_F * plan.cp * attention_dp_F * tp
+            may_F = open_F & (np.mod(gpus_F, inner_F) == 0) & (tp * attention_dp_F <= domain_F)
+            may_F &= ~np.isinf(best_F)
+            if not np.any(may_F):
+                continue
+            room_F = _room(columns, candidates, _plan(columns, plan, np.full_like(pp_F, tp), pp_F))
+            # where nothing fits, the refusal is that of the widest legal plan of one stage
+            wider_F = (room_F == UNFIT) & (best_F <= UNFIT) & (stages == 1.0)
+            better_F = may_F & ((room_F > best_F) | wider_F)
+            best_F = np.where(better_F, room_F, best_F)
+            chosen_F = np.where(better_F, tp, chosen_F)
+            stages_F = np.where(better_F, pp_F, stages_F)
+    return _plan(columns, plan, chosen_F, stages_F)
+
+
+def _stages(gpus_F: FloatArray, domain_F: FloatArray) -> list[float]:
+    """Return numbers of pipeline stages to try, ascending: 1, and divisors of the domains used."""
+    most = int(np.max(np.floor(gpus_F / domain_F), initial=1.0))
+    return [float(stages) for stages in range(1, most + 1)]
+
+
+def _sizes(gpus_F: FloatArray, inner_F: FloatArray) -> list[float]:
+    """Return the tensor-parallel sizes that divide the GPUs of some rows, ascending."""
+    sizes: set[int] = set()
+    for gpus in set((gpus_F / inner_F).tolist()):
+        whole = int(gpus)
+        sizes |= {size for size in range(1, whole + 1) if whole == gpus and whole % size == 0}
+    return [float(size) for size in sorted(sizes)]
+
+
+def _plan(
+    columns: ScenarioColumns, plan: PlanColumns, tp_F: FloatArray, pp_F: FloatArray
+) -> PlanColumns:
+    """Return the plans with other tp and pp; replicas and experts follow (F,)."""
+    inner_F = tp_F * pp_F * plan.cp * plan.attention_dp
+    dp_F = np.maximum(np.floor(columns.numbers("gpus") / inner_F), 1.0)
+    given = columns.numbers("ep"), columns.numbers("moe_tp")
+    ep_F, moe_tp_F = default_moe_split(tp_F, plan.attention_dp, *given)
+    return replace(plan, tp=tp_F, pp=pp_F, dp=dp_F, ep=ep_F, moe_tp=moe_tp_F)
+
+
+def _room(
+    columns: ScenarioColumns, candidates: Callable[[PlanColumns], Candidates], plan: PlanColumns
+) -> FloatArray:
+    """Return how many sequences a deployment holds (F,): inf for the whole load.
+
+    Plans that do not fit have -1, illegal ones -2.
+    """
+    room_F = np.full(plan.tp.shape, ILLEGAL)
+    question = candidates(plan)
+    problems = plan_problems(question.model.architecture, plan)
+    legal = [place for place, problem in enumerate(problems) if problem is None]
+    if not legal:
+        return room_F
+    asked = question.take(legal)
+    memory = candidate_memory(asked)
+    wanted_F = np.ceil(asked.load.sequences / asked.plan.attention_dp)
+    unknown_F = ~columns.is_set("batch") & ~columns.is_set("concurrency")
+    unknown_F = unknown_F[legal] & asked.aggregated_C
+    wanted_F = np.where(unknown_F, np.ceil(UNKNOWN_LOAD / asked.plan.attention_dp), wanted_F)
+    held_F = np.minimum(memory.max_sequences, asked.limits.max_num_seqs)
+    total_F = held_F * asked.plan.attention_dp * asked.plan.dp
+    room_F[legal] = np.where(memory.fits, np.where(held_F >= wanted_F, np.inf, total_F), UNFIT)
+    return room_F
+
+
+def replaced_rows(plan: PlanColumns, places_F: IntArray, found: PlanColumns) -> PlanColumns:
+    """Return plans (C,) in which some are replaced.
+
+    Args:
+        plan: The plans (C,).
+        places_F: Places of the replaced ones (F,).
+        found: Their new plans (F,).
+    """
+    columns = {name: values.copy() for name, values in vars(plan).items()}
+    for name, values in vars(found).items():
+        columns[name][places_F] = values
+    return PlanColumns(**columns)

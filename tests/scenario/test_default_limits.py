@@ -1,0 +1,136 @@
+"""Engine limits that are not given: what the engines' documentation recommends."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from typing import Any
+
+import pytest
+
+from perfatlas.answer import BOTTLENECK
+from perfatlas.quantities import InfeasibleError
+from perfatlas.report.text import open_terminal, print_question
+from perfatlas.scenario.fields import Scenario
+from perfatlas.scenario.resolution import resolve_scenarios
+from perfatlas.verbs.estimate import estimate, estimate_table
+
+LLAMA = "meta-llama/Llama-3.1-8B"
+R1 = "deepseek-ai/DeepSeek-R1"
+LOADED: dict[str, Any] = {"model": LLAMA, "system": "h100_sxm", "mode": "aggregated", "osl": 128}
+
+
+def limits(longest: int = 0, **fields: Any) -> dict[str, float]:  # noqa: ANN401 - of a scenario
+    question, problems = resolve_scenarios(
+        [Scenario.model_validate({"model": LLAMA, **fields})], longest
+    )
+    assert question is not None, problems
+    return {name: float(values[0]) for name, values in vars(question.limits).items()}
+
+
+@pytest.mark.parametrize(
+    ("engine", "system", "seqs", "tokens"),
+    [
+        ("vllm", "l40s", 256, 2048),
+        ("vllm", "a100_sxm", 256, 2048),
+        ("vllm", "h100_sxm", 1024, 8192),
+        ("sglang", "rtx_4090", 1024, 2048),
+        ("sglang", "l40s", 1024, 4096),
+        ("sglang", "h200_sxm", 1024, 8192),
+        ("sglang", "b200_sxm", 1024, 16384),
+    ],
+)
+def test_limits_follow_the_memory_of_the_device(
+    engine: str, system: str, seqs: int, tokens: int
+) -> None:
+    found = limits(engine=engine, system=system)
+    assert (found["max_num_seqs"], found["max_num_batched_tokens"]) == (seqs, tokens)
+
+
+def test_ranks_of_attention_share_the_chunk_of_sglang() -> None:
+    plan = {"tp": 1, "attention_dp": 8, "ep": 8}
+    found = limits(model=R1, system="b200_sxm", engine="sglang", **plan)
+    assert found["max_num_batched_tokens"] == 16384 / 8
+
+
+def test_a_step_of_tensorrt_llm_holds_a_prompt_and_the_decodes() -> None:
+    asked: dict[str, Any] = {"system": "h100_sxm", "engine": "trtllm", "mode": "aggregated"}
+    assert limits(**asked, isl=100)["max_num_batched_tokens"] == 8192
+    assert limits(**asked, isl=8192)["max_num_batched_tokens"] == 8192 + 2048
+    assert limits(**asked, isl=8192, max_num_seqs=64)["max_num_batched_tokens"] == 8192 + 64
+    assert limits(20_000, **asked, isl=100)["max_num_batched_tokens"] == 20_000 + 2048
+    assert limits(**asked, isl=100, max_num_batched_tokens=512)["max_num_batched_tokens"] == 512
+
+
+def test_recipes_set_what_is_not_given() -> None:
+    asked: dict[str, Any] = {"model": R1, "system": "b200_sxm", "engine": "trtllm", "tp": 8}
+    asked |= {"mode": "aggregated", "isl": 8192, "concurrency": 64}
+    found = limits(**asked)
+    # 8,192 + 64 + 64 is 130 x 64
+    assert found["max_num_batched_tokens"] == 8320
+    assert (found["gpu_memory_utilization"], found["stream_interval"]) == (0.8, 10)
+    given = limits(**asked, stream_interval=1, gpu_memory_utilization=0.9)
+    assert (given["gpu_memory_utilization"], given["stream_interval"]) == (0.9, 1)
+    del asked["concurrency"]  # as many as the engine admits
+    open_loop = limits(**{**asked, "isl": 1024}, max_num_seqs=512)
+    assert open_loop["max_num_batched_tokens"] == 1024 + 512 + 64
+    gpt = limits(model="openai/gpt-oss-120b", system="h200_sxm", engine="trtllm", isl=30_000)
+    assert gpt["max_num_batched_tokens"] == 30_000 + 2048  # 20,000 would reject every prompt
+
+
+def test_the_recipe_is_told() -> None:
+    found = estimate(model=R1, system="b200_sxm", engine="trtllm", tp=8, isl=1024)
+    assert any("recipe of trtllm@1.3 for DeepSeek-R1" in s for s in found.evidence.assumptions)
+
+
+def test_one_more_token_of_a_prompt_changes_little() -> None:
+    isl = [8000, 8191, 8192, 8193, 16384, 94_913]
+    rows: dict[str, list[Any]] = {name: [value] * len(isl) for name, value in LOADED.items()}
+    rows |= {"engine": ["trtllm"] * len(isl), "concurrency": [4] * len(isl), "isl": isl}
+    rate = estimate_table(rows).columns["output_tokens_per_s_per_gpu"]
+    assert all(1.01 * a > b > 0.95 * a for a, b in itertools.pairwise(rate[:4]))
+    assert rate[3] > rate[4] > rate[5] > 0.0
+
+
+@pytest.mark.parametrize("method", ["formula", "simulate"])
+def test_both_methods_reject_prompts_that_no_step_holds(method: str) -> None:
+    asked: dict[str, Any] = {
+        **LOADED,
+        "engine": "trtllm",
+        "isl": 4097,
+        "max_num_batched_tokens": 4096,
+    }
+    with pytest.raises(InfeasibleError, match=r"rejects prompts of 4,097 tokens.*4,096") as refused:
+        estimate(**asked, concurrency=2, method=method)
+    assert any("6145" in advice for advice in refused.value.advice)
+    table = estimate_table({name: [value] for name, value in {**asked, "method": method}.items()})
+    assert table.columns["error_code"] == ["infeasible"]
+
+
+def test_what_chokes_a_limit_leads_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    asked: dict[str, Any] = {
+        **LOADED,
+        "engine": "trtllm",
+        "isl": 4096,
+        "max_num_batched_tokens": 4097,
+    }
+    found = estimate(**asked, concurrency=8, method="formula")
+    assert found.warnings[0].startswith(f"{BOTTLENECK}max_num_batched_tokens = 4097 lets only 2")
+    assert "at least 4103" in found.warnings[0]  # 4,096 and 7 decodes
+
+    print_question(open_terminal(sys.stdout), found.to_dict())
+    assert "bottleneck: max_num_batched_tokens" in capsys.readouterr().out
+    enough = estimate(**{**asked, "max_num_batched_tokens": 4103}, concurrency=8, method="formula")
+    assert not any(text.startswith(BOTTLENECK) for text in enough.warnings)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
+def test_both_methods_agree_on_a_request_alone(engine: str) -> None:
+    lengths = [(40, 9), (900, 200), (5000, 33), (20_000, 60)]
+    rows: dict[str, list[Any]] = {name: [value] * 8 for name, value in LOADED.items()}
+    rows |= {"engine": [engine] * 8, "method": ["formula", "simulate"] * 4, "concurrency": [1] * 8}
+    rows |= {"isl": [isl for isl, _ in lengths for _ in "fs"]}
+    rows |= {"osl": [osl for _, osl in lengths for _ in "fs"]}
+    found = estimate_table(rows).columns
+    for name in ("ttft_s", "tpot_s", "output_tokens_per_s_per_gpu"):
+        assert found[name][::2] == pytest.approx(found[name][1::2], rel=0.03)

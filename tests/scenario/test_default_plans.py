@@ -1,0 +1,140 @@
+"""Plans of a number of GPUs: the smallest that fits inside a scale-up domain, and replicas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from perfatlas.quantities import InfeasibleError
+from perfatlas.scenario.fields import Scenario
+from perfatlas.scenario.resolution import planned_scenario, resolve_scenarios
+from perfatlas.step import candidate_memory
+from perfatlas.verbs.estimate import estimate, estimate_table
+from perfatlas.verbs.simulate import split_fields
+
+SMALL = "meta-llama/Llama-3.1-8B"
+LARGE = "meta-llama/Llama-3.1-70B"
+R1 = "deepseek-ai/DeepSeek-R1"
+
+
+def sizes(**fields: Any) -> tuple[int, ...]:  # noqa: ANN401 - of a scenario
+    question, problems = resolve_scenarios([Scenario.model_validate(fields)])
+    assert question is not None, problems
+    plan = question.plan
+    return tuple(int(column[0]) for column in (plan.tp, plan.pp, plan.dp))
+
+
+@pytest.mark.parametrize(
+    ("model", "system", "load", "plan"),
+    [
+        (SMALL, "h100_sxm", {"concurrency": 64}, (1, 1, 16)),
+        # 141 GB of weights: two GPUs hold them and 12 sequences of 2,300 tokens, four hold more
+        (LARGE, "h100_sxm", {"concurrency": 64}, (2, 1, 8)),
+        (LARGE, "h100_sxm", {"concurrency": 256}, (4, 1, 4)),
+        (LARGE, "h200_sxm", {"concurrency": 64}, (2, 1, 8)),
+        (LARGE, "b200_sxm", {"concurrency": 64}, (1, 1, 16)),
+        (R1, "h100_sxm", {"concurrency": 64}, (8, 2, 1)),
+        (R1, "b200_sxm", {"concurrency": 64}, (4, 1, 4)),
+    ],
+)
+def test_sixteen_gpus(model: str, system: str, load: dict[str, Any], plan: tuple[int, ...]) -> None:
+    asked: dict[str, Any] = {
+        "model": model,
+        "system": system,
+        "isl": 2000,
+        "osl": 300,
+        "mode": "aggregated",
+    }
+    assert sizes(**asked, gpus=16, **load) == plan
+
+
+@pytest.mark.parametrize("gpus", [2, 4, 8, 24, 32])
+def test_the_next_smaller_tensor_parallelism_lacks_room(gpus: int) -> None:
+    asked: dict[str, Any] = {
+        "model": LARGE,
+        "system": "h100_sxm",
+        "isl": 4000,
+        "osl": 500,
+        "mode": "aggregated",
+    }
+    asked |= {"concurrency": 4 * gpus}
+    tp, pp, dp = sizes(**asked, gpus=gpus)
+    assert tp * pp * dp == gpus
+    assert tp <= 8
+    if tp == 1:
+        return
+    question, _ = resolve_scenarios(
+        [Scenario.model_validate({**asked, "tp": tp // 2, "dp": 2 * dp})]
+    )
+    assert question is not None
+    memory = candidate_memory(question)
+    room = np.where(memory.fits, memory.max_sequences, 0.0)
+    assert tp == gpus or room[0] < question.load.sequences[0]
+
+
+def test_sizes_that_are_given_stay() -> None:
+    asked: dict[str, Any] = {"model": SMALL, "system": "h100_sxm", "gpus": 8}
+    assert sizes(**asked, tp=4) == (4, 1, 2)
+    assert sizes(**asked, dp=2) == (4, 1, 2)
+    assert sizes(**asked, pp=2) == (1, 2, 4)
+    question, _ = resolve_scenarios(
+        [
+            Scenario.model_validate(
+                {"model": "Qwen/Qwen3-30B-A3B", "system": "h100_sxm", "gpus": 8, "ep": 4}
+            )
+        ]
+    )
+    assert question is not None
+    assert (question.plan.tp[0], question.plan.ep[0], question.plan.dp[0]) == (4, 4, 2)
+
+
+def test_answers_tell_the_plan_and_why() -> None:
+    found = estimate(model=LARGE, system="h100_sxm", gpus=16, mode="aggregated", concurrency=64)
+    assert {name: found.scenario[name] for name in ("tp", "pp", "dp")} == {
+        "tp": 2,
+        "pp": 1,
+        "dp": 8,
+    }
+    (note,) = (text for text in found.evidence.assumptions if text.startswith("plan from gpus"))
+    assert "tp = 2" in note
+    assert "8 replicas" in note
+    again = estimate(**found.scenario)
+    assert again.results == found.results
+
+
+def test_a_table_plans_each_row() -> None:
+    rows: dict[str, list[Any]] = {
+        "model": [LARGE] * 3,
+        "system": ["h100_sxm"] * 3,
+        "mode": ["aggregated"] * 3,
+    }
+    rows |= {"gpus": [16, 8, 1], "tp": [None, 8, None], "concurrency": [64] * 3}
+    found = estimate_table(rows).columns
+    for row, fields in enumerate(({"tp": 2, "dp": 8}, {"tp": 8})):
+        asked = {"model": LARGE, "system": "h100_sxm", "mode": "aggregated", "concurrency": 64}
+        alone = estimate(**asked, **fields).results
+        assert found["ttft_s"][row] == pytest.approx(alone["ttft_s"])
+        assert found["gpus"][row] == alone["gpus"]
+    assert found["error_code"][2] == "infeasible"
+
+
+def test_simulated_traffic_has_the_same_plan() -> None:
+    fields: dict[str, Any] = {"model": LARGE, "system": "h100_sxm", "gpus": 16, "request_rate": 4.0}
+    _, scenario = split_fields(fields)
+    # the load is not known: room for 32 sequences of the default lengths
+    assert (scenario.tp, scenario.dp) == (4, 4)
+    plain = Scenario.model_validate({"model": SMALL, "system": "h100_sxm", "tp": 2})
+    assert planned_scenario(plain) is plain
+
+
+def test_the_refusal_names_the_fewest_gpus() -> None:
+    with pytest.raises(InfeasibleError) as refused:
+        estimate(model=LARGE, system="h100_sxm")
+    assert "gpus = 2" in refused.value.advice[0]
+    with pytest.raises(InfeasibleError) as refused:
+        estimate(model=R1, system="h100_sxm")
+    assert "gpus = 16" in refused.value.advice[0]
+    assert "pp = 2" in refused.value.advice[0]
+    estimate(model=R1, system="h100_sxm", gpus=16)
