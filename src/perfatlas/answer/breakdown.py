@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,7 +37,7 @@ def breakdown_rows(cost: StepCost, phase: str, candidate: int) -> list[dict[str,
     Returns:
         Rows of name, phase, count, time_s, share, bound, bound_time_s, energy_j, tier, calibration,
         stream; times and energies are over all executions of the step [s, J], shares of the step
-        sum to 1. Energies are dynamic ones of one GPU at full clock.
+        sum to 1. Energies are dynamic ones of one GPU at full clock, None without known energies.
     """
     count_O = cost.count_CO[candidate]
     energy_O = cost.operator_energy_j()[candidate]
@@ -68,6 +69,7 @@ def breakdown_rows(cost: StepCost, phase: str, candidate: int) -> list[dict[str,
         }
     for row in rows.values():
         row["share"] = row["time_s"] / step_s if step_s > 0 else 0.0
+        row["energy_j"] = None if math.isnan(row["energy_j"]) else row["energy_j"]
     return list(rows.values())
 
 

@@ -12,6 +12,7 @@ from perfatlas.answer.choices import choice_notes
 from perfatlas.answer.envelope import Evidence
 from perfatlas.answer.quantization import SHARED
 from perfatlas.answer.tiers import MEASURED_STANDING, joined_tiers
+from perfatlas.energy import board_energy
 from perfatlas.hardware import cited_sources
 from perfatlas.kernels.tiers import holds_quantization
 from perfatlas.operators import Gemm, LatentAttention
@@ -67,6 +68,7 @@ def step_evidence(question: Candidates, steps: PricedSteps, standing: Sequence[s
     costs = (steps.prefill, steps.decode)
     matches = used_matches(costs, 0)
     system = question.placement.systems[int(question.placement.index_C[0])]
+    board = board_energy(system.device)
     notes = dict.fromkeys(note for match in matches for note in match.notes)
     notes |= dict.fromkeys(note for cost in costs for note in cost.prices.notes)
     return Evidence(
@@ -78,12 +80,13 @@ def step_evidence(question: Candidates, steps: PricedSteps, standing: Sequence[s
             *question.model.architecture.notes,
             *notes,
             *system.notes,
+            *board.notes,
             *standing,
             *_uncorrected(question, costs),
             *_outside(costs),
             *_nothing_left_out(steps.prefill),
         ),
-        sources=_sources(question),
+        sources=(*_sources(question), *board.sources),
     )
 
 

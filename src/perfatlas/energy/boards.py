@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from dataclasses import dataclass
 from functools import cache
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 ENERGIES: Final = "data/energy/energies.toml"
 BOARDS: Final = "data/energy/boards.toml"
-OTHER: Final = "other"
+OTHER: Final = "other"  # links
 # Energies of formats without an entry: (the format whose energy is known, factor).
 NEAREST: Final = {
     "fp16": ("bf16", 1.0),
@@ -24,6 +25,13 @@ NEAREST: Final = {
     "fp32": ("bf16", 2.0),
     "fp64": ("bf16", 4.0),
 }
+FORMATS: Final = ("bf16", "fp8", "fp4")
+# Values that a device of an unknown generation does not have.
+ENERGIES_OF_BOARD: Final = (
+    *("sram_j_per_byte", "memory_j_per_byte", "link_j_per_byte", "issue_w"),
+    *("voltage_slope", "voltage_floor", "on_w", "low", "high"),
+)
+LABELS: Final = {"bf16": "bf16", "fp8": "fp8", "fp4": "fp4", "sram": "on-chip bytes"}
 SPREADING: Final = ("bf16", "fp8", "sram")  # values whose intervals spread the power
 
 
@@ -44,7 +52,8 @@ class BoardEnergy:
         cap_w: Board power limit [W].
         low: 5% quantile of measured over predicted power.
         high: 95% quantile of measured over predicted power.
-        notes: What was assumed or measured.
+        notes: What is fitted, derived or assumed, or why there are no energies.
+        sources: Sources of the energies that are not assumed.
     """
 
     flop_j: Mapping[str, float]
@@ -60,6 +69,7 @@ class BoardEnergy:
     low: float
     high: float
     notes: tuple[str, ...]
+    sources: tuple[str, ...] = ()
 
 
 def board_energy(device: Device) -> BoardEnergy:
@@ -73,6 +83,10 @@ def board_energy(device: Device) -> BoardEnergy:
 
     Source: data/energy/energies.toml and boards.toml, one source per value.
 
+    Returns:
+        The energies; all values but `idle_w` and `cap_w` are NaN for a device of a generation
+        without energies.
+
     Limits: One voltage curve per generation, inferred or assumed; temperature is not modelled.
 
     Example:
@@ -83,13 +97,14 @@ def board_energy(device: Device) -> BoardEnergy:
         (70.0, 700.0)
     """
     data = energy_data()
-    generations = data["generation"]
-    own = generations.get(device.architecture, generations[OTHER])
-    memory = data["memory_of"].get(device.name) or data["memory_of"].get(device.architecture)
+    own = data["generation"].get(device.architecture)
+    if own is None:
+        return _unknown(device)
+    memory = data["memory_of"].get(device.name)
     link = data["link"].get(device.scale_up.kind, data["link"][OTHER])
     fitted = _boards().get(device.name, {})
     scale = fitted.get("scale", 1.0)
-    flop_j = {name: scale * own[name]["value"] for name in ("bf16", "fp8", "fp4")}
+    flop_j = {name: scale * own[name]["value"] for name in FORMATS}
     flop_j |= {name: factor * flop_j[base] for name, (base, factor) in NEAREST.items()}
     awake_w = fitted.get("awake_w", own["awake"]["value"] * device.tdp_w)
     low, high = fitted.get("interval") or _spread(own)
@@ -106,8 +121,33 @@ def board_energy(device: Device) -> BoardEnergy:
         cap_w=device.tdp_w,
         low=low,
         high=high,
-        notes=(_note(device, fitted),),
+        notes=(_note(device, own, fitted),),
+        sources=_sources(own),
     )
+
+
+def _unknown(device: Device) -> BoardEnergy:
+    known = ", ".join(energy_data()["generation"])
+    note = (
+        f"power of {device.name} is not predicted: no energies are known of"
+        f" {device.architecture} (known: {known})"
+    )
+    return BoardEnergy(
+        flop_j=dict.fromkeys((*FORMATS, *NEAREST), math.nan),
+        **dict.fromkeys(ENERGIES_OF_BOARD, math.nan),
+        idle_w=device.idle_w,
+        cap_w=device.tdp_w,
+        notes=(note,),
+    )
+
+
+def _sources(own: Mapping[str, Any]) -> tuple[str, ...]:
+    texts = (
+        f"energies: {value['ref']}"
+        for value in own.values()
+        if isinstance(value, dict) and value["kind"] != "assumed"
+    )
+    return tuple(dict.fromkeys(texts))
 
 
 def _spread(own: Mapping[str, Any]) -> tuple[float, float]:
@@ -120,13 +160,22 @@ def _spread(own: Mapping[str, Any]) -> tuple[float, float]:
     return low, high
 
 
-def _note(device: Device, fitted: Mapping[str, Any]) -> str:
-    if fitted:
-        return f"power of {device.name}: {fitted['note']}"
-    return (
-        f"power of {device.name}: energies of its generation, never compared with measured watts of"
-        " this device"
+def _note(device: Device, own: Mapping[str, Any], fitted: Mapping[str, Any]) -> str:
+    kinds = ", ".join(
+        f"{' and '.join(names)} {kind}" for kind, names in _names_by_kind(own).items()
     )
+    source = f"power of {device.name}: energies of {device.architecture}: {kinds}"
+    if fitted:
+        return f"{source}; {fitted['note']}"
+    return f"{source}; never compared with measured watts of this device"
+
+
+def _names_by_kind(own: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the energies of a generation by their kind: fitted, derived or assumed."""
+    found: dict[str, list[str]] = {}
+    for name, label in LABELS.items():
+        found.setdefault(own[name]["kind"], []).append(label)
+    return found
 
 
 @cache

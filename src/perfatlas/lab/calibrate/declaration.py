@@ -14,5 +14,11 @@ DECLARATION: Final = Declaration(
             run="command:calibrate",
             needs="the measured tables of perfatlas[silicon], or measured rows of your own",
         ),
+        Command(
+            name="calibrate power",
+            help="Fit energies per event to measured watts of sustained loads.",
+            run="power_command:power",
+            needs="the folder measurements of the repository",
+        ),
     ),
 )

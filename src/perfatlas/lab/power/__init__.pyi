@@ -1,3 +1,9 @@
+from .loads import (
+    fit_loads as fit_loads,
+    read_loads as read_loads,
+    score_loads as score_loads,
+    shipped_values as shipped_values,
+)
 from .readings import (
     kernel_watts as kernel_watts,
 )

@@ -75,7 +75,7 @@ def served_power(isl: str = "isl") -> ServedPower:
     """Return the runs of the text and code tasks with their predictions.
 
     Args:
-        isl: Which of the assumed input lengths: isl, low or high.
+        isl: Which of the assumed input lengths: isl, first, low or high.
 
     Raises:
         MissingDependencyError: The file is not at hand.

@@ -12,15 +12,19 @@ from perfatlas.lab.power import (
     kernel_watts,
     power_error,
     power_splits,
+    score_loads,
     served_power,
 )
 from perfatlas.verbs.kernel import kernel_gemm
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from perfatlas.lab.power import ServedPower
     from perfatlas.operators import FloatArray
 
 Row = dict[str, Any]
+LENGTHS: Final = ("first", "low", "high")  # input lengths besides the scored ones
 # Figures of single runs in energy_measured.csv: model, GPUs, sequences.
 NAMED: Final = (
     ("meta-llama/Llama-3.1-8B-Instruct", (8, 512)),
@@ -29,25 +33,29 @@ NAMED: Final = (
 )
 
 
-def validate_power() -> dict[str, Any]:
+def validate_power(measurements: Path) -> dict[str, Any]:
     """Return the errors of predicted power.
+
+    Args:
+        measurements: Folder `measurements` of the repository.
 
     Returns:
         `kernels`: watts of measured kernels, held out by geometry; `served`: W/GPU of served
         models, with the measured rate given and end to end, with the shipped energies and with
-        floor and scale of all other models; `inputs`: the same for other input lengths; `ratios`:
+        floor and scale of all other models; `loads`: sustained loads that no energy is fitted to,
+        not blind; `inputs`: the same for other input lengths; `ratios`:
         J/token of B200 over H100 in matched runs; `figures`: named figures with their error.
 
     Raises:
-        MissingDependencyError: The measured tables or the shared file are not at hand.
+        MissingDependencyError: The measured tables, the shared file or the folder of sustained
+            loads are not at hand.
     """
     served = served_power()
     return {
         "kernels": _kernels(),
+        "loads": score_loads(measurements),
         "served": _served(served),
-        "inputs": [
-            {"isl": name, **row} for name in ("low", "high") for row in _served(served_power(name))
-        ],
+        "inputs": [{"isl": name, **row} for name in LENGTHS for row in _served(served_power(name))],
         "ratios": [_ratios(served)],
         "figures": [*_figures(served), *_operators()],
         "left_out": [{"reason": text, "rows": n} for text, n in served.refused.items()],

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated, Final
 
 from perfatlas.commands.flags import SWITCH
 from perfatlas.commands.output import envelope, print_json
 
+FOLDER: Final = Path("measurements")
 ERRORS: Final = {
     "mape": "MAPE",
     "median_error": "median",
@@ -19,6 +21,15 @@ ERRORS: Final = {
 SERVED: Final = {"gpu": "", "given": "given", "energies": "energies", "rows": "runs", **ERRORS}
 HEADINGS: Final = {
     "kernels": {"table": "", "rows": "rows", "constant_mape": "constant", **ERRORS},
+    "loads": {
+        "device": "",
+        "study": "",
+        "rows": "rows",
+        "mape": "MAPE",
+        "bias": "bias",
+        "mape_issue_0": "issue share 0",
+        "mape_issue_1": "issue share 1",
+    },
     "served": SERVED,
     "inputs": {"isl": "input", **SERVED},
     "ratios": {
@@ -41,6 +52,7 @@ HEADINGS: Final = {
 }
 TITLES: Final = {
     "kernels": "B200 kernels, held out by geometry",
+    "loads": "sustained loads, measured rate; not fitted, but not blind",
     "served": "W/GPU of served models",
     "inputs": "with other input lengths",
     "ratios": "J/token of B200 over H100",
@@ -48,18 +60,23 @@ TITLES: Final = {
 }
 
 
-def power(*, json: Annotated[bool, SWITCH] = False) -> int:
+def power(measurements: Path = FOLDER, *, json: Annotated[bool, SWITCH] = False) -> int:
     """Compare predicted with measured power of kernels and served models.
 
     Args:
+        measurements: Folder `measurements` of the perfatlas repository, for sustained loads.
         json: Print one JSON object.
     """
     from perfatlas.lab.validate.power import validate_power
     from perfatlas.report.text import open_terminal, print_rows
 
-    results = validate_power()
+    results = validate_power(Path(measurements))
     if json:
-        print_json(envelope("validate power", results=results, scenario={}))
+        print_json(
+            envelope(
+                "validate power", results=results, scenario={"measurements": str(measurements)}
+            )
+        )
         return 0
     console = open_terminal(sys.stdout)
     for name, columns in HEADINGS.items():

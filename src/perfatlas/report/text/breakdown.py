@@ -29,7 +29,8 @@ OTHERS_WIDTH: Final = 26  # time, share and bound with their gaps, and the inden
 BREAKS: Final = re.compile(r"([_./])")
 OPERATOR: Final = "  operator"
 ROOFLINE: Final = "roofline"
-NUMERIC: Final = frozenset(("count", "time", "share", ROOFLINE))
+ENERGY: Final = "energy"
+NUMERIC: Final = frozenset(("count", "time", ENERGY, "share", ROOFLINE))
 
 
 def rows_by_phase(
@@ -103,11 +104,13 @@ def phase_table(rows: Sequence[Mapping[str, Any]], *, width: int, most: int | No
         rows: Breakdown rows of one phase, slowest first.
         width: Maximum width; the calibration is shown if it fits, and the count, the roofline
             time and the tier are omitted if they do not.
-        most: Number of operators with their own row; by default all that are not small.
+        most: Number of operators with their own row; by default all that are not small, with their
+            energy on one GPU if it is known.
     """
     from rich.table import Table
 
-    names = _columns(width)
+    known = most is None and any(row.get("energy_j") for row in rows)
+    names = _columns(width, with_energy=known)
     table = Table(
         box=None, pad_edge=False, padding=(0, 2 if width >= WIDE else 1, 0, 0), show_edge=False
     )
@@ -132,11 +135,15 @@ def phase_table(rows: Sequence[Mapping[str, Any]], *, width: int, most: int | No
     return table
 
 
-def _columns(width: int) -> tuple[str, ...]:
+def _columns(width: int, *, with_energy: bool = False) -> tuple[str, ...]:
     """Return the columns that fit a terminal; columns are never truncated."""
     if width < NARROW:
         return (OPERATOR, "time", "share", "bound")
-    everything = (OPERATOR, "count", "time", "share", "bound", ROOFLINE, "tier", "calibration")
+    energy = (ENERGY,) if with_energy else ()
+    everything = (
+        *(OPERATOR, "count", "time", *energy, "share"),
+        *("bound", ROOFLINE, "tier", "calibration"),
+    )
     return everything if width >= WIDE else everything[:-1]
 
 
@@ -151,6 +158,7 @@ def _cells(row: Mapping[str, Any], *, width: int) -> dict[str, Any]:
         OPERATOR: break_name(str(row.get("name", MISSING)), room),
         "count": MISSING if count is None else f"{count:,.0f}",
         "time": format_value("time_s", row.get("time_s")),
+        ENERGY: format_value("energy_j", row.get("energy_j") or None),
         "share": MISSING if share is None else format_share(float(share)),
         "bound": Text(bound, style=BOUND_STYLES.get(bound, "")),
         ROOFLINE: _roofline(row),
@@ -192,8 +200,10 @@ def break_name(name: str, width: int) -> str:
 def _folded(rows: Sequence[Mapping[str, Any]], noun: str) -> dict[str, Any]:
     time_s = sum(float(row.get("time_s") or 0.0) for row in rows)
     share = sum(float(row.get("share") or 0.0) for row in rows)
+    energy_j = sum(float(row.get("energy_j") or 0.0) for row in rows)
     return {
         OPERATOR: f"  {len(rows)} {noun}",
         "time": format_value("time_s", time_s),
+        ENERGY: format_value("energy_j", energy_j or None),
         "share": format_share(share),
     }

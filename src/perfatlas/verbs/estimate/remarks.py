@@ -5,11 +5,13 @@ Shape legend: C candidates, O operators.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfatlas.answer import BOTTLENECK
+from perfatlas.energy import board_energy
 from perfatlas.serving.closed_form import MIN_BOUND_SHARE, beside_prompt, client_side
 
 if TYPE_CHECKING:
@@ -50,10 +52,20 @@ def estimate_warnings(
         _wide(evaluation, phases),
         _front_end_limited(question, evaluation),
         _too_long(question),
+        _without_energies(question),
     ):
         for candidate, text in found:
             notes[candidate].append(text)
     return [tuple(texts) for texts in notes]
+
+
+def _without_energies(question: Candidates) -> Notes:
+    """Say why power is missing on devices without energies."""
+    placement = question.placement
+    boards = [board_energy(system.device) for system in placement.systems]
+    for candidate, place in enumerate(placement.index_C.tolist()):
+        if math.isnan(boards[place].on_w):
+            yield candidate, boards[place].notes[0]
 
 
 def pool_warnings(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +19,13 @@ from perfatlas.answer import (
     single_row,
 )
 from perfatlas.declarations import verb_fields
-from perfatlas.energy import CLOCK_RATIOS, capped_clock_ratio, power_columns, with_energy
+from perfatlas.energy import (
+    CLOCK_RATIOS,
+    board_energy,
+    capped_clock_ratio,
+    power_columns,
+    with_energy,
+)
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.devices import DeviceColumns, device_peak
 from perfatlas.kernels.tiers import price_at_clocks, price_operators
@@ -87,7 +94,10 @@ class PricedQuestions:
         return [dict(zip(columns, row, strict=True)) | shared for row in rows]
 
     def _energy(self) -> dict[str, list[float | None]]:
-        """Return power and energy with their intervals; a roofline time has no interval."""
+        """Return power and energy with their intervals.
+
+        A roofline time has no interval; a device without known energies has neither.
+        """
         power, prices = power_columns(self.devices), self.prices
         energy_C = prices.chip_energy_j_CO[:, 0] + prices.memory_energy_j_CO[:, 0]
         time_s_C, low_s_C, high_s_C = (
@@ -107,7 +117,9 @@ class PricedQuestions:
         }
         return {
             name: [
-                value if has or not name.endswith(("_low", "_high")) else None
+                value
+                if value == value and (has or not name.endswith(("_low", "_high")))  # noqa: PLR0124 - NaN
+                else None
                 for value, has in zip(values_C.tolist(), known.tolist(), strict=True)
             ]
             for name, values_C in columns.items()
@@ -188,6 +200,10 @@ def _limited(
     """Return the devices at the clocks that power limits leave."""
     if not np.isfinite(limits_C).any():
         return devices
+    for device in devices.devices:
+        board = board_energy(device)
+        if math.isnan(board.on_w):
+            raise UnsupportedError(f"power_cap_w: {board.notes[0]}; omit power_cap_w")
     prices_K = price_at_clocks(
         [operator],
         devices,
@@ -241,7 +257,7 @@ def _decided(priced: PricedQuestions) -> dict[str, Any]:
 
 def _assumptions(priced: PricedQuestions, match: CalibrationMatch | None) -> list[str]:
     inputs, measured = priced.inputs[0], bool(priced.prices.measured_CO[0, 0])
-    said = ["cold caches, one kernel of a CUDA graph"]
+    said = ["cold caches, one kernel of a CUDA graph", *board_energy(priced.system.device).notes]
     said += quantization_note(priced.operator, match, measured=measured)
     if inputs.clock_ratio != 1.0:
         said.append(

@@ -1,0 +1,39 @@
+"""`perfatlas calibrate power`: fit energies per event to sustained loads."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Final
+
+from perfatlas.commands.flags import SWITCH
+from perfatlas.commands.output import envelope, print_json
+
+FOLDER: Final = Path("measurements")
+SHOWN: Final = {"parameter": "parameter", "value": "fitted", "shipped": "shipped"}
+
+
+def power(measurements: Path = FOLDER, *, json: Annotated[bool, SWITCH] = False) -> int:
+    """Fit the energies of Hopper to measured watts of sustained loads.
+
+    Prints the fitted values beside the shipped ones and writes nothing.
+
+    Args:
+        measurements: Folder `measurements` of the perfatlas repository.
+        json: Print one JSON object.
+    """
+    from perfatlas.lab.power import fit_loads, shipped_values
+
+    shipped = shipped_values()
+    rows = [
+        {"parameter": name, "value": value, "shipped": shipped[name]}
+        for name, value in fit_loads(Path(measurements)).items()
+    ]
+    if json:
+        asked = {"measurements": str(measurements)}
+        print_json(envelope("calibrate power", results={"parameters": rows}, scenario=asked))
+        return 0
+    from perfatlas.report.text import open_terminal, print_rows
+
+    print_rows(open_terminal(sys.stdout), rows, columns=SHOWN)
+    return 0
