@@ -26,11 +26,6 @@ NEAREST: Final = {
     "fp64": ("bf16", 4.0),
 }
 FORMATS: Final = ("bf16", "fp8", "fp4")
-# Values that a device of an unknown generation does not have.
-ENERGIES_OF_BOARD: Final = (
-    *("sram_j_per_byte", "memory_j_per_byte", "link_j_per_byte", "issue_w"),
-    *("voltage_slope", "voltage_floor", "on_w", "low", "high"),
-)
 LABELS: Final = {"bf16": "bf16", "fp8": "fp8", "fp4": "fp4", "sram": "on-chip bytes"}
 SPREADING: Final = ("bf16", "fp8", "sram")  # values whose intervals spread the power
 
@@ -134,7 +129,15 @@ def _unknown(device: Device) -> BoardEnergy:
     )
     return BoardEnergy(
         flop_j=dict.fromkeys((*FORMATS, *NEAREST), math.nan),
-        **dict.fromkeys(ENERGIES_OF_BOARD, math.nan),
+        sram_j_per_byte=math.nan,
+        memory_j_per_byte=math.nan,
+        link_j_per_byte=math.nan,
+        issue_w=math.nan,
+        voltage_slope=math.nan,
+        voltage_floor=math.nan,
+        on_w=math.nan,
+        low=math.nan,
+        high=math.nan,
         idle_w=device.idle_w,
         cap_w=device.tdp_w,
         notes=(note,),

@@ -285,7 +285,8 @@ def _zeros(loads: Loads, on_w: float, found: Mapping[str, float]) -> dict[str, f
         "sram": reads & (size == asked["cached_bytes"]),
         "memory": reads & (size == asked["memory_bytes"]),
     }
-    ratio, events = {}, {"flop": "flop_per_s", "sram": "bytes_per_s", "memory": "bytes_per_s"}
+    ratio: dict[str, float] = {}
+    events = {"flop": "flop_per_s", "sram": "bytes_per_s", "memory": "bytes_per_s"}
     for name, mask in masks.items():
         joules = []
         for values, sram in (("zeros", ratio.get("sram", 1.0)), ("normal", 1.0)):
