@@ -105,6 +105,7 @@ _SERVING: Final[Values] = {
     "autoscale_tolerance": (0.3, 0.5),
     "autoscale_down_after_s": (1.0, 2.0),
     "start_up_s": (1.0, 2.0),
+    "usd_per_gpu_hour": (2.0, 3.0),
     "host_cache_bytes": ("3GB", "2GB"),
     "host_bandwidth": ("3GB/s", "2GB/s"),
     "ssd_cache_bytes": ("3GB", "2GB"),

@@ -73,7 +73,8 @@ def test_input_tokens(lengths: list[int], model: str, engine: str, batch: int) -
 @given(
     lengths=st.lists(st.integers(1, 100_000), min_size=2, max_size=8, unique=True).map(sorted),
     model=MODEL,
-    engine=ENGINE,
+    # TensorRT-LLM rejects prompts longer than a step: chunked prefill is off by default
+    engine=st.sampled_from([engine for engine in ENGINES if engine != "trtllm"]),
     tokens=st.sampled_from([512, 2048, 8192, 16384]),
 )
 def test_input_tokens_over_chunks(lengths: list[int], model: str, engine: str, tokens: int) -> None:

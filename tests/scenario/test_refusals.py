@@ -199,7 +199,7 @@ def test_a_config_of_an_unknown_family_names_the_file_to_add(tmp_path: Any) -> N
 def test_a_missing_field_of_a_config_is_named(tmp_path: Any) -> None:  # noqa: ANN401
     path = tmp_path / "config.json"
     path.write_text('{"model_type": "llama", "hidden_size": 64}')
-    with pytest.raises(InvalidSpecError, match="num_attention_heads = missing"):
+    with pytest.raises(InvalidSpecError, match="num_attention_heads is missing"):
         estimate(model=str(path), system="h200_sxm")
 
 

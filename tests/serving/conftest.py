@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@pytest.fixture(scope="package", autouse=True)
+# not "package": without an `__init__.py`, that would last to the end of the session
+@pytest.fixture(scope="module", autouse=True)
 def one_unit_for_rare_features() -> Iterator[None]:
     settled = SimulationState.settled
 

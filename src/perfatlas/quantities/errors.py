@@ -102,7 +102,7 @@ def repr_for_error(value: object) -> str:
         value: Any value; long ones are truncated or described.
 
     Example:
-        >>> from perfatlas.quantities import shown
+        >>> from perfatlas.quantities import repr_for_error
         >>> repr_for_error(10**5000)
         'an integer of 16610 bits'
     """

@@ -284,15 +284,21 @@ def check_prices(prices: StepPrices, limits: Limits, requests: Requests) -> None
         _shape(name, getattr(prices, name), (batch, borders[0].shape[0]))
     for name in ("prefill_added_QP", "prefill_last_QP"):
         _shape(name, getattr(prices, name), (borders[1].shape[0], borders[2].shape[0]))
-    # negative for the last chunk: it may offset part of the fixed time of prefill steps
-    start = int(prices.mixed_linear_T[1:].min(initial=LONGEST_STEP))
     for name in prices._fields:
         value = np.asarray(getattr(prices, name))
-        least = {"prefill_last_QP": -start, "decode_slope_BK": -LONGEST_STEP}.get(name, 0)
+        may_be_negative = name in {"prefill_last_QP", "decode_slope_BK"}
+        least = -LONGEST_STEP if may_be_negative else 0
         if (value < least).any() or (value > LONGEST_STEP).any():
             raise InvalidSpecError(
                 f"{name} ranges from {value.min()} to {value.max()}; it must be {least} to 1e15"
             )
+    # a chunk alone in its step may cost less than its share of a full one, but no time at all
+    start = int(prices.mixed_linear_T[1:].min(initial=LONGEST_STEP))
+    shortest = int((prices.prefill_added_QP + prices.prefill_last_QP).min(initial=0))
+    if shortest < -start:
+        raise InvalidSpecError(
+            f"prefill_added_QP + prefill_last_QP is {shortest}; it must be at least {-start}"
+        )
     _check_lines(prices)
     _check_products(prices, limits, longest)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from perfatlas.serving.prices.tables import Ticks
 
 WIDEST_CELL: Final = 65_536  # keys: interpolation in wider cells overflows 64 bits
-# cost of a chunk times the width of its cell [ticks x tokens] that interpolation can hold
+# time of a chunk times the width of its cell [ticks x tokens] that interpolation can hold
 LARGEST_PRODUCT: Final = 5e17
 TOLERANCE: Final = 0.02  # relative error of interpolated chunk times
 PARTS: Final = 64  # candidate sizes per octave
@@ -87,9 +87,12 @@ def chunk_prices(parts: StepParts, most: int, longest: int) -> ChunkPrices:
 
 
 def _cell_width(parts: StepParts, most: int, longest: int) -> int:
-    """Return the widest cell in which the most expensive chunk can be interpolated [tokens]."""
+    """Return the widest cell in which the longest chunk can be interpolated [tokens].
+
+    The event loop interpolates the first quantity, time, in integers.
+    """
     largest_N = parts.chunk(np.ones(1), np.array([float(most)]), np.array([float(longest)]))[:, 0]
-    ticks = float(np.abs(quantity_ticks(largest_N, parts.quantities)).max())
+    ticks = abs(float(quantity_ticks(largest_N[:1], parts.quantities[:1])[0]))
     return max(int(min(LARGEST_PRODUCT / max(ticks, 1.0), WIDEST_CELL)), 1)
 
 

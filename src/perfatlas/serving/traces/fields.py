@@ -281,7 +281,7 @@ def _token_count(field: Field, value: object) -> int:
 
 
 def _wrong(field: Field, value: object, problem: str) -> CellError:
-    """Return the error for a cell, in the words of the reader of fields from files."""
+    """Return the error for a cell, worded as by the reader of fields from files."""
     return CellError(f"{field.name} = {repr_for_error(value)}{problem}")
 
 

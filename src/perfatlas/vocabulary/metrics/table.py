@@ -26,9 +26,9 @@ _TABLE: Final = {
     for metric in (
         *SERVING,
         *UTILIZATION,
-        *ENERGY,
         *DEPLOYMENTS,
         *OPERATOR,
+        *ENERGY,
         *JOB,
         *FORMS,
         *JOBS,
