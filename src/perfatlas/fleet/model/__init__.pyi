@@ -27,6 +27,7 @@ from .memoryless import (
     not_memoryless as not_memoryless,
 )
 from .model import (
+    NO_REPAIR_TIMES as NO_REPAIR_TIMES,
     Cause as Cause,
     Fleet as Fleet,
     Job as Job,

@@ -7,7 +7,7 @@ of which 64 are used is a unit with parts.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from perfatlas.fleet.laws import Constant, Exponential, Law
 
@@ -120,6 +120,9 @@ class Repair:
     relapse: Law = NO_TIME
 
 
+NO_REPAIR_TIMES: Final = (Repair(name="swap", stages=(RepairStage(name="swap", lasts=NO_TIME),)),)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Fleet:
     """Units, their causes of failure and their repairs.
@@ -127,7 +130,8 @@ class Fleet:
     Args:
         units: Number of units.
         causes: Causes of failure.
-        repairs: Repairs; the first is the default of a cause.
+        repairs: Repairs; the first is the default of a cause. Where they are not given, failed
+            units return at once.
         gpus_per_unit: GPUs of a unit.
         parts_per_unit: Parts of a unit that fail one by one (trays of a rack); 1 if none.
         parts_needed: Parts needed for the unit to be usable.
@@ -136,9 +140,7 @@ class Fleet:
 
     units: int
     causes: tuple[Cause, ...]
-    repairs: tuple[Repair, ...] = (
-        Repair(name="swap", stages=(RepairStage(name="swap", lasts=NO_TIME),)),
-    )
+    repairs: tuple[Repair, ...] = NO_REPAIR_TIMES
     gpus_per_unit: int = 8
     parts_per_unit: int = 1
     parts_needed: int = 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.fleet.closed_form import late_detection_remarks, snapshots_in_flight
-from perfatlas.fleet.model import mean_repair_s
+from perfatlas.fleet.model import NO_REPAIR_TIMES, mean_repair_s
 from perfatlas.quantities import counted
 from perfatlas.verbs.goodput.question import DAY_S
 from perfatlas.verbs.goodput.unused_options import unused_fleet_options
@@ -68,12 +68,15 @@ def _of_repairs(ready: FleetJob) -> list[str]:
                 " idle; set spares to use them"
             )
         return [f"there are no spares: {why}"]
-    notes = (
-        "repairs take no time in this fleet: a failed unit returns at once, so the job never"
-        " waits, availability is 100% and spares have no effect; add a [[repair]] table with"
-        " repair times (docs/fleet.md)"
+    returns = "the job never waits for units and spares have no effect"
+    if fleet.repairs is not NO_REPAIR_TIMES:
+        return [f"repairs take no time in this fleet: a failed unit returns at once, so {returns}"]
+    note = (
+        "repair times are not given: failed units are assumed to return at once, as if their"
+        f" availability were 100%, so {returns}; add a [[repair]] table with repair times"
+        " (docs/fleet.md)"
     )
-    return [notes]
+    return [note]
 
 
 def _overlaps(strategy: Strategy) -> list[str]:

@@ -50,7 +50,7 @@ MOST_CHANGES: Final = 3
 MOST_CHOICES: Final = 8
 DETAILS: Final = frozenset((
     *("interruptions", "gpu_hours", "spares_held", "replicas", "closed_form_goodput"),
-    *("interruptions_per_day", "checkpoint_bytes"),
+    *("interruptions_per_day", "checkpoint_bytes", "seed"),
 ))  # fmt: skip
 INDENT: Final = 2
 # fields that are shares, and results that are said elsewhere or are fields

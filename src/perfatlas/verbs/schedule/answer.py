@@ -139,7 +139,7 @@ def fleet_schedule(
     stream = sized_stream(inputs) if is_stream(inputs) else None
     if is_stream(inputs) and stream is None:
         raise KeyboardInterrupt
-    base = prepare(stream.inputs if stream else inputs, None)
+    base = prepare(stream.inputs if stream else inputs, None, stream=stream is not None)
     others = _others(base, changes, compared)
     compared_inputs = [(run.inputs, run.job_source.jobs) for run in (base, *others)]
     check_source_columns(compared_inputs)

@@ -80,12 +80,13 @@ class Prepared:
         return InfeasibleError(f"{where}{shortfall}", advice=advice)
 
 
-def prepare(inputs: Schedule, known: JobSource | None) -> Prepared:
+def prepare(inputs: Schedule, known: JobSource | None, *, stream: bool = False) -> Prepared:
     """Return the inputs of a schedule.
 
     Args:
         inputs: The fields.
         known: Jobs that were read or generated before; None to do it now.
+        stream: Whether the number of jobs follows from the precision of the mean wait.
     """
     cluster = cluster_of(inputs)
     source = job_source(inputs, cluster) if known is None else known
@@ -93,8 +94,10 @@ def prepare(inputs: Schedule, known: JobSource | None) -> Prepared:
     last_s = int(jobs.submit_J[-1]) / TICKS_PER_SECOND
     if inputs.jobs is None and inputs.until_s is None and last_s:
         inputs = inputs.model_copy(update={"until_s": last_s})
+        field = "num_jobs" if stream else "until_s"
         notes.append(
-            "stopped at the last submission, as part of an ongoing stream; set until_s to change it"
+            "stopped at the last submission, as part of an ongoing stream;"
+            f" set {field} to change it"
         )
     left_out = ""
     if inputs.leave_out_larger:

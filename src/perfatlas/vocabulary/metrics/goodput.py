@@ -263,7 +263,6 @@ JOB: Final = (
         unit="USD",
         better="higher",
         verbs=GOODPUT,
-        asked_with={"usd_per_gpu_hour": 2.0, "what_if": True},
         description="GPU-hours that the change gains, at the price of one.",
     ),
     Metric(
@@ -272,7 +271,6 @@ JOB: Final = (
         unit="USD",
         better="lower",
         verbs=GOODPUT,
-        asked_with={"usd_per_gpu_hour": 2.0, "what_if": True},
         description="GPU-hours held in addition, at the price of one.",
     ),
     Metric(
