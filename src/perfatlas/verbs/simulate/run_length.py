@@ -116,6 +116,7 @@ def sized_run(
     known: Priced,
     watch: OnProgress | None = None,
     first: int = FIRST,
+    load: OfferedLoad | None = None,
 ) -> Run:
     """Return the run of a scenario, as long as the precision of its statistics asks.
 
@@ -125,6 +126,7 @@ def sized_run(
         known: Tables of prices of earlier calls, to take from and to add to.
         watch: Called during runs; true stops it.
         first: Requests of the first run.
+        load: Offered rate and capacity, if known; None determines them.
 
     Raises:
         InvalidSpecError: A name, value or request is invalid.
@@ -135,7 +137,7 @@ def sized_run(
     ready = service(scenario, traffic, resolved, known)
     if not has_steady_rate(traffic, scenario):
         return Run(traffic, resolved, ready)
-    load = offered_load(scenario, traffic, known, watch=watch).load
+    load = load or offered_load(scenario, traffic, known, watch=watch).load
     if traffic.num_requests is not None or load is None:
         return Run(traffic, resolved, ready, load)
     sizing = Sizing(
