@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.verbs.simulate import simulate
+from perfatlas.verbs.simulate import required_replicas, simulate
 
 SERVED: Final[dict[str, Any]] = {
     "model": "meta-llama/Llama-3.1-8B-Instruct",
@@ -112,6 +112,18 @@ def test_a_slow_rate_is_cut_by_the_longest_time_of_a_simulation() -> None:
     found = simulate(**SERVED, request_rate=0.001).answer.results
     assert found["requests_completed"] < 8000
     assert found["stability"] == "stable"
+
+
+@pytest.mark.parametrize("rate", [1e-4, 2e-6])
+def test_a_rate_of_few_requests_in_the_longest_time_is_answered(rate: float) -> None:
+    found = simulate(**SERVED, request_rate=rate).answer.results
+    assert found["requests_completed"] == pytest.approx(2.5e6 * rate)
+    assert found["stability"] == "stable"
+
+
+def test_a_search_at_a_rate_of_few_requests_is_answered() -> None:
+    found = required_replicas(**SERVED, request_rate=1e-4, slo_ttft_s=1).answer.results
+    assert found["required_replicas"] == 1
 
 
 def test_a_deployment_that_keeps_up_has_the_offered_rate_as_its_throughput(

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.sampling import batch_precision
 from perfatlas.scenario.deployments import (
-    DEFAULT_REQUESTS,
     OfferedLoad,
     ResolvedTraffic,
     Service,
     has_steady_rate,
+    most_in_time,
     offered_load,
     price_ends,
     resolve_traffic,
@@ -22,7 +22,6 @@ from perfatlas.scenario.deployments import (
 )
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import measured_window, request_latencies
-from perfatlas.vocabulary.fields import LONGEST_S
 from perfatlas.vocabulary.metrics import statistics
 
 if TYPE_CHECKING:
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
 FIRST: Final = 8_000  # requests of the first run
 LONGEST: Final = 200_000  # requests of the longest one
-SPAN: Final = 0.5  # of the longest time that a simulation may last
 GROWTH: Final = (2.0, 8.0)  # least and largest factor from one run to the next
 MARGIN: Final = 1.2  # safety factor on the estimated number of requests
 PERCENTILE: Final = 99.0
@@ -92,8 +90,7 @@ class Sizing:
     @property
     def longest(self) -> int:
         """Requests of the longest run."""
-        by_time = int(SPAN * LONGEST_S * self.load.requests_per_s)
-        return max(min(self.most, by_time), DEFAULT_REQUESTS)
+        return int(min(self.most, most_in_time(self.load.requests_per_s)))
 
 
 class SizedRun(NamedTuple):
