@@ -11,7 +11,8 @@ import pytest
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.sampling import Precision
-from perfatlas.verbs.simulate import required_replicas, simulate
+from perfatlas.scenario.deployments import offered_load
+from perfatlas.verbs.simulate import required_replicas, run_length, simulate
 from perfatlas.verbs.simulate.costs import cost_results
 from perfatlas.verbs.simulate.objectives import SloCheck
 
@@ -55,6 +56,19 @@ def test_more_traffic_and_stricter_objectives_need_more() -> None:
     assert needed(request_rate=400) > 3 * base - 3
     assert needed(request_rate=100, slo_ttft_s=0.045) > base
     assert needed(request_rate=1) == 1
+
+
+def test_the_answer_has_the_capacity_of_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    again: list[dict[str, Any]] = []
+
+    def recorded(*args: Any, **named: Any) -> Any:  # noqa: ANN401 - passed on
+        again.append(named)
+        return offered_load(*args, **named)
+
+    monkeypatch.setattr(run_length, "offered_load", recorded)
+    results = required_replicas(**SERVED, request_rate=150, slo_ttft_s=0.08).answer.results
+    assert all(named.get("slower") for named in again)  # only the slow end is not known yet
+    assert results["stability"] == "stable"
 
 
 def test_a_fixed_sample_is_judged_as_it_is(tmp_path: Path) -> None:

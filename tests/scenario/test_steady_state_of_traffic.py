@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.verbs.simulate import simulate
+from perfatlas.verbs.simulate import required_replicas, simulate
 
 SERVED: Final[dict[str, Any]] = {
     "model": "meta-llama/Llama-3.1-8B-Instruct",
@@ -69,9 +69,25 @@ def test_a_rate_that_slower_steps_cannot_serve_has_no_upper_limit(capacity: floa
     assert calm["ttft_s_high"]["mean"] >= calm["ttft_s"]["mean"]
 
 
-def test_replicas_multiply_the_capacity(capacity: float) -> None:
-    four = simulate(**SERVED, request_rate=1, num_requests=10, dp=4).answer.results
-    assert four["capacity_requests_per_s"] == pytest.approx(4 * capacity, rel=0.02)
+@pytest.mark.parametrize("dp", [2, 16, 62])
+def test_replicas_multiply_the_capacity(capacity: float, dp: int) -> None:
+    found = simulate(**SERVED, request_rate=1, num_requests=10, dp=dp).answer.results
+    assert found["capacity_requests_per_s"] == pytest.approx(dp * capacity, rel=0.01)
+
+
+def test_overloaded_replicas_complete_as_many_requests_as_their_capacity(capacity: float) -> None:
+    asked = {**SERVED, "dp": 8, "request_rate": 10 * capacity, "num_requests": 40_000}
+    found = simulate(**asked).answer.results
+    assert found["requests_per_s"] == pytest.approx(8 * capacity, rel=0.05)
+
+
+def test_equal_pairs_of_pools_multiply_the_capacity() -> None:
+    asked = {**SERVED, "mode": "disaggregated", "request_rate": 1, "num_requests": 10}
+    one, ten = (
+        simulate(**asked, prefill_workers=n, decode_workers=2 * n).answer.results for n in (1, 10)
+    )
+    each = one["capacity_requests_per_s"]
+    assert ten["capacity_requests_per_s"] == pytest.approx(10 * each, rel=0.01)
 
 
 def test_the_slowest_kind_limits_what_round_robin_can_serve(capacity: float) -> None:
@@ -96,6 +112,18 @@ def test_a_slow_rate_is_cut_by_the_longest_time_of_a_simulation() -> None:
     found = simulate(**SERVED, request_rate=0.001).answer.results
     assert found["requests_completed"] < 8000
     assert found["stability"] == "stable"
+
+
+@pytest.mark.parametrize("rate", [1e-4, 2e-6])
+def test_a_rate_of_few_requests_in_the_longest_time_is_answered(rate: float) -> None:
+    found = simulate(**SERVED, request_rate=rate).answer.results
+    assert found["requests_completed"] == pytest.approx(2.5e6 * rate)
+    assert found["stability"] == "stable"
+
+
+def test_a_search_at_a_rate_of_few_requests_is_answered() -> None:
+    found = required_replicas(**SERVED, request_rate=1e-4, slo_ttft_s=1).answer.results
+    assert found["required_replicas"] == 1
 
 
 def test_a_deployment_that_keeps_up_has_the_offered_rate_as_its_throughput(

@@ -22,7 +22,7 @@ from .evaluation import (
     pool_results as pool_results,
 )
 from .generated import (
-    DEFAULT_REQUESTS as DEFAULT_REQUESTS,
+    most_in_time as most_in_time,
 )
 from .heterogeneous_replicas import (
     common_entries as common_entries,

@@ -27,7 +27,7 @@ from perfatlas.serving.requests import (
     uniform_lengths,
 )
 from perfatlas.serving.traces import read_requests
-from perfatlas.vocabulary.fields import MOST_GENERATED_REQUESTS
+from perfatlas.vocabulary.fields import LONGEST_S, MOST_GENERATED_REQUESTS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.fields import Scenario, Traffic
 
 DEFAULT_REQUESTS: Final = 1000
+SPAN: Final = 0.5  # of the longest time that a simulation may last
 ROUNDS: Final = 10  # requests per one in flight in a closed loop, as in benchmark clients
 HASH_BLOCK: Final = 16  # tokens per prefix hash of session prompts
 OF_RAMPS: Final = ("ramp_to_rate", "ramp_s")
@@ -62,6 +63,8 @@ def generated(traffic: Traffic, scenario: Scenario, *, closed: bool) -> Generate
     count = traffic.num_requests
     if count is None:
         count = max(DEFAULT_REQUESTS, ROUNDS * (scenario.concurrency or 0))
+        if not closed and traffic.arrival != "ramp":
+            count = max(int(min(count, most_in_time(traffic.request_rate))), traffic.turns)
     if count > MOST_GENERATED_REQUESTS:
         raise InvalidSpecError(
             f"{count:,} requests exceed the limit of {MOST_GENERATED_REQUESTS:,} per simulation;"
@@ -98,6 +101,15 @@ def generated(traffic: Traffic, scenario: Scenario, *, closed: bool) -> Generate
         shared_prefix=traffic.shared_prefix,
     )
     return Generated(talk, note)
+
+
+def most_in_time(request_rate: float | None) -> float:
+    """Return how many requests surely arrive in the longest time of a simulation, 1 at least.
+
+    Args:
+        request_rate: Requests per second; None is all at once.
+    """
+    return max(SPAN * LONGEST_S * (request_rate or math.inf), 1.0)
 
 
 def _requests(count: int) -> str:

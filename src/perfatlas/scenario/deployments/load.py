@@ -6,6 +6,7 @@ Shape legend: N requests, R replicas.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -97,6 +98,9 @@ def offered_load(
 ) -> LoadRun:
     """Return the rate that traffic offers and the capacity for requests of its lengths.
 
+    The capacity of equal parts of a deployment is that of one, times their number: engines that
+    never run out of requests do not affect each other.
+
     Args:
         scenario: What serves it.
         traffic: Traffic with a steady rate.
@@ -106,7 +110,7 @@ def offered_load(
     """
     count = FEWEST
     while True:
-        ready, outcome = _saturated(scenario, traffic, known, count, (slower, watch))
+        ready, parts, outcome = _saturated(scenario, traffic, known, count, (slower, watch))
         if outcome.interrupted or not (outcome.finished_N >= 0).any():
             return LoadRun(None, outcome.interrupted)
         needed = TURNOVERS * _in_flight(outcome)
@@ -114,7 +118,7 @@ def offered_load(
             break
         count = min(needed, MOST)
     rate = traffic.request_rate or math.inf
-    return LoadRun(OfferedLoad(rate, _capacity(ready, outcome, traffic.routing)))
+    return LoadRun(OfferedLoad(rate, parts * _capacity(ready, outcome, traffic.routing)))
 
 
 def _saturated(
@@ -123,15 +127,25 @@ def _saturated(
     known: Priced,
     count: int,
     how: tuple[Sequence[float], Callable[[float], bool] | None],
-) -> tuple[Service, Outcome]:
-    """Return the run of requests that all arrive at once."""
+) -> tuple[Service, int, Outcome]:
+    """Return one of the equal parts, their number, and its run of requests that arrive at once."""
     slower, watch = how
     changes = {"request_rate": math.inf, "num_requests": count, "arrival": None, "burstiness": None}
     at_once = traffic.model_copy(update=changes)
     resolved = resolve_traffic(at_once, scenario)
     ready = service(scenario, at_once, resolved, known)
-    ready = slowed(ready, slower) if slower else ready
-    return ready, run_traffic(ready, resolved, Control(watch=watch))
+    ready, parts = _part(slowed(ready, slower) if slower else ready)
+    return ready, parts, run_traffic(ready, resolved, Control(watch=watch))
+
+
+def _part(ready: Service) -> tuple[Service, int]:
+    """Return the smallest service with the same shares of replicas, and how many it is of these."""
+    parts = math.gcd(*(pool.replicas.number for pool in ready.pools))
+    pools = tuple(
+        replace(pool, replicas=pool.replicas._replace(number=pool.replicas.number // parts))
+        for pool in ready.pools
+    )
+    return replace(ready, pools=pools), parts
 
 
 def _in_flight(outcome: Outcome) -> int:

@@ -118,7 +118,14 @@ def _final_run(search: ReplicaSearch, number: int) -> Run:
     """Return the run that is answered: at least as long as the one that decided."""
     decided = search.judged[number].run
     first = (decided.traffic.num_requests if decided else None) or FIRST
-    run = sized_run(search.traffic, search.of(number), search.known, search.look, max(first, FIRST))
+    run = sized_run(
+        search.traffic,
+        search.of(number),
+        search.known,
+        search.look,
+        max(first, FIRST),
+        None if search.each is None else load_on(search.each, number),
+    )
     search.tried += 1
     return run
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.sampling import batch_precision
 from perfatlas.scenario.deployments import (
-    DEFAULT_REQUESTS,
     OfferedLoad,
     ResolvedTraffic,
     Service,
     has_steady_rate,
+    most_in_time,
     offered_load,
     price_ends,
     resolve_traffic,
@@ -22,7 +22,6 @@ from perfatlas.scenario.deployments import (
 )
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import measured_window, request_latencies
-from perfatlas.vocabulary.fields import LONGEST_S
 from perfatlas.vocabulary.metrics import statistics
 
 if TYPE_CHECKING:
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
 FIRST: Final = 8_000  # requests of the first run
 LONGEST: Final = 200_000  # requests of the longest one
-SPAN: Final = 0.5  # of the longest time that a simulation may last
 GROWTH: Final = (2.0, 8.0)  # least and largest factor from one run to the next
 MARGIN: Final = 1.2  # safety factor on the estimated number of requests
 PERCENTILE: Final = 99.0
@@ -92,8 +90,7 @@ class Sizing:
     @property
     def longest(self) -> int:
         """Requests of the longest run."""
-        by_time = int(SPAN * LONGEST_S * self.load.requests_per_s)
-        return max(min(self.most, by_time), DEFAULT_REQUESTS)
+        return int(min(self.most, most_in_time(self.load.requests_per_s)))
 
 
 class SizedRun(NamedTuple):
@@ -116,6 +113,7 @@ def sized_run(
     known: Priced,
     watch: OnProgress | None = None,
     first: int = FIRST,
+    load: OfferedLoad | None = None,
 ) -> Run:
     """Return the run of a scenario, as long as the precision of its statistics asks.
 
@@ -125,6 +123,7 @@ def sized_run(
         known: Tables of prices of earlier calls, to take from and to add to.
         watch: Called during runs; true stops it.
         first: Requests of the first run.
+        load: Offered rate and capacity, if known; None determines them.
 
     Raises:
         InvalidSpecError: A name, value or request is invalid.
@@ -135,7 +134,7 @@ def sized_run(
     ready = service(scenario, traffic, resolved, known)
     if not has_steady_rate(traffic, scenario):
         return Run(traffic, resolved, ready)
-    load = offered_load(scenario, traffic, known, watch=watch).load
+    load = load or offered_load(scenario, traffic, known, watch=watch).load
     if traffic.num_requests is not None or load is None:
         return Run(traffic, resolved, ready, load)
     sizing = Sizing(
