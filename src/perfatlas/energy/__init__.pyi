@@ -4,6 +4,7 @@ from .boards import (
 from .clock import (
     CLOCK_RATIOS as CLOCK_RATIOS,
     capped_clock_ratio as capped_clock_ratio,
+    sustained_clock as sustained_clock,
 )
 from .operators import (
     with_energy as with_energy,

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.pricing import PricedOperators
 
-RANDOM: Final = "random"
+RANDOM: Final = "random"  # values of the tensors, a name of `[inputs]` in the data file
 
 
 def with_energy(
     operators: Sequence[Operator],
     prices: PricedOperators,
     devices: DeviceColumns,
-    inputs: str = RANDOM,
+    sustained_C: FloatArray | None = None,
 ) -> PricedOperators:
     """Return prices with the energy of one execution of each operator.
 
@@ -40,7 +40,8 @@ def with_energy(
         operators: The operators of the columns (O).
         prices: Their prices (C, O).
         devices: Device and clock of each candidate.
-        inputs: Values of the tensors, a name of `[inputs]` in the data file.
+        sustained_C: Clock of ratio 1 over the highest clock (C,), from `sustained_clock`; None
+            takes clock ratios relative to the highest clock.
 
     Source: data/energy/energies.toml.
 
@@ -48,7 +49,7 @@ def with_energy(
         energy of a FLOP. Links carry no energy of the copies in device memory.
     """
     boards = [board_energy(device) for device in devices.devices]
-    effect, shares = energy_data()["inputs"][inputs], energy_data()["issue_share"]
+    effect, shares = energy_data()["inputs"][RANDOM], energy_data()["issue_share"]
     index_C = devices.index_C
     peaks = [_peak_key(operator) for operator in operators]
     keys = tuple(dict.fromkeys(peaks))
@@ -69,7 +70,9 @@ def with_energy(
     if devices.clock_ratio_C is not None:
         slope_C1 = of_device([b.voltage_slope for b in boards])
         floor_C1 = of_device([b.voltage_floor for b in boards])
-        chip_j_CO *= voltage(devices.clock_ratio_C[:, None], slope_C1, floor_C1) ** 2
+        sustained = 1.0 if sustained_C is None else sustained_C[:, None]
+        clock_C1 = devices.clock_ratio_C[:, None] * sustained
+        chip_j_CO *= voltage(clock_C1, slope_C1, floor_C1) ** 2
     memory_j_CO = prices.memory_bytes_CO * of_device(
         [effect["memory"] * b.memory_j_per_byte for b in boards]
     )

@@ -29,6 +29,7 @@ DERIVED: Final = {
     "capacity_requests_per_s": AT_MOST,
     "offered_load": AT_LEAST,
 }
+POWER: Final = "power_w"  # a shorter time spends the same dynamic energy at a higher power
 
 
 def limits_of(results: Mapping[str, Any], *, tier: str = "") -> dict[str, str]:
@@ -55,7 +56,8 @@ def limits_of(results: Mapping[str, Any], *, tier: str = "") -> dict[str, str]:
             continue
         low, high = results.get(f"{name}{LOW}"), results.get(f"{name}{HIGH}")
         if metric.has_interval and tier == BOUND:
-            found[name] = AT_LEAST if metric.better == "lower" else AT_MOST
+            grows = metric.better == "lower" and name != POWER
+            found[name] = AT_LEAST if grows else AT_MOST
         elif name in DERIVED and tier == BOUND:
             found[name] = DERIVED[name]
         elif high is None and low == value:

@@ -31,7 +31,7 @@ class Answered(NamedTuple):
 def answer_columns(
     table: Mapping[str, Sequence[Any]],
     read: Callable[[Mapping[str, Any]], Inputs],
-    price: Callable[[Sequence[Inputs]], Sequence[Answered]],
+    price: Callable[[Sequence[Inputs]], Sequence[Answered | PerfatlasError]],
     *,
     apart: Callable[[Inputs], Hashable] = type,
 ) -> dict[str, list[Any]]:
@@ -40,7 +40,8 @@ def answer_columns(
     Args:
         table: Input columns by name; None and empty text are unset.
         read: Returns the question from named fields, or raises an error.
-        price: Answers questions with equal non-numeric fields, or raises an error for all.
+        price: Answers questions with equal non-numeric fields, each with results or an error, or
+            raises an error for all.
         apart: Further key that questions priced together must share; by default their type.
 
     Returns:
@@ -63,7 +64,11 @@ def answer_columns(
             found |= dict.fromkeys(numbers, _error(problem))
             continue
         for number, answer in zip(numbers, answers, strict=True):
-            found[number] = {**answer.results, "warnings": "; ".join(answer.warnings)}
+            found[number] = (
+                _error(answer)
+                if isinstance(answer, PerfatlasError)
+                else {**answer.results, "warnings": "; ".join(answer.warnings)}
+            )
     rows = [found[number] for number in range(len(found))]
     status = ("warnings", "error_code", "error")
     names = dict.fromkeys((*(name for row in rows for name in row if name not in status), *status))

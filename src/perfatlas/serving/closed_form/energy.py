@@ -72,9 +72,12 @@ class TokenEnergy(NamedTuple):
             np.minimum(self.high * (self.on_w + self.dynamic_j * high_rate), self.cap_w),
         )
         token_j = power_w / rate
+        most_j = self.cap_w / low_rate
         ends_j = (
             np.minimum(self.low * (self.dynamic_j + self.on_w / high_rate), token_j),
-            np.maximum(self.high * (self.dynamic_j + self.on_w / low_rate), token_j),
+            np.maximum(
+                np.minimum(self.high * (self.dynamic_j + self.on_w / low_rate), most_j), token_j
+            ),
         )
         columns = {"power_w": power_w, "energy_per_output_token_j": token_j}
         columns["energy_per_request_j"] = token_j * osl

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from perfatlas.answer import Answer
     from perfatlas.operators import Operator
+    from perfatlas.quantities import PerfatlasError
     from perfatlas.verbs.kernel.question import OperatorInputs
 
 
@@ -113,6 +114,9 @@ gemm_table, attention_table, moe_table = (
 )
 
 
-def _rows(inputs: Sequence[OperatorInputs], operator: Operator) -> list[Answered]:
+def _rows(inputs: Sequence[OperatorInputs], operator: Operator) -> list[Answered | PerfatlasError]:
     priced = price_questions(inputs, operator)
-    return [Answered(row, priced.warnings(c)) for c, row in enumerate(priced.results())]
+    return [
+        priced.problems.get(c) or Answered(row, priced.warnings(c))
+        for c, row in enumerate(priced.results())
+    ]

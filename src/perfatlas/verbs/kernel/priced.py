@@ -24,25 +24,27 @@ from perfatlas.energy import (
     board_energy,
     capped_clock_ratio,
     power_columns,
+    sustained_clock,
     with_energy,
 )
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.devices import DeviceColumns, device_peak
 from perfatlas.kernels.tiers import price_at_clocks, price_operators
 from perfatlas.operators import LatentAttention, Phase
-from perfatlas.quantities import UnsupportedError
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.scenario.resolution import format_of, kernel_engine
 from perfatlas.verbs.kernel.question import AttentionInputs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from perfatlas.hardware import System
     from perfatlas.kernels.tiers import Tier
     from perfatlas.measurements.calibrations import CalibrationMatch
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.pricing import PricedOperators
+    from perfatlas.quantities import PerfatlasError
     from perfatlas.verbs.kernel.question import OperatorInputs
 
 
@@ -56,6 +58,7 @@ class PricedQuestions:
         operator: The operator columns (C).
         prices: The prices (C, 1).
         devices: Device and clock of each query.
+        problems: Why a query has no answer, by its index.
     """
 
     inputs: Sequence[OperatorInputs]
@@ -63,6 +66,7 @@ class PricedQuestions:
     operator: Operator
     prices: PricedOperators
     devices: DeviceColumns
+    problems: Mapping[int, PerfatlasError]
 
     def match(self, c: int) -> CalibrationMatch | None:
         """Return the calibration that priced a query, None in tier bound.
@@ -104,7 +108,7 @@ class PricedQuestions:
             times_CO[:, 0] for times_CO in (prices.time_s_CO, prices.low_s_CO, prices.high_s_CO)
         )
         limits_C = np.array([one.power_cap_w or np.inf for one in self.inputs])
-        power = replace(power, cap_w=np.minimum(power.cap_w, np.maximum(limits_C, power.on_w)))
+        power = replace(power, cap_w=np.minimum(power.cap_w, limits_C))
         power_C = power.mean_w(energy_C, time_s_C)
         known = prices.match_CO[:, 0] >= 0
         columns = {
@@ -168,10 +172,8 @@ def price_questions(inputs: Sequence[OperatorInputs], operator: Operator) -> Pri
         require_tier(system, first.tier, family, version or None)
     limits_C = np.array([one.power_cap_w or np.inf for one in inputs])
     choice = _Choice(family, first.tier, version)
-    devices = _limited(operator, devices, limits_C, choice)
-    prices = price_operators(
-        [operator], devices, family=family, tier=first.tier, silicon_version=version
-    )
+    devices, problems = _limited(operator, devices, limits_C, choice)
+    prices = choice.prices(operator, devices)
     if first.tier == "physics" and np.any(prices.match_CO < 0):
         raise UnsupportedError(
             f"{system.device.name} has no measured {operator.kind} kernels in this format;"
@@ -181,8 +183,9 @@ def price_questions(inputs: Sequence[OperatorInputs], operator: Operator) -> Pri
         inputs=inputs,
         system=system,
         operator=operator,
-        prices=with_energy([operator], prices, devices),
+        prices=with_energy([operator], prices, devices, _sustained(operator, devices, choice)),
         devices=devices,
+        problems=problems,
     )
 
 
@@ -193,28 +196,75 @@ class _Choice(NamedTuple):
     tier: Tier
     version: str
 
+    def prices(self, operator: Operator, devices: DeviceColumns) -> PricedOperators:
+        """Return the prices of an operator on devices at their clocks (C, 1)."""
+        return price_operators(
+            [operator],
+            devices,
+            family=self.family,
+            tier=self.tier,
+            silicon_version=self.version,
+        )
+
 
 def _limited(
     operator: Operator, devices: DeviceColumns, limits_C: FloatArray, choice: _Choice
-) -> DeviceColumns:
-    """Return the devices at the clocks that power limits leave."""
-    if not np.isfinite(limits_C).any():
-        return devices
-    for device in devices.devices:
-        board = board_energy(device)
-        if math.isnan(board.on_w):
-            raise UnsupportedError(f"power_cap_w: {board.notes[0]}; omit power_cap_w")
+) -> tuple[DeviceColumns, dict[int, PerfatlasError]]:
+    """Return the devices at the clocks that power limits leave, and why limits are refused."""
+    limited_C, given_C = np.isfinite(limits_C), limits_C
+    if not limited_C.any():
+        return devices, {}
+    boards = [board_energy(device) for device in devices.devices]
+    unknown_C = limited_C & np.isnan([board.on_w for board in boards])[devices.index_C]
+    limits_C = np.where(unknown_C, np.inf, limits_C)
+    full = replace(devices, clock_ratio_C=None, gathered={})
     prices_K = price_at_clocks(
         [operator],
-        devices,
+        full,
         CLOCK_RATIOS,
         family=choice.family,
         tier=choice.tier,
         silicon_version=choice.version,
     )
+    clock = capped_clock_ratio(operator, prices_K, full, limits_C)
+    problems: dict[int, PerfatlasError] = {
+        int(c): _too_low(full.devices[full.index_C[c]].name, limits_C[c], clock.lowest_w[c])
+        for c in np.flatnonzero(limits_C < clock.lowest_w)
+    }
+    problems |= {
+        int(c): UnsupportedError(f"power_cap_w: {boards[devices.index_C[c]].notes[0]}; omit it")
+        for c in np.flatnonzero(unknown_C)
+    }
+    unmeasured_C = limited_C & (prices_K[0].match_CO[:, 0] < 0)
+    problems |= {int(c): _unmeasured(given_C[c]) for c in np.flatnonzero(unmeasured_C)}
+    lower_C = np.minimum(devices.clock_ratio(), clock.ratio)
+    return replace(devices, clock_ratio_C=lower_C, gathered={}), problems
+
+
+def _too_low(device: str, limit_w: float, lowest_w: float) -> InvalidSpecError:
+    return InvalidSpecError(
+        f"power_cap_w = {limit_w:g} W cannot be kept: at the lowest clock, {CLOCK_RATIOS[-1]:g} of"
+        f" the sustained one, {device} draws {lowest_w:.1f} W for this kernel; set power_cap_w to"
+        f" {math.ceil(lowest_w)} W or more"
+    )
+
+
+def _unmeasured(limit_w: float) -> InvalidSpecError:
+    return InvalidSpecError(
+        f"power_cap_w = {limit_w:g} W needs measured kernels: the clock under a power limit follows"
+        " from a model, so that a roofline time at that clock is no lower limit; leave power_cap_w"
+        " out, or choose a device and a tier with measured kernels"
+    )
+
+
+def _sustained(operator: Operator, devices: DeviceColumns, choice: _Choice) -> FloatArray | None:
+    """Return the sustained clock over the highest clock (C,), 1 for clocks that are not lowered."""
+    lowered_C = devices.clock_ratio() < 1.0
+    if not lowered_C.any():
+        return None
     full = replace(devices, clock_ratio_C=None, gathered={})
-    ratio_C = capped_clock_ratio(operator, prices_K, full, limits_C)
-    return replace(devices, clock_ratio_C=devices.clock_ratio() * ratio_C, gathered={})
+    sustained_C = sustained_clock(operator, choice.prices(operator, full), full)
+    return np.where(lowered_C, sustained_C, 1.0)
 
 
 def operator_answer(command: str, priced: PricedQuestions) -> Answer:
@@ -223,7 +273,13 @@ def operator_answer(command: str, priced: PricedQuestions) -> Answer:
     Args:
         command: The verb.
         priced: The priced queries.
+
+    Raises:
+        InvalidSpecError: No clock keeps the power limit of the query, or there are no measured
+            kernels for it.
     """
+    if 0 in priced.problems:
+        raise priced.problems[0]
     results, match = priced.results()[0], priced.match(0)
     return Answer(
         command=command,
@@ -265,7 +321,7 @@ def _assumptions(priced: PricedQuestions, match: CalibrationMatch | None) -> lis
             " were measured only at the sustained clock, whose interval is used"
         )
     if inputs.power_cap_w is not None:
-        clock = float(priced.devices.clock_ratio()[0]) / inputs.clock_ratio
+        clock = float(priced.devices.clock_ratio()[0])
         said.append(
             f"a power limit of {inputs.power_cap_w:g} W leaves {clock:.2f} of the clock sustained"
             " at the TDP; voltages are inferred or assumed"
