@@ -116,7 +116,7 @@ def test_the_plan_is_named_where_a_model_runs(answers: dict[str, dict[str, Any]]
             assert plans
             assert all("tp " in line and "attention_dp " in line for line in plans)
             assert all(" node" in line or " domain" in line for line in plans)
-    assert "attention_dp 4, ep 1, moe_tp 32, dp 1, 4 nodes" in text_of(answers["nodes"])
+    assert "pp 2, cp 1, attention_dp 4, ep 1, moe_tp 8, dp 2, 4 nodes" in text_of(answers["nodes"])
 
 
 @pytest.mark.parametrize("name", [name for name in OTHERS if "bound" in name])

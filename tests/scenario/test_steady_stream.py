@@ -56,6 +56,9 @@ def test_compared_streams_are_measured_over_the_same_jobs() -> None:
 
 def test_a_fixed_sample_says_what_of_it_is_warm_up() -> None:
     found = fleet_schedule(**CLUSTER, load=0.9, num_jobs=2000).answer
+    assert any("set until_s to change it" in text for text in found.evidence.assumptions)
+    stream = fleet_schedule(**CLUSTER, load=0.3).answer.evidence.assumptions
+    assert any("set num_jobs to change it" in text for text in stream)
     assert "stability" not in found.results
     count = found.results["warm_up_jobs"]
     said = [text for text in found.evidence.assumptions if "are warm-up (MSER-5)" in text]

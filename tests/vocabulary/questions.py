@@ -154,6 +154,7 @@ def with_files(folder: Path) -> dict[str, Question]:
                                       "usd_per_gpu_hour": 2.0}),
         "schedule": Question(fleet_schedule, {
             **DRAWN, "node_mtbf_s": 2e5, "repair_s": 7200.0, "compare": ["backfill=none,easy"]}),
+        "stream": Question(fleet_schedule, {"load": 0.3, "nodes": 8}),
         "trace": Question(fleet_schedule, {"jobs": str(jobs), "nodes": 2}),
     }  # fmt: skip
 

@@ -32,7 +32,7 @@ def test_answered_scenarios_reproduce_the_answer(name: str) -> None:
     _ask_again(ASKED[name], answered(name))
 
 
-@pytest.mark.parametrize("name", ["fleet", "work", "schedule", "trace"])
+@pytest.mark.parametrize("name", ["fleet", "work", "schedule", "stream", "trace"])
 def test_answered_scenarios_with_files_reproduce_the_answer(name: str, tmp_path: Path) -> None:
     asked = with_files(tmp_path)[name]
     scenario = _ask_again(asked, asked.answer())

@@ -109,6 +109,7 @@ JOBS: Final = (
         unit="s",
         shown="duration",
         better="lower",
+        has_interval=True,
         verbs=SCHEDULE,
         statistics_of=SCHEDULE,
         description="From submission to the first start of a job, or to the end if none.",
