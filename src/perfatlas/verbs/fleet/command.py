@@ -184,6 +184,8 @@ def fit(
         print_json(envelope("fleet fit", results=results, scenario=set_fields))
         return 0
     line = reproduce_fit({k: v for k, v in changed_flags(flags).items() if k not in SHOWN}, files)
+    if len(files) == 1:  # one log has no other to agree with
+        results |= {"log_agreement": None}
     _print_fitted(results, reproduce=line, verbose=flags.verbose)
     return 0
 
