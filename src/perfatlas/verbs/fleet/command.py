@@ -86,6 +86,9 @@ def import_(files: list[File], /, *, flags: ImportFlags | None = None) -> int:
     check_writable(str(flags.output))
     history = import_logs(str(flags.format), files, _options(files, flags)).history
     write_history(str(flags.output), history)
+    for file in history.files:
+        if not file.total:
+            sys.stderr.write(f"perfatlas: warning: {file.path} contains no {file.unit}\n")
     results = _imported(history) | {"output": str(flags.output)}
     if flags.json:
         set_fields = {name: value for name, value in set_fields.items() if name != "json"}
