@@ -83,15 +83,11 @@ def _check_recognized(name: str, file: FileCounts) -> None:
     if _SIGNS[name].search(head):
         return
     other = next((other for other, sign in _SIGNS.items() if sign.search(head)), None)
-    advice = (
-        f"it looks like {other!r}: set --format {other}, one" if other else "choose its --format"
-    )
-    raise refuse(
-        file.path,
-        0,
-        f"nothing in its {file.size} was recognized as format {name!r}; {advice} (format) of"
-        f" {', '.join(format_names())}",
-    )
+    advice = f"it looks like {other!r}: set --format {other}"
+    if other is None:
+        advice = f"choose its --format: {', '.join(format_names())}"
+    told = f"nothing in its {file.size} was recognized as format {name!r}; {advice}"
+    raise refuse(file.path, 0, told)
 
 
 def import_logs(
