@@ -228,6 +228,40 @@ def test_a_fit_prints_failure_rates_of_fleet_and_component(
     assert "of the whole fleet,\nand of one part with its interval" in text
 
 
+def test_one_log_of_states_has_no_agreement(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = "start_s,component,cause,kind,node\n2026-03-02T00:00:00Z,node,down,failure,n1\n"
+    paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    for path, node in zip(paths, ("n1", "n2"), strict=True):
+        path.write_text(table.replace("n1", node))
+    words = ["--nodes", "4", *WATCH, "--output", str(tmp_path / "f.toml")]
+    assert main(["fleet", "fit", str(paths[0]), *words]) == 0
+    assert "agreement of the logs" not in capsys.readouterr().out
+    assert main(["fleet", "fit", *map(str, paths), *words]) == 0
+    assert "agreement of the logs" in capsys.readouterr().out
+
+
+def test_a_log_of_another_format_is_refused_and_an_empty_one_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, output = tmp_path / "log.json", ["--output", str(tmp_path / "h.csv")]
+    events = "NodeName|TimeStart|TimeEnd|State|Reason\nn1|2026-03-01T00:00:00|Unknown|DOWN|x\n"
+    for text, form, told in (
+        (events, "torchrun", "was recognized as format 'torchrun'; it looks like 'slurm_events'"),
+        (events, "xid", "was recognized as format 'xid'; it looks like 'slurm_events'"),
+        ('{"items": [{"a": 1}]}', "kubernetes", "as format 'kubernetes'; choose its --format"),
+    ):
+        log.write_text(text)
+        assert main(["fleet", "import", str(log), "--format", form, *output]) == 3
+        assert told in " ".join(capsys.readouterr().err.split())
+    log.write_text('{"items": []}')
+    assert main(["fleet", "import", str(log), "--format", "kubernetes", *output]) == 0
+    assert "log.json contains no records" in capsys.readouterr().err
+    log.write_text("2026-03-01T00:00:00Z n1 kernel: usb 1-1: new device\n")
+    assert main(["fleet", "import", str(log), "--format", "xid", *output]) == 0
+
+
 def test_begins_of_service_are_a_table(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
     starts, output = history.with_name("starts.csv"), history.with_name("f.toml")
     cells = [f"gpu,n{n:03},0000:61:00,2026-01-01T00:00:00Z" for n in range(64)]

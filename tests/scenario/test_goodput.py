@@ -324,6 +324,7 @@ def test_a_fleet_without_spares_is_refused(tmp_path: Path) -> None:
         "leave nodes out": {"nodes": 3},
         "gpus of the job is missing": {"gpus": None},
         "is not a multiple of the unit of 8 GPUs: use 800": {"gpus": 801},
+        "is not a multiple of the unit of 8 GPUs: use 960": {"gpus": 99_999_999},
         "unknown fleet 'nowhere'; there is no such file": {"fleet": "nowhere"},
         "set fleet, such as llama3, or leave gpus out": {"fleet": None},
     }

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.telemetry.fleets import fleet_document
+from perfatlas.telemetry.fleets import evidence_document, fit_fleet, fleet_document
 from perfatlas.telemetry.formats import ImportOptions, import_logs, read_sacct
 from perfatlas.telemetry.formats.kubernetes import read_kubernetes
 from perfatlas.telemetry.formats.slurm_events import read_slurm_events
 from perfatlas.telemetry.formats.slurm_nodes import read_slurm_nodes
 from perfatlas.telemetry.formats.torchrun import read_torchrun
-from perfatlas.telemetry.history import joined
+from perfatlas.telemetry.history import ObservationWindow, joined
 from perfatlas.telemetry.reading import Clock
 from tests.telemetry.clusters import cluster
 from tests.telemetry.support import check_law
@@ -44,10 +44,28 @@ def test_node_states_have_a_reason_and_an_end(tmp_path: Path) -> None:
     check_law(history.files)
     assert history.cause.text() == ["not_responding", "drained", "gpu_error", "maintenance"]
     assert history.kind.text() == ["failure", "unclear", "failure", "planned"]
-    assert history.action.text() == ["node_reboot", "", "", ""]
+    assert history.action.text() == ["node_reboot", "", "node_reboot", ""]
     length_s = (history.recovered_s_E - history.start_s_E).tolist()
     assert length_s[0] == 7200.0
     assert math.isnan(length_s[1])
+
+
+def test_a_node_that_is_still_down_counts_as_down(tmp_path: Path) -> None:
+    path = written(
+        tmp_path / "events.txt",
+        HEADER,
+        "n2|2026-01-01T00:00:00|Unknown|DRAIN|Xid 79|root(0)",
+        "n1|2026-01-10T00:00:00|2026-01-10T02:00:00|DOWN*|Not responding|slurm(64)",
+        "n3|2026-01-15T00:00:00|2026-01-15T04:00:00|DOWN*|Not responding|slurm(64)",
+        "n4|2026-01-20T00:00:00|Unknown|DRAIN|burn-in|root(0)",
+    )
+    history, start_s = read_slurm_events([path], zone="UTC"), 1767225600.0
+    watches = {"node": ObservationWindow(start_s, start_s + 31 * 86400.0, 16)}
+    told = evidence_document(fit_fleet(history, watches, 16))["availability"]
+    observed = 1.0 - (31 * 24.0 + 2.0 + 4.0) / (16 * 31 * 24.0)
+    assert told["node"] == pytest.approx(observed, rel=1e-3)
+    assert told["states_without_end"] == 1
+    assert told["states_without_end_not_counted"] == 1
 
 
 def test_wrong_node_states_are_refused(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from perfatlas.telemetry.history import (
     History,
     HistoryBuilder,
     ObservationWindow,
+    Repairs,
     failure_intervals,
     joined,
     repair_times,
@@ -130,7 +131,7 @@ def test_repairs_by_hand() -> None:
     assert still.seen is not None
     assert still.seen.exit_L.tolist() == [10.0, 95.0]
     assert still.seen.failed_L.tolist() == [True, False]
-    assert repair_times(events, np.array([False, True, False]), 100.0) == (None, 1)
+    assert repair_times(events, np.array([False, True, False]), 100.0) == Repairs(None, 1)
 
 
 def test_causes_are_ranked_with_their_doubt() -> None:

@@ -99,6 +99,7 @@ def fit_cause(
         law=law,
         lemons=lemons,
         repair=durations(repairs.seen, repairs.not_told, options.level),
+        mean_down_s=repairs.mean_s,
         detection=_detection(history, events_E, options.level),
         remarks=(*remarks, *(loaded or exposed)),
         under_jobs=under_jobs,

@@ -19,7 +19,7 @@ from perfatlas.telemetry.fleets.laws import (
     short,
     time_text,
 )
-from perfatlas.telemetry.history import JOB, PROCESS
+from perfatlas.telemetry.history import JOB, PROCESS, lasting_states
 
 if TYPE_CHECKING:
     from perfatlas.telemetry.fits import Lemons
@@ -132,12 +132,24 @@ def availability_fields(fit: FleetFit) -> dict[str, Any]:
         if durations is None:
             without.append(cause.name)
             continue
-        mean_s = durations.seen.exposure / durations.seen.failures
+        mean_s = cause.mean_down_s or durations.seen.exposure / durations.seen.failures
         parts = fit.watches[cause.component].units / fit.nodes
         downtime += cause.rate.observed_per_s * parts * mean_s
     if without or not fit.causes:
         return {"node": "unknown", "without_repair_times": without}
-    return {"node": short(1.0 / (1.0 + downtime))}
+    return {"node": short(1.0 / (1.0 + downtime)), **_open_states(fit)}
+
+
+def _open_states(fit: FleetFit) -> dict[str, int]:
+    """Return the numbers of node states without an end, by whether they count as downtime."""
+    history = fit.history
+    open_E = lasting_states(history) & np.isnan(history.recovered_s_E)
+    down_E = open_E & history.kind.is_any(fit.options.kinds)
+    told = {
+        "states_without_end": int(np.count_nonzero(down_E)),
+        "states_without_end_not_counted": int(np.count_nonzero(open_E & ~down_E)),
+    }
+    return {name: count for name, count in told.items() if count}
 
 
 def _repair_remarks(taken: str, not_told: int) -> list[str]:

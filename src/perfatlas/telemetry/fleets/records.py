@@ -88,6 +88,7 @@ class CauseFit:
         remarks: Remarks on its reliability.
         under_jobs: Whether its exposure is the time in which jobs ran.
         action: Documented action that ends it, "" where none is.
+        mean_down_s: Observed time down per event [s], None where not recorded.
     """
 
     component: str
@@ -102,6 +103,7 @@ class CauseFit:
     remarks: tuple[str, ...]
     under_jobs: bool = False
     action: str = ""
+    mean_down_s: float | None = None
 
     @property
     def name(self) -> str:

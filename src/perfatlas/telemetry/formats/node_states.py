@@ -6,9 +6,18 @@ import re
 from typing import Final
 
 from perfatlas.telemetry.formats.reasons import reason_of
-from perfatlas.telemetry.history import FAILURE, NODE_STATE, PLANNED, UNCLEAR, Event
+from perfatlas.telemetry.history import (
+    FAILURE,
+    NODE_STATE,
+    PLANNED,
+    PROCESS,
+    UNCLEAR,
+    Event,
+    xid_code,
+)
 
 # Source: sinfo(1), NODE STATE CODES: a suffix (*, ~, #, !, %, $, @, ^, -) and flags joined by +.
+_XID: Final = re.compile(r"\bxid\D{0,3}([0-9]{1,9})", re.IGNORECASE)
 _FLAGS: Final = re.compile(r"[A-Z_]+")
 _FAILED: Final = ("DOWN", "ERROR", "FAIL", "FAILING", "FAILG", "NOT_RESPONDING", "NO_RESPOND")
 _DRAINED: Final = ("DRAIN", "DRAINED", "DRAINING", "DRNG")
@@ -48,6 +57,7 @@ def node_event(
     kind, action = (FAILURE if is_down else UNCLEAR), ""
     if told is not None:
         cause, kind, action = told
+        action = action or _action_of_xid(kind, reason)
     if is_planned and not is_down:
         cause, kind, action = "maintenance", PLANNED, ""
     return Event(
@@ -61,3 +71,13 @@ def node_event(
         recovered_s=end_s,
         action=action,
     )
+
+
+def _action_of_xid(kind: str, reason: str) -> str:
+    """Return the documented action of an Xid that a reason names, "" for none.
+
+    A node that was taken out of service does not return with a restart of the program.
+    """
+    named = _XID.search(reason)
+    action = xid_code(int(named[1])).action if named and kind == FAILURE else ""
+    return "" if action == PROCESS else action

@@ -1,6 +1,5 @@
 from .exposure import (
     JOB as JOB,
-    NODE_STATE as NODE_STATE,
     SEEN_UNDER_JOBS as SEEN_UNDER_JOBS,
     observation_windows as observation_windows,
     parts_per_node as parts_per_node,
@@ -16,6 +15,7 @@ from .history import (
     GPU_RESET as GPU_RESET,
     KINDS as KINDS,
     NODE_REBOOT as NODE_REBOOT,
+    NODE_STATE as NODE_STATE,
     NOT_TOLD as NOT_TOLD,
     NOTICE as NOTICE,
     OVERHEAD as OVERHEAD,
@@ -60,9 +60,11 @@ from .occupancy import (
 from .survival_intervals import (
     ObservationWindow as ObservationWindow,
     Repair as Repair,
+    Repairs as Repairs,
     SurvivalIntervals as SurvivalIntervals,
     check_window as check_window,
     failure_intervals as failure_intervals,
+    lasting_states as lasting_states,
     operating_intervals as operating_intervals,
     repair_times as repair_times,
 )

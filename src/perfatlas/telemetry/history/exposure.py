@@ -6,6 +6,7 @@ import datetime as dt
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.telemetry.history.history import NODE_STATE
 from perfatlas.telemetry.history.survival_intervals import ObservationWindow
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from perfatlas.telemetry.history.history import History
 
 OF_GPUS: Final = ("gpu", "hbm", "nvlink")  # components that exist once per GPU
-NODE_STATE: Final = "node"  # component of states that a scheduler gives a whole node
 OF_NODES: Final = ("host", NODE_STATE)
 JOB: Final = "job"
 # Causes that a scheduler reports because a job ran on the node.

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     Float = NDArray[np.float64]
 
 NOT_TOLD: Final = float("nan")
+NODE_STATE: Final = "node"  # component of states that a scheduler gives a whole node
 # Kinds of events, the strongest claim first.
 FAILURE: Final = "failure"  # a component failed
 UNCLEAR: Final = "unclear"  # infrastructure or the user's program: unknown from the log

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from perfatlas.quantities import InvalidSpecError, counted
+from perfatlas.telemetry.history.history import NODE_STATE, NOTICE, PROCESS
 from perfatlas.telemetry.history.lifetime_columns import Lifetimes, lifetimes
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from perfatlas.telemetry.history.occupancy import OperatingTime
 
     Bool = NDArray[np.bool_]
+    Float = NDArray[np.float64]
 
 Repair = Literal["as_new", "as_old"]
 
@@ -90,8 +92,8 @@ def failure_intervals(
         events_E: Which of its events are failures of the cause (E,).
         watch: The observation window.
         repair: Whether a repaired unit is as good as new for this cause.
-        open_is_down: Whether a unit without a recovery stayed down to the end; otherwise it is
-            assumed up at once.
+        open_is_down: Whether a unit without a recovery stayed down to the end; otherwise only a
+            node in a state without an end did, and others are assumed up at once.
 
     Raises:
         InvalidSpecError: The window is empty, an event lies outside it, a service start is after
@@ -103,7 +105,7 @@ def failure_intervals(
             f" {watch.end_s:.0f} s is empty"
         )
     first = history.component.at(int(np.flatnonzero(events_E)[0])) if events_E.any() else ""
-    by_unit = _events_by_unit(history, events_E, watch)
+    by_unit = _events_by_unit(history, events_E, watch, open_is_down=open_is_down)
     unplaced = len(by_unit.pop("", ()))
     names = set(by_unit) | set(watch.new_s)
     if len(names) > watch.units:
@@ -113,9 +115,6 @@ def failure_intervals(
             f" {first}={len(names)} or more"
         )
     cut = _Cut(watch=watch, repair=repair)
-    if open_is_down:
-        for events in by_unit.values():
-            events[:] = [(s, watch.end_s if math.isnan(r) else r) for s, r in events]
     for unit in sorted(names):
         cut.add(unit, watch.new_s.get(unit), by_unit.get(unit, []))
     cut.never(watch.units - len(names))
@@ -209,14 +208,45 @@ def check_window(history: History, events_E: Bool, watch: ObservationWindow) -> 
         )
 
 
+def lasting_states(history: History) -> Bool:
+    """Return which events are states of a node, which last until a later one is recorded (E,).
+
+    Notices about nodes, and events that a restart of the program ends, happen at a moment.
+
+    Args:
+        history: The history.
+    """
+    at_once_E = history.kind.is_any([NOTICE]) | history.action.is_any([PROCESS])
+    return history.component.is_any([NODE_STATE]) & ~at_once_E
+
+
+def _down_until(history: History, end_s: float, *, open_is_down: bool) -> Float:
+    """Return until when each event keeps its unit down [s] (E,), NaN where unknown.
+
+    A node in a state without an end is down until its next state, or to the end of the window.
+    """
+    open_E = np.isnan(history.recovered_s_E)
+    if open_is_down:
+        return np.where(open_E, end_s, history.recovered_s_E)
+    until_s_E = history.recovered_s_E.copy()
+    states = np.flatnonzero(lasting_states(history))
+    states = states[np.argsort(history.node.code_E[states], kind="stable")]  # by node, in time
+    next_s = np.full(states.size, end_s)
+    same = np.diff(history.node.code_E[states]) == 0
+    next_s[:-1][same] = np.minimum(history.start_s_E[states[1:]][same], end_s)
+    until_s_E[states] = np.where(open_E[states], next_s, until_s_E[states])
+    return until_s_E
+
+
 def _events_by_unit(
-    history: History, events_E: Bool, watch: ObservationWindow
+    history: History, events_E: Bool, watch: ObservationWindow, *, open_is_down: bool
 ) -> dict[str, list[tuple[float, float]]]:
     check_window(history, events_E, watch)
     by_unit: dict[str, list[tuple[float, float]]] = {}
+    until_s_E = _down_until(history, watch.end_s, open_is_down=open_is_down)
     for event in np.flatnonzero(events_E).tolist():
         start_s = float(history.start_s_E[event])
-        recovered_s = float(history.recovered_s_E[event])
+        recovered_s = float(until_s_E[event])
         by_unit.setdefault(history.unit(event), []).append((start_s, recovered_s))
     return by_unit
 
@@ -308,10 +338,12 @@ class Repairs(NamedTuple):
         seen: Times from the event to recovery [s], censored where not recovered; None where no
             recovery is recorded.
         not_told: Excluded events, of unknown recovery.
+        mean_s: Observed time down per event [s], with that of events still down, None for none.
     """
 
     seen: Lifetimes | None
     not_told: int
+    mean_s: float | None = None
 
 
 def repair_times(
@@ -324,17 +356,17 @@ def repair_times(
         events_E: Selected events (E,).
         end_s: End of the window [s since 1970-01-01 UTC].
         open_is_down: Whether an event without a recovery was still down at the end; true for logs
-            with every recovery, such as health events that are cleared.
+            with every recovery, such as health events that are cleared. Node states always are.
 
     Limits: events of zero duration are excluded, as a distribution of durations cannot include
         them.
     """
-    start_E, recovered_E = history.start_s_E[events_E], history.recovered_s_E[events_E]
-    told_E = np.isfinite(recovered_E)
-    end_E = np.where(told_E, recovered_E, end_s if open_is_down else np.nan)
-    length_E = end_E - start_E
+    told_E = np.isfinite(history.recovered_s_E[events_E])
+    end_E = _down_until(history, end_s, open_is_down=open_is_down)[events_E]
+    length_E = end_E - history.start_s_E[events_E]
     kept_E = np.isfinite(length_E) & (length_E > 0.0)
     not_told = int(np.count_nonzero(~kept_E))
+    mean_s = float(length_E[kept_E].mean()) if kept_E.any() else None
     if not (kept_E & told_E).any():
-        return Repairs(None, not_told)
-    return Repairs(lifetimes(length_E[kept_E], told_E[kept_E]), not_told)
+        return Repairs(None, not_told, mean_s)
+    return Repairs(lifetimes(length_E[kept_E], told_E[kept_E]), not_told, mean_s)

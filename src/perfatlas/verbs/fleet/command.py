@@ -86,6 +86,9 @@ def import_(files: list[File], /, *, flags: ImportFlags | None = None) -> int:
     check_writable(str(flags.output))
     history = import_logs(str(flags.format), files, _options(files, flags)).history
     write_history(str(flags.output), history)
+    for file in history.files:
+        if not file.total:
+            sys.stderr.write(f"perfatlas: warning: {file.path} contains no {file.unit}\n")
     results = _imported(history) | {"output": str(flags.output)}
     if flags.json:
         set_fields = {name: value for name, value in set_fields.items() if name != "json"}
@@ -184,6 +187,8 @@ def fit(
         print_json(envelope("fleet fit", results=results, scenario=set_fields))
         return 0
     line = reproduce_fit({k: v for k, v in changed_flags(flags).items() if k not in SHOWN}, files)
+    if len(files) == 1:  # one log has no other to agree with
+        results |= {"log_agreement": None}
     _print_fitted(results, reproduce=line, verbose=flags.verbose)
     return 0
 

@@ -93,6 +93,13 @@ AGREEMENT: Final = {
 }
 
 
+WITHOUT_END: Final = {
+    "states_without_end": "counted as down until the next state of the node or until --end",
+    "states_without_end_not_counted": "not counted as downtime, as they are of another kind than"
+    " --kinds or belong to a failure of another log",
+}
+
+
 def print_logs(console: Console, results: Mapping[str, Any]) -> None:
     """Write the exposure under jobs, the agreement of several logs, and the availability.
 
@@ -121,6 +128,9 @@ def print_logs(console: Console, results: Mapping[str, Any]) -> None:
         )
     else:
         print_line(console, f"availability of nodes: {share_text(node)}")
+    for name, told in WITHOUT_END.items():
+        if count := results["availability"].get(name, 0):
+            print_line(console, f"{counted(count, 'node state')} without an end: {told}")
 
 
 def _cause_row(cause: Mapping[str, Any]) -> dict[str, Any]:

@@ -295,7 +295,7 @@ def whole_units(gpus: int, fleet: Fleet, name: str) -> int:
     if rest or not units:
         raise InvalidSpecError(
             f"{name} = {gpus} is not a multiple of the unit of {fleet.gpus_per_unit} GPUs: use"
-            f" {max(units, 1) * fleet.gpus_per_unit}"
+            f" {max(min(units, fleet.units), 1) * fleet.gpus_per_unit}"
         )
     return units
 

@@ -84,7 +84,7 @@ def _of_fleet(inputs: SpareNodes, fleet: Fleet) -> Pool:
     if rest or not nodes:
         raise InvalidSpecError(
             f"gpus = {inputs.gpus} is not a multiple of the unit of {fleet.gpus_per_unit} GPUs: use"
-            f" {max(nodes, 1) * fleet.gpus_per_unit}"
+            f" {max(min(nodes, fleet.units), 1) * fleet.gpus_per_unit}"
         )
     if fleet.parts_per_unit > 1:
         raise InvalidSpecError(
