@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from typing import Any, Final
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.verbs.schedule import fleet_schedule
+from perfatlas.verbs.schedule import fleet_schedule, steady_stream
+from perfatlas.verbs.schedule.text import print_schedule
 
 CLUSTER: Final[dict[str, Any]] = {"nodes": 8, "run_sigma": 0.5}
 
@@ -23,6 +26,41 @@ def test_the_verdict_follows_from_rates(load: float, stability: str) -> None:
     assert results["offered_load"] == pytest.approx(load / results["sustainable_load"], rel=1e-3)
     assert 0.9 < results["sustainable_load"] <= 1.0
     assert any("overloaded" in text for text in found.warnings) == (stability == "overloaded")
+
+
+def test_the_sustainable_load_does_not_depend_on_the_number_of_nodes() -> None:
+    most = [
+        fleet_schedule(nodes=nodes, load=1.3).answer.results["sustainable_load"]
+        for nodes in (1, 100)
+    ]
+    large = fleet_schedule(nodes=1000, load=0.9).answer
+    assert np.ptp([*most, large.results["sustainable_load"]]) < 0.05
+    assert large.results["stability"] == "stable"
+    assert large.results["allocated_share"] == pytest.approx(0.9, abs=0.02)
+    assert not any("overloaded" in text for text in large.warnings)
+
+
+def test_an_overloaded_stream_has_no_steady_wait() -> None:
+    found = fleet_schedule(**CLUSTER, load=1.1).answer
+    assert found.results["stability"] == "overloaded"
+    assert any("waiting and slowdown have no steady mean" in text for text in found.warnings)
+    out = StringIO()
+    console = Console(file=out, width=100)
+    print_schedule(console, found.to_dict(), reproduce="")
+    (row,) = [one for one in out.getvalue().splitlines() if "queue wait" in one]
+    assert row.split() == ["queue", "wait", "grows", "grows", "grows"]
+
+
+def test_a_stream_without_a_growing_queue_is_not_overloaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A capacity that is too small is not believed where the stream itself keeps up."""
+    monkeypatch.setattr(steady_stream, "_sustainable_load", lambda _: 0.3)
+    monkeypatch.setattr(steady_stream, "LONGEST", 10_000)
+    found = fleet_schedule(**CLUSTER, load=0.5).answer
+    assert found.results["stability"] == "undecided"
+    assert any("does not grow" in text for text in found.warnings)
+    assert not any("overloaded" in text for text in found.warnings)
 
 
 def test_a_stream_holds_its_load_and_a_short_sample_does_not() -> None:

@@ -53,6 +53,7 @@ FIGURES: Final = (
 COUNTS: Final = ("failures", "restarts", "preemptions", "lost_gpu_hours")  # shown if not 0
 SHOWN: Final = ("mean", "p50", "p90")  # columns of statistics
 WAITS: Final = ("wait_s", "slowdown")
+GROWS: Final = "grows"  # in place of statistics that have no steady value
 ENDING: Final = {"response", "max_restarts", "patience_s", "detection_s", "preemption"}
 
 
@@ -185,7 +186,11 @@ def _print_results(console: Console, results: Answered, *, brief: bool) -> None:
     from rich.text import Text
 
     lines = schedule_lines(results, brief=brief)
-    waits = [(METRICS[name].label, statistics(name, results[name])) for name in WAITS]
+    growing = results.get("stability") == "overloaded"
+    waits = [
+        (METRICS[name].label, [GROWS] * len(SHOWN) if growing else statistics(name, results[name]))
+        for name in WAITS
+    ]
     names = max(len(label) for label, _ in lines)
     short = max(len(label) for label, _ in waits)
     values = max(len(value) for _, value in lines)

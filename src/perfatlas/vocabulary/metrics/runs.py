@@ -33,7 +33,7 @@ STEADY_STATE: Final = (
         holds="text",
         verbs=STEADY,
         description="Either stable, near capacity (within 3% of it) or overloaded: from the offered"
-        " rate and the capacity.",
+        " rate and the capacity; undecided where jobs above the capacity leave no growing queue.",
     ),
     Metric(
         name="warm_up_requests",
