@@ -52,7 +52,10 @@ def test_equal_kinds_are_one_kind_with_their_replicas_summed(
     kinds = [{**NEW, "dp": number} for number in shares]
     several = simulate(**asked, replica_kinds=kinds)
     told = {n: v for n, v in several.answer.results.items() if not n.startswith("kind_")}
-    assert told == one.answer.results
+    expected = dict(one.answer.results)
+    for name in ("capacity_requests_per_s", "offered_load"):  # one replica is measured, or all
+        assert told.pop(name) == pytest.approx(expected.pop(name), rel=0.01)
+    assert told == expected
     columns = several.per_request()
     assert columns.pop("kind") == kind_column(shares, columns["replica"])
     assert columns == one.per_request()
