@@ -149,7 +149,7 @@ def test_a_power_limit_never_speeds_anything_up_and_is_kept() -> None:
     found = [capped(watts) for watts in (None, 700.0, 600.0, 500.0, 400.0)]
     times, watts = ([one[name] for one in found] for name in ("time_s", "power_w"))
     assert times[0] == times[1] < times[2] < times[3] < times[4]
-    assert watts == pytest.approx([700.0, 700.0, 600.0, 500.0, 400.0], rel=5e-3)
+    assert watts == pytest.approx([700.0, 700.0, 600.0, 500.0, 400.0], rel=1e-3)
     assert max(watts[2] - 600.0, watts[3] - 500.0, watts[4] - 400.0) <= 1e-9
 
 

@@ -121,7 +121,7 @@ def test_requests_of_one_stamp_are_spread_to_the_next(tmp_path: Path) -> None:
         ({"concurrency": 3, "turns": 2}, "turns = 2 cannot be used in a closed loop"),
         ({"request_rate": 1, "turns": 0}, "turns = 0"),
         ({"request_rate": 1, "turns": 2, "think_time_s": -1}, "think_time_s"),
-        ({"request_rate": 1, "turns": 10**9, "num_requests": 1000}, "less than one session"),
+        ({"request_rate": 1, "turns": 10**9}, "less than one session"),
         ({"request_rate": 1, "num_requests": 9000, "shared_prefix": 9_999_999}, "hashed blocks"),
         ({"request_rate": 1, "num_requests": 10**6, "turns": 10**6}, "hashed blocks"),
         ({"request_rate": 1, "shared_prefix": -5}, "shared_prefix"),

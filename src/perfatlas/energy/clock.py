@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from perfatlas.pricing import PricedOperators
 
 LOWEST: Final = 0.2  # of the sustained clock; devices do not go far below
-CLOCK_RATIOS: Final = tuple(float(one) for one in np.linspace(1.0, LOWEST, 33))
+CLOCK_RATIOS: Final = tuple(float(one) for one in np.linspace(1.0, LOWEST, 81))
 
 
 class CappedClock(NamedTuple):

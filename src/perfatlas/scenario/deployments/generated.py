@@ -64,7 +64,8 @@ def generated(traffic: Traffic, scenario: Scenario, *, closed: bool) -> Generate
     if count is None:
         count = max(DEFAULT_REQUESTS, ROUNDS * (scenario.concurrency or 0))
         if not closed and traffic.arrival != "ramp":
-            count = max(int(min(count, most_in_time(traffic.request_rate))), traffic.turns)
+            in_time = int(min(count, most_in_time(traffic.request_rate)))
+            count = max(in_time, min(traffic.turns, count))
     if count > MOST_GENERATED_REQUESTS:
         raise InvalidSpecError(
             f"{count:,} requests exceed the limit of {MOST_GENERATED_REQUESTS:,} per simulation;"
