@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
@@ -159,6 +160,8 @@ def _field_text(name: str, value: Any) -> str:  # noqa: ANN401 - a field of any 
     """Return a field and its value as text."""
     if name == "usd_per_gpu_hour":
         return f"{value_text(name, value)} per GPU-hour"
+    if name == "fleet":
+        value = PurePath(str(value)).name
     words = [SHORT.get(word, word) for word in _unit_left_out(name).split("_")]
     return " ".join([*words, *([] if value is True else [value_text(name, value)])])
 
