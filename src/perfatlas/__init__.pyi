@@ -104,6 +104,7 @@ def estimate(
     tier: Literal["auto", "bound", "physics", "measured"] = "auto",
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
+    power_cap_w: float | str | None = None,
     mode: Literal["static", "aggregated", "disaggregated"] = "static",
     method: Literal["auto", "formula", "simulate"] = "auto",
     gpus: int | str | None = None,
@@ -165,6 +166,8 @@ def estimate(
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
+        power_cap_w: Power limit of a GPU: the clock falls until the GPU draws no more [W].
+            Default: the TDP, at which kernels were measured.
         mode: Serving mode: one batch, continuous batching, or separate prefill and decode pools.
             Default: static.
         method: Method for aggregated and disaggregated serving: formula (closed forms without
@@ -385,6 +388,7 @@ def frontier(
     tier: Literal["auto", "bound", "physics", "measured"] = "auto",
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
+    power_cap_w: float | str | None = None,
     mode: Literal["static", "aggregated", "disaggregated"] = "static",
     method: Literal["auto", "formula", "simulate"] = "auto",
     gpus: int | str | None = None,
@@ -446,6 +450,8 @@ def frontier(
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
+        power_cap_w: Power limit of a GPU: the clock falls until the GPU draws no more [W].
+            Default: the TDP, at which kernels were measured.
         mode: Serving mode: one batch, continuous batching, or separate prefill and decode pools.
             Default: static.
         method: Method for aggregated and disaggregated serving: formula (closed forms without
@@ -821,7 +827,7 @@ def kernel_attention(
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
-        power_cap_w: Power limit of the GPU: the clock falls until the operator draws no more [W].
+        power_cap_w: Power limit of a GPU: the clock falls until the GPU draws no more [W].
             Default: the TDP, at which kernels were measured.
 
     Raises:
@@ -864,7 +870,7 @@ def kernel_gemm(
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
-        power_cap_w: Power limit of the GPU: the clock falls until the operator draws no more [W].
+        power_cap_w: Power limit of a GPU: the clock falls until the GPU draws no more [W].
             Default: the TDP, at which kernels were measured.
 
     Raises:
@@ -919,7 +925,7 @@ def kernel_moe(
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
-        power_cap_w: Power limit of the GPU: the clock falls until the operator draws no more [W].
+        power_cap_w: Power limit of a GPU: the clock falls until the GPU draws no more [W].
             Default: the TDP, at which kernels were measured.
 
     Raises:
@@ -936,6 +942,7 @@ def max_request_rate(
     tier: Literal["auto", "bound", "physics", "measured"] = "auto",
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
+    power_cap_w: float | str | None = None,
     mode: Literal["aggregated", "disaggregated"] = "aggregated",
     concurrency: int | str | None = None,
     isl: int | str = 1024,
@@ -1058,6 +1065,8 @@ def max_request_rate(
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
+        power_cap_w: Power limit of a GPU: the clock falls until the GPU draws no more [W].
+            Default: the TDP, at which kernels were measured.
         mode: Serving mode: continuous batching, or separate prefill and decode pools. Default:
             aggregated.
         concurrency: Requests in flight over the whole deployment (closed loop). Default: dp.
@@ -1252,6 +1261,7 @@ def required_replicas(
     tier: Literal["auto", "bound", "physics", "measured"] = "auto",
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
+    power_cap_w: float | str | None = None,
     mode: Literal["aggregated", "disaggregated"] = "aggregated",
     concurrency: int | str | None = None,
     isl: int | str = 1024,
@@ -1374,6 +1384,8 @@ def required_replicas(
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
+        power_cap_w: Power limit of a GPU: the clock falls until the GPU draws no more [W].
+            Default: the TDP, at which kernels were measured.
         mode: Serving mode: continuous batching, or separate prefill and decode pools. Default:
             aggregated.
         concurrency: Requests in flight over the whole deployment (closed loop). Default: dp.
@@ -1566,6 +1578,7 @@ def simulate(
     tier: Literal["auto", "bound", "physics", "measured"] = "auto",
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
+    power_cap_w: float | str | None = None,
     mode: Literal["aggregated", "disaggregated"] = "aggregated",
     concurrency: int | str | None = None,
     isl: int | str = 1024,
@@ -1683,6 +1696,8 @@ def simulate(
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
+        power_cap_w: Power limit of a GPU: the clock falls until the GPU draws no more [W].
+            Default: the TDP, at which kernels were measured.
         mode: Serving mode: continuous batching, or separate prefill and decode pools. Default:
             aggregated.
         concurrency: Requests in flight over the whole deployment (closed loop). Default: dp.

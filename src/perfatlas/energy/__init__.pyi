@@ -2,9 +2,11 @@ from .boards import (
     board_energy as board_energy,
 )
 from .clock import (
-    CLOCK_RATIOS as CLOCK_RATIOS,
+    LOWEST as LOWEST,
+    CappedClock as CappedClock,
+    StepEnergy as StepEnergy,
     capped_clock_ratio as capped_clock_ratio,
-    sustained_clock as sustained_clock,
+    energy_share as energy_share,
 )
 from .operators import (
     with_energy as with_energy,

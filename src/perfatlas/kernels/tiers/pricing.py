@@ -2,7 +2,7 @@
 
 Shape legend: C candidates, O operators, R priced rows (one operator of one candidate), U unique
 rows, D shape columns, S silicon fields, P parameters, F kernel families,
-K clocks, G operators of one physics model.
+G operators of one physics model.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from perfatlas.kernels.shapes import (
     shape_columns,
     widening_per_octave,
 )
-from perfatlas.kernels.tiers.bound import price_at_bound, resource_code
+from perfatlas.kernels.tiers.bound import bound_at_clock, price_at_bound, resource_code
 from perfatlas.kernels.tiers.matches import Matches
 from perfatlas.measurements.calibrations import CalibrationMatch, kernel_families
 from perfatlas.operators import with_fields
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.kernels.devices import DeviceColumns
+    from perfatlas.measurements.residuals import Correction
     from perfatlas.operators import FloatArray, IntArray, Operator
     from perfatlas.pricing import PricedOperators
 
@@ -67,50 +68,65 @@ def price_operators(
 
     Limits: Assumes cold caches and back-to-back kernels of one CUDA graph.
     """
-    return price_at_clocks(
-        operators, devices, (1.0,), family=family, tier=tier, silicon_version=silicon_version
-    )[0]
+    return gather_operators(
+        operators, devices, family=family, tier=tier, silicon_version=silicon_version
+    ).full()
 
 
-def price_at_clocks(
+def gather_operators(
     operators: Sequence[Operator],
     devices: DeviceColumns,
-    clock_ratios: Sequence[float],
     *,
     family: str,
     tier: Tier,
     silicon_version: str = "",
-) -> tuple[PricedOperators, ...]:
-    """Return the prices of all operators at several clocks; shapes are gathered once.
+) -> GatheredOperators:
+    """Return operators whose shapes are gathered once, to be priced at several clocks.
 
     Args:
         operators: As for `price_operators`.
         devices: Device and clock of each candidate.
-        clock_ratios: Clocks relative to the clock of each candidate (K).
         family: As for `price_operators`.
         tier: As for `price_operators`.
         silicon_version: As for `price_operators`.
 
-    Returns:
-        One record per ratio (K).
-
     Raises:
         UnsupportedError: A device has no tensor cores for a format.
         MissingDependencyError: Tier measured is used without the measured tables.
-
-    Limits: As for `price_operators`; kernels were measured only at the sustained clock.
     """
     version = silicon_version if tier == "measured" else None
     names: tuple[str, ...] = (family,)
     if not family and tier != "bound":
         names = kernel_families(device.name for device in devices.devices)
-    priced_FK = [
-        _price_family(operators, devices, clock_ratios, _Kernels(name, tier, version))
-        for name in names
-    ]
-    if len(priced_FK) == 1:
-        return tuple(priced_FK[0])
-    return tuple(_fastest(priced_F) for priced_F in zip(*priced_FK, strict=True))
+    kernels = [_Kernels(name, tier, version) for name in names]
+    return GatheredOperators(
+        families=tuple(_gather_family(operators, devices, one) for one in kernels)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatheredOperators:
+    """Operators whose shapes are gathered, for each kernel family that may run them.
+
+    Args:
+        families: The operators with the kernels of each family (F).
+    """
+
+    families: tuple[_Family, ...]
+
+    def full(self) -> PricedOperators:
+        """Return the prices at the clock of each candidate."""
+        return _fastest([family.full for family in self.families])
+
+    def at(self, ratio_CO: FloatArray) -> PricedOperators:
+        """Return the prices at other clocks; entries with ratio 1 keep their prices.
+
+        Args:
+            ratio_CO: Clock of each operator relative to the clock of its candidate (C, O).
+
+        Limits: As for `price_operators`; kernels were measured only at the sustained clock.
+        """
+        return _fastest([family.at(ratio_CO) for family in self.families])
 
 
 class _Kernels(NamedTuple):
@@ -121,16 +137,53 @@ class _Kernels(NamedTuple):
     version: str | None
 
 
-def _price_family(
-    operators: Sequence[Operator],
-    devices: DeviceColumns,
-    clock_ratios: Sequence[float],
-    kernels: _Kernels,
-) -> list[PricedOperators]:
-    """Return the prices of operators with the kernels of one engine, at each clock (K)."""
-    prices_K = [price_at_bound(operators, devices.at_clock(ratio)) for ratio in clock_ratios]
+@dataclass(frozen=True, kw_only=True)
+class _Family:
+    """Operators with the kernels of one engine.
+
+    Args:
+        operators: The operators (O).
+        devices: Device and clock of each candidate.
+        full: Prices at the clock of each candidate.
+        models: Rows of each physics model.
+    """
+
+    operators: Sequence[Operator]
+    devices: DeviceColumns
+    full: PricedOperators
+    models: tuple[_ModelRows, ...]
+
+    def at(self, ratio_CO: FloatArray) -> PricedOperators:
+        full, same_CO = self.full, ratio_CO == 1.0
+        bound_CO, code_CO = bound_at_clock(self.operators, self.devices, full, ratio_CO)
+        prices = with_fields(
+            full,
+            time_s_CO=np.where(same_CO, full.time_s_CO, bound_CO),
+            low_s_CO=np.where(same_CO, full.low_s_CO, bound_CO),
+            high_s_CO=np.where(same_CO, full.high_s_CO, bound_CO),
+            bound_s_CO=bound_CO,
+            code_CO=np.where(same_CO, full.code_CO, code_CO),
+        )
+        for rows in self.models:
+            table = rows.table
+            ratio_R = ratio_CO[table.candidate_R, table.operator_R]
+            changed_W = np.flatnonzero(ratio_R != 1.0)
+            if not changed_W.size:
+                continue
+            at = (table.candidate_R[changed_W], table.operator_R[changed_W])
+            place_W = rows.inverse_R[changed_W]
+            _write_times(prices, at, rows.prices(place_W, ratio_R[changed_W]))
+        return _ordered(prices)
+
+
+def _gather_family(
+    operators: Sequence[Operator], devices: DeviceColumns, kernels: _Kernels
+) -> _Family:
+    """Return operators with the kernels of one engine, priced at the clock of each candidate."""
+    prices = price_at_bound(operators, devices)
+    found: list[_ModelRows] = []
     if kernels.tier == "bound":
-        return prices_K
+        return _Family(operators=operators, devices=devices, full=prices, models=())
     catalog = Matches(devices, kernels.family, kernels.version)
     for name, (columns_O, formats_O) in _by_model(operators).items():
         chosen = [operators[position] for position in columns_O]
@@ -138,45 +191,59 @@ def _price_family(
         table = _gather(chosen, columns_O, match_GC, catalog, name)
         if table is None:
             continue
-        first_U, inverse_R = unique_rows(table.key_RD)
-        priced_K = _price(table, first_U, catalog, clock_ratios)
-        for prices, priced in zip(prices_K, priced_K, strict=True):
-            _write_physics(prices, table, priced, inverse_R)
-            distinct_O = prices.distinct_O
-            distinct_O += np.bincount(table.operator_R[first_U], minlength=distinct_O.size)
-    return [
-        with_fields(
-            prices,
-            low_s_CO=np.minimum(prices.low_s_CO, prices.time_s_CO),
-            high_s_CO=np.maximum(prices.high_s_CO, prices.time_s_CO),
-            matches=tuple(catalog.matches),
-            rows_O=(prices.match_CO >= 0).sum(axis=0),
-        )
-        for prices in prices_K
-    ]
+        rows = _model_rows(table, catalog)
+        _write_physics(prices, rows)
+        distinct_O = prices.distinct_O
+        distinct_O += np.bincount(table.operator_R[rows.first_U], minlength=distinct_O.size)
+        found.append(rows)
+    full = with_fields(
+        _ordered(prices),
+        matches=tuple(catalog.matches),
+        rows_O=(prices.match_CO >= 0).sum(axis=0),
+    )
+    return _Family(operators=operators, devices=devices, full=full, models=tuple(found))
 
 
-def _write_physics(
-    prices: PricedOperators, table: _Table, priced: _Prices, inverse_R: IntArray
-) -> None:
+def _ordered(prices: PricedOperators) -> PricedOperators:
+    """Return prices whose intervals contain their times."""
+    return with_fields(
+        prices,
+        low_s_CO=np.minimum(prices.low_s_CO, prices.time_s_CO),
+        high_s_CO=np.maximum(prices.high_s_CO, prices.time_s_CO),
+    )
+
+
+def _write_physics(prices: PricedOperators, rows: _ModelRows) -> None:
     """Overwrite the bounds of the rows of one physics model with their prices."""
+    table, place_R = rows.table, rows.inverse_R
     at = (table.candidate_R, table.operator_R)
+    every_U = np.arange(rows.first_U.size)
+    found = rows.prices(every_U, np.ones(every_U.size))
+    _write_times(prices, at, _Prices(*(values_U[place_R] for values_U in found)))
+    write(
+        prices,
+        at,
+        match_CO=table.match_R,
+        measured_CO=rows.measured()[place_R],
+        outside_CO=rows.outside_U[place_R],
+    )
+
+
+def _write_times(prices: PricedOperators, at: tuple[IntArray, IntArray], rows: _Prices) -> None:
+    """Overwrite the bounds of some operators with their prices."""
     bound_R = prices.bound_s_CO[at]
-    time_R = np.maximum(priced.time_s_U[inverse_R], bound_R)
+    time_R = np.maximum(rows.time_s_U, bound_R)
     # An interval below the bound contradicts it: the gap shows the error of the measurements,
     # not a narrow interval.
-    high_R = time_R * priced.high_U[inverse_R]
-    mirrored_R = time_R / priced.low_U[inverse_R]
+    high_R = time_R * rows.high_U
+    mirrored_R = time_R / rows.low_U
     write(
         prices,
         at,
         time_s_CO=time_R,
-        low_s_CO=np.maximum(time_R * priced.low_U[inverse_R], bound_R),
+        low_s_CO=np.maximum(time_R * rows.low_U, bound_R),
         high_s_CO=np.where(high_R < bound_R, mirrored_R, high_R),
-        code_CO=resource_code(priced.code_U[inverse_R], prices.code_CO[at]),
-        match_CO=table.match_R,
-        measured_CO=priced.measured_U[inverse_R],
-        outside_CO=priced.outside_U[inverse_R],
+        code_CO=resource_code(rows.code_U, prices.code_CO[at]),
     )
 
 
@@ -186,6 +253,8 @@ def _fastest(priced: Sequence[PricedOperators]) -> PricedOperators:
     Among equally fast kernels, one measured on the device itself is preferred, then the first. The
     fastest is no slower than any other, so its upper end is the minimum of theirs.
     """
+    if len(priced) == 1:
+        return priced[0]
     time_FCO = np.stack([p.time_s_CO for p in priced])
     own_FCO = np.stack([np.array([*(m.own for m in p.matches), False])[p.match_CO] for p in priced])
     fastest_FCO = time_FCO == time_FCO.min(axis=0)
@@ -194,59 +263,113 @@ def _fastest(priced: Sequence[PricedOperators]) -> PricedOperators:
 
 
 class _Prices(NamedTuple):
-    """Times of distinct shapes, interval factors, and how measured rows apply to them."""
+    """Times of shapes at their clocks, and interval factors."""
 
     time_s_U: FloatArray
     code_U: NDArray[np.int8]
     low_U: FloatArray
     high_U: FloatArray
-    measured_U: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ModelRows:
+    """Rows of one physics model, and what does not depend on the clock.
+
+    Args:
+        table: The rows (R).
+        first_U: First row of each distinct shape.
+        inverse_R: Distinct shape of each row.
+        key_UD: Keys of the distinct shapes.
+        shape_UD: Shape columns of the distinct shapes.
+        low_U: Lower interval factor.
+        high_U: Upper interval factor.
+        outside_U: Distance from the calibrated shapes [octaves].
+        near: Corrections by measured rows, None in tier physics.
+        alone_U: Where only the product of a measured sum is priced.
+    """
+
+    table: _Table
+    first_U: IntArray
+    inverse_R: IntArray
+    key_UD: FloatArray
+    shape_UD: FloatArray
+    low_U: FloatArray
+    high_U: FloatArray
     outside_U: FloatArray
+    near: Correction | None
+    alone_U: NDArray[np.bool_]
 
+    def measured(self) -> NDArray[np.bool_]:
+        """Return whether measured rows correct a shape (U,)."""
+        return np.zeros_like(self.alone_U) if self.near is None else self.near.measured_U
 
-def _price(
-    table: _Table, first_U: IntArray, catalog: Matches, clock_ratios: Sequence[float]
-) -> list[_Prices]:
-    """Return the prices of distinct rows of a table in the tier of the catalog, at each clock."""
-    key_UD = table.key_RD[first_U]
-    shape_UD = table.shape(key_UD)
-    match_U = table.match_R[first_U]
-    low_U, high_U = catalog.spread()[match_U].T
-    name, limits_M = table.operator_name, [match.limits for match in catalog.matches]
-    outside_U = octaves_outside(name, shape_UD, match_U, limits_M)
-    wider_U = np.exp(widening_per_octave().get(name, 0.0) * outside_U)
-    low_U, high_U = low_U / wider_U, high_U * wider_U
-    times_K = [table.physics(key_UD, shape_UD, ratio) for ratio in clock_ratios]
-    if catalog.version is None:
-        nowhere_U = np.zeros(first_U.shape, np.bool_)
-        return [_Prices(*physics, low_U, high_U, nowhere_U, outside_U) for physics in times_K]
-    from perfatlas.kernels.tiers.measured import (
-        correct_rows,
-        lacks_quantization,
-        product_alone,
-        with_quantization,
-    )
+    def prices(self, place_X: IntArray, ratio_X: FloatArray) -> _Prices:
+        """Return the prices of distinct shapes at clocks.
 
-    near = correct_rows(name, catalog.matches, shape_UD, match_U)
-    alone_U = near.measured_U & lacks_quantization(name, catalog.matches, shape_UD, match_U)
-    found = []
-    for (time_s_U, code_U), ratio in zip(times_K, clock_ratios, strict=True):
-        own = near
-        if alone_U.any():
-            whole_UD = with_quantization(key_UD)
-            whole_s_U, _ = table.physics(whole_UD, table.shape(whole_UD), ratio)
-            own = product_alone(near, alone_U, whole_s_U / time_s_U)
-        found.append(
-            _Prices(
-                time_s_U=time_s_U * own.factor_U,
-                code_U=code_U,
-                low_U=np.where(own.measured_U, np.exp(own.low_U) / wider_U, low_U),
-                high_U=np.where(own.measured_U, np.exp(own.high_U) * wider_U, high_U),
-                measured_U=own.measured_U,
-                outside_U=outside_U,
-            )
+        Args:
+            place_X: Positions of the shapes (X,).
+            ratio_X: Clock relative to the clock of the candidate (X,).
+        """
+        key_XD, low_X, high_X = self.key_UD[place_X], self.low_U[place_X], self.high_U[place_X]
+        time_s_X, code_X = self.table.physics(key_XD, self.shape_UD[place_X], ratio_X)
+        if self.near is None:
+            return _Prices(time_s_X, code_X, low_X, high_X)
+        own = self.near._replace(
+            **{name: values[place_X] for name, values in self.near._asdict().items()}
         )
-    return found
+        alone_X = self.alone_U[place_X]
+        if alone_X.any():
+            from perfatlas.kernels.tiers.measured import product_alone, with_quantization
+
+            whole_XD = with_quantization(key_XD)
+            whole_s_X, _ = self.table.physics(whole_XD, self.table.shape(whole_XD), ratio_X)
+            own = product_alone(own, alone_X, whole_s_X / time_s_X)
+        wider_X = self._wider(place_X)
+        return _Prices(
+            time_s_X * own.factor_U,
+            code_X,
+            np.where(own.measured_U, np.exp(own.low_U) / wider_X, low_X),
+            np.where(own.measured_U, np.exp(own.high_U) * wider_X, high_X),
+        )
+
+    def _wider(self, place_X: IntArray) -> FloatArray:
+        return _widening(self.table.operator_name, self.outside_U[place_X])
+
+
+def _widening(name: str, outside_U: FloatArray) -> FloatArray:
+    """Return the factor by which intervals widen outside the calibrated shapes (U,)."""
+    wider_U: FloatArray = np.exp(widening_per_octave().get(name, 0.0) * outside_U)
+    return wider_U
+
+
+def _model_rows(table: _Table, catalog: Matches) -> _ModelRows:
+    """Return the distinct rows of a table, and what does not depend on the clock."""
+    first_U, inverse_R = unique_rows(table.key_RD)
+    key_UD, match_U = table.key_RD[first_U], table.match_R[first_U]
+    shape_UD = table.shape(key_UD)
+    name, limits_M = table.operator_name, [match.limits for match in catalog.matches]
+    low_U, high_U = catalog.spread()[match_U].T
+    outside_U = octaves_outside(name, shape_UD, match_U, limits_M)
+    wider_U = _widening(name, outside_U)
+    near, alone_U = None, np.zeros(first_U.shape, np.bool_)
+    if catalog.version is not None:
+        from perfatlas.kernels.tiers.measured import correct_rows, lacks_quantization
+
+        near = correct_rows(name, catalog.matches, shape_UD, match_U)
+        lacks_U = lacks_quantization(name, catalog.matches, shape_UD, match_U)
+        alone_U = near.measured_U & lacks_U
+    return _ModelRows(
+        table=table,
+        first_U=first_U,
+        inverse_R=inverse_R,
+        key_UD=key_UD,
+        shape_UD=shape_UD,
+        low_U=low_U / wider_U,
+        high_U=high_U * wider_U,
+        outside_U=outside_U,
+        near=near,
+        alone_U=alone_U,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,11 +390,11 @@ class _Table:
         return np.ascontiguousarray(key_UD[:, : self.shape_width])
 
     def physics(
-        self, key_UD: FloatArray, shape_UD: FloatArray, clock_ratio: float
+        self, key_UD: FloatArray, shape_UD: FloatArray, ratio_U: FloatArray
     ) -> tuple[FloatArray, NDArray[np.int8]]:
         """Return the times of distinct keys with their shapes (U,) [s], and bound codes (U,)."""
         silicon_US = self.silicon_MS[key_UD[:, self.shape_width + 1].astype(np.int64)]
-        clock_ratio_U = key_UD[:, self.shape_width + 2] * clock_ratio
+        clock_ratio_U = key_UD[:, self.shape_width + 2] * ratio_U
         silicon_US[:, PEAK] *= clock_ratio_U
         silicon_US[:, CLOCK] *= clock_ratio_U
         parameters_UP = self.parameters_MP[key_UD[:, self.shape_width].astype(np.int64)]

@@ -34,6 +34,10 @@ from .pools import (
     cache_link_s as cache_link_s,
     fabric_latency_s as fabric_latency_s,
 )
+from .power_limits import (
+    breaks_limits as breaks_limits,
+    power_limit_error as power_limit_error,
+)
 from .prompts import (
     beside_prompt as beside_prompt,
     prompt_rejection as prompt_rejection,

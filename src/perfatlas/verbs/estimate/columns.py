@@ -26,9 +26,11 @@ from perfatlas.serving.closed_form import (
     Evaluation,
     PoolRates,
     TokenEnergy,
+    breaks_limits,
     energies_at,
     evaluate,
     memory_columns,
+    power_limit_error,
     prompt_rejection,
     rejects_prompts,
     result_columns,
@@ -187,8 +189,10 @@ def answered_groups(found: EstimateColumns) -> Iterator[Answered]:
         yield from answered(group, found)
 
 
-def _evaluated(pool: Pool | None, number: int, found: EstimateColumns) -> Evaluation | None:
-    """Return the results of a pool, and mark the rows that do not fit as invalid."""
+def _evaluated(
+    pool: Pool | None, number: int, found: EstimateColumns, *, alone: bool
+) -> Evaluation | None:
+    """Return the results of a pool, and mark the rows that cannot run as invalid."""
     if pool is None:
         return None
     rows_C, question = pool
@@ -211,14 +215,27 @@ def _evaluated(pool: Pool | None, number: int, found: EstimateColumns) -> Evalua
             lambda row: prompt_rejection(question, place[row]),
             EVALUATED[number],
         )
-        evaluation = replace(evaluation, memory=replace(memory, fits=memory.fits & ~rejects_C))
-    return evaluation
+        evaluation = _without(evaluation, rejects_C)
+    steps = evaluation.steps(prefills=number == 0, decodes=alone or number == 1)
+    broken_C = evaluation.memory.fits & breaks_limits(question, steps)
+    found.resolution.refusals.refuse(
+        rows_C[broken_C],
+        lambda row: power_limit_error(question, steps, place[row]),
+        EVALUATED[number],
+    )
+    return _without(evaluation, broken_C) if broken_C.any() else evaluation
+
+
+def _without(evaluation: Evaluation, refused_C: BoolArray) -> Evaluation:
+    """Return results whose refused candidates count as not fitting."""
+    memory = evaluation.memory
+    return replace(evaluation, memory=replace(memory, fits=memory.fits & ~refused_C))
 
 
 def _one_pool(group: Group, found: EstimateColumns) -> Iterator[Answered]:
     """Answer rows in mode static or aggregated."""
     (pool,) = group.pools
-    evaluation = _evaluated(pool, 0, found)
+    evaluation = _evaluated(pool, 0, found, alone=True)
     if pool is None or evaluation is None:
         return
     rows_C, question = pool
@@ -246,8 +263,8 @@ def _one_pool(group: Group, found: EstimateColumns) -> Iterator[Answered]:
 def _two_pools(group: Group, found: EstimateColumns) -> Iterator[Answered]:
     """Answer rows in mode disaggregated."""
     prefill, decode = group.pools
-    first = _evaluated(prefill, 0, found)
-    second = None if first is None else _evaluated(decode, 1, found)
+    first = _evaluated(prefill, 0, found, alone=False)
+    second = None if first is None else _evaluated(decode, 1, found, alone=False)
     if prefill is None or decode is None or first is None or second is None:
         return
     prefill_C = np.flatnonzero(first.memory.fits)

@@ -97,12 +97,12 @@ class PowerLimit:
     power_cap_w: Annotated[
         Annotated[float, Number(unit="W", at_least=1, at_most=100_000)] | None,
         Row(
-            "Power limit of the GPU: the clock falls until the operator draws no more.",
+            "Power limit of a GPU: the clock falls until the GPU draws no more.",
             default="the TDP, at which kernels were measured",
             elsewhere=("power_limit", "power_cap"),
         ),
     ] = None
 
 
-class Subject(ClockChoice, TierChoice, EngineChoice, SystemChoice, ModelChoice):
+class Subject(PowerLimit, ClockChoice, TierChoice, EngineChoice, SystemChoice, ModelChoice):
     """The model, the system and the engine."""
