@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from perfatlas.engines import resolve_engine
-from perfatlas.operators import FloatArray
+from perfatlas.kernels.tiers import price_operators
+from perfatlas.operators import Collective, FloatArray
 from perfatlas.pricing import (
     COMMUNICATION,
     Column,
@@ -20,14 +21,11 @@ from perfatlas.pricing import (
     of_one_operator,
     scatter,
     select,
-    select,
     take,
     total,
     unpriced,
     write,
 )
-from perfatlas.kernels.tiers import price_operators
-from perfatlas.operators import Collective
 from perfatlas.scenario.fields import Scenario
 from perfatlas.scenario.resolution import resolve_scenarios
 from perfatlas.step import (

@@ -5,7 +5,7 @@ Shape legend: C candidates, O operators, S steps.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,6 +46,14 @@ def step_costs(
     return _limited(gathered, full, context)
 
 
+@dataclass
+class _Evaluated:
+    """The clocks (S, C) at which steps were priced last, and their costs."""
+
+    ratio_SC: FloatArray
+    costs: tuple[StepCost, ...]
+
+
 def _limited(
     gathered: GatheredSteps, full: tuple[StepCost, ...], context: StepContext
 ) -> tuple[StepCost, ...]:
@@ -58,28 +66,30 @@ def _limited(
     """
     placement, power = context.placement, context.placement.power()
     energy = _energy(full)
-    last = [np.ones_like(energy.time_s), full]  # the clocks that were priced last, and the costs
+    last = _Evaluated(np.ones_like(energy.time_s), full)
 
     def at(ratio_SC: FloatArray) -> StepEnergy:
         costs = tuple(
             compose_single_stream(priced, context.profile)
             for priced in _priced_at(gathered, ratio_SC)
         )
-        last[:] = [ratio_SC, costs]
+        last.ratio_SC, last.costs = ratio_SC, costs
         return _energy(costs)
 
     capped = CappedClock(np.ones_like(energy.time_s), np.full_like(energy.time_s, np.nan))
-    if context.limits_act() and context.tier != "bound":  # at the roofline, a clock that a model predicts is no limit
+    if (
+        context.limits_act() and context.tier != "bound"
+    ):  # at the roofline, a clock that a model predicts is no limit
         capped = capped_clock_ratio(at, energy, power)
     ratio_SC = capped.ratio
     if placement.clock_ratio_C is not None:
         locked_C = placement.clock_ratio_C
         ratio_SC = np.where(ratio_SC < 1.0, np.minimum(ratio_SC, locked_C), locked_C)
-    if not np.array_equal(ratio_SC, last[0]):
+    if not np.array_equal(ratio_SC, last.ratio_SC):
         at(ratio_SC)
     share_SC = energy_share(energy, ratio_SC, power)
     clocks = (StepClock(*one) for one in zip(ratio_SC, share_SC, capped.lowest_w, strict=True))
-    return tuple(_with_clock(cost, clock) for cost, clock in zip(last[1], clocks, strict=True))
+    return tuple(_with_clock(cost, clock) for cost, clock in zip(last.costs, clocks, strict=True))
 
 
 def _priced_at(gathered: GatheredSteps, ratio_SC: FloatArray) -> tuple[PricedStep, ...]:

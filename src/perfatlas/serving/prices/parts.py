@@ -105,7 +105,9 @@ class StepParts:
         step = prefill_work(context, tokens)
         clocks = self._clocks(step)
         return self._totals(
-            _price(step, context, lambda op: not _is_head(op) and op.name not in self.shared, clocks)
+            _price(
+                step, context, lambda op: not _is_head(op) and op.name not in self.shared, clocks
+            )
         )
 
     def head(self, sampled_R: FloatArray) -> FloatArray:
