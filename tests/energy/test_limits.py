@@ -142,3 +142,23 @@ def test_a_simulation_slows_down_under_a_limit_as_the_closed_form() -> None:
 def test_a_simulation_refuses_limits_that_cannot_be_kept() -> None:
     with pytest.raises(InvalidSpecError, match="power_cap_w = 150 W cannot be kept"):
         simulated(power_cap_w=150.0)
+
+
+@pytest.mark.parametrize("limit", [None, 450.0])
+def test_a_simulated_steady_state_draws_the_power_of_its_closed_form(limit: float | None) -> None:
+    load = {"isl": 1024, "osl": 64, "concurrency": 16, "power_cap_w": limit}
+    found = simulated(**load, num_requests=160)
+    formula = served(**load, mode="aggregated")
+    for name in ("power_w", "energy_per_output_token_j"):
+        assert found[name] == pytest.approx(formula[name], rel=0.05)
+        assert found[f"{name}_low"] <= found[name] <= found[f"{name}_high"]
+    rate = found["output_tokens_per_s_per_gpu"]
+    assert found["energy_per_output_token_j"] * rate == pytest.approx(found["power_w"])
+    assert found["energy_per_request_j"] == pytest.approx(64 * found["energy_per_output_token_j"])
+
+
+def test_simulated_gpus_without_work_draw_the_power_of_a_board_without_kernels() -> None:
+    rare = {"concurrency": None, "request_rate": 1e-3, "num_requests": 10}
+    assert simulated(**rare)["power_w"] == pytest.approx(122.2, rel=1e-2)
+    alone, spare = (simulated(**rare | {"request_rate": 2.0}, dp=dp) for dp in (1, 4))
+    assert 122.2 < spare["power_w"] < alone["power_w"]

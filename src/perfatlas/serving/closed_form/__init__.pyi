@@ -1,6 +1,7 @@
 from .energy import (
     TokenEnergy as TokenEnergy,
     energies_at as energies_at,
+    step_energy_j as step_energy_j,
 )
 from .evaluation import (
     MIN_BOUND_SHARE as MIN_BOUND_SHARE,

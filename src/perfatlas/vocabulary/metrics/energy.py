@@ -1,4 +1,4 @@
-"""Metrics of power and energy: `estimate` and `kernel`."""
+"""Metrics of power and energy: `estimate`, `simulate` and `kernel`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 from perfatlas.vocabulary.metrics.metric import Metric
 from perfatlas.vocabulary.metrics.operators import KERNELS
-from perfatlas.vocabulary.metrics.serving import ESTIMATE
+from perfatlas.vocabulary.metrics.serving import BOTH
 
 ENERGY: Final = (
     Metric(
@@ -17,7 +17,7 @@ ENERGY: Final = (
         shown="scaled",
         better="lower",
         has_interval=True,
-        verbs=(*ESTIMATE, *KERNELS),
+        verbs=(*BOTH, *KERNELS),
         description=(
             "Mean power of a GPU board, without CPU, NICs, fans and power conversion; of a kernel,"
             " while it runs again and again."
@@ -31,7 +31,7 @@ ENERGY: Final = (
         shown="scaled",
         better="lower",
         has_interval=True,
-        verbs=ESTIMATE,
+        verbs=BOTH,
         description=(
             "Energy of all GPUs, idle ones included, over the output tokens; prefill is included."
         ),
@@ -44,7 +44,7 @@ ENERGY: Final = (
         shown="scaled",
         better="lower",
         has_interval=True,
-        verbs=ESTIMATE,
+        verbs=BOTH,
         description="Energy of all GPUs, idle ones included, over the requests.",
     ),
     Metric(
