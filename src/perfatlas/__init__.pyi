@@ -151,6 +151,8 @@ def estimate(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
+    pue: float | str | None = None,
+    usd_per_kwh: float | str | None = None,
 ) -> Answer:
     """Return the estimate of one inference scenario.
 
@@ -240,6 +242,10 @@ def estimate(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
+        pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
+            Default: 1 with a price of electricity, else no power of the facility is reported.
+        usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
+            reported.
 
     Raises:
         InvalidSpecError: A name, value or plan is invalid.
@@ -435,6 +441,8 @@ def frontier(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
+    pue: float | str | None = None,
+    usd_per_kwh: float | str | None = None,
 ) -> Frontier:
     """Return one point per batch size, from 1 to the maximum that fits and runs concurrently.
 
@@ -524,6 +532,10 @@ def frontier(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
+        pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
+            Default: 1 with a price of electricity, else no power of the facility is reported.
+        usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
+            reported.
 
     Returns:
         An answer whose `frontier` has a row per batch with the results of an estimate, in
@@ -1043,6 +1055,8 @@ def max_request_rate(
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
     usd_per_gpu_hour: float | str | None = None,
+    pue: float | str | None = None,
+    usd_per_kwh: float | str | None = None,
 ) -> Simulation:
     """Return the maximum request rate that meets the SLOs, and the simulation at that rate.
 
@@ -1230,6 +1244,10 @@ def max_request_rate(
             moe_tp. Needs mode = disaggregated.
         usd_per_gpu_hour: Price of one GPU-hour [USD], of all GPUs of the deployment. Default: no
             cost is reported.
+        pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
+            Default: 1 with a price of electricity, else no power of the facility is reported.
+        usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
+            reported.
 
     Returns:
         The simulation at that rate. Its results also contain `max_requests_per_s`, with `_low` and
@@ -1362,6 +1380,8 @@ def required_replicas(
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
     usd_per_gpu_hour: float | str | None = None,
+    pue: float | str | None = None,
+    usd_per_kwh: float | str | None = None,
 ) -> Simulation:
     """Return the smallest number of replicas that meets the SLOs, and the simulation with it.
 
@@ -1549,6 +1569,10 @@ def required_replicas(
             moe_tp. Needs mode = disaggregated.
         usd_per_gpu_hour: Price of one GPU-hour [USD], of all GPUs of the deployment. Default: no
             cost is reported.
+        pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
+            Default: 1 with a price of electricity, else no power of the facility is reported.
+        usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
+            reported.
 
     Returns:
         The simulation with that number. Its results also contain `required_replicas`, with `_low`
@@ -1679,6 +1703,8 @@ def simulate(
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
     usd_per_gpu_hour: float | str | None = None,
+    pue: float | str | None = None,
+    usd_per_kwh: float | str | None = None,
 ) -> Simulation:
     """Simulate traffic on an inference deployment and return the results.
 
@@ -1861,6 +1887,10 @@ def simulate(
             moe_tp. Needs mode = disaggregated.
         usd_per_gpu_hour: Price of one GPU-hour [USD], of all GPUs of the deployment. Default: no
             cost is reported.
+        pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
+            Default: 1 with a price of electricity, else no power of the facility is reported.
+        usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
+            reported.
 
     Raises:
         InvalidSpecError: A name, value or request is invalid.

@@ -8,6 +8,11 @@ from .clock import (
     capped_clock_ratio as capped_clock_ratio,
     energy_share as energy_share,
 )
+from .nodes import (
+    NodePower as NodePower,
+    node_columns as node_columns,
+    node_power as node_power,
+)
 from .operators import (
     with_energy as with_energy,
 )

@@ -46,7 +46,9 @@ from .prompts import (
 )
 from .results import (
     MEMORY as MEMORY,
+    common_nodes as common_nodes,
     memory_columns as memory_columns,
+    node_results as node_results,
     plain_column as plain_column,
     plain_results as plain_results,
     result_columns as result_columns,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from perfatlas.answer import joined_tiers, tiers_of
+from perfatlas.energy import node_columns
 from perfatlas.quantities import InfeasibleError, PerfatlasError, format_quantity
 from perfatlas.scenario.deployments import steady_state
 from perfatlas.scenario.resolution import (
@@ -27,6 +28,7 @@ from perfatlas.serving.closed_form import (
     PoolRates,
     TokenEnergy,
     breaks_limits,
+    common_nodes,
     energies_at,
     evaluate,
     memory_columns,
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from perfatlas.parallelism import MemoryColumns
     from perfatlas.scenario.deployments import Priced
     from perfatlas.scenario.resolution import BoolArray, Group, Pool, Resolution
+    from perfatlas.step import Candidates
 
 
 class Answered(NamedTuple):
@@ -121,6 +124,18 @@ class EstimateColumns:
             found |= energies_at(energy.take(np.array([place])), found, scenario.osl)
             for name, value in found.items():
                 self.put(np.array([row]), {name: np.array([value], np.float64)})
+
+    def add_nodes(self, rows_C: IntArray, *pools: Candidates) -> None:
+        """Add the power of nodes and facility to rows with power.
+
+        Args:
+            rows_C: Positions (C,).
+            *pools: Candidates of each pool (C).
+        """
+        given = self.resolution.columns.take(rows_C)
+        known = {name: values_N[rows_C] for name, values_N in self.columns.items()}
+        prices = given.numbers("pue"), given.numbers("usd_per_kwh")
+        self.put(rows_C, node_columns(known, common_nodes(*pools), *prices))
 
     def refuse(self, rows_C: IntArray, error: PerfatlasError, pool: int = -1) -> None:
         """Mark rows as invalid whose pool or simulation cannot be evaluated.
@@ -252,6 +267,7 @@ def _one_pool(group: Group, found: EstimateColumns) -> Iterator[Answered]:
         closed_forms = {name: values[may_C] for name, values in columns.items()}
         simulated = may_C[is_simulated(input_columns, some, closed_forms)]
         found.simulate(rows_C[simulated], evaluation.energy.take(good_C[simulated]))
+    found.add_nodes(rows_C, question.take(good_C.tolist()))
 
     def warnings() -> list[tuple[str, ...]]:
         texts = estimate_warnings(question, evaluation)
@@ -286,6 +302,7 @@ def _two_pools(group: Group, found: EstimateColumns) -> Iterator[Answered]:
     found.put(rows_C, {f"memory_{name}": memory[name] for name in MEMORY})
     simulated_C = are_pools_simulated(input_columns, rates)
     found.simulate(rows_C[simulated_C], rates.energy().take(np.flatnonzero(simulated_C)))
+    found.add_nodes(rows_C, rates.prefill[0], rates.decode[0])
 
     def warnings() -> list[tuple[str, ...]]:
         notes = (

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfatlas.serving.closed_form import TokenEnergy, energies_at, step_energy_j
+from perfatlas.serving.closed_form import (
+    TokenEnergy,
+    common_nodes,
+    energies_at,
+    node_results,
+    step_energy_j,
+)
 from perfatlas.step import decode_step
 from perfatlas.verbs.simulate.typical_steps import TypicalSteps, typical_steps
 
@@ -67,7 +73,10 @@ def energy_results(
         for name in ("on_w", "cap_w", "low", "high")
     )
     energy = TokenEnergy(run_j / tokens, decode_j / tokens, on_w, cap_w, low, high)
-    return energies_at(energy, _rates(results), tokens / osl_N.size)
+    found = energies_at(energy, _rates(results), tokens / osl_N.size)
+    nodes = common_nodes(entry.question, decoding.question)
+    prices = entry.scenario.pue, entry.scenario.usd_per_kwh
+    return found | node_results({**results, **found}, nodes, prices)
 
 
 def _rates(results: Mapping[str, Any]) -> dict[str, float]:

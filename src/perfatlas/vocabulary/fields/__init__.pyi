@@ -67,6 +67,7 @@ from .stragglers import (
 )
 from .subject import (
     ClockChoice as ClockChoice,
+    Facility as Facility,
     PowerLimit as PowerLimit,
     Subject as Subject,
     SystemChoice as SystemChoice,
