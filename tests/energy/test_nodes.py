@@ -75,7 +75,8 @@ def test_the_facility_is_reported_when_asked_for() -> None:
 
 
 def test_nodes_without_data_have_no_power_and_tables_equal_estimates() -> None:
-    table = {"model": [LLAMA] * 3, "system": ["h100_sxm", "l40s", "h100_sxm"], "isl": [1024] * 3}
+    systems = ["h100_sxm", "l40s", "h100_sxm"]
+    table: dict[str, list[Any]] = {"model": [LLAMA] * 3, "system": systems, "isl": [1024] * 3}
     found = estimate_columns(table | {"osl": [128] * 3, "pue": [1.25, 1.25, None]}).columns
     single = served(pue=1.25)
     for name in ("node_power_w", "node_power_w_high", "facility_power_w"):

@@ -9,7 +9,6 @@ from .clock import (
     energy_share as energy_share,
 )
 from .nodes import (
-    NodePower as NodePower,
     node_columns as node_columns,
     node_power as node_power,
 )

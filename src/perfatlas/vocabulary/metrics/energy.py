@@ -71,7 +71,7 @@ ENERGY: Final = (
         has_interval=True,
         verbs=BOTH,
         asked_with={"pue": 1.25},
-        description="Power of the nodes in proportion to the GPUs of the deployment, times the PUE.",
+        description="Power of the nodes of all GPUs of the deployment, times the PUE.",
     ),
     Metric(
         name="electricity_usd_per_hour",
