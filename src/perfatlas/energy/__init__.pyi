@@ -7,6 +7,7 @@ from .clock import (
     StepEnergy as StepEnergy,
     capped_clock_ratio as capped_clock_ratio,
     energy_share as energy_share,
+    sustained_clock as sustained_clock,
 )
 from .nodes import (
     node_columns as node_columns,

@@ -87,7 +87,7 @@ ENERGY: Final = (
     Metric(
         name="electricity_usd_per_million_output_tokens",
         label="electricity per million output tokens",
-        short="electricity/M tokens",
+        short="kWh cost/M tokens",
         unit="USD/million output tokens",
         shown="money",
         better="lower",
