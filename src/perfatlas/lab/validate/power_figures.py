@@ -77,8 +77,9 @@ def _product_clock_hz() -> float:
 def _saved() -> float:
     """Return the largest share of energy per token that a locked clock saves in decodes."""
     points = [(batch, clock) for batch in BATCHES for clock in CLOCKS]
-    table = {name: [value] * len(points) for name, value in DECODE.items()}
-    asked = {"batch": [batch for batch, _ in points], "clock_ratio": [one for _, one in points]}
-    joules = np.array(estimate_table(table | asked).columns["energy_per_output_token_j"])
+    table: dict[str, list[Any]] = {name: [value] * len(points) for name, value in DECODE.items()}
+    table["batch"] = [batch for batch, _ in points]
+    table["clock_ratio"] = [clock for _, clock in points]
+    joules = np.array(estimate_table(table).columns["energy_per_output_token_j"])
     joules = joules.reshape(len(BATCHES), len(CLOCKS))
     return float((1.0 - joules.min(axis=1) / joules[:, 0]).max())
