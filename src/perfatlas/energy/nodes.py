@@ -51,7 +51,7 @@ class NodePower:
             >>> from perfatlas.energy import node_power
             >>> from perfatlas.hardware import resolve_system
             >>> round(node_power(resolve_system("h100_sxm").node).node_w(700.0))
-            8497
+            8498
         """
         return (self.devices * gpu_w + self.host_w) * self.factor
 
