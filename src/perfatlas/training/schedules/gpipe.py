@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
+from perfatlas.compiled import part
+from perfatlas.training.schedules.passes import (BACKWARD, FORWARD, put,)
 from perfatlas.training.schedules.schedule import (
     ONE_CHUNK,
     Schedule,
     looped_stages,
     whole_backward_bubble_s,
 )
+
+@part
+def order(pass_PNA: Any, i: int, ranks: int, micro_batches: int, chunks: int) -> int:
+    """Write the passes of rank i and return their number; arguments as in `Schedule`."""
+    n = 0
+    for j in range(micro_batches):
+        n = put(pass_PNA, i, n, FORWARD, i, j)
+    for j in range(micro_batches - 1, -1, -1):
+        n = put(pass_PNA, i, n, BACKWARD, i, j)
+    return n
+
 
 GPIPE: Final = Schedule(
     name="gpipe",
@@ -18,6 +31,7 @@ GPIPE: Final = Schedule(
     " passes, the last micro-batch first.",
     source="Huang et al., arXiv 1811.06965, section 2.3",
     rules=(ONE_CHUNK,),
+    order=order,
     stages=looped_stages,
     bubble_s=whole_backward_bubble_s,
 )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.compiled import inlined, part
+from perfatlas.training.schedules.passes import (BACKWARD, FORWARD, put,)
 from perfatlas.training.schedules.schedule import (
     PipelineSize,
     Rule,
@@ -16,6 +18,37 @@ from perfatlas.training.schedules.schedule import (
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+@inlined
+def _forward(pass_PNA: Any, i: int, n: int, k: int, ranks: int, chunks: int) -> int:
+    """Write the k-th forward pass of rank i: groups of P micro-batches, chunk after chunk."""
+    group, within = k // (ranks * chunks), k % (ranks * chunks)
+    stage = within // ranks * ranks + i
+    return put(pass_PNA, i, n, FORWARD, stage, group * ranks + within % ranks)
+
+
+@inlined
+def _backward(pass_PNA: Any, i: int, n: int, k: int, ranks: int, chunks: int) -> int:
+    """Write the k-th backward pass of rank i, which takes the chunks from the last one."""
+    group, within = k // (ranks * chunks), k % (ranks * chunks)
+    stage = (chunks - 1 - within // ranks) * ranks + i
+    return put(pass_PNA, i, n, BACKWARD, stage, group * ranks + within % ranks)
+
+
+@part
+def order(pass_PNA: Any, i: int, ranks: int, micro_batches: int, chunks: int) -> int:
+    """Write the passes of rank i and return their number; arguments as in `Schedule`."""
+    n = 0
+    total = micro_batches * chunks
+    warm_up = min(2 * (ranks - 1 - i) + (chunks - 1) * ranks, total)
+    for k in range(warm_up):
+        n = _forward(pass_PNA, i, n, k, ranks, chunks)
+    for k in range(total):
+        if k + warm_up < total:
+            n = _forward(pass_PNA, i, n, k + warm_up, ranks, chunks)
+        n = _backward(pass_PNA, i, n, k, ranks, chunks)
+    return n
 
 
 def _bubble_s(size: PipelineSize, stages: UniformStages) -> NDArray[np.float64]:
@@ -46,6 +79,7 @@ INTERLEAVED: Final = Schedule(
             " micro_batch, or use 1f1b",
         ),
     ),
+    order=order,
     stages=looped_stages,
     bubble_s=_bubble_s,
 )

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
+from perfatlas.compiled import part
+from perfatlas.training.schedules.passes import (BACKWARD, FORWARD, put,)
 from perfatlas.training.schedules.schedule import (
     ONE_CHUNK,
     Schedule,
     looped_stages,
     whole_backward_bubble_s,
 )
+
+@part
+def order(pass_PNA: Any, i: int, ranks: int, micro_batches: int, chunks: int) -> int:
+    """Write the passes of rank i and return their number; arguments as in `Schedule`."""
+    n = 0
+    warm_up = min(ranks - 1 - i, micro_batches)
+    for j in range(warm_up):
+        n = put(pass_PNA, i, n, FORWARD, i, j)
+    for j in range(micro_batches):
+        if j + warm_up < micro_batches:
+            n = put(pass_PNA, i, n, FORWARD, i, j + warm_up)
+        n = put(pass_PNA, i, n, BACKWARD, i, j)
+    return n
+
 
 ONE_F_ONE_B: Final = Schedule(
     name="1f1b",
@@ -18,6 +34,7 @@ ONE_F_ONE_B: Final = Schedule(
     " backward pass, then runs the remaining backward passes.",
     source="Narayanan et al., arXiv 2104.04473, section 2.2.1",
     rules=(ONE_CHUNK,),
+    order=order,
     stages=looped_stages,
     bubble_s=whole_backward_bubble_s,
 )

@@ -10,7 +10,7 @@ Shape legend: C candidates, S pipeline stages, P ranks of the pipeline.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -18,14 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
-
-# Kinds of passes, as compiled code numbers them.
-FORWARD: Final = 0
-INPUT_GRADIENT: Final = 1
-WEIGHT_GRADIENT: Final = 2
-BACKWARD: Final = 3  # input and weight gradient as one pass; the gradient is sent at its end
-PAIR: Final = 4  # a forward of one micro-batch overlapped with a backward of another
-KINDS: Final = ("forward", "input_gradient", "weight_gradient", "backward", "pair")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +78,8 @@ class Schedule:
         rules: Conditions under which it can run.
         splits_backward: Weight gradients are passes of their own.
         overlaps_pairs: Forward passes run overlapped with backward passes of other micro-batches.
+        order: (pass_PNA, i, ranks, micro_batches, chunks): writes the passes of rank i with `put`
+            and returns their number; compiled, marked `part`.
         stages: (ranks, chunks): the stages that each rank holds, as an array (P, V).
         bubble_s: (size, stages): closed form of the time that a rank is
             idle in a step of `UniformStages` with free transfers [s] (C,).
@@ -98,6 +92,7 @@ class Schedule:
     rules: tuple[Rule, ...] = ()
     splits_backward: bool = False
     overlaps_pairs: bool = False
+    order: Callable[[Any, int, int, int, int], int]
     stages: Callable[[int, int], NDArray[np.int64]]
     bubble_s: Callable[[PipelineSize, UniformStages], NDArray[np.float64]]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.compiled import part
+from perfatlas.training.schedules.passes import (FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, put,)
 from perfatlas.training.schedules.schedule import (
     ONE_CHUNK,
     PipelineSize,
@@ -15,6 +17,26 @@ from perfatlas.training.schedules.schedule import (
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+@part
+def order(pass_PNA: Any, i: int, ranks: int, micro_batches: int, chunks: int) -> int:
+    """Write the passes of rank i and return their number; arguments as in `Schedule`."""
+    n = 0
+    warm_up = min(ranks - 1 - i, micro_batches)
+    for j in range(warm_up):
+        n = put(pass_PNA, i, n, FORWARD, i, j)
+    weights = 0
+    for j in range(micro_batches):
+        if j + warm_up < micro_batches:
+            n = put(pass_PNA, i, n, FORWARD, i, j + warm_up)
+        n = put(pass_PNA, i, n, INPUT_GRADIENT, i, j)
+        if j >= i:
+            n = put(pass_PNA, i, n, WEIGHT_GRADIENT, i, weights)
+            weights += 1
+    for j in range(weights, micro_batches):
+        n = put(pass_PNA, i, n, WEIGHT_GRADIENT, i, j)
+    return n
 
 
 def _bubble_s(size: PipelineSize, stages: UniformStages) -> NDArray[np.float64]:
@@ -32,6 +54,7 @@ ZB_H1: Final = Schedule(
     source="Qi et al., arXiv 2401.10241, section 2.3",
     rules=(ONE_CHUNK,),
     splits_backward=True,
+    order=order,
     stages=looped_stages,
     bubble_s=_bubble_s,
 )
