@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from tests.training.reference_pipeline import Case
 
 from perfatlas.training.schedules import Pipelines
+from tests.training.reference_pipeline import Case
 
 SIZES = {
     "gpipe": [(1, 1, 1), (3, 2, 1), (4, 9, 1)],
@@ -26,7 +26,7 @@ def random_case(
     rng = np.random.default_rng(seed)
 
     def some() -> list[float]:
-        return (rng.integers(1, 3000, stages) / 1024).tolist()
+        return [int(one) / 1024 for one in rng.integers(1, 3000, stages)]
 
     pair = some() if schedule == "dualpipe" and seed % 2 else None
     return Case(

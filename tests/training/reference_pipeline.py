@@ -114,8 +114,7 @@ def _zb_h1(case: Case, rank: int) -> Iterator[list[Op]]:
     """Run 1F1B by input gradients; a weight gradient follows once `rank` others wait."""
     waiting = deque[int]()
     ordered = [
-        ("B" if kind == "BW" else "F", stage, j)
-        for [(kind, stage, j)] in _one_f_one_b(case, rank)
+        ("B" if kind == "BW" else "F", stage, j) for [(kind, stage, j)] in _one_f_one_b(case, rank)
     ]
     for kind, stage, j in ordered:
         yield [(kind, stage, j)]
@@ -127,7 +126,7 @@ def _zb_h1(case: Case, rank: int) -> Iterator[list[Op]]:
         yield [("W", rank, waiting.popleft())]
 
 
-def _zb_v(case: Case, rank: int) -> Iterator[list[Op]]:
+def _zb_v(case: Case, rank: int) -> Iterator[list[Op]]:  # noqa: C901 - phase after phase
     p, m = case.ranks, case.micro_batches
     down, up = rank, 2 * p - 1 - rank
     made: dict[tuple[str, int], int] = {}
@@ -158,7 +157,7 @@ def _zb_v(case: Case, rank: int) -> Iterator[list[Op]]:
         yield from some
 
 
-def _dualpipe(case: Case, rank: int) -> Iterator[list[Op]]:
+def _dualpipe(case: Case, rank: int) -> Iterator[list[Op]]:  # noqa: C901 - part after part
     """The eight parts of the published schedule; direction 0 is the one the rank sees first."""
     p, half = case.ranks, case.micro_batches // 2
     edge = min(rank, p - 1 - rank)
@@ -214,7 +213,8 @@ def simulate(case: Case) -> Outcome:
     mail: list[set[Op]] = [set() for _ in plans]
     busy = [False] * case.ranks
     at = [0] * case.ranks
-    order, events = count(), []  # (time, number, what, rank, operations)
+    order = count()
+    events: list[tuple[Any, int, str, int, list[Op]]] = []
     for rank in range(case.ranks):
         heapq.heappush(events, (0, next(order), "wake", rank, []))
     while events:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.training.pipelines import SIZES, as_columns, random_case
-from tests.training.reference_pipeline import simulate
 
 from perfatlas.training.schedules import pipeline_steps
+from tests.training.pipelines import SIZES, as_columns, random_case
+from tests.training.reference_pipeline import simulate
 
 CASES = [(schedule, size) for schedule, sizes in SIZES.items() for size in sizes]
 
@@ -15,7 +15,7 @@ CASES = [(schedule, size) for schedule, sizes in SIZES.items() for size in sizes
 @pytest.mark.parametrize("overlap", [True, False])
 @pytest.mark.parametrize(("schedule", "size"), CASES)
 def test_steps_of_random_uneven_stages_equal_the_event_by_event_simulation(
-    schedule: str, size: tuple[int, int, int], overlap: bool
+    schedule: str, size: tuple[int, int, int], *, overlap: bool
 ) -> None:
     """Durations are multiples of 2^-10, so that no sum is rounded and the times are equal."""
     for seed in range(6):

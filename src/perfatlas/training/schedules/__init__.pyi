@@ -6,9 +6,11 @@ from .placement import (
     stages_of_ranks as stages_of_ranks,
 )
 from .schedule import (
+    PipelineSize as PipelineSize,
     UniformStages as UniformStages,
 )
 from .steps import (
+    peak_activations as peak_activations,
     pipeline_steps as pipeline_steps,
 )
 from .table import (

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfatlas.compiled import inlined, part
-from perfatlas.training.schedules.passes import (BACKWARD,BACKWARD_MICRO_BATCH,BACKWARD_STAGE,FORWARD,INPUT_GRADIENT,KIND,MICRO_BATCH,PAIR,STAGE,WEIGHT_GRADIENT,put,)
+from perfatlas.training.schedules.passes import (
+    BACKWARD,
+    BACKWARD_MICRO_BATCH,
+    BACKWARD_STAGE,
+    FORWARD,
+    INPUT_GRADIENT,
+    KIND,
+    MICRO_BATCH,
+    PAIR,
+    STAGE,
+    WEIGHT_GRADIENT,
+    put,
+)
 from perfatlas.training.schedules.schedule import (
     ONE_CHUNK,
     PipelineSize,
@@ -19,9 +31,11 @@ from perfatlas.training.schedules.schedule import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from perfatlas.training.schedules.passes import Passes
+
 
 @inlined
-def _deferred(pass_PNA: Any, i: int, n: int, seen: int) -> int:
+def _deferred(pass_PNA: Passes, i: int, n: int, seen: int) -> int:
     """Return the place of the first input gradient of rank i from a place on."""
     at = seen
     while at < n and pass_PNA[i, at, KIND] != INPUT_GRADIENT:
@@ -30,16 +44,14 @@ def _deferred(pass_PNA: Any, i: int, n: int, seen: int) -> int:
 
 
 @inlined
-def _weight(pass_PNA: Any, i: int, n: int, at: int) -> int:
+def _weight(pass_PNA: Passes, i: int, n: int, at: int) -> int:
     """Write the weight gradient that belongs to the input gradient at a place."""
     stage, j = pass_PNA[i, at, STAGE], pass_PNA[i, at, MICRO_BATCH]
     return put(pass_PNA, i, n, WEIGHT_GRADIENT, stage, j)
 
 
 @inlined
-def _pair(
-    pass_PNA: Any, i: int, n: int, stage: int, forward: int, backward: int
-) -> int:
+def _pair(pass_PNA: Passes, i: int, n: int, stage: int, forward: int, backward: int) -> int:
     """Write a forward pass of a stage overlapped with a backward pass of the rank's other stage."""
     ranks = pass_PNA.shape[0]
     n = put(pass_PNA, i, n, PAIR, stage, forward)
@@ -49,7 +61,7 @@ def _pair(
 
 
 @part
-def order(pass_PNA: Any, i: int, ranks: int, micro_batches: int, chunks: int) -> int:
+def order(pass_PNA: Passes, i: int, ranks: int, micro_batches: int, chunks: int) -> int:  # noqa: ARG001 - as all schedules
     """Write the passes of rank i and return their number; arguments as in `Schedule`.
 
     `near` is the direction whose micro-batches reach the rank first, `far` the other one.
@@ -74,7 +86,7 @@ def order(pass_PNA: Any, i: int, ranks: int, micro_batches: int, chunks: int) ->
 
 
 @part
-def _overlapped(pass_PNA: Any, i: int, n: int, ranks: int, micro_batches: int) -> int:
+def _overlapped(pass_PNA: Passes, i: int, n: int, ranks: int, micro_batches: int) -> int:
     """Write the pairs of forward and backward passes."""
     outer = min(i, ranks - 1 - i)
     inner = ranks // 2 - 1 - outer
@@ -98,7 +110,7 @@ def _overlapped(pass_PNA: Any, i: int, n: int, ranks: int, micro_batches: int) -
 
 
 @part
-def _drain(pass_PNA: Any, i: int, n: int, ranks: int, micro_batches: int) -> int:
+def _drain(pass_PNA: Passes, i: int, n: int, ranks: int, micro_batches: int) -> int:
     """Write the passes after the last forward pass; the later half defers weight gradients."""
     outer = min(i, ranks - 1 - i)
     inner = ranks // 2 - 1 - outer
@@ -127,7 +139,11 @@ def _drain(pass_PNA: Any, i: int, n: int, ranks: int, micro_batches: int) -> int
 
 
 def _bubble_s(size: PipelineSize, stages: UniformStages) -> NDArray[np.float64]:
-    """Return (P/2 - 1)(FB + B' - 3 W), with the backward B' = B + W [s] (C,)."""
+    """Return (P/2 - 1)(FB + B' - 3 W), with the backward B' = B + W [s] (C,).
+
+    Limits: F = B and W <= B, as the publication assumes; on the ranks in the middle. The outer
+        ranks run fewer pairs and are busy for longer where pairs save time.
+    """
     backward_s = stages.input_gradient_s + stages.weight_gradient_s
     return (size.ranks / 2 - 1) * (stages.pair_s + backward_s - 3 * stages.weight_gradient_s)
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from perfatlas.compiled import part
-from perfatlas.training.schedules.passes import (BACKWARD, FORWARD, put,)
+from perfatlas.training.schedules.passes import (
+    BACKWARD,
+    FORWARD,
+    put,
+)
 from perfatlas.training.schedules.schedule import (
     ONE_CHUNK,
     Schedule,
@@ -13,8 +17,12 @@ from perfatlas.training.schedules.schedule import (
     whole_backward_bubble_s,
 )
 
+if TYPE_CHECKING:
+    from perfatlas.training.schedules.passes import Passes
+
+
 @part
-def order(pass_PNA: Any, i: int, ranks: int, micro_batches: int, chunks: int) -> int:
+def order(pass_PNA: Passes, i: int, ranks: int, micro_batches: int, chunks: int) -> int:  # noqa: ARG001 - as all schedules
     """Write the passes of rank i and return their number; arguments as in `Schedule`."""
     n = 0
     for j in range(micro_batches):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from perfatlas.compiled import inlined, part
-from perfatlas.training.schedules.passes import (BACKWARD, FORWARD, put,)
+from perfatlas.training.schedules.passes import (
+    BACKWARD,
+    FORWARD,
+    put,
+)
 from perfatlas.training.schedules.schedule import (
     PipelineSize,
     Rule,
@@ -19,9 +23,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from perfatlas.training.schedules.passes import Passes
+
 
 @inlined
-def _forward(pass_PNA: Any, i: int, n: int, k: int, ranks: int, chunks: int) -> int:
+def _forward(pass_PNA: Passes, i: int, n: int, k: int, ranks: int, chunks: int) -> int:
     """Write the k-th forward pass of rank i: groups of P micro-batches, chunk after chunk."""
     group, within = k // (ranks * chunks), k % (ranks * chunks)
     stage = within // ranks * ranks + i
@@ -29,7 +35,7 @@ def _forward(pass_PNA: Any, i: int, n: int, k: int, ranks: int, chunks: int) -> 
 
 
 @inlined
-def _backward(pass_PNA: Any, i: int, n: int, k: int, ranks: int, chunks: int) -> int:
+def _backward(pass_PNA: Passes, i: int, n: int, k: int, ranks: int, chunks: int) -> int:
     """Write the k-th backward pass of rank i, which takes the chunks from the last one."""
     group, within = k // (ranks * chunks), k % (ranks * chunks)
     stage = (chunks - 1 - within // ranks) * ranks + i
@@ -37,7 +43,7 @@ def _backward(pass_PNA: Any, i: int, n: int, k: int, ranks: int, chunks: int) ->
 
 
 @part
-def order(pass_PNA: Any, i: int, ranks: int, micro_batches: int, chunks: int) -> int:
+def order(pass_PNA: Passes, i: int, ranks: int, micro_batches: int, chunks: int) -> int:
     """Write the passes of rank i and return their number; arguments as in `Schedule`."""
     n = 0
     total = micro_batches * chunks

@@ -19,7 +19,6 @@ from perfatlas.training.schedules.programs import (
     GRADIENTS_EDGE,
     GRADIENTS_IN,
     GRADIENTS_OUT,
-    ITEMS,
     PASS,
     RANK,
     Program,
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
     from perfatlas.training.schedules.columns import FloatArray
 
-LANES: Final = 8
+LANES: Final = 32
 
 
 class Evaluation(NamedTuple):
@@ -48,7 +47,10 @@ class Evaluation(NamedTuple):
         duration_DL: Durations of the candidates evaluated together (D, L).
         send_EL: Their transfers (E, L).
         slot_KL: Their values in slots: when they arrive [s] (K, L).
-        free_PL: When each rank has ended its last pass [s] (P, L).
+        free_PL: When each rank can start its next pass [s] (P, L).
+        end_PL: When each rank has ended its last pass [s] (P, L).
+        start_L: Start of the pass [s] (L,).
+        waits_L: waits_C of the candidates evaluated together (L,).
     """
 
     row_RI: Any
@@ -63,12 +65,16 @@ class Evaluation(NamedTuple):
     send_EL: Any
     slot_KL: Any
     free_PL: Any
+    end_PL: Any
+    start_L: Any
+    waits_L: Any
 
 
 @part
-def _load(at: Any, first: int, lanes: int) -> None:  # noqa: ANN401 - of compiled code
+def _load(at: Evaluation, first: int, lanes: int) -> None:
     """Copy the columns of some candidates into lanes and reset what passes write."""
     for lane in range(lanes):
+        at.waits_L[lane] = at.waits_C[first + lane]
         for d in range(at.duration_DL.shape[0]):
             at.duration_DL[d, lane] = at.duration_CD[first + lane, d]
         for e in range(at.send_EL.shape[0]):
@@ -78,29 +84,30 @@ def _load(at: Any, first: int, lanes: int) -> None:  # noqa: ANN401 - of compile
 
 
 @part
-def _pass(at: Any, r: int, first: int, lanes: int) -> None:  # noqa: ANN401 - of compiled code
+def _pass(at: Evaluation, r: int, first: int, lanes: int) -> None:
     """Evaluate a pass of some candidates."""
     rank, duration = at.row_RI[r, RANK], at.row_RI[r, DURATION]
     here, back = at.row_RI[r, ACTIVATIONS_IN], at.row_RI[r, GRADIENTS_IN]
     to, to_back = at.row_RI[r, ACTIVATIONS_OUT], at.row_RI[r, GRADIENTS_OUT]
     edge, edge_back = at.row_RI[r, ACTIVATIONS_EDGE], at.row_RI[r, GRADIENTS_EDGE]
-    is_first, is_recorded = at.row_RI[r, PASS] == 0, at.begin_RC.shape[0] > 0
+    slot_KL, free_PL, send_EL = at.slot_KL, at.free_PL, at.send_EL
+    end_PL, start_L, waits_L, duration_DL = at.end_PL, at.start_L, at.waits_L, at.duration_DL
     for lane in range(lanes):
-        start = at.free_PL[rank, lane]
-        arrived, returned = at.slot_KL[here, lane], at.slot_KL[back, lane]
-        start = arrived if arrived > start else start
-        start = returned if returned > start else start
-        end = start + at.duration_DL[duration, lane]
-        send, send_back = at.send_EL[edge, lane], at.send_EL[edge_back, lane]
-        at.slot_KL[to, lane] = end + send
-        at.slot_KL[to_back, lane] = end + send_back
-        longer = send_back if send_back > send else send
-        at.free_PL[rank, lane] = end + longer * at.waits_C[first + lane]
-        if is_first:
-            at.start_CP[first + lane, rank] = start
-        if is_recorded:
-            at.begin_RC[r, first + lane], at.finish_RC[r, first + lane] = start, end
-        at.end_CP[first + lane, rank] = end
+        start = max(free_PL[rank, lane], slot_KL[here, lane], slot_KL[back, lane])
+        end = start + duration_DL[duration, lane]
+        send, send_back = send_EL[edge, lane], send_EL[edge_back, lane]
+        slot_KL[to, lane] = end + send
+        slot_KL[to_back, lane] = end + send_back
+        free_PL[rank, lane] = end + max(send, send_back) * waits_L[lane]
+        end_PL[rank, lane] = end
+        start_L[lane] = start
+    if at.row_RI[r, PASS] == 0:
+        for lane in range(lanes):
+            at.start_CP[first + lane, rank] = at.start_L[lane]
+    if at.begin_RC.shape[0] > 0:
+        for lane in range(lanes):
+            at.begin_RC[r, first + lane] = at.start_L[lane]
+            at.finish_RC[r, first + lane] = at.end_PL[rank, lane]
 
 
 @optimized_entry
@@ -112,6 +119,9 @@ def _evaluate(at: Evaluation) -> None:
         _load(at, first, lanes)
         for r in range(at.row_RI.shape[0]):
             _pass(at, r, first, lanes)
+        for rank in range(at.end_PL.shape[0]):
+            for lane in range(lanes):
+                at.end_CP[first + lane, rank] = at.end_PL[rank, lane]
 
 
 class Paths(NamedTuple):
@@ -149,7 +159,6 @@ def longest_paths(
         passes: Return start and end of each pass too.
     """
     count, ranks = len(duration_CD), len(program.count_P)
-    assert program.row_RI.shape[1] == ITEMS
     lanes = min(LANES, count)
     recorded = len(program.row_RI) if passes else 0
     at = Evaluation(
@@ -165,6 +174,9 @@ def longest_paths(
         send_EL=np.zeros((send_CE.shape[1], lanes)),
         slot_KL=np.zeros((program.slots, lanes)),
         free_PL=np.zeros((ranks, lanes)),
+        end_PL=np.zeros((ranks, lanes)),
+        start_L=np.zeros(lanes),
+        waits_L=np.zeros(lanes),
     )
     _evaluate(at)
     return Paths(at.start_CP, at.end_CP, at.begin_RC, at.finish_RC)

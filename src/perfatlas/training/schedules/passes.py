@@ -5,9 +5,15 @@ Shape legend: P ranks, N passes of a rank, A attributes of a pass.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from perfatlas.compiled import inlined
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Passes: TypeAlias = NDArray[np.int32]
 
 # Kinds of passes, as compiled code numbers them.
 FORWARD: Final = 0
@@ -27,7 +33,7 @@ ATTRIBUTES: Final = 5
 
 
 @inlined
-def put(pass_PNA: Any, i: int, n: int, kind: int, stage: int, micro_batch: int) -> int:  # noqa: ANN401 - of compiled code
+def put(pass_PNA: Passes, i: int, n: int, kind: int, stage: int, micro_batch: int) -> int:
     """Write a pass as the n-th of rank i and return the number of passes.
 
     Args:

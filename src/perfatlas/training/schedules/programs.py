@@ -11,7 +11,7 @@ a row of a program, S pipeline stages, M micro-batches, K slots, V stages that a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -25,7 +25,6 @@ from perfatlas.training.schedules.passes import (
     FORWARD,
     INPUT_GRADIENT,
     KIND,
-    KINDS,
     MICRO_BATCH,
     PAIR,
     STAGE,
@@ -98,20 +97,20 @@ class Linking(NamedTuple):
 
 
 @inlined
-def _edge(at: Any, stage: int) -> int:  # noqa: ANN401 - of compiled code
+def _edge(at: Linking, stage: int) -> int:
     """Return the transfer between a stage and the next, S if both are on one rank."""
     stages = at.rank_S.shape[0]
     return stages if at.rank_S[stage] == at.rank_S[stage + 1] else stage
 
 
 @part
-def _emit(at: Any, i: int, row: int, free: int) -> int:  # noqa: ANN401 - of compiled code
+def _emit(at: Linking, i: int, row: int, free: int) -> int:
     """Write the next pass of rank i as a row; return the free slots, -1 if an input is missing."""
     stages, n = at.rank_S.shape[0], at.begun_P[i]
     kind, stage = at.pass_PNA[i, n, KIND], at.pass_PNA[i, n, STAGE]
     j = at.pass_PNA[i, n, MICRO_BATCH]
-    has_forward = kind == FORWARD or kind == PAIR
-    has_backward = kind == INPUT_GRADIENT or kind == BACKWARD or kind == PAIR
+    has_forward = kind in (FORWARD, PAIR)
+    has_backward = kind in (INPUT_GRADIENT, BACKWARD, PAIR)
     back, back_j = stage, j
     if kind == PAIR:
         back, back_j = at.pass_PNA[i, n, BACKWARD_STAGE], at.pass_PNA[i, n, BACKWARD_MICRO_BATCH]
@@ -181,8 +180,6 @@ class Program:
         count_P: Passes of a rank (P,).
         stages_PV: Stages that a rank holds (P, V).
         slots: Slots of values between passes.
-        held_PHV: Numbers of forward passes of each stage of a rank whose activations it holds at
-            once, of which none exceeds another in all stages (P, H, V).
     """
 
     row_RI: Any
@@ -190,12 +187,36 @@ class Program:
     count_P: IntArray
     stages_PV: IntArray
     slots: int
-    held_PHV: IntArray
 
     @property
     def stages(self) -> int:
         """Return the number of pipeline stages."""
         return int(self.stages_PV.max()) + 1
+
+    @cached_property
+    def peaks(self) -> IntArray:
+        """Return the most activations of stages that each rank holds at once (P,)."""
+        taken_PN, freed_PN, _ = _activations(self)
+        before_PN = np.cumsum(taken_PN, axis=1) - np.cumsum(freed_PN, axis=1) + freed_PN
+        peak_P: IntArray = np.max(before_PN, axis=1)
+        return peak_P
+
+    @cached_property
+    def held(self) -> IntArray:
+        """Return what each rank holds at once at its worst moments (P, H, V).
+
+        A row has the activations of each stage of the rank; no row is below another in all stages.
+        """
+        taken_PN, freed_PN, back_PN = _activations(self)
+        peaks = []
+        for i, stage_V in enumerate(self.stages_PV):
+            stage_N = self.pass_PNA[i, :, STAGE]
+            taken_NV = taken_PN[i][:, None] & (stage_N[:, None] == stage_V)
+            freed_NV = freed_PN[i][:, None] & (back_PN[i][:, None] == stage_V)
+            held_NV = np.cumsum(taken_NV, axis=0) - np.cumsum(freed_NV, axis=0) + freed_NV
+            peaks.append(_largest(np.unique(held_NV, axis=0)))
+        most = max(map(len, peaks))
+        return np.stack([np.pad(one, ((0, most - len(one)), (0, 0))) for one in peaks])
 
 
 @lru_cache(maxsize=64)
@@ -240,38 +261,22 @@ def program_of(name: str, ranks: int, micro_batches: int, chunks: int) -> Progra
         count_P=at.count_P,
         stages_PV=stages_PV,
         slots=int(row_RI[:, ACTIVATIONS_IN : GRADIENTS_OUT + 1].max()) + 1,
-        held_PHV=_held(at.pass_PNA, at.count_P, stages_PV),
     )
 
 
-def durations_per_stage(stages: int) -> int:
-    """Return the number of durations: of each kind of pass in each stage.
-
-    Args:
-        stages: Pipeline stages.
-    """
-    return len(KINDS) * stages
-
-
-def _held(pass_PNA: Any, count_P: IntArray, stages_PV: IntArray) -> IntArray:  # noqa: ANN401
-    """Return the largest numbers of activations held at once, by rank (P, H, V)."""
-    peaks = []
-    for i, stage_V in enumerate(stages_PV):
-        pass_NA = pass_PNA[i, : count_P[i]]
-        kind_N, stage_N = pass_NA[:, KIND], pass_NA[:, STAGE]
-        back_N = np.where(kind_N == PAIR, pass_NA[:, BACKWARD_STAGE], stage_N)
-        begins_N = np.isin(kind_N, (FORWARD, PAIR))
-        ends_N = np.isin(kind_N, (WEIGHT_GRADIENT, BACKWARD, PAIR))
-        taken_NV = begins_N[:, None] & (stage_N[:, None] == stage_V)
-        freed_NV = ends_N[:, None] & (back_N[:, None] == stage_V)
-        before_NV = np.cumsum(taken_NV, axis=0) - np.cumsum(freed_NV, axis=0) + freed_NV
-        peaks.append(_largest(np.unique(before_NV, axis=0)))
-    most = max(map(len, peaks))
-    return np.stack([np.pad(one, ((0, most - len(one)), (0, 0))) for one in peaks])
+def _activations(program: Program) -> tuple[Any, Any, Any]:
+    """Return which passes take activations, which free them, and of which stage (P, N)."""
+    kind_PN, stage_PN = program.pass_PNA[:, :, KIND], program.pass_PNA[:, :, STAGE]
+    exists_PN = np.arange(kind_PN.shape[1]) < program.count_P[:, None]
+    taken_PN = exists_PN & np.isin(kind_PN, (FORWARD, PAIR))
+    freed_PN = exists_PN & np.isin(kind_PN, (WEIGHT_GRADIENT, BACKWARD, PAIR))
+    back_PN = np.where(kind_PN == PAIR, program.pass_PNA[:, :, BACKWARD_STAGE], stage_PN)
+    return taken_PN, freed_PN, back_PN
 
 
 def _largest(count_HV: IntArray) -> IntArray:
     """Return the rows that no other row equals or exceeds in every column."""
-    above_HH = (count_HV[None] >= count_HV[:, None]).all(axis=2)
+    above_HH = np.all(count_HV[None] >= count_HV[:, None], axis=2)
     np.fill_diagonal(above_HH, val=False)
-    return count_HV[~above_HH.any(axis=1)]
+    largest_HV: IntArray = count_HV[~np.any(above_HH, axis=1)]
+    return largest_HV

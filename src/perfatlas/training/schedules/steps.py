@@ -1,7 +1,7 @@
 """Step time, bubbles and exposed transfers of pipelines.
 
 Shape legend: C candidates, G candidates of one program, S pipeline stages, P ranks, D durations,
-E transfers, R passes, H and V as in `Program.held_PHV`.
+E transfers, R passes, H and V as in `Program.held`.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def pipeline_steps(pipelines: Pipelines) -> PipelineSteps:
         busy_s_CP[at_G, :ranks] = busy_s_GP
         bubble_s_CP[at_G, :ranks] = np.maximum(free_s_G[:, None] - busy_s_GP, 0.0)
         span_s_CP[at_G, :ranks] = paths.end_CP - paths.start_CP
-        peak_CP[at_G, :ranks] = program.held_PHV.sum(axis=2).max(axis=1)
+        peak_CP[at_G, :ranks] = program.peaks
     return PipelineSteps(
         step_s_C=step_s_C,
         busy_s_CP=busy_s_CP,
@@ -111,7 +111,7 @@ def peak_activations(pipelines: Pipelines, activation_bytes_CS: FloatArray) -> F
     peak_bytes_CP = np.zeros((count, widest))
     for program, at_G in programs(pipelines):
         for rank, stage_V in enumerate(program.stages_PV):
-            held_GH = activation_bytes_CS[at_G][:, stage_V] @ program.held_PHV[rank].T
+            held_GH = activation_bytes_CS[at_G][:, stage_V] @ program.held[rank].T
             peak_bytes_CP[at_G, rank] = held_GH.max(axis=1)
     return peak_bytes_CP
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from perfatlas.compiled import part
-from perfatlas.training.schedules.passes import (FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, put,)
+from perfatlas.training.schedules.passes import (
+    FORWARD,
+    INPUT_GRADIENT,
+    WEIGHT_GRADIENT,
+    put,
+)
 from perfatlas.training.schedules.schedule import (
     ONE_CHUNK,
     PipelineSize,
@@ -15,12 +22,13 @@ from perfatlas.training.schedules.schedule import (
 )
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
+
+    from perfatlas.training.schedules.passes import Passes
 
 
 @part
-def order(pass_PNA: Any, i: int, ranks: int, micro_batches: int, chunks: int) -> int:
+def order(pass_PNA: Passes, i: int, ranks: int, micro_batches: int, chunks: int) -> int:  # noqa: ARG001 - as all schedules
     """Write the passes of rank i and return their number; arguments as in `Schedule`."""
     n = 0
     warm_up = min(ranks - 1 - i, micro_batches)
@@ -40,10 +48,14 @@ def order(pass_PNA: Any, i: int, ranks: int, micro_batches: int, chunks: int) ->
 
 
 def _bubble_s(size: PipelineSize, stages: UniformStages) -> NDArray[np.float64]:
-    """Return (P - 1)(F + B - W) [s] (C,)."""
-    return (size.ranks - 1) * (
-        stages.forward_s + stages.input_gradient_s - stages.weight_gradient_s
-    )
+    """Return (P - 1)(F + B - min(F, B, W)) [s] (C,).
+
+    Limits: At least P micro-batches. The publication states (P - 1)(F + B - W), which is the same
+        unless weight gradients last longer than another pass: then ranks wait for each other.
+    """
+    forward_s, input_s = stages.forward_s, stages.input_gradient_s
+    least_s = np.minimum(np.minimum(forward_s, input_s), stages.weight_gradient_s)
+    return (size.ranks - 1) * (forward_s + input_s - least_s)
 
 
 ZB_H1: Final = Schedule(

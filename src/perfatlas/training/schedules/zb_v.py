@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from perfatlas.compiled import inlined, part
-from perfatlas.training.schedules.passes import (FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, put,)
+from perfatlas.training.schedules.passes import (
+    FORWARD,
+    INPUT_GRADIENT,
+    WEIGHT_GRADIENT,
+    put,
+)
 from perfatlas.training.schedules.schedule import (
     PipelineSize,
     Rule,
@@ -18,10 +23,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from perfatlas.training.schedules.passes import Passes
+
 
 @inlined
 def _existing(
-    pass_PNA: Any, i: int, n: int, kind: int, place: tuple[int, int], micro_batches: int
+    pass_PNA: Passes, i: int, n: int, kind: int, place: tuple[int, int], micro_batches: int
 ) -> int:
     """Write a pass (stage, micro-batch) unless the step has fewer micro-batches."""
     stage, j = place
@@ -31,14 +38,14 @@ def _existing(
 
 
 @inlined
-def _backward(pass_PNA: Any, i: int, n: int, place: tuple[int, int], micro_batches: int) -> int:
+def _backward(pass_PNA: Passes, i: int, n: int, place: tuple[int, int], micro_batches: int) -> int:
     """Write an input gradient and the weight gradient after it."""
     n = _existing(pass_PNA, i, n, INPUT_GRADIENT, place, micro_batches)
     return _existing(pass_PNA, i, n, WEIGHT_GRADIENT, place, micro_batches)
 
 
 @part
-def order(pass_PNA: Any, i: int, ranks: int, micro_batches: int, chunks: int) -> int:
+def order(pass_PNA: Passes, i: int, ranks: int, micro_batches: int, chunks: int) -> int:  # noqa: ARG001 - as all schedules
     """Write the passes of rank i and return their number; arguments as in `Schedule`.
 
     The order is that of max(m, 2 P - 1) micro-batches, without those that do not exist.
@@ -64,7 +71,7 @@ def order(pass_PNA: Any, i: int, ranks: int, micro_batches: int, chunks: int) ->
 
 
 @part
-def _drain(pass_PNA: Any, i: int, n: int, ranks: int, micro_batches: int) -> int:
+def _drain(pass_PNA: Passes, i: int, n: int, ranks: int, micro_batches: int) -> int:
     """Write the passes after the last forward pass: weight gradients fill the waits."""
     down, up = i, 2 * ranks - 1 - i
     all_of_them = max(micro_batches, 2 * ranks - 1)
@@ -84,7 +91,11 @@ def _drain(pass_PNA: Any, i: int, n: int, ranks: int, micro_batches: int) -> int
 
 
 def _bubble_s(size: PipelineSize, stages: UniformStages) -> NDArray[np.float64]:
-    """Return (P - 1) F, the time until the last rank starts [s] (C,)."""
+    """Return (P - 1) F, the time until the last rank starts [s] (C,).
+
+    Limits: F = B = W and at least 2 P - 1 micro-batches, the published case: between its first
+        and its last pass no rank is idle.
+    """
     return (size.ranks - 1) * stages.forward_s
 
 
