@@ -1,0 +1,3 @@
+"""Training: pipeline schedules, overlap of communication, and the training step."""
+
+from __future__ import annotations
