@@ -43,7 +43,8 @@ def _with_defaults(spec: Spec) -> Spec:
     entries.setdefault("device.calibration_relative", Entry("", unstated))
     for path, field in FIELDS.items():
         if field.default is not None and path not in entries:
-            omitted = Source(kind="assumed", ref=spec.origin, note=f"{path} is not stated")
+            why = f"assumed: the default, as {spec.origin} does not state it"
+            omitted = Source(kind="assumed", ref=why)
             entries[path] = Entry(field.default, omitted)
     width, parts = "device.flop_per_clock_per_sm", ("device.sm_count", "device.clock.peak")
     peak = "device.peak.bf16" if "device.peak.bf16" in entries else "device.peak.fp16"

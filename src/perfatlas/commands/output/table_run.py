@@ -90,6 +90,12 @@ def answer_table(
     for name, value in set_fields.items():
         cells = questions.get(name, [None] * table.rows)
         questions[name] = [value if cell in (None, "") else cell for cell in cells]
+    if table.rows and not questions:
+        held = ", ".join(map(repr_for_error, kept))
+        raise InvalidSpecError(
+            f"{output.table}: no column is a field of this command: {held}; name its columns after"
+            " the fields that `perfatlas catalog fields` lists"
+        )
     found = verb_function(questions) if table.rows else {}
     order = dict.fromkeys(name for name in (first, *found) if name in found)
     answers = {
