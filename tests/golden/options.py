@@ -48,14 +48,13 @@ UNFELT: Final[dict[str, dict[str, str]]] = {
         "kv_len": "a context beyond the window",
         "phase": "the same number of query tokens, at the bound",
     },
-    "kernel moe": {**_OPERATORS, "experts": "experts that no token is sent to, at the bound"},
+    "kernel moe": {"experts": "experts that no token is sent to, at the bound"},
     "collective": {
         "nodes": "as many nodes as the ranks need",
         "gpus": "further ranks that neither send nor receive",
     },
     "fleet schedule": {
         "depth": "fewer waiting jobs than the depth",
-        "backfill": "the same jobs are backfilled",
         "half_life_s": "the same order of users",
         "placement": "jobs that never share a node",
         "keeps_place": "requeued jobs that start at once",
