@@ -5,6 +5,7 @@ from .answering import (
 )
 from .answers import (
     print_json as print_json,
+    reproduced as reproduced,
     require as require,
     show_answer as show_answer,
 )

@@ -22,6 +22,7 @@ from perfatlas.commands.output import (
     TableQuestion,
     answer_table,
     print_json,
+    reproduced,
     require,
     shortfall_of,
     show_answer,
@@ -150,10 +151,10 @@ def _frontier(set_fields: dict[str, Any], output: OutputFlags) -> int:
     if output.json:
         print_json(answer)
         return 0
-    from perfatlas.report.text import open_terminal, reproduce_line
+    from perfatlas.report.text import open_terminal
     from perfatlas.verbs.estimate.text import print_frontier
 
-    line = reproduce_line("estimate --frontier", set_fields)
+    line = reproduced("estimate --frontier", set_fields)
     console = open_terminal(sys.stdout)
     print_frontier(console, answer, reproduce=line, verbose=output.verbose)
     return 0

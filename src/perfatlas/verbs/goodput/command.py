@@ -22,6 +22,7 @@ from perfatlas.commands.output import (
     answer_command,
     command_of,
     notice_if_slow,
+    reproduced,
     require,
     show_answer,
     wants_table,
@@ -99,11 +100,10 @@ def goodput(
         answer.to_dict(), output=output, set_fields=set_fields, text=ONE.find(ONE.text)
     )
     if html is not None:
-        from perfatlas.report.text import reproduce_line
         from perfatlas.verbs.goodput.page import goodput_page
 
         sys.stdout.flush()  # print the answer even if the page cannot be written
-        line = reproduce_line(answer.command, set_fields)
+        line = reproduced(answer.command, set_fields)
         page = goodput_page(answer.to_dict(), columns, reproduce=line, script=script)
         write_atomic(html, page)
         sys.stderr.write(f"perfatlas: --html written to {html}\n")

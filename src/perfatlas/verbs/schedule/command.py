@@ -23,6 +23,7 @@ from perfatlas.commands.output import (
     answer_rows,
     notice_if_slow,
     print_json,
+    reproduced,
     show_summary,
     wants_table,
 )
@@ -146,15 +147,13 @@ def _show(done: FleetSchedule, set_fields: dict[str, Any], output: OutputFlags) 
 
 
 def _reproduce(set_fields: dict[str, Any]) -> str:
-    from perfatlas.report.text import reproduce_line
-
     shares = set_fields.get("shares")
     if isinstance(shares, dict):
         set_fields = {
             **set_fields,
             "shares": ",".join(f"{user}={share}" for user, share in shares.items()),
         }
-    return reproduce_line("fleet schedule", set_fields)
+    return reproduced("fleet schedule", set_fields)
 
 
 def _write_files(done: FleetSchedule, extra: ScheduleFiles, set_fields: dict[str, Any]) -> None:

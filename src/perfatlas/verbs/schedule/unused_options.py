@@ -30,6 +30,7 @@ _READ_AFTER: Final[dict[str, tuple[str, ...]]] = {
     "no job is backfilled": ("backfill", "depth"),
     "no node fails in the simulated time": ("repair_s", *_AFTER_LOSS),
     "no job loses a node": _AFTER_LOSS,
+    "no job starts again": ("restart_s", "keeps_place"),
 }
 FIELD_COLUMNS: Final = (
     # option, column of `Jobs`, column of the table
@@ -120,7 +121,8 @@ def unused_in_run(asked: Schedule, outcome: ScheduleOutcome) -> list[str]:
     given = [
         name for name in asked.model_fields_set if getattr(asked, name) != fields[name].default
     ]
-    lost = any(outcome.column(name).any() for name in ("restarts", "preempted", "lost_work"))
+    again = any(outcome.column(name).any() for name in ("restarts", "preempted"))
+    lost = again or bool(outcome.column("lost_work").any())
     lost |= "node_fail" in outcome.states
     waited = outcome.waited_s_J.any() or outcome.never_started_J.any()
     happened = {
@@ -128,6 +130,7 @@ def unused_in_run(asked: Schedule, outcome: ScheduleOutcome) -> list[str]:
         "no job is backfilled": bool(outcome.sim.state_1["backfilled"][0]),
         "no node fails in the simulated time": bool(outcome.sim.state_1["failed"][0]),
         "no job loses a node": lost,
+        "no job starts again": again,
     }
     said = []
     for why, names in _READ_AFTER.items():

@@ -77,6 +77,7 @@ from perfatlas.verbs.simulate.steady_results import (
     without_upper_limit,
 )
 from perfatlas.verbs.simulate.typical_steps import typical_step_rows
+from perfatlas.verbs.simulate.unused_in_run import unused_in_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -262,6 +263,7 @@ def _simulation(
     remarks = (
         *resolved.warnings,
         *no_effect_remarks(traffic, scenario, resolved, ready),
+        *(unused_in_run(traffic, scenario, one.outcome) if seeds == 1 else ()),
         *_unused_changes(traffic, scenario),
     )
     resolved = resolved._replace(assumptions=notes, warnings=remarks)

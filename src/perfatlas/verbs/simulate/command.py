@@ -24,6 +24,7 @@ from perfatlas.commands.output import (
     Progress,
     TableQuestion,
     answer_rows,
+    reproduced,
     require,
     show_answer,
     show_summary,
@@ -145,7 +146,6 @@ def _simulate(set_fields: dict[str, Any], extra: SimulateFlags, output: OutputFl
 
 
 def _write_files(done: Simulation, extra: SimulateFlags, set_fields: dict[str, Any]) -> None:
-    from perfatlas.report.text import reproduce_line
     from perfatlas.report.traces import requests_trace_text
     from perfatlas.verbs.simulate.page import SimulatedRun, traffic_page
 
@@ -156,7 +156,7 @@ def _write_files(done: Simulation, extra: SimulateFlags, set_fields: dict[str, A
         write_table(str(extra.per_request), columns)
     if extra.page.html is not None:
         answer = done.answer.to_dict()
-        line = reproduce_line(answer["command"], set_fields)
+        line = reproduced(answer["command"], set_fields)
         seen = SimulatedRun(columns, done.series(), done.out_of_service(), done.seed)
         page = traffic_page(answer, seen, reproduce=line, script=extra.page.script)
         write_atomic(extra.page.html, page)

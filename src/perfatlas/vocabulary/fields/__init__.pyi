@@ -38,6 +38,7 @@ from .replicas import (
     ReplicaOperation as ReplicaOperation,
 )
 from .rows import (
+    Catalog as Catalog,
     Field as Field,
     Row as Row,
     fields_of as fields_of,
