@@ -264,7 +264,8 @@ class Packed:
 
     def _keep(self, words: list[int | float]) -> int:
         try:
-            whole = array("q", words)  # type: ignore[arg-type] # which it refuses if one is a float
+            # the array refuses floats
+            whole: array[int] = array("q", cast("list[int]", words))
         except TypeError:
             kinds = "".join(["d" if isinstance(word, float) else "q" for word in words])
             whole = array("q", struct.pack(kinds, *words))
