@@ -38,7 +38,7 @@ def complete_scenario(
         >>> answer.scenario["system"], answer.scenario["bytes"], answer.scenario["tier"]
         ('h200_sxm', 1048576.0, 'auto')
     """
-    values = dict(inputs) | decided
+    values = {**inputs.values, **decided}
     given = inputs.model_fields_set | set(decided)
     told = {
         name: values[name]

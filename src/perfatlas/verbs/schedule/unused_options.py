@@ -56,15 +56,17 @@ def check_source_columns(ones: Sequence[tuple[Schedule, Jobs]]) -> None:
     for name, column, seconds_field in FIELD_COLUMNS:
         needs = fields[name].row.needs
         given = [one for one, _ in ones if getattr(one, name) not in (fields[name].default, 0.0)]
-        reading = [jobs for one, jobs in ones if needs and not needs.missing(dict(one), {})]
-        if given and reading and all(getattr(jobs, column) is not None for jobs in reading):
+        if not given:
+            continue
+        reading = [jobs for one, jobs in ones if needs and not needs.missing(one.values, {})]
+        if reading and all(getattr(jobs, column) is not None for jobs in reading):
             raise InvalidSpecError(
                 f"{name} = {value_text(getattr(given[0], name))} has no effect here:"
                 f" {given[0].jobs} has a column {seconds_field}; omit {name}"
             )
     if any(_killed(jobs) for _, jobs in ones):
         return
-    inputs = [{**dict(one), "jobs": None} for one, _ in ones]  # if time limits end no job
+    inputs = [{**one.values, "jobs": None} for one, _ in ones]  # if time limits end no job
     checkpoints = {name: fields[name] for name in ("checkpoint_interval_s",)}
     refuse_unused(inputs[0], checkpoints, others=inputs[1:])
 
@@ -76,7 +78,7 @@ def draws(one: Schedule) -> bool:
         one: The schedule.
     """
     needs = verb_fields("fleet schedule")["seed"].row.needs
-    return needs is None or not needs.missing(dict(one), {})
+    return needs is None or not needs.missing(one.values, {})
 
 
 def _killed(jobs: Jobs) -> bool:
