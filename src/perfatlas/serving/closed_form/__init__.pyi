@@ -48,7 +48,9 @@ from .results import (
     plain_results as plain_results,
     result_columns as result_columns,
 )
+from .running_load import (
+    served_sequences as served_sequences,
+)
 from .shared_steps import (
-    LoadResults as LoadResults,
     evaluate_loads as evaluate_loads,
 )

@@ -5,7 +5,7 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -24,32 +24,11 @@ from perfatlas.serving.closed_form.latencies import (
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
     from perfatlas.serving.closed_form.running_load import RunningLoad
+    from perfatlas.serving.closed_form.step_totals import StepTotals
     from perfatlas.step import Candidates
 
 # Fraction of a step below which operators without calibrations do not void the interval.
 MIN_BOUND_SHARE: Final = 0.005
-
-
-class StepTotals(Protocol):
-    """Totals of one step of each candidate, such as those of `step.StepCost`."""
-
-    def total_s(self) -> FloatArray:
-        """Return the time (C,) [s]."""
-
-    def low_s(self) -> FloatArray:
-        """Return the lower end of its interval (C,) [s]."""
-
-    def high_s(self) -> FloatArray:
-        """Return the upper end of its interval (C,) [s]."""
-
-    def least_s(self) -> FloatArray:
-        """Return the roofline time (C,) [s]."""
-
-    def bound_share(self) -> FloatArray:
-        """Return the fraction of the time priced at the roofline for lack of calibrations (C,)."""
-
-    def energy_j(self) -> FloatArray:
-        """Return the dynamic energy at full clock (C,) [J]."""
 
 
 class _Loaded(NamedTuple):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from perfatlas.energy import PowerColumns
     from perfatlas.operators import FloatArray, IntArray
-    from perfatlas.serving.closed_form.composition import StepTotals
+    from perfatlas.serving.closed_form.step_totals import StepTotals
     from perfatlas.step import Candidates, PrefillChunks
 
 

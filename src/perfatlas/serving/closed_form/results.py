@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from perfatlas.parallelism import MemoryColumns
     from perfatlas.serving.closed_form.energy import TokenEnergy
     from perfatlas.serving.closed_form.evaluation import Evaluation
-    from perfatlas.serving.closed_form.shared_steps import LoadResults
     from perfatlas.serving.closed_form.latencies import Latencies
+    from perfatlas.serving.closed_form.shared_steps import LoadResults
     from perfatlas.step import Candidates
 
 LATENCIES: Final = ("ttft_s", "tpot_s", "request_latency_s")

@@ -40,6 +40,7 @@ from .replicas import (
 from .rows import (
     Field as Field,
     Row as Row,
+    Written as Written,
     fields_of as fields_of,
     group as group,
 )
