@@ -1585,6 +1585,7 @@ def search(
     slo_request_latency_s: float | str | None = None,
     request_rate: float | str | None = None,
     min_slo_probability: float | str = 0.8,
+    num_simulated: int | str = 20,
     num_plans: int | str = 5,
     concurrency: int | str | None = None,
     isl: int | str = 1024,
@@ -1645,6 +1646,8 @@ def search(
         min_slo_probability: Least probability with which a deployment must meet all SLOs and the
             request rate, by the intervals of its predictions; 0.5 tests the predictions themselves
             [fraction]. Default: 0.8.
+        num_simulated: Number of the best plans by closed forms that the serving simulator scores
+            again, in mode aggregated; 0 for closed forms alone. Default: 20.
         num_plans: Number of plans in the answer, best first. Default: 5.
         concurrency: Requests in flight over the whole deployment (closed loop). Default: dp.
         isl: Input tokens per request; the mean if lengths vary. Default: 1024.

@@ -25,7 +25,7 @@ from .latencies import (
 from .limits import (
     limits_of as limits_of,
 )
-from .line_chart import (
+from .plotting import (
     line_chart as line_chart,
 )
 from .quantities import (

@@ -9,28 +9,34 @@ import numpy as np
 
 from perfatlas.answer import Answer, AnsweredRun, breakdown_rows, question_evidence
 from perfatlas.declarations import signature_of, verb_fields
-from perfatlas.quantities import InfeasibleError, UnsupportedError
+from perfatlas.quantities import UnsupportedError
 from perfatlas.scenario.deployments import evaluate_one
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.scenario.resolution import read_scenario
-from perfatlas.verbs.search.find import distinct_plans, find, ranked, within_slos
+from perfatlas.verbs.search.find import find, within_slos
+from perfatlas.verbs.search.leaders import (
+    closed_form_leaders,
+    ranking_notes,
+    simulated_leaders,
+)
 from perfatlas.verbs.search.metrics import RESULTS
 from perfatlas.verbs.search.question import SIZES, read_search
 from perfatlas.verbs.search.rows import (
     candidate_table,
+    deficit,
     estimate_fields,
     frontier_rows,
-    plan_rows,
 )
-from perfatlas.verbs.search.shortfall import no_plan
+from perfatlas.verbs.search.shortfall import no_plan, no_simulated_plan
 from perfatlas.verbs.search.why import reason_of
 
 if TYPE_CHECKING:
-    from perfatlas.answer import Evidence
     from perfatlas.verbs.search.find import Found
+    from perfatlas.verbs.search.leaders import Leader
     from perfatlas.verbs.search.question import SearchInputs
 
 __all__ = ["RESULTS", "SearchAnswer", "search"]
+SHORTEST_S: Final = 1e-9
 PROBABILITIES: Final = (
     "an SLO is met with the probability that the metric stays within it: the logarithm of the"
     " metric is normal with the prediction as median and its 90% interval, symmetric where the"
@@ -53,6 +59,11 @@ class SearchAnswer(AnsweredRun):
 
     found: Found
     inputs: SearchInputs
+
+    @property
+    def candidates_per_cpu_s(self) -> float:
+        """Candidates over the CPU time of their pricing, which differs between runs [1/s]."""
+        return self.found.size / max(self.found.cpu_s, SHORTEST_S)
 
     @property
     def columns(self) -> dict[str, list[Any]]:
@@ -89,51 +100,59 @@ def search(**fields: Any) -> SearchAnswer:  # noqa: ANN401 - checked against the
             f"objective = {inputs.objective} is not known for system = {inputs.system}; use another"
             " objective"
         )
-    meeting = within_slos(found, inputs)
-    if not meeting:
+    if not within_slos(found, inputs):
         raise no_plan(found, inputs)
-    return _answer(inputs, found, meeting)
+    leaders = closed_form_leaders(found, inputs, max(inputs.num_plans + 1, inputs.num_simulated))
+    notes: list[str] = []
+    if inputs.num_simulated and inputs.mode == "aggregated":
+        some, rest = leaders[: inputs.num_simulated], leaders[inputs.num_simulated :]
+        leaders = [*simulated_leaders(found, some, inputs), *rest]
+        notes = ranking_notes(leaders[: len(some)])
+    leaders = [one for one in leaders if one.probability >= inputs.min_slo_probability]
+    if not leaders:
+        raise no_simulated_plan(inputs, min(inputs.num_simulated, found.size))
+    return _answer(inputs, found, leaders, notes)
 
 
-def _answer(inputs: SearchInputs, found: Found, meeting: int) -> SearchAnswer:
-    places = distinct_plans(found, ranked(found, inputs), inputs.num_plans + 1)
-    enough = found.candidates["slo_probability"] >= inputs.min_slo_probability
-    places = [place for place in places if enough[place]]
-    plans = plan_rows(found, places, inputs)
-    warnings: list[str] = []
-    breakdown: list[dict[str, Any]] = []
-    evidence: Evidence | None = None
-    for place, plan in zip(places[: inputs.num_plans], plans, strict=False):
-        scenario = read_scenario(estimate_fields(found, place, inputs))
-        question, evaluation = evaluate_one(scenario)
+def _answer(
+    inputs: SearchInputs, found: Found, leaders: list[Leader], ranking: list[str]
+) -> SearchAnswer:
+    """Return the answer with the leaders that meet all limits, best first."""
+    scores = [leader.score for leader in leaders]
+    plans = []
+    evidence, breakdown = [], []
+    for number, leader in enumerate(leaders[: inputs.num_plans]):
+        fields = estimate_fields(found, leader.row, leader.place, inputs)
+        question, evaluation = evaluate_one(read_scenario(fields))
         steps = [
             *breakdown_rows(evaluation.prefill, "prefill", 0),
             *breakdown_rows(evaluation.decode, "decode", 0),
         ]
-        plan["why"] = reason_of(plan, found, place, inputs, steps)
-        if evidence is None:
-            evidence, breakdown = question_evidence(question, evaluation), steps
-    if evidence is None:
-        raise InfeasibleError("no plan meets the SLOs")
-    notes = [PROBABILITIES]
+        following = scores[number + 1] if number + 1 < len(scores) else None
+        plan = {**leader.row, "closed_form_rank": leader.rank}
+        plan["why"] = reason_of(plan, found, leader.place, inputs, steps)
+        plan["runner_up_deficit"] = deficit(leader.score, following, inputs)
+        plans.append(plan)
+        breakdown.append(steps)
+        evidence.append(question_evidence(question, evaluation))
+    notes = [PROBABILITIES, *ranking]
     if inputs.formats is None and inputs.format is None:
         notes.append(FORMATS)
     results = {
-        "plans": plans[: inputs.num_plans],
+        "plans": plans,
         "frontier": frontier_rows(found, inputs),
         "candidates": found.size,
-        "candidates_within_slos": meeting,
+        "candidates_within_slos": within_slos(found, inputs),
         "rejected": dict(sorted(found.rejected.items(), key=lambda item: -item[1])),
         "points": found.points,
-        "candidates_per_cpu_s": found.size / max(found.cpu_s, 1e-9),
+        "ranking": ranking,
     }
     answer = Answer(
         command="search",
         scenario=_complete(inputs),
         results=results,
-        breakdown=breakdown,
-        evidence=replace(evidence, assumptions=(*evidence.assumptions, *notes)),
-        warnings=tuple(warnings),
+        breakdown=breakdown[0],
+        evidence=replace(evidence[0], assumptions=(*evidence[0].assumptions, *notes)),
     )
     return SearchAnswer(answer=answer, found=found, inputs=inputs)
 

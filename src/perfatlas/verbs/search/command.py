@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
 from perfatlas.commands.flags import OUTPUT, SWITCH, File, set_flags, takes_fields
-from perfatlas.commands.output import print_json, require
+from perfatlas.commands.output import notice_if_slow, print_json, require
 from perfatlas.declarations import example_of, verb_fields
 from perfatlas.files import check_writable, table_format, write_table
 
 if TYPE_CHECKING:
     from typing import Any
+
+SLOW: Final = "perfatlas: searching"
 
 
 @Parameter(name="*", group=OUTPUT)
@@ -53,20 +55,21 @@ def search(*, flags: object = None, output: SearchFlags | None = None) -> int:
     if output.output is not None:
         table_format(str(output.output))
         check_writable(output.output)
-    answer = perfatlas.search(**set_fields)
+    with notice_if_slow(SLOW):
+        answer = perfatlas.search(**set_fields)
+    told = answer.to_dict()
+    told["results"]["candidates_per_cpu_s"] = answer.candidates_per_cpu_s
     if output.output is not None:
         write_table(str(output.output), answer.columns)
         sys.stderr.write(
             f"perfatlas: {answer.results['candidates']:,} candidates written to {output.output}\n"
         )
     if output.json:
-        print_json(answer.to_dict())
+        print_json(told)
         return 0
     from perfatlas.report.text import open_terminal, reproduce_line
     from perfatlas.verbs.search.text import print_search
 
     line = reproduce_line("search", set_fields)
-    print_search(
-        open_terminal(sys.stdout), answer.to_dict(), reproduce=line, verbose=output.verbose
-    )
+    print_search(open_terminal(sys.stdout), told, reproduce=line, verbose=output.verbose)
     return 0

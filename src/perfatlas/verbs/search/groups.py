@@ -119,6 +119,13 @@ class SearchObjective:
             " the intervals of its predictions; 0.5 tests the predictions themselves."
         ),
     ] = 0.8
+    num_simulated: Annotated[
+        Annotated[int, Number(at_least=0, at_most=MOST_PLANS)],
+        Row(
+            "Number of the best plans by closed forms that the serving simulator scores again, in"
+            " mode aggregated; 0 for closed forms alone."
+        ),
+    ] = 20
     num_plans: Annotated[
         Annotated[int, Number(at_least=1, at_most=MOST_PLANS)],
         Row("Number of plans in the answer, best first."),

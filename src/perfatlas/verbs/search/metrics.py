@@ -67,12 +67,28 @@ RESULTS: Final = declare_metrics(
             name=f"{rows}.slo_probability",
             label="probability of meeting all SLOs",
             short="P(SLO)",
+            unit="1",
             shown="share",
             better="higher",
             verbs=("search",),
             description="Least probability with which an SLO or the request rate is met.",
         )
         for rows in ROWS
+    ),
+    Metric(
+        name="plans.closed_form_rank",
+        label="rank by closed forms",
+        holds="count",
+        verbs=("search",),
+        description="Rank of the plan before the simulation of the best plans.",
+    ),
+    Metric(
+        name="ranking",
+        label="changes of the ranking",
+        short="ranking",
+        holds="texts",
+        verbs=("search",),
+        description="How the simulation of the best plans changed their ranking, and why.",
     ),
     Metric(
         name="plans.binding_constraint",
@@ -92,6 +108,7 @@ RESULTS: Final = declare_metrics(
         name="plans.runner_up_deficit",
         label="deficit of the next plan",
         short="next plan",
+        unit="1",
         shown="share",
         verbs=("search",),
         description="How much worse the objective of the next plan is, relative to this plan.",
@@ -114,7 +131,7 @@ RESULTS: Final = declare_metrics(
     Metric(
         name="rejected",
         label="rejected candidates",
-        short="rejected",
+        short="refused",
         holds="object",
         parts={
             "supported_by_system_and_engine": "formats or tier not supported",
@@ -157,8 +174,8 @@ RESULTS: Final = declare_metrics(
         name="candidates_per_cpu_s",
         label="candidates per CPU-second",
         short="candidates/CPU s",
-        unit="1/s",
+        unit="candidates/cpu s",
         verbs=("search",),
-        description="Candidates over the CPU time of the search, without start-up.",
+        description="Candidates over the CPU time of their pricing; of --json and --verbose.",
     ),
 )

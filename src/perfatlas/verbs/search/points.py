@@ -22,7 +22,7 @@ from perfatlas.vocabulary.metrics import usd_per_million_tokens
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -104,7 +104,7 @@ def _priced(
     asked = question.take(kept.tolist())
     found = evaluate_loads(asked)
     results = result_columns(asked, found)
-    results["usd_per_million_output_tokens"] = _costs(inputs, results)
+    results["usd_per_million_output_tokens"] = costs(inputs, results)
     return Points(
         family=family,
         rows=rows[kept],
@@ -153,10 +153,16 @@ def _ends(refused: dict[str, NDArray[np.bool_]], within_CL: NDArray[np.bool_]) -
     return ends_C
 
 
-def _costs(inputs: SearchInputs, results: dict[str, FloatArray]) -> FloatArray:
+def costs(inputs: SearchInputs, results: Mapping[str, FloatArray]) -> FloatArray:
+    """Return the cost of a million output tokens (P,) [USD], NaN without a price.
+
+    Args:
+        inputs: The search.
+        results: Results with the output rate per GPU (P,).
+    """
     rate = results["output_tokens_per_s_per_gpu"]
     if inputs.usd_per_gpu_hour is None:
         return np.full(rate.shape, np.nan)
     one = usd_per_million_tokens(inputs.usd_per_gpu_hour, 1.0) or 0.0
-    costs: FloatArray = one / rate
-    return costs
+    found: FloatArray = one / rate
+    return found

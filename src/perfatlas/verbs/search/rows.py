@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.verbs.search.find import LIMITS, METRICS, PLAN
-from perfatlas.verbs.search.selection import HIGHER
+from perfatlas.verbs.search.limits import HIGHER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,35 +20,31 @@ EXPERTS: Final = ("ep", "moe_tp")
 COUNTED: Final = ("gpus", *PLAN, "dp", *LIMITS)
 
 
-def plan_rows(found: Found, places: Sequence[int], inputs: SearchInputs) -> list[dict[str, Any]]:
-    """Return plans as rows of an answer, best first, without the sentence that explains them.
+def plan_row(found: Found, place: int, inputs: SearchInputs) -> dict[str, Any]:
+    """Return a candidate as a row of an answer, by closed forms.
 
     Args:
         found: The candidates.
-        places: Positions of the plans, best first.
+        place: Position of the candidate.
         inputs: The search.
     """
-    rows = []
-    for number, place in enumerate(places):
-        row = _row(found.candidates, place, found.families, inputs)
-        row["binding_constraint"] = str(found.candidates["binding_constraint"][place])
-        row["why"] = ""
-        following = places[number + 1] if number + 1 < len(places) else None
-        row["runner_up_deficit"] = _deficit(found.candidates["score"], place, following, inputs)
-        rows.append(row)
-    return rows
+    row = _row(found.candidates, place, found.families, inputs)
+    row["method"] = "static" if inputs.mode == "static" else "formula"
+    row["binding_constraint"] = str(found.candidates["binding_constraint"][place])
+    return row
 
 
-def _deficit(
-    score: np.ndarray[Any, Any], place: int, following: int | None, inputs: SearchInputs
-) -> float | None:
-    """Return how much worse the next plan is, relative to this one; None without a next one."""
+def deficit(score: float, following: float | None, inputs: SearchInputs) -> float | None:
+    """Return how much worse the next plan is, relative to this one; None without a next one.
+
+    Args:
+        score: Objective of this plan, larger is better.
+        following: That of the next plan.
+        inputs: The search.
+    """
     if following is None:
         return None
-    this, other = float(score[place]), float(score[following])
-    if inputs.objective in HIGHER:
-        return (this - other) / this
-    return (other - this) / this  # both are negative
+    return (score - following) / (score if inputs.objective in HIGHER else -score)
 
 
 def frontier_rows(found: Found, inputs: SearchInputs) -> list[dict[str, Any]]:
@@ -94,21 +90,21 @@ def _named(family: Family) -> dict[str, Any]:
     return named
 
 
-def estimate_fields(found: Found, place: int, inputs: SearchInputs) -> dict[str, Any]:
+def estimate_fields(
+    found: Found, row: Mapping[str, Any], place: int, inputs: SearchInputs
+) -> dict[str, Any]:
     """Return the fields with which `estimate` prices a candidate.
 
     Args:
         found: The candidates.
+        row: Its plan and load.
         place: Position of the candidate.
         inputs: The search.
     """
-    columns = found.candidates
-    family = found.families[int(columns["family"][place])]
-    row = _row(columns, place, found.families, inputs)
-    sizes = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp", "dp")
+    family = found.families[int(found.candidates["family"][place])]
     load = "batch" if inputs.mode == "static" else "concurrency"
-    limit = {"max_num_batched_tokens": row["max_num_batched_tokens"]}
-    fields = {**family.fields, **{n: row[n] for n in sizes if n in row}, load: row[load], **limit}
+    named = (*PLAN, "dp", load, "max_num_batched_tokens")
+    fields = {**family.fields, **{name: row[name] for name in named if name in row}}
     return fields | ({} if inputs.mode == "static" else {"method": "formula"})
 
 

@@ -6,24 +6,16 @@ Shape legend: C candidates, P points.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.studies import probability_at_most, value_exceeded
+from perfatlas.verbs.search.limits import met_limits, replicas_for_rate, score_of
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.verbs.search.points import Points
     from perfatlas.verbs.search.question import SearchInputs
-
-OBJECTIVES: Final = {
-    "ttft_s": "slo_ttft_s",
-    "tpot_s": "slo_tpot_s",
-    "request_latency_s": "slo_request_latency_s",
-}
-HIGHER: Final = frozenset(("output_tokens_per_s_per_gpu",))
-RATE: Final = "request_rate"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,64 +47,27 @@ class Judged:
 def judge(points: Points, inputs: SearchInputs) -> Judged:
     """Return the probability that points meet all limits, and their score.
 
-    Errors of all metrics are fully correlated, as in the intervals of estimates, so that all limits
-    are met with the least of their probabilities.
+    With max_gpus and a request rate, replicas are those that serve it.
 
     Args:
         points: The points.
         inputs: The search.
     """
-    results = points.results
-    probabilities = {
-        field: probability_at_most(
-            results[name], results[f"{name}_low"], results[f"{name}_high"], limit
-        )
-        for name, field in OBJECTIVES.items()
-        if (limit := getattr(inputs, field)) is not None
-    }
-    ratios = [
-        np.nan_to_num(results[name] / limit)
-        for name, field in OBJECTIVES.items()
-        if (limit := getattr(inputs, field)) is not None
-    ]
-    replicas = points.question.plan.dp
-    if inputs.request_rate is not None:
-        replicas, probabilities[RATE], ratio = _serving(points, inputs, inputs.request_rate)
-        ratios.append(ratio)
-    least = np.ones(points.size)
-    for found in probabilities.values():
-        least = np.minimum(least, found)
-    gpus = points.question.plan.gpus_per_replica * replicas
-    value = gpus if inputs.objective == "gpus" else results[inputs.objective]
-    score = value if inputs.objective in HIGHER else -value
+    results, plan = points.results, points.question.plan
+    replicas = plan.dp
+    if inputs.request_rate is not None and inputs.max_gpus is not None:
+        enough = replicas_for_rate(results, plan.gpus_per_replica, inputs)
+        replicas = np.minimum(replicas, enough)
+    gpus = plan.gpus_per_replica * replicas
+    met = met_limits(results, gpus, inputs)
     return Judged(
         points=points,
-        probabilities=probabilities,
-        probability=least,
-        excess=np.max(ratios, axis=0, initial=0.0) if ratios else np.zeros(points.size),
+        probabilities=met.probabilities,
+        probability=met.least,
+        excess=met.excess,
         replicas=replicas,
-        score=score,
+        score=score_of(results, gpus, inputs),
     )
-
-
-def _serving(
-    points: Points, inputs: SearchInputs, request_rate: float
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return replicas, the probability that they serve the rate, and the rate over theirs (P,)."""
-    results, plan = points.results, points.question.plan
-    per_gpu = [results[f"output_tokens_per_s_per_gpu{end}"] for end in ("", "_low", "_high")]
-    each = plan.gpus_per_replica / inputs.osl
-    rate, low, high = (one * each for one in per_gpu)
-    replicas = plan.dp
-    if inputs.max_gpus is not None:
-        served = value_exceeded(rate, low, high, inputs.min_slo_probability)
-        enough = np.ceil(request_rate / served * (1.0 - 1e-12))
-        replicas = np.minimum(plan.dp, np.maximum(enough, 1.0))
-    gap, gap_low, gap_high = 1.0 / rate, 1.0 / high, 1.0 / low
-    met = probability_at_most(
-        gap / replicas, gap_low / replicas, gap_high / replicas, 1.0 / request_rate
-    )
-    return replicas, met, request_rate * gap / replicas
 
 
 def best_loads(judged: Judged, least: float) -> IntArray:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from perfatlas.quantities import InfeasibleError, counted
 from perfatlas.verbs.search.find import ranked
+from perfatlas.verbs.search.limits import LATENCIES
 from perfatlas.verbs.search.metrics import RESULTS
-from perfatlas.verbs.search.rows import plan_rows
-from perfatlas.verbs.search.selection import OBJECTIVES
+from perfatlas.verbs.search.rows import plan_row
 
 if TYPE_CHECKING:
     from perfatlas.verbs.search.find import Found
@@ -28,10 +28,10 @@ def no_plan(found: Found, inputs: SearchInputs) -> InfeasibleError:
             f"{labels.get(rule, rule)}: {count:,}" for rule, count in found.rejected.most_common()
         )
         return InfeasibleError(f"no plan is possible on {inputs.most_gpus} GPUs ({counts})")
-    (nearest,) = plan_rows(found, [int(ranked(found, inputs)[0])], inputs)
+    nearest = plan_row(found, int(ranked(found, inputs)[0]), inputs)
     missed = [
         f"{name} = {1e3 * nearest[name]:.4g} ms (limit {1e3 * limit:.4g} ms)"
-        for name, slo in OBJECTIVES.items()
+        for name, slo in LATENCIES.items()
         if (limit := getattr(inputs, slo)) is not None and nearest[name] is not None
     ]
     if inputs.request_rate is not None:
@@ -52,5 +52,23 @@ def no_plan(found: Found, inputs: SearchInputs) -> InfeasibleError:
             "relax the limit that is missed",
             "use more GPUs, or a system with more bandwidth",
             f"accept a lower min_slo_probability than {inputs.min_slo_probability:g}",
+        ),
+    )
+
+
+def no_simulated_plan(inputs: SearchInputs, count: int) -> InfeasibleError:
+    """Return the error of a search whose best plans all miss a limit when simulated.
+
+    Args:
+        inputs: The search.
+        count: Number of simulated plans.
+    """
+    return InfeasibleError(
+        f"the {counted(count, 'best plan')} by closed forms all miss a limit when simulated, with"
+        f" probability {inputs.min_slo_probability:g} or more",
+        advice=(
+            "relax the limit that is missed",
+            "simulate more plans: raise num_simulated",
+            "set num_simulated = 0 for closed forms, which leave out queueing",
         ),
     )

@@ -30,7 +30,7 @@ SHORT: Final = {"attention_dp": "adp", "moe_tp": "etp"}
 METRICS_SHOWN: Final = ("output_tokens_per_s_per_gpu", "ttft_s", "tpot_s")
 X: Final = "output_tokens_per_s_per_user"
 Y: Final = "output_tokens_per_s_per_gpu"
-HEIGHT: Final = 8
+HEIGHT: Final = 6
 TALL: Final = 16
 MOST_RULES: Final = 3
 WIDE: Final = 76
@@ -52,8 +52,9 @@ def print_search(
     print_question(console, {**answer, "results": {"gpus": plans[0]["gpus"]}})
     print_plain(console, _plans_table(plans, answer["scenario"], console.width))
     console.print()
-    print_line(console, f"why the first: {plans[0]['why']}")
-    print_line(console, _runner_up(plans))
+    print_line(console, f"why the first: {plans[0]['why']}; {_runner_up(plans)}")
+    for note in results["ranking"]:
+        print_line(console, note)
     console.print()
     chart = line_chart(
         [(p[X], p[Y], "") for p in results["frontier"] if p[X] and p[Y]],
@@ -79,7 +80,7 @@ def counts_line(results: Mapping[str, Any], *, verbose: bool = False) -> str:
     """Return the numbers of candidates and of refused combinations, in a line.
 
     Args:
-        results: Of an answer.
+        results: Results of a search.
         verbose: Whether to tell all rules.
     """
     labels = METRICS["rejected"].parts
@@ -89,13 +90,13 @@ def counts_line(results: Mapping[str, Any], *, verbose: bool = False) -> str:
     others = sum(count for _, count in rejected[len(told) :])
     if others:
         words.append(f"{others:,} for other reasons")
-    rate = format_number(results["candidates_per_cpu_s"])
+    rate = results.get("candidates_per_cpu_s")
+    speed = f" ({format_number(rate)} candidates per CPU-second)" if rate and verbose else ""
     total = sum(results["rejected"].values())
     refused = f"; {total:,} refused: {', '.join(words)}" if total else ""
     return (
         f"{results['candidates']:,} candidates at {results['points']:,} loads"
-        f" ({rate} candidates per CPU-second), {results['candidates_within_slos']:,} meet all"
-        f" limits{refused}"
+        f"{speed}, {results['candidates_within_slos']:,} meet all limits{refused}"
     )
 
 

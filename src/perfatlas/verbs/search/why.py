@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.verbs.search.find import NO_GAIN
-from perfatlas.verbs.search.selection import RATE
+from perfatlas.verbs.search.limits import RATE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -363,7 +363,7 @@ DEPLOYMENT: Final = (
         name="method",
         label="method",
         holds="text",
-        verbs=("estimate", "goodput"),
+        verbs=("estimate", "search", "goodput"),
         description="How the answer was computed: name of a closed form, or simulate.",
     ),
     Metric(

@@ -41,7 +41,7 @@ def line_chart(
 
     Args:
         points: Horizontal and vertical values above 0, and labels, "" for none.
-        titles: Of the horizontal and of the vertical axis.
+        titles: Titles of the horizontal and the vertical axis.
         width: Width in columns.
         unicode: Use Unicode characters instead of ASCII.
         height: Lines between the axes.
