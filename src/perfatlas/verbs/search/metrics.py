@@ -7,7 +7,6 @@ from typing import Final
 from perfatlas.vocabulary.metrics import Metric, declare_metrics
 
 COUNTS: Final = {
-    "gpus": "GPUs",
     "tp": "tensor-parallel size",
     "pp": "pipeline-parallel size",
     "cp": "context-parallel size",

@@ -30,7 +30,7 @@ SHORT: Final = {"attention_dp": "adp", "moe_tp": "etp"}
 METRICS_SHOWN: Final = ("output_tokens_per_s_per_gpu", "ttft_s", "tpot_s")
 X: Final = "output_tokens_per_s_per_user"
 Y: Final = "output_tokens_per_s_per_gpu"
-HEIGHT: Final = 6
+HEIGHT: Final = 5
 TALL: Final = 16
 MOST_RULES: Final = 3
 WIDE: Final = 76
@@ -51,7 +51,6 @@ def print_search(
     plans = results["plans"]
     print_question(console, {**answer, "results": {"gpus": plans[0]["gpus"]}})
     print_plain(console, _plans_table(plans, answer["scenario"], console.width))
-    console.print()
     print_line(console, f"why the first: {plans[0]['why']}; {_runner_up(plans)}")
     for note in results["ranking"]:
         print_line(console, note)
@@ -63,7 +62,7 @@ def print_search(
         unicode=speaks_unicode(console),
         height=TALL if verbose else HEIGHT,
     )
-    print_plain(console, chart + "\n")
+    print_plain(console, chart)
     print_line(console, counts_line(results, verbose=verbose))
     print_closing(console, answer, reproduce=reproduce, verbose=verbose)
 

@@ -343,7 +343,7 @@ FRONTIER: Final = (
         name="frontier.batch",
         label="batch",
         holds="count",
-        verbs=("estimate --frontier",),
+        verbs=("estimate --frontier", "search"),
         description="Sequences per replica, or requests in flight over the deployment.",
     ),
     Metric(
