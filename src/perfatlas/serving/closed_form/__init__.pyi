@@ -1,12 +1,14 @@
+from .composition import (
+    MIN_BOUND_SHARE as MIN_BOUND_SHARE,
+    measured_step_error as measured_step_error,
+)
 from .energy import (
     TokenEnergy as TokenEnergy,
     energies_at as energies_at,
 )
 from .evaluation import (
-    MIN_BOUND_SHARE as MIN_BOUND_SHARE,
     Evaluation as Evaluation,
     evaluate as evaluate,
-    measured_step_error as measured_step_error,
 )
 from .front_end import (
     client_note as client_note,
@@ -45,4 +47,10 @@ from .results import (
     plain_column as plain_column,
     plain_results as plain_results,
     result_columns as result_columns,
+)
+from .running_load import (
+    served_sequences as served_sequences,
+)
+from .shared_steps import (
+    evaluate_loads as evaluate_loads,
 )

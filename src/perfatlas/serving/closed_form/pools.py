@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.parallelism import kv_bytes_per_sequence, stage_share
+from perfatlas.serving.closed_form.composition import steps_ahead
 from perfatlas.serving.closed_form.energy import TokenEnergy, pooled_energy
-from perfatlas.serving.closed_form.evaluation import steps_ahead
 from perfatlas.serving.closed_form.front_end import client_note, client_side
 from perfatlas.serving.closed_form.latencies import Joining, Latencies, Prompt, joining_s
 from perfatlas.serving.closed_form.results import energy_columns, interval_columns

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from perfatlas.serving.closed_form.energy import TokenEnergy
     from perfatlas.serving.closed_form.evaluation import Evaluation
     from perfatlas.serving.closed_form.latencies import Latencies
+    from perfatlas.serving.closed_form.shared_steps import LoadResults
     from perfatlas.step import Candidates
 
 LATENCIES: Final = ("ttft_s", "tpot_s", "request_latency_s")
@@ -48,7 +49,9 @@ def plain_results(columns: Mapping[str, FloatArray]) -> dict[str, Any]:
     return {name: plain_column(name, values[:1])[0] for name, values in columns.items()}
 
 
-def result_columns(question: Candidates, evaluation: Evaluation) -> dict[str, FloatArray]:
+def result_columns(
+    question: Candidates, evaluation: Evaluation | LoadResults
+) -> dict[str, FloatArray]:
     """Return latencies and throughputs with their 90% intervals, each (C,).
 
     Args:

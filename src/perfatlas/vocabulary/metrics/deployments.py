@@ -336,14 +336,14 @@ FRONTIER: Final = (
         label="points of the frontier",
         short="frontier",
         holds="rows",
-        verbs=("estimate --frontier",),
-        description="One point per batch: the metrics of estimate, smallest batch first.",
+        verbs=("estimate --frontier", "search"),
+        description="One point per batch, smallest first; of search, points that no other exceeds.",
     ),
     Metric(
         name="frontier.batch",
         label="batch",
         holds="count",
-        verbs=("estimate --frontier",),
+        verbs=("estimate --frontier", "search"),
         description="Sequences per replica, or requests in flight over the deployment.",
     ),
     Metric(
