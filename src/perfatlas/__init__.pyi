@@ -1938,6 +1938,7 @@ def train(
         >>> from perfatlas.verbs.train import train
         >>> answer = train(model="meta-llama/Llama-3.1-8B", system="h100_sxm", gpus=8, tp=2,
         ...     sequence_length=4096, global_batch=64)
-        >>> abs(sum(answer.results["waterfall"].values()) / answer.results["step_time_s"] - 1) < 1e-9
+        >>> parts = answer.results["waterfall"]
+        >>> abs(sum(parts.values()) / answer.results["step_time_s"] - 1) < 1e-9
         True
     """

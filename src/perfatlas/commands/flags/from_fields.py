@@ -95,14 +95,10 @@ def catalog_names(catalog: str, _context: object = None) -> list[str]:
         from perfatlas.training.profiles import training_engine_ids, training_engine_names
 
         return [*training_engine_names(), *training_engine_ids()]
-    if catalog == "fleets":
-        from perfatlas.fleet.model import shipped_fleets
+    if catalog in ("fleets", "rates"):
+        from perfatlas.fleet.model import published_rates, shipped_fleets
 
-        return list(shipped_fleets())
-    if catalog == "rates":
-        from perfatlas.fleet.model import published_rates
-
-        return list(published_rates())
+        return list(shipped_fleets() if catalog == "fleets" else published_rates())
     from perfatlas.formats import formats
 
     return list(formats())

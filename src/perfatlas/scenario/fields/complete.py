@@ -105,7 +105,8 @@ def resolved_name(catalog: str, text: str) -> str:
     """Return the catalog spelling of a name; paths and unknown names are unchanged.
 
     Args:
-        catalog: models, systems, engines, training_engines or formats; other catalogs leave names unchanged.
+        catalog: models, systems, engines, training_engines or formats; other catalogs leave names
+            unchanged.
         text: The name as the user wrote it.
 
     Example:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from perfatlas.models import DenseFfn, GqaAttention, MlaAttention, MoeFfn
-from perfatlas.quantities import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -150,7 +149,7 @@ def _pipeline_rules(
         (layouts.pp > 1) & (np.mod(layouts.micro_batches, layouts.pp) != 0),
         lambda at: (
             f"the interleaved schedule runs micro-batches in rounds of pp = {layouts.pp[at]:g};"
-            f" {counted(round(layouts.micro_batches[at]), 'micro-batch', 'micro-batches')} per step"
+            f" {layouts.micro_batches[at]:,.0f} micro-batches per step"
             " are no multiple of it"
         ),
     )

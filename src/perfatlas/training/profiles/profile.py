@@ -28,7 +28,7 @@ class TrainingEngine:
         gradient_buckets: Pieces into which the gradients of a stage are cut.
         communication_sms: SMs that a collective takes from the kernels beside it.
         fused_attention: Whether attention runs as one kernel that does not store its scores.
-        dropout_mask_share: Bytes of dropout masks per byte of the input of a row-parallel product.
+        dropout: Whether the outputs of attention and feed-forward networks are dropped out.
         gradient_format: Default format of accumulated gradients.
         context_bytes: Memory outside the framework's allocator: device context, communicators
             [bytes].
@@ -53,7 +53,7 @@ class TrainingEngine:
     gradient_buckets: int
     communication_sms: int
     fused_attention: bool
-    dropout_mask_share: float
+    dropout: bool
     gradient_format: str
     context_bytes: float
     host_s_per_step: float
@@ -83,7 +83,7 @@ _FIELDS: Final[dict[str, Field[Any]]] = {
         ("gradient_buckets", Whole(least=1), ""),
         ("communication_sms", Whole(least=0, most=1024), ""),
         ("fused_attention", Flag(), ""),
-        ("dropout_mask_share", _SHARE, ""),
+        ("dropout", Flag(), ""),
         ("gradient_format", Text(choices=("fp32", "bf16")), ""),
         ("context", Number(dimension="bytes", unit="B", least=0.0), "context_bytes"),
         ("host_per_step", Duration(), "host_s_per_step"),

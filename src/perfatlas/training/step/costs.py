@@ -11,7 +11,7 @@ L recompute levels.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -174,23 +174,32 @@ def _exchange_times(question: TrainingQuestion, exchanges: Sequence[Exchange]) -
     times_VUE = np.zeros((3, size, len(exchanges)))
     for op in sorted({one.op for one in exchanges}):
         places = [at for at, one in enumerate(exchanges) if one.op == op]
-        stacked = [
-            np.concatenate([np.broadcast_to(getattr(exchanges[at], name), size) for at in places])
+        bytes_R, ranks_R, stride_R = (
+            np.concatenate([getattr(exchanges[at], name) for at in places])
             for name in ("bytes_C", "ranks_C", "stride_C")
-        ]
-        times_VUE[:, :, places] = collective_times(
-            question, op, *stacked, np.tile(question.index_C, len(places))
-        ).reshape(3, len(places), size).swapaxes(1, 2)
+        )
+        group = GroupColumns(ranks_R, stride_R, np.tile(question.index_C, len(places)))
+        times_VR = collective_times(question, op, bytes_R, group)
+        times_VUE[:, :, places] = times_VR.reshape(3, len(places), size).swapaxes(1, 2)
     return times_VUE
 
 
+class GroupColumns(NamedTuple):
+    """Groups of ranks.
+
+    Args:
+        ranks_U: Sizes (U,).
+        stride_U: Distances between neighbours in the rank order (U,).
+        index_U: Systems (U,).
+    """
+
+    ranks_U: FloatArray
+    stride_U: FloatArray
+    index_U: IntArray
+
+
 def collective_times(
-    question: TrainingQuestion,
-    op: str,
-    bytes_U: FloatArray,
-    ranks_U: FloatArray,
-    stride_U: FloatArray,
-    index_U: IntArray,
+    question: TrainingQuestion, op: str, bytes_U: FloatArray, group: GroupColumns
 ) -> FloatArray:
     """Return the times of a collective, predicted, low and high (V, U) [s]; 0 without bytes.
 
@@ -198,20 +207,18 @@ def collective_times(
         question: The candidates, for systems and tier.
         op: Operation of `collectives`.
         bytes_U: Sizes (U,) [bytes].
-        ranks_U: Sizes of the groups (U,).
-        stride_U: Distances between neighbours (U,).
-        index_U: Systems (U,).
+        group: The groups (U,).
     """
-    runs_U = (bytes_U > 0.0) & (ranks_U > 1.0)
+    runs_U = (bytes_U > 0.0) & (group.ranks_U > 1.0)
     priced = price_collectives(
         CollectiveShapes(
             op=op,
             bytes=np.where(runs_U, bytes_U, 1.0),
-            ranks=np.where(runs_U, ranks_U, 1.0),
-            stride=stride_U,
+            ranks=np.where(runs_U, group.ranks_U, 1.0),
+            stride=group.stride_U,
         ),
         systems=question.systems,
-        system_index_U=index_U,
+        system_index_U=group.index_U,
         tier=question.tier,
     ).prices
     times_VU = np.stack([priced.time_s_CO, priced.low_s_CO, priced.high_s_CO])[:, :, 0]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from perfatlas.training.step.costs import collective_times, sm_share
+from perfatlas.training.step.costs import GroupColumns, collective_times, sm_share
 from perfatlas.training.step.exposure import exposed_beside
 from perfatlas.training.step.memory import WEIGHT_BYTES
 
@@ -123,6 +123,7 @@ def _times(question: TrainingQuestion, op: str, sizes: list[FloatArray]) -> Floa
     total_s_C = np.zeros_like(layouts.tp)
     for bytes_C, (ranks_C, stride_C) in zip(sizes, groups, strict=True):
         if np.any((bytes_C > 0.0) & (ranks_C > 1.0)):
-            times_VC = collective_times(question, op, bytes_C, ranks_C, stride_C, question.index_C)
+            group = GroupColumns(ranks_C, stride_C, question.index_C)
+            times_VC = collective_times(question, op, bytes_C, group)
             total_s_C += times_VC[0] / question.engine.efficiency_communication
     return total_s_C

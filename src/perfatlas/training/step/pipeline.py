@@ -59,7 +59,7 @@ def sum_over_ranks(values_CS: FloatArray, rank_CS: IntArray, ranks: int) -> Floa
 
 
 def pipeline_times(
-    schedule: str, layouts: Layouts, stage_s_PCS: FloatArray, send_s_C: FloatArray, overlap: bool
+    schedule: str, layouts: Layouts, stage_s_PCS: FloatArray, send_s_C: FloatArray, *, overlap: bool
 ) -> PipelineTimes:
     """Return the time of all micro-batches in a pipeline.
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from perfatlas.kernels.tiers import price_operators
 from perfatlas.operators import Phase, Streaming
-from perfatlas.training.step.costs import KINDS, collective_times, micro_batch_costs
+from perfatlas.training.step.costs import KINDS, GroupColumns, collective_times, micro_batch_costs
 from perfatlas.training.step.data_parallel import sharded_layers, step_collectives
 from perfatlas.training.step.memory import STATE_BYTES, WEIGHT_BYTES, training_memory
 from perfatlas.training.step.pipeline import pipeline_times
@@ -118,7 +118,7 @@ def training_steps(question: TrainingQuestion) -> TrainingSteps:
         layouts,
         np.stack([forward_CS, input_CS + again_CS, weight_CS]),
         _send_s(question),
-        question.engine.pipeline_send_overlap and question.schedule == "interleaved",
+        overlap=question.engine.pipeline_send_overlap and question.schedule == "interleaved",
     )
     backward_CR = stages.over_ranks(input_CS + weight_CS + again_CS)
     forward_CR = stages.over_ranks(forward_CS)
@@ -232,10 +232,10 @@ def _send_s(question: TrainingQuestion) -> FloatArray:
     bytes_C = layouts.tokens / layouts.token_ranks * hidden * ACTIVATION_BYTES
     ranks_C = np.where(layouts.pp > 1, 2.0, 1.0)
     stride_C = layouts.tp * layouts.cp * layouts.dp
-    times_VC = collective_times(
-        question, "send_recv", bytes_C, ranks_C, stride_C, question.index_C
-    )
-    return times_VC[0] / question.engine.efficiency_communication
+    group = GroupColumns(ranks_C, stride_C, question.index_C)
+    times_VC = collective_times(question, "send_recv", bytes_C, group)
+    send_s_C: FloatArray = times_VC[0] / question.engine.efficiency_communication
+    return send_s_C
 
 
 def _optimizer_s(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
@@ -264,7 +264,8 @@ def _optimizer_s(question: TrainingQuestion, stages: StageColumns) -> FloatArray
     prices = price_operators(
         [update], question.devices(), family=question.engine.kernel_family, tier=question.tier
     )
-    return prices.time_s_CO[:, 0] / question.engine.efficiency_compute
+    time_s_C: FloatArray = prices.time_s_CO[:, 0] / question.engine.efficiency_compute
+    return time_s_C
 
 
 def _flop(question: TrainingQuestion, costs: MicroBatchCosts) -> tuple[FloatArray, FloatArray]:

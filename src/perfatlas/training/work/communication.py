@@ -124,42 +124,42 @@ def _tensor(
     parts_C = np.where(divided_C, size_C, 0.0)
     tiled: Overlap = "tiled" if engine.tiled_tensor_overlap else "exposed"
     for block in _blocks(rows):
-        head = block.last is None
-        level = NEVER if head else FULL
-        beside = {
-            part: _gradient_of(rows, block.first, part)
-            for part in (Part.INPUT_GRADIENT, Part.WEIGHT_GRADIENT)
-        }
-        row = {"ranks_C": layouts.tp, "stride_C": np.ones_like(layouts.tp), "kind": "tp"}
-        row |= {"segment": block.segment}
-        name = rows[block.first].operator.name
-        forward = {"part": Part.FORWARD, "recomputed_at": level}
-        backward = {"part": Part.INPUT_GRADIENT}
-        yield Exchange(
-            f"{name}_gather", "all_gather", parts_C, overlap="exposed" if head else tiled,
-            beside=(block.first,), **forward, **row,
-        )  # fmt: skip
-        yield Exchange(
-            f"{name}_gather_again", "all_gather", parts_C, overlap="bulk",
-            beside=beside[Part.INPUT_GRADIENT], **backward, **row,
-        )  # fmt: skip
-        for op, bytes_C in (("reduce_scatter", parts_C), ("all_reduce", whole_C)):
-            yield Exchange(
-                f"{name}_gradient_{op}", op, bytes_C, overlap="bulk",
-                beside=beside[Part.WEIGHT_GRADIENT], **backward, **row,
-            )  # fmt: skip
-        if block.last is None:
+        first, last = block.first, block.last
+        input_gradient, weight_gradient = (
+            _gradient_of(rows, first, part) for part in (Part.INPUT_GRADIENT, Part.WEIGHT_GRADIENT)
+        )
+        name = rows[first].operator.name
+        forward = Exchange(
+            name=f"{name}_gather",
+            op="all_gather",
+            bytes_C=parts_C,
+            ranks_C=layouts.tp,
+            stride_C=np.ones_like(layouts.tp),
+            segment=block.segment,
+            part=Part.FORWARD,
+            kind="tp",
+            overlap="exposed" if last is None else tiled,
+            beside=(first,),
+            recomputed_at=NEVER if last is None else FULL,
+        )
+        backward = forward._replace(part=Part.INPUT_GRADIENT, overlap="bulk", recomputed_at=NEVER)
+        yield forward
+        yield backward._replace(name=f"{name}_gather_again", beside=input_gradient)
+        reduced = backward._replace(beside=weight_gradient)
+        yield reduced._replace(name=f"{name}_gradient_scatter", op="reduce_scatter")
+        yield reduced._replace(name=f"{name}_gradient_all_reduce", op="all_reduce", bytes_C=whole_C)
+        if last is None:
             continue
-        name = rows[block.last].operator.name
-        yield Exchange(
-            f"{name}_scatter", "reduce_scatter", parts_C, overlap=tiled, beside=(block.last,),
-            **forward, **row,
-        )  # fmt: skip
-        yield Exchange(f"{name}_all_reduce", "all_reduce", whole_C, **forward, **row)
-        yield Exchange(
-            f"{name}_gradient_gather", "all_gather", parts_C, overlap=tiled,
-            beside=_gradient_of(rows, block.last, Part.INPUT_GRADIENT), **backward, **row,
-        )  # fmt: skip
+        name = rows[last].operator.name
+        yield forward._replace(name=f"{name}_scatter", op="reduce_scatter", beside=(last,))
+        yield forward._replace(
+            name=f"{name}_all_reduce", op="all_reduce", bytes_C=whole_C, overlap="exposed"
+        )
+        yield backward._replace(
+            name=f"{name}_gradient_gather",
+            overlap=tiled,
+            beside=_gradient_of(rows, last, Part.INPUT_GRADIENT),
+        )
 
 
 def _gradient_of(rows: Sequence[Row], forward: int, part: Part) -> tuple[int, ...]:
@@ -214,20 +214,23 @@ def _experts(rows: Sequence[Row], layouts: Layouts) -> Iterator[Exchange]:
         sent_C = own_C * np.where(layouts.ep > 1, expert_groups_reached(operator), 0.0)
         row_bytes = operator.hidden * ACTIVATION_BYTES
         inside_C = np.where(layouts.expert_tp > 1, own_C * layouts.expert_tp, 0.0)
-        shared = {
-            "segment": row.segment,
-            "part": row.part,
-            "kind": "ep",
-            "recomputed_at": FULL if row.part == Part.FORWARD else NEVER,
-        }
-        peers = {"ranks_C": layouts.ep, "stride_C": layouts.expert_tp}
-        inner = {"ranks_C": layouts.expert_tp, "stride_C": np.ones_like(layouts.tp)}
-        for name, op, bytes_C, group in (
-            ("dispatch", "dispatch", sent_C * row_bytes, peers),
-            ("gather", "all_gather", inside_C * row_bytes, inner),
-            ("scatter", "reduce_scatter", inside_C * row_bytes, inner),
-            ("combine", "combine", sent_C * row_bytes, peers),
-        ):
-            yield Exchange(f"{operator.name}_{name}", op, bytes_C, **group, **shared)
-
-
+        across = Exchange(
+            name=f"{operator.name}_dispatch",
+            op="dispatch",
+            bytes_C=sent_C * row_bytes,
+            ranks_C=layouts.ep,
+            stride_C=layouts.expert_tp,
+            segment=row.segment,
+            part=row.part,
+            kind="ep",
+            recomputed_at=FULL if row.part == Part.FORWARD else NEVER,
+        )
+        inside = across._replace(
+            bytes_C=inside_C * row_bytes,
+            ranks_C=layouts.expert_tp,
+            stride_C=np.ones_like(layouts.tp),
+        )
+        yield across
+        yield inside._replace(name=f"{operator.name}_gather", op="all_gather")
+        yield inside._replace(name=f"{operator.name}_scatter", op="reduce_scatter")
+        yield across._replace(name=f"{operator.name}_combine", op="combine")

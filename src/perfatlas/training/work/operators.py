@@ -216,7 +216,7 @@ def _weight_gradient(operator: Gemm) -> Gemm:
 def _streaming_gradient(operator: Streaming) -> Streaming:
     """Return the gradient of a bandwidth-limited operator.
 
-    It reads the gradients of what the forward pass wrote and writes those of what it read. The norms
+    It reads the gradients of what the forward pass wrote and writes those of what it read. Norms
     and activations also read their inputs again, of which a norm with a residual has one.
     """
     again = np.zeros_like(operator.read_bytes)

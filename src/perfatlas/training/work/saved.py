@@ -27,13 +27,15 @@ ACTIVATION_BYTES: Final = 2.0
 # The products of the head keep logits in fp32 for the loss.
 # Source: Megatron-LM, `vocab_parallel_cross_entropy`; Korthikanti et al. 2022, section 4.3.
 LOGIT_BYTES: Final = 4.0
-_KEEPS_INPUT: Final = ("norm", "activation", "output_gate", "qk_norm", "latent_norm", "gated_norm")
+MASK_BYTES: Final = 1.0  # a dropout mask
+INDEX_BYTES: Final = 8.0  # a token id, int64
+_KEEPS_INPUT: Final = ("activation", "output_gate", "qk_norm", "latent_norm", "gated_norm")
 
 
 def saved_bytes(
     architecture: Architecture, rows: Sequence[Row], layouts: Layouts, engine: TrainingEngine
 ) -> FloatArray:
-    """Return the bytes kept per layer of each segment and micro-batch, by recompute level (3, C, G).
+    """Return the bytes kept per layer and micro-batch, by recompute level and segment (3, C, G).
 
     Linear layers, norms and activations keep their inputs; attention keeps queries, keys, values
     and the statistics of its softmax, since the output is the input of the next product. Selective
@@ -65,35 +67,54 @@ def saved_bytes(
 
 
 def _kept(operator: Operator, layouts: Layouts, engine: TrainingEngine) -> FloatArray:
+    """Return what an operator keeps with any recomputation but full (C,) [bytes]."""
     match operator:
         case Gemm():
-            divided = operator.shard in ("column", "vocab")
-            parts_C = layouts.token_ranks if divided else np.ones_like(layouts.tp)
-            input_C = operator.m * operator.k / parts_C * ACTIVATION_BYTES
-            logits_C = operator.m * operator.n * LOGIT_BYTES if operator.shard == "vocab" else 0.0
-            copies_C = input_C * engine.dropout_mask_share if operator.shard == "row" else 0.0
-            return input_C + logits_C + copies_C
+            kept_C = _kept_by_product(operator, layouts, engine)
         case GroupedGemm():
             rows_C = operator.tokens * operator.top_k / operator.ep
             width_C = operator.intermediate / operator.moe_tp
-            each_C = operator.hidden + operator.matrices * width_C
-            return rows_C * each_C * ACTIVATION_BYTES
-        case Attention():
-            heads_C = operator.num_heads * operator.head_dim
-            keys_C = operator.num_kv_heads * (operator.head_dim + operator.value_head_dim)
-            return operator.batch * operator.q_len * (heads_C + keys_C) * ACTIVATION_BYTES
-        case LatentAttention():
-            query_C = operator.nope_dim + operator.rope_dim
-            width_C = operator.num_heads * (2.0 * query_C + operator.value_head_dim)
-            return operator.batch * operator.q_len * width_C * ACTIVATION_BYTES
+            kept_C = rows_C * (operator.hidden + operator.matrices * width_C) * ACTIVATION_BYTES
+        case Attention() | LatentAttention():
+            kept_C = _kept_by_attention(operator)
         case Scan():
-            return operator.tokens * operator.io_bytes_per_token
-        case Streaming() if operator.stream in _KEEPS_INPUT:
-            inputs = 2.0 if operator.stream == "norm" else 1.0  # a norm adds the residual first
-            return operator.read_bytes / inputs
-        case Streaming() if operator.stream == EMBEDDING:
-            return operator.tokens * 8.0  # token ids and positions
-    return np.zeros_like(layouts.tp)
+            kept_C = operator.tokens * operator.io_bytes_per_token
+        case Streaming():
+            kept_C = _kept_by_stream(operator)
+        case _:
+            kept_C = np.zeros_like(layouts.tp)
+    return kept_C
+
+
+def _kept_by_product(operator: Gemm, layouts: Layouts, engine: TrainingEngine) -> FloatArray:
+    divided = operator.shard in ("column", "vocab")
+    kept_C = operator.m * operator.k * ACTIVATION_BYTES
+    kept_C = kept_C / layouts.token_ranks if divided else kept_C
+    if operator.shard == "vocab":
+        kept_C = kept_C + operator.m * operator.n * LOGIT_BYTES
+    if operator.shard == "row":
+        mask_C = operator.m * operator.n / layouts.token_ranks
+        kept_C = kept_C + mask_C * MASK_BYTES * float(engine.dropout)
+    return kept_C
+
+
+def _kept_by_attention(operator: Attention | LatentAttention) -> FloatArray:
+    """Return queries, keys and values; the output is kept by the next product."""
+    if isinstance(operator, Attention):
+        keys_C = operator.num_kv_heads * (operator.head_dim + operator.value_head_dim)
+        width_C = operator.num_heads * operator.head_dim + keys_C
+    else:
+        query_C = operator.nope_dim + operator.rope_dim
+        width_C = operator.num_heads * (2.0 * query_C + operator.value_head_dim)
+    return operator.batch * operator.q_len * width_C * ACTIVATION_BYTES
+
+
+def _kept_by_stream(operator: Streaming) -> FloatArray:
+    if operator.stream == EMBEDDING:
+        return operator.tokens * INDEX_BYTES
+    if operator.stream == "norm":  # reads the residual beside its input, and keeps their sum
+        return operator.read_bytes / 2.0
+    return operator.read_bytes if operator.stream in _KEEPS_INPUT else 0.0 * operator.read_bytes
 
 
 def _scores(operator: Operator, engine: TrainingEngine) -> FloatArray:

@@ -16,7 +16,7 @@ from perfatlas.training.step import training_steps
 from perfatlas.verbs.train.results import memory_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from perfatlas.training.step import TrainingMemory, TrainingQuestion
 
@@ -63,10 +63,8 @@ def changes_that_fit(question: TrainingQuestion, at: int) -> Iterator[str]:
     """
     one = take_layouts(question.layouts, np.array([at]))
     changes = list(_changes(one))
-    layouts = _stacked([replace(one, **{k: _column(one, k, v) for k, v in c.items()}) for c in changes])
-    asked = replace(
-        question, layouts=layouts, index_C=np.full(layouts.size, question.index_C[at])
-    )
+    layouts = _stacked([_changed(one, change) for change in changes])
+    asked = replace(question, layouts=layouts, index_C=np.full(layouts.size, question.index_C[at]))
     broken_C = np.zeros(layouts.size, np.bool_)
     for problem in layout_problems(question.architecture, layouts, question.schedule):
         broken_C |= problem.broken_C
@@ -75,7 +73,7 @@ def changes_that_fit(question: TrainingQuestion, at: int) -> Iterator[str]:
         return
     valid = replace(asked, layouts=take_layouts(layouts, whole), index_C=asked.index_C[whole])
     for position in np.flatnonzero(training_steps(valid).memory.fits):
-        yield _told(changes[whole[position]])
+        yield _told(changes[whole[position]], one, take_layouts(layouts, whole[[position]]))
 
 
 def _changes(one: Layouts) -> Iterator[dict[str, float]]:
@@ -99,8 +97,15 @@ def _changes(one: Layouts) -> Iterator[dict[str, float]]:
             size *= 2.0
 
 
-def _column(one: Layouts, name: str, value: float) -> Any:  # noqa: ANN401 - as the column
-    return np.array([value], dtype=getattr(one, name).dtype)
+def _changed(one: Layouts, change: Mapping[str, float]) -> Layouts:
+    """Return a layout with some fields changed, on as many GPUs as before where dp allows it."""
+    fields: dict[str, Any] = {
+        name: np.array([value], dtype=getattr(one, name).dtype) for name, value in change.items()
+    }
+    for name in ("tp", "pp", "cp"):
+        if name in change and one.dp[0] * getattr(one, name)[0] % change[name] == 0:
+            fields["dp"] = one.dp * getattr(one, name) / change[name]
+    return replace(one, **fields)
 
 
 def _stacked(layouts: list[Layouts]) -> Layouts:
@@ -109,11 +114,15 @@ def _stacked(layouts: list[Layouts]) -> Layouts:
     )
 
 
-def _told(change: dict[str, float]) -> str:
+def _told(change: Mapping[str, float], one: Layouts, changed: Layouts) -> str:
+    """Return a change as text, with the GPUs if it needs others."""
     words = [
         f"{name} = {RECOMPUTE_LEVELS[int(value)] if name == 'recompute' else f'{value:g}'}"
         for name, value in change.items()
+        if name != "dp"
     ]
+    if changed.gpus[0] != one.gpus[0]:
+        words.append(f"gpus = {changed.gpus[0]:g}")
     return " and ".join(words)
 
 

@@ -50,7 +50,7 @@ def step_costs_of(question: TrainingQuestion, steps: TrainingSteps) -> tuple[Ste
     return tuple(
         StepCost(
             operators=tuple(row.operator for row in costs.rows),
-            count_CO=np.broadcast_to(np.where(part_O == part, count_O, 0.0), (shapes, count_O.size)),
+            count_CO=np.tile(np.where(part_O == part, count_O, 0.0), (shapes, 1)),
             prices=costs.prices,
             host_s_C=np.zeros(shapes),
         )
@@ -117,5 +117,3 @@ def _row(
         "calibration": None,
         "stream": stream,
     }
-
-

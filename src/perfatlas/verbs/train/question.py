@@ -161,7 +161,10 @@ def question_of(inputs: Sequence[TrainInputs]) -> TrainingQuestion:
             dp=np.array([data_parallel(one) for one in inputs], np.float64),
             zero=np.array([ZERO[one.zero] for one in inputs], np.int64),
             sequence_parallel=np.array(
-                [one.tp > 1 if own is None else own for one, own in zip(inputs, parallel, strict=True)]
+                [
+                    one.tp > 1 if own is None else own
+                    for one, own in zip(inputs, parallel, strict=True)
+                ]
             ),
             recompute=np.array([RECOMPUTE_LEVELS.index(one.recompute) for one in inputs], np.int64),
         ),

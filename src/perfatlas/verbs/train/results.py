@@ -50,9 +50,7 @@ def training_results(question: TrainingQuestion, steps: TrainingSteps) -> list[d
         }
         row["gpus"] = int(layouts.gpus[at])
         row["micro_batches"] = int(layouts.micro_batches[at])
-        row["waterfall"] = {
-            name: float(part_C[at]) for name, part_C in steps.waterfall.items()
-        }
+        row["waterfall"] = {name: float(part_C[at]) for name, part_C in steps.waterfall.items()}
         row["memory"] = memory_of(steps.memory, at)
         row["checkpoint_bytes"] = state_bytes
         found.append(row)

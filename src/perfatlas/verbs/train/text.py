@@ -79,7 +79,8 @@ def _layout(scenario: Mapping[str, Any]) -> str:
 def _batch(scenario: Mapping[str, Any], results: Mapping[str, Any]) -> str:
     batches = results["micro_batches"]
     return (
-        f"{counted(scenario['global_batch'], 'sequence')} of {scenario['sequence_length']:,} tokens,"
+        f"{counted(scenario['global_batch'], 'sequence')} of {scenario['sequence_length']:,}"
+        " tokens,"
         f" {batches:,} micro-batch{'es' if batches != 1 else ''} of {scenario['micro_batch']},"
         f" {scenario['format']}, recompute {scenario['recompute']}, {scenario['optimizer']}"
     )

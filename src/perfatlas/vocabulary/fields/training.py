@@ -171,5 +171,3 @@ class TrainingFormats:
             elsewhere=("grad_reduce_dtype", "accumulate_allreduce_grads_in_fp32"),
         ),
     ] = None
-
-
