@@ -24,7 +24,7 @@ class Problem(NamedTuple):
     """A rule with the candidates that break it.
 
     Args:
-        broken_C: Whether the candidate breaks the rule (C,).
+        broken_C: Whether the layout of a candidate is invalid by the rule (C,).
         sentence: Describes the problem of a candidate.
     """
 

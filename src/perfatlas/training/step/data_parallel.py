@@ -1,4 +1,4 @@
-"""Data-parallel collectives: gradients and weights, and what of them no computation hides.
+"""Data-parallel collectives: gradients and weights, and their exposed time.
 
 Shape legend: C candidates, R ranks of a pipeline.
 """

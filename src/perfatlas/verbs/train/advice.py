@@ -40,11 +40,11 @@ def does_not_fit(question: TrainingQuestion, memory: TrainingMemory, at: int) ->
         "activations": "activation_bytes",
         "other": "other_bytes",
     }
-    told = ", ".join(
+    listed = ", ".join(
         f"{_bytes(facts[key])} {name}" for name, key in parts.items() if facts[key] > 0.0
     )
     message = (
-        f"the step needs {_bytes(facts['total_bytes'])} per GPU ({told}) and a GPU has"
+        f"the step needs {_bytes(facts['total_bytes'])} per GPU ({listed}) and a GPU has"
         f" {_bytes(facts['capacity_bytes'])}."
     )
     found = list(changes_that_fit(question, at))[:MOST_ADVICE]
@@ -73,7 +73,7 @@ def changes_that_fit(question: TrainingQuestion, at: int) -> Iterator[str]:
         return
     valid = replace(asked, layouts=take_layouts(layouts, whole), index_C=asked.index_C[whole])
     for position in np.flatnonzero(training_steps(valid).memory.fits):
-        yield _told(changes[whole[position]], one, take_layouts(layouts, whole[[position]]))
+        yield _change_text(changes[whole[position]], one, take_layouts(layouts, whole[[position]]))
 
 
 def _changes(one: Layouts) -> Iterator[dict[str, float]]:
@@ -114,7 +114,7 @@ def _stacked(layouts: list[Layouts]) -> Layouts:
     )
 
 
-def _told(change: Mapping[str, float], one: Layouts, changed: Layouts) -> str:
+def _change_text(change: Mapping[str, float], one: Layouts, changed: Layouts) -> str:
     """Return a change as text, with the GPUs if it needs others."""
     words = [
         f"{name} = {RECOMPUTE_LEVELS[int(value)] if name == 'recompute' else f'{value:g}'}"

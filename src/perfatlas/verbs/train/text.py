@@ -107,7 +107,7 @@ def _print_kernels(console: Console, answer: Mapping[str, Any], *, most: int | N
 def _print_memory(console: Console, memory: Mapping[str, Any]) -> None:
     console.print()
     parts = ("weights", "gradients", "optimizer", "activation", "other")
-    told = ", ".join(
+    listed = ", ".join(
         f"{format_value('memory.total_bytes', memory[f'{part}_bytes'])} {part}"
         for part in parts
         if memory[f"{part}_bytes"] > 0
@@ -115,4 +115,4 @@ def _print_memory(console: Console, memory: Mapping[str, Any]) -> None:
     total = format_value("memory.total_bytes", memory["total_bytes"])
     capacity = format_value("memory.capacity_bytes", memory["capacity_bytes"])
     print_line(console, f"memory of the fullest GPU: {total} of {capacity}", style="bold")
-    print_line(console, f"  {told}")
+    print_line(console, f"  {listed}")
