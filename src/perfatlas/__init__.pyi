@@ -1879,7 +1879,8 @@ def train(
     ep: int | str = 1,
     expert_tp: int | str = 1,
     vpp: int | str = 1,
-    pipeline_schedule: Literal["gpipe", "1f1b", "interleaved", "zb_h1"] | None = None,
+    pipeline_schedule: Literal["gpipe", "1f1b", "interleaved", "zb_h1", "zb_v", "dualpipe"]
+    | None = None,
     sequence_parallel: bool | None = None,
     zero: Literal["0", "1", "2", "3", "fsdp2"] = "1",
     expert_distribution: str = "uniform",

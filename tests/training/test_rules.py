@@ -19,7 +19,7 @@ REFUSED: tuple[tuple[dict[str, Any], str], ...] = (
     ({"pp": 64}, "pp = 64 stages need as many layers"),
     ({"pp": 8, "vpp": 8}, "largest vpp is 4"),
     ({"ep": 2}, "this model is dense"),
-    ({"vpp": 2}, "applies to pipeline_schedule = interleaved"),
+    ({"vpp": 2}, "set vpp = 1 or use interleaved"),
 )
 
 
@@ -38,7 +38,7 @@ def test_experts_must_divide() -> None:
 
 def test_interleaving_needs_whole_rounds() -> None:
     problems = layout_problems(DENSE, layouts(pp=4, vpp=2, global_batch=6), "interleaved")
-    assert "rounds of pp = 4" in problems[0].sentence(0)
+    assert "is not a multiple of 4" in problems[0].sentence(0)
 
 
 def test_a_layout_that_can_run_breaks_no_rule() -> None:

@@ -73,7 +73,7 @@ def test_the_bubble_of_equal_stages_is_the_closed_form() -> None:
 
 
 def test_interleaving_divides_the_bubble() -> None:
-    sizes = layouts(pp=4, vpp=[1, 2, 4], global_batch=32)
+    sizes = layouts(pp=4, vpp=[2, 4, 8], global_batch=32)
     bubble_C = training_steps(question(sizes, schedule="interleaved")).waterfall["bubble"]
     assert bubble_C[0] > bubble_C[1] > bubble_C[2] > 0.0
 

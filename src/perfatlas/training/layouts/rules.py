@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from perfatlas.models import DenseFfn, GqaAttention, MlaAttention, MoeFfn
+from perfatlas.training.schedules import pipeline_refusals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -136,23 +137,14 @@ def _pipeline_rules(
             else f"pp = {layouts.pp[at]:g} stages need as many layers, and the model has {layers}"
         ),
     )
-    if schedule != "interleaved":
-        yield Problem(
-            layouts.vpp > 1,
-            lambda at: (
-                f"vpp = {layouts.vpp[at]:g} applies to pipeline_schedule = interleaved, not to"
-                f" {schedule}"
-            ),
-        )
-        return
-    yield Problem(
-        (layouts.pp > 1) & (np.mod(layouts.micro_batches, layouts.pp) != 0),
-        lambda at: (
-            f"the interleaved schedule runs micro-batches in rounds of pp = {layouts.pp[at]:g};"
-            f" {layouts.micro_batches[at]:,.0f} micro-batches per step"
-            " are no multiple of it"
-        ),
+    whole_C = np.maximum(np.round(layouts.micro_batches), 1.0)
+    reasons = pipeline_refusals(
+        [schedule] * layouts.size,
+        layouts.pp.astype(np.int64),
+        whole_C.astype(np.int64),
+        layouts.vpp.astype(np.int64),
     )
+    yield Problem(np.array([bool(reason) for reason in reasons]), lambda at: reasons[at])
 
 
 def _expert_rules(architecture: Architecture, layouts: Layouts) -> Iterator[Problem]:

@@ -1,8 +1,3 @@
-from .costs import (
-    KINDS as KINDS,
-    MicroBatchCosts as MicroBatchCosts,
-    micro_batch_costs as micro_batch_costs,
-)
 from .memory import (
     STATE_BYTES as STATE_BYTES,
     WEIGHT_BYTES as WEIGHT_BYTES,

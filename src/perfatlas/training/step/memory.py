@@ -65,14 +65,14 @@ class TrainingMemory:
 
 
 def training_memory(
-    question: TrainingQuestion, stages: StageColumns, in_flight_CR: FloatArray
+    question: TrainingQuestion, stages: StageColumns, activations_CR: FloatArray
 ) -> TrainingMemory:
     """Return the memory of the fullest rank of each candidate.
 
     Args:
         question: The candidates.
         stages: Parameters and activations of the pipeline stages.
-        in_flight_CR: Most forward passes of stages that a rank holds at once (C, R).
+        activations_CR: Most activations that a rank keeps at once (C, R) [bytes].
 
     Source: model states: ZeRO (arXiv 1910.02054), section 3, and Megatron-LM's distributed
         optimizer; activations: Korthikanti et al. 2022 (arXiv 2205.05198).
@@ -94,7 +94,7 @@ def training_memory(
         "weights_bytes": states(WEIGHT_BYTES, 3),
         "gradients_bytes": states(question.gradient_bytes, 2),
         "optimizer_bytes": states(STATE_BYTES[question.optimizer], 1),
-        "activations_bytes": _activations(question, stages, in_flight_CR),
+        "activations_bytes": activations_CR + _layer_again(question, stages)[:, None],
         "other_bytes": _others(question, stages),
     }
     rank_C = sum(parts_CR.values(), np.zeros_like(dense_CR)).argmax(axis=1)
@@ -106,17 +106,23 @@ def training_memory(
     )
 
 
-def _activations(
-    question: TrainingQuestion, stages: StageColumns, in_flight_CR: FloatArray
-) -> FloatArray:
-    """Return the activations of each rank: kept ones, and a layer that is computed again."""
-    at = np.arange(question.layouts.size)
-    kept_LCS = stages.saved_LCS
-    kept_CR = stages.over_ranks(kept_LCS[question.layouts.recompute, at])
-    held_C1 = question.layouts.vpp[:, None]
+def kept_by_stages(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
+    """Return the activations that a micro-batch leaves in each stage (C, S) [bytes].
+
+    Args:
+        question: The candidates.
+        stages: Activations of the pipeline stages by recompute level.
+    """
+    kept_CS: FloatArray = stages.saved_LCS[
+        question.layouts.recompute, np.arange(question.layouts.size)
+    ]
+    return kept_CS
+
+
+def _layer_again(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
+    """Return the activations of the layer that full recomputation computes again (C,) [bytes]."""
     full = RECOMPUTE_LEVELS.index("full")
-    again_C = np.where(question.layouts.recompute == full, stages.layer_saved_C, 0.0)
-    return kept_CR / held_C1 * in_flight_CR + again_C[:, None]
+    return np.where(question.layouts.recompute == full, stages.layer_saved_C, 0.0)
 
 
 def _others(question: TrainingQuestion, stages: StageColumns) -> FloatArray:

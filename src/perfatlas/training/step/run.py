@@ -13,10 +13,16 @@ import numpy as np
 
 from perfatlas.kernels.tiers import price_operators
 from perfatlas.operators import Phase, Streaming
+from perfatlas.training.schedules import peak_activations, pipeline_steps
 from perfatlas.training.step.costs import KINDS, GroupColumns, collective_times, micro_batch_costs
 from perfatlas.training.step.data_parallel import sharded_layers, step_collectives
-from perfatlas.training.step.memory import STATE_BYTES, WEIGHT_BYTES, training_memory
-from perfatlas.training.step.pipeline import pipeline_times
+from perfatlas.training.step.memory import (
+    STATE_BYTES,
+    WEIGHT_BYTES,
+    kept_by_stages,
+    training_memory,
+)
+from perfatlas.training.step.pipeline import copies_of_layers, pipelines_of
 from perfatlas.training.step.stages import group_shares, spread_over_stages, stage_columns
 from perfatlas.training.work import Part
 
@@ -113,13 +119,14 @@ def training_steps(question: TrainingQuestion) -> TrainingSteps:
     again_CS = times.again_VKCS[0].sum(axis=0)
     input_CS = times.kinds_VPKCS[0, Part.INPUT_GRADIENT].sum(axis=0) + times.sharding_PCS[1]
     weight_CS = times.kinds_VPKCS[0, Part.WEIGHT_GRADIENT].sum(axis=0)
-    piped = pipeline_times(
+    pipelines = pipelines_of(
         question.schedule,
         layouts,
         np.stack([forward_CS, input_CS + again_CS, weight_CS]),
         _send_s(question),
         overlap=question.engine.pipeline_send_overlap and question.schedule == "interleaved",
     )
+    piped = pipeline_steps(pipelines)
     backward_CR = stages.over_ranks(input_CS + weight_CS + again_CS)
     forward_CR = stages.over_ranks(forward_CS)
     busiest_C = (forward_CR + backward_CR).argmax(axis=1)
@@ -128,7 +135,7 @@ def training_steps(question: TrainingQuestion) -> TrainingSteps:
     busy_s_C = sum(parts.values(), np.zeros(layouts.size))
     parts["exposed_dp"] = parts["exposed_dp"] + once_s_C
     parts["exposed_pp"] = piped.exposed_send_s_C
-    parts["bubble"] = piped.step_s_C - piped.exposed_send_s_C - busy_s_C
+    parts["bubble"] = np.maximum(piped.step_s_C - piped.exposed_send_s_C - busy_s_C, 0.0)
     parts["optimizer"] = _optimizer_s(question, stages)
     parts["host"] = np.full(layouts.size, question.engine.host_s_per_step)
     steady_s_C = sum(parts.values(), np.zeros(layouts.size))
@@ -144,7 +151,9 @@ def training_steps(question: TrainingQuestion) -> TrainingSteps:
         model_flop_C=flop_C,
         hardware_flop_C=flop_C + again_flop_C,
         peak_flop_per_s_C=question.devices().peak_flop_per_s(question.formats.gemm),
-        memory=training_memory(question, stages, piped.in_flight_CR),
+        memory=training_memory(
+            question, stages, peak_activations(pipelines, kept_by_stages(question, stages))
+        ),
         costs=costs,
         stages=stages,
         busiest_C=busiest_C,
@@ -194,7 +203,8 @@ def _busy_parts(
     question: TrainingQuestion, stages: StageColumns, times: _RankTimes, busiest_C: FloatArray
 ) -> dict[str, FloatArray]:
     """Return the parts of all micro-batches on the busiest rank, by name (C,) [s]."""
-    at, batches_C = np.arange(question.layouts.size), question.layouts.micro_batches
+    at = np.arange(question.layouts.size)
+    batches_C = question.layouts.micro_batches / copies_of_layers(question.schedule)
 
     def of_busiest(values_CS: FloatArray) -> FloatArray:
         total_C: FloatArray = batches_C * stages.over_ranks(values_CS)[at, busiest_C]

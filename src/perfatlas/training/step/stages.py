@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.training.layouts import stage_layers
-from perfatlas.training.step.pipeline import rank_of_stage, sum_over_ranks
+from perfatlas.training.step.pipeline import stages_held, sum_over_ranks
 
 if TYPE_CHECKING:
     from perfatlas.models import Architecture
@@ -29,7 +29,7 @@ class StageColumns:
         layers_CS: Layers (C, S).
         first_CS: 1 for the stage with the embedding (C, S).
         last_CS: 1 for the stage with the head (C, S).
-        rank_CS: Rank that holds the stage, -1 beyond the last (C, S).
+        held_CRV: Stages that each rank holds, -1 for none (C, R, V).
         dense_CS: Parameters outside routed experts on one rank (C, S).
         expert_CS: Parameters of routed experts on one rank (C, S).
         saved_LCS: Activations kept per micro-batch, by recompute level (L, C, S) [bytes].
@@ -41,7 +41,7 @@ class StageColumns:
     layers_CS: FloatArray
     first_CS: FloatArray
     last_CS: FloatArray
-    rank_CS: IntArray
+    held_CRV: IntArray
     dense_CS: FloatArray
     expert_CS: FloatArray
     saved_LCS: FloatArray
@@ -65,7 +65,7 @@ class StageColumns:
         Args:
             values_CS: A value of each stage (C, S).
         """
-        return sum_over_ranks(values_CS, self.rank_CS, int(self.rank_CS.max()) + 1)
+        return sum_over_ranks(values_CS, self.held_CRV)
 
 
 def group_shares(architecture: Architecture) -> FloatArray:
@@ -119,7 +119,7 @@ def stage_columns(question: TrainingQuestion, costs: MicroBatchCosts) -> StageCo
         layers_CS=layers_CS,
         first_CS=np.broadcast_to(position_S == 0, layers_CS.shape).astype(np.float64),
         last_CS=(position_S == stages_C1 - 1.0).astype(np.float64),
-        rank_CS=rank_of_stage(layouts),
+        held_CRV=stages_held(question.schedule, layouts),
         dense_CS=none_CS,
         expert_CS=none_CS,
         saved_LCS=np.zeros((3, *layers_CS.shape)),

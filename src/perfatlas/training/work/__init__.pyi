@@ -3,12 +3,9 @@ from .communication import (
     rank_exchanges as rank_exchanges,
 )
 from .operators import (
-    EMBEDDING as EMBEDDING,
-    HEAD as HEAD,
     Part as Part,
     Row as Row,
     model_operators as model_operators,
-    segments_of as segments_of,
 )
 from .parameters import (
     RankParameters as RankParameters,

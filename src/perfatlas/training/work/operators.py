@@ -43,7 +43,6 @@ ATTENTION_BACKWARD: Final = 2.5
 # Source: assumption; Mamba-2 (arXiv 2405.21060) recomputes states in the backward pass.
 SCAN_BACKWARD: Final = 2.5
 EMBEDDING: Final = "embedding"
-HEAD: Final = "head"
 _HEAD_OPERATORS: Final = ("final_norm", "lm_head", "sampling")
 # Operators whose core is recomputed by selective recomputation (arXiv 2205.05198, section 5).
 _ATTENTION: Final = (Attention, LatentAttention, KeyScores, KeySelection)
@@ -76,16 +75,6 @@ class Row(NamedTuple):
     segment: int
     part: Part
     recomputed_at: int = NEVER
-
-
-def segments_of(architecture: Architecture) -> tuple[str, ...]:
-    """Return the segments of a model: the embedding, each group of equal layers, and the head.
-
-    Args:
-        architecture: The model.
-    """
-    layers = tuple(f"layer{index}" for index in range(len(architecture.layers)))
-    return (EMBEDDING, *layers, HEAD)
 
 
 def model_operators(

@@ -10,7 +10,7 @@ from perfatlas.vocabulary.fields.rows import Catalog, Row, Text, Written, group
 from perfatlas.vocabulary.fields.scenario import Distribution
 from perfatlas.vocabulary.fields.subject import FormatName
 
-PipelineSchedule = Literal["gpipe", "1f1b", "interleaved", "zb_h1"]
+PipelineSchedule = Literal["gpipe", "1f1b", "interleaved", "zb_h1", "zb_v", "dualpipe"]
 Zero = Literal["0", "1", "2", "3", "fsdp2"]
 
 
