@@ -82,8 +82,13 @@ def test_a_format_without_a_recipe_is_refused() -> None:
 
 def test_advice_fits() -> None:
     wanted: dict[str, Any] = {
-        **{"model": "meta-llama/Llama-3.1-70B", "system": "h100_sxm", "gpus": 64, "tp": 4, "pp": 4},
-        **{"global_batch": 128, "sequence_length": 8192},
+        "model": "meta-llama/Llama-3.1-70B",
+        "system": "h100_sxm",
+        "gpus": 64,
+        "tp": 4,
+        "pp": 4,
+        "global_batch": 128,
+        "sequence_length": 8192,
     }
     with pytest.raises(InfeasibleError) as problem:
         train(**wanted)

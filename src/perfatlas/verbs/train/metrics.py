@@ -72,12 +72,10 @@ METRICS: Final = declare_metrics(
     Metric(
         name="waterfall",
         label="waterfall",
-        unit="s",
-        shown="scaled",
         holds="object",
         parts=PARTS,
         verbs=TRAIN,
-        description="Parts of the step that sum to it, on the rank with most work.",
+        description="Parts of the step in seconds, which sum to it, on the rank with most work.",
     ),
     Metric(
         name="memory.gradients_bytes",
