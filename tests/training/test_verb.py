@@ -92,7 +92,7 @@ def test_advice_fits() -> None:
     }
     with pytest.raises(InfeasibleError) as problem:
         train(**wanted)
-    assert problem.value.memory["total_bytes"] > problem.value.memory["capacity_bytes"]
+    assert problem.value.memory["fits"] is False
     assert problem.value.advice
     for change in problem.value.advice:
         pairs = [pair.split(" = ") for pair in change.removeprefix("set ").split(" and ")]
