@@ -44,6 +44,7 @@ __all__ = [
     "required_replicas",
     "search",
     "simulate",
+    "train",
 ]
 
 def collective(
@@ -2002,4 +2003,87 @@ def simulate(
         ...     num_requests=100)
         >>> found.answer.results["requests_completed"]
         100
+    """
+
+def train(
+    *,
+    model: str,
+    system: str,
+    engine: str = "megatron",
+    tier: Literal["auto", "bound", "physics", "measured"] = "auto",
+    silicon_version: str | None = None,
+    sequence_length: int | str = 4096,
+    global_batch: int | str,
+    micro_batch: int | str = 1,
+    gpus: int | str | None = None,
+    tp: int | str = 1,
+    pp: int | str = 1,
+    cp: int | str = 1,
+    dp: int | str | None = None,
+    ep: int | str = 1,
+    expert_tp: int | str = 1,
+    vpp: int | str = 1,
+    pipeline_schedule: Literal["gpipe", "1f1b", "interleaved", "zb_h1", "zb_v", "dualpipe"]
+    | None = None,
+    sequence_parallel: bool | None = None,
+    zero: Literal["0", "1", "2", "3", "fsdp2"] = "1",
+    expert_distribution: str = "uniform",
+    format: str = "bf16",
+    recompute: Literal["none", "selective", "full"] = "none",
+    optimizer: Literal["adamw", "sgd"] = "adamw",
+    gradient_format: Literal["fp32", "bf16"] | None = None,
+) -> Answer:
+    """Return the time of a training step, its waterfall, utilization and memory.
+
+    Args:
+        model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
+            folder.
+        system: System: a catalog name, a TOML file, or a name with overrides such as
+            h200_sxm{device.memory.bandwidth=6TB/s}.
+        engine: Training engine: megatron, torchtitan, fsdp or ideal (no host time), optionally
+            with a version, as in megatron@26.04. Default: megatron.
+        tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
+            rows), or auto, the best available without measured rows. Default: auto.
+        silicon_version: Engine version of the measured tables. Default: the version of the
+            calibrations. Needs tier = measured.
+        sequence_length: Tokens per sequence. Default: 4096.
+        global_batch: Sequences per step over all GPUs.
+        micro_batch: Sequences per forward pass of a rank. Default: 1.
+        gpus: Total GPUs: tp x pp x cp x dp. Default: the product.
+        tp: Tensor-parallel size. Default: 1.
+        pp: Pipeline-parallel size. Default: 1.
+        cp: Context-parallel size. Default: 1.
+        dp: Data-parallel size. Default: gpus / (tp x pp x cp); 1 if gpus is not set.
+        ep: Expert-parallel size; ep x expert_tp divides tp x cp x dp. Default: 1. Needs an MoE
+            model.
+        expert_tp: Tensor-parallel size inside an expert. Default: 1. Needs an MoE model.
+        vpp: Chunks of layers per stage of an interleaved pipeline. Default: 1.
+        pipeline_schedule: Order of forward and backward passes. Default: interleaved if vpp > 1,
+            else 1f1b.
+        sequence_parallel: Divide the tokens of norms and residuals over the tensor-parallel ranks.
+            Default: true if tp > 1.
+        zero: What data-parallel ranks shard: 0 nothing, 1 optimizer states, 2 also gradients, 3
+            (or fsdp2) also weights. Default: 1.
+        expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
+            or power_law_1.2. Default: uniform. Needs an MoE model.
+        format: Number format of matrix products. Default: bf16.
+        recompute: What the backward pass computes again: nothing, attention, or whole layers.
+            Default: none.
+        optimizer: Optimizer. Default: adamw.
+        gradient_format: Number format in which gradients are accumulated and reduced. Default: the
+            engine's.
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown or out of its bounds, or the layout does not
+            divide the model, the batch or the GPUs.
+        InfeasibleError: The step does not fit in the memory of a GPU.
+        UnsupportedError: There is no data for the format, the schedule or the tier.
+
+    Example:
+        >>> from perfatlas.verbs.train import train
+        >>> answer = train(model="meta-llama/Llama-3.1-8B", system="h100_sxm", gpus=8, tp=2,
+        ...     sequence_length=4096, global_batch=64)
+        >>> parts = answer.results["waterfall"]
+        >>> abs(sum(parts.values()) / answer.results["step_time_s"] - 1) < 1e-9
+        True
     """

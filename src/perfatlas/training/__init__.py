@@ -1,3 +1,3 @@
-"""Training: pipeline schedules, overlap of communication, and the training step."""
+"""Training: operators of a step on every rank, communication, memory and pipeline schedules."""
 
 from __future__ import annotations

@@ -69,6 +69,7 @@ from .stragglers import (
 )
 from .subject import (
     ClockChoice as ClockChoice,
+    ModelChoice as ModelChoice,
     PowerLimit as PowerLimit,
     Subject as Subject,
     SystemChoice as SystemChoice,
@@ -80,6 +81,12 @@ from .traffic import (
     GpuPrice as GpuPrice,
     Objectives as Objectives,
     Scheduling as Scheduling,
+)
+from .training import (
+    TrainingBatch as TrainingBatch,
+    TrainingEngineChoice as TrainingEngineChoice,
+    TrainingFormats as TrainingFormats,
+    TrainingLayout as TrainingLayout,
 )
 from .wording import (
     bounds_text as bounds_text,
