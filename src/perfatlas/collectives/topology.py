@@ -25,8 +25,9 @@ RINGS: Final = "data/collectives/pcie_rings.toml"
 RING_OPS: Final = ("all_reduce", "all_gather", "reduce_scatter")
 PAIR: Final = 2.0  # ranks whose path is one pair of links on every machine
 NOTE: Final = (
-    "groups of more than two GPUs over PCIe are priced on a typical machine: the median of published"
-    " rings and the calibrated one; the interval spans them all (data/collectives/pcie_rings.toml)"
+    "groups of more than two GPUs over PCIe are priced on a typical machine: the median of"
+    " published rings and the calibrated one; the interval spans them all"
+    " (data/collectives/pcie_rings.toml)"
 )
 
 

@@ -15,12 +15,15 @@ import numpy as np
 
 from perfatlas.files import file_hash
 from perfatlas.lab.power import scenario_of
+from perfatlas.lab.runs.deduplication import select_runs
+from perfatlas.lab.runs.predictions import run_question
+from perfatlas.lab.runs.run_selection import serving_rules
+from perfatlas.lab.runs.serving_rows import check_sample, read_runs, sample_path
 from perfatlas.lab.runs.shared_data import missing_data, read_table, shared_folder
 from perfatlas.quantities import MissingDependencyError, UnsupportedError
 from perfatlas.scenario.resolution import resolve
 from perfatlas.serving.closed_form import (
     KERNELS_ONLY,
-    StepTails,
     evaluate,
     fastest_s,
     model_kind,
@@ -73,17 +76,6 @@ class SourceRuns:
         found: FloatArray = np.where(plain > 0.0, np.maximum(late, 0.0), plain)
         return found
 
-    def inside(self, q05: float, q95: float) -> FloatArray:
-        """Return which runs are inside the interval with given tails (N,), as 0 or 1.
-
-        Args:
-            q05: Lower limit of ln(measured / predicted).
-            q95: Upper limit.
-        """
-        low_s, high_s = self.limits(q05, q95)
-        held: FloatArray = np.float64((low_s <= self.measured_s) & (self.measured_s <= high_s))
-        return held
-
     def limits(self, q05: float, q95: float) -> tuple[FloatArray, FloatArray]:
         """Return the interval with given tails, each (N,) [s].
 
@@ -103,14 +95,31 @@ def source_rules() -> Mapping[str, Any]:
     return tomllib.loads(text)
 
 
-def other_sources() -> list[SourceRuns]:
+def all_sources() -> list[SourceRuns]:
     """Return the runs of all sources with their predictions.
 
+    The serving runs beside the kernel tables are a source per engine.
+
     Raises:
-        MissingDependencyError: A shared file is not at hand.
+        MissingDependencyError: A file is not at hand.
         UnsupportedError: A file is not that of the rules.
     """
-    return [*_token_gaps(), *_offline_rates()]
+    return [*_published_steps(), *_token_gaps(), *_offline_rates()]
+
+
+def _published_steps() -> list[SourceRuns]:
+    """Return times per output token of the runs beside the kernel tables, by engine."""
+    rules, path = serving_rules(), sample_path()
+    check_sample(path, rules.sha256)
+    kept, _ = select_runs(read_runs(path), rules)
+    found = []
+    for engine in sorted({run.backend for run in kept}):
+        own = [run for run in kept if run.backend == engine]
+        fields = [run_question(run, rules, {}) for run in own]
+        measured_s = np.array([run.tpot_s for run in own])
+        rows = [{"model": run.model, "gpu": run.system} for run in own]
+        found.append(_runs(f"kernel tables' runs, {engine}", rows, fields, measured_s, _tpot))
+    return found
 
 
 def _token_gaps() -> list[SourceRuns]:
@@ -165,7 +174,8 @@ def _offline_scenario(row: Mapping[str, str], rules: Mapping[str, Any]) -> Field
         "pp": int(row["pp"]),
         "kv_format": None,
     }
-    return fields | rules["formats"][row["precision"]]
+    formats: Fields = rules["formats"][row["precision"]]
+    return fields | formats
 
 
 def _rows(rules: Mapping[str, Any]) -> list[Mapping[str, str]]:
@@ -186,6 +196,13 @@ def _decode_times(evaluation: Evaluation, late_s: float) -> Times:
     none = np.zeros_like(sequences)
     low_s, high_s = fastest_s(step, KERNELS_ONLY), slowest_s(step, KERNELS_ONLY, none)
     return step.total_s(), low_s, high_s, late_s * sequences
+
+
+def _tpot(evaluation: Evaluation, late_s: float) -> Times:
+    """Return the time between output tokens, its limits and late tokens, each (C,) [s]."""
+    ends = (evaluation.latencies, evaluation.low, evaluation.high)
+    time_s, low_s, high_s = (one.tpot_s for one in ends)
+    return time_s, low_s, high_s, late_s * evaluation.served
 
 
 def _token_times(evaluation: Evaluation, late_s: float) -> Times:
@@ -237,24 +254,3 @@ def _runs(
         late_s=late_s,
         refused=reasons,
     )
-
-
-def tails_of(residuals: Sequence[FloatArray]) -> StepTails:
-    """Return the 5% and 95% quantiles of a mixture in which every source counts once.
-
-    Args:
-        residuals: ln(measured / predicted) by source.
-
-    Example:
-        >>> import numpy as np
-        >>> from perfatlas.lab.runs.other_sources import tails_of
-        >>> tails = tails_of([np.zeros(1000), np.full(10, 0.5)])
-        >>> tails.q05, tails.q95
-        (0.0, 0.5)
-    """
-    values = np.concatenate(list(residuals))
-    weights = np.concatenate([np.full(one.size, 1.0 / one.size) for one in residuals])
-    order = np.argsort(values, kind="stable")
-    share = np.cumsum(weights[order]) / weights.sum()
-    low, high = (values[order][np.searchsorted(share, at)] for at in (0.05, 0.95))
-    return StepTails(q05=float(low), q95=float(high))

@@ -367,17 +367,20 @@ def price_ends(ready: Service) -> dict[str, tuple[StepScale, ...]]:
 
 
 def _fastest(table: PriceTable, tails: StepTails) -> StepScale:
-    factors = (fastest_s(cost, tails) / cost.total_s() for cost in (table.decode, table.prefill))
-    return StepScale(*(float(factor_C[0]) for factor_C in factors))
+    decode, prompts = (
+        float((fastest_s(cost, tails) / cost.total_s())[0])
+        for cost in (table.decode, table.prefill)
+    )
+    return StepScale(decode, prompts)
 
 
 def _slowest(table: PriceTable, tails: StepTails) -> StepScale:
-    factors = (
-        slowest_s(cost, tails, np.zeros(1)) / cost.total_s()
+    none = np.zeros(1)
+    decode, prompts = (
+        float((slowest_s(cost, tails, none) / cost.total_s())[0])
         for cost in (table.decode, table.prefill)
     )
-    ticks = round(tails.sequence_s * TICKS_PER_SECOND)
-    return StepScale(*(float(factor_C[0]) for factor_C in factors), sequence=ticks)
+    return StepScale(decode, prompts, round(tails.sequence_s * TICKS_PER_SECOND))
 
 
 def kinds_notes(pools: Sequence[Deployment]) -> tuple[str, ...]:
