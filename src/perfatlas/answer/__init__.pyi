@@ -23,6 +23,7 @@ from .envelope import (
 from .evidence import (
     FORMULA as FORMULA,
     engine_assumptions as engine_assumptions,
+    interval_remark as interval_remark,
     merged_evidence as merged_evidence,
     question_evidence as question_evidence,
     step_evidence as step_evidence,

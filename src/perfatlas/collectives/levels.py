@@ -48,6 +48,7 @@ from perfatlas.collectives.physics import (
     custom_time_s,
     library_time_s,
 )
+from perfatlas.collectives.topology import with_typical_rings
 from perfatlas.collectives.wire import between_nodes_wire_bytes, ring_wire_bytes
 from perfatlas.operators import with_fields
 
@@ -136,7 +137,7 @@ def level_times(query: CollectiveQuery) -> LevelTimes:
     inner = _library_levels(query, _inner_cells(query))
     if query.op == "all_reduce" and query.custom_groups:
         inner = _with_custom(query, inner)
-    return _with_fabric(query, inner)
+    return _with_fabric(query, with_typical_rings(query, inner))
 
 
 def _inner_cells(query: CollectiveQuery) -> Cells:

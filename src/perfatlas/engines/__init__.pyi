@@ -4,6 +4,11 @@ from .catalog import (
     engine_names as engine_names,
     resolve_engine as resolve_engine,
 )
+from .laboratories import (
+    LABORATORIES as LABORATORIES,
+    StepSpread as StepSpread,
+    step_spreads as step_spreads,
+)
 from .profile import (
     EngineProfile as EngineProfile,
 )

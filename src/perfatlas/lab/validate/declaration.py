@@ -51,6 +51,12 @@ DECLARATION: Final = Declaration(
             run="command:steps",
         ),
         Command(
+            name="validate sources",
+            help="Steps of other laboratories against intervals fitted to all others.",
+            run="sources_command:sources",
+            needs=TABLES,
+        ),
+        Command(
             name="validate power",
             help="Power of kernels and served models against measured watts.",
             run="power_command:power",

@@ -12,6 +12,7 @@ from .closed_loop import (
 from .engine_deployment import (
     Deployment as Deployment,
     Priced as Priced,
+    StepScale as StepScale,
     deployment as deployment,
 )
 from .evaluation import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -244,21 +244,42 @@ def _refuse_drafts(drafts: int, rules: str) -> None:
         )
 
 
-def scaled_prices(prices: StepPrices, factor: float) -> StepPrices:
-    """Return prices with all device and host times scaled by a factor.
+class StepScale(NamedTuple):
+    """How much slower the steps of a pool are than priced.
+
+    Args:
+        decode: Factor on decode steps and on host times, above 0.
+        prompts: Factor on the prompts of steps, above 0.
+        sequence: Added per sequence that a step samples a token for [ps].
+    """
+
+    decode: float
+    prompts: float
+    sequence: int = 0
+
+
+def scaled_prices(prices: StepPrices, scale: StepScale) -> StepPrices:
+    """Return prices with all device and host times scaled.
 
     Args:
         prices: The tables.
-        factor: Above 0.
+        scale: The factors.
     """
-    times = [
-        name
-        for name, value in prices._asdict().items()
-        if name.startswith(("decode_", "mixed_", "head_", "prefill_"))
-    ]
-    tables = {name: np.rint(getattr(prices, name) * factor).astype(np.int64) for name in times}
+    factors = {
+        "decode_": scale.decode,
+        "head_": scale.decode,
+        "mixed_": scale.prompts,
+        "prefill_": scale.prompts,
+    }
+    tables = {
+        name: np.rint(getattr(prices, name) * factor).astype(np.int64)
+        for name in prices._fields
+        for start, factor in factors.items()
+        if name.startswith(start)
+    }
+    tables["head_B"] = tables["head_B"] + scale.sequence * np.arange(prices.head_B.size)
     hosts = {
-        name: round(getattr(prices, name) * factor)
+        name: round(getattr(prices, name) * scale.decode)
         for name in ("host_step", "host_sequence", "host_prefill")
     }
     return prices._replace(**tables, **hosts)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.sampling import Stability
-    from perfatlas.scenario.deployments.engine_deployment import Priced
+    from perfatlas.scenario.deployments.engine_deployment import Priced, StepScale
     from perfatlas.scenario.deployments.services import Service
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.outcome import Outcome
@@ -93,7 +93,7 @@ def offered_load(
     traffic: Traffic,
     known: Priced,
     *,
-    slower: Sequence[float] = (),
+    slower: Sequence[StepScale] = (),
     watch: Callable[[float], bool] | None = None,
 ) -> LoadRun:
     """Return the rate that traffic offers and the capacity for requests of its lengths.
@@ -105,7 +105,7 @@ def offered_load(
         scenario: What serves it.
         traffic: Traffic with a steady rate.
         known: Tables of prices of earlier calls, to take from and to add to.
-        slower: Steps of each pool or kind take this much longer than priced; none is 1.
+        slower: How the steps of each pool or kind are slower; none are as priced.
         watch: Called during the run; true stops it.
     """
     count = FEWEST
@@ -126,7 +126,7 @@ def _saturated(
     traffic: Traffic,
     known: Priced,
     count: int,
-    how: tuple[Sequence[float], Callable[[float], bool] | None],
+    how: tuple[Sequence[StepScale], Callable[[float], bool] | None],
 ) -> tuple[Service, int, Outcome]:
     """Return one of the equal parts, their number, and its run of requests that arrive at once."""
     slower, watch = how

@@ -1,6 +1,5 @@
 from .composition import (
     MIN_BOUND_SHARE as MIN_BOUND_SHARE,
-    measured_step_error as measured_step_error,
 )
 from .energy import (
     TokenEnergy as TokenEnergy,
@@ -16,6 +15,14 @@ from .front_end import (
     front_end_note as front_end_note,
     processes as processes,
     reading as reading,
+)
+from .intervals import (
+    KERNELS_ONLY as KERNELS_ONLY,
+    StepTails as StepTails,
+    fastest_s as fastest_s,
+    model_kind as model_kind,
+    slowest_s as slowest_s,
+    step_tails as step_tails,
 )
 from .latencies import (
     ClientSide as ClientSide,

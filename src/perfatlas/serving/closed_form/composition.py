@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.engines import StepError, step_errors
 from perfatlas.parallelism import stage_share
 from perfatlas.serving.closed_form.front_end import client_side
+from perfatlas.serving.closed_form.intervals import fastest_s, slowest_s, step_tails
 from perfatlas.serving.closed_form.latencies import (
     Joining,
     Latencies,
@@ -23,6 +23,8 @@ from perfatlas.serving.closed_form.latencies import (
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
+    from perfatlas.serving.closed_form.intervals import StepTails
+    from perfatlas.serving.closed_form.latencies import ClientSide
     from perfatlas.serving.closed_form.running_load import RunningLoad
     from perfatlas.serving.closed_form.step_totals import StepTotals
     from perfatlas.step import Candidates
@@ -42,21 +44,28 @@ def predicted(
     load: RunningLoad,
     costs: tuple[StepTotals, StepTotals, StepTotals],
     decode_alone: FloatArray,
+    tails: StepTails | None = None,
 ) -> tuple[Latencies, Latencies, Latencies]:
     """Return predicted latencies, and the lower and upper ends of their interval.
+
+    The front end is assumed, so that no interval ends at its throughput.
 
     Args:
         load: What runs at the same time.
         costs: A full prefill chunk, the last chunk and a decode step.
         decode_alone: Fraction of a decode step that a mixed step runs in addition to its prefill
             (C,).
+        tails: Errors of measured runs, by default those of the engine and between laboratories.
     """
     parts = _Loaded(load, decode_alone)
-    latencies, low, high, least = (
-        _compose(parts, _Times(*(getattr(cost, total)() for cost in costs)))
-        for total in ("total_s", "low_s", "high_s", "least_s")
-    )
-    low, high = _at_least_as_wide(load.question, latencies, low, high)
+    known = step_tails(load.question) if tails is None else tails
+    client = client_side(load.question)
+    unlimited = client._replace(stream_s=np.zeros_like(client.stream_s))
+    sent = np.where(load.question.aggregated_C, load.batch, 0.0)
+    latencies = _compose(parts, _Times(*(cost.total_s() for cost in costs)), client)
+    low = _compose(parts, _Times(*(fastest_s(cost, known) for cost in costs)), unlimited)
+    high = _compose(parts, _Times(*(slowest_s(cost, known, sent) for cost in costs)), client)
+    least = _compose(parts, _Times(*(cost.least_s() for cost in costs)), unlimited)
     times = (np.maximum(a, b) for a, b in zip(low[:3], least[:3], strict=True))
     rate = np.minimum(low.output_tokens_per_s, least.output_tokens_per_s)
     ttft_s, tpot_s, latency_s = times
@@ -72,7 +81,7 @@ class _Times(NamedTuple):
     step_s: FloatArray
 
 
-def _compose(parts: _Loaded, times: _Times) -> Latencies:
+def _compose(parts: _Loaded, times: _Times, client: ClientSide) -> Latencies:
     """Compose chunks and decode steps into latencies."""
     load, question, chunks = parts.load, parts.load.question, parts.load.chunks
     stages, step_s = question.plan.pp, times.step_s
@@ -95,7 +104,6 @@ def _compose(parts: _Loaded, times: _Times) -> Latencies:
     steps = question.load.osl / question.tokens_per_step
     mixed_steps = number * (load.on_rank - 1.0) / (load.prompts * steps)
     cost_s = cost_s / np.where(shared, np.maximum(mixed_steps, 1.0), 1.0)
-    client = client_side(question)
     joining = Joining(
         step_s=waited_s,
         others=load.served - 1.0,
@@ -126,39 +134,6 @@ def steps_ahead(question: Candidates) -> FloatArray:
         question.plan.pp == 1, float(question.profile.host.overlapped), 0
     )
     return ahead_C
-
-
-def _at_least_as_wide(
-    question: Candidates, predicted: Latencies, low: Latencies, high: Latencies
-) -> tuple[Latencies, Latencies]:
-    """Return the interval, widened to the errors of measured runs of the engine.
-
-    Kernel errors give the interval of steps; the overhead between steps shows only in whole runs,
-    which are all measured in aggregated mode. TTFT has no such measurements.
-    """
-    error = measured_step_error(question)
-    if error is None:
-        return low, high
-    response_s = question.profile.front.response_s
-    ends = []
-    for end, tail, outer in ((low, error.q05, np.minimum), (high, error.q95, np.maximum)):
-        moved_s = outer(end.tpot_s, predicted.tpot_s * np.exp(tail))
-        tpot_s = np.where(question.aggregated_C, moved_s, end.tpot_s)
-        latency_s = end.ttft_s + tpot_s * (question.load.osl - 1.0)
-        slower = (latency_s + response_s) / (end.request_latency_s + response_s)
-        rate = end.output_tokens_per_s / slower
-        ends.append(Latencies(end.ttft_s, tpot_s, latency_s, rate))
-    return ends[0], ends[1]
-
-
-def measured_step_error(question: Candidates) -> StepError | None:
-    """Return the error of measured runs of the engine, None where it does not apply.
-
-    It does not apply to tier bound, static batches, and engines without measured runs.
-    """
-    if question.tier == "bound" or not np.any(question.aggregated_C):
-        return None
-    return step_errors().get(question.profile.name)
 
 
 def _where_known(

@@ -28,6 +28,7 @@ from perfatlas.step import (
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
+    from perfatlas.serving.closed_form.intervals import StepTails
     from perfatlas.step import Candidates
 
 
@@ -76,13 +77,14 @@ class Evaluation:
         )
 
 
-def evaluate(question: Candidates) -> Evaluation:
+def evaluate(question: Candidates, tails: StepTails | None = None) -> Evaluation:
     """Return latencies, memory and step costs of candidates with valid plans.
 
     Static mode: one batch of equal requests. Aggregated mode: continuous batching in closed form.
 
     Args:
         question: The candidates.
+        tails: Errors of measured runs, by default those of the engine and between laboratories.
     """
     context, loaded = question.context(), running_load(question, candidate_memory(question))
     chunks = loaded.chunks
@@ -91,7 +93,7 @@ def evaluate(question: Candidates) -> Evaluation:
     decode, prefill, *others = step_costs(steps, context)
     last = others[0] if others else prefill
     costs = (prefill, last, decode)
-    latencies, low, high = predicted(loaded, costs, alone_share(decode, prefill))
+    latencies, low, high = predicted(loaded, costs, alone_share(decode, prefill), tails)
     mixed = 1.0 - energy_alone_share(decode, prefill)
     return Evaluation(
         latencies=latencies,
