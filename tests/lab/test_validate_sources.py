@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from perfatlas.engines import step_spreads
-from perfatlas.lab.runs import SourceRuns, all_sources, pooled, source_rows, spread_rows
+from perfatlas.lab.laboratories import SourceRuns, all_sources, pooled, source_rows, spread_rows
 from perfatlas.quantities import MissingDependencyError
 
 

@@ -14,20 +14,10 @@ from .host_time import (
     cross_fitted as cross_fitted,
     fit_note as fit_note,
 )
-from .laboratories import (
-    pooled as pooled,
-    source_rows as source_rows,
-    spread_rows as spread_rows,
-    write_laboratories as write_laboratories,
-)
 from .operating_points import (
     compare_points as compare_points,
     contradicted as contradicted,
     summarize_points as summarize_points,
-)
-from .other_sources import (
-    SourceRuns as SourceRuns,
-    all_sources as all_sources,
 )
 from .pool_launches import (
     PoolRun as PoolRun,
@@ -46,6 +36,7 @@ from .predictions import (
     below_bound as below_bound,
     grouped as grouped,
     predict_runs as predict_runs,
+    run_question as run_question,
     share_inside as share_inside,
     summarize_runs as summarize_runs,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from perfatlas.lab.runs import all_sources, pooled, source_rows
+from perfatlas.lab.laboratories import all_sources, pooled, source_rows
 
 
 def validate_sources() -> dict[str, Any]:

@@ -18,7 +18,7 @@ from perfatlas.serving.closed_form import StepTails
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfatlas.lab.runs.other_sources import SourceRuns
+    from perfatlas.lab.laboratories.sources import SourceRuns
     from perfatlas.operators import FloatArray
 
 Row = dict[str, Any]
@@ -30,8 +30,8 @@ DIGITS: Final = 3
 COMMAND: Final = "perfatlas validate sources"
 HEADER: Final = (
     "# How far the steps of whole runs were from predicted, over sources that each count once, in\n"
-    "# ln(measured / predicted), without tokens sent late: written by lab.write_laboratories from\n"
-    "# the runs of `perfatlas validate sources`. Intervals of steps are at least this wide.\n\n"
+    "# ln(measured / predicted), without tokens sent late: written by\n"
+    "# lab.laboratories.write_laboratories from the runs of `perfatlas validate sources`. Intervals of steps are at least this wide.\n\n"
 )
 
 
@@ -43,7 +43,7 @@ def tails_of(residuals: Sequence[FloatArray]) -> StepTails:
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.lab.runs.laboratories import tails_of
+        >>> from perfatlas.lab.laboratories.spread import tails_of
         >>> tails = tails_of([np.zeros(1000), np.full(10, 0.5)])
         >>> tails.q05, tails.q95
         (0.0, 0.5)
@@ -141,7 +141,7 @@ def interval_score(log_N: FloatArray, limits: tuple[FloatArray, FloatArray]) -> 
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.lab.runs.laboratories import interval_score
+        >>> from perfatlas.lab.laboratories.spread import interval_score
         >>> one = np.ones(1)
         >>> round(interval_score(1.5 * one, (0.0 * one, 1.0 * one)), 6)
         11.0

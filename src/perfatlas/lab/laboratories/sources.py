@@ -14,12 +14,18 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.files import file_hash
-from perfatlas.lab.power import scenario_of
-from perfatlas.lab.runs.deduplication import select_runs
-from perfatlas.lab.runs.predictions import run_question
-from perfatlas.lab.runs.run_selection import serving_rules
-from perfatlas.lab.runs.serving_rows import check_sample, read_runs, sample_path
-from perfatlas.lab.runs.shared_data import missing_data, read_table, shared_folder
+from perfatlas.lab.power import power_splits, scenario_of
+from perfatlas.lab.runs import (
+    check_sample,
+    missing_data,
+    read_runs,
+    read_table,
+    run_question,
+    sample_path,
+    select_runs,
+    serving_rules,
+    shared_folder,
+)
 from perfatlas.quantities import MissingDependencyError, UnsupportedError
 from perfatlas.scenario.resolution import resolve
 from perfatlas.serving.closed_form import (
@@ -139,8 +145,6 @@ def _token_gaps() -> list[SourceRuns]:
 
 
 def _tasks() -> Mapping[str, Any]:
-    from perfatlas.lab.power import power_splits
-
     tasks: Mapping[str, Any] = power_splits().served["tasks"]
     return tasks
 
