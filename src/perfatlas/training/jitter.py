@@ -43,7 +43,8 @@ def _exponential(tail: FloatArray) -> FloatArray:
 
 def _uniform(tail: FloatArray) -> FloatArray:
     """Return the same of a uniform variable of standard deviation 1 and mean 0."""
-    return np.sqrt(3.0) * (1.0 - 2.0 * tail)
+    value: FloatArray = 3.0**0.5 * (1.0 - 2.0 * tail)
+    return value
 
 
 DISTRIBUTIONS: Final[dict[str, Callable[[FloatArray], FloatArray]]] = {
