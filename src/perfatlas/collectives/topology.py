@@ -18,7 +18,7 @@ from perfatlas.operators import with_fields
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfatlas.collectives.levels import CollectiveQuery, LevelTimes
+    from perfatlas.collectives.query import CollectiveQuery, LevelTimes
     from perfatlas.operators import FloatArray
 
 RINGS: Final = "data/collectives/pcie_rings.toml"

@@ -31,7 +31,8 @@ COMMAND: Final = "perfatlas validate sources"
 HEADER: Final = (
     "# How far the steps of whole runs were from predicted, over sources that each count once, in\n"
     "# ln(measured / predicted), without tokens sent late: written by\n"
-    "# lab.laboratories.write_laboratories from the runs of `perfatlas validate sources`. Intervals of steps are at least this wide.\n\n"
+    "# lab.laboratories.write_laboratories from the runs of `perfatlas validate sources`.\n"
+    "# Intervals of steps are at least this wide.\n\n"
 )
 
 
