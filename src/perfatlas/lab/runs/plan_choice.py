@@ -84,7 +84,7 @@ def _rates(rows: Sequence[Row], end: str) -> FloatArray:
 
 
 def limited_choices(rows: Sequence[Row]) -> list[Row]:
-    """Return what comes of choosing the deployment with the highest throughput under a TPOT limit.
+    """Return the outcome of choosing the highest predicted throughput under a TPOT limit.
 
     The limits of a group are quantiles of its measured TPOT. The choice is the highest predicted
     throughput among deployments that meet the limit with a required probability, as in `search`.
