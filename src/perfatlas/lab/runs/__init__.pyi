@@ -19,6 +19,10 @@ from .operating_points import (
     contradicted as contradicted,
     summarize_points as summarize_points,
 )
+from .plan_choice import (
+    limited_choices as limited_choices,
+    ranked_groups as ranked_groups,
+)
 from .pool_launches import (
     PoolRun as PoolRun,
 )

@@ -57,6 +57,12 @@ DECLARATION: Final = Declaration(
             needs=TABLES,
         ),
         Command(
+            name="validate plans",
+            help="The predicted best of published serving deployments against the measured best.",
+            run="command:plans",
+            needs=TABLES,
+        ),
+        Command(
             name="validate power",
             help="Power of kernels and served models against measured watts.",
             run="power_command:power",
