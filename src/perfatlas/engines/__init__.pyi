@@ -6,7 +6,6 @@ from .catalog import (
 )
 from .laboratories import (
     LABORATORIES as LABORATORIES,
-    StepSpread as StepSpread,
     step_spreads as step_spreads,
 )
 from .profile import (
@@ -17,7 +16,6 @@ from .profile_file import (
 )
 from .step_error import (
     STEP_ERRORS as STEP_ERRORS,
-    StepError as StepError,
     step_errors as step_errors,
 )
 from .tokenizers import (

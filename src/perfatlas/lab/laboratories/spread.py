@@ -83,7 +83,7 @@ def source_rows(sources: Sequence[SourceRuns]) -> list[Row]:
 
 
 def of_kind(source: SourceRuns, kind: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Return which runs of a source are of a kind of model (N,).
+    """Return which runs of a source belong to a kind of model (N,).
 
     Args:
         source: The source.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from perfatlas.scenario.fields import TierSizes, tier_sizes
 from perfatlas.scenario.resolution import resolve_scenarios
 from perfatlas.serving.closed_form import memory_columns, plain_results
 from perfatlas.serving.config import MAX_SCHEDULERS, Limits, Replicas
-from perfatlas.serving.prices import PriceTable, StepPrices, TableLimits, price_table
+from perfatlas.serving.prices import PriceTable, TableLimits, price_table
 from perfatlas.serving.requests import Requests, whole_ticks
 from perfatlas.step import candidate_memory
 from perfatlas.vocabulary.fields import LARGEST_COUNT
@@ -242,44 +242,3 @@ def _refuse_drafts(drafts: int, rules: str) -> None:
             f"speculative_depth = {drafts} is not simulated with scheduler {rules}, only with"
             f" {' or '.join(drafting)}; use estimate with method = formula"
         )
-
-
-class StepScale(NamedTuple):
-    """How much slower the steps of a pool are than priced.
-
-    Args:
-        decode: Factor on decode steps and on host times, above 0.
-        prompts: Factor on the prompts of steps, above 0.
-        sequence: Added per sequence that a step samples a token for [ps].
-    """
-
-    decode: float
-    prompts: float
-    sequence: int = 0
-
-
-def scaled_prices(prices: StepPrices, scale: StepScale) -> StepPrices:
-    """Return prices with all device and host times scaled.
-
-    Args:
-        prices: The tables.
-        scale: The factors.
-    """
-    factors = {
-        "decode_": scale.decode,
-        "head_": scale.decode,
-        "mixed_": scale.prompts,
-        "prefill_": scale.prompts,
-    }
-    tables = {
-        name: np.rint(getattr(prices, name) * factor).astype(np.int64)
-        for name in prices._fields
-        for start, factor in factors.items()
-        if name.startswith(start)
-    }
-    tables["head_B"] = tables["head_B"] + scale.sequence * np.arange(prices.head_B.size)
-    hosts = {
-        name: round(getattr(prices, name) * scale.decode)
-        for name in ("host_step", "host_sequence", "host_prefill")
-    }
-    return prices._replace(**tables, **hosts)

@@ -13,7 +13,8 @@ import numpy as np
 
 from perfatlas.sampling import stability_of
 from perfatlas.scenario.deployments.arrivals import is_closed, resolve_traffic
-from perfatlas.scenario.deployments.services import run_traffic, service, slowed
+from perfatlas.scenario.deployments.services import run_traffic, service
+from perfatlas.scenario.deployments.step_interval import slowed
 from perfatlas.serving.config import Control
 from perfatlas.serving.requests import TICKS_PER_SECOND
 
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.sampling import Stability
-    from perfatlas.scenario.deployments.engine_deployment import Priced, StepScale
+    from perfatlas.scenario.deployments.engine_deployment import Priced
     from perfatlas.scenario.deployments.services import Service
+    from perfatlas.scenario.deployments.step_interval import StepScale
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.outcome import Outcome
 

@@ -7,27 +7,19 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.answer import tier_of
 from perfatlas.parallelism import cache_borders
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments.engine_deployment import (
     Deployment,
-    StepScale,
     check_count,
     deployment,
-    scaled_prices,
 )
 from perfatlas.scenario.fields import Scenario, kind_scenarios
 from perfatlas.scenario.resolution import split_pools
 from perfatlas.serving.closed_form import (
     FIRST_TOKEN,
-    KERNELS_ONLY,
-    StepTails,
     cache_link_s,
     fabric_latency_s,
-    fastest_s,
-    slowest_s,
-    step_tails,
 )
 from perfatlas.serving.config import Control, Fleet, Link, ReplicaGroup
 from perfatlas.serving.requests import TICKS_PER_SECOND
@@ -42,7 +34,6 @@ if TYPE_CHECKING:
     from perfatlas.scenario.deployments.engine_deployment import Priced
     from perfatlas.scenario.fields import Traffic
     from perfatlas.serving.outcome import ClientDelays, Outcome
-    from perfatlas.serving.prices import PriceTable
     from perfatlas.step import Candidates
 
 POOLS: Final = ("prefill", "decode")
@@ -304,25 +295,6 @@ def run_traffic(ready: Service, resolved: ResolvedTraffic, control: Control) -> 
     return run_fleet(resolved.requests, fleet, concurrency=resolved.concurrency, control=control)
 
 
-def slowed(ready: Service, scales: Sequence[StepScale]) -> Service:
-    """Return a service with scaled step times; KV transfers are not scaled.
-
-    Args:
-        ready: The service.
-        scales: One scale per pool or kind.
-    """
-    return replace(
-        ready,
-        pools=tuple(
-            replace(
-                pool,
-                table=replace(pool.table, prices=scaled_prices(pool.table.prices, scale)),
-            )
-            for pool, scale in zip(ready.pools, scales, strict=True)
-        ),
-    )
-
-
 def reseeded(ready: Service, seed: int) -> Service:
     """Return a service with another seed for routing and draft acceptance.
 
@@ -341,46 +313,6 @@ def reseeded(ready: Service, seed: int) -> Service:
             for pool in ready.pools
         ),
     )
-
-
-def price_ends(ready: Service) -> dict[str, tuple[StepScale, ...]]:
-    """Return how far step times are scaled at both ends of the interval; empty if unknown.
-
-    Steps deviate by the errors of their kernels or by those of measured runs, whichever are larger,
-    as in the closed forms, so that queues grow accordingly. Lower bounds have no interval.
-
-    Args:
-        ready: The service, with priced steps.
-
-    Returns:
-        The scales of all pools or kinds, by end; all deviate in the same direction.
-    """
-    tiers = {tier_of((pool.table.prefill, pool.table.decode), 0) for pool in ready.pools}
-    tails = [step_tails(pool.question) for pool in ready.pools]
-    if "bound" in tiers or KERNELS_ONLY in tails:
-        return {}
-    pools = list(zip(ready.pools, tails, strict=True))
-    return {
-        "low": tuple(_fastest(pool.table, tail) for pool, tail in pools),
-        "high": tuple(_slowest(pool.table, tail) for pool, tail in pools),
-    }
-
-
-def _fastest(table: PriceTable, tails: StepTails) -> StepScale:
-    decode, prompts = (
-        float((fastest_s(cost, tails) / cost.total_s())[0])
-        for cost in (table.decode, table.prefill)
-    )
-    return StepScale(decode, prompts)
-
-
-def _slowest(table: PriceTable, tails: StepTails) -> StepScale:
-    none = np.zeros(1)
-    decode, prompts = (
-        float((slowest_s(cost, tails, none) / cost.total_s())[0])
-        for cost in (table.decode, table.prefill)
-    )
-    return StepScale(decode, prompts, round(tails.sequence_s * TICKS_PER_SECOND))
 
 
 def kinds_notes(pools: Sequence[Deployment]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from perfatlas.scenario.deployments.replica_results import (
     requests_were,
     saturation_warning,
 )
-from perfatlas.scenario.deployments.services import price_ends
+from perfatlas.scenario.deployments.step_interval import price_ends
 from perfatlas.serving.requests import TICKS_PER_SECOND
 
 if TYPE_CHECKING:

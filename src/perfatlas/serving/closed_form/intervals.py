@@ -1,4 +1,4 @@
-"""The interval of a step on a machine that nobody measured.
+"""The interval of a step on any machine.
 
 The errors of kernels give the first interval. Whole runs of other laboratories deviate further:
 their releases, hosts and kernels differ. Both are composed by their outer limits, for closed forms
