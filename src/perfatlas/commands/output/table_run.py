@@ -19,7 +19,7 @@ from perfatlas.commands.output.table_columns import (
     with_column,
 )
 from perfatlas.commands.output.table_validity import invalid_rows, with_invalid
-from perfatlas.quantities import InvalidSpecError, PerfatlasError, UsageError, counted
+from perfatlas.quantities import InvalidSpecError, PerfatlasError, UsageError, counted, printable
 from perfatlas.version import __version__
 
 if TYPE_CHECKING:
@@ -236,10 +236,8 @@ class _TableRun:
             InvalidSpecError: The table changed since it was opened, or the disk is full.
         """
         if partial.resumed:
-            sys.stderr.write(
-                f"perfatlas: going on after {counted(partial.resumed, 'row')} kept in"
-                f" '{partial.path}'\n"
-            )
+            going_on = f"going on after {counted(partial.resumed, 'row')} kept in '{partial.path}'"
+            sys.stderr.write(printable(f"perfatlas: {going_on}\n"))
         start = partial.rows
         for block in self.source.blocks(BLOCK_ROWS, start):
             rows = len(next(iter(block.values())))
@@ -340,7 +338,7 @@ def show_summary(
     warnings = summary["warnings"]
     summary = {name: value for name, value in summary.items() if name != "warnings"}
     for warning in warnings:
-        sys.stderr.write(f"perfatlas: {warning}\n")
+        sys.stderr.write(printable(f"perfatlas: {warning}\n"))
     if as_json:
         from perfatlas.commands.output.answers import print_json
         from perfatlas.commands.output.envelopes import envelope
@@ -351,8 +349,9 @@ def show_summary(
     failed = f", {summary['failed']:,} with an error" if summary["failed"] else ""
     limits = summary.get("rows_in_tier_bound", 0)
     said = f"; {limits:,} in tier bound: limits, not predictions" if limits else ""
-    sys.stdout.write(
+    text = (
         f"{counted(summary['rows'], 'row')} in {summary['elapsed_s']:.2f} s: "
         f"{summary['answered']:,} answered{failed}{said}\n{summary['output']}\n"
     )
+    sys.stdout.write(printable(text))
     return 0
