@@ -121,7 +121,8 @@ def test_an_input_that_is_no_file_is_refused_at_once(
         told = capsys.readouterr()
         assert told.out == ""
         assert "input" in told.err
-        assert KINDS[kind] in told.err or "regular file" in told.err or "no config.json" in told.err
+        of_kind = (KINDS[kind], "regular file", "no config.json", "a directory at this path")
+        assert any(said in told.err for said in of_kind)
         assert "defect" not in told.err
         assert not (tmp_path / "out.csv").exists()
 
