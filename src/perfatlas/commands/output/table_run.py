@@ -295,18 +295,14 @@ class _TableRun:
         """
         from perfatlas.files import write_blocks
 
-        names: dict[str, None] = {}
-        failed = limits = 0
-        for answers in partial.blocks(BLOCK_ROWS):
-            names |= dict.fromkeys(answers)
-            failed += sum(map(bool, answers.get("error_code", ())))
-            limits += answers.get("tier", []).count("bound")
+        names = partial.names
         first = self._question.first
         last = [name for name in STATUS_COLUMNS if name in names]
         between = [name for name in names if name not in (first, *last)]
         order = [name for name in (first, *between, *last) if name in names]
         write_blocks(self._target, lambda: self._answered(partial, order))
-        return {"failed": failed} | ({"rows_in_tier_bound": limits} if "tier" in names else {})
+        limits = {"rows_in_tier_bound": partial.bounds} if "tier" in names else {}
+        return {"failed": partial.failed} | limits
 
     def _answered(self, partial: PartialFile, order: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Yield blocks of the rows with their answers."""
