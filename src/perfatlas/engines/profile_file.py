@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from perfatlas.engines.misplaced_keys import refuse_misplaced
 from perfatlas.engines.profile import (
     AllReduceRules,
     DeviceLimits,
@@ -344,8 +345,7 @@ def profile_of(profile_id: str, table: Mapping[str, object]) -> EngineProfile:
             listed.
     """
     where = f"engine profile {profile_id}"
-    _refuse_misplaced(table, _PROFILE, where, "")
-    _refuse_misplaced(table.get("scheduler"), _SCHEDULER.fields, where, "scheduler.")
+    refuse_misplaced(table, profile_fields(), where)
     given = read_fields(table, _PROFILE, where)
     exchange = given.pop("expert_exchange")
     kernels = given.pop("all_reduce")
@@ -363,35 +363,6 @@ def profile_of(profile_id: str, table: Mapping[str, object]) -> EngineProfile:
         all_reduce=rules,
         **{"fusions": (), "overlaps": (), "recipes": (), **given},
     )
-
-
-def _refuse_misplaced(table: object, known: Mapping[str, object], where: str, place: str) -> None:
-    """Refuse a key that is written outside the tables to which it belongs.
-
-    Args:
-        table: The file, or a table of it; what is no table is refused by its reader.
-        known: Keys of that table.
-        where: The file, for messages.
-        place: The table, with a dot.
-
-    Raises:
-        InvalidSpecError: A key belongs to other tables.
-    """
-    for key in table if isinstance(table, dict) else ():
-        if key in known:
-            continue
-        paths = [path.rpartition(".") for path in profile_fields() if path != f"{place}{key}"]
-        homes = [_header(home) for home, _, name in paths if name == key and home]
-        if homes:
-            raise InvalidSpecError(
-                f"{where}: {place}{key} has no effect: {key} belongs to {' or '.join(homes)}; write"
-                " it below that line"
-            )
-
-
-def _header(path: str) -> str:
-    """Return the line that begins a table: [host] or [[scheduler.by_memory]]."""
-    return f"[[{path.removesuffix('[]')}]]" if path.endswith("[]") else f"[{path}]"
 
 
 def _all_reduce(kernels: Mapping[str, Any], fused: Mapping[str, Any]) -> AllReduceRules:
