@@ -360,3 +360,18 @@ def test_nothing_is_answered_if_the_output_cannot_be_written(tmp_path: Path) -> 
     for target, said in (("no/out.csv", "does not exist"), ("out.txt", "not a table format")):
         with pytest.raises(InvalidSpecError, match=said):
             answer_table(asked, OutputFlags(table=source, output=tmp_path / target), ASKED)
+
+
+def test_answers_are_kept_if_the_answered_table_cannot_be_written(tmp_path: Path) -> None:
+    output = tables(tmp_path, "csv", "csv")
+    target = tmp_path / "out.csv"
+
+    def in_the_way(questions: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        target.mkdir(exist_ok=True)
+        return squared(questions)
+
+    with pytest.raises(InvalidSpecError, match=r"not a regular file; 23 answered rows kept"):
+        answer_table(in_the_way, output, ASKED)
+    target.rmdir()
+    answer_table(stopping(squared, 0, AssertionError("answered twice")), resumed(output), ASKED)
+    assert read_table(target).cells("m") == list(range(ROWS))

@@ -80,7 +80,7 @@ def separator_hint(names: Sequence[str]) -> str:
     Example:
         >>> from perfatlas.files.table_text import separator_hint
         >>> separator_hint(["model;system"])
-        "; its columns seem to be separated by semicolons: separate them with commas"
+        '; its columns seem to be separated by semicolons: separate them with commas'
     """
     for separator, noun in NAMED_SEPARATORS.items():
         if any(separator in name for name in names):

@@ -32,6 +32,9 @@ class PartialFile:
         path: The file.
         rows: Rows answered so far.
         resumed: Rows among them that an earlier run answered.
+        failed: Rows with an error.
+        bounds: Rows whose tier is bound.
+        names: Columns of the answers, in order of appearance.
     """
 
     def __init__(self, output: Path, run: Mapping[str, Any], *, resume: bool) -> None:
@@ -47,7 +50,8 @@ class PartialFile:
             InvalidSpecError: They belong to another run, or the file cannot be written.
         """
         self.path = Path(f"{output}{SUFFIX}")
-        self.rows = self.resumed = 0
+        self.rows = self.resumed = self.failed = self.bounds = 0
+        self.names: dict[str, None] = {}
         self._run: dict[str, Any] = json.loads(json.dumps(run, default=str))
         self._waiting: list[tuple[int, Mapping[str, Sequence[Any]]]] = []
         self._written = time.monotonic()
@@ -72,7 +76,8 @@ class PartialFile:
                 f"another process is writing '{self.path}': wait for it, or set another --output"
             ) from None
         before = self._described()
-        self.rows = sum(rows for rows, _ in self._lines())
+        for rows, answers in self._lines():
+            self._count(rows, answers)
         if before is not None and self.rows:
             self._check(before, resume=resume)
             self._file.truncate(self._file.tell())
@@ -132,10 +137,16 @@ class PartialFile:
         """
         waiting, self._waiting = self._waiting, []
         if waiting:
-            rows = sum(count for count, _ in waiting)
-            self._append({"rows": rows, "answers": joined_columns(waiting)})
-            self.rows += rows
+            rows, answers = sum(count for count, _ in waiting), joined_columns(waiting)
+            self._append({"rows": rows, "answers": answers})
+            self._count(rows, answers)
         self._written = time.monotonic()
+
+    def _count(self, rows: int, answers: Mapping[str, Sequence[Any]]) -> None:
+        self.rows += rows
+        self.names |= dict.fromkeys(answers)
+        self.failed += sum(map(bool, answers.get("error_code", ())))
+        self.bounds += list(answers.get("tier", ())).count("bound")
 
     def blocks(self, size: int) -> Iterator[dict[str, list[Any]]]:
         """Yield the answers in order of rows, `size` rows at a time.

@@ -19,7 +19,7 @@ from perfatlas.commands.output.table_columns import (
     with_column,
 )
 from perfatlas.commands.output.table_validity import invalid_rows, with_invalid
-from perfatlas.quantities import InvalidSpecError, PerfatlasError, UsageError, counted
+from perfatlas.quantities import InvalidSpecError, PerfatlasError, UsageError, counted, printable
 from perfatlas.version import __version__
 
 if TYPE_CHECKING:
@@ -236,10 +236,8 @@ class _TableRun:
             InvalidSpecError: The table changed since it was opened, or the disk is full.
         """
         if partial.resumed:
-            sys.stderr.write(
-                f"perfatlas: going on after {counted(partial.resumed, 'row')} kept in"
-                f" '{partial.path}'\n"
-            )
+            going_on = f"going on after {counted(partial.resumed, 'row')} kept in '{partial.path}'"
+            sys.stderr.write(printable(f"perfatlas: {going_on}\n"))
         start = partial.rows
         for block in self.source.blocks(BLOCK_ROWS, start):
             rows = len(next(iter(block.values())))
@@ -297,18 +295,14 @@ class _TableRun:
         """
         from perfatlas.files import write_blocks
 
-        names: dict[str, None] = {}
-        failed = limits = 0
-        for answers in partial.blocks(BLOCK_ROWS):
-            names |= dict.fromkeys(answers)
-            failed += sum(map(bool, answers.get("error_code", ())))
-            limits += answers.get("tier", []).count("bound")
+        names = partial.names
         first = self._question.first
         last = [name for name in STATUS_COLUMNS if name in names]
         between = [name for name in names if name not in (first, *last)]
         order = [name for name in (first, *between, *last) if name in names]
         write_blocks(self._target, lambda: self._answered(partial, order))
-        return {"failed": failed} | ({"rows_in_tier_bound": limits} if "tier" in names else {})
+        limits = {"rows_in_tier_bound": partial.bounds} if "tier" in names else {}
+        return {"failed": partial.failed} | limits
 
     def _answered(self, partial: PartialFile, order: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Yield blocks of the rows with their answers."""
@@ -340,7 +334,7 @@ def show_summary(
     warnings = summary["warnings"]
     summary = {name: value for name, value in summary.items() if name != "warnings"}
     for warning in warnings:
-        sys.stderr.write(f"perfatlas: {warning}\n")
+        sys.stderr.write(printable(f"perfatlas: {warning}\n"))
     if as_json:
         from perfatlas.commands.output.answers import print_json
         from perfatlas.commands.output.envelopes import envelope
@@ -351,8 +345,9 @@ def show_summary(
     failed = f", {summary['failed']:,} with an error" if summary["failed"] else ""
     limits = summary.get("rows_in_tier_bound", 0)
     said = f"; {limits:,} in tier bound: limits, not predictions" if limits else ""
-    sys.stdout.write(
+    text = (
         f"{counted(summary['rows'], 'row')} in {summary['elapsed_s']:.2f} s: "
         f"{summary['answered']:,} answered{failed}{said}\n{summary['output']}\n"
     )
+    sys.stdout.write(printable(text))
     return 0

@@ -31,7 +31,7 @@ from perfatlas.commands.output import (
 )
 from perfatlas.declarations import example_of
 from perfatlas.files import check_writable, write_atomic
-from perfatlas.quantities import InfeasibleError, UsageError
+from perfatlas.quantities import InfeasibleError, UsageError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -96,7 +96,9 @@ def _estimate(set_fields: dict[str, Any], extra: EstimateFlags, output: OutputFl
 
         sys.stdout.flush()  # print the answer even if the trace cannot be written
         write_atomic(extra.trace, chrome_trace_text(answer))
-        sys.stderr.write(f"perfatlas: trace written to {extra.trace}; open it in ui.perfetto.dev\n")
+        sys.stderr.write(
+            printable(f"perfatlas: trace written to {extra.trace}; open it in ui.perfetto.dev\n")
+        )
     return code
 
 

@@ -29,7 +29,7 @@ from perfatlas.commands.output import (
 )
 from perfatlas.declarations import example_of
 from perfatlas.files import check_writable, write_atomic
-from perfatlas.quantities import UsageError
+from perfatlas.quantities import UsageError, printable
 
 SLOW: Final = "simulating until goodput is as precise as --half-width"
 
@@ -106,7 +106,7 @@ def goodput(
         line = reproduced(answer.command, set_fields)
         page = goodput_page(answer.to_dict(), columns, reproduce=line, script=script)
         write_atomic(html, page)
-        sys.stderr.write(f"perfatlas: --html written to {html}\n")
+        sys.stderr.write(printable(f"perfatlas: --html written to {html}\n"))
     return code
 
 

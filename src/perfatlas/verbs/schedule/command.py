@@ -29,7 +29,7 @@ from perfatlas.commands.output import (
 )
 from perfatlas.declarations import example_of, verb_fields
 from perfatlas.files import check_writable, table_format, write_atomic, write_table
-from perfatlas.quantities import UsageError
+from perfatlas.quantities import UsageError, printable
 
 if TYPE_CHECKING:
     from perfatlas.answer import Answer
@@ -166,4 +166,4 @@ def _write_files(done: FleetSchedule, extra: ScheduleFiles, set_fields: dict[str
         page = schedule_page(document, reproduce=line, script=extra.page.script)
         write_atomic(extra.page.html, page)
     for flag, path in extra.files().items():
-        sys.stderr.write(f"perfatlas: {flag} written to {path}\n")
+        sys.stderr.write(printable(f"perfatlas: {flag} written to {path}\n"))

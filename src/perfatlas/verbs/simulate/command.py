@@ -32,7 +32,7 @@ from perfatlas.commands.output import (
 )
 from perfatlas.declarations import example_of
 from perfatlas.files import check_writable, table_format, write_atomic, write_table
-from perfatlas.quantities import UsageError
+from perfatlas.quantities import UsageError, printable
 
 if TYPE_CHECKING:
     from perfatlas.verbs.simulate.answer import Simulation
@@ -167,7 +167,7 @@ def _write_files(done: Simulation, extra: SimulateFlags, set_fields: dict[str, A
         write_atomic(extra.trace, text)
     of_one = "" if done.seed is None else f" (requests of seed {done.seed})"
     for flag, path in extra.files().items():
-        sys.stderr.write(f"perfatlas: {flag} written to {path}{of_one}\n")
+        sys.stderr.write(printable(f"perfatlas: {flag} written to {path}{of_one}\n"))
 
 
 def _simulate_table(set_fields: dict[str, Any], output: OutputFlags, verb_function: str) -> int:
