@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.files.atomic import atomic_file
+from perfatlas.files.number_cells import NumberCells
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def write_parquet(path: str | Path, columns: Mapping[str, Any]) -> None:
 
     Args:
         path: The file.
-        columns: Cells by column name: lists or Arrow columns of equal length.
+        columns: Cells by column name: lists, `NumberCells` or Arrow columns of equal length.
 
     Raises:
         InvalidSpecError: A list mixes types, or the file cannot be written.
@@ -64,7 +65,7 @@ def write_parquet(path: str | Path, columns: Mapping[str, Any]) -> None:
     arrays = {}
     for name, cells in columns.items():
         try:
-            arrays[name] = cells if is_arrow(cells) else pa.array(cells)
+            arrays[name] = _arrow(cells)
         except (pa.ArrowException, OverflowError) as problem:
             raise InvalidSpecError(
                 f"column {name!r} cannot be a Parquet column, which has one type: {problem}; "
@@ -76,6 +77,14 @@ def write_parquet(path: str | Path, columns: Mapping[str, Any]) -> None:
             pq.write_table(table, scratch, compression="zstd")
         except pa.ArrowException as problem:
             raise InvalidSpecError(f"cannot write '{path}' as Parquet: {problem}") from problem
+
+
+def _arrow(cells: Any) -> Any:  # noqa: ANN401 - an Arrow column
+    import pyarrow as pa
+
+    if isinstance(cells, NumberCells):
+        return cells.arrow()
+    return cells if is_arrow(cells) else pa.array(cells)
 
 
 def plain_cells(column: Sequence[Any]) -> list[Any]:

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files.atomic import write_atomic
+from perfatlas.files.csv_text import csv_cell, csv_rows_text, is_long
+from perfatlas.files.number_cells import NumberCells
 from perfatlas.files.parquet import is_arrow, plain_cells, read_parquet, write_parquet
 from perfatlas.files.text import open_text
 from perfatlas.quantities import InvalidSpecError, did_you_mean
@@ -116,7 +118,8 @@ def write_table(path: str | Path, columns: Mapping[str, Any]) -> None:
 
     Args:
         path: The file; its extension selects the format.
-        columns: Cells by column name, of equal length: lists, or Arrow columns from `read_table`.
+        columns: Cells by column name, of equal length: lists, `NumberCells`, or Arrow columns
+            from `read_table`.
             A float that is not finite is written as an empty cell (null).
 
     Raises:
@@ -125,14 +128,25 @@ def write_table(path: str | Path, columns: Mapping[str, Any]) -> None:
     """
     suffix = table_format(path)
     if suffix == ".parquet":
-        kept = {n: c if is_arrow(c) else _finite_cells(c) for n, c in columns.items()}
+        kept = {n: c if _is_typed(c) else _finite_cells(c) for n, c in columns.items()}
         write_parquet(path, kept)
+        return
+    if suffix == ".csv" and is_long(columns):
+        header = io.StringIO(newline="")
+        csv.writer(header, lineterminator="\n").writerow(columns)
+        write_atomic(path, header.getvalue() + csv_rows_text(columns))
         return
     cells = {name: _finite_cells(plain_cells(column)) for name, column in columns.items()}
     write_atomic(path, _csv_text(cells) if suffix == ".csv" else _jsonl_text(cells))
 
 
+def _is_typed(cells: Sequence[Any]) -> bool:
+    return is_arrow(cells) or isinstance(cells, NumberCells)
+
+
 def _finite_cells(cells: Sequence[Any]) -> list[Any]:
+    if isinstance(cells, NumberCells):
+        return cells.plain()
     return [None if isinstance(c, float) and not math.isfinite(c) else c for c in cells]
 
 
@@ -214,11 +228,7 @@ def _csv_text(columns: Mapping[str, Sequence[Any]]) -> str:
 
 
 def _csv_cells(column: Sequence[Any]) -> list[Any]:
-    return [_csv_cell(cell) if isinstance(cell, (bool, dict, list)) else cell for cell in column]
-
-
-def _csv_cell(cell: object) -> str:
-    return json.dumps(cell, ensure_ascii=False, default=str)
+    return [csv_cell(cell) for cell in column]
 
 
 def _jsonl_text(columns: Mapping[str, Sequence[Any]]) -> str:

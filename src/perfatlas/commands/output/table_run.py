@@ -18,12 +18,12 @@ from perfatlas.quantities import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from perfatlas.commands.flags import OutputFlags
     from perfatlas.files import Table
 
-    TableFace = Callable[[dict[str, list[Any]]], Mapping[str, list[Any]]]
+    TableFace = Callable[[dict[str, list[Any]]], Mapping[str, Sequence[Any]]]
 
 STATUS_COLUMNS: Final = ("warnings", "error_code", "error")  # the last columns of every answer
 OWN: Final = "result_"  # prefix of an answer whose name an input column has
@@ -93,8 +93,7 @@ def answer_table(
     found = verb_function(questions) if table.rows else {}
     order = dict.fromkeys(name for name in (first, *found) if name in found)
     answers = {
-        (OWN + name if name in kept else name): [None if c == "" else c for c in found[name]]
-        for name in order
+        (OWN + name if name in kept else name): _without_empty_text(found[name]) for name in order
     }
     unread = {name.casefold(): name for name in kept if name not in known}
     if "error" in answers and unread:
@@ -112,6 +111,13 @@ def answer_table(
     }
     tiers = answers.get("tier", [])
     return summary | ({"rows_in_tier_bound": tiers.count("bound")} if tiers else {})
+
+
+def _without_empty_text(cells: Sequence[Any]) -> Sequence[Any]:
+    """Return cells with None for empty text."""
+    from perfatlas.files import NumberCells
+
+    return cells if isinstance(cells, NumberCells) else [None if c == "" else c for c in cells]
 
 
 def _as_asked(table: Table, name: str, path: str) -> list[Any]:

@@ -32,7 +32,7 @@ from perfatlas.files import check_writable, write_atomic
 from perfatlas.quantities import InfeasibleError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 
 @Parameter(name="*", group=OUTPUT)
@@ -120,10 +120,10 @@ def _estimate_table(set_fields: dict[str, Any], output: OutputFlags) -> int:
 
     priced: dict[str, Any] = {}
 
-    def answer_columns(questions: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    def answer_columns(questions: dict[str, list[Any]]) -> dict[str, Sequence[Any]]:
         answers = perfatlas.estimate_table(questions)
         priced.update(answers.results)
-        return answers.columns
+        return answers.cells
 
     summary = answer_table(
         answer_columns,
