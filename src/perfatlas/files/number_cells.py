@@ -36,7 +36,7 @@ class NumberCells(Sequence[Any]):
     kind: type = float
 
     @property
-    def empty_N(self) -> NDArray[np.bool_]:
+    def empty(self) -> NDArray[np.bool_]:
         """Whether each cell is empty (N,)."""
         return ~np.isfinite(self.values_N)
 
@@ -45,8 +45,8 @@ class NumberCells(Sequence[Any]):
         if self.kind is float:
             cells: list[Any] = self.values_N.tolist()
         else:
-            cells = np.where(self.empty_N, 0.0, self.values_N).astype(self.kind).tolist()
-        for row in np.flatnonzero(self.empty_N).tolist():
+            cells = np.where(self.empty, 0.0, self.values_N).astype(self.kind).tolist()
+        for row in np.flatnonzero(self.empty).tolist():
             cells[row] = None
         return cells
 
@@ -54,10 +54,10 @@ class NumberCells(Sequence[Any]):
         """Return the cells as an Arrow array of 64-bit numbers or booleans, null if empty."""
         import pyarrow as pa
 
-        empty_N = self.empty_N
+        empty_N = self.empty
         if self.kind is float:
-            return pa.array(self.values_N, mask=empty_N)
-        return pa.array(np.where(empty_N, 0.0, self.values_N).astype(self.kind), mask=empty_N)
+            return pa.array(self.values_N, mask=empty)
+        return pa.array(np.where(empty, 0.0, self.values_N).astype(self.kind), mask=empty)
 
     def __len__(self) -> int:
         """Return the number of rows."""
