@@ -44,8 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code = _run(words)
         sys.stdout.flush()
-    except KeyboardInterrupt:
-        sys.stderr.write("perfatlas: interrupted\n")
+    except KeyboardInterrupt as stop:
+        kept = next((text for text in stop.args if isinstance(text, str)), "interrupted")
+        sys.stderr.write(f"perfatlas: {kept}\n")
         return INTERRUPTED
     except BrokenPipeError:
         _silence_stdout()  # the reader (head, less) has closed the pipe

@@ -56,8 +56,8 @@ class NumberCells(Sequence[Any]):
 
         empty_N = self.empty
         if self.kind is float:
-            return pa.array(self.values_N, mask=empty)
-        return pa.array(np.where(empty, 0.0, self.values_N).astype(self.kind), mask=empty)
+            return pa.array(self.values_N, mask=empty_N)
+        return pa.array(np.where(empty_N, 0.0, self.values_N).astype(self.kind), mask=empty_N)
 
     def __len__(self) -> int:
         """Return the number of rows."""

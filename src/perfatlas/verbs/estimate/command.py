@@ -19,6 +19,7 @@ from perfatlas.commands.flags import (
     takes_fields,
 )
 from perfatlas.commands.output import (
+    TableQuestion,
     answer_table,
     print_json,
     require,
@@ -118,19 +119,23 @@ def _estimate_table(set_fields: dict[str, Any], output: OutputFlags) -> int:
     import perfatlas
     from perfatlas.scenario.fields import FIELD_NAMES
 
-    priced: dict[str, Any] = {}
+    priced: dict[str, int] = {}
 
     def answer_columns(questions: dict[str, list[Any]]) -> dict[str, Sequence[Any]]:
         answers = perfatlas.estimate_table(questions)
-        priced.update(answers.results)
+        for name in ("operators_priced", "distinct_shapes"):
+            priced[name] = priced.get(name, 0) + answers.results[name]
         return answers.cells
 
     summary = answer_table(
         answer_columns,
         output,
-        set_fields=set_fields,
-        names=FIELD_NAMES,
-        first="memory_weights_bytes",
+        TableQuestion(
+            command="estimate",
+            names=FIELD_NAMES,
+            first="memory_weights_bytes",
+            set_fields=set_fields,
+        ),
     )
     return show_summary(
         "estimate", {**priced, **summary}, set_fields=set_fields, as_json=output.json

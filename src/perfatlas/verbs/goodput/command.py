@@ -37,7 +37,7 @@ ONE: Final = Answering(
     command="goodput",
     function="goodput",
     first="goodput",
-    table="rows:goodput_columns",
+    row="rows:goodput_row",
     text=TEXT,
 )
 

@@ -19,6 +19,7 @@ from perfatlas.commands.flags import (
     takes_fields,
 )
 from perfatlas.commands.output import (
+    TableQuestion,
     answer_rows,
     notice_if_slow,
     print_json,
@@ -86,7 +87,10 @@ def schedule(
     if wants_table(output):
         _refuse_beside_table(extra, set_fields)
         names = verb_fields("fleet schedule")
-        summary = answer_rows(_row, output, set_fields=set_fields, names=names, first="completed")
+        asked = TableQuestion(
+            command="fleet schedule", names=names, first="completed", set_fields=set_fields
+        )
+        summary = answer_rows(_row, output, asked)
         return show_summary("fleet schedule", summary, set_fields=set_fields, as_json=output.json)
     _require(set_fields)
     for path in extra.files().values():
@@ -120,7 +124,7 @@ def _refuse_beside_table(extra: ScheduleFiles, set_fields: dict[str, Any]) -> No
         raise UsageError(f"{flags[0]} cannot be combined with --table")
 
 
-def _row(**fields: Any) -> Answer:  # noqa: ANN401 - the schema checks the fields
+def _row(_: int, fields: dict[str, Any]) -> Answer:
     """Return an answer with results as table cells."""
     import perfatlas
 

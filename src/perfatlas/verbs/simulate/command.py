@@ -22,6 +22,7 @@ from perfatlas.commands.flags import (
 )
 from perfatlas.commands.output import (
     Progress,
+    TableQuestion,
     answer_rows,
     require,
     show_answer,
@@ -173,11 +174,12 @@ def _simulate_table(set_fields: dict[str, Any], output: OutputFlags, verb_functi
     import perfatlas
     from perfatlas.scenario.fields import FIELD_NAMES, TRAFFIC_NAMES
 
-    def answer_columns(**fields: Any) -> Any:  # noqa: ANN401 - the schema checks the fields
+    def answer_row(_: int, fields: dict[str, Any]) -> Any:  # noqa: ANN401 - the schema checks them
         return getattr(perfatlas, verb_function)(**fields).answer
 
     names = (*FIELD_NAMES, *TRAFFIC_NAMES)
-    summary = answer_rows(
-        answer_columns, output, set_fields=set_fields, names=names, first="ttft_s_mean"
+    asked = TableQuestion(
+        command="simulate", names=names, first="ttft_s_mean", set_fields=set_fields
     )
+    summary = answer_rows(answer_row, output, asked)
     return show_summary("simulate", summary, set_fields=set_fields, as_json=output.json)
