@@ -39,7 +39,7 @@ def test_csv_text_of_arrays_is_that_of_plain_numbers(
     columns = {
         "number": NumberCells(values_N=np.array(values)),
         "label": [label] * len(values),
-        "count": NumberCells(values_N=np.array(values) > 0.0, kind=int),
+        "count": NumberCells(values_N=(np.array(values) > 0.0).astype(np.float64), kind=int),
     }
     assert csv_rows_text(columns) == _written(values, label)
 

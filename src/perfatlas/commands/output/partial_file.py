@@ -1,12 +1,11 @@
 """The partial file of a table run: answers written in blocks, from which a later run goes on.
 
-The first line describes the run; each further line has the answers of some rows. A line that was
-not written completely is dropped.
+The first line describes the run; each further line has the answers of some rows, and columns of
+numbers follow it as arrays. What was not written completely is dropped.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import fcntl
 import json
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 SUFFIX: Final = ".partial"
-_BYTES: Final = "float64"  # of a column of numbers: its array, and the kind of its cells
+_BYTES: Final = "bytes"  # of a column of numbers: the size of its array behind the line
 _KIND: Final = "kind"
 _KINDS: Final[dict[str, type]] = {"float": float, "int": int, "bool": bool}
 WRITTEN_EVERY_S: Final = 1.0  # seconds of answers that a killed process loses at most, if by row
@@ -172,15 +171,42 @@ class PartialFile:
             line = self._file.readline()
             try:
                 block = json.loads(line) if line.endswith(b"\n") else {}
-                part = int(block["rows"]), _decoded(block["answers"])
+                part = int(block["rows"]), self._with_arrays(block["answers"])
             except (ValueError, KeyError, TypeError):
                 self._file.seek(place)
                 return
             yield part
 
+    def _with_arrays(self, answers: Mapping[str, Any]) -> dict[str, Sequence[Any]]:
+        """Return the columns of a line; the bytes of arrays follow it in their order.
+
+        Raises:
+            ValueError: The bytes were not written completely.
+        """
+        columns: dict[str, Sequence[Any]] = {}
+        for name, cells in answers.items():
+            if isinstance(cells, list):
+                columns[name] = cells
+                continue
+            data = self._file.read(int(cells[_BYTES]))
+            if len(data) < cells[_BYTES]:
+                raise ValueError(name)
+            kind = _KINDS[cells[_KIND]]
+            columns[name] = NumberCells(values_N=np.frombuffer(data, "<f8"), kind=kind)
+        return columns
+
     def _append(self, line: Mapping[str, Any]) -> None:
+        arrays: list[bytes] = []
+
+        def described(cells: object) -> object:
+            if not isinstance(cells, NumberCells):
+                return _plain(cells)
+            arrays.append(cells.values_N.astype("<f8").tobytes())
+            return {_BYTES: len(arrays[-1]), _KIND: cells.kind.__name__}
+
         try:
-            self._file.write(json.dumps(line, default=_plain, allow_nan=False).encode() + b"\n")
+            text = json.dumps(line, default=described, allow_nan=False)
+            self._file.write(text.encode() + b"\n" + b"".join(arrays))
             self._file.flush()
         except OSError as problem:
             raise InvalidSpecError(
@@ -258,21 +284,6 @@ def _one_array(parts: Sequence[Sequence[Any]]) -> NumberCells | None:
     return NumberCells(values_N=values, kind=arrays[0].kind)
 
 
-def _decoded(answers: Mapping[str, Any]) -> dict[str, Sequence[Any]]:
-    """Return the columns of a line; columns of numbers are written as the bytes of their array."""
-    columns: dict[str, Sequence[Any]] = {}
-    for name, cells in answers.items():
-        if isinstance(cells, list):
-            columns[name] = cells
-        else:
-            values = np.frombuffer(base64.b64decode(cells[_BYTES]), "<f8")
-            columns[name] = NumberCells(values_N=values, kind=_KINDS[cells[_KIND]])
-    return columns
-
-
 def _plain(cell: Any) -> object:  # noqa: ANN401 - a cell that JSON has no form for
-    """Return a numpy number as a plain one, an array as text, anything else as its text."""
-    if isinstance(cell, NumberCells):
-        data = base64.b64encode(cell.values_N.astype("<f8").tobytes())
-        return {_BYTES: data.decode(), _KIND: cell.kind.__name__}
+    """Return a numpy number as a plain one, anything else as text."""
     return cell.item() if hasattr(cell, "item") else str(cell)

@@ -141,9 +141,12 @@ class EstimateColumns:
             evaluation: Their numbers.
         """
         tiers_C = tiers_of((evaluation.prefill, evaluation.decode))
+        joined: dict[tuple[str, str], str] = {}
         for row, tier in zip(rows_C.tolist(), tiers_C, strict=True):
-            known = self.tiers_N[row]
-            self.tiers_N[row] = joined_tiers(f"{known}+{tier}".split("+")) if known else tier
+            key = self.tiers_N[row], tier
+            if key not in joined:
+                joined[key] = joined_tiers("+".join(key).split("+")) if key[0] else tier
+            self.tiers_N[row] = joined[key]
 
     def count(self, evaluation: Evaluation) -> None:
         """Count the priced operator shapes."""
