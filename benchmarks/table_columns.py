@@ -28,7 +28,7 @@ MODELS: Final = (
     *("mistralai/Mixtral-8x7B-Instruct-v0.1", "openai/gpt-oss-120b"),
 )
 SYSTEMS: Final = ("h100_sxm", "h200_sxm", "b200_sxm")
-POOLS: Final = {"prefill_workers": 2, "decode_workers": 2, "prefill_gpus": 4, "decode_gpus": 4}
+POOLS: Final = {"prefill_workers": 2, "decode_workers": 2, "prefill_tp": 4, "decode_tp": 4}
 MODES: Final = ("static", "aggregated", "disaggregated")
 COLLECTIVES: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 MIB: Final = 1 << 20

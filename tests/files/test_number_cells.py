@@ -44,6 +44,11 @@ def test_csv_text_of_arrays_is_that_of_plain_numbers(
     assert csv_rows_text(columns) == _written(values, label)
 
 
+def test_csv_text_has_the_escape_of_a_lone_surrogate() -> None:
+    columns = {"number": NumberCells(values_N=np.ones(1)), "label": [chr(0xD83D)]}
+    assert csv_rows_text(columns) == "1.0,\\ud83d\n"
+
+
 def test_cells_are_plain_values_of_their_kind() -> None:
     values = np.array([8.0, np.nan, np.inf, 0.0])
     assert list(NumberCells(values_N=values)) == [8.0, None, None, 0.0]

@@ -112,7 +112,8 @@ def _quoted(cell: object) -> str:
         return ""
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator="\n").writerow([csv_cell(cell), ""])
-    return text.getvalue()[:-2]
+    # a lone surrogate, which UTF-8 cannot encode, becomes its escape
+    return text.getvalue()[:-2].encode("utf-8", "backslashreplace").decode()
 
 
 def csv_cell(cell: object) -> object:

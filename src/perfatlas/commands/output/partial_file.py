@@ -139,7 +139,8 @@ class PartialFile:
         waiting, self._waiting = self._waiting, []
         if waiting:
             rows = sum(count for count, _ in waiting)
-            self._append({"rows": rows, "answers": joined_columns(waiting)})
+            answers = {n: _as_numbers(cells) for n, cells in joined_columns(waiting).items()}
+            self._append({"rows": rows, "answers": answers})
             self.rows += rows
         self._written = time.monotonic()
 
@@ -282,6 +283,14 @@ def _one_array(parts: Sequence[Sequence[Any]]) -> NumberCells | None:
         return arrays[0]
     values = np.concatenate([part.values_N for part in arrays])
     return NumberCells(values_N=values, kind=arrays[0].kind)
+
+
+def _as_numbers(cells: Sequence[Any]) -> Sequence[Any]:
+    """Return cells as an array if they are floats, or floats and None, which needs no text."""
+    kinds = set() if isinstance(cells, NumberCells) else set(map(type, cells))
+    if float not in kinds or not kinds <= {float, type(None)}:
+        return cells
+    return NumberCells(values_N=np.array(cells, np.float64))
 
 
 def _plain(cell: Any) -> object:  # noqa: ANN401 - a cell that JSON has no form for
