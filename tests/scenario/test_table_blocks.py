@@ -12,7 +12,7 @@ from perfatlas.verbs.estimate import columns, estimate_table
 
 MODEL = "meta-llama/Llama-3.1-8B"
 BATCHES = [1, 8, 10_000_000, 64, 3]  # the third does not fit
-ONE_POOL = {"batch": BATCHES, "mode": ["static"] * 5}
+ONE_POOL: dict[str, list[Any]] = {"batch": BATCHES, "mode": ["static"] * 5}
 TWO_POOLS = {
     "mode": ["disaggregated"] * 5,
     "method": ["formula"] * 5,
