@@ -35,6 +35,9 @@ from .mapped_arrays import (
     GrowingColumn as GrowingColumn,
     large_array as large_array,
 )
+from .number_cells import (
+    NumberCells as NumberCells,
+)
 from .parquet import (
     plain_cells as plain_cells,
 )

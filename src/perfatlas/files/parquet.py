@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.files.atomic import atomic_file
+from perfatlas.files.number_cells import NumberCells
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def write_parquet(path: str | Path, blocks: Callable[[], Iterable[Mapping[str, A
     Args:
         path: The file.
         blocks: Returns the blocks, which are read twice: for the types of columns, and to write
-            them. Cells by column name: lists or Arrow columns of equal length.
+            them. Cells by column name: lists, `NumberCells` or Arrow columns of equal length.
 
     Raises:
         InvalidSpecError: A column mixes types, or the file cannot be written.
@@ -140,6 +141,8 @@ def _arrow(name: str, cells: Any, kind: object = None) -> Any:  # noqa: ANN401 -
 
     if is_arrow(cells):
         return cells
+    if isinstance(cells, NumberCells):
+        return cells.arrow()
     try:
         return pa.array(cells, kind)
     except UnicodeEncodeError:  # a lone surrogate, which is no text in UTF-8

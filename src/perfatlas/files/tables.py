@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files.atomic import atomic_file
+from perfatlas.files.csv_text import csv_cell, csv_rows_text, is_long
+from perfatlas.files.number_cells import NumberCells
 from perfatlas.files.parquet import is_arrow, plain_cells, read_parquet, write_parquet
 from perfatlas.files.regular import check_regular
 from perfatlas.files.table_source import TableSource, csv_columns, opened_table, scan_table
@@ -119,7 +121,8 @@ def write_table(path: str | Path, columns: Mapping[str, Any]) -> None:
 
     Args:
         path: The file; its extension selects the format.
-        columns: Cells by column name, of equal length: lists, or Arrow columns from `read_table`.
+        columns: Cells by column name, of equal length: lists, `NumberCells`, or Arrow columns
+            from `read_table`.
             A float that is not finite is written as an empty cell (null).
 
     Raises:
@@ -176,15 +179,24 @@ def scan_source(path: str | Path) -> TableSource:
 
 
 def _finite_or_arrow(columns: Mapping[str, Any]) -> dict[str, Any]:
-    return {n: c if is_arrow(c) else _finite_cells(c) for n, c in columns.items()}
+    return {n: c if _is_typed(c) else _finite_cells(c) for n, c in columns.items()}
+
+
+def _is_typed(cells: Sequence[Any]) -> bool:
+    return is_arrow(cells) or isinstance(cells, NumberCells)
 
 
 def _finite_cells(cells: Sequence[Any]) -> list[Any]:
+    if isinstance(cells, NumberCells):
+        return cells.plain()
     return [None if isinstance(c, float) and not math.isfinite(c) else c for c in cells]
 
 
 def _plain_columns(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
-    return {name: _finite_cells(plain_cells(column)) for name, column in columns.items()}
+    return {
+        name: _finite_cells(plain_cells(column) if is_arrow(column) else column)
+        for name, column in columns.items()
+    }
 
 
 def _jsonl_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
@@ -198,17 +210,16 @@ def _csv_texts(blocks: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         writer = csv.writer(text, lineterminator="\n")
         if number == 0:
             writer.writerow(block)
+        if is_long(block):
+            yield text.getvalue() + csv_rows_text(block)
+            continue
         cells = [_csv_cells(column) for column in _plain_columns(block).values()]
         writer.writerows(zip(*cells, strict=True))
         yield text.getvalue()
 
 
 def _csv_cells(column: Sequence[Any]) -> list[Any]:
-    return [_csv_cell(cell) if isinstance(cell, (bool, dict, list)) else cell for cell in column]
-
-
-def _csv_cell(cell: object) -> str:
-    return json.dumps(cell, ensure_ascii=False, default=str)
+    return [csv_cell(cell) for cell in column]
 
 
 def _jsonl_text(block: Mapping[str, Any]) -> str:

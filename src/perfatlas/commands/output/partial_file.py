@@ -1,7 +1,7 @@
 """The partial file of a table run: answers written in blocks, from which a later run goes on.
 
-The first line describes the run; each further line has the answers of some rows. A line that was
-not written completely is dropped.
+The first line describes the run; each further line has the answers of some rows, and columns of
+numbers follow it as arrays. What was not written completely is dropped.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
+import numpy as np
+
+from perfatlas.files import NumberCells
 from perfatlas.quantities import InvalidSpecError, UsageError, counted
 
 if TYPE_CHECKING:
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 SUFFIX: Final = ".partial"
+_BYTES: Final = "bytes"  # of a column of numbers: the size of its array behind the line
+_KIND: Final = "kind"
+_KINDS: Final[dict[str, type]] = {"float": float, "int": int, "bool": bool}
 WRITTEN_EVERY_S: Final = 1.0  # seconds of answers that a killed process loses at most, if by row
 
 
@@ -137,7 +143,8 @@ class PartialFile:
         """
         waiting, self._waiting = self._waiting, []
         if waiting:
-            rows, answers = sum(count for count, _ in waiting), joined_columns(waiting)
+            rows = sum(count for count, _ in waiting)
+            answers = {n: _as_numbers(cells) for n, cells in joined_columns(waiting).items()}
             self._append({"rows": rows, "answers": answers})
             self._count(rows, answers)
         self._written = time.monotonic()
@@ -148,7 +155,7 @@ class PartialFile:
         self.failed += sum(map(bool, answers.get("error_code", ())))
         self.bounds += list(answers.get("tier", ())).count("bound")
 
-    def blocks(self, size: int) -> Iterator[dict[str, list[Any]]]:
+    def blocks(self, size: int) -> Iterator[dict[str, Sequence[Any]]]:
         """Yield the answers in order of rows, `size` rows at a time.
 
         Args:
@@ -169,22 +176,49 @@ class PartialFile:
         if count:
             yield joined_columns(held)
 
-    def _lines(self) -> Iterator[tuple[int, dict[str, list[Any]]]]:
+    def _lines(self) -> Iterator[tuple[int, dict[str, Sequence[Any]]]]:
         """Yield rows and answers of the complete lines, and stay behind the last one."""
         while True:
             place = self._file.tell()
             line = self._file.readline()
             try:
                 block = json.loads(line) if line.endswith(b"\n") else {}
-                part = int(block["rows"]), dict(block["answers"])
+                part = int(block["rows"]), self._with_arrays(block["answers"])
             except (ValueError, KeyError, TypeError):
                 self._file.seek(place)
                 return
             yield part
 
+    def _with_arrays(self, answers: Mapping[str, Any]) -> dict[str, Sequence[Any]]:
+        """Return the columns of a line; the bytes of arrays follow it in their order.
+
+        Raises:
+            ValueError: The bytes were not written completely.
+        """
+        columns: dict[str, Sequence[Any]] = {}
+        for name, cells in answers.items():
+            if isinstance(cells, list):
+                columns[name] = cells
+                continue
+            data = self._file.read(int(cells[_BYTES]))
+            if len(data) < cells[_BYTES]:
+                raise ValueError(name)
+            kind = _KINDS[cells[_KIND]]
+            columns[name] = NumberCells(values_N=np.frombuffer(data, "<f8"), kind=kind)
+        return columns
+
     def _append(self, line: Mapping[str, Any]) -> None:
+        arrays: list[bytes] = []
+
+        def described(cells: object) -> object:
+            if not isinstance(cells, NumberCells):
+                return _plain(cells)
+            arrays.append(cells.values_N.astype("<f8").tobytes())
+            return {_BYTES: len(arrays[-1]), _KIND: cells.kind.__name__}
+
         try:
-            self._file.write(json.dumps(line, default=_plain, allow_nan=False).encode() + b"\n")
+            text = json.dumps(line, default=described, allow_nan=False)
+            self._file.write(text.encode() + b"\n" + b"".join(arrays))
             self._file.flush()
         except OSError as problem:
             raise InvalidSpecError(
@@ -222,8 +256,10 @@ class PartialFile:
 
 def joined_columns(
     parts: Sequence[tuple[int, Mapping[str, Sequence[Any]]]],
-) -> dict[str, list[Any]]:
+) -> dict[str, Sequence[Any]]:
     """Return columns of all rows, with None where a part lacks a column.
+
+    A column whose parts are all `NumberCells` of one kind stays one.
 
     Args:
         parts: Number of rows and cells by column of each.
@@ -234,14 +270,38 @@ def joined_columns(
         {'a': [1.0, None], 'b': [None, None]}
     """
     names = dict.fromkeys(name for _, columns in parts for name in columns)
-    joined: dict[str, list[Any]] = {name: [] for name in names}
-    for rows, columns in parts:
-        for name, cells in joined.items():
-            cells += [
-                None if isinstance(cell, float) and not math.isfinite(cell) else cell
-                for cell in columns.get(name, [None] * rows)
-            ]
+    joined: dict[str, Sequence[Any]] = {}
+    for name in names:
+        given = [columns.get(name, [None] * rows) for rows, columns in parts]
+        numbers = _one_array(given)
+        if numbers is not None:
+            joined[name] = numbers
+            continue
+        joined[name] = [
+            None if isinstance(cell, float) and not math.isfinite(cell) else cell
+            for cells in given
+            for cell in cells
+        ]
     return joined
+
+
+def _one_array(parts: Sequence[Sequence[Any]]) -> NumberCells | None:
+    """Return the parts of a column as one if all are arrays of one kind, else None."""
+    arrays = [part for part in parts if isinstance(part, NumberCells)]
+    if len(arrays) < len(parts) or len({part.kind for part in arrays}) != 1:
+        return None
+    if len(arrays) == 1:
+        return arrays[0]
+    values = np.concatenate([part.values_N for part in arrays])
+    return NumberCells(values_N=values, kind=arrays[0].kind)
+
+
+def _as_numbers(cells: Sequence[Any]) -> Sequence[Any]:
+    """Return cells as an array if they are floats, or floats and None, which needs no text."""
+    kinds = set() if isinstance(cells, NumberCells) else set(map(type, cells))
+    if float not in kinds or not kinds <= {float, type(None)}:
+        return cells
+    return NumberCells(values_N=np.array(cells, np.float64))
 
 
 def _plain(cell: Any) -> object:  # noqa: ANN401 - a cell that JSON has no form for

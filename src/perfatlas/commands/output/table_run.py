@@ -279,8 +279,15 @@ class _TableRun:
             columns[name] = [value if cell in (None, "") else cell for cell in cells]
         return columns
 
-    def _explained(self, answers: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
-        columns = {name: [None if c == "" else c for c in cells] for name, cells in answers.items()}
+    def _explained(self, answers: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
+        from perfatlas.files import NumberCells
+
+        columns: dict[str, Sequence[Any]] = {
+            name: cells
+            if isinstance(cells, NumberCells)
+            else [None if c == "" else c for c in cells]
+            for name, cells in answers.items()
+        }
         if "error" in columns and self._labels:
             columns["error"] = [
                 text and with_column(text, self._labels) for text in columns["error"]

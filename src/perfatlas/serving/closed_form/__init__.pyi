@@ -51,7 +51,7 @@ from .prompts import (
 from .results import (
     MEMORY as MEMORY,
     memory_columns as memory_columns,
-    plain_column as plain_column,
+    number_cells as number_cells,
     plain_results as plain_results,
     result_columns as result_columns,
 )

@@ -34,7 +34,7 @@ from perfatlas.files import check_writable, write_atomic
 from perfatlas.quantities import InfeasibleError, UsageError, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 
 @Parameter(name="*", group=OUTPUT)
@@ -124,11 +124,11 @@ def _estimate_table(set_fields: dict[str, Any], output: OutputFlags) -> int:
 
     priced: dict[str, int] = {}
 
-    def answer_columns(questions: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    def answer_columns(questions: dict[str, list[Any]]) -> dict[str, Sequence[Any]]:
         answers = perfatlas.estimate_table(questions)
         for name in ("operators_priced", "distinct_shapes"):
             priced[name] = priced.get(name, 0) + answers.results[name]
-        return answers.columns
+        return answers.cells
 
     summary = answer_table(
         answer_columns,
