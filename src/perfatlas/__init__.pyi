@@ -1568,7 +1568,7 @@ def search(
     tier: Literal["auto", "bound", "physics", "measured"] = "auto",
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
-    mode: Literal["static", "aggregated"] = "aggregated",
+    mode: Literal["static", "aggregated", "disaggregated"] = "aggregated",
     systems: object = None,
     max_gpus: int | str | None = None,
     formats: object = None,
@@ -1629,8 +1629,8 @@ def search(
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
-        mode: Serving mode of the deployments: one batch, or continuous batching. Default:
-            aggregated.
+        mode: Serving mode of the deployments: one batch, continuous batching, or separate prefill
+            and decode pools. Default: aggregated.
         systems: Further systems to search besides system, such as b200_sxm,gb200. Default: none.
         max_gpus: Maximum GPUs of a deployment, instead of gpus: as many replicas as fit, or as few
             as serve request_rate. Default: gpus.

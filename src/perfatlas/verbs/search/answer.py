@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.answer import Answer, AnsweredRun, breakdown_rows, question_evidence
+from perfatlas.answer import (
+    Answer,
+    AnsweredRun,
+    breakdown_rows,
+    merged_evidence,
+    question_evidence,
+)
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.quantities import UnsupportedError
-from perfatlas.scenario.deployments import evaluate_one
+from perfatlas.scenario.deployments import evaluate_one, evaluate_pools
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.verbs.search.find import find, within_slos
@@ -20,6 +26,7 @@ from perfatlas.verbs.search.leaders import (
     simulated_leaders,
 )
 from perfatlas.verbs.search.metrics import RESULTS
+from perfatlas.verbs.search.pools import find_pools
 from perfatlas.verbs.search.question import SIZES, read_search
 from perfatlas.verbs.search.rows import (
     candidate_table,
@@ -31,6 +38,8 @@ from perfatlas.verbs.search.shortfall import no_plan, no_simulated_plan
 from perfatlas.verbs.search.why import reason_of
 
 if TYPE_CHECKING:
+    from perfatlas.answer import Evidence
+    from perfatlas.scenario.fields import Scenario
     from perfatlas.verbs.search.find import Found
     from perfatlas.verbs.search.leaders import Leader
     from perfatlas.verbs.search.question import SearchInputs
@@ -94,7 +103,7 @@ def search(**fields: Any) -> SearchAnswer:  # noqa: ANN401 - checked against the
         (2, True)
     """
     inputs = read_search(fields)
-    found = find(inputs)
+    found = find_pools(inputs) if inputs.mode == "disaggregated" else find(inputs)
     if found.size and np.all(np.isnan(found.candidates["score"])):
         raise UnsupportedError(
             f"objective = {inputs.objective} is not known for system = {inputs.system}; use another"
@@ -123,18 +132,14 @@ def _answer(
     evidence, breakdown = [], []
     for number, leader in enumerate(leaders[: inputs.num_plans]):
         fields = estimate_fields(found, leader.row, leader.place, inputs)
-        question, evaluation = evaluate_one(read_scenario(fields))
-        steps = [
-            *breakdown_rows(evaluation.prefill, "prefill", 0),
-            *breakdown_rows(evaluation.decode, "decode", 0),
-        ]
+        steps, grounds = _priced(read_scenario(fields))
         following = scores[number + 1] if number + 1 < len(scores) else None
         plan = {**leader.row, "closed_form_rank": leader.rank}
         plan["why"] = reason_of(plan, found, leader.place, inputs, steps)
         plan["runner_up_deficit"] = deficit(leader.score, following, inputs)
         plans.append(plan)
         breakdown.append(steps)
-        evidence.append(question_evidence(question, evaluation))
+        evidence.append(grounds)
     notes = [PROBABILITIES, *ranking]
     if inputs.formats is None and inputs.format is None:
         notes.append(FORMATS)
@@ -155,6 +160,23 @@ def _answer(
         evidence=replace(evidence[0], assumptions=(*evidence[0].assumptions, *notes)),
     )
     return SearchAnswer(answer=answer, found=found, inputs=inputs)
+
+
+def _priced(scenario: Scenario) -> tuple[list[dict[str, Any]], Evidence]:
+    """Return the breakdown of a prefill chunk and a decode step, and the evidence."""
+    if scenario.mode == "disaggregated":
+        rates = evaluate_pools(scenario)
+        (first, prefill), (second, decode) = rates.prefill, rates.decode
+        pools = (question_evidence(first, prefill), question_evidence(second, decode))
+        evidence = merged_evidence(*pools, rates.notes())
+    else:
+        question, prefill = evaluate_one(scenario)
+        decode, evidence = prefill, question_evidence(question, prefill)
+    rows = [
+        *breakdown_rows(prefill.prefill, "prefill", 0),
+        *breakdown_rows(decode.decode, "decode", 0),
+    ]
+    return rows, evidence
 
 
 def _complete(inputs: SearchInputs) -> dict[str, Any]:

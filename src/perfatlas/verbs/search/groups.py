@@ -56,8 +56,11 @@ class SearchSpace:
     """What is searched."""
 
     mode: Annotated[
-        Literal["static", "aggregated"],
-        Row("Serving mode of the deployments: one batch, or continuous batching."),
+        Literal["static", "aggregated", "disaggregated"],
+        Row(
+            "Serving mode of the deployments: one batch, continuous batching, or separate prefill"
+            " and decode pools."
+        ),
     ] = "aggregated"
     systems: Annotated[
         Names | None,

@@ -11,9 +11,10 @@ from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedE
 from perfatlas.scenario.deployments import evaluate_one, steady_state
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.serving.closed_form import energies_at
-from perfatlas.verbs.search.find import METRICS, distinct_plans, ranked
+from perfatlas.verbs.search.find import METRICS, PLAN, distinct_plans, ranked
 from perfatlas.verbs.search.limits import met_limits, score_of
 from perfatlas.verbs.search.points import LOADS, costs
+from perfatlas.verbs.search.pool_rows import IDENTITY
 from perfatlas.verbs.search.rows import estimate_fields, plan_row
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ def closed_form_leaders(found: Found, inputs: SearchInputs, most: int) -> list[L
         most: Number of leaders.
     """
     columns = found.candidates
+    identity = IDENTITY if inputs.mode == "disaggregated" else (*PLAN, "dp")
+    places = distinct_plans(found, ranked(found, inputs), most, identity)
     return [
         Leader(
             place=place,
@@ -77,7 +80,7 @@ def closed_form_leaders(found: Found, inputs: SearchInputs, most: int) -> list[L
             probability=float(columns["slo_probability"][place]),
             excess=float(columns["excess"][place]),
         )
-        for rank, place in enumerate(distinct_plans(found, ranked(found, inputs), most), start=1)
+        for rank, place in enumerate(places, start=1)
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from perfatlas.verbs.search.pool_rows import SIZES
 from perfatlas.vocabulary.metrics import Metric, declare_metrics
 
 COUNTS: Final = {
@@ -20,7 +21,18 @@ COUNTS: Final = {
     "max_num_batched_tokens": "maximum tokens per step",
     "speculative_depth": "draft tokens per step",
 }
+POOLED: Final = {
+    f"{role}_{name}": f"{label} of {role} workers"
+    for role, names in SIZES.items()
+    for name, label in {
+        **{one: COUNTS[one] for one in names},
+        "workers": "number",
+        "batch": "sequences per step",
+    }.items()
+}
 TEXTS: Final = {
+    "prefill_system": "system of prefill workers",
+    "decode_system": "system of decode workers",
     "system": "system",
     "gemm_format": "format of dense layers",
     "moe_format": "format of expert layers",
@@ -46,7 +58,7 @@ RESULTS: Final = declare_metrics(
             description=f"{label[0].upper()}{label[1:]} of the deployment.",
         )
         for rows in ROWS
-        for name, label in COUNTS.items()
+        for name, label in {**COUNTS, **POOLED}.items()
         if (rows, name) != ("frontier", "batch")
     ),
     *(
