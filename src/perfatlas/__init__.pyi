@@ -1585,6 +1585,7 @@ def search(
     slo_request_latency_s: float | str | None = None,
     request_rate: float | str | None = None,
     min_slo_probability: float | str = 0.8,
+    emit: Literal["vllm", "sglang", "trtllm", "dynamo"] | None = None,
     num_simulated: int | str = 20,
     num_plans: int | str = 5,
     concurrency: int | str | None = None,
@@ -1646,6 +1647,8 @@ def search(
         min_slo_probability: Least probability with which a deployment must meet all SLOs and the
             request rate, by the intervals of its predictions; 0.5 tests the predictions themselves
             [fraction]. Default: 0.8.
+        emit: Print the commands that launch the best plan, with the arguments that the
+            documentation of this engine names; dynamo launches vLLM workers. Default: none.
         num_simulated: Number of the best plans by closed forms that the serving simulator scores
             again, in mode aggregated; 0 for closed forms alone. Default: 20.
         num_plans: Number of plans in the answer, best first. Default: 5.

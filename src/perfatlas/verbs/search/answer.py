@@ -15,11 +15,14 @@ from perfatlas.answer import (
     question_evidence,
 )
 from perfatlas.declarations import signature_of, verb_fields
+from perfatlas.engines import resolve_engine
+from perfatlas.models import resolve_model
 from perfatlas.quantities import UnsupportedError
 from perfatlas.scenario.deployments import evaluate_one, evaluate_pools
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.verbs.search.find import find, within_slos
+from perfatlas.verbs.search.launch import check_launcher, launch_commands, launch_rules
 from perfatlas.verbs.search.leaders import (
     closed_form_leaders,
     ranking_notes,
@@ -103,6 +106,9 @@ def search(**fields: Any) -> SearchAnswer:  # noqa: ANN401 - checked against the
         (2, True)
     """
     inputs = read_search(fields)
+    engine = resolve_engine(inputs.engine)
+    if inputs.emit is not None:
+        check_launcher(inputs.emit, engine.name, pools=inputs.mode == "disaggregated")
     found = find_pools(inputs) if inputs.mode == "disaggregated" else find(inputs)
     if found.size and np.all(np.isnan(found.candidates["score"])):
         raise UnsupportedError(
@@ -114,9 +120,8 @@ def search(**fields: Any) -> SearchAnswer:  # noqa: ANN401 - checked against the
     leaders = closed_form_leaders(found, inputs, max(inputs.num_plans + 1, inputs.num_simulated))
     notes: list[str] = []
     if inputs.num_simulated and inputs.mode == "aggregated":
-        some, rest = leaders[: inputs.num_simulated], leaders[inputs.num_simulated :]
-        leaders = [*simulated_leaders(found, some, inputs), *rest]
-        notes = ranking_notes(leaders[: len(some)])
+        leaders = simulated_leaders(found, leaders[: inputs.num_simulated], inputs)
+        notes = ranking_notes(leaders)
     leaders = [one for one in leaders if one.probability >= inputs.min_slo_probability]
     if not leaders:
         raise no_simulated_plan(inputs, min(inputs.num_simulated, found.size))
@@ -143,7 +148,7 @@ def _answer(
     notes = [PROBABILITIES, *ranking]
     if inputs.formats is None and inputs.format is None:
         notes.append(FORMATS)
-    results = {
+    results: dict[str, Any] = {
         "plans": plans,
         "frontier": frontier_rows(found, inputs),
         "candidates": found.size,
@@ -152,6 +157,11 @@ def _answer(
         "points": found.points,
         "ranking": ranking,
     }
+    if inputs.emit is not None:
+        longest = inputs.isl + inputs.osl
+        model = resolve_model(inputs.model).name
+        results["launch"] = launch_commands(inputs.emit, model, plans[0], longest)
+        notes.append(f"launch arguments: {launch_rules()[inputs.emit]['source']}")
     answer = Answer(
         command="search",
         scenario=_complete(inputs),

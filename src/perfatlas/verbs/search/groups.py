@@ -122,6 +122,14 @@ class SearchObjective:
             " the intervals of its predictions; 0.5 tests the predictions themselves."
         ),
     ] = 0.8
+    emit: Annotated[
+        Literal["vllm", "sglang", "trtllm", "dynamo"] | None,
+        Row(
+            "Print the commands that launch the best plan, with the arguments that the"
+            " documentation of this engine names; dynamo launches vLLM workers.",
+            default="none",
+        ),
+    ] = None
     num_simulated: Annotated[
         Annotated[int, Number(at_least=0, at_most=MOST_PLANS)],
         Row(

@@ -94,6 +94,14 @@ RESULTS: Final = declare_metrics(
         description="Rank of the plan before the simulation of the best plans.",
     ),
     Metric(
+        name="launch",
+        label="launch commands",
+        short="launch",
+        holds="texts",
+        verbs=("search",),
+        description="Commands that launch the best plan, one for each kind of worker.",
+    ),
+    Metric(
         name="ranking",
         label="changes of the ranking",
         short="ranking",
@@ -163,6 +171,7 @@ RESULTS: Final = declare_metrics(
             "ep_divides_num_experts": "experts not divisible by ep",
             "moe_tp_divides_moe_intermediate_size": "expert width not divisible by moe_tp",
             "tp_divides_shared_expert_width": "shared-expert width not divisible by tp",
+            "sizes_supported_by_engine": "sizes that the engine cannot launch",
             "tp_within_scale_up_domain": "tp larger than a scale-up domain",
             "fp8_blocks_whole_per_rank": "blocks of 128 of fp8_block weights cut by a rank",
             "fits_in_memory": "does not fit in memory",

@@ -111,7 +111,7 @@ def families(
             rejected[UNSUPPORTED] += 1
             continue
         plan = all_plans(inputs, base.model.architecture)
-        rules = refusing_rules(base.model.architecture, base.formats, base.placement, plan)
+        rules = refusing_rules(base, plan)
         kept, counts = refused_by_rule(rules, int(plan.tp.size))
         rejected.update({name: count * len(chunks) for name, count in counts.items()})
         legal = PlanColumns(**take_columns(plan, np.flatnonzero(kept)))

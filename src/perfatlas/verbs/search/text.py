@@ -65,6 +65,8 @@ def print_search(
     )
     print_plain(console, chart)
     print_line(console, counts_line(results, verbose=verbose))
+    for command in results.get("launch", ()):
+        print_plain(console, f"launch: {command}", wrap=False)
     print_closing(console, answer, reproduce=reproduce, verbose=verbose)
 
 
