@@ -1569,7 +1569,7 @@ def search(
     tier: Literal["auto", "bound", "physics", "measured"] = "auto",
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
-    mode: Literal["static", "aggregated"] = "aggregated",
+    mode: Literal["static", "aggregated", "disaggregated"] = "aggregated",
     systems: object = None,
     max_gpus: int | str | None = None,
     formats: object = None,
@@ -1586,6 +1586,7 @@ def search(
     slo_request_latency_s: float | str | None = None,
     request_rate: float | str | None = None,
     min_slo_probability: float | str = 0.8,
+    emit: Literal["vllm", "sglang", "trtllm", "dynamo"] | None = None,
     num_simulated: int | str = 20,
     num_plans: int | str = 5,
     concurrency: int | str | None = None,
@@ -1630,8 +1631,8 @@ def search(
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
-        mode: Serving mode of the deployments: one batch, or continuous batching. Default:
-            aggregated.
+        mode: Serving mode of the deployments: one batch, continuous batching, or separate prefill
+            and decode pools. Default: aggregated.
         systems: Further systems to search besides system, such as b200_sxm,gb200. Default: none.
         max_gpus: Maximum GPUs of a deployment, instead of gpus: as many replicas as fit, or as few
             as serve request_rate. Default: gpus.
@@ -1647,6 +1648,8 @@ def search(
         min_slo_probability: Least probability with which a deployment must meet all SLOs and the
             request rate, by the intervals of its predictions; 0.5 tests the predictions themselves
             [fraction]. Default: 0.8.
+        emit: Print the commands that launch the best plan, with the arguments that the
+            documentation of this engine names; dynamo launches vLLM workers. Default: none.
         num_simulated: Number of the best plans by closed forms that the serving simulator scores
             again, in mode aggregated; 0 for closed forms alone. Default: 20.
         num_plans: Number of plans in the answer, best first. Default: 5.

@@ -59,5 +59,6 @@ from .running_load import (
     served_sequences as served_sequences,
 )
 from .shared_steps import (
+    LoadResults as LoadResults,
     evaluate_loads as evaluate_loads,
 )

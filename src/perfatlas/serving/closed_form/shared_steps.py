@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.kernels.devices import unique_rows
+from perfatlas.parallelism import MemoryColumns
 from perfatlas.serving.closed_form.composition import predicted
 from perfatlas.serving.closed_form.energy import TokenEnergy, token_energy
 from perfatlas.serving.closed_form.evaluation import alone_share, energy_alone_share
+from perfatlas.serving.closed_form.latencies import Latencies
 from perfatlas.serving.closed_form.running_load import running_load
 from perfatlas.serving.closed_form.utilization import Utilization, step_utilization
 from perfatlas.step import (
@@ -22,6 +24,7 @@ from perfatlas.step import (
     decode_work,
     prefill_work,
     step_costs,
+    take_columns,
 )
 
 if TYPE_CHECKING:
@@ -29,8 +32,6 @@ if TYPE_CHECKING:
 
     from perfatlas.models import StepTokens
     from perfatlas.operators import FloatArray, IntArray
-    from perfatlas.parallelism import MemoryColumns
-    from perfatlas.serving.closed_form.latencies import Latencies
     from perfatlas.serving.closed_form.running_load import RunningLoad
     from perfatlas.step import Candidates, StepCost
 
@@ -62,6 +63,33 @@ class LoadResults:
     utilization: Utilization
     energy: TokenEnergy
     priced: int
+
+    def take(self, index: IntArray) -> LoadResults:
+        """Return the results of the candidates at the given positions.
+
+        Args:
+            index: Positions.
+        """
+        return replace(
+            self,
+            latencies=Latencies(*(v[index] for v in self.latencies)),
+            low=Latencies(*(v[index] for v in self.low)),
+            high=Latencies(*(v[index] for v in self.high)),
+            memory=MemoryColumns(**take_columns(self.memory, index)),
+            chunks=_chunks_at(self.chunks, index),
+            served=self.served[index],
+            utilization=Utilization(*(v[index] for v in self.utilization)),
+            energy=self.energy.take(index),
+        )
+
+
+def _chunks_at(chunks: PrefillChunks, index: IntArray) -> PrefillChunks:
+    return PrefillChunks(
+        count=chunks.count[index],
+        tokens=_tokens_at(chunks.tokens, index),
+        last_count=chunks.last_count[index],
+        last_tokens=_tokens_at(chunks.last_tokens, index),
+    )
 
 
 def _tokens_at(tokens: StepTokens, index: IntArray) -> StepTokens:

@@ -7,19 +7,29 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.answer import Answer, AnsweredRun, breakdown_rows, question_evidence
+from perfatlas.answer import (
+    Answer,
+    AnsweredRun,
+    breakdown_rows,
+    merged_evidence,
+    question_evidence,
+)
 from perfatlas.declarations import signature_of, verb_fields
+from perfatlas.engines import resolve_engine
+from perfatlas.models import resolve_model
 from perfatlas.quantities import UnsupportedError
-from perfatlas.scenario.deployments import evaluate_one
+from perfatlas.scenario.deployments import evaluate_one, evaluate_pools
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.verbs.search.find import find, within_slos
+from perfatlas.verbs.search.launch import check_launcher, launch_commands, launch_rules
 from perfatlas.verbs.search.leaders import (
     closed_form_leaders,
     ranking_notes,
     simulated_leaders,
 )
 from perfatlas.verbs.search.metrics import RESULTS
+from perfatlas.verbs.search.pools import find_pools
 from perfatlas.verbs.search.question import SIZES, read_search
 from perfatlas.verbs.search.rows import (
     candidate_table,
@@ -31,6 +41,8 @@ from perfatlas.verbs.search.shortfall import no_plan, no_simulated_plan
 from perfatlas.verbs.search.why import reason_of
 
 if TYPE_CHECKING:
+    from perfatlas.answer import Evidence
+    from perfatlas.scenario.fields import Scenario
     from perfatlas.verbs.search.find import Found
     from perfatlas.verbs.search.leaders import Leader
     from perfatlas.verbs.search.question import SearchInputs
@@ -94,7 +106,10 @@ def search(**fields: Any) -> SearchAnswer:  # noqa: ANN401 - checked against the
         (2, True)
     """
     inputs = read_search(fields)
-    found = find(inputs)
+    engine = resolve_engine(inputs.engine)
+    if inputs.emit is not None:
+        check_launcher(inputs.emit, engine.name, pools=inputs.mode == "disaggregated")
+    found = find_pools(inputs) if inputs.mode == "disaggregated" else find(inputs)
     if found.size and np.all(np.isnan(found.candidates["score"])):
         raise UnsupportedError(
             f"objective = {inputs.objective} is not known for system = {inputs.system}; use another"
@@ -105,9 +120,8 @@ def search(**fields: Any) -> SearchAnswer:  # noqa: ANN401 - checked against the
     leaders = closed_form_leaders(found, inputs, max(inputs.num_plans + 1, inputs.num_simulated))
     notes: list[str] = []
     if inputs.num_simulated and inputs.mode == "aggregated":
-        some, rest = leaders[: inputs.num_simulated], leaders[inputs.num_simulated :]
-        leaders = [*simulated_leaders(found, some, inputs), *rest]
-        notes = ranking_notes(leaders[: len(some)])
+        leaders = simulated_leaders(found, leaders[: inputs.num_simulated], inputs)
+        notes = ranking_notes(leaders)
     leaders = [one for one in leaders if one.probability >= inputs.min_slo_probability]
     if not leaders:
         raise no_simulated_plan(inputs, min(inputs.num_simulated, found.size))
@@ -123,22 +137,18 @@ def _answer(
     evidence, breakdown = [], []
     for number, leader in enumerate(leaders[: inputs.num_plans]):
         fields = estimate_fields(found, leader.row, leader.place, inputs)
-        question, evaluation = evaluate_one(read_scenario(fields))
-        steps = [
-            *breakdown_rows(evaluation.prefill, "prefill", 0),
-            *breakdown_rows(evaluation.decode, "decode", 0),
-        ]
+        steps, grounds = _priced(read_scenario(fields))
         following = scores[number + 1] if number + 1 < len(scores) else None
         plan = {**leader.row, "closed_form_rank": leader.rank}
         plan["why"] = reason_of(plan, found, leader.place, inputs, steps)
         plan["runner_up_deficit"] = deficit(leader.score, following, inputs)
         plans.append(plan)
         breakdown.append(steps)
-        evidence.append(question_evidence(question, evaluation))
+        evidence.append(grounds)
     notes = [PROBABILITIES, *ranking]
     if inputs.formats is None and inputs.format is None:
         notes.append(FORMATS)
-    results = {
+    results: dict[str, Any] = {
         "plans": plans,
         "frontier": frontier_rows(found, inputs),
         "candidates": found.size,
@@ -147,6 +157,11 @@ def _answer(
         "points": found.points,
         "ranking": ranking,
     }
+    if inputs.emit is not None:
+        longest = inputs.isl + inputs.osl
+        model = resolve_model(inputs.model).name
+        results["launch"] = launch_commands(inputs.emit, model, plans[0], longest)
+        notes.append(f"launch arguments: {launch_rules()[inputs.emit]['source']}")
     answer = Answer(
         command="search",
         scenario=_complete(inputs),
@@ -155,6 +170,23 @@ def _answer(
         evidence=replace(evidence[0], assumptions=(*evidence[0].assumptions, *notes)),
     )
     return SearchAnswer(answer=answer, found=found, inputs=inputs)
+
+
+def _priced(scenario: Scenario) -> tuple[list[dict[str, Any]], Evidence]:
+    """Return the breakdown of a prefill chunk and a decode step, and the evidence."""
+    if scenario.mode == "disaggregated":
+        rates = evaluate_pools(scenario)
+        (first, prefill), (second, decode) = rates.prefill, rates.decode
+        pools = (question_evidence(first, prefill), question_evidence(second, decode))
+        evidence = merged_evidence(*pools, rates.notes())
+    else:
+        question, prefill = evaluate_one(scenario)
+        decode, evidence = prefill, question_evidence(question, prefill)
+    rows = [
+        *breakdown_rows(prefill.prefill, "prefill", 0),
+        *breakdown_rows(decode.decode, "decode", 0),
+    ]
+    return rows, evidence
 
 
 def _complete(inputs: SearchInputs) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from perfatlas.files import check_writable, table_format, write_table
 if TYPE_CHECKING:
     from typing import Any
 
-SLOW: Final = "perfatlas: searching"
+SLOW: Final = "searching deployments"
 
 
 @Parameter(name="*", group=OUTPUT)

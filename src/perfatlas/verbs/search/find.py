@@ -15,9 +15,11 @@ import numpy as np
 from perfatlas.studies import pareto_points
 from perfatlas.verbs.search.points import ENDS, priced_points
 from perfatlas.verbs.search.selection import best_loads, judge
-from perfatlas.verbs.search.space import families
+from perfatlas.verbs.search.space import chunk_sizes, families
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.verbs.search.question import SearchInputs
     from perfatlas.verbs.search.selection import Judged
@@ -85,7 +87,7 @@ def find(inputs: SearchInputs) -> Found:
     found = Found()
     best: list[Columns] = []
     frontiers: list[Columns] = []
-    for number, family in enumerate(families(inputs, found.rejected)):
+    for number, family in enumerate(families(inputs, found.rejected, chunk_sizes(inputs))):
         found.families.append(family)
         for points in priced_points(family, inputs, found.rejected):
             found.points += points.size
@@ -95,8 +97,8 @@ def find(inputs: SearchInputs) -> Found:
             best.append(_columns(judged, chosen, number) | _binding(judged, chosen, inputs))
             front = pareto_points(points.results[X], points.results[Y])
             frontiers.append(_columns(judged, front, number))
-    found.candidates = _joined(best)
-    frontier = _joined(frontiers)
+    found.candidates = joined(best)
+    frontier = joined(frontiers)
     if frontier:
         kept = pareto_points(frontier[X], frontier[Y])
         found.frontier = {name: values[kept] for name, values in frontier.items()}
@@ -104,7 +106,12 @@ def find(inputs: SearchInputs) -> Found:
     return found
 
 
-def _joined(parts: list[Columns]) -> Columns:
+def joined(parts: list[Columns]) -> Columns:
+    """Return columns of several parts as one.
+
+    Args:
+        parts: Columns with the same names.
+    """
     return (
         {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
     )
@@ -169,15 +176,16 @@ def ranked(found: Found, inputs: SearchInputs) -> IntArray:
     return order
 
 
-def distinct_plans(found: Found, order: IntArray, most: int) -> list[int]:
+def distinct_plans(found: Found, order: IntArray, most: int, identity: Sequence[str]) -> list[int]:
     """Return the first candidate of each distinct plan, at most `most`, in the given order.
 
     Args:
         found: The candidates.
         order: Candidates, best first.
         most: Number of plans.
+        identity: Columns in which distinct plans of a family differ.
     """
-    columns = [found.candidates[name] for name in ("family", *PLAN, "dp")]
+    columns = [found.candidates[name] for name in ("family", *identity)]
     kept: dict[tuple[float, ...], int] = {}
     for place in order.tolist():
         kept.setdefault(tuple(float(column[place]) for column in columns), place)

@@ -56,8 +56,11 @@ class SearchSpace:
     """What is searched."""
 
     mode: Annotated[
-        Literal["static", "aggregated"],
-        Row("Serving mode of the deployments: one batch, or continuous batching."),
+        Literal["static", "aggregated", "disaggregated"],
+        Row(
+            "Serving mode of the deployments: one batch, continuous batching, or separate prefill"
+            " and decode pools."
+        ),
     ] = "aggregated"
     systems: Annotated[
         Names | None,
@@ -119,6 +122,14 @@ class SearchObjective:
             " the intervals of its predictions; 0.5 tests the predictions themselves."
         ),
     ] = 0.8
+    emit: Annotated[
+        Literal["vllm", "sglang", "trtllm", "dynamo"] | None,
+        Row(
+            "Print the commands that launch the best plan, with the arguments that the"
+            " documentation of this engine names; dynamo launches vLLM workers.",
+            default="none",
+        ),
+    ] = None
     num_simulated: Annotated[
         Annotated[int, Number(at_least=0, at_most=MOST_PLANS)],
         Row(

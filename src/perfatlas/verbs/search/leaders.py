@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -11,13 +11,14 @@ from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedE
 from perfatlas.scenario.deployments import evaluate_one, steady_state
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.serving.closed_form import energies_at
-from perfatlas.verbs.search.find import METRICS, distinct_plans, ranked
+from perfatlas.verbs.search.find import METRICS, PLAN, distinct_plans, ranked
 from perfatlas.verbs.search.limits import met_limits, score_of
 from perfatlas.verbs.search.points import LOADS, costs
+from perfatlas.verbs.search.pool_rows import IDENTITY
 from perfatlas.verbs.search.rows import estimate_fields, plan_row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from perfatlas.scenario.deployments import Priced
     from perfatlas.verbs.search.find import Found
@@ -38,6 +39,7 @@ class Leader:
         probability: Least probability that a limit is met.
         excess: Largest ratio of a prediction to its limit.
         note: Why it is not simulated, "" if it is.
+        at_first: Simulated metrics at the best load of the closed forms, empty if not simulated.
     """
 
     place: int
@@ -47,6 +49,7 @@ class Leader:
     probability: float
     excess: float
     note: str = ""
+    at_first: Mapping[str, Any] = field(default_factory=dict)
 
     def order(self, least: float) -> tuple[bool, float, float, float]:
         """Return the key by which leaders are ranked, best first.
@@ -68,6 +71,8 @@ def closed_form_leaders(found: Found, inputs: SearchInputs, most: int) -> list[L
         most: Number of leaders.
     """
     columns = found.candidates
+    identity = IDENTITY if inputs.mode == "disaggregated" else (*PLAN, "dp")
+    places = distinct_plans(found, ranked(found, inputs), most, identity)
     return [
         Leader(
             place=place,
@@ -77,7 +82,7 @@ def closed_form_leaders(found: Found, inputs: SearchInputs, most: int) -> list[L
             probability=float(columns["slo_probability"][place]),
             excess=float(columns["excess"][place]),
         )
-        for rank, place in enumerate(distinct_plans(found, ranked(found, inputs), most), start=1)
+        for rank, place in enumerate(places, start=1)
     ]
 
 
@@ -99,11 +104,14 @@ def simulated_leaders(found: Found, leaders: list[Leader], inputs: SearchInputs)
 
 def _simulated(found: Found, leader: Leader, inputs: SearchInputs, known: Priced) -> Leader:
     nearest: Leader | None = None
+    at_first: Mapping[str, Any] = {}
     for row in _loads(leader, inputs):
         try:
             tried = _at(found, replace(leader, row=row), inputs, known)
         except (UnsupportedError, InvalidSpecError, InfeasibleError) as error:
             return nearest or replace(leader, note=str(error.args[0]))
+        at_first = at_first or {**tried.row, "formula_ttft_s": leader.row["ttft_s"]}
+        tried = replace(tried, at_first=at_first)
         if tried.probability >= inputs.min_slo_probability:
             return tried
         if nearest is None or tried.excess < nearest.excess:
@@ -169,4 +177,11 @@ def ranking_notes(leaders: list[Leader]) -> list[str]:
         count += " (the others have pipeline stages or other features without simulation)"
     if now == 1:
         return [f"{count}: the first stays first, {moved} others move"]
-    return [f"{count}: the first by closed forms becomes number {now}, {moved} plans move"]
+    notes = [f"{count}: the first by closed forms becomes number {now}, {moved} plans move"]
+    if first.at_first:
+        told = first.at_first
+        notes.append(
+            f"simulated at {told['concurrency']:,} requests in flight, its TTFT is"
+            f" {told['ttft_s']:.3g} s with queueing, {told['formula_ttft_s']:.3g} s without"
+        )
+    return notes

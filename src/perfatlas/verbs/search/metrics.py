@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from perfatlas.verbs.search.pool_rows import SIZES
 from perfatlas.vocabulary.metrics import Metric, declare_metrics
 
 COUNTS: Final = {
@@ -20,7 +21,18 @@ COUNTS: Final = {
     "max_num_batched_tokens": "maximum tokens per step",
     "speculative_depth": "draft tokens per step",
 }
+POOLED: Final = {
+    f"{role}_{name}": f"{label} of {role} workers"
+    for role, names in SIZES.items()
+    for name, label in {
+        **{one: COUNTS[one] for one in names},
+        "workers": "number",
+        "batch": "sequences per step",
+    }.items()
+}
 TEXTS: Final = {
+    "prefill_system": "system of prefill workers",
+    "decode_system": "system of decode workers",
     "system": "system",
     "gemm_format": "format of dense layers",
     "moe_format": "format of expert layers",
@@ -46,7 +58,7 @@ RESULTS: Final = declare_metrics(
             description=f"{label[0].upper()}{label[1:]} of the deployment.",
         )
         for rows in ROWS
-        for name, label in COUNTS.items()
+        for name, label in {**COUNTS, **POOLED}.items()
         if (rows, name) != ("frontier", "batch")
     ),
     *(
@@ -80,6 +92,14 @@ RESULTS: Final = declare_metrics(
         holds="count",
         verbs=("search",),
         description="Rank of the plan before the simulation of the best plans.",
+    ),
+    Metric(
+        name="launch",
+        label="launch commands",
+        short="launch",
+        holds="texts",
+        verbs=("search",),
+        description="Commands that launch the best plan, one for each kind of worker.",
     ),
     Metric(
         name="ranking",
@@ -151,6 +171,7 @@ RESULTS: Final = declare_metrics(
             "ep_divides_num_experts": "experts not divisible by ep",
             "moe_tp_divides_moe_intermediate_size": "expert width not divisible by moe_tp",
             "tp_divides_shared_expert_width": "shared-expert width not divisible by tp",
+            "sizes_supported_by_engine": "sizes that the engine cannot launch",
             "tp_within_scale_up_domain": "tp larger than a scale-up domain",
             "fp8_blocks_whole_per_rank": "blocks of 128 of fp8_block weights cut by a rank",
             "fits_in_memory": "does not fit in memory",

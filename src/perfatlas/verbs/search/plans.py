@@ -13,6 +13,7 @@ import numpy as np
 
 from perfatlas.models import DenseFfn, MoeFfn
 from perfatlas.parallelism import PlanColumns, plan_rules
+from perfatlas.verbs.search.launch import whole_fields
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.models import Architecture, ModelFormats
-    from perfatlas.step import Placement
+    from perfatlas.step import Candidates
     from perfatlas.verbs.search.question import SearchInputs
 
     BoolArray = NDArray[np.bool_]
@@ -100,15 +101,11 @@ def _divisors(number: int) -> tuple[int, ...]:
     return tuple(n for n in range(1, number + 1) if number % n == 0)
 
 
-def refusing_rules(
-    architecture: Architecture, formats: ModelFormats, placement: Placement, plan: PlanColumns
-) -> dict[str, BoolArray]:
+def refusing_rules(base: Candidates, plan: PlanColumns) -> dict[str, BoolArray]:
     """Return the plans that each rule refuses (U,), by its name.
 
     Args:
-        architecture: The model.
-        formats: Number formats.
-        placement: The system, the same for all plans.
+        base: A candidate with their model, engine, formats and system.
         plan: The plans.
 
     Source: scale-up domain: vLLM documentation, "Parallelism and Scaling" (tensor parallelism
@@ -116,9 +113,13 @@ def refusing_rules(
         model_executor/layers/quantization/fp8.py, which rejects partitions that are no multiple of
         a block of 128.
     """
+    architecture, formats, engine = base.model.architecture, base.formats, base.profile.name
     rules = dict(plan_rules(architecture, plan))
-    domain = placement.systems[0].device.scale_up.domain_size
+    domain = base.placement.systems[0].device.scale_up.domain_size
     rules["tp_within_scale_up_domain"] = plan.tp > domain
+    for name in whole_fields(engine):
+        ways, ranks = getattr(plan, name), plan.tp * plan.attention_dp
+        rules["sizes_supported_by_engine"] = (ways != 1.0) & (ways != ranks)
     for width, ways, stored in _block_widths(architecture, plan, formats):
         if stored == "fp8_block":
             partial = np.mod(np.floor(width / ways), BLOCK) != 0.0

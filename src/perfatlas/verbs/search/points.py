@@ -22,7 +22,7 @@ from perfatlas.vocabulary.metrics import usd_per_million_tokens
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -67,24 +67,35 @@ class Points:
         return int(self.rows.size)
 
 
-def priced_points(family: Family, inputs: SearchInputs, rejected: Counter[str]) -> Iterator[Points]:
+def priced_points(
+    family: Family,
+    inputs: SearchInputs,
+    rejected: Counter[str],
+    loads: Sequence[float] = LOADS,
+) -> Iterator[Points]:
     """Yield the points of a family, some candidates at a time.
 
     Args:
         family: The candidates.
         inputs: The search.
         rejected: Receives the number of candidates that cannot run, by rule.
+        loads: Sequences of an attention-DP rank, ascending.
     """
     for first in range(0, family.size, BLOCK):
-        found = _priced(family, np.arange(first, min(first + BLOCK, family.size)), inputs, rejected)
+        some = np.arange(first, min(first + BLOCK, family.size))
+        found = _priced(family, some, inputs, rejected, loads)
         if found is not None:
             yield found
 
 
 def _priced(
-    family: Family, some: IntArray, inputs: SearchInputs, rejected: Counter[str]
+    family: Family,
+    some: IntArray,
+    inputs: SearchInputs,
+    rejected: Counter[str],
+    loads: Sequence[float],
 ) -> Points | None:
-    loads_CL = _loads(family, some, inputs)
+    loads_CL = _loads(family, some, inputs, loads)
     rows = np.repeat(some, loads_CL.shape[1])
     sequences = loads_CL.ravel()
     question = family.spread(rows, sequences, inputs)
@@ -116,13 +127,15 @@ def _priced(
     )
 
 
-def _loads(family: Family, some: IntArray, inputs: SearchInputs) -> FloatArray:
+def _loads(
+    family: Family, some: IntArray, inputs: SearchInputs, loads: Sequence[float]
+) -> FloatArray:
     """Return the sequences of a replica at each load, ascending (C, L)."""
     if inputs.concurrency is not None:
         each_C1: FloatArray = (inputs.concurrency / family.plan.dp[some])[:, None]
         return each_C1
     ranks_C = family.plan.attention_dp[some]
-    loads_CL: FloatArray = ranks_C[:, None] * np.array(LOADS)
+    loads_CL: FloatArray = ranks_C[:, None] * np.array(loads)
     if np.any(ranks_C > 1.0):  # a single request, with idle ranks
         loads_CL = np.concatenate([np.ones_like(ranks_C)[:, None], loads_CL], axis=1)
     return loads_CL

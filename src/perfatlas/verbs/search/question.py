@@ -75,6 +75,8 @@ def read_search(fields: Mapping[str, Any]) -> SearchInputs:
                 else f": gpus = {inputs.gpus} and max_gpus = {inputs.max_gpus} are both set"
             )
         )
+    if inputs.mode == "disaggregated" and inputs.most_gpus < len(("prefill", "decode")):
+        raise InvalidSpecError("mode = disaggregated needs a GPU for each pool: set 2 or more")
     _check_objective(inputs)
     for name, one in (("formats", "format"), ("kv_formats", "kv_format")):
         if getattr(inputs, name) is not None and getattr(inputs, one) is not None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from perfatlas.verbs.search.find import LIMITS, METRICS, PLAN
 from perfatlas.verbs.search.limits import HIGHER
+from perfatlas.verbs.search.pool_rows import pool_fields, pool_row, pool_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,6 +63,8 @@ def _row(
     columns: Columns, place: int, families: Sequence[Family], inputs: SearchInputs
 ) -> dict[str, Any]:
     """Return one point with its plan, limits, load and metrics."""
+    if inputs.mode == "disaggregated":
+        return pool_row(columns, place, families, inputs)
     family = families[int(columns["family"][place])]
     row = _named(family)
     dense = not family.base.model.architecture.has_experts
@@ -101,6 +104,8 @@ def estimate_fields(
         place: Position of the candidate.
         inputs: The search.
     """
+    if inputs.mode == "disaggregated":
+        return pool_fields(found, dict(row), place, inputs)
     family = found.families[int(found.candidates["family"][place])]
     load = "batch" if inputs.mode == "static" else "concurrency"
     named = (*PLAN, "dp", load, "max_num_batched_tokens")
@@ -115,6 +120,8 @@ def candidate_table(found: Found, inputs: SearchInputs) -> dict[str, list[Any]]:
         found: The candidates.
         inputs: The search.
     """
+    if inputs.mode == "disaggregated":
+        return pool_table(found, inputs)
     columns, table = found.candidates, {}
     if not columns:
         return {}

@@ -9,6 +9,7 @@ from perfatlas.verbs.search.find import ranked
 from perfatlas.verbs.search.limits import LATENCIES
 from perfatlas.verbs.search.metrics import RESULTS
 from perfatlas.verbs.search.rows import plan_row
+from perfatlas.verbs.search.text import plan_text
 
 if TYPE_CHECKING:
     from perfatlas.verbs.search.find import Found
@@ -37,16 +38,12 @@ def no_plan(found: Found, inputs: SearchInputs) -> InfeasibleError:
     if inputs.request_rate is not None:
         served = nearest["output_tokens_per_s_per_gpu"] * nearest["gpus"] / inputs.osl
         missed.append(f"{served:.4g} requests/s (at least {inputs.request_rate:g})")
-    sizes = ", ".join(
-        f"{name} {nearest[name]}"
-        for name in ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp", "dp")
-        if nearest.get(name, 1) != 1
-    )
-    load = int(nearest.get("concurrency") or nearest["batch"])
+    load = nearest.get("concurrency") or nearest.get("batch")
+    loaded = f", {counted(int(load), 'request')} in flight" if load else ""
     return InfeasibleError(
         f"none of {found.size:,} candidates meets all limits with probability"
         f" {inputs.min_slo_probability:g}; the nearest is"
-        f" {nearest['system']}, {sizes or 'tp 1'}, {counted(load, 'request')} in flight,"
+        f" {nearest.get('system', nearest.get('prefill_system'))}, {plan_text(nearest)}{loaded},"
         f" with probability {nearest['slo_probability']:.2g}: {', '.join(missed)}",
         advice=(
             "relax the limit that is missed",

@@ -88,12 +88,15 @@ class Family:
         return spread_candidates(self.base, plan, load, limits)
 
 
-def families(inputs: SearchInputs, rejected: Counter[str]) -> Iterator[Family]:
+def families(
+    inputs: SearchInputs, rejected: Counter[str], chunks: tuple[float, ...]
+) -> Iterator[Family]:
     """Yield the candidates of each system, format and number of draft tokens.
 
     Args:
         inputs: The search.
         rejected: Receives the number of candidates that each rule refuses.
+        chunks: Tokens of a step, NaN for the default of the engine.
 
     Raises:
         PerfatlasError: The only system, format and number of draft tokens is not supported.
@@ -108,13 +111,12 @@ def families(inputs: SearchInputs, rejected: Counter[str]) -> Iterator[Family]:
             rejected[UNSUPPORTED] += 1
             continue
         plan = all_plans(inputs, base.model.architecture)
-        rules = refusing_rules(base.model.architecture, base.formats, base.placement, plan)
+        rules = refusing_rules(base, plan)
         kept, counts = refused_by_rule(rules, int(plan.tp.size))
-        chunks = _chunks(inputs)
         rejected.update({name: count * len(chunks) for name, count in counts.items()})
         legal = PlanColumns(**take_columns(plan, np.flatnonzero(kept)))
         if legal.tp.size:
-            yield _family(inputs, fields, base, legal)
+            yield _family(inputs, fields, base, legal, np.array(chunks))
 
 
 def _choices(inputs: SearchInputs) -> Iterator[dict[str, Any]]:
@@ -146,17 +148,26 @@ def _resolved(fields: dict[str, Any]) -> Candidates:
     return question
 
 
-def _chunks(inputs: SearchInputs) -> tuple[float, ...]:
+def chunk_sizes(inputs: SearchInputs) -> tuple[float, ...]:
+    """Return the numbers of tokens of a step to search, NaN for the default of the engine.
+
+    Args:
+        inputs: The search.
+    """
     if inputs.max_num_batched_tokens is not None:
         return (float(inputs.max_num_batched_tokens),)
     return (np.nan, *CHUNKS)
 
 
 def _family(
-    inputs: SearchInputs, fields: dict[str, Any], base: Candidates, plan: PlanColumns
+    inputs: SearchInputs,
+    fields: dict[str, Any],
+    base: Candidates,
+    plan: PlanColumns,
+    chunks: FloatArray,
 ) -> Family:
     """Return the candidates of legal plans with every limit on the tokens of a step."""
-    size, chunks = int(plan.tp.size), np.array(_chunks(inputs))
+    size = int(plan.tp.size)
     default_U = _limited(inputs, base, plan, np.full(size, np.nan)).limits.max_num_batched_tokens
     # the default itself is NaN and differs from all
     new_UK = (chunks[None, :] != default_U[:, None]) | (chunks.size == 1)

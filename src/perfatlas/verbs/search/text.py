@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 SIZES: Final = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp", "dp")
+POOLS: Final = ("prefill", "decode")
 SHORT: Final = {"attention_dp": "adp", "moe_tp": "etp"}
 METRICS_SHOWN: Final = ("output_tokens_per_s_per_gpu", "ttft_s", "tpot_s")
 X: Final = "output_tokens_per_s_per_user"
@@ -64,6 +65,8 @@ def print_search(
     )
     print_plain(console, chart)
     print_line(console, counts_line(results, verbose=verbose))
+    for command in results.get("launch", ()):
+        print_plain(console, f"launch: {command}", wrap=False)
     print_closing(console, answer, reproduce=reproduce, verbose=verbose)
 
 
@@ -106,13 +109,13 @@ def _plans_table(
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    several = bool(scenario.get("systems"))
+    pooled = "prefill_workers" in plans[0]
+    several = bool(scenario.get("systems")) and not pooled
     columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
         **({"system": lambda plan: str(plan["system"])} if several else {}),
         "plan": plan_text,
         **({"GPUs": lambda plan: f"{plan['gpus']:,}"} if scenario.get("max_gpus") else {}),
-        "step": lambda plan: f"{plan['max_num_batched_tokens']:,}",
-        "load": lambda plan: f"{plan.get('concurrency') or plan.get('batch'):,}",
+        **({} if pooled else {"step": _step, "load": _load}),
         **{_title(name): partial(_metric, name) for name in METRICS_SHOWN},
         **({"90%": lambda plan: interval_text(plan, Y)} if width >= WIDE else {}),
         "P(SLO)": lambda plan: format_share(plan["slo_probability"]),
@@ -123,6 +126,14 @@ def _plans_table(
     for plan in plans:
         table.add_row(*(cell(plan) for cell in columns.values()))
     return table
+
+
+def _step(plan: Mapping[str, Any]) -> str:
+    return f"{plan['max_num_batched_tokens']:,}"
+
+
+def _load(plan: Mapping[str, Any]) -> str:
+    return f"{plan.get('concurrency') or plan.get('batch'):,}"
 
 
 def _title(name: str) -> str:
@@ -144,7 +155,15 @@ def plan_text(plan: Mapping[str, Any]) -> str:
         >>> plan_text({"tp": 4, "pp": 1, "dp": 2})
         'tp 4, dp 2'
     """
+    if "prefill_workers" in plan:
+        return "; ".join(_pool_text(role, plan) for role in POOLS)
     sizes = [f"{SHORT.get(name, name)} {plan[name]}" for name in SIZES if plan.get(name, 1) != 1]
     if plan.get("speculative_depth"):
         sizes.append(f"{plan['speculative_depth']} drafts")
     return ", ".join(sizes) or "tp 1"
+
+
+def _pool_text(role: str, plan: Mapping[str, Any]) -> str:
+    own = {name: plan.get(f"{role}_{name}", 1) for name in SIZES}
+    workers, batch = plan[f"{role}_workers"], plan[f"{role}_batch"]
+    return f"{workers} {role} of {plan_text(own)}, batch {batch}"

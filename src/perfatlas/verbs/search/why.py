@@ -17,6 +17,8 @@ ENDED: Final = {
     "kv_cache": "the KV cache holds no more requests",
     "max_num_seqs": "max_num_seqs admits no more requests",
     "max_num_batched_tokens": "max_num_batched_tokens admits no more requests at once",
+    "prefill_workers": "the prefill workers limit the rate",
+    "decode_workers": "the decode workers limit the rate",
     "loads": "no higher load is searched",
     NO_GAIN: "a higher load does not improve the objective",
 }
