@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from perfatlas.training.profiles import TrainingEngine
 
 # Formats in which linear layers are multiplied.
-TRAINED_FORMATS: Final = ("bf16",)
+TRAINED_FORMATS: Final = ("bf16", "fp8_static", "fp8_dynamic", "fp8_block", "mxfp8", "nvfp4")
 GRADIENT_BYTES: Final = {"fp32": 4.0, "bf16": 2.0}
 
 

@@ -167,7 +167,7 @@ def _gradient_of(rows: Sequence[Row], forward: int, part: Part) -> tuple[int, ..
     wanted = rows[forward]
     return tuple(
         position
-        for position in range(forward + 1, min(forward + 3, len(rows)))
+        for position in range(forward + 1, min(forward + 4, len(rows)))
         if rows[position].part == part
         and rows[position].segment == wanted.segment
         and rows[position].operator.name == wanted.operator.name
