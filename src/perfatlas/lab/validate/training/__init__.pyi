@@ -1,0 +1,3 @@
+from .scores import (
+    validate_training as validate_training,
+)
