@@ -150,12 +150,18 @@ def _rank_operators(
 
 
 def _experts(operator: GroupedGemm, layouts: Layouts, distribution: str) -> GroupedGemm:
-    """Return the experts of one rank, with the tokens of its whole expert-parallel group."""
-    tokens = layouts.tokens / layouts.token_ranks * layouts.ep * layouts.expert_tp
+    """Return the experts of one rank, over the rows that were sent to it.
+
+    A rank of a serving engine sorts the tokens of its whole group; here each row has been sent to
+    its expert, so that the product has one expert per row and only the rank's own experts.
+    """
+    sent_C = layouts.tokens / layouts.token_ranks * layouts.expert_tp * operator.top_k
     return with_fields(
         operator,
-        tokens=tokens,
-        ep=layouts.ep,
+        tokens=sent_C,
+        experts=operator.experts / layouts.ep,
+        top_k=np.ones_like(sent_C),
+        ep=np.ones_like(sent_C),
         moe_tp=layouts.expert_tp,
         distribution=distribution,
     )

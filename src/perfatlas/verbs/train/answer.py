@@ -19,7 +19,7 @@ from perfatlas.hardware import cited_sources
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.scenario.fields import Answered, answer_columns, complete_scenario
 from perfatlas.training.layouts import layout_problems
-from perfatlas.training.step import FLOP_CONVENTION, training_steps
+from perfatlas.training.step import FLOP_CONVENTION, PRICED_AS, training_steps
 from perfatlas.verbs.train.advice import does_not_fit
 from perfatlas.verbs.train.breakdown import step_costs_of, training_breakdown
 from perfatlas.verbs.train.question import (
@@ -147,6 +147,9 @@ def _evidence(question: TrainingQuestion, steps: TrainingSteps) -> Evidence:
     notes = dict.fromkeys(note for match in matches for note in match.notes)
     tier = tier_of(costs, shape)
     assumed = [FLOP_CONVENTION] if tier == "bound" else [FLOP_CONVENTION, INTERVAL]
+    if question.formats.gemm in PRICED_AS:
+        other = PRICED_AS[question.formats.gemm]
+        assumed.append(f"{question.formats.gemm} has no measured kernels; priced as {other}")
     if question.architecture.has_experts:
         assumed.append(f"expert load: {question.distribution}")
     return Evidence(

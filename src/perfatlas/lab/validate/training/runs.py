@@ -73,13 +73,9 @@ def published_runs() -> list[PublishedRun]:
         reason = _missing(run)
         question = None if reason else _question(run)
         if question is not None:
-            problems = layout_problems(
-                question.architecture, question.layouts, question.schedule
-            )
+            problems = layout_problems(question.architecture, question.layouts, question.schedule)
             reason = problems[0].sentence(0) if problems else ""
-        found.append(
-            PublishedRun(run=run, question=None if reason else question, refused=reason)
-        )
+        found.append(PublishedRun(run=run, question=None if reason else question, refused=reason))
     return found
 
 
@@ -91,19 +87,16 @@ def _file(name: str) -> str:
 def _missing(run: Run) -> str:
     """Return why a run cannot be asked, "" where it can."""
     absent = [name for name in NEEDED if not run[name]]
-    if absent:
-        return f"the page does not state {', '.join(absent)}"
-    if not run["step_time_s_derived"]:
-        return "the page states no step time and no tokens/s"
-    if run["task"] == "lora":
-        return "LoRA is not modelled"
-    if run["source"] not in rules()["engines"]:
-        return "there is no profile of the engine"
-    if run["model"] not in rules()["models"] and not run["layers"]:
-        return "the architecture of the model is not at hand"
-    if "token drop" in run["notes"]:
-        return "the run drops tokens"
-    return ""
+    known = run["model"] in rules()["models"] or run["layers"]
+    reasons = {
+        f"the page does not state {', '.join(absent)}": bool(absent),
+        "the page states no step time and no tokens/s": not run["step_time_s_derived"],
+        "LoRA is not modelled": run["task"] == "lora",
+        "there is no profile of the engine": run["source"] not in rules()["engines"],
+        "the architecture of the model is not at hand": not known,
+        "the run drops tokens": "token drop" in run["notes"],
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
 
 
 def _question(run: Run) -> TrainingQuestion:
@@ -112,9 +105,14 @@ def _question(run: Run) -> TrainingQuestion:
     pp, chunks = int(run["pp"]), int(run["vpp"] or 1)
     vpp = chunks if pp > 1 else 1
     tp = int(run["tp"])
+    if engine.name == "torchtitan" and pp > 1:  # its pipeline_parallel_microbatch_size is 1
+        run = {**run, "micro_batch": "1"}
     sizes = {
         **{field: run[field] for field in ("tp", "pp", "cp", "dp", "micro_batch", "global_batch")},
-        **{"ep": run["ep"] or 1, "expert_tp": 1, "vpp": vpp, "sequence_length": run["seq_len"]},
+        "ep": run["ep"] or 1,
+        "expert_tp": 1,
+        "vpp": vpp,
+        "sequence_length": run["seq_len"],
     }
     return TrainingQuestion(
         architecture=_architecture(run),

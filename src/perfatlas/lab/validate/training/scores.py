@@ -37,7 +37,15 @@ def validate_training() -> Row:
 
     Limits: Recomputation that a page does not state is taken as none.
     """
-    runs = published_runs()
+    return part_scores(published_runs())
+
+
+def part_scores(runs: Sequence[PublishedRun]) -> Row:
+    """Return the errors of some runs, as `validate_training` does.
+
+    Args:
+        runs: Published runs, asked or refused.
+    """
     rows = [_scored(run) for run in runs if run.question is not None]
     reasons = Counter((run.run["source"], run.refused) for run in runs if run.refused)
     return {
@@ -101,8 +109,7 @@ def _by(rows: Iterable[Row], keys: tuple[str, ...]) -> list[Row]:
     for row in rows:
         parts.setdefault(tuple(row[key] for key in keys), []).append(row)
     return [
-        {**dict(zip(keys, values, strict=True)), **error_of(part)}
-        for values, part in parts.items()
+        {**dict(zip(keys, values, strict=True)), **error_of(part)} for values, part in parts.items()
     ]
 
 
@@ -115,11 +122,11 @@ def _totals(rows: Sequence[Row]) -> list[Row]:
         name: float(np.mean([part[name] for part in sources]))
         for name in ("mape", "median_error", "bias", "inside_90")
     }
+    parts = {"Megatron-Bridge, dense": dense, "Megatron-Bridge, MoE": sparse}
     return [
         {"what": "all rows", **error_of(rows)},
         {"what": "mean over sources", "rows": len(sources), **mean},
-        {"what": "Megatron-Bridge, dense", **error_of(dense)},
-        {"what": "Megatron-Bridge, MoE", **error_of(sparse)},
+        *({"what": name, **error_of(part)} for name, part in parts.items() if part),
     ]
 
 
