@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.lab.validate.training.runs import PublishedRun
+    from perfatlas.operators import FloatArray
 
 LEAST: Final = 0.3
 MOST: Final = 1.2
@@ -25,8 +26,8 @@ QUANTILES: Final = (0.05, 0.95)
 def fit_training_engine(name: str) -> dict[str, float]:
     """Return the numbers of a training engine, fitted to published runs.
 
-    `efficiency_compute` is fitted to dense runs and then `efficiency_experts` to MoE runs, so that the
-    mean absolute logarithm of measured over predicted time is least; `error_low` and
+    `efficiency_compute` is fitted to dense runs and then `efficiency_experts` to MoE runs, so that
+    the mean absolute logarithm of measured over predicted time is least; `error_low` and
     `error_high` are quantiles of the residuals that remain.
 
     Args:
@@ -36,7 +37,7 @@ def fit_training_engine(name: str) -> dict[str, float]:
     dense = [run for run in runs if run.question and not run.question.architecture.has_experts]
     sparse = [run for run in runs if run.question and run.question.architecture.has_experts]
     found = {"rows": float(len(runs))}
-    numbers: dict[str, float] = {}
+    numbers: dict[str, Any] = {}
     for number, part in (("efficiency_compute", dense), ("efficiency_experts", sparse)):
         if part:
             numbers[number] = _best(number, part, numbers)
@@ -54,7 +55,7 @@ def _fitted(published: PublishedRun, name: str) -> bool:
     return early and run["model"] not in split["model"]["left_out"]
 
 
-def _best(number: str, runs: Sequence[PublishedRun], known: dict[str, float]) -> float:
+def _best(number: str, runs: Sequence[PublishedRun], known: dict[str, Any]) -> float:
     def loss(value: float) -> float:
         return float(np.abs(_residuals(runs, {**known, number: value})).mean())
 
@@ -62,7 +63,7 @@ def _best(number: str, runs: Sequence[PublishedRun], known: dict[str, float]) ->
     return round(float(found.x), 3)
 
 
-def _residuals(runs: Sequence[PublishedRun], numbers: dict[str, float]) -> np.ndarray:  # type: ignore[type-arg]
+def _residuals(runs: Sequence[PublishedRun], numbers: dict[str, Any]) -> FloatArray:
     """Return ln(measured/predicted) of runs with other numbers of the engine."""
     found = []
     for published in runs:
