@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from perfatlas.verbs.train.question import TrainInputs
 
 INTERVAL: Final = (
-    "the 90% interval combines the errors of kernels and collectives on inference shapes, assumed"
-    " fully correlated; kernels of gradients are priced as forward kernels of the transposed shape"
+    "the 90% interval is that of the residuals of published runs that the engine is fitted to, or,"
+    " for an engine that is not fitted, of kernels on inference shapes, assumed fully correlated;"
+    " kernels of gradients are priced as forward kernels of the transposed shape"
 )
 
 

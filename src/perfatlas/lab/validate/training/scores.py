@@ -139,4 +139,10 @@ def _splits(rows: Sequence[Row]) -> list[Row]:
         held[f"{name} left out"] = [row for row in rows if row["gpu"] in gpus]
     left_out = split["model"]["left_out"]
     held["models left out"] = [row for row in rows if row["model"] in left_out]
+    dense = [
+        row for row in rows if row["source"].startswith("Megatron-B") and row["model"] in DENSE
+    ]
+    unseen = [row for row in dense if row["stack"] > last or row["model"] in left_out]
+    held["Megatron-Bridge, dense, not fitted"] = unseen
+    held["Megatron-Bridge, dense, fitted"] = [row for row in dense if row not in unseen]
     return [{"what": name, **error_of(part)} for name, part in held.items() if part]
