@@ -18,3 +18,6 @@ from .table import (
     find_schedule as find_schedule,
     pipeline_refusals as pipeline_refusals,
 )
+from .timeline import (
+    pipeline_timeline as pipeline_timeline,
+)

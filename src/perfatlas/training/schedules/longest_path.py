@@ -21,6 +21,8 @@ from perfatlas.training.schedules.programs import (
     GRADIENTS_OUT,
     PASS,
     RANK,
+    READY,
+    UNREAD,
     Program,
 )
 
@@ -84,8 +86,8 @@ def _load(at: Evaluation, first: int, lanes: int) -> None:
 
 
 @part
-def _pass(at: Evaluation, r: int, first: int, lanes: int) -> None:
-    """Evaluate a pass of some candidates."""
+def _pass(at: Evaluation, r: int, lanes: int) -> None:
+    """Evaluate a pass of some candidates that receives or sends."""
     rank, duration = at.row_RI[r, RANK], at.row_RI[r, DURATION]
     here, back = at.row_RI[r, ACTIVATIONS_IN], at.row_RI[r, GRADIENTS_IN]
     to, to_back = at.row_RI[r, ACTIVATIONS_OUT], at.row_RI[r, GRADIENTS_OUT]
@@ -101,6 +103,25 @@ def _pass(at: Evaluation, r: int, first: int, lanes: int) -> None:
         free_PL[rank, lane] = end + max(send, send_back) * waits_L[lane]
         end_PL[rank, lane] = end
         start_L[lane] = start
+
+
+@part
+def _local_pass(at: Evaluation, r: int, lanes: int) -> None:
+    """Evaluate a pass that neither receives nor sends: it follows the rank's last one."""
+    rank, duration = at.row_RI[r, RANK], at.row_RI[r, DURATION]
+    free_PL, end_PL, start_L, duration_DL = at.free_PL, at.end_PL, at.start_L, at.duration_DL
+    for lane in range(lanes):
+        start = free_PL[rank, lane]
+        end = start + duration_DL[duration, lane]
+        free_PL[rank, lane] = end
+        end_PL[rank, lane] = end
+        start_L[lane] = start
+
+
+@part
+def _record(at: Evaluation, r: int, first: int, lanes: int) -> None:
+    """Write what the results keep of a pass."""
+    rank = at.row_RI[r, RANK]
     if at.row_RI[r, PASS] == 0:
         for lane in range(lanes):
             at.start_CP[first + lane, rank] = at.start_L[lane]
@@ -118,7 +139,13 @@ def _evaluate(at: Evaluation) -> None:
         lanes = min(most, candidates - first)
         _load(at, first, lanes)
         for r in range(at.row_RI.shape[0]):
-            _pass(at, r, first, lanes)
+            received = at.row_RI[r, ACTIVATIONS_IN] + at.row_RI[r, GRADIENTS_IN]
+            sent = at.row_RI[r, ACTIVATIONS_OUT] + at.row_RI[r, GRADIENTS_OUT]
+            if received == READY and sent == 2 * UNREAD:
+                _local_pass(at, r, lanes)
+            else:
+                _pass(at, r, lanes)
+            _record(at, r, first, lanes)
         for rank in range(at.end_PL.shape[0]):
             for lane in range(lanes):
                 at.end_CP[first + lane, rank] = at.end_PL[rank, lane]
