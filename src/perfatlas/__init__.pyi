@@ -2069,7 +2069,8 @@ def train(
             (or fsdp2) also weights. Default: 1.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
-        format: Number format of matrix products. Default: bf16.
+        format: Number format of matrix products: bf16, fp8 (fp8_dynamic: current scaling),
+            fp8_static (delayed scaling), fp8_block, mxfp8 or nvfp4. Default: bf16.
         recompute: What the backward pass computes again: nothing, attention, or whole layers.
             Default: none.
         optimizer: Optimizer. Default: adamw.

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from perfatlas.models import parameter_counts, resolve_model
 from perfatlas.training.layouts import Layouts, stage_layers
 from perfatlas.training.profiles import resolve_training_engine
 from perfatlas.training.step import training_steps
@@ -76,3 +77,15 @@ def test_stages_hold_all_layers(layers: int, pp: int, vpp: int) -> None:
     assert held.sum() == layers
     assert held.max() - held.min() <= 1
     assert held[0] == held.min()
+
+
+def test_experts_are_divided_over_their_ranks() -> None:
+    sizes = layouts(dp=8, ep=[1, 2, 8], zero=0, global_batch=8)
+    steps = training_steps(question(sizes, model="Qwen/Qwen3-30B-A3B"))
+    experts = steps.stages.expert_CS.sum(axis=1)
+    # 48 layers of 128 experts with three matrices of 2048 x 768
+    assert experts == pytest.approx(48 * 128 * 3 * 2048 * 768 / sizes.ep, rel=1e-12)
+    whole = parameter_counts(resolve_model("Qwen/Qwen3-30B-A3B").architecture).total
+    dense = steps.stages.dense_CS.sum(axis=1)
+    assert dense[0] + experts[0] == pytest.approx(whole, rel=1e-6)
+    assert dense[0] == pytest.approx(dense[2], rel=1e-6)

@@ -236,6 +236,15 @@ def test_a_table_of_mixed_schedules_equals_each_candidate_alone() -> None:
         assert np.all(steps.busy_s_CP[at, ranks:] == 0)
 
 
+def test_a_large_table_is_evaluated_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, _ = mixed()
+    at_once = pipeline_steps(table)
+    monkeypatch.setattr("perfatlas.training.schedules.steps.AT_ONCE", 2)
+    in_parts = pipeline_steps(table)
+    np.testing.assert_array_equal(in_parts.step_s_C, at_once.step_s_C)
+    np.testing.assert_array_equal(in_parts.bubble_s_CP, at_once.bubble_s_CP)
+
+
 def test_a_step_that_cannot_run_is_refused() -> None:
     with pytest.raises(InvalidSpecError, match="candidate 0: pipeline_schedule dualpipe needs an"):
         pipeline_steps(uniform("dualpipe", (3, 8, 1), (1.0, 1.0, 1.0)))

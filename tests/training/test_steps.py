@@ -10,7 +10,7 @@ import pytest
 from perfatlas.models import resolve_model
 from perfatlas.training.step import WATERFALL, training_steps
 from perfatlas.training.step.run import slowest_of
-from tests.training.asked import gpt, layouts, question
+from tests.training.asked import BF16, gpt, layouts, question
 
 
 def test_model_flop_are_those_of_the_convention() -> None:
@@ -119,3 +119,36 @@ def test_a_sharded_model_has_the_parameters_of_the_whole() -> None:
     held_C = steps.stages.dense_CS.sum(axis=1) * sizes.tp
     small = 65 * 4096  # norms, on every rank of a tensor-parallel group
     assert held_C == pytest.approx(8_030_261_248 + (sizes.tp - 1) * small, rel=1e-9)
+
+
+def test_experts_exchange_tokens_and_multiply_the_same_rows() -> None:
+    sizes = layouts(dp=8, ep=[1, 8], global_batch=8)
+    steps = training_steps(question(sizes, model="Qwen/Qwen3-30B-A3B", distribution="balanced"))
+    assert steps.model_flop_C[0] == pytest.approx(steps.model_flop_C[1], rel=1e-12)
+    assert steps.waterfall["exposed_ep"][0] == 0.0
+    assert steps.waterfall["exposed_ep"][1] > 0.0
+    # 6 FLOP for each token and active parameter, and attention: 3.04 billion without the embedding
+    per_token = steps.model_flop_C[0] / (8 * 4096)
+    assert per_token == pytest.approx(6 * 3.04e9 + 6 * 48 * 4096 * 4096, rel=2e-2)
+
+
+def test_quantized_steps_quantize_gradients_and_keep_the_head() -> None:
+    formats = replace(BF16, gemm="fp8_dynamic")
+    steps = training_steps(question(layouts(), formats=formats))
+    rows = {row.operator.name: row.operator for row in steps.costs.rows}
+    assert rows["gate_up_projection"].compute_format == "fp8_dynamic"
+    assert rows["lm_head"].compute_format == "bf16"
+    assert "gate_up_projection_gradient_quantize" in rows
+    plain = training_steps(question(layouts()))
+    assert steps.step_s_C[0] < plain.step_s_C[0]
+    assert steps.model_flop_C[0] == plain.model_flop_C[0]
+
+
+@pytest.mark.parametrize(("schedule", "vpp"), [("zb_v", 2), ("zb_h1", 1), ("dualpipe", 1)])
+def test_schedules_without_bubbles_are_faster(schedule: str, vpp: int) -> None:
+    sizes = layouts(pp=4, global_batch=16)
+    plain = training_steps(question(sizes))
+    other = training_steps(question(layouts(pp=4, vpp=vpp, global_batch=16), schedule=schedule))
+    assert other.step_s_C[0] < plain.step_s_C[0]
+    parts = np.stack([other.waterfall[name] for name in WATERFALL])
+    assert parts.sum(axis=0) == pytest.approx(other.step_s_C, rel=1e-9)

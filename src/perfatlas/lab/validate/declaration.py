@@ -69,6 +69,11 @@ DECLARATION: Final = Declaration(
             needs=TABLES,
         ),
         Command(
+            name="validate training",
+            help="Training steps against published runs.",
+            run="training.command:training",
+        ),
+        Command(
             name="validate fleet",
             help="The job simulator against closed forms and published figures.",
             run="fleet_command:fleet",

@@ -5,7 +5,7 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
     from perfatlas.models import Architecture
     from perfatlas.training.layouts.layout import Layouts
+
+
+# the embedding and the head count as layers when stages are cut, and can fill a stage alone
+# (Megatron-LM, `account_for_embedding_in_pipeline_split`)
+ENDS: Final = 2
 
 
 class Problem(NamedTuple):
@@ -129,7 +134,7 @@ def _pipeline_rules(
     layers = architecture.num_layers
     chunks_C = layouts.pp * layouts.vpp
     yield Problem(
-        chunks_C > layers,
+        chunks_C > layers + ENDS,
         lambda at: (
             f"pp x vpp = {layouts.pp[at]:g} x {layouts.vpp[at]:g} chunks need as many layers, and"
             f" the model has {layers}; the largest vpp is {max(layers // int(layouts.pp[at]), 1)}"

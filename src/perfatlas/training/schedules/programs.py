@@ -25,6 +25,7 @@ from perfatlas.training.schedules.passes import (
     FORWARD,
     INPUT_GRADIENT,
     KIND,
+    KINDS,
     MICRO_BATCH,
     PAIR,
     STAGE,
@@ -192,6 +193,14 @@ class Program:
     def stages(self) -> int:
         """Return the number of pipeline stages."""
         return int(self.stages_PV.max()) + 1
+
+    @cached_property
+    def repeats(self) -> list[tuple[int, int, int]]:
+        """Return how often each rank runs which duration: (rank, duration, count)."""
+        kinds = len(KINDS) * self.stages
+        pass_R = self.row_RI[:, RANK].astype(np.int64) * kinds + self.row_RI[:, DURATION]
+        counts = np.bincount(pass_R)
+        return [(*divmod(at, kinds), int(counts[at])) for at in np.flatnonzero(counts).tolist()]
 
     @cached_property
     def peaks(self) -> IntArray:

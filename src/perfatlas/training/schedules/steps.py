@@ -6,7 +6,7 @@ E transfers, R passes, H and V as in `Program.held`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -14,13 +14,15 @@ from perfatlas.quantities import InvalidSpecError
 from perfatlas.training.schedules.columns import Pipelines, PipelineSteps
 from perfatlas.training.schedules.longest_path import longest_paths
 from perfatlas.training.schedules.passes import BACKWARD, KINDS, PAIR
-from perfatlas.training.schedules.programs import DURATION, RANK, Program, program_of
+from perfatlas.training.schedules.programs import Program, program_of
 from perfatlas.training.schedules.table import pipeline_refusals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perfatlas.training.schedules.columns import FloatArray, IntArray
+
+AT_ONCE: Final = 1024  # candidates whose columns are made together, for the memory of large tables
 
 
 def pipeline_steps(pipelines: Pipelines) -> PipelineSteps:
@@ -76,7 +78,7 @@ def pipeline_steps(pipelines: Pipelines) -> PipelineSteps:
                 program, duration_GD[sends_G], 0 * send_GE[sends_G], overlap_G[sends_G]
             )
             free_s_G[sends_G] = free.end_CP.max(axis=1)
-        busy_s_GP = duration_GD @ _passes_of_ranks(program)
+        busy_s_GP = _busy(program, duration_GD)
         step_s_C[at_G], exposed_s_C[at_G] = step_s_G, step_s_G - free_s_G
         busy_s_CP[at_G, :ranks] = busy_s_GP
         bubble_s_CP[at_G, :ranks] = np.maximum(free_s_G[:, None] - busy_s_GP, 0.0)
@@ -111,13 +113,14 @@ def peak_activations(pipelines: Pipelines, activation_bytes_CS: FloatArray) -> F
     peak_bytes_CP = np.zeros((count, widest))
     for program, at_G in programs(pipelines):
         for rank, stage_V in enumerate(program.stages_PV):
-            held_GH = activation_bytes_CS[at_G][:, stage_V] @ program.held[rank].T
+            bytes_GV = activation_bytes_CS[at_G][:, stage_V]
+            held_GH = np.einsum("gv,hv->gh", bytes_GV, program.held[rank])
             peak_bytes_CP[at_G, rank] = held_GH.max(axis=1)
     return peak_bytes_CP
 
 
 def programs(pipelines: Pipelines) -> Iterator[tuple[Program, IntArray]]:
-    """Yield each distinct program and the candidates that run it (G,).
+    """Yield each distinct program and candidates that run it (G,), at most `AT_ONCE` of them.
 
     Args:
         pipelines: The candidates.
@@ -129,7 +132,9 @@ def programs(pipelines: Pipelines) -> Iterator[tuple[Program, IntArray]]:
     order_C = np.argsort(group_C.ravel(), kind="stable")
     for at_G in np.split(order_C, np.cumsum(np.bincount(group_C.ravel()))[: len(first) - 1]):
         size = (int(column_C[at_G[0]]) for column_C in sizes)
-        yield program_of(str(pipelines.schedule_C[at_G[0]]), *size), at_G
+        program = program_of(str(pipelines.schedule_C[at_G[0]]), *size)
+        for start in range(0, len(at_G), AT_ONCE):
+            yield program, at_G[start : start + AT_ONCE]
 
 
 def durations(
@@ -192,8 +197,13 @@ def _check_durations(name: str, column_CS: FloatArray) -> None:
         )
 
 
-def _passes_of_ranks(program: Program) -> FloatArray:
-    """Return how often each rank runs each kind of pass of each stage (D, P)."""
-    counts_DP = np.zeros((len(KINDS) * program.stages, len(program.count_P)))
-    np.add.at(counts_DP, (program.row_RI[:, DURATION], program.row_RI[:, RANK]), 1.0)
-    return counts_DP
+def _busy(program: Program, duration_GD: FloatArray) -> FloatArray:
+    """Return the sum of the passes of each rank [s] (G, P).
+
+    A product of matrices would do it in one line, and the threads of its library would wait for
+    each other for longer than they compute.
+    """
+    busy_s_GP = np.zeros((len(duration_GD), len(program.count_P)))
+    for rank, duration, count in program.repeats:
+        busy_s_GP[:, rank] += count * duration_GD[:, duration]
+    return busy_s_GP

@@ -21,8 +21,8 @@ from perfatlas.training.schedules.passes import (
     PAIR,
     STAGE,
 )
-from perfatlas.training.schedules.programs import PASS, RANK
-from perfatlas.training.schedules.steps import check, durations, programs
+from perfatlas.training.schedules.programs import PASS, RANK, program_of
+from perfatlas.training.schedules.steps import check, durations
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,7 +70,12 @@ def pipeline_timeline(pipelines: Pipelines, candidate: int = 0) -> Mapping[str, 
         (['forward', 'backward', 'forward', 'backward'], [0.0, 4.0, 1.0, 2.0])
     """
     check(pipelines)
-    program, _ = next((program, at_G) for program, at_G in programs(pipelines) if candidate in at_G)
+    program = program_of(
+        str(pipelines.schedule_C[candidate]),
+        int(pipelines.ranks_C[candidate]),
+        int(pipelines.micro_batches_C[candidate]),
+        int(pipelines.chunks_C[candidate]),
+    )
     at_G = np.array([candidate])
     duration_GD, send_GE = durations(pipelines, program, at_G)
     overlap_G = np.asarray(pipelines.sends_overlap_C, dtype=np.bool_)[at_G]

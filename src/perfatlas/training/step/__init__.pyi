@@ -4,6 +4,7 @@ from .memory import (
     TrainingMemory as TrainingMemory,
 )
 from .question import (
+    PRICED_AS as PRICED_AS,
     TRAINED_FORMATS as TRAINED_FORMATS,
     TrainingQuestion as TrainingQuestion,
 )

@@ -110,7 +110,7 @@ def micro_batch_costs(question: TrainingQuestion) -> MicroBatchCosts:
 def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:
     """Return the costs of distinct shapes."""
     architecture, layouts = question.architecture, question.layouts
-    rows = model_operators(architecture, question.formats, layouts, question.distribution)
+    rows = model_operators(architecture, question.priced_formats, layouts, question.distribution)
     prices = price_operators(
         [row.operator for row in rows],
         question.devices(),

@@ -5,7 +5,7 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from perfatlas.training.profiles import TrainingEngine
 
 # Formats in which linear layers are multiplied.
-TRAINED_FORMATS: Final = ("bf16",)
+TRAINED_FORMATS: Final = ("bf16", "fp8_static", "fp8_dynamic", "fp8_block", "mxfp8", "nvfp4")
+# Formats without measured kernels, and those whose kernels price them: the same tensor cores.
+PRICED_AS: Final = {"mxfp8": "fp8_dynamic"}
+# Experts in mxfp8 are scaled by blocks.
+EXPERTS_PRICED_AS: Final = {"mxfp8": "fp8_block"}
 GRADIENT_BYTES: Final = {"fp32": 4.0, "bf16": 2.0}
 
 
@@ -61,6 +65,13 @@ class TrainingQuestion:
             devices=tuple(system.device for system in self.systems),
             index_C=np.asarray(self.index_C, np.int64),
         )
+
+    @property
+    def priced_formats(self) -> ModelFormats:
+        """Formats whose kernels price the step."""
+        gemm = PRICED_AS.get(self.formats.gemm, self.formats.gemm)
+        moe = EXPERTS_PRICED_AS.get(self.formats.moe, self.formats.moe)
+        return replace(self.formats, gemm=gemm, moe=moe)
 
     @property
     def gradient_bytes(self) -> float:

@@ -223,7 +223,7 @@ def _busy_parts(
 def _spread(
     question: TrainingQuestion, stages: StageColumns, times: _RankTimes, busiest_C: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the ends of the interval over the prediction: kernels, and the engine's residuals."""
+    """Return the ends of the interval over the prediction: the engine's residuals, else kernels."""
     at = np.arange(question.layouts.size)
     each_VCS = times.kinds_VPKCS.sum(axis=(1, 2)) + times.again_VKCS.sum(axis=1)
     low_C, high_C = (
@@ -232,7 +232,10 @@ def _spread(
         for variant in (1, 2)
     )
     engine = question.engine
-    return low_C * np.exp(engine.error_low), high_C * np.exp(engine.error_high)
+    if engine.error_low < 0.0 or engine.error_high > 0.0:
+        ones_C = np.ones_like(low_C)
+        return ones_C * np.exp(engine.error_low), ones_C * np.exp(engine.error_high)
+    return low_C, high_C
 
 
 def _send_s(question: TrainingQuestion) -> FloatArray:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
-from perfatlas.operators import Attention, Gemm, GroupedGemm, LatentAttention
+from perfatlas.models import MoeFfn
+from perfatlas.operators import Attention, Gemm, GroupedGemm, LatentAttention, with_fields
 from perfatlas.parallelism import expert_groups_reached
 from perfatlas.training.work.operators import FULL, NEVER, SELECTIVE, Part, Row
 
@@ -81,7 +82,7 @@ def rank_exchanges(
     if bool(np.any(layouts.cp > 1)):
         found += _context(rows, layouts)
     if bool(np.any(layouts.ep * layouts.expert_tp > 1)):
-        found += _experts(rows, layouts)
+        found += _experts(architecture, rows, layouts)
     return tuple(found)
 
 
@@ -167,7 +168,7 @@ def _gradient_of(rows: Sequence[Row], forward: int, part: Part) -> tuple[int, ..
     wanted = rows[forward]
     return tuple(
         position
-        for position in range(forward + 1, min(forward + 3, len(rows)))
+        for position in range(forward + 1, min(forward + 4, len(rows)))
         if rows[position].part == part
         and rows[position].segment == wanted.segment
         and rows[position].operator.name == wanted.operator.name
@@ -204,14 +205,22 @@ def _context(rows: Sequence[Row], layouts: Layouts) -> Iterator[Exchange]:
         )
 
 
-def _experts(rows: Sequence[Row], layouts: Layouts) -> Iterator[Exchange]:
+def _experts(
+    architecture: Architecture, rows: Sequence[Row], layouts: Layouts
+) -> Iterator[Exchange]:
     """Yield dispatch and combine, and the gathers inside the group that shares an expert."""
     for row in rows:
         operator = row.operator
         if not isinstance(operator, GroupedGemm) or row.part == Part.WEIGHT_GRADIENT:
             continue
         own_C = layouts.tokens / layouts.token_ranks
-        sent_C = own_C * np.where(layouts.ep > 1, expert_groups_reached(operator), 0.0)
+        routed = with_fields(
+            operator,
+            experts=operator.experts * layouts.ep,
+            top_k=np.full_like(own_C, _top_k(architecture, row.segment)),
+            ep=layouts.ep,
+        )
+        sent_C = own_C * np.where(layouts.ep > 1, expert_groups_reached(routed), 0.0)
         row_bytes = operator.hidden * ACTIVATION_BYTES
         inside_C = np.where(layouts.expert_tp > 1, own_C * layouts.expert_tp, 0.0)
         across = Exchange(
@@ -234,3 +243,9 @@ def _experts(rows: Sequence[Row], layouts: Layouts) -> Iterator[Exchange]:
         yield inside._replace(name=f"{operator.name}_gather", op="all_gather")
         yield inside._replace(name=f"{operator.name}_scatter", op="reduce_scatter")
         yield across._replace(name=f"{operator.name}_combine", op="combine")
+
+
+def _top_k(architecture: Architecture, segment: int) -> float:
+    """Return the experts per token of a segment."""
+    ffn = architecture.layers[segment - 1].ffn
+    return float(ffn.top_k) if isinstance(ffn, MoeFfn) else 0.0

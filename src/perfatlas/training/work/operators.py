@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.formats import get_format
 from perfatlas.models import StepTokens, step_operators
 from perfatlas.operators import (
     Attention,
@@ -43,6 +44,12 @@ ATTENTION_BACKWARD: Final = 2.5
 # Source: assumption; Mamba-2 (arXiv 2405.21060) recomputes states in the backward pass.
 SCAN_BACKWARD: Final = 2.5
 EMBEDDING: Final = "embedding"
+QUANTIZE: Final = "quantize"
+ACTIVATION_BYTES: Final = 2.0
+# A quantized tensor is written along its rows and along its columns: the products of gradients
+# multiply along the other dimension.
+# Source: Transformer Engine documentation, "FP8 primer" and "MXFP8": transposed copies.
+COPIES: Final = 2.0
 _HEAD_OPERATORS: Final = ("final_norm", "lm_head", "sampling")
 # Operators whose core is recomputed by selective recomputation (arXiv 2205.05198, section 5).
 _ATTENTION: Final = (Attention, LatentAttention, KeyScores, KeySelection)
@@ -91,7 +98,9 @@ def model_operators(
     Source: Megatron-LM (arXiv 1909.08053) for the division by tensor parallelism; sequence
         parallelism: Korthikanti et al. 2022 (arXiv 2205.05198), section 4.2.2.
 
-    Limits: Kernels of gradients are priced as forward kernels of the transposed shape.
+    Limits: Kernels of gradients are priced as forward kernels of the transposed shape. The
+        quantization of weights, once per step, is not counted; the experts' gradients include
+        quantizers as their forward pass does.
     """
     rows: list[Row] = []
     last = len(architecture.layers) + 1
@@ -141,12 +150,18 @@ def _rank_operators(
 
 
 def _experts(operator: GroupedGemm, layouts: Layouts, distribution: str) -> GroupedGemm:
-    """Return the experts of one rank, with the tokens of its whole expert-parallel group."""
-    tokens = layouts.tokens / layouts.token_ranks * layouts.ep * layouts.expert_tp
+    """Return the experts of one rank, over the rows that were sent to it.
+
+    A rank of a serving engine sorts the tokens of its whole group; here each row has been sent to
+    its expert, so that the product has one expert per row and only the rank's own experts.
+    """
+    sent_C = layouts.tokens / layouts.token_ranks * layouts.expert_tp * operator.top_k
     return with_fields(
         operator,
-        tokens=tokens,
-        ep=layouts.ep,
+        tokens=sent_C,
+        experts=operator.experts / layouts.ep,
+        top_k=np.ones_like(sent_C),
+        ep=np.ones_like(sent_C),
         moe_tp=layouts.expert_tp,
         distribution=distribution,
     )
@@ -168,9 +183,15 @@ def _divide_tokens(operator: Operator, ranks: FloatArray) -> Operator:
 
 def _passes(operator: Operator, segment: int, level: int) -> Iterator[Row]:
     """Yield the forward operator and its gradients."""
+    if isinstance(operator, Streaming) and operator.stream == QUANTIZE:
+        copies = with_fields(operator, write_bytes=COPIES * operator.write_bytes)
+        yield Row(copies, segment, Part.FORWARD, level)
+        return
     yield Row(operator, segment, Part.FORWARD, level)
     match operator:
         case Gemm():
+            if get_format(operator.format).quantize != "none":
+                yield Row(_quantized_gradient(operator), segment, Part.INPUT_GRADIENT)
             yield Row(_input_gradient(operator), segment, Part.INPUT_GRADIENT)
             yield Row(_weight_gradient(operator), segment, Part.WEIGHT_GRADIENT)
         case GroupedGemm():
@@ -184,6 +205,22 @@ def _passes(operator: Operator, segment: int, level: int) -> Iterator[Row]:
         case _:
             count = ATTENTION_BACKWARD * operator.count
             yield Row(with_fields(operator, count=count), segment, Part.INPUT_GRADIENT)
+
+
+def _quantized_gradient(operator: Gemm) -> Streaming:
+    """Return the quantization of the output gradient, for both products that read it."""
+    elements = operator.m * operator.n
+    return Streaming(
+        name=f"{operator.name}_gradient_quantize",
+        phase=operator.phase,
+        count=operator.count,
+        shard=operator.shard,
+        stream=QUANTIZE,
+        tokens=operator.m,
+        read_bytes=elements * ACTIVATION_BYTES,
+        write_bytes=COPIES * elements * operator.input_bytes_per_element,
+        cold_read_bytes=np.zeros_like(elements),
+    )
 
 
 def _input_gradient(operator: Gemm) -> Gemm:

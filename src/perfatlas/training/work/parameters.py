@@ -62,13 +62,14 @@ def rank_parameters(
             whole += layers * float(operator.n[0] * operator.k[0] * width)
         elif isinstance(operator, GroupedGemm):
             matrix_C = operator.hidden * operator.intermediate / layouts.expert_tp
-            held_C = operator.matrices * matrix_C * operator.experts / layouts.ep
+            held_C = operator.matrices * matrix_C * operator.experts  # of this rank
             expert_CG[:, row.segment] += held_C
             whole += layers * float(
                 operator.matrices
                 * operator.hidden[0]
                 * operator.intermediate[0]
                 * operator.experts[0]
+                * layouts.ep[0]
             )
     counts = parameter_counts(architecture)
     vocabulary_C = np.ceil(architecture.vocab_size / layouts.tp) * architecture.hidden_size

@@ -19,7 +19,7 @@ from perfatlas.hardware import cited_sources
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.scenario.fields import Answered, answer_columns, complete_scenario
 from perfatlas.training.layouts import layout_problems
-from perfatlas.training.step import FLOP_CONVENTION, training_steps
+from perfatlas.training.step import FLOP_CONVENTION, PRICED_AS, training_steps
 from perfatlas.verbs.train.advice import does_not_fit
 from perfatlas.verbs.train.breakdown import step_costs_of, training_breakdown
 from perfatlas.verbs.train.question import (
@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from perfatlas.verbs.train.question import TrainInputs
 
 INTERVAL: Final = (
-    "the 90% interval combines the errors of kernels and collectives on inference shapes, assumed"
-    " fully correlated; kernels of gradients are priced as forward kernels of the transposed shape"
+    "the 90% interval is that of the residuals of published runs that the engine is fitted to, or,"
+    " for an engine that is not fitted, of kernels on inference shapes, assumed fully correlated;"
+    " kernels of gradients are priced as forward kernels of the transposed shape"
 )
 
 
@@ -147,6 +148,9 @@ def _evidence(question: TrainingQuestion, steps: TrainingSteps) -> Evidence:
     notes = dict.fromkeys(note for match in matches for note in match.notes)
     tier = tier_of(costs, shape)
     assumed = [FLOP_CONVENTION] if tier == "bound" else [FLOP_CONVENTION, INTERVAL]
+    if question.formats.gemm in PRICED_AS:
+        other = PRICED_AS[question.formats.gemm]
+        assumed.append(f"{question.formats.gemm} has no measured kernels; priced as {other}")
     if question.architecture.has_experts:
         assumed.append(f"expert load: {question.distribution}")
     return Evidence(

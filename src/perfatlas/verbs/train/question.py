@@ -32,6 +32,8 @@ from perfatlas.vocabulary.fields import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+# current scaling per tensor, the default recipe of Megatron-Bridge and of torchtitan's float8
+FP8_DEFAULT: Final = "fp8_dynamic"
 ZERO: Final[Mapping[str, int]] = {"0": 0, "1": 1, "2": 2, "3": 3, "fsdp2": 3}
 
 
@@ -120,7 +122,7 @@ def training_format(text: str) -> str:
     Raises:
         UnsupportedError: Training in it is not supported.
     """
-    name = get_format(text).name
+    name = get_format(FP8_DEFAULT if text.strip().casefold() == "fp8" else text).name
     if name not in TRAINED_FORMATS:
         raise UnsupportedError(
             f"format = {name} is not supported by train; use {', '.join(TRAINED_FORMATS)}"

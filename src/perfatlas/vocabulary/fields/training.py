@@ -153,7 +153,11 @@ class TrainingFormats:
 
     format: Annotated[
         FormatName,
-        Row("Number format of matrix products.", elsewhere=("dtype", "precision")),
+        Row(
+            "Number format of matrix products: bf16, fp8 (fp8_dynamic: current scaling), fp8_static"
+            " (delayed scaling), fp8_block, mxfp8 or nvfp4.",
+            elsewhere=("dtype", "precision", "fp8_recipe"),
+        ),
     ] = "bf16"
     recompute: Annotated[
         Literal["none", "selective", "full"],
