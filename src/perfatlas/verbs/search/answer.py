@@ -38,7 +38,7 @@ from perfatlas.verbs.search.rows import (
     frontier_rows,
 )
 from perfatlas.verbs.search.shortfall import no_plan, no_simulated_plan
-from perfatlas.verbs.search.why import reason_of
+from perfatlas.verbs.search.why import SIMULATION, reason_of
 
 if TYPE_CHECKING:
     from perfatlas.answer import Evidence
@@ -140,6 +140,8 @@ def _answer(
         steps, grounds = _priced(read_scenario(fields))
         following = scores[number + 1] if number + 1 < len(scores) else None
         plan = {**leader.row, "closed_form_rank": leader.rank}
+        if leader.is_lowered:
+            plan["binding_constraint"] = SIMULATION
         plan["why"] = reason_of(plan, found, leader.place, inputs, steps)
         plan["runner_up_deficit"] = deficit(leader.score, following, inputs)
         plans.append(plan)
