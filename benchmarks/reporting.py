@@ -14,7 +14,7 @@ import perfatlas
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from timing import Row
 
@@ -25,7 +25,7 @@ Every figure on this page was written by
 
     {command}
 
-Medians of one run, everything pinned to one core. **wall* is elapsed time, on a possibly
+Medians of one run, everything pinned to one core. *wall* is elapsed time, on a possibly
 shared machine; *cpu* is the processor time of the same work, as on an idle
 core. Goals apply to wall time. Peers that are not installed are noted in their rows:
 
@@ -63,23 +63,28 @@ def add_report_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--page", type=Path, help="also write the report as Markdown")
 
 
-def report(rows: Sequence[Row], asked: argparse.Namespace, about: Page, core: int | None) -> None:
-    """Print rows as a table or as JSON, and write the page if requested.
+def report(
+    rows: Iterable[Row], asked: argparse.Namespace, about: Page, core: int | None
+) -> list[Row]:
+    """Print each row as soon as it is measured, or all as JSON; write the page if requested.
 
     Args:
-        rows: The report.
+        rows: The report; iterating measures.
         asked: With the flags of `add_report_flags`.
         about: Text of the page.
         core: Pinned core.
+
+    Returns:
+        The rows.
     """
     machine = _machine(core)
+    measured = list(rows if asked.json else _printed(machine, rows))
     if asked.page is not None:
-        asked.page.write_text(_page(about, machine, rows), encoding="utf-8")
+        asked.page.write_text(_page(about, machine, measured), encoding="utf-8")
     if asked.json:
-        json.dump({**machine, "rows": [dataclasses.asdict(row) for row in rows]}, sys.stdout)
+        json.dump({**machine, "rows": [dataclasses.asdict(row) for row in measured]}, sys.stdout)
         sys.stdout.write("\n")
-    else:
-        _print(machine, rows)
+    return measured
 
 
 def _command(script: str) -> str:
@@ -114,7 +119,8 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def _print(machine: dict[str, Any], rows: Sequence[Row]) -> None:
+def _printed(machine: dict[str, Any], rows: Iterable[Row]) -> Iterator[Row]:
+    """Print rows as they are measured, and yield them."""
     print("  ".join(f"{name} {value}" for name, value in machine.items()))
     print("wall: elapsed time, on a possibly shared machine; cpu: processor time of the same work")
     section = ""
@@ -130,6 +136,8 @@ def _print(machine: dict[str, Any], rows: Sequence[Row]) -> None:
         )
         if row.note:
             print(f"      {row.note}")
+        sys.stdout.flush()  # for those who read a log
+        yield row
 
 
 def _page(about: Page, machine: Mapping[str, Any], rows: Sequence[Row]) -> str:

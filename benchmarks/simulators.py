@@ -11,6 +11,7 @@ Peers that are not installed are noted in their rows. Install them in a separate
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 from pathlib import Path
 from typing import Final
@@ -50,11 +51,11 @@ def main() -> int:
     asked = _arguments()
     core = stay_on_one_core()
     simpy = asked.simpy_python
-    rows = [
-        *serving_rows(asked.requests, asked.runs, asked.trace, asked.dynamo_python),
-        *job_rows(asked.runs, asked.replicas, simpy, asked.simpy_replicas),
-        *schedule_rows(asked.jobs, asked.runs, simpy, asked.simpy_jobs),
-    ]
+    rows = itertools.chain(
+        serving_rows(asked.requests, asked.runs, asked.trace, asked.dynamo_python),
+        job_rows(asked.runs, asked.replicas, simpy, asked.simpy_replicas),
+        schedule_rows(asked.jobs, asked.runs, simpy, asked.simpy_jobs),
+    )
     report(rows, asked, ABOUT, core)
     return 0
 
@@ -68,7 +69,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--replicas", type=int, default=10_000, help="of 131,072 GPUs x 90 days")
     parser.add_argument("--jobs", type=int, default=100_000)
     parser.add_argument("--simpy-replicas", type=int, default=100)
-    parser.add_argument("--simpy-jobs", type=int, default=20_000)
+    parser.add_argument("--simpy-jobs", type=int, default=5_000)
     parser.add_argument("--simpy-python", default=sys.executable, help="Python with SimPy")
     parser.add_argument("--dynamo-python", default=sys.executable, help="Python with ai-dynamo")
     return parser.parse_args()

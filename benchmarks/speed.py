@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from catalog_times import catalog_times
 from command_times import command_times, perfatlas_words
@@ -21,6 +21,11 @@ from peers import SECTION as PEERS, draw_questions, peer_rows
 from reporting import Page, add_report_flags, report
 from table_rate import table_rates
 from timing import stay_on_one_core
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from timing import Row
 
 READING: Final = """
 ## What is compared
@@ -38,7 +43,9 @@ READING: Final = """
   perfatlas answers them as columns of one call and, for comparison, one by one. aiconfigurator
   looks measured tables up; llm-analysis evaluates formulas with constant efficiencies and has no
   GEMM query; its `inference()` also prefills, because it has no decode query of its own.
-- The simulators have [a page of their own](speed-simulators.md).
+- The simulators have [a page of their own](speed-simulators.md), and so have
+  [first use and start-up](speed-first-use.md), beside an earlier version, and
+  [long tables and columns of candidates](speed-tables.md).
 """
 
 
@@ -58,20 +65,27 @@ def main() -> int:
     asked = _arguments()
     core = stay_on_one_core()
     words = perfatlas_words()
-    rows = [
-        *command_times(words, runs=asked.command_runs),
-        *catalog_times(runs=asked.runs),
-        *gemm_rates(asked.shapes, runs=asked.runs, seed=asked.seed),
-        *table_rates(asked.rows, runs=asked.table_runs, seed=asked.seed, perfatlas=words),
-        *peer_rows(
-            draw_questions(asked.questions, asked.seed),
-            runs=asked.runs,
-            aic_python=asked.aic_python,
-            llm_python=asked.llm_python,
-        ),
-    ]
-    report(rows, asked, ABOUT, core)
+    rows = report(_rows(words, asked), asked, ABOUT, core)
     return int(any(row.note.startswith("not run") and row.section != PEERS for row in rows))
+
+
+def _rows(words: Sequence[str], asked: argparse.Namespace) -> Iterator[Row]:
+    """Yield the rows, measured part by part.
+
+    Args:
+        words: The command of the CLI.
+        asked: The flags.
+    """
+    yield from command_times(words, runs=asked.command_runs)
+    yield from catalog_times(runs=asked.runs)
+    yield from gemm_rates(asked.shapes, runs=asked.runs, seed=asked.seed)
+    yield from table_rates(asked.rows, runs=asked.table_runs, seed=asked.seed, perfatlas=words)
+    yield from peer_rows(
+        draw_questions(asked.questions, asked.seed),
+        runs=asked.runs,
+        aic_python=asked.aic_python,
+        llm_python=asked.llm_python,
+    )
 
 
 def _arguments() -> argparse.Namespace:

@@ -87,18 +87,18 @@ def timed(work: Callable[[], Result], *, runs: int, warm_up: int = 1) -> tuple[T
     return timing, result
 
 
-def timed_command(words: Sequence[str], *, runs: int, warm_up: int = 1) -> tuple[Timing, str]:
+def timed_command(words: Sequence[str], *, runs: int) -> tuple[Timing, str]:
     """Return the median times of a command as a new process, and its last standard output.
 
     Args:
         words: The command line.
-        runs: Timed runs.
-        warm_up: Untimed runs before them.
+        runs: Timed runs, after an untimed one where there are several.
 
     Raises:
         RuntimeError: The command failed; its last output is in the message.
     """
     wall, cpu = [], []
+    warm_up = int(runs > 1)
     for turn in range(warm_up + runs):
         before, started = _children_s(), time.perf_counter()
         done = subprocess.run(  # noqa: S603 - commands of this benchmark, no shell

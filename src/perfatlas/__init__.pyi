@@ -12,6 +12,7 @@ from perfatlas.verbs.estimate import (
 )
 from perfatlas.verbs.goodput import FleetRun as FleetRun
 from perfatlas.verbs.schedule import FleetSchedule as FleetSchedule
+from perfatlas.verbs.search import SearchAnswer as SearchAnswer
 from perfatlas.verbs.simulate import Simulation as Simulation
 
 __version__: str
@@ -22,6 +23,7 @@ __all__ = [
     "FleetRun",
     "FleetSchedule",
     "Frontier",
+    "SearchAnswer",
     "Simulation",
     "TableAnswer",
     "__version__",
@@ -40,7 +42,9 @@ __all__ = [
     "kernel_moe",
     "max_request_rate",
     "required_replicas",
+    "search",
     "simulate",
+    "train",
 ]
 
 def collective(
@@ -1593,6 +1597,153 @@ def required_replicas(
         True
     """
 
+def search(
+    *,
+    model: str,
+    system: str,
+    engine: str = "vllm",
+    tier: Literal["auto", "bound", "physics", "measured"] = "auto",
+    silicon_version: str | None = None,
+    clock_ratio: float | str = 1.0,
+    power_cap_w: float | str | None = None,
+    mode: Literal["static", "aggregated", "disaggregated"] = "aggregated",
+    systems: object = None,
+    max_gpus: int | str | None = None,
+    formats: object = None,
+    kv_formats: object = None,
+    objective: Literal[
+        "output_tokens_per_s_per_gpu",
+        "gpus",
+        "request_latency_s",
+        "usd_per_million_output_tokens",
+        "energy_per_output_token_j",
+    ] = "output_tokens_per_s_per_gpu",
+    slo_ttft_s: float | str | None = None,
+    slo_tpot_s: float | str | None = None,
+    slo_request_latency_s: float | str | None = None,
+    request_rate: float | str | None = None,
+    min_slo_probability: float | str = 0.8,
+    emit: Literal["vllm", "sglang", "trtllm", "dynamo"] | None = None,
+    num_simulated: int | str = 20,
+    num_plans: int | str = 5,
+    concurrency: int | str | None = None,
+    isl: int | str = 1024,
+    osl: int | str = 128,
+    prefix: int | str = 0,
+    gpus: int | str | None = None,
+    tp: int | str | None = None,
+    pp: int | str = 1,
+    cp: int | str = 1,
+    attention_dp: int | str = 1,
+    ep: int | str | None = None,
+    moe_tp: int | str | None = None,
+    dp: int | str | None = None,
+    expert_distribution: str = "uniform",
+    format: str | None = None,
+    gemm_format: str | None = None,
+    moe_format: str | None = None,
+    kv_format: str | None = None,
+    attention_format: str | None = None,
+    max_num_seqs: int | str | None = None,
+    max_num_batched_tokens: int | str | None = None,
+    block_size: int | str | None = None,
+    gpu_memory_utilization: float | str | None = None,
+    kv_blocks: int | str | None = None,
+    stream_interval: int | str | None = None,
+    speculative_depth: int | str = 0,
+    speculative_acceptance: float | str | None = None,
+    usd_per_gpu_hour: float | str | None = None,
+) -> SearchAnswer:
+    """Return the best deployments of a model on a number of GPUs.
+
+    Args:
+        model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
+            folder.
+        system: System: a catalog name, a TOML file, or a name with overrides such as
+            h200_sxm{device.memory.bandwidth=6TB/s}.
+        engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with a
+            version, as in vllm@0.24, or the path of a TOML profile. Default: vllm.
+        tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
+            rows), or auto, the best available without measured rows. Default: auto.
+        silicon_version: Engine version of the measured tables. Default: the version of the
+            calibrations. Needs tier = measured.
+        clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
+        power_cap_w: Power limit of a GPU: the clock falls until the GPU draws no more [W].
+            Default: the TDP, at which kernels were measured.
+        mode: Serving mode of the deployments: one batch, continuous batching, or separate prefill
+            and decode pools. Default: aggregated.
+        systems: Further systems to search besides system, such as b200_sxm,gb200. Default: none.
+        max_gpus: Maximum GPUs of a deployment, instead of gpus: as many replicas as fit, or as few
+            as serve request_rate. Default: gpus.
+        formats: Number formats of weights and matrix products to search, such as bf16,fp8.
+            Default: format.
+        kv_formats: Number formats of the KV cache to search, such as bf16,fp8. Default: kv_format.
+        objective: Metric that ranks the deployments which meet all objectives. Default:
+            output_tokens_per_s_per_gpu.
+        slo_ttft_s: SLO: maximum time to first token [s]. Default: none.
+        slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none.
+        slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
+        request_rate: Requests per second that the deployment must serve [1/s]. Default: none.
+        min_slo_probability: Least probability with which a deployment must meet all SLOs and the
+            request rate, by the intervals of its predictions; 0.5 tests the predictions themselves
+            [fraction]. Default: 0.8.
+        emit: Print the commands that launch the best plan, with the arguments that the
+            documentation of this engine names; dynamo launches vLLM workers. Default: none.
+        num_simulated: Number of the best plans by closed forms that the serving simulator scores
+            again, in mode aggregated; 0 for closed forms alone. Default: 20.
+        num_plans: Number of plans in the answer, best first. Default: 5.
+        concurrency: Requests in flight over the whole deployment (closed loop). Default: dp.
+        isl: Input tokens per request; the mean if lengths vary. Default: 1024.
+        osl: Output tokens per request; the mean if lengths vary. Default: 128.
+        prefix: Cached prefix tokens, included in isl. Default: 0.
+        gpus: Total GPUs: tp x pp x cp x attention_dp x dp. Default: the product.
+        tp: Tensor-parallel size. Default: the GPUs of one replica.
+        pp: Pipeline-parallel size. Default: 1.
+        cp: Context-parallel size (prefill only). Default: 1.
+        attention_dp: Attention data-parallel size. Default: 1.
+        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp /
+            moe_tp; 1 if moe_tp is not set.
+        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep.
+        dp: Independent replicas, each with its own requests. Default: 1.
+        expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
+            or power_law_1.2. Default: uniform. Needs an MoE model.
+        format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
+            means the engine's default fp8. Default: the checkpoint's.
+        gemm_format: Number format of dense layers. Default: format.
+        moe_format: Number format of expert layers. Default: format. Needs an MoE model.
+        kv_format: Number format of the KV cache. Default: the checkpoint's.
+        attention_format: Number format of attention arithmetic. Default: bf16.
+        max_num_seqs: Maximum sequences per step. Default: the engine's.
+        max_num_batched_tokens: Maximum tokens per step. Default: the engine's.
+        block_size: Tokens per KV block. Default: the engine's.
+        gpu_memory_utilization: Fraction of GPU memory that the engine may use [fraction]. Default:
+            the engine's.
+        kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
+        stream_interval: Output tokens that the front end sends to the client per chunk. Default:
+            the engine's. Needs an engine whose front end takes time and mode other than
+            disaggregated.
+        speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
+            Default: 0.
+        speculative_acceptance: Probability that a draft token is accepted if all preceding ones
+            are [fraction]. Needs speculative_depth other than 0.
+        usd_per_gpu_hour: Price of one GPU-hour [USD], of all GPUs of the deployment. Default: no
+            cost is reported.
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
+            has no effect.
+        InfeasibleError: No deployment fits, or none meets the SLOs; the message has the nearest.
+        UnsupportedError: There is no model or data for the combination.
+
+    Example:
+        >>> from perfatlas.verbs.search import search
+        >>> answer = search(model="meta-llama/Llama-3.1-8B", system="h200_sxm", gpus=2, isl=1024,
+        ...     osl=128, slo_tpot_s=0.02)
+        >>> best = answer.results["plans"][0]
+        >>> best["gpus"], best["tpot_s"] < 0.02
+        (2, True)
+    """
+
 def simulate(
     *,
     progress: Callable[[float], bool] | None = None,
@@ -1903,4 +2054,88 @@ def simulate(
         ...     num_requests=100)
         >>> found.answer.results["requests_completed"]
         100
+    """
+
+def train(
+    *,
+    model: str,
+    system: str,
+    engine: str = "megatron",
+    tier: Literal["auto", "bound", "physics", "measured"] = "auto",
+    silicon_version: str | None = None,
+    sequence_length: int | str = 4096,
+    global_batch: int | str,
+    micro_batch: int | str = 1,
+    gpus: int | str | None = None,
+    tp: int | str = 1,
+    pp: int | str = 1,
+    cp: int | str = 1,
+    dp: int | str | None = None,
+    ep: int | str = 1,
+    expert_tp: int | str = 1,
+    vpp: int | str = 1,
+    pipeline_schedule: Literal["gpipe", "1f1b", "interleaved", "zb_h1", "zb_v", "dualpipe"]
+    | None = None,
+    sequence_parallel: bool | None = None,
+    zero: Literal["0", "1", "2", "3", "fsdp2"] = "1",
+    expert_distribution: str = "uniform",
+    format: str = "bf16",
+    recompute: Literal["none", "selective", "full"] = "none",
+    optimizer: Literal["adamw", "sgd"] = "adamw",
+    gradient_format: Literal["fp32", "bf16"] | None = None,
+) -> Answer:
+    """Return the time of a training step, its waterfall, utilization and memory.
+
+    Args:
+        model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
+            folder.
+        system: System: a catalog name, a TOML file, or a name with overrides such as
+            h200_sxm{device.memory.bandwidth=6TB/s}.
+        engine: Training engine: megatron, torchtitan, fsdp or ideal (no host time), optionally
+            with a version, as in megatron@26.04. Default: megatron.
+        tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
+            rows), or auto, the best available without measured rows. Default: auto.
+        silicon_version: Engine version of the measured tables. Default: the version of the
+            calibrations. Needs tier = measured.
+        sequence_length: Tokens per sequence. Default: 4096.
+        global_batch: Sequences per step over all GPUs.
+        micro_batch: Sequences per forward pass of a rank. Default: 1.
+        gpus: Total GPUs: tp x pp x cp x dp. Default: the product.
+        tp: Tensor-parallel size. Default: 1.
+        pp: Pipeline-parallel size. Default: 1.
+        cp: Context-parallel size. Default: 1.
+        dp: Data-parallel size. Default: gpus / (tp x pp x cp); 1 if gpus is not set.
+        ep: Expert-parallel size; ep x expert_tp divides tp x cp x dp. Default: 1. Needs an MoE
+            model.
+        expert_tp: Tensor-parallel size inside an expert. Default: 1. Needs an MoE model.
+        vpp: Chunks of layers per stage of an interleaved pipeline. Default: 1.
+        pipeline_schedule: Order of forward and backward passes. Default: interleaved if vpp > 1,
+            else 1f1b.
+        sequence_parallel: Divide the tokens of norms and residuals over the tensor-parallel ranks.
+            Default: true if tp > 1.
+        zero: What data-parallel ranks shard: 0 nothing, 1 optimizer states, 2 also gradients, 3
+            (or fsdp2) also weights. Default: 1.
+        expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
+            or power_law_1.2. Default: uniform. Needs an MoE model.
+        format: Number format of matrix products: bf16, fp8 (fp8_dynamic: current scaling),
+            fp8_static (delayed scaling), fp8_block, mxfp8 or nvfp4. Default: bf16.
+        recompute: What the backward pass computes again: nothing, attention, or whole layers.
+            Default: none.
+        optimizer: Optimizer. Default: adamw.
+        gradient_format: Number format in which gradients are accumulated and reduced. Default: the
+            engine's.
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown or out of its bounds, or the layout does not
+            divide the model, the batch or the GPUs.
+        InfeasibleError: The step does not fit in the memory of a GPU.
+        UnsupportedError: There is no data for the format, the schedule or the tier.
+
+    Example:
+        >>> from perfatlas.verbs.train import train
+        >>> answer = train(model="meta-llama/Llama-3.1-8B", system="h100_sxm", gpus=8, tp=2,
+        ...     sequence_length=4096, global_batch=64)
+        >>> parts = answer.results["waterfall"]
+        >>> abs(sum(parts.values()) / answer.results["step_time_s"] - 1) < 1e-9
+        True
     """

@@ -156,3 +156,10 @@ def test_what_a_field_needs_names_fields_of_its_verb_alone() -> None:
     assert told["fleet schedule", "repair_s"] == "no fleet, no failures and node_mtbf_s"
     assert told["goodput", "format"] == "step_time_s"
     assert told["kernel moe", "tokens"] == ""
+
+
+def test_a_command_is_repeated_with_the_catalog_name_of_its_system(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["kernel", "gemm", "--system", "H100", "--m", "8", "--n", "8", "--k", "8"]) == 0
+    assert "reproduce: perfatlas kernel gemm --system h100_sxm --m 8" in capsys.readouterr().out

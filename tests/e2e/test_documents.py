@@ -51,6 +51,7 @@ FOREIGN: Final = frozenset(
         "--save-detailed",
         "--save-result",
         "--scheduler-recv-interval",
+        "--simpy-jobs",
         "--simpy-python",
         "--streaming",
     }

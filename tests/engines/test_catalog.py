@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import replace
 from importlib import resources
@@ -138,4 +139,23 @@ def test_a_base_is_an_engine_of_the_catalog(tmp_path: Path, base: str) -> None:
     path = tmp_path / "own.toml"
     path.write_text(f"base = {base}\n")
     with pytest.raises(InvalidSpecError, match="perfatlas catalog engines"):
+        resolve_engine(str(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            f'max_num_seqs = 64\n{BASED}ref = "x"\n',
+            "max_num_seqs belongs to [[scheduler.by_memory]]",
+        ),
+        (f'block_size = 16\n{BASED}ref = "x"\n', "block_size belongs to [scheduler]"),
+        (f'{BASED}ref = "x"\n[scheduler]\nmax_num_seqs = 64\nref = "x"\n', "or [[recipe]]"),
+        (f'step = "1 us"\n{BASED}ref = "x"\n', "step belongs to [host]"),
+    ],
+)
+def test_a_key_outside_its_table_is_sent_there(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(text)
+    with pytest.raises(InvalidSpecError, match=re.escape(said)):
         resolve_engine(str(path))

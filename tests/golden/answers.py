@@ -98,6 +98,8 @@ class KeyMap:
         refused: Question -> why it is rejected now (exit code 2 or 3).
         changed: Question -> why its answer is another one by intent; only its exit code is
             compared.
+        intervals: Start of questions -> why the limits of their intervals are other ones; their
+            keys are compared, their numbers not.
         new_metrics: Declared metrics that no recorded answer has: they may be answered now.
     """
 
@@ -107,6 +109,7 @@ class KeyMap:
     statistical: dict[str, str] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     changed: dict[str, str] = field(default_factory=dict)
+    intervals: dict[str, str] = field(default_factory=dict)
     new_metrics: frozenset[str] = frozenset()
 
 
@@ -172,11 +175,14 @@ def differences(
         wanted = {key: value for key, value in wanted.items() if key.endswith("exit")}
         found = {key: value for key, value in found.items() if key in wanted}
     by_statistics = question in keys.statistical
+    limits = question.startswith(tuple(keys.intervals))
     for key, value in wanted.items():
         other = found.get(key, NOTHING)
         if by_statistics:
             same = _near(key, value, other)
-        elif not exact and key.endswith(DIGEST) and other is not NOTHING:
+        elif other is not NOTHING and (
+            (not exact and key.endswith(DIGEST)) or (limits and is_limit(key))
+        ):
             same = True
         else:
             same = _same(value, other, exact=exact)
@@ -185,6 +191,15 @@ def differences(
     for key, value in found.items():
         if key not in wanted and not by_statistics and not _may_be_added(key, keys):
             yield Difference(question=question, key=key, expected=NOTHING, found=value)
+
+
+def is_limit(key: str) -> bool:
+    """Return whether a key is a limit of an interval.
+
+    Args:
+        key: The key of an answer.
+    """
+    return any(part.endswith((LOW, HIGH)) for part in PLACE.sub("", key).split("."))
 
 
 def _may_be_added(key: str, keys: KeyMap) -> bool:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.declarations import verb_fields
+from perfatlas.declarations import questions, verb_fields
+from perfatlas.vocabulary.fields import Catalog, Number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from perfatlas.vocabulary.fields import Field
 
 Values = dict[str, tuple[Any, ...]]
 _SERVING: Final[Values] = {
@@ -255,20 +259,43 @@ _OTHERS: Final[Mapping[str, Values]] = {
     "estimate": _SERVING,
     "simulate": _SERVING,
 }
-# those that take least time first
-VERBS: Final = tuple(_OTHERS)
+_NAMES: Final[Values] = {
+    "models": _SERVING["model"],
+    "systems": _SERVING["system"],
+    "engines": _SERVING["engine"],
+    "formats": _SERVING["format"],
+}
+_SCORED: Final = "validate serving"  # asks simulations of measured traffic
+# those that take least time first; a verb that is new since is asked by its example
+VERBS: Final = (*(verb for verb in questions() if verb not in {*_OTHERS, _SCORED}), *_OTHERS)
 
 
 def others_of(verb: str) -> Values:
-    """Return other values of the fields of a verb; choices and flags are listed by themselves.
+    """Return other values of the fields of a verb; those not listed above follow from the row.
 
     Args:
         verb: One of `VERBS`.
     """
-    stated = _OTHERS[verb]
+    stated = _OTHERS.get(verb, {})
     found = {}
     for name, field in verb_fields(verb).items():
-        listed: tuple[Any, ...] = (True, False) if field.type is bool else field.choices
-        if values := stated.get(name, listed):
+        if values := stated.get(name) or _by_type(field):
             found[name] = values
     return found
+
+
+def _by_type(field: Field) -> tuple[Any, ...]:
+    """Return choices, flags, names of a catalog, or numbers around the default of a field."""
+    if field.type is bool or field.choices:
+        return (True, False) if field.type is bool else field.choices
+    for part in field.parts:
+        if isinstance(part, Catalog):
+            return _NAMES.get(part.name, ())
+        if isinstance(part, Number):
+            default = 1.0 if field.default in (None, 0) else float(field.default)
+            least = max(part.at_least or 0.0, part.above or 0.0)
+            most = min(bound for bound in (part.at_most, part.below, math.inf) if bound is not None)
+            numbers = (0.7 * default, 3.0 * default, 0.3 * default)
+            legal = [one for one in numbers if least < one < most]
+            return tuple(math.ceil(one) if field.type is int else one for one in legal)
+    return ()

@@ -11,6 +11,7 @@ import contextlib
 import itertools
 import os
 import random
+import shlex
 import sys
 import tempfile
 import time
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import perfatlas
-from perfatlas.declarations import verb_fields
+from perfatlas.declarations import example_of, verb_fields
 from perfatlas.quantities import PerfatlasError
 from tests.golden.option_values import VERBS, others_of
 from tests.golden.question import Question, read_questions
@@ -50,14 +51,13 @@ UNFELT: Final[dict[str, dict[str, str]]] = {
         "kv_len": "a context beyond the window",
         "phase": "the same number of query tokens, at the bound",
     },
-    "kernel moe": {**_OPERATORS, "experts": "experts that no token is sent to, at the bound"},
+    "kernel moe": {"experts": "experts that no token is sent to, at the bound"},
     "collective": {
         "nodes": "as many nodes as the ranks need",
         "gpus": "further ranks that neither send nor receive",
     },
     "fleet schedule": {
         "depth": "fewer waiting jobs than the depth",
-        "backfill": "the same jobs are backfilled",
         "half_life_s": "the same order of users",
         "placement": "jobs that never share a node",
         "keeps_place": "requeued jobs that start at once",
@@ -111,18 +111,20 @@ class Asked(NamedTuple):
 
 
 def asked_of(verb: str) -> dict[str, Asked]:
-    """Return the golden questions of a verb that ask fields alone; tables are left out.
+    """Return the golden questions of a verb that ask fields alone, or its example; no tables.
 
     Args:
         verb: One of `VERBS`.
     """
     found: dict[str, Asked] = {}
-    for question in read_questions():
+    example = tuple(shlex.split(example_of(verb))[1:])
+    for question in (*read_questions(), Question(name=f"{verb} example", commands=(example,))):
         if question.verb == verb and not question.silicon and "refusal" not in question.name:
             fields = _fields_of(question)
             if fields is not None:
                 found[question.name] = Asked(fields, question.files)
-    return found
+    recorded = {name: asked for name, asked in found.items() if not name.endswith("example")}
+    return recorded or found
 
 
 def _fields_of(question: Question) -> Fields | None:

@@ -150,6 +150,18 @@ def test_questions_with_another_answer_by_intent_keep_their_exit_code() -> None:
     assert set(KEYS.changed) <= set(GOLDEN.answers)
 
 
+def test_limits_of_intervals_may_move_where_it_is_reviewed() -> None:
+    keys = KeyMap(intervals={"estimate-": "another rule"})
+    expected: dict[str, Scalar] = {"results.ttft_s_low": 1.0, "results.ttft_s": 2.0}
+    found: dict[str, Scalar] = {"results.ttft_s_low": 0.5, "results.ttft_s": 2.0}
+    assert not [*differences("estimate-1", expected, found, keys=keys, exact=True)]
+    assert len([*differences("kernel-1", expected, found, keys=keys, exact=True)]) == 1
+    found["results.ttft_s"] = 3.0
+    assert len([*differences("estimate-1", expected, found, keys=keys, exact=True)]) == 1
+    del found["results.ttft_s_low"]
+    assert len([*differences("estimate-1", expected, found, keys=keys, exact=True)]) == 2
+
+
 def test_answers_are_written_the_same_each_time(tmp_path: Path) -> None:
     few = dict([*GOLDEN.answers.items()][:9])
     golden = replace(GOLDEN, answers=few)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from perfatlas.hardware import describe, resolve_system
+from perfatlas.files import Number
+from perfatlas.hardware import FIELDS, describe, resolve_system
 from perfatlas.quantities import InvalidSpecError
 
 
@@ -154,3 +156,15 @@ def test_any_text_is_a_system_or_a_named_error(text: str) -> None:
         except InvalidSpecError:
             continue
         assert math.isfinite(system.device.tdp_w)
+
+
+def test_a_field_with_a_default_needs_no_attribute(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = Number(dimension="bytes", unit="B", least=0.0)
+    row = replace(FIELDS["device.l2"], reader=reader, into="reserved_bytes", default=2e9)
+    monkeypatch.setitem(FIELDS, "device.memory.reserved", row)
+    stated = resolve_system("h200_sxm{device.memory.reserved=10GB}").device
+    omitted = resolve_system("h200_sxm{device.tdp=501W}").device
+    assert (stated.number("reserved_bytes"), omitted.number("reserved_bytes")) == (1e10, 2e9)
+    assert stated.number("tdp_w") == 700.0
+    rows = {row.field: row.value for row in describe(resolve_system("h200_sxm{device.tdp=502W}"))}
+    assert rows["device.memory.reserved"] == "2 GB"

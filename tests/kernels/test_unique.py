@@ -7,6 +7,7 @@ from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import arrays
 
 from perfatlas.kernels.devices import unique_rows
+from perfatlas.kernels.devices.unique import MANY_ROWS
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
@@ -23,3 +24,12 @@ def test_unique_rows_reproduce_the_table(rows: FloatArray) -> None:
     first, where = unique_rows(rows)
     assert np.array_equal(rows[first][where], rows)
     assert first.size == np.unique(rows + 0.0, axis=0).shape[0]
+
+
+def test_many_rows_give_the_distinct_rows_in_the_order_of_their_first() -> None:
+    random = np.random.default_rng(1)
+    rows = random.choice([0.0, -0.0, 1.0, 2.0, 1e300], (MANY_ROWS + 1, 4))
+    first, where = unique_rows(rows)
+    expected = np.sort(np.unique(rows + 0.0, axis=0, return_index=True)[1])
+    assert np.array_equal(rows[first][where], rows)
+    assert np.array_equal(first, expected)

@@ -116,7 +116,7 @@ def _breakdown_explains_the_step(fields: dict[str, Any], answer: Answer) -> None
 
 
 @given(fields=SCENARIOS)
-@settings(max_examples=150)
+@settings(max_examples=100)
 def test_metrics_intervals_memory_and_breakdown_hold_together(fields: dict[str, Any]) -> None:
     answer = answered(fields)
     if answer is None:

@@ -15,6 +15,7 @@ from perfatlas.verbs.estimate.text import print_frontier
 from perfatlas.verbs.goodput.text import print_goodput
 from perfatlas.verbs.kernel.answer import kernel_gemm
 from perfatlas.verbs.schedule.text import print_schedule
+from perfatlas.verbs.search.text import print_search
 from perfatlas.verbs.simulate.answer import simulate
 from tests.vocabulary.questions import ASKED, MODEL, RATE, Question, answered, with_files
 
@@ -47,6 +48,7 @@ PRINTERS = {
     "estimate --frontier": print_frontier,
     "fleet schedule": print_schedule,
     "goodput": print_goodput,
+    "search": print_search,
 }
 
 
@@ -110,7 +112,7 @@ def test_verbose_leaves_nothing_of_the_brief_answer_to_guess(
 
 def test_the_plan_is_named_where_a_model_runs(answers: dict[str, dict[str, Any]]) -> None:
     for answer in answers.values():
-        if "model" in answer["scenario"]:
+        if "model" in answer["scenario"] and answer["command"] != "search":
             lines = text_of(answer).splitlines()
             plans = [line for line in lines if line.startswith(("plan", "prefill:", "decode:"))]
             assert plans

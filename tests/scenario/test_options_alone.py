@@ -49,7 +49,8 @@ def test_every_field_has_other_values(verb: str) -> None:
 
 def test_every_verb_is_asked() -> None:
     scored = {"validate serving"}  # asks simulations of measured traffic
-    assert {"estimate", *FEW} == set(VERBS) == set(questions()) - scored
+    assert set(VERBS) == set(questions()) - scored
+    assert {"estimate", *FEW} <= set(VERBS)
     assert all(asked_of(verb) for verb in VERBS)
 
 
@@ -64,9 +65,9 @@ def test_every_field_of_estimates_changed_alone() -> None:
     assert sorted(set(verb_fields("estimate")) - felt - told) == []
 
 
-@pytest.mark.parametrize("verb", FEW)
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "estimate"])
 def test_every_field_changed_alone(verb: str) -> None:
-    few = sample(verb, FEW[verb], seed=6 if verb == "simulate" else 1)
+    few = sample(verb, FEW.get(verb, 1), seed=6 if verb == "simulate" else 1)
     found = [*changes(verb, few, others_of(verb))]
     assert found
     assert ignored(verb, found) == []

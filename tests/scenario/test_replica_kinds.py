@@ -10,6 +10,7 @@ import pytest
 from perfatlas.files import write_table
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments import (
+    StepScale,
     common_entries,
     kind_column,
     price_ends,
@@ -163,7 +164,7 @@ def test_the_interval_scales_the_steps_of_each_kind_by_the_error_of_its_engine()
         assert {end: (factors[place],) for end, factors in ends.items()} == price_ends(alone)
     assert ends["low"][0] != ends["low"][1]
     plain = run_traffic(ready, came, Control())
-    slower = run_traffic(slowed(ready, (1.0, 2.0)), came, Control())
+    slower = run_traffic(slowed(ready, (StepScale(1.0, 1.0), StepScale(2.0, 2.0))), came, Control())
     of_first, of_second = plain.replica_N == 0, plain.replica_N == 1
     assert (slower.finished_N[of_first] == plain.finished_N[of_first]).all()
     assert (slower.finished_N[of_second] > plain.finished_N[of_second]).all()

@@ -154,7 +154,7 @@ def test_an_interrupted_search_brackets_the_rate() -> None:
     rate = whole.answer.results["max_requests_per_s"]
     assert sorted(looks) == looks
     brackets = []
-    for stop in range(4, len(looks), 5):
+    for stop in range(4, len(looks), 9):
         found = _stopped(stop)
         results = found.results
         assert results["interrupted"] is True

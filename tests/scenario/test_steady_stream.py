@@ -44,6 +44,7 @@ def test_an_overloaded_stream_has_no_steady_wait() -> None:
     found = fleet_schedule(**CLUSTER, load=1.1).answer
     assert found.results["stability"] == "overloaded"
     assert any("waiting and slowdown have no steady mean" in text for text in found.warnings)
+    assert found.results["precision_reached"] is False
     out = StringIO()
     console = Console(file=out, width=100)
     print_schedule(console, found.to_dict(), reproduce="")

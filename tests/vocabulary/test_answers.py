@@ -49,6 +49,11 @@ def _of_the_command_line(folder: Path) -> Iterator[dict[str, Any]]:
     words = ["estimate", "--system", "h200_sxm", "--json", "--model"]
     table = ["--table", str(rows), "--output", str(told)]
     yield _printed([*words, MODEL["model"], "--frontier", "--osl", "64"])
+    searched = ["--gpus", "2", "--mode", "static", "--usd-per-gpu-hour", "2"]
+    searched += ["--emit", "vllm", "--speculative-depth", "1", "--speculative-acceptance", "0.7"]
+    searched_model = ["search", *words[1:], "Qwen/Qwen3-30B-A3B"]
+    yield _printed([*searched_model, *searched])
+    yield _printed([*searched_model, "--gpus", "2", "--mode", "disaggregated"])
     yield {**_printed([*words, MODEL["model"], *table]), "command": LOADED}
     yield _printed([*words, "meta-llama/Llama-3.1-405B"], code=4)
 

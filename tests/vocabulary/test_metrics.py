@@ -27,7 +27,9 @@ from perfatlas.vocabulary.metrics import (
 MOST_LETTERS = 18  # of a short label: with a value and an interval it fits into 46 columns
 SCALED = ("s", "B", "B/s", "FLOP", "FLOP/s", "W", "J")  # SI prefixes are written before these
 UNIT_OF_SHOWN = {"duration": ("s",), "share": ("1",), "scaled": SCALED}
-ENDINGS = {end: one.unit for one in METRICS.values() if (end := ending_of_unit(one.unit))}
+ENDINGS = {
+    end: one.unit for one in declared_metrics().values() if (end := ending_of_unit(one.unit))
+}
 CASES = pytest.mark.parametrize("metric", declared_metrics().values(), ids=lambda one: one.name)
 
 

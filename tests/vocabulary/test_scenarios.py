@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -120,3 +121,11 @@ def test_a_scenario_tells_what_was_decided(
     assert {field: scenario.get(field) for field in told} == told
     again = asked.answer(**scenario)
     assert again.scenario == scenario
+
+
+def test_an_infinite_rate_is_asked_again() -> None:
+    asked = SIMULATIONS["one pool"]
+    first = asked.answer(**{**asked.fields, "request_rate": "inf"})
+    scenario = json.loads(json.dumps(first.to_dict()["scenario"], allow_nan=False))
+    assert scenario["request_rate"] == "inf"
+    assert asked.answer(**scenario).results == first.results

@@ -1,10 +1,13 @@
 from .breakdown import (
     breakdown_rows as breakdown_rows,
+    calibration_rows as calibration_rows,
+    match_versions as match_versions,
     price_columns as price_columns,
     single_evidence as single_evidence,
     single_row as single_row,
     tier_of as tier_of,
     tiers_of as tiers_of,
+    used_matches as used_matches,
 )
 from .choices import (
     plan_note as plan_note,
@@ -20,6 +23,7 @@ from .envelope import (
 from .evidence import (
     FORMULA as FORMULA,
     engine_assumptions as engine_assumptions,
+    interval_remark as interval_remark,
     merged_evidence as merged_evidence,
     question_evidence as question_evidence,
     step_evidence as step_evidence,

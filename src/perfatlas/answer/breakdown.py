@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -139,8 +138,12 @@ def tiers_of(costs: Sequence[StepCost]) -> list[str]:
         found["bound"] |= (runs_CO & ~known_CO).any(axis=1)
         found["measured"] |= (runs_CO & known_CO & own_CO).any(axis=1)
         found["physics"] |= (runs_CO & known_CO & ~own_CO).any(axis=1)
-    flags = zip(*(column.tolist() for column in found.values()), strict=True)
-    return [joined_tiers(itertools.compress(found, row)) for row in flags]
+    codes_C = sum(column.astype(np.int64) << bit for bit, column in enumerate(found.values()))
+    names = [
+        joined_tiers(name for bit, name in enumerate(found) if code >> bit & 1)
+        for code in range(1 << len(found))
+    ]
+    return [names[code] for code in np.asarray(codes_C).tolist()]
 
 
 def _tier(cost: StepCost, candidate: int, operator: int) -> str:

@@ -62,12 +62,17 @@ class Answer:
         return {name: [value] for name, value in flat_results(_plain(self.results))}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the envelope as plain data, ready for JSON; numbers are finite or null."""
+        """Return the envelope as plain data, ready for JSON; numbers are finite or null.
+
+        An infinite field of the scenario is the text "inf", which asks the same again.
+        """
         envelope = {
             "schema": SCHEMA,
             "version": __version__,
             "command": self.command,
-            "scenario": dict(self.scenario),
+            "scenario": {
+                name: "inf" if value == math.inf else value for name, value in self.scenario.items()
+            },
             "results": self.results,
             "breakdown": list(self.breakdown),
             "evidence": {

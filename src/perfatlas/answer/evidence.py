@@ -13,10 +13,11 @@ from perfatlas.answer.envelope import Evidence
 from perfatlas.answer.quantization import SHARED
 from perfatlas.answer.tiers import MEASURED_STANDING, joined_tiers
 from perfatlas.energy import board_energy
+from perfatlas.engines import step_spreads
 from perfatlas.hardware import cited_sources
 from perfatlas.kernels.tiers import holds_quantization
 from perfatlas.operators import Gemm, LatentAttention
-from perfatlas.serving.closed_form import client_note, measured_step_error
+from perfatlas.serving.closed_form import KERNELS_ONLY, client_note, model_kind, step_tails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -137,7 +138,7 @@ def _versions(question: Candidates, costs: Sequence[StepCost]) -> dict[str, str]
 
 
 def _standing_assumptions(question: Candidates, tier: str) -> tuple[str, ...]:
-    remarks = [STANDING] if tier == "bound" else [STANDING, _interval(question)]
+    remarks = [STANDING] if tier == "bound" else [STANDING, interval_remark(question)]
     remarks += engine_assumptions(question)
     if question.aggregated_C[0]:
         remarks.append(
@@ -167,15 +168,26 @@ def engine_assumptions(question: Candidates) -> list[str]:
     return remarks
 
 
-def _interval(question: Candidates) -> str:
-    """Return the description of the interval."""
-    error = measured_step_error(question)
-    if error is None:
+def interval_remark(question: Candidates) -> str:
+    """Return the description of the interval of the steps of a question, a sentence.
+
+    Args:
+        question: The candidates.
+    """
+    tails = step_tails(question)
+    if tails == KERNELS_ONLY:
         return f"{INTERVAL}; errors of engine and load are not included"
+    spread = step_spreads()[model_kind(question)]
+    late = (
+        f", and late by up to {1e6 * tails.sequence_s:.3g} µs per sequence where the host does not"
+        " send tokens beside the device"
+        if tails.sequence_s and question.aggregated_C[0]
+        else ""
+    )
     return (
-        f"{INTERVAL}; for TPOT it is at least {math.expm1(error.q05):+.0%} to"
-        f" {math.expm1(error.q95):+.0%}, the errors of {error.runs:,} measured serving runs of"
-        f" {error.networks} models on {error.engine} (`{error.command}`)"
+        f"{INTERVAL}; every step is at least {math.expm1(tails.q05):+.0%} to"
+        f" {math.expm1(tails.q95):+.0%} off{late}: the errors of {spread.runs:,} runs from"
+        f" {spread.sources} sources, each counted once (`{spread.command}`)"
     )
 
 

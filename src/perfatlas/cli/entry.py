@@ -36,27 +36,64 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if words == ["--version"]:
-        sys.stdout.write(f"{__version__}\n")
-        return 0
-    words = _with_negative_values(_apply_global_flags(words))
-    atexit.register(gc.freeze)  # skips the collection of all objects at exit
+    if not _has_output():
+        _tell("stdout is closed, so the answer cannot be written")
+        return USAGE
     try:
-        code = _run(words)
-        sys.stdout.flush()
-    except KeyboardInterrupt:
-        sys.stderr.write("perfatlas: interrupted\n")
+        return _answer(words)
+    except KeyboardInterrupt as stop:
+        _tell(next((text for text in stop.args if isinstance(text, str)), "interrupted"))
         return INTERRUPTED
     except BrokenPipeError:
         _silence_stdout()  # the reader (head, less) has closed the pipe
         return 0
+    except SystemExit as stop:  # from the library that prints --help
+        if not isinstance(stop.__context__, BrokenPipeError):
+            raise
+        return 0
     except OSError as problem:
-        if problem.errno != errno.ENOSPC:
+        if problem.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
             raise
         _silence_stdout()
-        sys.stderr.write(f"perfatlas: cannot write to stdout: {problem.strerror}\n")
+        _tell(f"cannot write to stdout: {problem.strerror}")
         return DEFECT
+
+
+def _answer(words: list[str]) -> int:
+    """Run a command line and write what stdout still holds; return the exit code."""
+    if words == ["--version"]:
+        sys.stdout.write(f"{__version__}\n")
+        code = 0
+    else:
+        atexit.register(gc.freeze)  # skips the collection of all objects at exit
+        code = _run(_with_negative_values(_apply_global_flags(words)))
+    sys.stdout.flush()
     return code
+
+
+def _has_output() -> bool:
+    """Return whether stdout is open; closed streams are opened on the null device.
+
+    A file opened later would otherwise get the number of a closed stream, and messages or output of
+    libraries would be written into it.
+    """
+    open_before: list[bool] = []
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        open_before.append(getattr(sys, name) is not None)
+        if not open_before[-1]:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123 - for the whole process, without pathlib
+    return open_before[1]
+
+
+def _tell(message: str) -> None:
+    """Write a message to stderr; a message that cannot be written does not change the exit code."""
+    from perfatlas.quantities import printable
+
+    try:
+        sys.stderr.write(printable(f"perfatlas: {message}\n"))
+        sys.stderr.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def _silence_stdout() -> None:
@@ -105,16 +142,16 @@ def _run(words: list[str]) -> int:
     try:
         code = app(words, exit_on_error=False, print_error=False)
     except UnknownOptionError as problem:
-        sys.stderr.write(f"perfatlas: {unknown_option_text(problem)}\n")
+        _tell(unknown_option_text(problem))
         return USAGE
     except UnusedCliTokensError as problem:
-        sys.stderr.write(f"perfatlas: {unexpected_argument_text(problem.unused_tokens or [])}\n")
+        _tell(unexpected_argument_text(problem.unused_tokens or []))
         return USAGE
     except CycloptsError as problem:
-        sys.stderr.write(f"perfatlas: {str(problem).strip()}\n")
+        _tell(str(problem).strip())
         return USAGE
     except PerfatlasError as problem:
-        sys.stderr.write(refusal_text(problem))
+        _tell(refusal_text(problem).removeprefix("perfatlas: ").rstrip("\n"))
         return problem.exit_code
     return code if isinstance(code, int) else 0
 
@@ -129,7 +166,7 @@ def _report_defect(
     where = ""
     if place is not None:
         where = f" ({place.tb_frame.f_code.co_filename.rpartition('/')[2]}:{place.tb_lineno})"
-    sys.stderr.write(
-        f"perfatlas: internal error: {kind.__name__}: {problem}{where}\n"
-        "perfatlas: this is a defect in perfatlas; run with --debug for a traceback to report\n"
+    _tell(
+        f"internal error: {kind.__name__}: {problem}{where}\n"
+        "perfatlas: this is a defect in perfatlas; run with --debug for a traceback to report"
     )

@@ -5,8 +5,7 @@ Shape legend: U unique shapes, S distinct systems, L levels, P parameters, D sha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -48,17 +47,14 @@ from perfatlas.collectives.physics import (
     custom_time_s,
     library_time_s,
 )
+from perfatlas.collectives.query import CollectiveQuery, LevelTimes
+from perfatlas.collectives.topology import with_typical_rings
 from perfatlas.collectives.wire import between_nodes_wire_bytes, ring_wire_bytes
 from perfatlas.operators import with_fields
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from perfatlas.collectives.physics import BoundArray
-    from perfatlas.collectives.placement import Group, Links
-    from perfatlas.hardware import System
-    from perfatlas.measurements.calibrations import CalibrationMatch
-    from perfatlas.operators import FloatArray, IntArray
+    from perfatlas.operators import FloatArray
 
 Physics = Callable[["FloatArray", "FloatArray", "FloatArray"], tuple["FloatArray", "BoundArray"]]
 MEASURED: Final = LIBRARY_PARAMETERS.index("ranks_measured")
@@ -66,65 +62,6 @@ IN_NETWORK: Final = LIBRARY_PARAMETERS.index("efficiency_in_network")
 CUSTOM_MEASURED: Final = CUSTOM_PARAMETERS.index("ranks_measured")
 CUSTOM_HAND_OVER: Final = CUSTOM_PARAMETERS.index("switch_bytes")
 NODES_MEASURED: Final = 8.0  # largest number of nodes in the fabric's calibration
-
-
-@dataclass(frozen=True, kw_only=True)
-class CollectiveQuery:
-    """A collective to be priced on each level.
-
-    Args:
-        op: Collective operation.
-        bytes_U: Size of the whole operation (U,) [bytes].
-        size_LU: Size on each level (L, U) [bytes].
-        group: Placement of the ranks.
-        links: Links of each level.
-        systems: Distinct systems.
-        index_U: Position in `systems` (U,).
-        family: Engine whose all-reduce is used.
-        custom_groups: Group sizes supported by the engine's custom all-reduce; empty for none.
-        format_name: Number format of the elements.
-        version: Version of the engine's tables that correct the physics inside a domain, "" for
-            the version of the calibrations; None for uncorrected physics.
-    """
-
-    op: str
-    bytes_U: FloatArray
-    size_LU: FloatArray
-    group: Group
-    links: Links
-    systems: Sequence[System]
-    index_U: IntArray
-    family: str
-    custom_groups: tuple[int, ...]
-    format_name: str
-    version: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class LevelTimes:
-    """Time and latency per level, with the evidence of the innermost level.
-
-    Args:
-        time_s_LU: Time on each level alone (L, U) [s].
-        latency_s_LU: Time of an empty message (L, U) [s].
-        tails_U2: Expected q05 and q95 of ln(measured/predicted) (U, 2).
-        least_s_U: Lower limit of the 5% quantile (U,) [s].
-        algorithm_U: Fastest algorithm (U,).
-        measured_U: Whether measured rows corrected the physics (U,).
-        match_U: Position in `matches`, -1 for devices without measurements (U,).
-        matches: Calibrations.
-        notes: Substitutions and extrapolations.
-    """
-
-    time_s_LU: FloatArray
-    latency_s_LU: FloatArray
-    tails_U2: FloatArray
-    least_s_U: FloatArray
-    algorithm_U: NDArray[np.str_]
-    measured_U: NDArray[np.bool_]
-    match_U: IntArray
-    matches: tuple[CalibrationMatch, ...]
-    notes: tuple[str, ...]
 
 
 def level_times(query: CollectiveQuery) -> LevelTimes:
@@ -136,7 +73,7 @@ def level_times(query: CollectiveQuery) -> LevelTimes:
     inner = _library_levels(query, _inner_cells(query))
     if query.op == "all_reduce" and query.custom_groups:
         inner = _with_custom(query, inner)
-    return _with_fabric(query, inner)
+    return _with_fabric(query, with_typical_rings(query, inner))
 
 
 def _inner_cells(query: CollectiveQuery) -> Cells:

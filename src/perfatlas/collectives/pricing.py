@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import numpy as np
 
 from perfatlas.collectives.codes import check_op
-from perfatlas.collectives.levels import CollectiveQuery, LevelTimes, level_times
+from perfatlas.collectives.levels import level_times
 from perfatlas.collectives.placement import (
     Group,
     Links,
@@ -21,6 +21,7 @@ from perfatlas.collectives.placement import (
     talking_group,
     within_group,
 )
+from perfatlas.collectives.query import CollectiveQuery, LevelTimes
 from perfatlas.collectives.wire import least_wire_bytes, ring_wire_bytes
 from perfatlas.operators import BOUND_LATENCY, BOUND_NETWORK, with_fields
 from perfatlas.pricing import COMMUNICATION, PricedOperators, choose, of_one_operator

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from array import array
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
@@ -128,7 +129,14 @@ def layout_of(value: Any, *, settles: bool = True) -> Layout:  # noqa: ANN401 - 
     if _is_rows(value):
         return _rows(value)
     if isinstance(value, tuple):
-        items = tuple(layout_of(item, settles=settles) for item in value)
+        items = tuple(
+            [
+                _array_layout(item)
+                if isinstance(item, np.ndarray)
+                else layout_of(item, settles=settles)
+                for item in value
+            ]
+        )
         named = hasattr(value, "_fields")
         return _columns(value, items, settles=settles) if named else TupleLayout(items)
     for kinds_of_number, name in _NUMBERS:
@@ -246,22 +254,27 @@ class Packed:
         """Return values as words."""
         words: list[int | float] = []
         for value in values:
-            self._append(words, value)
+            if isinstance(value, np.ndarray):  # most of them
+                self._kept.append(value)
+                words.append(address_of(value))
+                words += value.shape
+            else:
+                self._append(words, value)
         return words
 
     def _keep(self, words: list[int | float]) -> int:
-        kinds = "".join(["d" if isinstance(word, float) else "q" for word in words])
-        packed = ctypes.create_string_buffer(struct.pack(kinds, *words))
-        self._kept.append(packed)
-        return ctypes.addressof(packed)
+        try:
+            # the array refuses floats
+            whole: array[int] = array("q", cast("list[int]", words))
+        except TypeError:
+            kinds = "".join(["d" if isinstance(word, float) else "q" for word in words])
+            whole = array("q", struct.pack(kinds, *words))
+        self._kept.append(whole)
+        return whole.buffer_info()[0]
 
     def _append(self, words: list[int | float], value: Any) -> None:  # noqa: ANN401 - any argument
-        """Append the words of a value."""
-        if isinstance(value, np.ndarray):
-            self._kept.append(value)
-            words.append(address_of(value))
-            words += value.shape
-        elif type(value) in _PLAIN:
+        """Append the words of a value that is no array."""
+        if type(value) in _PLAIN:
             words.append(value)
         elif isinstance(value, Held):
             words += value.packed.words
@@ -270,8 +283,7 @@ class Packed:
         elif hasattr(value, "_fields"):
             words.append(self._keep(self._words(value)))
         elif isinstance(value, tuple):
-            for item in value:
-                self._append(words, item)
+            words += self._words(value)
         else:
             words.append(float(value) if isinstance(value, float | np.floating) else int(value))
 

@@ -23,6 +23,14 @@ class Listener(Protocol):
             seconds: Time it took [s].
         """
 
+    def not_kept(self, folder: str, reason: str) -> None:
+        """Machine code could not be written, so that the next process compiles again.
+
+        Args:
+            folder: The cache folder.
+            reason: The operating system's reason.
+        """
+
 
 _LISTENERS: Final[list[Listener]] = []
 
@@ -39,6 +47,17 @@ def listening(listener: Listener) -> Iterator[None]:
         yield
     finally:
         _LISTENERS.remove(listener)
+
+
+def report_not_kept(folder: str, reason: str) -> None:
+    """Notify all listeners that machine code could not be written.
+
+    Args:
+        folder: The cache folder.
+        reason: The operating system's reason.
+    """
+    for listener in tuple(_LISTENERS):
+        listener.not_kept(folder, reason)
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from perfatlas.compiled.listeners import report_not_kept
 from perfatlas.files import atomic_file, user_folder
 from perfatlas.quantities import InvalidSpecError
 
@@ -83,10 +84,14 @@ def write_unit(key: str, unit: MachineCode) -> None:
         "symbols": unit.symbols,
         "digest": _digest(key, unit),
     }
-    with suppress(OSError, InvalidSpecError):
+    try:
         folder.mkdir(parents=True, exist_ok=True)
         with atomic_file(folder / f"{key}.unit") as scratch:
             scratch.write_bytes(json.dumps(told).encode() + b"\n" + unit.code)
+    except (OSError, InvalidSpecError) as problem:
+        report_not_kept(str(folder), getattr(problem, "strerror", None) or str(problem))
+        return
+    with suppress(OSError):
         _drop_oldest(folder)
 
 

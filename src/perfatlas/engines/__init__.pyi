@@ -4,6 +4,10 @@ from .catalog import (
     engine_names as engine_names,
     resolve_engine as resolve_engine,
 )
+from .laboratories import (
+    LABORATORIES as LABORATORIES,
+    step_spreads as step_spreads,
+)
 from .profile import (
     EngineProfile as EngineProfile,
 )
@@ -12,7 +16,6 @@ from .profile_file import (
 )
 from .step_error import (
     STEP_ERRORS as STEP_ERRORS,
-    StepError as StepError,
     step_errors as step_errors,
 )
 from .tokenizers import (

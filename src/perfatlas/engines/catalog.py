@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.engines.profile_file import profile_of
-from perfatlas.files import read_toml
+from perfatlas.files import check_regular, read_toml
 from perfatlas.quantities import InvalidSpecError, repr_for_error, resolve_name
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ def resolve_engine(text: str) -> EngineProfile:
         'fp8_dynamic'
     """
     name = text.strip()
+    if "/" in name:
+        check_regular(name, "engine file")
     return _user_profile(name) if name.endswith(".toml") else _catalog_profile(name)
 
 

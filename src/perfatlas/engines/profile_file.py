@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from perfatlas.engines.misplaced_keys import refuse_misplaced
 from perfatlas.engines.profile import (
     AllReduceRules,
     DeviceLimits,
@@ -343,7 +344,9 @@ def profile_of(profile_id: str, table: Mapping[str, object]) -> EngineProfile:
         InvalidSpecError: A key is unknown or missing, or a value is invalid; all problems are
             listed.
     """
-    given = read_fields(table, _PROFILE, f"engine profile {profile_id}")
+    where = f"engine profile {profile_id}"
+    refuse_misplaced(table, profile_fields(), where)
+    given = read_fields(table, _PROFILE, where)
     exchange = given.pop("expert_exchange")
     kernels = given.pop("all_reduce")
     own = bool(given["kernel_family"]) and kernels["implementation"] == "custom"

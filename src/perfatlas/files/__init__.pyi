@@ -35,17 +35,34 @@ from .mapped_arrays import (
     GrowingColumn as GrowingColumn,
     large_array as large_array,
 )
+from .number_cells import (
+    NumberCells as NumberCells,
+)
+from .parquet import (
+    plain_cells as plain_cells,
+)
+from .regular import (
+    check_regular as check_regular,
+)
 from .sourced import (
     Entry as Entry,
     Value as Value,
     default_source as default_source,
     read_entry as read_entry,
 )
+from .table_source import (
+    TableSource as TableSource,
+)
+from .table_text import (
+    separator_hint as separator_hint,
+)
 from .tables import (
     Table as Table,
     read_table as read_table,
+    scan_source as scan_source,
     table_format as table_format,
     unpacked_name as unpacked_name,
+    write_blocks as write_blocks,
     write_table as write_table,
 )
 from .text import (

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from perfatlas.files.regular import check_regular
+
 
 def content_hash(content: str | bytes) -> str:
     """Return "sha256:" and the hex digest of a text (as UTF-8) or bytes.
@@ -27,5 +29,6 @@ def file_hash(path: str | Path) -> str:
     Args:
         path: The file.
     """
+    check_regular(path)
     with Path(path).open("rb") as stream:
         return f"sha256:{hashlib.file_digest(stream, 'sha256').hexdigest()}"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.files.atomic import atomic_file
+from perfatlas.files.number_cells import NumberCells
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 
@@ -33,49 +35,131 @@ def read_parquet(path: str | Path) -> dict[str, Any]:
     Raises:
         InvalidSpecError: The file is not Parquet, or has duplicate column names.
     """
+    names, _ = parquet_names(path)
+    with _opened(path) as file:
+        table = file.read()
+    return dict(zip(names, table.columns, strict=True))
+
+
+def parquet_names(path: str | Path) -> tuple[list[str], int]:
+    """Return the columns of a Parquet file and its number of rows, without reading cells.
+
+    Args:
+        path: The file.
+
+    Raises:
+        InvalidSpecError: The file is not Parquet, or has duplicate column names.
+    """
+    with _opened(path) as file:
+        names: list[str] = file.schema_arrow.names
+        rows: int = file.metadata.num_rows
+    repeated = {name for name in names if names.count(name) > 1}
+    if repeated:
+        raise InvalidSpecError(f"table '{path}' has two columns named {min(repeated)!r}")
+    return names, rows
+
+
+def parquet_blocks(path: str | Path, size: int, start: int) -> Iterator[dict[str, Any]]:
+    """Yield Arrow columns of at most `size` rows.
+
+    Args:
+        path: The file.
+        size: Rows per block.
+        start: Rows to skip.
+
+    Raises:
+        InvalidSpecError: The file is not Parquet.
+    """
+    import pyarrow as pa
+
+    with _opened(path) as file:
+        held, count, skipped = [], 0, start
+        for batch in file.iter_batches(batch_size=size):
+            rest = batch.slice(min(skipped, batch.num_rows))
+            skipped -= batch.num_rows - rest.num_rows
+            held.append(rest)
+            count += rest.num_rows
+            while count >= size:
+                table = pa.Table.from_batches(held)
+                yield _columns(table.slice(0, size))
+                held, count = table.slice(size).to_batches(), count - size
+        if count or not file.metadata.num_rows:
+            yield _columns(pa.Table.from_batches(held, schema=file.schema_arrow))
+
+
+def _columns(table: Any) -> dict[str, Any]:  # noqa: ANN401 - an Arrow table
+    return dict(zip(table.column_names, table.columns, strict=True))
+
+
+@contextlib.contextmanager
+def _opened(path: str | Path) -> Iterator[Any]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         with pq.ParquetFile(path) as file:
-            table = file.read()
+            yield file
     except pa.ArrowException as problem:
         raise InvalidSpecError(f"table '{path}' is not Parquet: {problem}") from problem
-    names = table.column_names
-    repeated = {name for name in names if names.count(name) > 1}
-    if repeated:
-        raise InvalidSpecError(f"table '{path}' has two columns named {min(repeated)!r}")
-    return dict(zip(names, table.columns, strict=True))
 
 
-def write_parquet(path: str | Path, columns: Mapping[str, Any]) -> None:
-    """Write columns to a Parquet file (zstd) atomically.
+def write_parquet(path: str | Path, blocks: Callable[[], Iterable[Mapping[str, Any]]]) -> None:
+    """Write blocks of columns to a Parquet file (zstd) atomically.
 
     Args:
         path: The file.
-        columns: Cells by column name: lists or Arrow columns of equal length.
+        blocks: Returns the blocks, which are read twice: for the types of columns, and to write
+            them. Cells by column name: lists, `NumberCells` or Arrow columns of equal length.
 
     Raises:
-        InvalidSpecError: A list mixes types, or the file cannot be written.
+        InvalidSpecError: A column mixes types, or the file cannot be written.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    arrays = {}
-    for name, cells in columns.items():
+    schema: Any = None
+    for block in blocks():
+        found = pa.schema([(name, _arrow(name, cells).type) for name, cells in block.items()])
         try:
-            arrays[name] = cells if is_arrow(cells) else pa.array(cells)
-        except (pa.ArrowException, OverflowError) as problem:
-            raise InvalidSpecError(
-                f"column {name!r} cannot be a Parquet column, which has one type: {problem}; "
-                "write .csv or .jsonl instead"
-            ) from problem
-    table = pa.table(arrays)
+            both = [found] if schema is None else [schema, found]
+            schema = pa.unify_schemas(both, promote_options="permissive")
+        except pa.ArrowException as problem:
+            raise _mixed("a column", problem) from problem
     with atomic_file(path) as scratch:
         try:
-            pq.write_table(table, scratch, compression="zstd")
+            with pq.ParquetWriter(scratch, schema, compression="zstd") as writer:
+                for block in blocks():
+                    columns = [_arrow(n, cells, schema.field(n).type) for n, cells in block.items()]
+                    writer.write_table(pa.table(columns, schema=schema))
         except pa.ArrowException as problem:
             raise InvalidSpecError(f"cannot write '{path}' as Parquet: {problem}") from problem
+
+
+def _arrow(name: str, cells: Any, kind: object = None) -> Any:  # noqa: ANN401 - an Arrow column
+    """Return cells as an Arrow column, by default of the type that fits them."""
+    import pyarrow as pa
+
+    if is_arrow(cells):
+        return cells
+    if isinstance(cells, NumberCells):
+        return cells.arrow()
+    try:
+        return pa.array(cells, kind)
+    except UnicodeEncodeError:  # a lone surrogate, which is no text in UTF-8
+        return pa.array([_encodable(cell) for cell in cells], kind)
+    except (pa.ArrowException, OverflowError) as problem:
+        raise _mixed(f"column {name!r}", problem) from problem
+
+
+def _encodable(cell: object) -> object:
+    return cell.encode("utf-8", "backslashreplace").decode() if isinstance(cell, str) else cell
+
+
+def _mixed(column: str, problem: Exception) -> InvalidSpecError:
+    return InvalidSpecError(
+        f"{column} cannot be a Parquet column, which has one type: {problem}; write .csv or .jsonl"
+        " instead"
+    )
 
 
 def plain_cells(column: Sequence[Any]) -> list[Any]:

@@ -10,17 +10,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.files.atomic import write_atomic
+from perfatlas.files.atomic import atomic_file
+from perfatlas.files.csv_text import csv_cell, csv_rows_text, is_long
+from perfatlas.files.number_cells import NumberCells
 from perfatlas.files.parquet import is_arrow, plain_cells, read_parquet, write_parquet
-from perfatlas.files.text import open_text
+from perfatlas.files.regular import check_regular
+from perfatlas.files.table_source import TableSource, csv_columns, opened_table, scan_table
+from perfatlas.files.table_text import csv_rows, jsonl_rows
 from perfatlas.quantities import InvalidSpecError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 FORMATS: Final = (".csv", ".parquet", ".jsonl")
 TEXT_FORMATS: Final = (".csv", ".jsonl")
-INT64_DIGITS: Final = 18  # all integers with this many digits fit in 64 bits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,17 +98,19 @@ def read_table(path: str | Path) -> Table:
     Limits: The whole table is held in memory.
     """
     suffix = table_format(unpacked_name(path))
-    try:
-        if suffix == ".parquet":
+    check_regular(path, "table")
+    if suffix == ".parquet":
+        try:
             columns = read_parquet(path)
-        else:
-            with open_text(path, "table") as file:
-                text = file.read()
-            columns = _csv_columns(text, path) if suffix == ".csv" else _jsonl_columns(text, path)
-    except UnicodeDecodeError as problem:
-        raise InvalidSpecError(f"table '{path}' is not UTF-8 text: {problem.reason}") from problem
-    except OSError as problem:
-        raise InvalidSpecError(f"cannot read table '{path}': {problem.strerror}") from problem
+        except OSError as problem:
+            raise InvalidSpecError(f"cannot read table '{path}': {problem.strerror}") from problem
+    else:
+        with opened_table(path) as text:
+            if suffix == ".csv":
+                header, *body = list(csv_rows(text, path)) or [[]]
+                columns = csv_columns(header, body)
+            else:
+                columns = _jsonl_columns(list(jsonl_rows(text, path)))
     if not columns:
         raise InvalidSpecError(f"table '{path}' has no columns; the first line names them")
     return Table(columns=columns, rows=len(next(iter(columns.values()))))
@@ -116,112 +121,109 @@ def write_table(path: str | Path, columns: Mapping[str, Any]) -> None:
 
     Args:
         path: The file; its extension selects the format.
-        columns: Cells by column name, of equal length: lists, or Arrow columns from `read_table`.
+        columns: Cells by column name, of equal length: lists, `NumberCells`, or Arrow columns
+            from `read_table`.
             A float that is not finite is written as an empty cell (null).
 
     Raises:
         InvalidSpecError: The extension is unknown, the file cannot be written, or a column mixes
             types and the format is Parquet.
     """
+    write_blocks(path, lambda: [columns])
+
+
+def write_blocks(path: str | Path, blocks: Callable[[], Iterable[Mapping[str, Any]]]) -> None:
+    """Write blocks of columns as one CSV, Parquet or JSON Lines file atomically.
+
+    Args:
+        path: The file; its extension selects the format.
+        blocks: Returns the blocks, all with the same columns in the same order; Parquet asks for
+            them twice. Cells are as in `write_table`.
+
+    Raises:
+        InvalidSpecError: As for `write_table`.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from perfatlas.files import write_blocks
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "a.csv"
+        ...     write_blocks(path, lambda: [{"tp": [1, 2]}, {"tp": [4]}])
+        ...     path.read_text().split()
+        ['tp', '1', '2', '4']
+    """
     suffix = table_format(path)
     if suffix == ".parquet":
-        kept = {n: c if is_arrow(c) else _finite_cells(c) for n, c in columns.items()}
-        write_parquet(path, kept)
+        write_parquet(path, lambda: map(_finite_or_arrow, blocks()))
         return
-    cells = {name: _finite_cells(plain_cells(column)) for name, column in columns.items()}
-    write_atomic(path, _csv_text(cells) if suffix == ".csv" else _jsonl_text(cells))
+    texts = _csv_texts(blocks()) if suffix == ".csv" else map(_jsonl_text, blocks())
+    with (
+        atomic_file(path) as scratch,
+        # a lone surrogate, which UTF-8 cannot encode, becomes its escape
+        scratch.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file,
+    ):
+        file.writelines(texts)
+
+
+def scan_source(path: str | Path) -> TableSource:
+    """Return a table to be read in blocks, its columns found and its rows checked.
+
+    Args:
+        path: The file, as for `read_table`.
+
+    Raises:
+        InvalidSpecError: As for `read_table`.
+    """
+    return scan_table(Path(path), table_format(unpacked_name(path)))
+
+
+def _finite_or_arrow(columns: Mapping[str, Any]) -> dict[str, Any]:
+    return {n: c if _is_typed(c) else _finite_cells(c) for n, c in columns.items()}
+
+
+def _is_typed(cells: Sequence[Any]) -> bool:
+    return is_arrow(cells) or isinstance(cells, NumberCells)
 
 
 def _finite_cells(cells: Sequence[Any]) -> list[Any]:
+    if isinstance(cells, NumberCells):
+        return cells.plain()
     return [None if isinstance(c, float) and not math.isfinite(c) else c for c in cells]
 
 
-def _csv_columns(text: str, path: str | Path) -> dict[str, list[Any]]:
-    try:
-        rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
-    except csv.Error as problem:
-        raise InvalidSpecError(f"table '{path}' is not CSV: {problem}") from problem
-    if not rows:
-        return {}
-    header, *body = rows
-    repeated = {name for name in header if header.count(name) > 1}
-    if repeated:
-        raise InvalidSpecError(f"table '{path}' has two columns named {min(repeated)!r}")
-    for number, row in enumerate(body, start=2):
-        if len(row) != len(header):
-            raise InvalidSpecError(
-                f"table '{path}', record {number}: {len(row)} cells where the header names "
-                f"{len(header)} columns"
-            )
-    cells = zip(*body, strict=True) if body else ([] for _ in header)
-    return {name: _typed_cells(column) for name, column in zip(header, cells, strict=True)}
+def _plain_columns(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
+    return {
+        name: _finite_cells(plain_cells(column) if is_arrow(column) else column)
+        for name, column in columns.items()
+    }
 
 
-def _typed_cells(cells: Sequence[str]) -> list[Any]:
-    """Return numbers if all cells are numbers in canonical spelling, else text; None if empty.
-
-    "007", "1e3" and "0.90" stay text, so that they are written back unchanged.
-    """
-    for read in (_plain_int, _plain_float):
-        numbers = {text: read(text) for text in set(cells) if text}
-        if None not in numbers.values():
-            return [numbers.get(cell) for cell in cells]
-    return [cell or None for cell in cells]
-
-
-def _plain_int(text: str) -> int | None:
-    digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= INT64_DIGITS):
-        return None
-    return int(text) if str(int(text)) == text else None
-
-
-def _plain_float(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) and repr(number) == text else None
-
-
-def _jsonl_columns(text: str, path: str | Path) -> dict[str, list[Any]]:
-    rows = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line, parse_constant=_refuse_constant)
-        except (ValueError, RecursionError) as problem:
-            raise InvalidSpecError(f"table '{path}', line {number}: {problem}") from problem
-        if not isinstance(row, dict):
-            raise InvalidSpecError(f"table '{path}', line {number}: expected an object {{...}}")
-        rows.append(row)
+def _jsonl_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: [row.get(name) for row in rows] for name in names}
 
 
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-def _csv_text(columns: Mapping[str, Sequence[Any]]) -> str:
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    cells = [_csv_cells(column) for column in columns.values()]
-    writer.writerows(zip(*cells, strict=True))
-    return text.getvalue()
+def _csv_texts(blocks: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    for number, block in enumerate(blocks):
+        text = io.StringIO(newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        if number == 0:
+            writer.writerow(block)
+        if is_long(block):
+            yield text.getvalue() + csv_rows_text(block)
+            continue
+        cells = [_csv_cells(column) for column in _plain_columns(block).values()]
+        writer.writerows(zip(*cells, strict=True))
+        yield text.getvalue()
 
 
 def _csv_cells(column: Sequence[Any]) -> list[Any]:
-    return [_csv_cell(cell) if isinstance(cell, (bool, dict, list)) else cell for cell in column]
+    return [csv_cell(cell) for cell in column]
 
 
-def _csv_cell(cell: object) -> str:
-    return json.dumps(cell, ensure_ascii=False, default=str)
-
-
-def _jsonl_text(columns: Mapping[str, Sequence[Any]]) -> str:
+def _jsonl_text(block: Mapping[str, Any]) -> str:
+    columns = _plain_columns(block)
     names = list(columns)
     # ASCII: some readers treat U+2028 and similar characters as line ends
     encode = json.JSONEncoder(default=str).encode

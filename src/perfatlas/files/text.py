@@ -9,6 +9,7 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.files.regular import check_regular
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
@@ -33,10 +34,12 @@ def open_text(
         most_bytes: Maximum unpacked size [bytes]; None if it is read in chunks.
 
     Raises:
-        InvalidSpecError: A compressed file is truncated or damaged, or unpacks to more.
+        InvalidSpecError: It is not a regular file, or a compressed file is truncated or damaged,
+            or unpacks to more.
         OSError: The file cannot be read.
         UnicodeDecodeError: The text is not UTF-8.
     """
+    check_regular(path, what)
     try:
         with Path(path).open("rb") as file:
             stream: Any = file

@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, Final
 
+from perfatlas.files.regular import check_regular
 from perfatlas.quantities import InvalidSpecError
 
 LARGEST_FILE: Final = 16_777_216  # bytes
@@ -30,6 +31,7 @@ def read_toml(path: str | Path) -> dict[str, Any]:
         ...     read_toml(path)
         {'tp': 8}
     """
+    check_regular(path)
     try:
         if Path(path).stat().st_size > LARGEST_FILE:
             raise InvalidSpecError(f"{path} is larger than {LARGEST_FILE:,} bytes")

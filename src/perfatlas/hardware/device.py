@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class Device:
         year: First shipment.
         sources: Source by dotted TOML path ("device.memory.bandwidth").
         overridden: Dotted paths of the fields that the user changed.
+        further: Numbers of fields that have a default and no attribute here, by name [SI].
     """
 
     name: str
@@ -93,6 +94,15 @@ class Device:
     year: int
     sources: Mapping[str, Source]
     overridden: tuple[str, ...] = ()
+    further: Mapping[str, float] = field(default_factory=dict)
+
+    def number(self, name: str) -> float:
+        """Return a numeric field [SI].
+
+        Args:
+            name: An attribute, or a name in `further`.
+        """
+        return float(self.further[name] if name in self.further else getattr(self, name))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,9 @@ def nearest_field(path: str) -> str:
     table, _, key = path.rpartition(".")
     places = [known for known in FIELDS if "." in known and known.rpartition(".")[2] == key]
     if not places:
-        return did_you_mean(path, FIELDS)
+        keys = [known.rpartition(".")[2] for known in FIELDS]
+        # a shared table alone makes no two names similar
+        return did_you_mean(path, FIELDS) if did_you_mean(key, keys) else ""
     nearest = max(places, key=lambda known: known.startswith(table))
     return f"; did you mean {nearest!r} ({key} in the table [{nearest.rpartition('.')[0]}])?"
 

@@ -41,6 +41,11 @@ def _with_defaults(spec: Spec) -> Spec:
             entries.setdefault(section, Entry("custom", spelled))
     unstated = Source(kind="assumed", ref=spec.origin, note="no calibration_relative is set")
     entries.setdefault("device.calibration_relative", Entry("", unstated))
+    for path, field in FIELDS.items():
+        if field.default is not None and path not in entries:
+            why = f"assumed: the default, as {spec.origin} does not state it"
+            omitted = Source(kind="assumed", ref=why)
+            entries[path] = Entry(field.default, omitted)
     width, parts = "device.flop_per_clock_per_sm", ("device.sm_count", "device.clock.peak")
     peak = "device.peak.bf16" if "device.peak.bf16" in entries else "device.peak.fp16"
     if width not in entries and peak in entries and all(part in entries for part in parts):
@@ -87,9 +92,12 @@ def _is_whole(path: str) -> bool:
 
 
 def _device(spec: Spec) -> Device:
+    stated = _attributes(spec.entries, "device")
+    further = {name: stated.pop(name) for name in stated.keys() - Device.__dataclass_fields__}
     return Device(
         name=spec.name,
-        **_attributes(spec.entries, "device"),
+        **stated,
+        further=further,
         calibrated_tdp_w=float((spec.unchanged or spec.entries)["device.tdp"].value),
         peak_flop_per_s=peaks(spec.entries),
         scale_up=ScaleUp(**_attributes(spec.entries, "device.scale_up")),

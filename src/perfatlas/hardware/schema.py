@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from perfatlas.files import Field, Flag, Number, Text, Value
@@ -45,9 +45,11 @@ class SpecField(Field[Value]):
 
     Args:
         read_by: What may use its value; empty for descriptive fields.
+        default: Value [SI] of a device that does not state it; None for none.
     """
 
     read_by: tuple[str, ...] = ()
+    default: float | None = None
 
 
 def _text(*choices: str, required: bool = True, read_by: tuple[str, ...] = ()) -> SpecField:
@@ -59,8 +61,8 @@ def _number(
     unit: str,
     bounds: tuple[float, float],
     *read_by: str,
-    required: bool = True,
     into: str = "",
+    default: float | None = None,
 ) -> SpecField:
     whole = dimension == "whole"
     reader = Number(
@@ -70,35 +72,40 @@ def _number(
         most=bounds[1],
         whole=whole,
     )
-    return SpecField(reader, required=required, read_by=read_by, into=into)
+    required = default is None
+    return SpecField(reader, required=required, read_by=read_by, into=into, default=default)
+
+
+def _optional(field: SpecField) -> SpecField:
+    return replace(field, required=False)
 
 
 def _count(*read_by: str) -> SpecField:
     return _number("whole", "", (1, 1e9), *read_by)
 
 
-def _bytes(*read_by: str, into: str = "") -> SpecField:
-    return _number("bytes", "B", (1e3, 1e16), *read_by, into=into)
+def _bytes(*read_by: str, into: str = "", default: float | None = None) -> SpecField:
+    return _number("bytes", "B", (1e3, 1e16), *read_by, into=into, default=default)
 
 
-def _rate(*read_by: str, into: str = "") -> SpecField:
-    return _number("bytes_per_s", "B/s", (1e6, 1e18), *read_by, into=into)
+def _rate(*read_by: str, into: str = "", default: float | None = None) -> SpecField:
+    return _number("bytes_per_s", "B/s", (1e6, 1e18), *read_by, into=into, default=default)
 
 
 def _peak(*read_by: str) -> SpecField:
-    return _number("flop_per_s", "FLOP/s", (1e8, 1e20), *read_by, required=False)
+    return _optional(_number("flop_per_s", "FLOP/s", (1e8, 1e20), *read_by))
 
 
-def _clock(*read_by: str, into: str = "") -> SpecField:
-    return _number("hz", "Hz", (1e6, 1e11), *read_by, into=into)
+def _clock(*read_by: str, into: str = "", default: float | None = None) -> SpecField:
+    return _number("hz", "Hz", (1e6, 1e11), *read_by, into=into, default=default)
 
 
-def _latency(*read_by: str, into: str = "") -> SpecField:
-    return _number("s", "s", (0.0, 1.0), *read_by, into=into)
+def _latency(*read_by: str, into: str = "", default: float | None = None) -> SpecField:
+    return _number("s", "s", (0.0, 1.0), *read_by, into=into, default=default)
 
 
-def _power(*read_by: str, into: str = "") -> SpecField:
-    return _number("w", "W", (0.01, 1e6), *read_by, into=into)
+def _power(*read_by: str, into: str = "", default: float | None = None) -> SpecField:
+    return _number("w", "W", (0.01, 1e6), *read_by, into=into, default=default)
 
 
 def _flag(*read_by: str) -> SpecField:
@@ -122,7 +129,7 @@ FIELDS: Final[dict[str, SpecField]] = {
     "device.sm_count": _count(*OPERATORS, *POWER),
     "device.packages": _count(),
     "device.dies": _count(),
-    "device.flop_per_clock_per_sm": _number("count", "", (0.001, 1e9), *OPERATORS, required=False),
+    "device.flop_per_clock_per_sm": _optional(_number("count", "", (0.001, 1e9), *OPERATORS)),
     "device.clock.peak": _clock(*KERNELS, into="peak_clock_hz"),
     "device.clock.boost": _clock(into="boost_clock_hz"),
     "device.clock.sustained": _clock(*KERNELS, into="sustained_clock_hz"),

@@ -9,6 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.files import check_regular
 from perfatlas.models.reader import read_config
 from perfatlas.quantities import InvalidSpecError, repr_for_error, resolve_name
 
@@ -173,6 +174,7 @@ def _read_path(text: str) -> Model:
                     f"model {repr_for_error(text)}: the folder contains no config.json"
                 )
         if not path.is_file():
+            check_regular(path, "model")
             raise InvalidSpecError(
                 f"model {repr_for_error(text)}: no file at this path; give a config.json, its"
                 " folder, or a"

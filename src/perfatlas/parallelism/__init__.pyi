@@ -20,6 +20,7 @@ from .plan import (
     PlanColumns as PlanColumns,
     default_moe_split as default_moe_split,
     plan_problems as plan_problems,
+    plan_rules as plan_rules,
 )
 from .sharding import (
     shard_operators as shard_operators,

@@ -104,10 +104,11 @@ def default_moe_split(
 
 
 class _Rule(NamedTuple):
-    """The candidates that violate a rule (C,), and the message for one of them."""
+    """The candidates that violate a rule (C,), the message for one of them, and its name."""
 
     broken: BoolArray
     sentence: Callable[[int], str]
+    name: str
 
 
 def plan_problems(architecture: Architecture, plan: PlanColumns) -> list[str | None]:
@@ -147,6 +148,31 @@ def plan_problems(architecture: Architecture, plan: PlanColumns) -> list[str | N
     return problems
 
 
+def plan_rules(architecture: Architecture, plan: PlanColumns) -> dict[str, BoolArray]:
+    """Return the candidates whose plan violates each rule (C,), by the name of the rule.
+
+    Args:
+        architecture: The model.
+        plan: The plans (C,), of positive integers.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.models import resolve_model
+        >>> from perfatlas.parallelism import PlanColumns, plan_rules
+        >>> one = np.ones(2)
+        >>> plan = PlanColumns(tp=np.array([8.0, 12.0]), pp=one, cp=one, attention_dp=one, ep=one,
+        ...     moe_tp=one, dp=one)
+        >>> llama = resolve_model("meta-llama/Llama-3.1-8B").architecture
+        >>> plan_rules(llama, plan)["tp_divides_num_heads"].tolist()
+        [False, True]
+    """
+    rules = [*_size_rules(architecture, plan), *_layer_rules(architecture, plan)]
+    broken: dict[str, BoolArray] = {}
+    for rule in rules:  # layers of several kinds may have rules of one name
+        broken[rule.name] = broken.get(rule.name, False) | rule.broken
+    return broken
+
+
 def _note(problems: list[str | None], rules: list[_Rule]) -> None:
     for rule in rules:
         for index in np.flatnonzero(rule.broken).tolist():
@@ -160,7 +186,9 @@ def _not_whole(plan: PlanColumns) -> list[_Rule]:
     def rule(name: str, column: FloatArray) -> _Rule:
         broken = ~(np.isfinite(column) & (column >= 1.0) & (column == np.floor(column)))
         return _Rule(
-            broken, lambda i: f"{name} = {column[i]:g}: must be a positive integer, 1 or more"
+            broken,
+            lambda i: f"{name} = {column[i]:g}: must be a positive integer, 1 or more",
+            f"{name}_is_a_positive_integer",
         )
 
     return [rule(field.name, getattr(plan, field.name)) for field in fields(plan)]
@@ -184,6 +212,7 @@ def _size_rules(architecture: Architecture, plan: PlanColumns) -> list[_Rule]:
         _Rule(
             plan.pp > layers,
             lambda i: f"pp = {plan.pp[i]:g}: the model has {layers} layers; pp is at most {layers}",
+            "pp_within_layers",
         )
     ]
     if recurrent:
@@ -194,6 +223,7 @@ def _size_rules(architecture: Architecture, plan: PlanColumns) -> list[_Rule]:
                     f"cp = {plan.cp[i]:g}: recurrent mixers process tokens sequentially and cannot"
                     " be divided along the sequence; use cp = 1"
                 ),
+                "recurrent_mixers_without_cp",
             )
         )
     return rules + (_moe_rules(plan) if is_moe else _dense_rules(plan))
@@ -209,7 +239,7 @@ def _moe_rules(plan: PlanColumns) -> list[_Rule]:
             f" {plan.ep[i] * plan.moe_tp[i]:g}; attention and experts use the same ranks"
         )
 
-    return [_Rule(group != plan.ep * plan.moe_tp, sentence)]
+    return [_Rule(group != plan.ep * plan.moe_tp, sentence, "experts_on_the_ranks_of_attention")]
 
 
 def _dense_rules(plan: PlanColumns) -> list[_Rule]:
@@ -217,6 +247,7 @@ def _dense_rules(plan: PlanColumns) -> list[_Rule]:
         _Rule(
             plan.ep > 1,
             lambda i: f"ep = {plan.ep[i]:g}: the model is dense; use ep = 1",
+            "dense_without_ep",
         ),
         _Rule(
             plan.attention_dp > 1,
@@ -224,10 +255,12 @@ def _dense_rules(plan: PlanColumns) -> list[_Rule]:
                 f"attention_dp = {plan.attention_dp[i]:g}: in a dense model it only replicates the"
                 f" weights; use dp = {plan.attention_dp[i]:g} instead"
             ),
+            "dense_without_attention_dp",
         ),
         _Rule(
             (plan.moe_tp > 1) & (plan.moe_tp != plan.tp),
             lambda i: f"moe_tp = {plan.moe_tp[i]:g}: the model is dense; leave moe_tp out",
+            "dense_without_moe_tp",
         ),
     ]
 
@@ -317,7 +350,8 @@ def _divides(size: _Divided, all_sizes: list[_Divided], column: FloatArray) -> _
             f"{copies if size.copied else ''}; nearest valid {by}: {nearest}"
         )
 
-    return _Rule(~size.allows(column), sentence)
+    label = size.label.lower().replace(" ", "_").replace("-", "_")
+    return _Rule(~size.allows(column), sentence, f"{size.by}_divides_{label}")
 
 
 def _nearest(sizes: list[_Divided], by: str, value: float) -> str:

@@ -243,8 +243,16 @@ def write(record: Record, at: Places, **rows: Values) -> None:
         at: Candidate and operator of each row.
         **rows: Values by the name of their column, each (R,).
     """
+    flat: dict[int, IntArray] = {}  # one index is faster than two
     for name, values_R in rows.items():
-        getattr(record, name)[at] = values_R
+        into = getattr(record, name)
+        if not into.flags.c_contiguous:
+            into[at] = values_R
+            continue
+        width = into.shape[1]
+        if width not in flat:
+            flat[width] = at[0] * width + at[1]
+        into.reshape(-1)[flat[width]] = values_R
 
 
 def exposed(record: Record, share_CO: FloatArray) -> Record:

@@ -11,6 +11,7 @@ from .errors import (
     UsageError as UsageError,
     ValidationGateError as ValidationGateError,
     counted as counted,
+    printable as printable,
     repr_for_error as repr_for_error,
 )
 from .names import (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, ClassVar, Final
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class ValidationGateError(PerfatlasError):
     error_code = "gate_failed"
 
 
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 LONGEST_VALUE: Final = 60  # characters of a user's value that a message quotes
 
 
@@ -91,6 +93,22 @@ def counted(number: int, thing: str) -> str:
         ('1 node', '2,048 nodes')
     """
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def printable(text: str) -> str:
+    r"""Return a text with its control characters escaped, so that none reaches the terminal.
+
+    Line ends and tabs are kept. Characters that reverse the direction of text are escaped as well.
+
+    Args:
+        text: Text that may contain names, cells or paths of the user.
+
+    Example:
+        >>> from perfatlas.quantities import printable
+        >>> printable("file " + chr(27) + "[31m.csv")
+        'file \\x1b[31m.csv'
+    """
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def repr_for_error(value: object) -> str:

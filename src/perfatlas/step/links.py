@@ -1,6 +1,7 @@
 """Prices of the collectives of steps.
 
-Shape legend: C candidates, O collectives, R priced rows (one collective of one candidate).
+Shape legend: C candidates, O collectives, R rows (one collective of one candidate), U unique
+shapes.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import numpy as np
 
 from perfatlas.collectives import CollectiveShapes, Implementation, price_collectives
 from perfatlas.engines import all_reduce_groups
-from perfatlas.pricing import PricedOperators, scatter
+from perfatlas.kernels.devices import unique_rows
+from perfatlas.pricing import PricedOperators, scatter, take
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def price_links(links: Sequence[Collective], context: StepContext) -> PricedOperators:
-    """Return the prices of collectives; those of one operation are priced together.
+    """Return the prices of collectives; each distinct shape of an operation is priced once.
 
     Args:
         links: Collectives of all steps (O).
@@ -38,19 +40,21 @@ def price_links(links: Sequence[Collective], context: StepContext) -> PricedOper
         if not which_R.size:
             continue
         at_R = (which_R, candidate_R)
+        key_RD = np.empty((which_R.size, 4))
+        for column, name in enumerate(("bytes", "ranks", "stride")):
+            key_RD[:, column] = np.stack([getattr(link, name) for link in same])[at_R]
+        key_RD[:, 3] = placement.index_C[candidate_R]
+        first_U, inverse_R = unique_rows(key_RD)
+        bytes_U, ranks_U, stride_U, index_U = key_RD[first_U].T.copy()
         priced = price_collectives(
-            CollectiveShapes(
-                op=op,
-                bytes=np.stack([link.bytes for link in same])[at_R],
-                ranks=np.stack([link.ranks for link in same])[at_R],
-                stride=np.stack([link.stride for link in same])[at_R],
-            ),
+            CollectiveShapes(op=op, bytes=bytes_U, ranks=ranks_U, stride=stride_U),
             systems=placement.systems,
-            system_index_U=placement.index_C[candidate_R],
+            system_index_U=index_U.astype(np.int64),
             tier=context.tier,
             implementation=_implementation(context),
         )
-        pieces.append(((candidate_R, np.array(places)[which_R]), priced.prices))
+        places_R = (candidate_R, np.array(places)[which_R])
+        pieces.append((places_R, take(priced.prices, inverse_R)))
     return scatter(PricedOperators, (placement.index_C.size, len(links)), pieces)
 
 

@@ -77,7 +77,7 @@ def catalog_names(catalog: str, _context: object = None) -> list[str]:
     """Return the names of a catalog, for completion.
 
     Args:
-        catalog: models, systems, engines, formats, fleets or rates.
+        catalog: models, systems, engines, training_engines, formats, fleets or rates.
     """
     if catalog == "models":
         from perfatlas.models import model_names
@@ -91,14 +91,14 @@ def catalog_names(catalog: str, _context: object = None) -> list[str]:
         from perfatlas.engines import engine_ids, engine_names
 
         return [*engine_names(), *engine_ids()]
-    if catalog == "fleets":
-        from perfatlas.fleet.model import shipped_fleets
+    if catalog == "training_engines":
+        from perfatlas.training.profiles import training_engine_ids, training_engine_names
 
-        return list(shipped_fleets())
-    if catalog == "rates":
-        from perfatlas.fleet.model import published_rates
+        return [*training_engine_names(), *training_engine_ids()]
+    if catalog in ("fleets", "rates"):
+        from perfatlas.fleet.model import published_rates, shipped_fleets
 
-        return list(published_rates())
+        return list(shipped_fleets() if catalog == "fleets" else published_rates())
     from perfatlas.formats import formats
 
     return list(formats())

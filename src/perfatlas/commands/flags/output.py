@@ -81,12 +81,14 @@ class OutputFlags:
         verbose: Print all operators, calibrations, assumptions, sources and versions.
         table: Answer every row of a CSV, Parquet or JSON Lines file; flags fill empty cells.
         output: File for the answered table; its extension selects the format.
+        resume: Go on with an interrupted --table, after the rows kept in OUTPUT.partial.
     """
 
     json: Annotated[bool, SWITCH] = False
     verbose: Annotated[bool, SWITCH] = False
     table: File | None = None
     output: File | None = None
+    resume: Annotated[bool, SWITCH] = False
 
 
 OUTPUT: Final = Group("Output", sort_key=7)
@@ -102,7 +104,7 @@ def changed_flags(flags: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass
     Example:
         >>> from perfatlas.commands.flags import OutputFlags, changed_flags
         >>> changed_flags(OutputFlags(json=True))
-        {'json': True, 'verbose': False}
+        {'json': True, 'verbose': False, 'resume': False}
     """
     found: dict[str, Any] = {}
     for item in fields(flags):

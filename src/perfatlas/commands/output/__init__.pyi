@@ -5,6 +5,7 @@ from .answering import (
 )
 from .answers import (
     print_json as print_json,
+    reproduced as reproduced,
     require as require,
     show_answer as show_answer,
 )
@@ -18,9 +19,9 @@ from .refusal import (
     unknown_option_text as unknown_option_text,
 )
 from .table_run import (
+    TableQuestion as TableQuestion,
     answer_rows as answer_rows,
     answer_table as answer_table,
-    columns_of_rows as columns_of_rows,
     show_summary as show_summary,
     wants_table as wants_table,
 )

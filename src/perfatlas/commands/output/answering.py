@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from perfatlas.commands.flags import Output, OutputFlags, set_flags, takes_fields
 from perfatlas.commands.output.answers import require, show_answer
 from perfatlas.commands.output.table_run import (
+    TableQuestion,
     answer_rows,
     answer_table,
     show_summary,
@@ -30,6 +31,8 @@ class Answering:
         first: The column with which its answers begin in a table; no field of it.
         table: Where columns of questions become columns of answers, as "module:function"; by
             default each row is answered by itself.
+        row: Where the number of a row, from 0, and its fields become an answer, as
+            "module:function"; by default the function answers it.
         text: What writes an answer for people, as "module:function"; by default that of all verbs.
         needed: Fields that must be given; by default those that the table of fields requires.
         unless: The field that stands in for all of them.
@@ -39,6 +42,7 @@ class Answering:
     function: str
     first: str
     table: str = ""
+    row: str = ""
     text: str = ""
     needed: tuple[str, ...] | None = None
     unless: str = ""
@@ -89,11 +93,15 @@ def answer_command(form: Answering, set_fields: dict[str, Any], output: OutputFl
     function = getattr(perfatlas, form.function)
     fields = verb_fields(form.command)
     if wants_table(output):
-        given: dict[str, Any] = {"set_fields": set_fields, "names": fields, "first": form.first}
+        asked = TableQuestion(
+            command=form.command, names=fields, first=form.first, set_fields=set_fields
+        )
         if form.table:
-            summary = answer_table(form.find(form.table), output, **given)
+            summary = answer_table(form.find(form.table), output, asked)
+        elif form.row:
+            summary = answer_rows(form.find(form.row), output, asked)
         else:
-            summary = answer_rows(function, output, **given)
+            summary = answer_rows(lambda _, fields: function(**fields), output, asked)
         return show_summary(form.command, summary, set_fields=set_fields, as_json=output.json)
     needed = form.needed
     if needed is None:

@@ -67,12 +67,33 @@ def show_answer(
     if output.json:
         print_json(answer)
     else:
-        from perfatlas.report.text import open_terminal, print_answer, reproduce_line
+        from perfatlas.report.text import open_terminal, print_answer
 
-        line = reproduce_line(str(answer["command"]), set_fields)
+        line = reproduced(str(answer["command"]), set_fields)
         write = text or print_answer
         write(open_terminal(sys.stdout), answer, reproduce=line, verbose=output.verbose)
     return 0 if fits(answer) else INFEASIBLE
+
+
+def reproduced(command: str, set_fields: Mapping[str, Any]) -> str:
+    """Return the command line that reproduces an answer, with systems as the catalog spells them.
+
+    Args:
+        command: The verb with its subcommand, such as "kernel gemm", and its flags.
+        set_fields: The fields that are set.
+    """
+    from perfatlas.declarations import questions, verb_fields
+    from perfatlas.report.text import reproduce_line
+    from perfatlas.scenario.fields import resolved_name
+
+    verb = command.partition(" --")[0]
+    known = verb_fields(verb) if verb in questions() else {}
+    named = {
+        name: resolved_name("systems", value)
+        for name, value in set_fields.items()
+        if name in known and known[name].catalog == "systems" and isinstance(value, str)
+    }
+    return reproduce_line(command, {**set_fields, **named})
 
 
 def fits(answer: Mapping[str, Any]) -> bool:

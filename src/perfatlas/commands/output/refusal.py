@@ -7,7 +7,7 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.quantities import InfeasibleError
+from perfatlas.quantities import InfeasibleError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,15 +36,15 @@ def refusal_text(problem: PerfatlasError) -> str:
         changes that make it fit:
           - tp = 2 fits.
     """
-    advice = problem.advice if isinstance(problem, InfeasibleError) else ()
+    advice = [printable(text) for text in getattr(problem, "advice", ())]
     width = min(shutil.get_terminal_size().columns, WIDEST)
     if not advice:
-        text, _, example = f"perfatlas: {problem}".partition(EXAMPLE)
+        text, _, example = printable(f"perfatlas: {problem}").partition(EXAMPLE)
         wrapped = _wrapped(text, width, "", "  ") if sys.stderr.isatty() else text
         # an example has a line of its own, which is never broken: it is there to be copied
         return f"{wrapped}{EXAMPLE.rstrip()}\n  {example}\n" if example else f"{wrapped}\n"
     lines = [
-        _wrapped(f"perfatlas: {shortfall_of(problem)}", width, "", "  "),
+        _wrapped(printable(f"perfatlas: {shortfall_of(problem)}"), width, "", "  "),
         "changes that make it fit:",
     ]
     lines += [_wrapped(sentence, width, "  - ", "    ") for sentence in advice]

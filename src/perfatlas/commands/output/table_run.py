@@ -1,34 +1,56 @@
-"""Table runs: a file of scenarios in, the same file with answers out."""
+"""Table runs: a file of scenarios in, the same file with answers out, a block of rows at a time."""
 
 from __future__ import annotations
 
-import itertools
-import re
 import sys
 import time
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.quantities import (
-    InvalidSpecError,
-    PerfatlasError,
-    UsageError,
-    counted,
-    nearest_name,
-    repr_for_error,
+from perfatlas.commands.output.partial_file import PartialFile
+from perfatlas.commands.output.table_columns import (
+    OWN,
+    STATUS_COLUMNS,
+    earlier_answer,
+    named_columns,
+    refuse_misspelt,
+    refuse_unread,
+    with_column,
 )
+from perfatlas.commands.output.table_validity import invalid_rows, with_invalid
+from perfatlas.quantities import InvalidSpecError, PerfatlasError, UsageError, counted, printable
+from perfatlas.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from perfatlas.commands.flags import OutputFlags
-    from perfatlas.files import Table
+    from perfatlas.commands.output.table_validity import Part
+    from perfatlas.files import TableSource
 
-    TableFace = Callable[[dict[str, list[Any]]], Mapping[str, list[Any]]]
+    ColumnFunction = Callable[[dict[str, list[Any]]], Mapping[str, Sequence[Any]]]
+    RowFunction = Callable[[int, dict[str, Any]], Any]
+    BlockFunction = Callable[[dict[str, list[Any]], Sequence[int]], Iterator[Part]]
 
-STATUS_COLUMNS: Final = ("warnings", "error_code", "error")  # the last columns of every answer
-OWN: Final = "result_"  # prefix of an answer whose name an input column has
-LEAST_LETTERS: Final = 5  # minimum length of names to compare for typing errors
-_UNIT: Final = re.compile(r"_(us|ms|s|secs?|seconds?|mins?|minutes?|h|hours?|d|days?)$")
+BLOCK_ROWS: Final = 16_384  # rows in memory; answers of one take some kilobytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableQuestion:
+    """What a table is asked.
+
+    Args:
+        command: The verb.
+        names: Field names of the verb; other columns are labels, copied unchanged.
+        first: First column of an answer; not a field name.
+        set_fields: Flags set beside --table, which fill missing columns and empty cells.
+    """
+
+    command: str
+    names: Iterable[str]
+    first: str
+    set_fields: Mapping[str, Any] = field(default_factory=dict)
 
 
 def wants_table(output: OutputFlags) -> bool:
@@ -41,6 +63,8 @@ def wants_table(output: OutputFlags) -> bool:
         UsageError: Only one of --table and --output is set, or both are the same file.
     """
     table, target = output.table, output.output
+    if output.resume and table is None:
+        raise UsageError("--resume has no effect without --table FILE and --output FILE")
     if (table is None) != (target is None):
         raise UsageError("--table FILE and --output FILE must be used together")
     if table is None or target is None:
@@ -54,165 +78,253 @@ def wants_table(output: OutputFlags) -> bool:
 
 
 def answer_table(
-    verb_function: TableFace,
-    output: OutputFlags,
-    *,
-    set_fields: Mapping[str, Any],
-    names: Iterable[str],
-    first: str,
+    verb_function: ColumnFunction, output: OutputFlags, question: TableQuestion
 ) -> dict[str, Any]:
     """Write the table with its answers; return a summary of the run.
 
     No input column changes: an answer whose name is taken goes into a column of its own, as in
     `result_mtti_s`. In a previously answered table, the columns from `first` to `error` are
-    replaced and not read.
+    replaced and not read. Answers are kept in a partial file until the table is finished.
 
     Args:
         verb_function: Function from input columns to answer columns, with `error_code` and `error`.
+            It is called with blocks of rows.
         output: The output flags, with both files.
-        set_fields: Flags set beside --table, which fill missing columns and empty cells.
-        names: Field names of the verb; other columns are copied unchanged.
-        first: First column of an answer; not a field name.
+        question: What the table is asked.
 
     Raises:
-        InvalidSpecError: A file cannot be read or written, or a column name is nearly a field.
+        InvalidSpecError: A file cannot be read or written, a column name is nearly a field, no
+            column is one, or the partial file belongs to another run.
+        UsageError: An interrupted run left answers, and --resume is not set.
+        KeyboardInterrupt: Ctrl-C; its text says what is kept.
     """
+
+    def answer_block(columns: dict[str, list[Any]], numbers: Sequence[int]) -> Iterator[Part]:
+        yield len(numbers), verb_function(columns)
+
+    return _run(answer_block, output, question)
+
+
+def answer_rows(
+    verb_function: RowFunction, output: OutputFlags, question: TableQuestion
+) -> dict[str, Any]:
+    """Write a table answered row by row, for verbs without column input.
+
+    Args:
+        verb_function: Function from the number of a row, from 0, and its fields to an answer.
+        output: The output flags, with both files.
+        question: What the table is asked.
+
+    Raises:
+        InvalidSpecError: As for `answer_table`.
+        UsageError: As for `answer_table`.
+    """
+
+    def answer_block(columns: dict[str, list[Any]], numbers: Sequence[int]) -> Iterator[Part]:
+        for number, *cells in zip(numbers, *columns.values(), strict=True):
+            fields = {n: c for n, c in zip(columns, cells, strict=True) if c not in (None, "")}
+            answer = _answer_row(verb_function, number, fields)
+            columns_of_row = {n: c for n, c in answer.items() if n not in STATUS_COLUMNS}
+            status = {name: answer.get(name) for name in STATUS_COLUMNS}
+            yield 1, {name: [cell] for name, cell in (columns_of_row | status).items()}
+
+    return _run(answer_block, output, question)
+
+
+def _answer_row(verb_function: RowFunction, number: int, fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the results of one row, or its error."""
+    try:
+        answer = verb_function(number, fields)
+    except PerfatlasError as problem:
+        return {"error_code": problem.error_code, "error": str(problem)}
+    cells = {name: cell for name, (cell,) in answer.columns.items()}
+    return cells | {"warnings": "; ".join(answer.warnings)}
+
+
+def _run(
+    answer_block: BlockFunction, output: OutputFlags, question: TableQuestion
+) -> dict[str, Any]:
     started = time.perf_counter()
-    from perfatlas.files import read_table, table_format, write_table
+    from perfatlas.files import check_writable, file_hash
 
-    table_format(str(output.output))
-    table = read_table(str(output.table))
-    earlier = _earlier_answer(list(table.columns), first)
-    kept = {name: cells for name, cells in table.columns.items() if name not in earlier}
-    known = set(names)
-    _refuse_misspelt(kept, known, str(output.table))
-    questions = {name: _as_asked(table, name, str(output.table)) for name in kept if name in known}
-    for name, value in set_fields.items():
-        cells = questions.get(name, [None] * table.rows)
-        questions[name] = [value if cell in (None, "") else cell for cell in cells]
-    found = verb_function(questions) if table.rows else {}
-    order = dict.fromkeys(name for name in (first, *found) if name in found)
-    answers = {
-        (OWN + name if name in kept else name): [None if c == "" else c for c in found[name]]
-        for name in order
+    target = Path(str(output.output))
+    run = _TableRun(Path(str(output.table)), target, question)
+    check_writable(target)
+    same = {
+        "the version of perfatlas": __version__,
+        "the command": question.command,
+        "the content of the table": file_hash(run.source.path),
+        "the flags": dict(question.set_fields),
     }
-    unread = {name.casefold(): name for name in kept if name not in known}
-    if "error" in answers and unread:
-        answers["error"] = [text and _with_column(text, unread) for text in answers["error"]]
-    if earlier:
-        sys.stderr.write(f"perfatlas: replaced columns of an earlier answer: {sorted(earlier)}\n")
-    write_table(str(output.output), {**kept, **answers})
-    failed = sum(bool(code) for code in answers.get("error_code", ()))
-    summary = {
-        "rows": table.rows,
-        "answered": table.rows - failed,
-        "failed": failed,
+    with PartialFile(target, same, resume=output.resume) as partial:
+        try:
+            run.answer(answer_block, partial)
+            counts = run.write(partial)
+        except KeyboardInterrupt:
+            partial.write()
+            raise KeyboardInterrupt(f"interrupted{partial.kept_text()}") from None
+        except InvalidSpecError as problem:
+            if partial.kept_text() in str(problem):
+                raise
+            partial.write()
+            raise InvalidSpecError(f"{problem}{partial.kept_text()}") from problem
+    rows = run.source.rows
+    return {
+        "rows": rows,
+        "answered": rows - counts["failed"],
+        **counts,
         "elapsed_s": time.perf_counter() - started,
-        "output": str(output.output),
+        "output": str(target),
+        "warnings": run.notices,
     }
-    tiers = answers.get("tier", [])
-    return summary | ({"rows_in_tier_bound": tiers.count("bound")} if tiers else {})
 
 
-def _as_asked(table: Table, name: str, path: str) -> list[Any]:
-    """Return the cells of a question; of a name they are text, however it is spelled in a CSV file.
+class _TableRun:
+    """A table, its columns, and the two passes over its rows: answering and writing.
 
-    A version such as 0.24 reads like a number there, and cells of numbers are in their plain
-    spelling, so that it comes back as it was written.
+    Attributes:
+        source: The table.
+        notices: What was done with columns that are no fields.
     """
-    from perfatlas.declarations import text_fields
-    from perfatlas.files import unpacked_name
 
-    cells = table.cells(name)
-    if unpacked_name(path).suffix.lower() != ".csv" or name not in text_fields():
-        return cells
-    return [cell if cell is None else str(cell) for cell in cells]
+    def __init__(self, path: Path, target: Path, question: TableQuestion) -> None:
+        """Find the columns; nothing is answered yet.
 
+        Args:
+            path: The table.
+            target: The output.
+            question: What the table is asked.
+        """
+        from perfatlas.files import scan_source, table_format
 
-def _earlier_answer(columns: list[str], first: str) -> list[str]:
-    """Return the columns of a table that belong to an earlier answer.
-
-    Args:
-        columns: Columns in file order.
-        first: First column of an answer.
-    """
-    status = [name for name in columns if name in STATUS_COLUMNS]
-    if list(STATUS_COLUMNS[1:]) != status[-2:]:
-        return status
-    last = columns.index(STATUS_COLUMNS[-1])
-    begins = [columns.index(name) for name in (OWN + first, first) if name in columns[:last]]
-    return [*columns[begins[0] : last + 1]] if begins else status
-
-
-def _refuse_misspelt(columns: Iterable[str], known: set[str], path: str) -> None:
-    """Refuse a column whose name is nearly that of a field without a column.
-
-    Args:
-        columns: Columns that do not belong to an earlier answer.
-        known: Field names of the verb.
-        path: Path of the table.
-    """
-    from perfatlas.vocabulary.fields import canonical_name
-
-    others = sorted(known - set(columns))
-    for column in columns:
-        if column in known:
-            continue
-        plain = re.sub(r"[\s-]+", "_", column.strip().casefold())
-        if ours := canonical_name(plain, others):
+        suffix = table_format(target)
+        self._question = question
+        self.source: TableSource = scan_source(path)
+        columns = list(self.source.names)
+        earlier = earlier_answer(columns, question.first)
+        self._kept = [name for name in columns if name not in earlier]
+        known = set(question.names)
+        refuse_misspelt(self._kept, known, str(path))
+        refuse_unread(self._kept, known, str(path), question.command)
+        mixed = [name for name in self._kept if name in self.source.mixed]
+        if mixed and suffix == ".parquet":
             raise InvalidSpecError(
-                f"{path}: column {repr_for_error(column)} would be ignored; perfatlas calls it"
-                f" {ours!r}"
+                f"column {mixed[0]!r} of {path} has cells of several types and cannot be a Parquet"
+                " column, which has one type; write .csv or .jsonl instead"
             )
-        for name in others:
-            if _is_nearly(plain, name):
-                raise InvalidSpecError(
-                    f"{path}: column {repr_for_error(column)} would be ignored; did you mean"
-                    f" {name!r}?"
-                    " If not, rename it to something less similar"
-                )
+        self._asked = [name for name in self._kept if name in known]
+        labels = [name for name in self._kept if name not in known]
+        self._labels = {name.casefold(): name for name in labels}
+        self._target = target
+        self.notices: list[str] = []
+        if earlier:
+            self.notices.append(f"replaced columns of an earlier answer: {sorted(earlier)}")
+        if labels:
+            self.notices.append(
+                f"columns that are no fields of {question.command} are copied and not read:"
+                f" {named_columns(labels)}"
+            )
 
+    def answer(self, answer_block: BlockFunction, partial: PartialFile) -> None:
+        """Answer the rows that the partial file lacks.
 
-def _is_nearly(column: str, name: str) -> bool:
-    """Return whether a column name is a field name except for case, plural, unit or one typo.
+        Args:
+            answer_block: Yields the answers of a block of fields; rows have numbers from 0.
+            partial: Receives the answers.
 
-    Args:
-        column: Column name in lower case.
-        name: Field name.
-    """
-    if name in (column, column + "s"):
-        return True
-    if _UNIT.search(name) and _UNIT.sub("", column) == _UNIT.sub("", name):
-        return True
-    if len(name) < LEAST_LETTERS or column[:1] != name[:1]:
-        return False
-    same = _leading(column, name)
-    column, name = column[same:][::-1], name[same:][::-1]
-    same = _leading(column, name)
-    column, name = column[same:], name[same:]
-    return max(len(column), len(name)) < 2 or (len(name) == 2 and column == name[::-1])
+        Raises:
+            InvalidSpecError: The table changed since it was opened, or the disk is full.
+        """
+        if partial.resumed:
+            going_on = f"going on after {counted(partial.resumed, 'row')} kept in '{partial.path}'"
+            sys.stderr.write(printable(f"perfatlas: {going_on}\n"))
+        start = partial.rows
+        for block in self.source.blocks(BLOCK_ROWS, start):
+            rows = len(next(iter(block.values())))
+            invalid = invalid_rows(block, self._kept) if self.source.suffix == ".jsonl" else {}
+            columns = self._fields(block, rows)
+            valid = [row for row in range(rows) if row not in invalid]
+            if invalid:
+                columns = {name: [cells[row] for row in valid] for name, cells in columns.items()}
+            parts = answer_block(columns, [start + row for row in valid]) if valid else iter(())
+            for count, answers in with_invalid(parts, valid, invalid, rows):
+                partial.add(count, self._explained(answers))
+            partial.write()
+            start += rows
+        self._check_unchanged(start)
 
+    def _check_unchanged(self, rows: int) -> None:
+        if rows != self.source.rows:
+            raise InvalidSpecError(f"table '{self.source.path}' changed while it was read")
 
-def _leading(one: str, other: str) -> int:
-    """Return the length of the common prefix of two texts."""
-    pairs = zip(one, other, strict=False)
-    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+    def _fields(self, block: Mapping[str, Any], rows: int) -> dict[str, list[Any]]:
+        """Return the fields of a block; flags fill empty cells.
 
+        Names are text, however they are spelled in a CSV file: a version such as 0.24 reads like a
+        number there, and cells of numbers are in their plain spelling, so that it comes back as it
+        was written.
+        """
+        from perfatlas.declarations import text_fields
+        from perfatlas.files import plain_cells
 
-def _with_column(error: str, unread: Mapping[str, str]) -> str:
-    """Return a row's error, with ignored columns that may be misspelt required fields.
+        texts = text_fields() if self.source.suffix == ".csv" else frozenset()
+        columns: dict[str, list[Any]] = {}
+        for name in self._asked:
+            cells = plain_cells(block[name])
+            if name in texts:
+                cells = [cell if cell is None else str(cell) for cell in cells]
+            columns[name] = cells
+        for name, value in self._question.set_fields.items():
+            cells = columns.get(name, [None] * rows)
+            columns[name] = [value if cell in (None, "") else cell for cell in cells]
+        return columns
 
-    Args:
-        error: The row's error.
-        unread: Ignored columns by their names in lower case.
-    """
-    nearest = {name: nearest_name(name, unread) for name in re.findall(r"(\w+) is required", error)}
-    status = [
-        f"; column {unread[near]!r} is ignored; did you mean {missing!r}?"
-        for missing, near in nearest.items()
-        if near is not None
-    ]
-    return error + "".join(status)
+    def _explained(self, answers: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
+        from perfatlas.files import NumberCells
+
+        columns: dict[str, Sequence[Any]] = {
+            name: cells
+            if isinstance(cells, NumberCells)
+            else [None if c == "" else c for c in cells]
+            for name, cells in answers.items()
+        }
+        if "error" in columns and self._labels:
+            columns["error"] = [
+                text and with_column(text, self._labels) for text in columns["error"]
+            ]
+        return columns
+
+    def write(self, partial: PartialFile) -> dict[str, int]:
+        """Write the answered table; return the counts of its summary.
+
+        Args:
+            partial: The answers of all rows.
+        """
+        from perfatlas.files import write_blocks
+
+        names = partial.names
+        first = self._question.first
+        last = [name for name in STATUS_COLUMNS if name in names]
+        between = [name for name in names if name not in (first, *last)]
+        order = [name for name in (first, *between, *last) if name in names]
+        write_blocks(self._target, lambda: self._answered(partial, order))
+        limits = {"rows_in_tier_bound": partial.bounds} if "tier" in names else {}
+        return {"failed": partial.failed} | limits
+
+    def _answered(self, partial: PartialFile, order: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Yield blocks of the rows with their answers."""
+        parts = partial.blocks(BLOCK_ROWS)
+        written = 0
+        for block in self.source.blocks(BLOCK_ROWS):
+            kept = {name: block[name] for name in self._kept}
+            rows = len(next(iter(kept.values())))
+            answers = next(parts, {})
+            written += rows
+            yield kept | {
+                OWN + name if name in kept else name: answers.get(name, [None] * rows)
+                for name in order
+            }
+        self._check_unchanged(written)
 
 
 def show_summary(
@@ -226,73 +338,23 @@ def show_summary(
         set_fields: Flags set beside --table.
         as_json: Whether --json was given.
     """
+    warnings = summary["warnings"]
+    summary = {name: value for name, value in summary.items() if name != "warnings"}
+    for warning in warnings:
+        sys.stderr.write(printable(f"perfatlas: {warning}\n"))
     if as_json:
         from perfatlas.commands.output.answers import print_json
         from perfatlas.commands.output.envelopes import envelope
 
-        print_json(envelope(command, results=summary, scenario=set_fields))
+        answer = envelope(command, results=summary, scenario=set_fields, warnings=warnings)
+        print_json(answer)
         return 0
     failed = f", {summary['failed']:,} with an error" if summary["failed"] else ""
     limits = summary.get("rows_in_tier_bound", 0)
     said = f"; {limits:,} in tier bound: limits, not predictions" if limits else ""
-    sys.stdout.write(
+    text = (
         f"{counted(summary['rows'], 'row')} in {summary['elapsed_s']:.2f} s: "
         f"{summary['answered']:,} answered{failed}{said}\n{summary['output']}\n"
     )
+    sys.stdout.write(printable(text))
     return 0
-
-
-def answer_rows(
-    verb_function: Callable[..., Any],
-    output: OutputFlags,
-    *,
-    set_fields: Mapping[str, Any],
-    names: Iterable[str],
-    first: str,
-) -> dict[str, Any]:
-    """Write a table answered row by row, for verbs without column input.
-
-    Args:
-        verb_function: Function from named fields to an answer.
-        output: The output flags, with both files.
-        set_fields: Flags set beside --table.
-        names: Field names of the verb.
-        first: First column of an answer.
-
-    Raises:
-        InvalidSpecError: A file cannot be read or written.
-    """
-
-    def of_rows(questions: dict[str, list[Any]]) -> dict[str, list[Any]]:
-        return columns_of_rows(verb_function, questions)
-
-    return answer_table(of_rows, output, set_fields=set_fields, names=names, first=first)
-
-
-def columns_of_rows(
-    verb_function: Callable[..., Any], questions: Mapping[str, list[Any]]
-) -> dict[str, list[Any]]:
-    """Return columns of answers, with the row's error where there is none.
-
-    Args:
-        verb_function: Function from named fields to an answer.
-        questions: Input columns by name.
-    """
-    rows = [
-        dict(zip(questions, cells, strict=True)) for cells in zip(*questions.values(), strict=True)
-    ]
-    answers = [_answer_row(verb_function, row) for row in rows]
-    found = [n for answer in answers for n in answer if n not in STATUS_COLUMNS]
-    columns = dict.fromkeys([*found, *STATUS_COLUMNS])
-    return {name: [answer.get(name) for answer in answers] for name in columns}
-
-
-def _answer_row(verb_function: Callable[..., Any], row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the results of one row, or its error."""
-    fields = {name: cell for name, cell in row.items() if cell not in (None, "")}
-    try:
-        answer = verb_function(**fields)
-    except PerfatlasError as problem:
-        return {"error_code": problem.error_code, "error": str(problem)}
-    cells = {name: cell for name, (cell,) in answer.columns.items()}
-    return cells | {"warnings": "; ".join(answer.warnings)}

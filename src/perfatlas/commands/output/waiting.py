@@ -7,11 +7,18 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Final
 
+from perfatlas.quantities import printable
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SLOW_S: Final = 1.5
 COMPILING: Final = "perfatlas: compiling the simulator (once; later runs start immediately)"
+
+NOT_KEPT: Final = (
+    "compiled code cannot be kept in '{}' ({}), so each run compiles again: set XDG_CACHE_HOME or"
+    " PERFATLAS_HOME to a folder that can be written"
+)
 
 
 class _Timer:
@@ -52,6 +59,8 @@ class CompileNotice:
         self._lock = threading.Lock()
         self._compiles = self._printed = False
         self._seconds = 0.0
+        self._not_kept: tuple[str, str] | None = None
+        self._told_not_kept = False
 
     def started(self) -> None:
         """Start the delay when a compilation starts."""
@@ -73,8 +82,23 @@ class CompileNotice:
         if self._other is not None:
             self._other.start()
 
+    def not_kept(self, folder: str, reason: str) -> None:
+        """Remember why machine code could not be written, to be said once.
+
+        Args:
+            folder: The cache folder.
+            reason: The operating system's reason.
+        """
+        self._not_kept = (folder, reason)
+
     def close(self) -> None:
         """End the line before other output."""
+        if self._not_kept and not self._told_not_kept:
+            self._told_not_kept = True
+            folder, reason = self._not_kept
+            end = "\n" if self._printed else ""
+            self._printed = False
+            sys.stderr.write(printable(f"{end}perfatlas: {NOT_KEPT.format(folder, reason)}\n"))
         if self._printed and self._seconds:
             sys.stderr.write(f" (took {self._seconds:.1f} s)\n")
             self._printed, self._seconds = False, 0.0

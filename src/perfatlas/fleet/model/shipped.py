@@ -7,7 +7,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.files import file_hash, read_toml
+from perfatlas.files import check_regular, file_hash, read_toml
 from perfatlas.fleet.model.fleet_file import fleet_of, read_fleet
 from perfatlas.fleet.model.strategy_file import StrategyTable, strategies_of
 from perfatlas.quantities import InvalidSpecError, repr_for_error, resolve_name
@@ -114,6 +114,8 @@ def _path_of(name: str) -> Path | None:
     if name in shipped_fleets() or not (path.is_file() or path.suffix == ".toml" or "/" in name):
         return None
     if not path.is_file():
+        if not path.is_dir():
+            check_regular(path, "fleet")
         what = "a directory" if path.is_dir() else "no file"
         raise InvalidSpecError(
             f"fleet {repr_for_error(name)}: {what} at this path; expected a TOML file or one of"

@@ -38,7 +38,7 @@ class DeviceColumns:
         """Return a numeric field of each candidate's device (C,)."""
         known = self.gathered.get(name)
         if known is None:
-            values_D = np.array([float(getattr(d, name)) for d in self.devices])
+            values_D = np.array([d.number(name) for d in self.devices])
             known = self.gathered[name] = values_D[self.index_C]
         return known
 

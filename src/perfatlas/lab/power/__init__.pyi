@@ -15,6 +15,7 @@ from .scores import (
 )
 from .served import (
     ServedPower as ServedPower,
+    scenario_of as scenario_of,
     served_power as served_power,
 )
 from .splits import (

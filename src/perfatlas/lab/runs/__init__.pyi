@@ -19,6 +19,10 @@ from .operating_points import (
     contradicted as contradicted,
     summarize_points as summarize_points,
 )
+from .plan_choice import (
+    limited_choices as limited_choices,
+    ranked_groups as ranked_groups,
+)
 from .pool_launches import (
     PoolRun as PoolRun,
 )
@@ -36,6 +40,7 @@ from .predictions import (
     below_bound as below_bound,
     grouped as grouped,
     predict_runs as predict_runs,
+    run_question as run_question,
     share_inside as share_inside,
     summarize_runs as summarize_runs,
 )

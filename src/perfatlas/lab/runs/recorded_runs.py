@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas.lab.runs.shared_data import missing_data, read_settings, read_table, shared_folder
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.deployments import ResolvedTraffic, run_traffic, service, slowed
+from perfatlas.scenario.deployments import ResolvedTraffic, StepScale, run_traffic, service, slowed
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import request_latencies
 from perfatlas.serving.requests import plain_requests, whole_ticks
@@ -163,7 +163,7 @@ def _deployed(
 
 def _simulated(ready: Service, resolved: ResolvedTraffic, factor: float) -> Timed:
     """Return the requests of a run, simulated with all step times times a factor."""
-    outcome = run_traffic(slowed(ready, (factor,)), resolved, Control())
+    outcome = run_traffic(slowed(ready, (StepScale(factor, factor),)), resolved, Control())
     found = request_latencies(resolved.requests, outcome, ready.seen)
     return Timed(
         arrival_s=found.arrival_s,

@@ -179,6 +179,23 @@ def steps(
     return _show("steps", validate_steps(), output=output or Output())
 
 
+def plans(*, output: Output | None = None) -> int:
+    """Compare the predicted best with the measured best of published serving deployments.
+
+    Args:
+        output: Form of the output.
+    """
+    from perfatlas.lab.validate.headings import PLAN_HEADINGS
+    from perfatlas.lab.validate.plans import validate_plans
+
+    output, results = output or Output(), validate_plans()
+    if output.json:
+        print_json(envelope("validate plans", results=results, scenario={}))
+    else:
+        _print(results, PLAN_HEADINGS, verbose=output.verbose)
+    return _gate(results)
+
+
 def _print_left_out(runs: Sequence[Mapping[str, str]]) -> int:
     sys.stdout.write("id,reason\n")
     for run in runs:

@@ -51,10 +51,27 @@ DECLARATION: Final = Declaration(
             run="command:steps",
         ),
         Command(
+            name="validate sources",
+            help="Steps of other laboratories against intervals fitted to all others.",
+            run="sources_command:sources",
+            needs=TABLES,
+        ),
+        Command(
+            name="validate plans",
+            help="The predicted best of published serving deployments against the measured best.",
+            run="command:plans",
+            needs=TABLES,
+        ),
+        Command(
             name="validate power",
             help="Power of kernels and served models against measured watts.",
             run="power_command:power",
             needs=TABLES,
+        ),
+        Command(
+            name="validate training",
+            help="Training steps against published runs.",
+            run="training.command:training",
         ),
         Command(
             name="validate fleet",

@@ -76,6 +76,21 @@ STEP_HEADINGS: Final = {
     "request_latency_bound_s": "roofline",
     "request_latency_error": "error",
 }
+PLAN_HEADINGS: Final = {
+    "groups_of": "choice of",
+    "groups": "groups",
+    "rows": "rows",
+    "probability": "P",
+    "choices": "choices",
+    "no_choice_share": "no plan",
+    "missed_share": "missed",
+    "regret_median": "regret",
+    "regret_p90": "p90",
+    "regret_mean": "mean",
+    "random_regret_mean": "random",
+    "spearman_median": "Spearman",
+    "spearman_p10": "p10",
+}
 WHERE: Final = ("system", "engine", "phase", "kv_format")
 BLOCK_HEADINGS: Final = {
     "cells": {

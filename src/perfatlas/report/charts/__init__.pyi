@@ -33,3 +33,6 @@ from .library import (
     Script as Script,
     plotly_script as plotly_script,
 )
+from .pipeline import (
+    pipeline_chart as pipeline_chart,
+)

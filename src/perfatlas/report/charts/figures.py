@@ -131,7 +131,7 @@ def line_chart(lines: Sequence[Line], x: Axis, y: Axis, *, spans: Sequence[Span]
         >>> line_chart([load], Axis("time [s]"), Axis("requests")).layout.yaxis.title.text
         'requests'
     """
-    figure = _figure(HEIGHT)
+    figure = new_figure(HEIGHT)
     lines = [line for line in lines if len(line.x)]
     for line in lines:
         figure.add_scatter(
@@ -142,8 +142,8 @@ def line_chart(lines: Sequence[Line], x: Axis, y: Axis, *, spans: Sequence[Span]
             line={"color": line.colour, "width": 2, "shape": "hv" if line.kind == "step" else None},
             marker={"color": line.colour, "size": 4, "opacity": 0.55},
         )
-    figure.update_xaxes(_axis(x))
-    figure.update_yaxes(_axis(y))
+    figure.update_xaxes(axis_layout(x))
+    figure.update_yaxes(axis_layout(y))
     _tick_decades(figure.update_xaxes, x, [line.x for line in lines])
     _tick_decades(figure.update_yaxes, y, [line.y for line in lines])
     if not y.log:
@@ -164,7 +164,7 @@ def bar_chart(bars: Sequence[Bar], values: Axis) -> go.Figure:
         bars: One or more.
         values: The x axis.
     """
-    figure = _figure(FRAME_HEIGHT + BAR_HEIGHT * len(bars))
+    figure = new_figure(FRAME_HEIGHT + BAR_HEIGHT * len(bars))
     widths = [bar.error for bar in bars]
     figure.add_bar(
         y=[_text(bar.name) for bar in bars],
@@ -175,7 +175,7 @@ def bar_chart(bars: Sequence[Bar], values: Axis) -> go.Figure:
         orientation="h",
     )
     _name_rows(figure)
-    figure.update_xaxes(_axis(values))
+    figure.update_xaxes(axis_layout(values))
     return figure
 
 
@@ -191,7 +191,7 @@ def waterfall(
     """
     kept = list(zip(rows, texts, strict=True))
     lost = [(row, text) for row, text in kept[1:] if row["share"]]
-    figure = _figure(FRAME_HEIGHT + BAR_HEIGHT * (len(lost) + 2))
+    figure = new_figure(FRAME_HEIGHT + BAR_HEIGHT * (len(lost) + 2))
     figure.add_waterfall(
         y=["total", *(_text(labels[row["name"]]) for row, _ in lost), labels[rows[0]["name"]]],
         x=_rounded([1.0, *(-row["share"] for row, _ in lost), rows[0]["share"]]),
@@ -202,7 +202,7 @@ def waterfall(
         orientation="h",
     )
     _name_rows(figure)
-    figure.update_xaxes(_axis(Axis("share of the time", unit="%")))
+    figure.update_xaxes(axis_layout(Axis("share of the time", unit="%")))
     return figure
 
 
@@ -214,7 +214,7 @@ def stacked_bars(names: Sequence[str], parts: Sequence[BarPart], values: Axis) -
         parts: Segments from left to right; a table beside the chart has their colors.
         values: The x axis.
     """
-    figure = _figure(FRAME_HEIGHT + BAR_HEIGHT * len(names))
+    figure = new_figure(FRAME_HEIGHT + BAR_HEIGHT * len(names))
     for part in parts:
         figure.add_bar(
             y=[_text(name) for name in names],
@@ -226,7 +226,7 @@ def stacked_bars(names: Sequence[str], parts: Sequence[BarPart], values: Axis) -
             orientation="h",
         )
     _name_rows(figure)
-    figure.update_xaxes(_axis(values))
+    figure.update_xaxes(axis_layout(values))
     figure.update_layout(barmode="stack")
     return figure
 
@@ -240,15 +240,15 @@ def histogram(centres: Sequence[float], shares: Sequence[float], x: Axis, y: Axi
         x: The x axis.
         y: The y axis.
     """
-    figure = _figure(HEIGHT)
+    figure = new_figure(HEIGHT)
     figure.add_bar(
         x=_rounded(centres),
         y=_rounded(shares),
         width=float(centres[1] - centres[0]),
         marker={"color": COLOURS[0], "line": {"width": 0}},
     )
-    figure.update_xaxes(_axis(x))
-    figure.update_yaxes(_axis(y))
+    figure.update_xaxes(axis_layout(x))
+    figure.update_yaxes(axis_layout(y))
     return figure
 
 
@@ -260,12 +260,12 @@ def days_chart(days: Sequence[str], counts: Sequence[int], y: Axis) -> go.Figure
         counts: Count per day (days,).
         y: The y axis.
     """
-    figure = _figure(HEIGHT)
+    figure = new_figure(HEIGHT)
     figure.add_bar(x=list(days), y=list(counts), marker={"color": ORANGE})
     figure.update_xaxes(type="date", title={"text": "day"})
     if len(days) <= DAYS_NAMED:
         figure.update_xaxes(dtick="D1", tickformat="%-d %b\n%Y")
-    figure.update_yaxes(_axis(y) | {"rangemode": "tozero"})
+    figure.update_yaxes(axis_layout(y) | {"rangemode": "tozero"})
     _tick_counts(figure, y, max(counts, default=0))
     return figure
 
@@ -286,7 +286,12 @@ def figure_json(figure: go.Figure) -> str:
     return text
 
 
-def _figure(height: int) -> go.Figure:
+def new_figure(height: int) -> go.Figure:
+    """Return an empty figure in the style of all charts.
+
+    Args:
+        height: Its height [pixels].
+    """
     import plotly.graph_objects as go
 
     return go.Figure(
@@ -300,7 +305,12 @@ def _figure(height: int) -> go.Figure:
     )
 
 
-def _axis(axis: Axis) -> dict[str, Any]:
+def axis_layout(axis: Axis) -> dict[str, Any]:
+    """Return an axis as plotly takes it.
+
+    Args:
+        axis: The axis.
+    """
     ticks = {"%": {"tickformat": ".3~p"}, "s": {"tickformat": "~s", "ticksuffix": "s"}}
     return {
         "title": {"text": _text(axis.title)},

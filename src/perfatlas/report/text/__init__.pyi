@@ -25,6 +25,9 @@ from .latencies import (
 from .limits import (
     limits_of as limits_of,
 )
+from .plotting import (
+    line_chart as line_chart,
+)
 from .quantities import (
     format_interval as format_interval,
     format_number as format_number,

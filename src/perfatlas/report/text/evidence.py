@@ -27,7 +27,7 @@ MEANINGS: Final = {
 MIXED: Final = "operators without measured kernels are at their roofline"
 # what the interval covers, by the first word of the command
 COVERED: Final = {
-    "estimate": "the 90% interval covers kernel times, not engine scheduling and load",
+    "estimate": "the 90% interval covers steps on other machines, not arrivals",
     "simulate": "the 90% interval covers step times, not arrivals and request lengths",
     "kernel": "the 90% interval covers kernels like this one with cold caches",
     "collective": "the 90% interval covers such collectives without other traffic",

@@ -28,12 +28,12 @@ def open_terminal(
         width: Columns; by default those of the terminal, else COLUMNS, else 80.
         environ: Environment variables; by default those of the process.
     """
-    import rich.console
+    from perfatlas.report.text.console import EscapingConsole
 
     variables = os.environ if environ is None else environ
     plain = bool(variables.get("NO_COLOR")) or variables.get("TERM") in ("dumb", "unknown")
     forced = bool(variables.get("FORCE_COLOR"))
-    console = rich.console.Console(
+    console = EscapingConsole(
         file=stream,
         width=width,
         color_system=None if plain else "auto",

@@ -1,3 +1,6 @@
+from .pipeline import (
+    pipeline_trace_text as pipeline_trace_text,
+)
 from .requests import (
     requests_trace_text as requests_trace_text,
 )

@@ -50,17 +50,20 @@ from .replica_results import (
 from .services import (
     Service as Service,
     fleet_of as fleet_of,
-    price_ends as price_ends,
     reseeded as reseeded,
     run_traffic as run_traffic,
     service as service,
-    slowed as slowed,
 )
 from .simulation_remarks import (
     client_note as client_note,
     interval_note as interval_note,
     seeds_note as seeds_note,
     traffic_warnings as traffic_warnings,
+)
+from .step_interval import (
+    StepScale as StepScale,
+    price_ends as price_ends,
+    slowed as slowed,
 )
 from .unused_options import (
     draws as draws,

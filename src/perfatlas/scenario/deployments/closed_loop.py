@@ -16,11 +16,10 @@ from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario.deployments.arrivals import ResolvedTraffic
 from perfatlas.scenario.deployments.services import (
     Service,
-    price_ends,
     run_traffic,
     service,
-    slowed,
 )
+from perfatlas.scenario.deployments.step_interval import price_ends, slowed
 from perfatlas.scenario.fields import Traffic
 from perfatlas.scenario.resolution import ROUNDS, WARM_ROUNDS, planned_scenario
 from perfatlas.serving.closed_form import client_note, prompt_rejection, rejects_prompts

@@ -22,7 +22,7 @@ from perfatlas.serving.closed_form import (
     power_limit_error,
 )
 from perfatlas.serving.config import MAX_SCHEDULERS, Limits, Replicas
-from perfatlas.serving.prices import PriceTable, StepPrices, TableLimits, price_table
+from perfatlas.serving.prices import PriceTable, TableLimits, price_table
 from perfatlas.serving.requests import Requests, whole_ticks
 from perfatlas.step import candidate_memory
 from perfatlas.vocabulary.fields import LARGEST_COUNT
@@ -250,23 +250,3 @@ def _refuse_drafts(drafts: int, rules: str) -> None:
             f"speculative_depth = {drafts} is not simulated with scheduler {rules}, only with"
             f" {' or '.join(drafting)}; use estimate with method = formula"
         )
-
-
-def scaled_prices(prices: StepPrices, factor: float) -> StepPrices:
-    """Return prices with all device and host times scaled by a factor.
-
-    Args:
-        prices: The tables.
-        factor: Above 0.
-    """
-    times = [
-        name
-        for name, value in prices._asdict().items()
-        if name.startswith(("decode_", "mixed_", "head_", "prefill_"))
-    ]
-    tables = {name: np.rint(getattr(prices, name) * factor).astype(np.int64) for name in times}
-    hosts = {
-        name: round(getattr(prices, name) * factor)
-        for name in ("host_step", "host_sequence", "host_prefill")
-    }
-    return prices._replace(**tables, **hosts)

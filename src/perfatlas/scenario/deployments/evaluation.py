@@ -66,7 +66,7 @@ def evaluate_one(
     return question, evaluation
 
 
-def evaluate_pools(scenario: Scenario) -> PoolRates:
+def evaluate_pools(scenario: Scenario) -> PoolRates[Evaluation]:
     """Return the rates of the two pools of a disaggregated scenario.
 
     Args:
@@ -105,7 +105,7 @@ def plain_answer(question: Candidates, evaluation: Evaluation) -> dict[str, Any]
     return results
 
 
-def pool_results(rates: PoolRates) -> dict[str, Any]:
+def pool_results(rates: PoolRates[Evaluation]) -> dict[str, Any]:
     """Return the results of two pools, by name.
 
     Args:

@@ -13,7 +13,8 @@ import numpy as np
 
 from perfatlas.sampling import stability_of
 from perfatlas.scenario.deployments.arrivals import is_closed, resolve_traffic
-from perfatlas.scenario.deployments.services import run_traffic, service, slowed
+from perfatlas.scenario.deployments.services import run_traffic, service
+from perfatlas.scenario.deployments.step_interval import slowed
 from perfatlas.serving.config import Control
 from perfatlas.serving.requests import TICKS_PER_SECOND
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from perfatlas.sampling import Stability
     from perfatlas.scenario.deployments.engine_deployment import Priced
     from perfatlas.scenario.deployments.services import Service
+    from perfatlas.scenario.deployments.step_interval import StepScale
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.outcome import Outcome
 
@@ -93,7 +95,7 @@ def offered_load(
     traffic: Traffic,
     known: Priced,
     *,
-    slower: Sequence[float] = (),
+    slower: Sequence[StepScale] = (),
     watch: Callable[[float], bool] | None = None,
 ) -> LoadRun:
     """Return the rate that traffic offers and the capacity for requests of its lengths.
@@ -105,7 +107,7 @@ def offered_load(
         scenario: What serves it.
         traffic: Traffic with a steady rate.
         known: Tables of prices of earlier calls, to take from and to add to.
-        slower: Steps of each pool or kind take this much longer than priced; none is 1.
+        slower: How the steps of each pool or kind are slower; none are as priced.
         watch: Called during the run; true stops it.
     """
     count = FEWEST
@@ -126,7 +128,7 @@ def _saturated(
     traffic: Traffic,
     known: Priced,
     count: int,
-    how: tuple[Sequence[float], Callable[[float], bool] | None],
+    how: tuple[Sequence[StepScale], Callable[[float], bool] | None],
 ) -> tuple[Service, int, Outcome]:
     """Return one of the equal parts, their number, and its run of requests that arrive at once."""
     slower, watch = how

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.answer import tier_of
-from perfatlas.engines import step_errors
 from perfatlas.parallelism import cache_borders
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments.engine_deployment import (
     Deployment,
     check_count,
     deployment,
-    scaled_prices,
 )
 from perfatlas.scenario.fields import Scenario, kind_scenarios
 from perfatlas.scenario.resolution import split_pools
-from perfatlas.serving.closed_form import FIRST_TOKEN, cache_link_s, fabric_latency_s
+from perfatlas.serving.closed_form import (
+    FIRST_TOKEN,
+    cache_link_s,
+    fabric_latency_s,
+)
 from perfatlas.serving.config import Control, Fleet, Link, ReplicaGroup
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.run import run_fleet
@@ -295,25 +295,6 @@ def run_traffic(ready: Service, resolved: ResolvedTraffic, control: Control) -> 
     return run_fleet(resolved.requests, fleet, concurrency=resolved.concurrency, control=control)
 
 
-def slowed(ready: Service, factors: Sequence[float]) -> Service:
-    """Return a service with step times scaled by factors; KV transfers are not scaled.
-
-    Args:
-        ready: The service.
-        factors: One factor per pool or kind, above 0.
-    """
-    return replace(
-        ready,
-        pools=tuple(
-            replace(
-                pool,
-                table=replace(pool.table, prices=scaled_prices(pool.table.prices, factor)),
-            )
-            for pool, factor in zip(ready.pools, factors, strict=True)
-        ),
-    )
-
-
 def reseeded(ready: Service, seed: int) -> Service:
     """Return a service with another seed for routing and draft acceptance.
 
@@ -332,30 +313,6 @@ def reseeded(ready: Service, seed: int) -> Service:
             for pool in ready.pools
         ),
     )
-
-
-def price_ends(ready: Service) -> dict[str, tuple[float, ...]]:
-    """Return factors on all step times at both ends of the interval; empty if unknown.
-
-    They are the error quantiles of time per output token in published runs, applied to all steps
-    of an engine, so that queues grow accordingly. Lower bounds have no interval.
-
-    Args:
-        ready: The service, with priced steps.
-
-    Returns:
-        The factors of all pools or kinds, by end; all deviate in the same direction.
-    """
-    known = step_errors()
-    errors = [known.get(pool.question.profile.name) for pool in ready.pools]
-    found = [error for error in errors if error is not None]
-    tiers = {tier_of((pool.table.prefill, pool.table.decode), 0) for pool in ready.pools}
-    if len(found) < len(errors) or "bound" in tiers:
-        return {}
-    return {
-        "low": tuple(math.exp(error.q05) for error in found),
-        "high": tuple(math.exp(error.q95) for error in found),
-    }
 
 
 def kinds_notes(pools: Sequence[Deployment]) -> tuple[str, ...]:

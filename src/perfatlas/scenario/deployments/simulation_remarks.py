@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.engines import step_errors
+from perfatlas.answer import interval_remark
 from perfatlas.scenario.deployments.replica_results import (
     operation_warnings,
     requests_were,
     saturation_warning,
 )
-from perfatlas.scenario.deployments.services import price_ends
+from perfatlas.scenario.deployments.step_interval import price_ends
 from perfatlas.serving.requests import TICKS_PER_SECOND
 
 if TYPE_CHECKING:
@@ -29,27 +28,15 @@ BUSY: Final = 0.8  # fraction of time front ends are sending above which they de
 
 
 def interval_note(ready: Service) -> list[str]:
-    """Return the origin of the interval, one sentence per engine.
+    """Return the origin of the interval, one sentence per engine and kind of model.
 
     Args:
         ready: The service.
     """
     if not price_ends(ready):
         return []
-    known = step_errors()
-    names = dict.fromkeys(pool.question.profile.name for pool in ready.pools)
-    errors = [error for name in names if (error := known.get(name)) is not None]
-    step = "every step of {}" if len(errors) > 1 else "every step"
-    return [
-        f"the interval scales {step.format(error.engine)} by {_percent(error.q05)} to"
-        f" {_percent(error.q95)}, the errors of {error.runs:,} measured serving runs on"
-        f" {error.engine} (`{error.command}`); arrivals and lengths are not varied"
-        for error in errors
-    ]
-
-
-def _percent(logarithm: float) -> str:
-    return f"{100.0 * math.expm1(logarithm):+.0f}%"
+    notes = dict.fromkeys(interval_remark(pool.question) for pool in ready.pools)
+    return [f"{note}; arrivals and lengths are not varied" for note in notes]
 
 
 def client_note(ready: Service) -> str:

@@ -9,6 +9,7 @@ from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
 from perfatlas.models import resolve_model
 from perfatlas.quantities import PerfatlasError
+from perfatlas.training.profiles import resolve_training_engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,7 +39,7 @@ def complete_scenario(
         >>> answer.scenario["system"], answer.scenario["bytes"], answer.scenario["tier"]
         ('h200_sxm', 1048576.0, 'auto')
     """
-    values = dict(inputs) | decided
+    values = {**inputs.values, **decided}
     given = inputs.model_fields_set | set(decided)
     told = {
         name: values[name]
@@ -104,7 +105,8 @@ def resolved_name(catalog: str, text: str) -> str:
     """Return the catalog spelling of a name; paths and unknown names are unchanged.
 
     Args:
-        catalog: models, systems, engines or formats; other catalogs leave names unchanged.
+        catalog: models, systems, engines, training_engines or formats; other catalogs leave names
+            unchanged.
         text: The name as the user wrote it.
 
     Example:
@@ -130,5 +132,6 @@ _RESOLVED: Final[dict[str, Callable[[str], str]]] = {
     "systems": _system,
     "models": lambda text: resolve_model(text).name,
     "engines": lambda text: resolve_engine(text).id,
+    "training_engines": lambda text: resolve_training_engine(text).id,
     "formats": lambda text: "fp8" if text.casefold() == "fp8" else get_format(text).name,
 }

@@ -42,6 +42,11 @@ class InputFields(BaseModel):
         extra="forbid", frozen=True, str_strip_whitespace=True, defer_build=True
     )
 
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """All fields with their values, by name."""
+        return vars(self)  # without the copy that dict(self) makes
+
     @classmethod
     def read(cls, fields: Mapping[str, Any], others: Sequence[str] = ()) -> Self:
         """Return the typed fields; None and empty text count as unset.

@@ -31,6 +31,9 @@ from .simulation_choice import (
     is_simulated as is_simulated,
     may_be_simulated as may_be_simulated,
 )
+from .spread import (
+    spread_candidates as spread_candidates,
+)
 from .tables import (
     EVALUATED as EVALUATED,
     Group as Group,

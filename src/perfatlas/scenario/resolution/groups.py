@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import IntArray
     from perfatlas.scenario.resolution.field_columns import FieldColumn, ScenarioColumns
 
+MOST_KEYS: Final = 1 << 31  # products of two are 64-bit integers
 SHARED_FIELDS: Final = (
     "model",
     "engine",
@@ -59,13 +60,19 @@ def distinct_rows(codes: Sequence[IntArray]) -> Distinct:
     """Return the distinct combinations of several code columns, in order of their first rows.
 
     Args:
-        codes: Columns, each (N,).
+        codes: Columns of codes from 0, each (N,).
     """
-    if codes[0].size == 1:
-        zero = np.zeros(1, np.int64)
+    if codes[0].size <= 1:
+        zero = np.zeros(codes[0].size, np.int64)
         return Distinct(zero, zero)
-    table = np.column_stack(codes)
-    _, first_U, codes_N = np.unique(table, axis=0, return_index=True, return_inverse=True)
+    key_N, sizes = codes[0], int(codes[0].max()) + 1
+    for more_N in codes[1:]:
+        most = int(more_N.max()) + 1
+        if sizes * most > MOST_KEYS:
+            _, key_N = np.unique(key_N, return_inverse=True)
+            sizes = int(key_N.max()) + 1
+        key_N, sizes = key_N * most + more_N, sizes * most
+    _, first_U, codes_N = np.unique(key_N, return_index=True, return_inverse=True)
     order_U = np.argsort(first_U)
     rank_U = np.argsort(order_U)
     return Distinct(first_U[order_U], rank_U[codes_N.reshape(-1)])

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from perfatlas.operators import FloatArray
     from perfatlas.scenario.resolution.field_columns import BoolArray, ScenarioColumns
-    from perfatlas.serving.closed_form import PoolRates
+    from perfatlas.serving.closed_form import Evaluation, PoolRates
     from perfatlas.step import Candidates
 
 WARM_ROUNDS: Final = 2  # warm-up requests per one in flight
@@ -59,7 +59,7 @@ def is_simulated(
     return simulated_C | (auto_C & matters_C & _is_known(columns, question))
 
 
-def are_pools_simulated(columns: ScenarioColumns, rates: PoolRates) -> BoolArray:
+def are_pools_simulated(columns: ScenarioColumns, rates: PoolRates[Evaluation]) -> BoolArray:
     """Return the rows with two pools to simulate (C,), as `is_simulated` does for one.
 
     Without a concurrency, closed forms assume full pools, which no closed loop reproduces.

@@ -21,7 +21,7 @@ from perfatlas.scenario.resolution.resolved_scenario import candidates_of, worke
 from perfatlas.scenario.resolution.scenario_checks import broken_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from perfatlas.models import ModelFormats
     from perfatlas.operators import IntArray
@@ -62,6 +62,30 @@ class Group:
 
     rows_C: IntArray
     pools: tuple[Pool | None, ...]
+
+    def blocks(self, size: int) -> Iterator[Group]:
+        """Yield the rows in blocks, whose arrays are small enough for the processor's cache.
+
+        Args:
+            size: Rows of a block; the last one may have fewer.
+        """
+        if self.rows_C.size <= size:
+            yield self
+            return
+        for start in range(0, self.rows_C.size, size):
+            rows_C = self.rows_C[start : start + size]
+            pools = tuple(_between(pool, rows_C[0], rows_C[-1]) for pool in self.pools)
+            yield Group(rows_C=rows_C, pools=pools)
+
+
+def _between(pool: Pool | None, first: int, last: int) -> Pool | None:
+    """Return the workers of a range of rows, None if there are none."""
+    if pool is None:
+        return None
+    places = np.flatnonzero((pool.rows_C >= first) & (pool.rows_C <= last))
+    if not places.size:
+        return None
+    return Pool(pool.rows_C[places], pool.candidates.take(places.tolist()))
 
 
 @dataclass(frozen=True, kw_only=True)

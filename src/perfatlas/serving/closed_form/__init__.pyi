@@ -1,13 +1,14 @@
+from .composition import (
+    MIN_BOUND_SHARE as MIN_BOUND_SHARE,
+)
 from .energy import (
     TokenEnergy as TokenEnergy,
     energies_at as energies_at,
     step_energy_j as step_energy_j,
 )
 from .evaluation import (
-    MIN_BOUND_SHARE as MIN_BOUND_SHARE,
     Evaluation as Evaluation,
     evaluate as evaluate,
-    measured_step_error as measured_step_error,
 )
 from .front_end import (
     client_note as client_note,
@@ -15,6 +16,14 @@ from .front_end import (
     front_end_note as front_end_note,
     processes as processes,
     reading as reading,
+)
+from .intervals import (
+    KERNELS_ONLY as KERNELS_ONLY,
+    StepTails as StepTails,
+    fastest_s as fastest_s,
+    model_kind as model_kind,
+    slowest_s as slowest_s,
+    step_tails as step_tails,
 )
 from .latencies import (
     ClientSide as ClientSide,
@@ -49,7 +58,14 @@ from .results import (
     common_nodes as common_nodes,
     memory_columns as memory_columns,
     node_results as node_results,
-    plain_column as plain_column,
+    number_cells as number_cells,
     plain_results as plain_results,
     result_columns as result_columns,
+)
+from .running_load import (
+    served_sequences as served_sequences,
+)
+from .shared_steps import (
+    LoadResults as LoadResults,
+    evaluate_loads as evaluate_loads,
 )

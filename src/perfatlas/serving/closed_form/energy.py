@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from perfatlas.energy import PowerColumns
     from perfatlas.operators import FloatArray, IntArray
-    from perfatlas.step import Candidates, PrefillChunks, StepCost
+    from perfatlas.serving.closed_form.step_totals import StepTotals
+    from perfatlas.step import Candidates, PrefillChunks
 
 
 class TokenEnergy(NamedTuple):
@@ -127,7 +128,7 @@ class Waves(NamedTuple):
 
 def token_energy(
     question: Candidates,
-    steps: tuple[StepCost, StepCost, StepCost],
+    steps: tuple[StepTotals, StepTotals, StepTotals],
     chunks: PrefillChunks,
     waves: Waves,
 ) -> TokenEnergy:
@@ -162,7 +163,7 @@ def token_energy(
     )
 
 
-def step_energy_j(power: PowerColumns, cost: StepCost) -> FloatArray:
+def step_energy_j(power: PowerColumns, cost: StepTotals) -> FloatArray:
     """Return the dynamic energy of a step on one rank under the cap (C,) [J].
 
     Args:

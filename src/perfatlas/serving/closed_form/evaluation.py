@@ -6,23 +6,15 @@ Shape legend: C candidates.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.engines import StepError, step_errors
-from perfatlas.parallelism import MemoryColumns, stage_share
-from perfatlas.serving.closed_form.energy import TokenEnergy, Waves, token_energy
-from perfatlas.serving.closed_form.front_end import client_side
-from perfatlas.serving.closed_form.latencies import (
-    Joining,
-    Latencies,
-    aggregated_latencies,
-    at_client,
-    pipelined_s,
-    static_latencies,
-)
-from perfatlas.serving.closed_form.prompts import beside_prompt
+from perfatlas.parallelism import MemoryColumns
+from perfatlas.serving.closed_form.composition import predicted
+from perfatlas.serving.closed_form.energy import TokenEnergy, token_energy
+from perfatlas.serving.closed_form.latencies import Latencies
+from perfatlas.serving.closed_form.running_load import running_load
 from perfatlas.serving.closed_form.utilization import Utilization, utilization_of
 from perfatlas.step import (
     ALONE,
@@ -30,22 +22,14 @@ from perfatlas.step import (
     StepCost,
     candidate_memory,
     decode_work,
-    padded_batch,
-    prefill_chunks,
-    prefill_work,
     step_costs,
     take_columns,
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from perfatlas.operators import FloatArray
+    from perfatlas.serving.closed_form.intervals import StepTails
     from perfatlas.step import Candidates
-
-
-# Fraction of a step below which operators without calibrations do not void the interval.
-MIN_BOUND_SHARE: Final = 0.005
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,274 +87,48 @@ class Evaluation:
         )
 
 
-def evaluate(question: Candidates) -> Evaluation:
+def evaluate(question: Candidates, tails: StepTails | None = None) -> Evaluation:
     """Return latencies, memory and step costs of candidates with valid plans.
 
     Static mode: one batch of equal requests. Aggregated mode: continuous batching in closed form.
 
     Args:
         question: The candidates.
+        tails: Errors of measured runs, by default those of the engine and between laboratories.
     """
-    context = question.context()
-    memory = candidate_memory(question)
-    aggregated = question.aggregated_C
-    served = np.where(aggregated, _served(question, memory), question.load.sequences)
-    # pipeline stages process different micro-batches at the same time
-    on_rank = np.ceil(served / question.plan.attention_dp)
-    micro_batches = np.minimum(question.plan.pp, on_rank)
-    batch = np.ceil(on_rank / micro_batches)
-    load = question.load
-    chunks, prompts = _chunks(question, on_rank, batch)
-    # attention-DP ranks without a prompt send no tokens to the experts
-    busy_ranks = np.minimum(served / on_rank, question.plan.attention_dp)
-    steps = [
-        decode_work(context, batch, load.isl + load.osl / 2.0),
-        prefill_work(context, chunks.tokens, busy_ranks),
-    ]
-    if np.any(chunks.last_count):
-        steps.append(prefill_work(context, chunks.last_tokens, busy_ranks))
+    context, loaded = question.context(), running_load(question, candidate_memory(question))
+    chunks = loaded.chunks
+    steps = [decode_work(context, *loaded.decoding()), *loaded.prefills(context)]
     # priced together, so that shared shapes are priced once
     decode, prefill, *others = step_costs(steps, context)
     last = others[0] if others else prefill
-    parts = _Parts(
-        question=question,
-        served=served,
-        on_rank=on_rank,
-        micro_batches=micro_batches,
-        chunks=chunks,
-        prompts=prompts,
-        aggregated=aggregated,
-        decode_alone=_alone(decode, prefill),
-    )
-    latencies, low, high = _predicted(parts, (prefill, last, decode))
+    costs = (prefill, last, decode)
+    latencies, low, high = predicted(loaded, costs, alone_share(decode, prefill), tails)
+    mixed = 1.0 - energy_alone_share(decode, prefill)
     return Evaluation(
         latencies=latencies,
         low=low,
         high=high,
-        memory=memory,
+        memory=loaded.memory,
         prefill=prefill,
         last=last,
         decode=decode,
         chunks=chunks,
-        served=served,
-        utilization=utilization_of(question, prefill, decode, _occupied(question, batch)),
-        energy=token_energy(
-            question, (prefill, last, decode), chunks, _waves(parts, busy_ranks, (prefill, decode))
-        ),
+        served=loaded.served,
+        utilization=utilization_of(question, prefill, decode, loaded.occupied()),
+        energy=token_energy(question, costs, chunks, loaded.waves(mixed)),
     )
 
 
-def _waves(parts: _Parts, busy_ranks: FloatArray, costs: tuple[StepCost, StepCost]) -> Waves:
-    """Return the requests of a replica that share its steps, from a chunk and a decode step."""
-    prefill, decode = costs
-    mixed = parts.aggregated & (parts.on_rank > 1) & parts.question.profile.scheduler.mixes
-    return Waves(
-        decoding=parts.served / parts.micro_batches,
-        prompts=parts.prompts * busy_ranks,
-        mixed=mixed * (1.0 - _energy_alone(decode, prefill)),
-    )
-
-
-def _occupied(question: Candidates, batch_C: FloatArray) -> FloatArray:
-    """Return the tokens of a decode step over those of the graph that runs it (C,)."""
-    tokens_C = batch_C * (1.0 + question.drafts)
-    share_C: FloatArray = tokens_C / padded_batch(tokens_C, question.profile.scheduler.graph_sizes)
-    return share_C
-
-
-def _predicted(
-    parts: _Parts, costs: tuple[StepCost, ...]
-) -> tuple[Latencies, Latencies, Latencies]:
-    """Return predicted latencies, and the lower and upper ends of their interval."""
-    latencies, low, high, least = (
-        _compose(parts, _Times(*(getattr(cost, total)() for cost in costs)))
-        for total in ("total_s", "low_s", "high_s", "least_s")
-    )
-    low, high = _at_least_as_wide(parts.question, latencies, low, high)
-    times = (np.maximum(a, b) for a, b in zip(low[:3], least[:3], strict=True))
-    rate = np.minimum(low.output_tokens_per_s, least.output_tokens_per_s)
-    ttft_s, tpot_s, latency_s = times
-    low = Latencies(ttft_s, tpot_s, latency_s, rate)
-    return latencies, low, _where_known(high, parts, costs)
-
-
-def _chunks(
-    question: Candidates, on_rank: FloatArray, batch: FloatArray
-) -> tuple[PrefillChunks, FloatArray]:
-    """Return the chunks of prompts that are prefilled together, and the number of prompts (C,).
-
-    A static batch prefills all its prompts. With continuous batching, as many prompts start per
-    step as sequences end, (B - 1)/steps, at least one if any. Engines with mixed steps decode all
-    running sequences, padded like a decode step, and fill the rest of the budget with prompts.
-    """
-    load, mixes = question.load, question.profile.scheduler.mixes
-    new, queries = load.isl - load.prefix, 1.0 + question.drafts
-    padded = padded_batch(batch * queries, question.profile.scheduler.graph_sizes)
-    others = question.aggregated_C & (on_rank > 1)
-    decodes = np.where(others & mixes, padded - queries, 0.0)
-    room = np.maximum(question.limits.max_num_batched_tokens - decodes, 1.0)
-    if not question.profile.scheduler.chunked_prefill:
-        room = np.maximum(room, new)  # padding does not count against the limit
-    ending = (on_rank - 1.0) * question.tokens_per_step / load.osl
-    arriving = np.clip(ending, 1.0, np.maximum(room / new, 1.0))
-    prompts = np.where(question.aggregated_C, arriving, on_rank)
-    chunks = prefill_chunks(prompts, new, load.prefix, room)
-    mixed = replace(
-        chunks,
-        tokens=replace(chunks.tokens, decodes=decodes),
-        last_tokens=replace(chunks.last_tokens, decodes=decodes),
-    )
-    return mixed, prompts
-
-
-def _served(question: Candidates, memory: MemoryColumns) -> FloatArray:
-    """Return the concurrently running requests per replica, limited by memory and engine.
-
-    If prefills and decodes share steps, B running sequences cause B isl/osl prompt tokens per step,
-    which must fit the token budget besides the decodes: B <= budget osl/(isl + osl). Others wait.
-    An engine that does not split prompts starts one only where it fits whole beside the decodes.
-    With speculative decoding a request takes fewer steps, of several tokens each.
-    """
-    load, limits = question.load, question.limits
-    on_rank = np.minimum(memory.max_sequences, limits.max_num_seqs)
-    if question.profile.scheduler.mixes:
-        new, steps = load.isl - load.prefix, load.osl / question.tokens_per_step
-        fed = limits.max_num_batched_tokens * steps / (new + steps * (1.0 + question.drafts))
-        on_rank = np.minimum(on_rank, 1.0 + np.floor(fed))
-        on_rank = np.minimum(on_rank, beside_prompt(question))
-    admitted = on_rank * question.plan.attention_dp
-    return np.maximum(np.minimum(load.sequences, admitted), 1.0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Parts:
-    question: Candidates
-    served: FloatArray
-    on_rank: FloatArray
-    micro_batches: FloatArray
-    chunks: PrefillChunks
-    prompts: FloatArray
-    aggregated: NDArray[np.bool_]
-    decode_alone: FloatArray
-
-
-class _Times(NamedTuple):
-    """Time of a full chunk, the last chunk and a decode step, each through all layers (C,)."""
-
-    chunk_s: FloatArray
-    last_s: FloatArray
-    step_s: FloatArray
-
-
-def _compose(parts: _Parts, times: _Times) -> Latencies:
-    """Compose chunks and decode steps into latencies."""
-    question, chunks = parts.question, parts.chunks
-    stages, step_s = question.plan.pp, times.step_s
-    share = stage_share(question.model.architecture, question.plan)
-    busy = parts.micro_batches * np.where(stages > 1, share, 1.0)
-    waited_s = step_s * np.maximum(busy, 1.0)
-    decode_s = waited_s / question.tokens_per_step_to_end
-    prefill_s = chunks.count * times.chunk_s + chunks.last_count * times.last_s
-    batch_s = pipelined_s(prefill_s, times.chunk_s, stages, share)
-    static = static_latencies(batch_s, decode_s, question.load.sequences, question.load.osl)
-    if not np.any(parts.aggregated):
-        return static
-    shared = (parts.on_rank > 1) & question.profile.scheduler.mixes
-    alone_s = np.where(shared, parts.decode_alone * step_s, 0.0)
-    number = chunks.count + chunks.last_count
-    own_s = pipelined_s(prefill_s + number * alone_s, times.chunk_s + alone_s, stages, share)
-    added_s = prefill_s + number * (alone_s - np.where(shared, step_s, 0.0))
-    cost_s = np.maximum(added_s, 0.0) / parts.prompts * np.where(stages > 1, share, 1.0)
-    # at most all steps are mixed
-    steps = question.load.osl / question.tokens_per_step
-    mixed_steps = number * (parts.on_rank - 1.0) / (parts.prompts * steps)
-    cost_s = cost_s / np.where(shared, np.maximum(mixed_steps, 1.0), 1.0)
-    client = client_side(question)
-    joining = Joining(
-        step_s=waited_s,
-        others=parts.served - 1.0,
-        ahead=steps_ahead(question),
-        away_s=client.turnaround_s,
-    )
-    per_rank = at_client(
-        aggregated_latencies(own_s, cost_s, decode_s, parts.on_rank, question.load.osl, joining),
-        client,
-        parts.on_rank,
-        question.load.osl,
-    )
-    ranks = parts.served / parts.on_rank
-    served = per_rank._replace(output_tokens_per_s=per_rank.output_tokens_per_s * ranks)
-    chosen = (np.where(parts.aggregated, a, s) for a, s in zip(served, static, strict=True))
-    return Latencies(*chosen)
-
-
-def steps_ahead(question: Candidates) -> FloatArray:
-    """Return the number of steps scheduled ahead of the running one (C,).
-
-    Args:
-        question: The candidates.
-
-    Limits: Assumed to be 0 with pipeline parallelism.
-    """
-    ahead_C: FloatArray = np.where(
-        question.plan.pp == 1, float(question.profile.host.overlapped), 0
-    )
-    return ahead_C
-
-
-def _at_least_as_wide(
-    question: Candidates, predicted: Latencies, low: Latencies, high: Latencies
-) -> tuple[Latencies, Latencies]:
-    """Return the interval, widened to the errors of measured runs of the engine.
-
-    Kernel errors give the interval of steps; the overhead between steps shows only in whole runs,
-    which are all measured in aggregated mode. TTFT has no such measurements.
-    """
-    error = measured_step_error(question)
-    if error is None:
-        return low, high
-    response_s = question.profile.front.response_s
-    ends = []
-    for end, tail, outer in ((low, error.q05, np.minimum), (high, error.q95, np.maximum)):
-        moved_s = outer(end.tpot_s, predicted.tpot_s * np.exp(tail))
-        tpot_s = np.where(question.aggregated_C, moved_s, end.tpot_s)
-        latency_s = end.ttft_s + tpot_s * (question.load.osl - 1.0)
-        slower = (latency_s + response_s) / (end.request_latency_s + response_s)
-        rate = end.output_tokens_per_s / slower
-        ends.append(Latencies(end.ttft_s, tpot_s, latency_s, rate))
-    return ends[0], ends[1]
-
-
-def measured_step_error(question: Candidates) -> StepError | None:
-    """Return the error of measured runs of the engine, None where it does not apply.
-
-    It does not apply to tier bound, static batches, and engines without measured runs.
-    """
-    if question.tier == "bound" or not np.any(question.aggregated_C):
-        return None
-    return step_errors().get(question.profile.name)
-
-
-def _where_known(high: Latencies, parts: _Parts, costs: tuple[StepCost, ...]) -> Latencies:
-    """Return the upper ends of the interval, NaN where unknown.
-
-    Times priced at the bound, and TTFT without queueing, are lower limits and have no upper end.
-    """
-    prefill, last, decode = (cost.bound_share() >= MIN_BOUND_SHARE for cost in costs)
-    slow = prefill | ((parts.chunks.last_count > 0) & last)
-    return Latencies(
-        ttft_s=np.where(slow | parts.aggregated, np.nan, high.ttft_s),
-        tpot_s=np.where(decode, np.nan, high.tpot_s),
-        request_latency_s=np.where(slow | decode, np.nan, high.request_latency_s),
-        output_tokens_per_s=np.where(slow | decode, np.nan, high.output_tokens_per_s),
-    )
-
-
-def _alone(decode: StepCost, prefill: StepCost) -> FloatArray:
+def alone_share(decode: StepCost, prefill: StepCost) -> FloatArray:
     """Return the fraction of a decode step that a mixed step runs in addition to the prefill (C,).
 
     Linear layers process the tokens of both together; attention, scans, decode-only operators and
     host work are separate.
+
+    Args:
+        decode: A decode step of each candidate.
+        prefill: A prefill chunk, of which only the operators are read.
     """
     columns = _columns_alone(decode, prefill)
     alone_C = (decode.count_CO * decode.prices.time_s_CO)[:, columns].sum(axis=1) + decode.host_s_C
@@ -378,8 +136,13 @@ def _alone(decode: StepCost, prefill: StepCost) -> FloatArray:
     return share_C
 
 
-def _energy_alone(decode: StepCost, prefill: StepCost) -> FloatArray:
-    """Return the share of the energy of a decode step that a mixed step adds to its chunk (C,)."""
+def energy_alone_share(decode: StepCost, prefill: StepCost) -> FloatArray:
+    """Return the share of the energy of a decode step that a mixed step adds to its chunk (C,).
+
+    Args:
+        decode: A decode step of each candidate.
+        prefill: A prefill chunk, of which only the operators are read.
+    """
     energy_CO = decode.operator_energy_j()
     alone_C = energy_CO[:, _columns_alone(decode, prefill)].sum(axis=1)
     share_C: FloatArray = alone_C / np.maximum(energy_CO.sum(axis=1), np.finfo(np.float64).tiny)

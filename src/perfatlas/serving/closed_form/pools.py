@@ -10,13 +10,13 @@ Shape legend: C candidates.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from perfatlas.parallelism import kv_bytes_per_sequence, stage_share
+from perfatlas.serving.closed_form.composition import steps_ahead
 from perfatlas.serving.closed_form.energy import TokenEnergy, pooled_energy
-from perfatlas.serving.closed_form.evaluation import steps_ahead
 from perfatlas.serving.closed_form.front_end import client_note, client_side
 from perfatlas.serving.closed_form.latencies import Joining, Latencies, Prompt, joining_s
 from perfatlas.serving.closed_form.results import energy_columns, interval_columns
@@ -24,8 +24,10 @@ from perfatlas.serving.closed_form.results import energy_columns, interval_colum
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
     from perfatlas.serving.closed_form.evaluation import Evaluation
+    from perfatlas.serving.closed_form.shared_steps import LoadResults
     from perfatlas.step import Candidates
 
+Evaluated = TypeVar("Evaluated", bound="Evaluation | LoadResults")
 SHORTEST_S: Final = 1e-12  # at a decode worker without remaining work
 POOL_RULES: Final = (
     "disaggregated serving: KV caches are transferred over one NIC per device without contention;"
@@ -104,7 +106,7 @@ class PoolLoad:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PoolRates:
+class PoolRates(Generic[Evaluated]):
     """Results of both pools for the same candidates.
 
     Args:
@@ -114,8 +116,8 @@ class PoolRates:
     """
 
     load: PoolLoad
-    prefill: tuple[Candidates, Evaluation]
-    decode: tuple[Candidates, Evaluation]
+    prefill: tuple[Candidates, Evaluated]
+    decode: tuple[Candidates, Evaluated]
 
     def gpus(self) -> FloatArray:
         """Return the number of devices of both pools (C,)."""

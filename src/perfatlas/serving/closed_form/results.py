@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.energy import node_columns
+from perfatlas.files import NumberCells
 from perfatlas.vocabulary.metrics import (
     METRICS,
     find_metric,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from perfatlas.serving.closed_form.energy import TokenEnergy
     from perfatlas.serving.closed_form.evaluation import Evaluation
     from perfatlas.serving.closed_form.latencies import Latencies
+    from perfatlas.serving.closed_form.shared_steps import LoadResults
     from perfatlas.step import Candidates
 
 LATENCIES: Final = ("ttft_s", "tpot_s", "request_latency_s")
@@ -35,8 +37,8 @@ MEMORY: Final = tuple(metric.key for name, metric in METRICS.items() if name.sta
 WHOLE: Final[Mapping[str, type]] = {"count": int, "flag": bool}
 
 
-def plain_column(name: str, values: FloatArray) -> list[Any]:
-    """Return a result column as plain values, None for NaN.
+def number_cells(name: str, values: FloatArray) -> NumberCells:
+    """Return a result column as cells of a table, empty where it is NaN.
 
     Args:
         name: Name of the result; memory results may be prefixed by `memory_`.
@@ -44,15 +46,17 @@ def plain_column(name: str, values: FloatArray) -> list[Any]:
     """
     metric = find_metric(name.removeprefix("memory_"), "memory")
     kind = float if metric is None else WHOLE.get(metric.holds, float)
-    return [None if value != value else kind(value) for value in values.tolist()]  # noqa: PLR0124
+    return NumberCells(values_N=values, kind=kind)
 
 
 def plain_results(columns: Mapping[str, FloatArray]) -> dict[str, Any]:
     """Return the results of the first candidate as plain values."""
-    return {name: plain_column(name, values[:1])[0] for name, values in columns.items()}
+    return {name: number_cells(name, values[:1])[0] for name, values in columns.items()}
 
 
-def result_columns(question: Candidates, evaluation: Evaluation) -> dict[str, FloatArray]:
+def result_columns(
+    question: Candidates, evaluation: Evaluation | LoadResults
+) -> dict[str, FloatArray]:
     """Return latencies and throughputs with their 90% intervals, each (C,).
 
     Args:

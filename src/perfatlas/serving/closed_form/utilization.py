@@ -44,13 +44,21 @@ def utilization_of(
     """
     whole_C = np.ones_like(occupied_C)
     return Utilization(
-        *_of_step(question, prefill, whole_C), *_of_step(question, decode, occupied_C)
+        *step_utilization(question, prefill, whole_C),
+        *step_utilization(question, decode, occupied_C),
     )
 
 
-def _of_step(
+def step_utilization(
     question: Candidates, cost: StepCost, occupied_C: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
+    """Return MFU and MBU of one GPU over one step, each (C,).
+
+    Args:
+        question: What runs where.
+        cost: Cost of the step.
+        occupied_C: Tokens of the step over those that it runs (C,).
+    """
     devices = question.placement.devices()
     flop_C, bytes_C = np.zeros_like(occupied_C), np.zeros_like(occupied_C)
     for operator, count_C in zip(cost.operators, cost.count_CO.T, strict=True):

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
 
+from perfatlas.files import check_regular
 from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 
 if TYPE_CHECKING:
@@ -132,6 +133,7 @@ def parquet_blocks(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    check_regular(path, "trace")
     try:
         with pq.ParquetFile(path) as file:
             known = file.schema_arrow.names
@@ -166,6 +168,7 @@ def line_blocks(path: str | Path) -> Iterator[tuple[int, bytes]]:
             compressed, truncated, or has a line that is too long.
     """
     first, rest = 1, b""
+    check_regular(path, "trace")
     try:
         with _opened(path) as file:
             while data := file.read(BLOCK_BYTES):

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.files import Number
+from perfatlas.files import Number, check_regular
 from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 from perfatlas.serving.requests import (
     LONGEST_TOKENS,
@@ -260,6 +260,7 @@ def _window_times(window: _Window, factor: float, draw: np.random.Generator) -> 
 
 def _read_tables(path: Path) -> _Tables:
     """Return the length tables of a client in order of the start of their window."""
+    check_regular(path, "trace")
     try:
         document = json.loads(path.read_bytes())
     except OSError as problem:

@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from perfatlas.files import check_regular
 from perfatlas.quantities import did_you_mean, repr_for_error
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.traces.blocks import Block, line_blocks, refuse
@@ -90,6 +91,7 @@ def _no_table() -> None:
 
 def _result_blocks(trace: GrowingTrace) -> Iterator[Block]:
     path = Path(trace.path)
+    check_regular(path, "trace")
     size = path.stat().st_size
     if size > LARGEST_RESULT_BYTES:
         raise refuse(

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from perfatlas.files import check_regular
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.telemetry.formats.json_log import JsonLog
 from perfatlas.telemetry.formats.options import Imported, ImportOptions
@@ -74,6 +75,7 @@ def read_rules(path: str | Path) -> DetectorRules:
     Raises:
         InvalidSpecError: The file cannot be read or is not such a configuration.
     """
+    check_regular(path, "rules")
     try:
         config = json.loads(Path(path).read_text("utf-8"))
         rules = config["rules"]

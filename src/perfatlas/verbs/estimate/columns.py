@@ -6,7 +6,7 @@ Shape legend: N rows, C candidates of one group.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from perfatlas.step import Candidates
 
 
+BLOCK_ROWS: Final = 2048  # rows evaluated together: more do not fit the cache
+
+
 class Answered(NamedTuple):
     """Rows that are answered together by closed forms.
 
@@ -71,7 +74,7 @@ class EstimateColumns:
         simulated_N: Rows with simulated latencies and rates (N,).
         tiers_N: Tier of the times of each row, "" if it is not priced (N,).
         rows_priced: Number of operator shapes priced by physics.
-        distinct_shapes: Number of distinct ones among them.
+        distinct_shapes: Number of distinct ones among them, in blocks of `BLOCK_ROWS` rows.
     """
 
     def __init__(self, resolution: Resolution) -> None:
@@ -155,9 +158,12 @@ class EstimateColumns:
             evaluation: Their numbers.
         """
         tiers_C = tiers_of((evaluation.prefill, evaluation.decode))
+        joined: dict[tuple[str, str], str] = {}
         for row, tier in zip(rows_C.tolist(), tiers_C, strict=True):
-            known = self.tiers_N[row]
-            self.tiers_N[row] = joined_tiers(f"{known}+{tier}".split("+")) if known else tier
+            key = self.tiers_N[row], tier
+            if key not in joined:
+                joined[key] = joined_tiers("+".join(key).split("+")) if key[0] else tier
+            self.tiers_N[row] = joined[key]
 
     def count(self, evaluation: Evaluation) -> None:
         """Count the priced operator shapes."""
@@ -201,7 +207,8 @@ def answered_groups(found: EstimateColumns) -> Iterator[Answered]:
     """
     for group in found.resolution.groups:
         answered = _one_pool if len(group.pools) == 1 else _two_pools
-        yield from answered(group, found)
+        for block in group.blocks(BLOCK_ROWS):
+            yield from answered(block, found)
 
 
 def _evaluated(

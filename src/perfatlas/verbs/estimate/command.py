@@ -19,8 +19,10 @@ from perfatlas.commands.flags import (
     takes_fields,
 )
 from perfatlas.commands.output import (
+    TableQuestion,
     answer_table,
     print_json,
+    reproduced,
     require,
     shortfall_of,
     show_answer,
@@ -29,10 +31,10 @@ from perfatlas.commands.output import (
 )
 from perfatlas.declarations import example_of
 from perfatlas.files import check_writable, write_atomic
-from perfatlas.quantities import InfeasibleError, UsageError
+from perfatlas.quantities import InfeasibleError, UsageError, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 
 @Parameter(name="*", group=OUTPUT)
@@ -94,7 +96,9 @@ def _estimate(set_fields: dict[str, Any], extra: EstimateFlags, output: OutputFl
 
         sys.stdout.flush()  # print the answer even if the trace cannot be written
         write_atomic(extra.trace, chrome_trace_text(answer))
-        sys.stderr.write(f"perfatlas: trace written to {extra.trace}; open it in ui.perfetto.dev\n")
+        sys.stderr.write(
+            printable(f"perfatlas: trace written to {extra.trace}; open it in ui.perfetto.dev\n")
+        )
     return code
 
 
@@ -118,19 +122,23 @@ def _estimate_table(set_fields: dict[str, Any], output: OutputFlags) -> int:
     import perfatlas
     from perfatlas.scenario.fields import FIELD_NAMES
 
-    priced: dict[str, Any] = {}
+    priced: dict[str, int] = {}
 
-    def answer_columns(questions: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    def answer_columns(questions: dict[str, list[Any]]) -> dict[str, Sequence[Any]]:
         answers = perfatlas.estimate_table(questions)
-        priced.update(answers.results)
-        return answers.columns
+        for name in ("operators_priced", "distinct_shapes"):
+            priced[name] = priced.get(name, 0) + answers.results[name]
+        return answers.cells
 
     summary = answer_table(
         answer_columns,
         output,
-        set_fields=set_fields,
-        names=FIELD_NAMES,
-        first="memory_weights_bytes",
+        TableQuestion(
+            command="estimate",
+            names=FIELD_NAMES,
+            first="memory_weights_bytes",
+            set_fields=set_fields,
+        ),
     )
     return show_summary(
         "estimate", {**priced, **summary}, set_fields=set_fields, as_json=output.json
@@ -145,10 +153,10 @@ def _frontier(set_fields: dict[str, Any], output: OutputFlags) -> int:
     if output.json:
         print_json(answer)
         return 0
-    from perfatlas.report.text import open_terminal, reproduce_line
+    from perfatlas.report.text import open_terminal
     from perfatlas.verbs.estimate.text import print_frontier
 
-    line = reproduce_line("estimate --frontier", set_fields)
+    line = reproduced("estimate --frontier", set_fields)
     console = open_terminal(sys.stdout)
     print_frontier(console, answer, reproduce=line, verbose=output.verbose)
     return 0

@@ -69,7 +69,7 @@ def _without_energies(question: Candidates) -> Notes:
 
 
 def pool_warnings(
-    rates: PoolRates,
+    rates: PoolRates[Evaluation],
     workers: Sequence[Sequence[tuple[str, ...]]],
     simulated: Sequence[bool],
 ) -> list[tuple[str, ...]]:
@@ -87,7 +87,7 @@ def pool_warnings(
     ]
 
 
-def _decode_underload(rates: PoolRates) -> list[tuple[str, ...]]:
+def _decode_underload(rates: PoolRates[Evaluation]) -> list[tuple[str, ...]]:
     """Return a warning if prefill limits the decode pool to fewer sequences than priced (C)."""
     rate_C, load = rates.prefill_rate("latencies"), rates.decode[0].load
     seen, rest_s_C = rates.latencies("latencies"), rates.decoding("latencies").rest_s

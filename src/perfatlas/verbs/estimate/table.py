@@ -6,11 +6,12 @@ Shape legend: N rows.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.scenario.resolution import resolve
-from perfatlas.serving.closed_form import plain_column
+from perfatlas.serving.closed_form import number_cells
 from perfatlas.verbs.estimate.columns import EstimateColumns, answered_groups
 from perfatlas.verbs.estimate.remarks import LEAVES_OUT
 from perfatlas.verbs.estimate.unused_changes import unused_changes_of_rows
@@ -26,15 +27,15 @@ class TableAnswer(AnsweredRun):
     Args:
         cells: Result columns, `tier`, `warnings` of each row as one text, `error_code` and `error`;
             failed rows contain None (N,). In tier bound, times are lower limits and rates are upper
-            limits: the other end of their interval is None.
+            limits: the other end of their interval is None. Numbers are kept as arrays.
     """
 
-    cells: dict[str, list[Any]]
+    cells: dict[str, Sequence[Any]]
 
-    @property
+    @cached_property
     def columns(self) -> dict[str, list[Any]]:
-        """Return the answers of all rows as columns, each (N,)."""
-        return self.cells
+        """The answers of all rows as columns of plain values, each (N,)."""
+        return {name: list(cells) for name, cells in self.cells.items()}
 
 
 def estimate_table(table: Mapping[str, Sequence[Any]]) -> TableAnswer:
@@ -68,7 +69,7 @@ def estimate_table(table: Mapping[str, Sequence[Any]]) -> TableAnswer:
     for row in refusals.rows():
         error = refusals.error(row)
         codes[row], errors[row] = error.error_code, str(error)
-    columns = {name: plain_column(name, values) for name, values in found.columns.items()}
+    columns = {name: number_cells(name, values) for name, values in found.columns.items()}
     failed = int(found.refused.sum())
     answer = Answer(
         command="estimate --table",
@@ -87,5 +88,6 @@ def estimate_table(table: Mapping[str, Sequence[Any]]) -> TableAnswer:
         None if refused else tier
         for tier, refused in zip(found.tiers_N, found.refused.tolist(), strict=True)
     ]
-    cells = columns | {"tier": tiers, "warnings": warnings, "error_code": codes, "error": errors}
+    cells: dict[str, Sequence[Any]] = dict(columns)
+    cells |= {"tier": tiers, "warnings": warnings, "error_code": codes, "error": errors}
     return TableAnswer(answer=answer, cells=cells)

@@ -13,7 +13,7 @@ from perfatlas.commands.flags import MANY, SWITCH, Count, File, changed_flags, d
 from perfatlas.commands.output import envelope, print_json, require
 from perfatlas.declarations import example_of
 from perfatlas.files import check_writable
-from perfatlas.quantities import UsageError, counted
+from perfatlas.quantities import UsageError, counted, printable
 from perfatlas.verbs.fleet.lifetimes_command import (
     SHOWN,
     FitFlags,
@@ -88,7 +88,9 @@ def import_(files: list[File], /, *, flags: ImportFlags | None = None) -> int:
     write_history(str(flags.output), history)
     for file in history.files:
         if not file.total:
-            sys.stderr.write(f"perfatlas: warning: {file.path} contains no {file.unit}\n")
+            sys.stderr.write(
+                printable(f"perfatlas: warning: {file.path} contains no {file.unit}\n")
+            )
     results = _imported(history) | {"output": str(flags.output)}
     if flags.json:
         set_fields = {name: value for name, value in set_fields.items() if name != "json"}

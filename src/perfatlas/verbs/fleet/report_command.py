@@ -14,6 +14,7 @@ from perfatlas.commands.flags import SWITCH, File, PageScript, changed_flags
 from perfatlas.commands.output import envelope, print_json, require
 from perfatlas.declarations import example_of
 from perfatlas.files import check_writable, write_atomic
+from perfatlas.quantities import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,4 +88,4 @@ def _write(path: File, subject: str, facts: Mapping[str, Any], *, script: Script
     else:
         page = history_page(name, facts["history"], reproduce=line, script=script)
     write_atomic(path, page)
-    sys.stderr.write(f"perfatlas: --output written to {path}\n")
+    sys.stderr.write(printable(f"perfatlas: --output written to {path}\n"))

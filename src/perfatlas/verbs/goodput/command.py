@@ -22,13 +22,14 @@ from perfatlas.commands.output import (
     answer_command,
     command_of,
     notice_if_slow,
+    reproduced,
     require,
     show_answer,
     wants_table,
 )
 from perfatlas.declarations import example_of
 from perfatlas.files import check_writable, write_atomic
-from perfatlas.quantities import UsageError
+from perfatlas.quantities import UsageError, printable
 
 SLOW: Final = "simulating until goodput is as precise as --half-width"
 
@@ -37,7 +38,7 @@ ONE: Final = Answering(
     command="goodput",
     function="goodput",
     first="goodput",
-    table="rows:goodput_columns",
+    row="rows:goodput_row",
     text=TEXT,
 )
 
@@ -99,14 +100,13 @@ def goodput(
         answer.to_dict(), output=output, set_fields=set_fields, text=ONE.find(ONE.text)
     )
     if html is not None:
-        from perfatlas.report.text import reproduce_line
         from perfatlas.verbs.goodput.page import goodput_page
 
         sys.stdout.flush()  # print the answer even if the page cannot be written
-        line = reproduce_line(answer.command, set_fields)
+        line = reproduced(answer.command, set_fields)
         page = goodput_page(answer.to_dict(), columns, reproduce=line, script=script)
         write_atomic(html, page)
-        sys.stderr.write(f"perfatlas: --html written to {html}\n")
+        sys.stderr.write(printable(f"perfatlas: --html written to {html}\n"))
     return code
 
 

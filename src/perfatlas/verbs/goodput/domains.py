@@ -43,7 +43,7 @@ def goodput_domains(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schem
         0.99756 0.9305
     """
     inputs = Domains.read(fields)
-    refuse_unused(dict(inputs), verb_fields("goodput domains"))
+    refuse_unused(inputs.values, verb_fields("goodput domains"))
     size, needed = inputs.domain_size, inputs.needed or inputs.domain_size
     if needed > size:
         raise InvalidSpecError(

@@ -156,7 +156,7 @@ def _answer(inputs: FleetGoodput, ready: FleetJob, outcome: Outcome, facts: Step
             *outcome.remarks(),
             *filter(None, [restart_remark(ready.strategy, results["mtti_s"], outcome.goodput)]),
             *fleet_remarks(inputs, ready),
-            *unused_in_run(inputs, outcome),
+            *unused_in_run(inputs, ready, outcome),
             *deadline_remarks(results),
         ),
     )

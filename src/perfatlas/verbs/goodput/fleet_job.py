@@ -99,7 +99,7 @@ def fleet_job(inputs: FleetGoodput, state_bytes: float | None = None) -> FleetJo
         fleet, spares, elastic=bool(inputs.fewest_gpus or from_file.get("shrink"))
     )
     facts = _facts(fleet, from_file, reads_bytes=reads_bytes, differs=differs)
-    refuse_unused(dict(inputs), verb_fields("goodput"), facts)
+    refuse_unused(inputs.values, verb_fields("goodput"), facts)
     strategy, best_s, note = _strategy(inputs, fleet, (units, spares), from_file)
     others = []
     for table in tried:

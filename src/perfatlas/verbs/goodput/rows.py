@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perfatlas.commands.output import columns_of_rows
 from perfatlas.quantities import PerfatlasError
 from perfatlas.verbs.goodput.answer import goodput, is_simulated
 from perfatlas.verbs.goodput.question import Goodput
@@ -12,23 +11,25 @@ from perfatlas.verbs.goodput.question import Goodput
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from perfatlas.answer import Answer
 
-def goodput_columns(questions: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
-    """Return columns of answers; a simulated row without a seed has its number, from 0, as seed.
+
+def goodput_row(number: int, fields: Mapping[str, Any]) -> Answer:
+    """Return the answer of a row; a simulated one without a seed has its number as seed.
 
     Rows are then independent. Rows with the same seed, set by a column or for all rows, meet the
     same failures.
 
     Args:
-        questions: Input columns by name.
+        number: The row, from 0.
+        fields: Its fields, without empty cells.
+
+    Raises:
+        PerfatlasError: The row cannot be answered.
     """
-    rows = len(next(iter(questions.values()), ()))
-    seeds = list(questions.get("seed", [None] * rows))
-    for number, cells in enumerate(zip(*questions.values(), strict=True)):
-        fields = dict(zip(questions, cells, strict=True))
-        if seeds[number] in (None, "") and _draws(fields):
-            seeds[number] = number
-    return columns_of_rows(goodput, {**questions, "seed": seeds})
+    if "seed" not in fields and _draws(fields):
+        return goodput(**fields, seed=number)
+    return goodput(**fields)
 
 
 def _draws(fields: Mapping[str, Any]) -> bool:

@@ -28,6 +28,7 @@ from perfatlas.verbs.goodput.interruptions import (
     simple_assumptions,
 )
 from perfatlas.verbs.goodput.rate_interval import NARROWER
+from perfatlas.verbs.goodput.unused_options import half_width_text
 
 if TYPE_CHECKING:
     from perfatlas.fleet.simulator import Outcome
@@ -85,6 +86,7 @@ def simulated_goodput(inputs: SimpleGoodput, interruptions: Interruptions, beyon
             tier="simulate",
             assumptions=(
                 notes,
+                half_width_text(inputs.half_width, middle),
                 *_optimum_notes(inputs, best_s),
                 *_initial_ages_notes(inputs),
                 *simple_assumptions(inputs, interruptions),

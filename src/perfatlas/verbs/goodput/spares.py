@@ -50,7 +50,7 @@ def goodput_spares(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
         25
     """
     inputs = SpareNodes.read(fields)
-    refuse_unused(dict(inputs), verb_fields("goodput spares"))
+    refuse_unused(inputs.values, verb_fields("goodput spares"))
     if (inputs.spares is None) == (inputs.target is None):
         raise InvalidSpecError(
             "set either spares, for the share of time the job waits, or target, the share of time"

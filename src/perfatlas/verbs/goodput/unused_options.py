@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.quantities import counted
@@ -57,19 +58,38 @@ def unused_fleet_options(inputs: FleetGoodput, ready: FleetJob) -> list[str]:
     return notes
 
 
-def unused_in_run(inputs: FleetGoodput, outcome: Outcome) -> list[str]:
+def unused_in_run(inputs: FleetGoodput, ready: FleetJob, outcome: Outcome) -> list[str]:
     """Return remarks on options that the simulated replicas did not need, as sentences.
 
     Args:
         inputs: The fields.
+        ready: The job.
         outcome: The replicas.
     """
     notes = []
+    if "spare_order" in inputs.model_fields_set and _in_any_order(inputs, ready, outcome):
+        notes.append(
+            f"spare_order = {inputs.spare_order} has no effect: with spares in random order,"
+            " every simulated replica takes the same course"
+        )
     if inputs.fewest_gpus is not None and not outcome.column("degraded").any():
         notes.append(
             f"fewest_gpus = {inputs.fewest_gpus:,} has no effect: the job never ran with fewer GPUs"
         )
     return notes
+
+
+def _in_any_order(inputs: FleetGoodput, ready: FleetJob, outcome: Outcome) -> bool:
+    """Return whether the replicas are the same with spares in the default order."""
+    from perfatlas.fleet.model import Spares
+    from perfatlas.fleet.simulator import simulate
+
+    spares = replace(ready.strategy.spares, order=Spares().order)
+    if spares == ready.strategy.spares:
+        return False  # the default, stated
+    usual, count = replace(ready.strategy, spares=spares), outcome.ticks_RF.shape[0]
+    other = simulate(ready.job, usual, replicas=count, seed=inputs.seed)
+    return bool((outcome.ticks_RF == other.ticks_RF).all())
 
 
 def half_width_text(half_width: float, outcome: Outcome) -> str:

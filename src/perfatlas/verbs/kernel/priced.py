@@ -30,7 +30,7 @@ from perfatlas.energy import (
 )
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.devices import DeviceColumns, device_peak
-from perfatlas.kernels.tiers import gather_operators
+from perfatlas.kernels.tiers import gather_operators, price_operators
 from perfatlas.operators import BOUND_COMPUTE, LatentAttention, Phase, with_fields
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.fields import complete_scenario
@@ -296,6 +296,21 @@ def _decided(priced: PricedQuestions) -> dict[str, Any]:
     return decided
 
 
+def _same_by_default(priced: PricedQuestions) -> bool:
+    """Return whether the first question has the same price and calibration without its family."""
+    inputs, own = priced.inputs[0], priced.match(0)
+    other = price_operators(
+        [priced.operator],
+        priced.devices,
+        family=kernel_engine(None).kernel_family,
+        tier=inputs.tier,
+        silicon_version=inputs.silicon_version or "",
+    )
+    same = bool(other.time_s_CO[0, 0] == priced.prices.time_s_CO[0, 0])
+    default = other.matches[int(other.match_CO[0, 0])]
+    return same and own is not None and own.calibration.id == default.calibration.id
+
+
 def _assumptions(priced: PricedQuestions, match: CalibrationMatch | None) -> list[str]:
     inputs, measured = priced.inputs[0], bool(priced.prices.measured_CO[0, 0])
     said = ["cold caches, one kernel of a CUDA graph", *board_energy(priced.system.device).notes]
@@ -313,6 +328,11 @@ def _assumptions(priced: PricedQuestions, match: CalibrationMatch | None) -> lis
         )
     if inputs.kernel_family is not None and match is None:
         said.append(f"kernel_family = {inputs.kernel_family} has no effect in tier bound")
+    if inputs.kernel_family is not None and match is not None and _same_by_default(priced):
+        said.append(
+            f"kernel_family = {inputs.kernel_family} has no effect here: {match.calibration.id}"
+            " prices this operator with and without it"
+        )
     latent = isinstance(priced.operator, LatentAttention) and priced.operator.phase == Phase.DECODE
     if latent and match is None and "head_dim" in inputs.model_fields_set:
         said.append("head_dim has no effect: the decode roofline depends only on the latent cache")

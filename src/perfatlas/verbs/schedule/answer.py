@@ -135,7 +135,7 @@ def fleet_schedule(
     inputs = parse_schedule(fields)
     changes = variants([compare] if isinstance(compare, str) else list(compare), fields)
     compared = [parse_schedule({**fields, **change}) for change in changes] if compare else []
-    refuse_unused(dict(inputs), verb_fields("fleet schedule"), others=[*map(dict, compared)])
+    refuse_unused(inputs.values, verb_fields("fleet schedule"), others=[x.values for x in compared])
     stream = sized_stream(inputs) if is_stream(inputs) else None
     if is_stream(inputs) and stream is None:
         raise KeyboardInterrupt

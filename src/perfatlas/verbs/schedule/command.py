@@ -19,15 +19,17 @@ from perfatlas.commands.flags import (
     takes_fields,
 )
 from perfatlas.commands.output import (
+    TableQuestion,
     answer_rows,
     notice_if_slow,
     print_json,
+    reproduced,
     show_summary,
     wants_table,
 )
 from perfatlas.declarations import example_of, verb_fields
 from perfatlas.files import check_writable, table_format, write_atomic, write_table
-from perfatlas.quantities import UsageError
+from perfatlas.quantities import UsageError, printable
 
 if TYPE_CHECKING:
     from perfatlas.answer import Answer
@@ -86,7 +88,10 @@ def schedule(
     if wants_table(output):
         _refuse_beside_table(extra, set_fields)
         names = verb_fields("fleet schedule")
-        summary = answer_rows(_row, output, set_fields=set_fields, names=names, first="completed")
+        asked = TableQuestion(
+            command="fleet schedule", names=names, first="completed", set_fields=set_fields
+        )
+        summary = answer_rows(_row, output, asked)
         return show_summary("fleet schedule", summary, set_fields=set_fields, as_json=output.json)
     _require(set_fields)
     for path in extra.files().values():
@@ -120,7 +125,7 @@ def _refuse_beside_table(extra: ScheduleFiles, set_fields: dict[str, Any]) -> No
         raise UsageError(f"{flags[0]} cannot be combined with --table")
 
 
-def _row(**fields: Any) -> Answer:  # noqa: ANN401 - the schema checks the fields
+def _row(_: int, fields: dict[str, Any]) -> Answer:
     """Return an answer with results as table cells."""
     import perfatlas
 
@@ -142,15 +147,13 @@ def _show(done: FleetSchedule, set_fields: dict[str, Any], output: OutputFlags) 
 
 
 def _reproduce(set_fields: dict[str, Any]) -> str:
-    from perfatlas.report.text import reproduce_line
-
     shares = set_fields.get("shares")
     if isinstance(shares, dict):
         set_fields = {
             **set_fields,
             "shares": ",".join(f"{user}={share}" for user, share in shares.items()),
         }
-    return reproduce_line("fleet schedule", set_fields)
+    return reproduced("fleet schedule", set_fields)
 
 
 def _write_files(done: FleetSchedule, extra: ScheduleFiles, set_fields: dict[str, Any]) -> None:
@@ -163,4 +166,4 @@ def _write_files(done: FleetSchedule, extra: ScheduleFiles, set_fields: dict[str
         page = schedule_page(document, reproduce=line, script=extra.page.script)
         write_atomic(extra.page.html, page)
     for flag, path in extra.files().items():
-        sys.stderr.write(f"perfatlas: {flag} written to {path}\n")
+        sys.stderr.write(printable(f"perfatlas: {flag} written to {path}\n"))

@@ -36,7 +36,7 @@ def schedule_scenario(
     known = {name: v for name, v in first.items() if all(one.get(name) == v for one in others)}
     if seeded:
         known["seed"] = inputs.seed
-    values = dict(inputs) | known
+    values = {**inputs.values, **known}
     effective = {
         name: value
         for name, value in known.items()

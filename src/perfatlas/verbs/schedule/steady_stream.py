@@ -109,7 +109,8 @@ class Stream:
             "stability": self.stability,
             "warm_up_jobs": self.first,
             "measured_jobs": self.last - self.first,
-            "precision_reached": self.precise,
+            # an overloaded stream has no steady mean whose precision could be reached
+            "precision_reached": self.precise and self.stability != "overloaded",
             "wait_s_half_width": self.half_width_s if math.isfinite(self.half_width_s) else None,
         }
 

@@ -30,6 +30,7 @@ _READ_AFTER: Final[dict[str, tuple[str, ...]]] = {
     "no job is backfilled": ("backfill", "depth"),
     "no node fails in the simulated time": ("repair_s", *_AFTER_LOSS),
     "no job loses a node": _AFTER_LOSS,
+    "no job starts again": ("restart_s", "keeps_place"),
 }
 FIELD_COLUMNS: Final = (
     # option, column of `Jobs`, column of the table
@@ -55,15 +56,17 @@ def check_source_columns(ones: Sequence[tuple[Schedule, Jobs]]) -> None:
     for name, column, seconds_field in FIELD_COLUMNS:
         needs = fields[name].row.needs
         given = [one for one, _ in ones if getattr(one, name) not in (fields[name].default, 0.0)]
-        reading = [jobs for one, jobs in ones if needs and not needs.missing(dict(one), {})]
-        if given and reading and all(getattr(jobs, column) is not None for jobs in reading):
+        if not given:
+            continue
+        reading = [jobs for one, jobs in ones if needs and not needs.missing(one.values, {})]
+        if reading and all(getattr(jobs, column) is not None for jobs in reading):
             raise InvalidSpecError(
                 f"{name} = {value_text(getattr(given[0], name))} has no effect here:"
                 f" {given[0].jobs} has a column {seconds_field}; omit {name}"
             )
     if any(_killed(jobs) for _, jobs in ones):
         return
-    inputs = [{**dict(one), "jobs": None} for one, _ in ones]  # if time limits end no job
+    inputs = [{**one.values, "jobs": None} for one, _ in ones]  # if time limits end no job
     checkpoints = {name: fields[name] for name in ("checkpoint_interval_s",)}
     refuse_unused(inputs[0], checkpoints, others=inputs[1:])
 
@@ -75,7 +78,7 @@ def draws(one: Schedule) -> bool:
         one: The schedule.
     """
     needs = verb_fields("fleet schedule")["seed"].row.needs
-    return needs is None or not needs.missing(dict(one), {})
+    return needs is None or not needs.missing(one.values, {})
 
 
 def _killed(jobs: Jobs) -> bool:
@@ -120,7 +123,8 @@ def unused_in_run(asked: Schedule, outcome: ScheduleOutcome) -> list[str]:
     given = [
         name for name in asked.model_fields_set if getattr(asked, name) != fields[name].default
     ]
-    lost = any(outcome.column(name).any() for name in ("restarts", "preempted", "lost_work"))
+    again = any(outcome.column(name).any() for name in ("restarts", "preempted"))
+    lost = again or bool(outcome.column("lost_work").any())
     lost |= "node_fail" in outcome.states
     waited = outcome.waited_s_J.any() or outcome.never_started_J.any()
     happened = {
@@ -128,6 +132,7 @@ def unused_in_run(asked: Schedule, outcome: ScheduleOutcome) -> list[str]:
         "no job is backfilled": bool(outcome.sim.state_1["backfilled"][0]),
         "no node fails in the simulated time": bool(outcome.sim.state_1["failed"][0]),
         "no job loses a node": lost,
+        "no job starts again": again,
     }
     said = []
     for why, names in _READ_AFTER.items():

@@ -78,6 +78,7 @@ from perfatlas.verbs.simulate.steady_results import (
     without_upper_limit,
 )
 from perfatlas.verbs.simulate.typical_steps import typical_step_rows
+from perfatlas.verbs.simulate.unused_in_run import unused_in_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -263,6 +264,7 @@ def _simulation(
     remarks = (
         *resolved.warnings,
         *no_effect_remarks(traffic, scenario, resolved, ready),
+        *(unused_in_run(traffic, scenario, one.outcome) if seeds == 1 else ()),
         *_unused_changes(traffic, scenario),
     )
     resolved = resolved._replace(assumptions=notes, warnings=remarks)
@@ -317,6 +319,7 @@ def _repetition(run: Run, watch: OnProgress | None) -> _Repetition:
         if moved.interrupted:
             return _Repetition(results | {"interrupted": True}, outcome)
         found = summarize(resolved.requests, moved, traffic.objectives(), ready.seen, run.window)
+        del moved  # its columns, some hundred bytes per request, before the next run has its own
         interval |= end_of_interval(found, end)
         stopped = watch is not None and watch((number + 1) / runs)
     return _Repetition(containing_predictions(results | interval), outcome)

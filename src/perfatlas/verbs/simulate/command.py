@@ -22,7 +22,9 @@ from perfatlas.commands.flags import (
 )
 from perfatlas.commands.output import (
     Progress,
+    TableQuestion,
     answer_rows,
+    reproduced,
     require,
     show_answer,
     show_summary,
@@ -30,7 +32,7 @@ from perfatlas.commands.output import (
 )
 from perfatlas.declarations import example_of
 from perfatlas.files import check_writable, table_format, write_atomic, write_table
-from perfatlas.quantities import UsageError
+from perfatlas.quantities import UsageError, printable
 
 if TYPE_CHECKING:
     from perfatlas.verbs.simulate.answer import Simulation
@@ -144,7 +146,6 @@ def _simulate(set_fields: dict[str, Any], extra: SimulateFlags, output: OutputFl
 
 
 def _write_files(done: Simulation, extra: SimulateFlags, set_fields: dict[str, Any]) -> None:
-    from perfatlas.report.text import reproduce_line
     from perfatlas.report.traces import requests_trace_text
     from perfatlas.verbs.simulate.page import SimulatedRun, traffic_page
 
@@ -155,7 +156,7 @@ def _write_files(done: Simulation, extra: SimulateFlags, set_fields: dict[str, A
         write_table(str(extra.per_request), columns)
     if extra.page.html is not None:
         answer = done.answer.to_dict()
-        line = reproduce_line(answer["command"], set_fields)
+        line = reproduced(answer["command"], set_fields)
         seen = SimulatedRun(columns, done.series(), done.out_of_service(), done.seed)
         page = traffic_page(answer, seen, reproduce=line, script=extra.page.script)
         write_atomic(extra.page.html, page)
@@ -166,18 +167,19 @@ def _write_files(done: Simulation, extra: SimulateFlags, set_fields: dict[str, A
         write_atomic(extra.trace, text)
     of_one = "" if done.seed is None else f" (requests of seed {done.seed})"
     for flag, path in extra.files().items():
-        sys.stderr.write(f"perfatlas: {flag} written to {path}{of_one}\n")
+        sys.stderr.write(printable(f"perfatlas: {flag} written to {path}{of_one}\n"))
 
 
 def _simulate_table(set_fields: dict[str, Any], output: OutputFlags, verb_function: str) -> int:
     import perfatlas
     from perfatlas.scenario.fields import FIELD_NAMES, TRAFFIC_NAMES
 
-    def answer_columns(**fields: Any) -> Any:  # noqa: ANN401 - the schema checks the fields
+    def answer_row(_: int, fields: dict[str, Any]) -> Any:  # noqa: ANN401 - the schema checks them
         return getattr(perfatlas, verb_function)(**fields).answer
 
     names = (*FIELD_NAMES, *TRAFFIC_NAMES)
-    summary = answer_rows(
-        answer_columns, output, set_fields=set_fields, names=names, first="ttft_s_mean"
+    asked = TableQuestion(
+        command="simulate", names=names, first="ttft_s_mean", set_fields=set_fields
     )
+    summary = answer_rows(answer_row, output, asked)
     return show_summary("simulate", summary, set_fields=set_fields, as_json=output.json)

@@ -31,7 +31,7 @@ from perfatlas.verbs.simulate.objectives import missed_slos, slo_statistics
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from perfatlas.scenario.deployments import Flow
+    from perfatlas.scenario.deployments import Flow, StepScale
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.outcome import Outcome
 
@@ -60,7 +60,7 @@ class Search:
         traffic: The traffic, at a rate of 1 or as recorded in its file.
         ready: The priced deployment.
         unit: Requests/s at a factor of 1.
-        slower: Factors on step times of each pool or replica type.
+        slower: How the steps of each pool or replica type are slower.
         watch: Called regularly; returns True to stop the search.
         met: Largest factor known to meet the SLOs, 0 for none.
         missed: Smallest factor known to miss them.
@@ -75,7 +75,7 @@ class Search:
     ready: Service
     unit: float
     watch: Callable[[float], bool] | None
-    slower: tuple[float, ...] = ()  # per pool or replica type; empty for 1
+    slower: tuple[StepScale, ...] = ()  # per pool or replica type; empty as priced
     met: float = 0.0
     missed: float = math.inf
     reason: str = ""
@@ -92,11 +92,11 @@ class Search:
         done = min((self.tried + share) / EXPECTED, 1.0)
         return self.watch is not None and self.watch(done)
 
-    def at_prices(self, slower: tuple[float, ...]) -> Search:
+    def at_prices(self, slower: tuple[StepScale, ...]) -> Search:
         """Return the same search with scaled step times.
 
         Args:
-            slower: The positive factor of each pool or replica type.
+            slower: How each pool or replica type is slower.
         """
         return replace(
             self,
@@ -140,13 +140,13 @@ class Search:
         self.met, self.missed, self.reason, self.run = 0.0, math.inf, "", None
 
 
-def capacity_of(traffic: Traffic, scenario: Scenario, slower: tuple[float, ...] = ()) -> float:
+def capacity_of(traffic: Traffic, scenario: Scenario, slower: tuple[StepScale, ...] = ()) -> float:
     """Return the largest sustainable rate [requests/s], infinite for traffic without a steady rate.
 
     Args:
         traffic: The traffic.
         scenario: The deployment.
-        slower: Factors on the step times of each pool or replica type; none is 1.
+        slower: How the steps of each pool or replica type are slower; none are as priced.
     """
     if not has_steady_rate(traffic, scenario):
         return math.inf

@@ -23,6 +23,7 @@ from perfatlas.verbs.simulate.run_length import FIRST, sized_run
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from perfatlas.scenario.deployments import StepScale
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.verbs.simulate.run_length import Run
 
@@ -130,7 +131,7 @@ def _final_run(search: ReplicaSearch, number: int) -> Run:
     return run
 
 
-def _at_end(search: ReplicaSearch, slower: tuple[float, ...]) -> int | None:
+def _at_end(search: ReplicaSearch, slower: tuple[StepScale, ...]) -> int | None:
     """Return the number of replicas with scaled step times, None if none meets the SLOs."""
     moved = search
     try:

@@ -34,7 +34,7 @@ from perfatlas.verbs.simulate.run_length import FIRST, Run, Sizing, extended_run
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from perfatlas.scenario.deployments import Priced, ResolvedTraffic, Service
+    from perfatlas.scenario.deployments import Priced, ResolvedTraffic, Service, StepScale
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.outcome import Latencies, Outcome
 
@@ -77,7 +77,7 @@ class ReplicaSearch:
         known: Price tables of earlier calls.
         each: Load of the traffic on one replica; None where it has no steady rate.
         watch: Called regularly; returns True to stop the search.
-        slower: Factors on step times; empty for 1.
+        slower: How steps are slower; empty for as priced.
         tried: Number of runs so far.
         judged: Judgements by number of replicas.
     """
@@ -87,7 +87,7 @@ class ReplicaSearch:
     known: Priced
     each: OfferedLoad | None = None
     watch: OnProgress | None = None
-    slower: tuple[float, ...] = ()
+    slower: tuple[StepScale, ...] = ()
     tried: int = 0
     judged: dict[int, Judgement] = field(default_factory=dict)
 
@@ -99,11 +99,11 @@ class ReplicaSearch:
         """
         return self.watch is not None and self.watch(min((self.tried + share) / EXPECTED, 1.0))
 
-    def at_prices(self, slower: tuple[float, ...]) -> ReplicaSearch:
+    def at_prices(self, slower: tuple[StepScale, ...]) -> ReplicaSearch:
         """Return the same search with scaled step times.
 
         Args:
-            slower: The positive factor of each pool.
+            slower: How each pool is slower.
         """
         moved = replace(self, slower=slower, judged={})
         moved.each = load_on_one(moved)

@@ -27,6 +27,7 @@ from perfatlas.verbs.simulate.rate_search import Search, capacity_of, find, full
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from perfatlas.scenario.deployments import StepScale
     from perfatlas.serving.requests import Requests
 
 NO_SLO: Final = (
@@ -100,11 +101,11 @@ def max_request_rate(
     return _enveloped(done, fields, rates | ends, _drawn(search, num_requests))
 
 
-def _at_end(search: Search, slower: tuple[float, ...]) -> float:
+def _at_end(search: Search, slower: tuple[StepScale, ...]) -> float:
     """Return the maximum rate with scaled step times, 0 if no rate meets the SLOs."""
     moved = search.at_prices(slower)
     try:
-        find(moved, search.met / max(slower))
+        find(moved, search.met / max(scale.decode for scale in slower))
     except InfeasibleError:
         return 0.0  # no rate meets the SLOs with steps this slow
     finally:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from perfatlas.sampling import Precision
-    from perfatlas.scenario.deployments import Priced
+    from perfatlas.scenario.deployments import Priced, StepScale
     from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.outcome import Latencies, Window
 
@@ -74,7 +74,7 @@ class Sizing:
         known: Tables of prices of earlier calls, to take from and to add to.
         first: Requests of the first run.
         most: Requests of the longest one.
-        slower: Steps of each pool or kind take this much longer than priced; none is 1.
+        slower: How the steps of each pool or kind are slower; none are as priced.
         watch: Called during runs; true stops them.
     """
 
@@ -84,7 +84,7 @@ class Sizing:
     known: Priced = field(default_factory=dict)
     first: int = FIRST
     most: int = LONGEST
-    slower: tuple[float, ...] = ()
+    slower: tuple[StepScale, ...] = ()
     watch: OnProgress | None = None
 
     @property

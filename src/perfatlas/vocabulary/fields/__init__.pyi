@@ -38,8 +38,10 @@ from .replicas import (
     ReplicaOperation as ReplicaOperation,
 )
 from .rows import (
+    Catalog as Catalog,
     Field as Field,
     Row as Row,
+    Written as Written,
     fields_of as fields_of,
     group as group,
 )
@@ -68,6 +70,7 @@ from .stragglers import (
 from .subject import (
     ClockChoice as ClockChoice,
     Facility as Facility,
+    ModelChoice as ModelChoice,
     PowerLimit as PowerLimit,
     Subject as Subject,
     SystemChoice as SystemChoice,
@@ -79,6 +82,12 @@ from .traffic import (
     GpuPrice as GpuPrice,
     Objectives as Objectives,
     Scheduling as Scheduling,
+)
+from .training import (
+    TrainingBatch as TrainingBatch,
+    TrainingEngineChoice as TrainingEngineChoice,
+    TrainingFormats as TrainingFormats,
+    TrainingLayout as TrainingLayout,
 )
 from .wording import (
     bounds_text as bounds_text,

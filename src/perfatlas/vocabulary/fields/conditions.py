@@ -195,11 +195,7 @@ class AllOf:
     def __init__(self, *conditions: Condition) -> None:
         """Store the conditions."""
         self.conditions = conditions
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """All fields and facts that the conditions depend on."""
-        return tuple(name for one in self.conditions for name in one.reads)
+        self.reads = tuple(name for one in conditions for name in one.reads)
 
     def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:
         """Return what the first unmet condition misses, or None if all hold."""
@@ -213,11 +209,7 @@ class AnyOf:
     def __init__(self, *conditions: Condition) -> None:
         """Store the conditions; messages suggest the first."""
         self.conditions = conditions
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """All fields and facts that the conditions depend on."""
-        return tuple(name for one in self.conditions for name in one.reads)
+        self.reads = tuple(name for one in conditions for name in one.reads)
 
     def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:
         """Return what the first condition misses, or None if any holds."""

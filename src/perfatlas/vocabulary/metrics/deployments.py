@@ -249,8 +249,8 @@ MEMORY: Final = (
         name="memory",
         label="memory",
         holds="object",
-        verbs=BOTH,
-        description="Memory of the fullest GPU of a replica or decode worker.",
+        verbs=(*BOTH, "train"),
+        description="Memory of the fullest GPU of a replica, a decode worker or a training job.",
     ),
     Metric(
         name="prefill_memory",
@@ -265,7 +265,7 @@ MEMORY: Final = (
         unit="B",
         shown="scaled",
         better="lower",
-        verbs=BOTH,
+        verbs=(*BOTH, "train"),
         description="Weights of the model on the GPU.",
     ),
     Metric(
@@ -282,7 +282,7 @@ MEMORY: Final = (
         unit="B",
         shown="scaled",
         better="lower",
-        verbs=BOTH,
+        verbs=(*BOTH, "train"),
         description="Activation memory at the peak of a step.",
     ),
     Metric(
@@ -291,8 +291,8 @@ MEMORY: Final = (
         unit="B",
         shown="scaled",
         better="lower",
-        verbs=BOTH,
-        description="CUDA context, communication buffers, CUDA graphs and sampler.",
+        verbs=(*BOTH, "train"),
+        description="CUDA context, communication buffers, CUDA graphs, sampler, gathered weights.",
     ),
     Metric(
         name="memory.total_bytes",
@@ -300,7 +300,7 @@ MEMORY: Final = (
         unit="B",
         shown="scaled",
         better="lower",
-        verbs=BOTH,
+        verbs=(*BOTH, "train"),
         description="Weights, KV cache, activations and other memory.",
     ),
     Metric(
@@ -309,7 +309,7 @@ MEMORY: Final = (
         unit="B",
         shown="scaled",
         better="higher",
-        verbs=BOTH,
+        verbs=(*BOTH, "train"),
         description="GPU memory that the engine may use.",
     ),
     Metric(
@@ -326,7 +326,7 @@ MEMORY: Final = (
         label="fits",
         better="higher",
         holds="flag",
-        verbs=BOTH,
+        verbs=(*BOTH, "train"),
         description="Whether the total is within the capacity.",
     ),
 )
@@ -336,14 +336,14 @@ FRONTIER: Final = (
         label="points of the frontier",
         short="frontier",
         holds="rows",
-        verbs=("estimate --frontier",),
-        description="One point per batch: the metrics of estimate, smallest batch first.",
+        verbs=("estimate --frontier", "search"),
+        description="One point per batch, smallest first; of search, points that no other exceeds.",
     ),
     Metric(
         name="frontier.batch",
         label="batch",
         holds="count",
-        verbs=("estimate --frontier",),
+        verbs=("estimate --frontier", "search"),
         description="Sequences per replica, or requests in flight over the deployment.",
     ),
     Metric(

@@ -31,7 +31,7 @@ ENERGY: Final = (
         shown="scaled",
         better="lower",
         has_interval=True,
-        verbs=BOTH,
+        verbs=(*BOTH, "search"),
         description=(
             "Energy of all GPUs, idle ones included, over the output tokens; prefill is included."
         ),

@@ -212,7 +212,7 @@ JOB: Final = (
         unit="B",
         shown="scaled",
         better="lower",
-        verbs=GOODPUT,
+        verbs=(*GOODPUT, "train"),
         description="Bytes written per checkpoint of the job.",
     ),
     Metric(

@@ -27,5 +27,5 @@ def memory_read(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the 
         scenario=complete_scenario(verb_fields("memory_read"), asked),
         results={METRICS[0].name: asked.bytes / device.memory_bandwidth},
         breakdown=(),
-        evidence=Evidence(tier="bound"),
+        evidence=Evidence(tier="bound", assumptions=("the read runs at the peak bandwidth",)),
     )

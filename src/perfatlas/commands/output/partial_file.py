@@ -1,0 +1,309 @@
+"""The partial file of a table run: answers written in blocks, from which a later run goes on.
+
+The first line describes the run; each further line has the answers of some rows, and columns of
+numbers follow it as arrays. What was not written completely is dropped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import math
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
+
+from perfatlas.files import NumberCells
+from perfatlas.quantities import InvalidSpecError, UsageError, counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from types import TracebackType
+
+SUFFIX: Final = ".partial"
+_BYTES: Final = "bytes"  # of a column of numbers: the size of its array behind the line
+_KIND: Final = "kind"
+_KINDS: Final[dict[str, type]] = {"float": float, "int": int, "bool": bool}
+WRITTEN_EVERY_S: Final = 1.0  # seconds of answers that a killed process loses at most, if by row
+
+
+class PartialFile:
+    """Answers of the first rows of a table, in a file beside the output.
+
+    Attributes:
+        path: The file.
+        rows: Rows answered so far.
+        resumed: Rows among them that an earlier run answered.
+        failed: Rows with an error.
+        bounds: Rows whose tier is bound.
+        names: Columns of the answers, in order of appearance.
+    """
+
+    def __init__(self, output: Path, run: Mapping[str, Any], *, resume: bool) -> None:
+        """Create the file, or continue that of an interrupted run.
+
+        Args:
+            output: The file to which the answered table will be written.
+            run: What has to be the same for a run to be continued, as JSON values by their names.
+            resume: Whether to continue.
+
+        Raises:
+            UsageError: There are answers of an interrupted run, which is not to be continued.
+            InvalidSpecError: They belong to another run, or the file cannot be written.
+        """
+        self.path = Path(f"{output}{SUFFIX}")
+        self.rows = self.resumed = self.failed = self.bounds = 0
+        self.names: dict[str, None] = {}
+        self._run: dict[str, Any] = json.loads(json.dumps(run, default=str))
+        self._waiting: list[tuple[int, Mapping[str, Sequence[Any]]]] = []
+        self._written = time.monotonic()
+        try:
+            self._file = os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
+        except OSError as problem:
+            raise InvalidSpecError(
+                f"cannot write '{self.path}': {problem.strerror}; answers are kept there until the"
+                " table is finished"
+            ) from problem
+        try:
+            self._begin(resume=resume)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _begin(self, *, resume: bool) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InvalidSpecError(
+                f"another process is writing '{self.path}': wait for it, or set another --output"
+            ) from None
+        before = self._described()
+        for rows, answers in self._lines():
+            self._count(rows, answers)
+        if before is not None and self.rows:
+            self._check(before, resume=resume)
+            self._file.truncate(self._file.tell())
+            self.resumed = self.rows
+            return
+        if os.fstat(self._file.fileno()).st_size and before is None:
+            raise InvalidSpecError(
+                f"'{self.path}' is not a partial file of a table run, which would replace it: move"
+                " it, or set another --output"
+            )
+        self._file.seek(0)
+        self._file.truncate()
+        self._append({"table_run": self._run})
+
+    def _described(self) -> dict[str, Any] | None:
+        """Return what the first line says about its run, None if it is no partial file."""
+        try:
+            run = json.loads(self._file.readline(1 << 24))["table_run"]
+        except (ValueError, KeyError, TypeError):
+            return None
+        return run if isinstance(run, dict) else None
+
+    def _check(self, before: Mapping[str, Any], *, resume: bool) -> None:
+        delete = f"delete '{self.path}' to start from the first row"
+        names = [name for name in self._run if before.get(name) != self._run[name]]
+        if names:
+            raise InvalidSpecError(
+                f"'{self.path}' has {counted(self.rows, 'row')} of a run that differs in"
+                f" {' and in '.join(names)}: go on as that run began, set another --output, or"
+                f" {delete}"
+            )
+        if not resume:
+            raise UsageError(
+                f"'{self.path}' has {counted(self.rows, 'answered row')} of an interrupted run: add"
+                f" --resume to go on after them, or {delete}"
+            )
+
+    def add(self, rows: int, answers: Mapping[str, Sequence[Any]]) -> None:
+        """Append the answers of the next rows; they are written at most a second later.
+
+        Args:
+            rows: Number of rows.
+            answers: Cells by column; a float that is not finite becomes null.
+
+        Raises:
+            InvalidSpecError: The file cannot be written, for example because the disk is full.
+        """
+        self._waiting.append((rows, answers))
+        if time.monotonic() - self._written >= WRITTEN_EVERY_S:
+            self.write()
+
+    def write(self) -> None:
+        """Write the answers that wait.
+
+        Raises:
+            InvalidSpecError: The file cannot be written; complete lines are kept.
+        """
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            rows = sum(count for count, _ in waiting)
+            answers = {n: _as_numbers(cells) for n, cells in joined_columns(waiting).items()}
+            self._append({"rows": rows, "answers": answers})
+            self._count(rows, answers)
+        self._written = time.monotonic()
+
+    def _count(self, rows: int, answers: Mapping[str, Sequence[Any]]) -> None:
+        self.rows += rows
+        self.names |= dict.fromkeys(answers)
+        self.failed += sum(map(bool, answers.get("error_code", ())))
+        self.bounds += list(answers.get("tier", ())).count("bound")
+
+    def blocks(self, size: int) -> Iterator[dict[str, Sequence[Any]]]:
+        """Yield the answers in order of rows, `size` rows at a time.
+
+        Args:
+            size: Rows per block; the last one may have fewer.
+        """
+        self._file.seek(0)
+        self._file.readline()
+        held: list[tuple[int, Mapping[str, Sequence[Any]]]] = []
+        count = 0
+        for part in self._lines():
+            held.append(part)
+            count += part[0]
+            while count >= size:
+                columns = joined_columns(held)
+                yield {name: cells[:size] for name, cells in columns.items()}
+                count -= size
+                held = [(count, {name: cells[size:] for name, cells in columns.items()})]
+        if count:
+            yield joined_columns(held)
+
+    def _lines(self) -> Iterator[tuple[int, dict[str, Sequence[Any]]]]:
+        """Yield rows and answers of the complete lines, and stay behind the last one."""
+        while True:
+            place = self._file.tell()
+            line = self._file.readline()
+            try:
+                block = json.loads(line) if line.endswith(b"\n") else {}
+                part = int(block["rows"]), self._with_arrays(block["answers"])
+            except (ValueError, KeyError, TypeError):
+                self._file.seek(place)
+                return
+            yield part
+
+    def _with_arrays(self, answers: Mapping[str, Any]) -> dict[str, Sequence[Any]]:
+        """Return the columns of a line; the bytes of arrays follow it in their order.
+
+        Raises:
+            ValueError: The bytes were not written completely.
+        """
+        columns: dict[str, Sequence[Any]] = {}
+        for name, cells in answers.items():
+            if isinstance(cells, list):
+                columns[name] = cells
+                continue
+            data = self._file.read(int(cells[_BYTES]))
+            if len(data) < cells[_BYTES]:
+                raise ValueError(name)
+            kind = _KINDS[cells[_KIND]]
+            columns[name] = NumberCells(values_N=np.frombuffer(data, "<f8"), kind=kind)
+        return columns
+
+    def _append(self, line: Mapping[str, Any]) -> None:
+        arrays: list[bytes] = []
+
+        def described(cells: object) -> object:
+            if not isinstance(cells, NumberCells):
+                return _plain(cells)
+            arrays.append(cells.values_N.astype("<f8").tobytes())
+            return {_BYTES: len(arrays[-1]), _KIND: cells.kind.__name__}
+
+        try:
+            text = json.dumps(line, default=described, allow_nan=False)
+            self._file.write(text.encode() + b"\n" + b"".join(arrays))
+            self._file.flush()
+        except OSError as problem:
+            raise InvalidSpecError(
+                f"cannot write '{self.path}': {problem.strerror}{self.kept_text()}"
+            ) from problem
+
+    def kept_text(self) -> str:
+        """Return what the file has and how to go on, "" if it has nothing."""
+        if not self.rows:
+            return ""
+        return (
+            f"; {counted(self.rows, 'answered row')} kept in '{self.path}': the same command with"
+            " --resume goes on after them"
+        )
+
+    def __enter__(self) -> Self:
+        """Return the file."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Remove the file if the run is finished or nothing was answered, else keep it."""
+        if kind is not None:
+            with contextlib.suppress(InvalidSpecError):  # the disk may be full
+                self.write()
+        if kind is None or not self.rows:
+            self.path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+
+def joined_columns(
+    parts: Sequence[tuple[int, Mapping[str, Sequence[Any]]]],
+) -> dict[str, Sequence[Any]]:
+    """Return columns of all rows, with None where a part lacks a column.
+
+    A column whose parts are all `NumberCells` of one kind stays one.
+
+    Args:
+        parts: Number of rows and cells by column of each.
+
+    Example:
+        >>> from perfatlas.commands.output.partial_file import joined_columns
+        >>> joined_columns([(1, {"a": [1.0]}), (1, {"b": [float("nan")]})])
+        {'a': [1.0, None], 'b': [None, None]}
+    """
+    names = dict.fromkeys(name for _, columns in parts for name in columns)
+    joined: dict[str, Sequence[Any]] = {}
+    for name in names:
+        given = [columns.get(name, [None] * rows) for rows, columns in parts]
+        numbers = _one_array(given)
+        if numbers is not None:
+            joined[name] = numbers
+            continue
+        joined[name] = [
+            None if isinstance(cell, float) and not math.isfinite(cell) else cell
+            for cells in given
+            for cell in cells
+        ]
+    return joined
+
+
+def _one_array(parts: Sequence[Sequence[Any]]) -> NumberCells | None:
+    """Return the parts of a column as one if all are arrays of one kind, else None."""
+    arrays = [part for part in parts if isinstance(part, NumberCells)]
+    if len(arrays) < len(parts) or len({part.kind for part in arrays}) != 1:
+        return None
+    if len(arrays) == 1:
+        return arrays[0]
+    values = np.concatenate([part.values_N for part in arrays])
+    return NumberCells(values_N=values, kind=arrays[0].kind)
+
+
+def _as_numbers(cells: Sequence[Any]) -> Sequence[Any]:
+    """Return cells as an array if they are floats, or floats and None, which needs no text."""
+    kinds = set() if isinstance(cells, NumberCells) else set(map(type, cells))
+    if float not in kinds or not kinds <= {float, type(None)}:
+        return cells
+    return NumberCells(values_N=np.array(cells, np.float64))
+
+
+def _plain(cell: Any) -> object:  # noqa: ANN401 - a cell that JSON has no form for
+    """Return a numpy number as a plain one, anything else as text."""
+    return cell.item() if hasattr(cell, "item") else str(cell)

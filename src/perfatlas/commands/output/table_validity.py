@@ -1,0 +1,97 @@
+"""Rows of a table that no file can hold, which have an error instead of an answer."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.quantities import InvalidSpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    Part = tuple[int, Mapping[str, Sequence[Any]]]  # number of the next rows, and their answers
+
+INVALID: Final = InvalidSpecError.error_code
+
+
+def invalid_rows(block: Mapping[str, Any], names: Iterable[str]) -> dict[int, str]:
+    """Return the errors of rows of JSON values with text that cannot be encoded.
+
+    Args:
+        block: Cells by column.
+        names: Columns that are read or written.
+
+    Example:
+        >>> from perfatlas.commands.output.table_validity import invalid_rows
+        >>> list(invalid_rows({"tag": ["a", chr(0xD83D)]}, ["tag"]))
+        [1]
+    """
+    found: dict[int, str] = {}
+    for name in names:
+        for row, cell in enumerate(block[name]):
+            if row not in found and _has_lone_surrogate(cell):
+                found[row] = (
+                    f"{name}: the text has a lone surrogate (half of a \\ud83d\\ude00 pair), which"
+                    " is not valid Unicode; write the character or the whole pair"
+                )
+    return found
+
+
+def with_invalid(
+    parts: Iterator[Part], valid: Sequence[int], invalid: Mapping[int, str], rows: int
+) -> Iterator[Part]:
+    """Yield the answers of the valid rows of a block, with the errors of the others between.
+
+    Args:
+        parts: Answers of the valid rows.
+        valid: Places of the valid rows in the block.
+        invalid: Errors of the others by place.
+        rows: Number of rows of the block.
+    """
+    if not invalid:
+        yield from parts
+        return
+    done = asked = 0
+    for count, answers in parts:
+        places = valid[asked : asked + count]
+        asked += count
+        end = places[-1] + 1
+        yield end - done, _scattered(answers, places, invalid, (done, end))
+        done = end
+    if done < rows:
+        yield rows - done, _scattered({}, (), invalid, (done, rows))
+
+
+def _scattered(
+    answers: Mapping[str, Sequence[Any]],
+    places: Sequence[int],
+    invalid: Mapping[int, str],
+    span: tuple[int, int],
+) -> dict[str, list[Any]]:
+    """Return columns of the rows of a span: the answers at their places, errors elsewhere."""
+    size = span[1] - span[0]
+    columns: dict[str, list[Any]] = {
+        name: [None] * size for name in dict.fromkeys((*answers, "error_code", "error"))
+    }
+    for name, cells in answers.items():
+        for place, cell in zip(places, cells, strict=True):
+            columns[name][place - span[0]] = cell
+    for row in range(*span):
+        if row in invalid:
+            columns["error_code"][row - span[0]] = INVALID
+            columns["error"][row - span[0]] = invalid[row]
+    return columns
+
+
+def _has_lone_surrogate(cell: object) -> bool:
+    """Return whether a JSON value has text that cannot be encoded."""
+    if isinstance(cell, (dict, list)):
+        cell = json.dumps(cell, ensure_ascii=False)
+    if not isinstance(cell, str) or cell.isascii():
+        return False
+    try:
+        cell.encode()
+    except UnicodeEncodeError:
+        return True
+    return False

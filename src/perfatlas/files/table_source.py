@@ -1,0 +1,223 @@
+"""Tables read in blocks of rows: one pass finds columns and their types, the next yields rows."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from perfatlas.files.parquet import parquet_blocks, parquet_names
+from perfatlas.files.regular import check_regular
+from perfatlas.files.table_text import csv_rows, jsonl_rows
+from perfatlas.files.text import open_text
+from perfatlas.quantities import InvalidSpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    CellReader = Callable[[str], float | None]
+
+Item = TypeVar("Item")
+
+INT64_DIGITS: Final = 18  # all integers with this many digits fit in 64 bits
+SCANNED_ROWS: Final = 8192  # rows that the first pass holds at a time
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableSource:
+    """A table file whose columns are known, to be read in blocks.
+
+    Args:
+        path: The file.
+        suffix: Its format: .csv, .jsonl or .parquet.
+        names: Columns in file order.
+        rows: Number of rows.
+        readers: What reads the cells of CSV columns of which all cells are numbers.
+        mixed: JSON Lines columns with cells of more than one type; numbers are one type.
+    """
+
+    path: Path
+    suffix: str
+    names: tuple[str, ...]
+    rows: int
+    readers: Mapping[str, CellReader]
+    mixed: frozenset[str]
+
+    def blocks(self, size: int, start: int = 0) -> Iterator[dict[str, Any]]:
+        """Yield columns of `size` rows, lists or Arrow columns of Parquet; fewer in the last block.
+
+        A table without rows is one block without rows.
+
+        Args:
+            size: Rows per block.
+            start: Rows to skip.
+
+        Raises:
+            InvalidSpecError: The file changed since its columns were found.
+        """
+        if self.suffix == ".parquet":
+            yield from parquet_blocks(self.path, size, start)
+        elif self.rows:
+            yield from self._text_blocks(size, start)
+        else:
+            yield {name: [] for name in self.names}
+
+    def _text_blocks(self, size: int, start: int) -> Iterator[dict[str, Any]]:
+        with opened_table(self.path) as text:
+            if self.suffix == ".csv":
+                rows = itertools.islice(csv_rows(text, self.path), 1 + start, None)
+                for block in _chunks(rows, size):
+                    yield csv_columns(self.names, block, self.readers)
+            else:
+                objects = itertools.islice(jsonl_rows(text, self.path), start, None)
+                for items in _chunks(objects, size):
+                    yield {name: [row.get(name) for row in items] for name in self.names}
+
+
+@contextlib.contextmanager
+def opened_table(path: str | Path) -> Iterator[Any]:
+    """Open a table of text; errors of the file name it.
+
+    Args:
+        path: The file.
+
+    Raises:
+        InvalidSpecError: The file cannot be read, or is not UTF-8.
+    """
+    try:
+        with open_text(path, "table") as text:
+            yield text
+    except UnicodeDecodeError as problem:
+        raise InvalidSpecError(f"table '{path}' is not UTF-8 text: {problem.reason}") from problem
+    except OSError as problem:
+        raise InvalidSpecError(f"cannot read table '{path}': {problem.strerror}") from problem
+
+
+def scan_table(path: Path, suffix: str) -> TableSource:
+    """Return a table with its columns found and every row checked.
+
+    Args:
+        path: The file.
+        suffix: Its format: .csv, .jsonl or .parquet.
+
+    Raises:
+        InvalidSpecError: As for `read_table`.
+    """
+    check_regular(path, "table")
+    scan = _Scan()
+    if suffix == ".parquet":
+        try:
+            names, scan.rows = parquet_names(path)
+        except OSError as problem:
+            raise InvalidSpecError(f"cannot read table '{path}': {problem.strerror}") from problem
+        scan.kinds = {name: set() for name in names}
+    else:
+        with opened_table(path) as text:
+            if suffix == ".csv":
+                scan.read_csv(csv_rows(text, path))
+            else:
+                scan.read_jsonl(jsonl_rows(text, path))
+    if not scan.kinds:
+        raise InvalidSpecError(f"table '{path}' has no columns; the first line names them")
+    numbers = ({int, float}, {int}, {float})
+    mixed = {n for n, kinds in scan.kinds.items() if len(kinds) > 1 and kinds not in numbers}
+    return TableSource(
+        path=path,
+        suffix=suffix,
+        names=tuple(scan.kinds),
+        rows=scan.rows,
+        readers=scan.readers,
+        mixed=frozenset(mixed),
+    )
+
+
+class _Scan:
+    """What the first pass finds.
+
+    Attributes:
+        rows: Number of rows.
+        kinds: Types of the JSON cells of each column, empty for other formats.
+        readers: As in `TableSource`.
+    """
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.kinds: dict[str, set[type]] = {}
+        self.readers: dict[str, CellReader] = {}
+
+    def read_csv(self, rows: Iterator[list[str]]) -> None:
+        header = next(rows, [])
+        self.kinds = {name: set() for name in header}
+        fitting: dict[str, list[CellReader]] = {name: [_plain_int, _plain_float] for name in header}
+        for block in _chunks(rows, SCANNED_ROWS):
+            self.rows += len(block)
+            for name, cells in zip(header, zip(*block, strict=True), strict=True):
+                if fitting[name]:
+                    fitting[name] = _fitting(cells, fitting[name])
+        self.readers = {name: readers[0] for name, readers in fitting.items() if readers}
+
+    def read_jsonl(self, rows: Iterator[dict[str, Any]]) -> None:
+        for row in rows:
+            self.rows += 1
+            for name, cell in row.items():
+                kinds = self.kinds.setdefault(name, set())
+                if cell is not None:
+                    kinds.add(type(cell))
+
+
+def csv_columns(
+    names: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    readers: Mapping[str, CellReader] | None = None,
+) -> dict[str, list[Any]]:
+    """Return columns of CSV records: numbers, or text; None if empty.
+
+    Args:
+        names: The header.
+        rows: The records.
+        readers: Reader of each column of numbers; by default a column is one if all its cells are
+            numbers in canonical spelling. "007", "1e3" and "0.90" stay text, so that they are
+            written back unchanged.
+    """
+    columns: dict[str, list[Any]] = {}
+    cells_of = zip(*rows, strict=True) if rows else (() for _ in names)
+    for name, cells in zip(names, cells_of, strict=True):
+        if readers is None:
+            read = next(iter(_fitting(cells, [_plain_int, _plain_float])), None)
+        else:
+            read = readers.get(name)
+        if read is None:
+            columns[name] = [cell or None for cell in cells]
+        else:
+            numbers = {text: read(text) for text in set(cells) if text}
+            columns[name] = [numbers.get(cell) for cell in cells]
+    return columns
+
+
+def _fitting(cells: Iterable[str], readers: Sequence[CellReader]) -> list[CellReader]:
+    texts = [text for text in set(cells) if text]
+    return [read for read in readers if all(read(text) is not None for text in texts)]
+
+
+def _chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    places = iter(items)
+    while chunk := list(itertools.islice(places, size)):
+        yield chunk
+
+
+def _plain_int(text: str) -> int | None:
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= INT64_DIGITS):
+        return None
+    return int(text) if str(int(text)) == text else None
+
+
+def _plain_float(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and repr(number) == text else None

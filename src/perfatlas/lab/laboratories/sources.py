@@ -1,0 +1,260 @@
+"""Predicted and measured serving runs of other laboratories.
+
+Shape legend: N runs, C candidates.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.files import file_hash
+from perfatlas.lab.power import power_splits, scenario_of
+from perfatlas.lab.runs import (
+    check_sample,
+    missing_data,
+    read_runs,
+    read_table,
+    run_question,
+    sample_path,
+    select_runs,
+    serving_rules,
+    shared_folder,
+)
+from perfatlas.quantities import MissingDependencyError, UnsupportedError
+from perfatlas.scenario.resolution import resolve
+from perfatlas.serving.closed_form import (
+    KERNELS_ONLY,
+    evaluate,
+    fastest_s,
+    model_kind,
+    slowest_s,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from perfatlas.operators import FloatArray
+    from perfatlas.serving.closed_form import Evaluation
+
+RULES: Final = "data/validation/sources.toml"
+Fields = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceRuns:
+    """Runs of one source with their predictions by kernel errors alone.
+
+    Args:
+        source: Name of the source.
+        kinds: `dense` or `experts` of each run (N).
+        rows: Rows of the file (N).
+        measured_s: Measured time per token (N,) [s].
+        predicted_s: Predicted time per token (N,) [s].
+        low_s: Lower limit by kernel errors (N,) [s].
+        high_s: Upper limit by kernel errors (N,) [s].
+        late_s: Host time of all sequences of a step that may not be overlapped (N,) [s].
+        refused: Reason -> runs without a prediction.
+    """
+
+    source: str
+    kinds: tuple[str, ...]
+    rows: tuple[Mapping[str, str], ...]
+    measured_s: FloatArray
+    predicted_s: FloatArray
+    low_s: FloatArray
+    high_s: FloatArray
+    late_s: FloatArray
+    refused: Mapping[str, int]
+
+    def residuals(self) -> FloatArray:
+        """Return ln(measured / predicted), without what late tokens explain (N,).
+
+        A run slower than predicted counts from the prediction with all tokens late, at least 0.
+        """
+        late = np.log(self.measured_s / (self.predicted_s + self.late_s))
+        plain = np.log(self.measured_s / self.predicted_s)
+        found: FloatArray = np.where(plain > 0.0, np.maximum(late, 0.0), plain)
+        return found
+
+    def limits(self, q05: float, q95: float) -> tuple[FloatArray, FloatArray]:
+        """Return the interval with given tails, each (N,) [s].
+
+        Args:
+            q05: Lower limit of ln(measured / predicted).
+            q95: Upper limit.
+        """
+        low_s = np.minimum(self.low_s, self.predicted_s * np.exp(q05))
+        high_s = np.maximum(self.high_s, self.predicted_s * np.exp(q95)) + self.late_s
+        return low_s, high_s
+
+
+@cache
+def source_rules() -> Mapping[str, Any]:
+    """Return the rules of the shipped data file, by source."""
+    text = resources.files("perfatlas").joinpath(RULES).read_text("utf-8")
+    return tomllib.loads(text)
+
+
+def all_sources() -> list[SourceRuns]:
+    """Return the runs of all sources with their predictions.
+
+    The serving runs beside the kernel tables are a source per engine.
+
+    Raises:
+        MissingDependencyError: A file is not at hand.
+        UnsupportedError: A file is not that of the rules.
+    """
+    return [*_published_steps(), *_token_gaps(), *_offline_rates()]
+
+
+def _published_steps() -> list[SourceRuns]:
+    """Return times per output token of the runs beside the kernel tables, by engine."""
+    rules, path = serving_rules(), sample_path()
+    check_sample(path, rules.sha256)
+    kept, _ = select_runs(read_runs(path), rules)
+    found = []
+    for engine in sorted({run.backend for run in kept}):
+        own = [run for run in kept if run.backend == engine]
+        fields = [run_question(run, rules, {}) for run in own]
+        measured_s = np.array([run.tpot_s for run in own])
+        rows = [{"model": run.model, "gpu": run.system} for run in own]
+        found.append(_runs(f"kernel tables' runs, {engine}", rows, fields, measured_s, _tpot))
+    return found
+
+
+def _token_gaps() -> list[SourceRuns]:
+    """Return median times between tokens, by device."""
+    rules = source_rules()["ml_energy"]
+    tokens = rules["max_num_batched_tokens"]["value"]
+    rows = [row for row in _rows(rules) if row["task"] in _tasks()]
+    found = []
+    for gpu in rules["systems"]:
+        own = [row for row in rows if row["gpu"] == gpu]
+        fields = [
+            scenario_of(row, rules["isl"]) | {"max_num_batched_tokens": tokens} for row in own
+        ]
+        measured_s = np.array([1e-3 * float(row["itl_p50_ms"]) for row in own])
+        found.append(_runs(f"ML.ENERGY {gpu}", own, fields, measured_s, _decode_times))
+    return found
+
+
+def _tasks() -> Mapping[str, Any]:
+    tasks: Mapping[str, Any] = power_splits().served["tasks"]
+    return tasks
+
+
+def _offline_rates() -> list[SourceRuns]:
+    """Return times per output token of offline benchmarks, by release."""
+    rules = source_rules()["trtllm"]
+    rows = [row for row in _rows(rules) if row["gpu"] in rules["systems"]]
+    found = []
+    for release in dict.fromkeys(row["doc_version"] for row in rows):
+        own = [row for row in rows if row["doc_version"] == release]
+        measured_s = np.array([float(row["n_gpus"]) / float(row["value"]) for row in own])
+        fields = [_offline_scenario(row, rules) for row in own]
+        name = f"TensorRT-LLM {release}"
+        found.append(_runs(name, own, fields, measured_s, _token_times))
+    return found
+
+
+def _offline_scenario(row: Mapping[str, str], rules: Mapping[str, Any]) -> Fields:
+    fields: Fields = {
+        "model": rules["models"][row["model"]],
+        "system": rules["systems"][row["gpu"]],
+        "engine": rules["engine"],
+        "mode": "aggregated",
+        "method": "formula",
+        "concurrency": rules["concurrency"]["value"],
+        "max_num_seqs": rules["max_num_seqs"]["value"],
+        "isl": int(row["isl"]),
+        "osl": int(row["osl"]),
+        "tp": int(row["tp"]),
+        "pp": int(row["pp"]),
+        "kv_format": None,
+    }
+    formats: Fields = rules["formats"][row["precision"]]
+    return fields | formats
+
+
+def _rows(rules: Mapping[str, Any]) -> list[Mapping[str, str]]:
+    path = shared_folder() / rules["file"]
+    if not path.is_file():
+        raise MissingDependencyError(missing_data(path))
+    if file_hash(path) != f"sha256:{rules['sha256']}":
+        raise UnsupportedError(f"{path} is not the file of {RULES}")
+    return list(read_table(path))
+
+
+Times = tuple["FloatArray", "FloatArray", "FloatArray", "FloatArray"]
+
+
+def _decode_times(evaluation: Evaluation, late_s: float) -> Times:
+    """Return the decode step, its limits and its late tokens, each (C,) [s]."""
+    step, sequences = evaluation.decode, evaluation.served
+    none = np.zeros_like(sequences)
+    low_s, high_s = fastest_s(step, KERNELS_ONLY), slowest_s(step, KERNELS_ONLY, none)
+    return step.total_s(), low_s, high_s, late_s * sequences
+
+
+def _tpot(evaluation: Evaluation, late_s: float) -> Times:
+    """Return the time between output tokens, its limits and late tokens, each (C,) [s]."""
+    ends = (evaluation.latencies, evaluation.low, evaluation.high)
+    time_s, low_s, high_s = (one.tpot_s for one in ends)
+    return time_s, low_s, high_s, late_s * evaluation.served
+
+
+def _token_times(evaluation: Evaluation, late_s: float) -> Times:
+    """Return the time per output token, its limits and the late part, each (C,) [s]."""
+    rates = (evaluation.latencies, evaluation.low, evaluation.high)
+    time_s, low_s, high_s = (1.0 / one.output_tokens_per_s for one in rates)
+    return time_s, low_s, high_s, np.full_like(time_s, late_s)
+
+
+def _runs(
+    source: str,
+    rows: Sequence[Mapping[str, str]],
+    fields: Sequence[Fields],
+    measured_s: FloatArray,
+    times: Callable[[Evaluation, float], Times],
+) -> SourceRuns:
+    resolution = resolve({name: [one[name] for one in fields] for name in fields[0]})
+    found_4N = np.full((4, len(rows)), np.nan)
+    kinds = [""] * len(rows)
+    for group in resolution.groups:
+        pool = group.pools[0]
+        if pool is None:
+            continue
+        rows_C, question = pool
+        evaluation = evaluate(question, KERNELS_ONLY)
+        fits_C = evaluation.memory.fits
+        values_4C = np.stack(times(evaluation, question.profile.front.token_s))
+        if times is _token_times:
+            values_4C[:3] *= question.plan.gpus_per_replica
+        found_4N[:, rows_C[fits_C]] = values_4C[:, fits_C]
+        for place in rows_C.tolist():
+            kinds[place] = model_kind(question)
+    known_N = np.isfinite(found_4N).all(axis=0)
+    errors = [str(resolution.refusals.error(row)) for row in resolution.refusals.rows()]
+    reasons = {reason: errors.count(reason) for reason in dict.fromkeys(errors)}
+    unfit = int((~known_N).sum()) - len(errors)
+    if unfit > 0:
+        reasons["does not fit in memory"] = unfit
+    kept = np.flatnonzero(known_N).tolist()
+    predicted_s, low_s, high_s, late_s = found_4N[:, kept]
+    return SourceRuns(
+        source=source,
+        kinds=tuple(kinds[place] for place in kept),
+        rows=tuple(rows[place] for place in kept),
+        measured_s=measured_s[kept],
+        predicted_s=predicted_s,
+        low_s=low_s,
+        high_s=high_s,
+        late_s=late_s,
+        refused=reasons,
+    )

@@ -1,0 +1,90 @@
+"""The page of predicted and published training steps, generated from the comparison."""
+
+from __future__ import annotations
+
+import math
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.files import check_writable, write_atomic
+from perfatlas.lab.scoring import table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+TITLES: Final = {
+    "totals": "All rows",
+    "splits": "Rows that a split leaves out of the fit",
+    "by_source": "By source",
+    "by_gpu": "By source and GPU",
+    "by_format": "By source and format",
+    "by_model": "By source and model",
+    "by_stack": "By container",
+}
+ERRORS: Final = ("mape", "median_error", "bias", "inside_90")
+HEADINGS: Final = ("rows", "MAPE", "median", "bias", "in 90%")
+
+
+def write_training_page(path: Path, found: Mapping[str, Any]) -> None:
+    """Write the page.
+
+    Args:
+        path: The Markdown file.
+        found: From `validate_training`.
+
+    Raises:
+        InvalidSpecError: The file cannot be written.
+    """
+    check_writable(path)
+    write_atomic(path, page_text(found))
+
+
+def page_text(found: Mapping[str, Any]) -> str:
+    """Return the page.
+
+    Args:
+        found: From `validate_training`.
+    """
+    template = resources.files("perfatlas").joinpath("data/validation/training_page.md")
+    parts = [template.read_text("utf-8").rstrip()]
+    parts += [f"## {title}\n\n{_errors(found[name])}" for name, title in TITLES.items()]
+    refused = [[row["source"], row["reason"], f"{row['rows']}"] for row in found["refused"]]
+    parts.append("## Refused rows\n\n" + table(["source", "reason", "rows"], refused))
+    parts.append("## Peak memory\n\n" + _memory(found["memory"]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _errors(rows: Sequence[Mapping[str, Any]]) -> str:
+    names = [name for name in rows[0] if name not in ("rows", *ERRORS)]
+    cells = [
+        [
+            *(str(row[name]) or "-" for name in names),
+            f"{row['rows']}",
+            *(f"{_shown(name, row[name]):.1%}" for name in ERRORS),
+        ]
+        for row in rows
+    ]
+    return table([*("" if name == "what" else name for name in names), *HEADINGS], cells)
+
+
+def _shown(name: str, value: float) -> float:
+    """Return an error as a share; a bias is a mean logarithm."""
+    return math.expm1(value) if name == "bias" else value
+
+
+def _memory(rows: Sequence[Mapping[str, Any]]) -> str:
+    cells = [
+        [
+            row["model"],
+            row["gpu"],
+            row["layout"],
+            row["format"],
+            f"{row['peak_bytes'] / 2**30:.1f}",
+            f"{row['predicted_peak_bytes'] / 2**30:.1f}",
+            f"{row['predicted_peak_bytes'] / row['peak_bytes'] - 1.0:+.0%}",
+        ]
+        for row in rows
+    ]
+    headings = ["model", "GPU", "layout", "format", "published [GiB]", "predicted [GiB]", "error"]
+    return table(headings, cells)

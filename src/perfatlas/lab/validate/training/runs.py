@@ -1,0 +1,163 @@
+"""Published training runs as questions, and the reasons why some are refused."""
+
+from __future__ import annotations
+
+import csv
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.hardware import resolve_system
+from perfatlas.models import (
+    Architecture,
+    DenseFfn,
+    GqaAttention,
+    LayerGroup,
+    ModelFormats,
+    resolve_model,
+)
+from perfatlas.training.layouts import RECOMPUTE_LEVELS, Layouts, layout_problems
+from perfatlas.training.profiles import resolve_training_engine
+from perfatlas.training.step import TrainingQuestion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Run = dict[str, str]
+SHARDING: Final = {
+    "FSDP FULL_SHARD": 3,
+    "FSDP2": 3,
+    "FSDP(shard=64)": 3,
+    "FSDP(shard=8)": 3,
+    "FSDP SHARD_GRAD_OP": 2,
+}
+RECOMPUTED: Final = {
+    "": "none",
+    "none": "none",
+    "full": "full",
+    "selective(attn)": "selective",
+    "selective(op)": "selective",
+}
+NEEDED: Final = ("tp", "pp", "dp", "cp", "micro_batch", "global_batch", "seq_len")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedRun:
+    """A published run.
+
+    Args:
+        run: The row of the table.
+        question: The step, None where it is refused.
+        refused: Why it is refused, "" where it is not.
+    """
+
+    run: Run
+    question: TrainingQuestion | None
+    refused: str
+
+
+@cache
+def rules() -> Mapping[str, Any]:
+    """Return what is fitted and scored, from `data/validation/training.toml`."""
+    return tomllib.loads(_file("training.toml"))
+
+
+def published_runs() -> list[PublishedRun]:
+    """Return all published runs, with questions or with reasons."""
+    found = []
+    for run in csv.DictReader(_file(rules()["runs"]).splitlines()):
+        reason = _missing(run)
+        question = None if reason else _question(run)
+        if question is not None:
+            problems = layout_problems(question.architecture, question.layouts, question.schedule)
+            reason = problems[0].sentence(0) if problems else ""
+        found.append(PublishedRun(run=run, question=None if reason else question, refused=reason))
+    return found
+
+
+def _file(name: str) -> str:
+    path = resources.files("perfatlas").joinpath(f"data/validation/{name}")
+    return path.read_text("utf-8")
+
+
+def _missing(run: Run) -> str:
+    """Return why a run cannot be asked, "" where it can."""
+    absent = [name for name in NEEDED if not run[name]]
+    known = run["model"] in rules()["models"] or run["layers"]
+    reasons = {
+        f"the page does not state {', '.join(absent)}": bool(absent),
+        "the page states no step time and no tokens/s": not run["step_time_s_derived"],
+        "LoRA is not modelled": run["task"] == "lora",
+        "there is no profile of the engine": run["source"] not in rules()["engines"],
+        "the architecture of the model is not at hand": not known,
+        "the run drops tokens": "token drop" in run["notes"],
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
+
+
+def _question(run: Run) -> TrainingQuestion:
+    engine = resolve_training_engine(rules()["engines"][run["source"]])
+    name = _format(run)
+    pp, chunks = int(run["pp"]), int(run["vpp"] or 1)
+    vpp = chunks if pp > 1 else 1
+    tp = int(run["tp"])
+    if engine.name == "torchtitan" and pp > 1:  # its pipeline_parallel_microbatch_size is 1
+        run = {**run, "micro_batch": "1"}
+    sizes = {
+        **{field: run[field] for field in ("tp", "pp", "cp", "dp", "micro_batch", "global_batch")},
+        "ep": run["ep"] or 1,
+        "expert_tp": 1,
+        "vpp": vpp,
+        "sequence_length": run["seq_len"],
+    }
+    return TrainingQuestion(
+        architecture=_architecture(run),
+        engine=engine,
+        formats=ModelFormats(gemm=name, moe=name, kv="bf16", attention="bf16"),
+        tier="auto",
+        systems=(resolve_system(rules()["systems"][run["gpu"]]),),
+        index_C=np.zeros(1, np.int64),
+        layouts=Layouts(
+            **{field: np.array([float(value)]) for field, value in sizes.items()},
+            zero=np.array([SHARDING.get(run["zero_fsdp"], 1)]),
+            sequence_parallel=np.array([tp > 1 and run["sequence_parallel"] != "False"]),
+            recompute=np.array([RECOMPUTE_LEVELS.index(RECOMPUTED[run["recompute"]])]),
+        ),
+        schedule="interleaved" if vpp > 1 else "1f1b",
+        gradient_format=engine.gradient_format,
+        distribution="balanced",
+    )
+
+
+def _format(run: Run) -> str:
+    """Return the format of linear layers; Hopper has no MX formats and scales blocks instead."""
+    name: str = rules()["formats"][run["precision"]]
+    finer = "parentheses" in run["notes"] and name == "fp8_dynamic"
+    name = "mxfp8" if finer else name
+    hopper = run["gpu"] in rules()["split"]["generation"]["hopper"]
+    return "fp8_block" if hopper and name == "mxfp8" else name
+
+
+def _architecture(run: Run) -> Architecture:
+    """Return the model of the catalog, or a GPT of the dimensions that the table states."""
+    if run["model"] in rules()["models"]:
+        return resolve_model(rules()["models"][run["model"]]).architecture
+    heads, hidden = int(run["heads"]), int(run["hidden"])
+    attention = GqaAttention(
+        num_heads=heads,
+        num_kv_heads=int(run["kv_heads"] or heads),
+        head_dim=hidden // heads,
+        value_head_dim=hidden // heads,
+    )
+    ffn = DenseFfn(intermediate_size=int(run["ffn"]), gated=False)
+    return Architecture(
+        model_type="gpt",
+        hidden_size=hidden,
+        vocab_size=int(run["vocab"]),
+        tie_word_embeddings=True,
+        layers=(LayerGroup(count=int(run["layers"]), mixer=attention, ffn=ffn),),
+    )

@@ -1,0 +1,148 @@
+"""Errors of predicted training steps, by source, GPU, format and model."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.lab.validate.training.runs import published_runs, rules
+from perfatlas.training.step import training_steps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from perfatlas.lab.validate.training.runs import PublishedRun
+
+Row = dict[str, Any]
+PARTS: Final = {
+    "by_source": ("source",),
+    "by_gpu": ("source", "gpu"),
+    "by_format": ("source", "format"),
+    "by_model": ("source", "model"),
+    "by_stack": ("source", "stack"),
+}
+DENSE: Final = ("llama3-8b", "llama3-70b", "llama3.1-405b")
+
+
+def validate_training() -> Row:
+    """Return the errors of predicted steps of published runs.
+
+    Returns:
+        `totals`: all scored rows, the mean over sources, and the dense and MoE rows of Megatron;
+        a part for each key of `PARTS`; `memory`: predicted and published peaks; `refused`: reasons
+        with the number of rows; `rows`: every scored run.
+
+    Limits: Recomputation that a page does not state is taken as none.
+    """
+    return part_scores(published_runs())
+
+
+def part_scores(runs: Sequence[PublishedRun]) -> Row:
+    """Return the errors of some runs, as `validate_training` does.
+
+    Args:
+        runs: Published runs, asked or refused.
+    """
+    rows = [_scored(run) for run in runs if run.question is not None]
+    reasons = Counter((run.run["source"], run.refused) for run in runs if run.refused)
+    return {
+        "totals": _totals(rows),
+        **{name: _by(rows, keys) for name, keys in PARTS.items()},
+        "splits": _splits(rows),
+        "memory": [row for row in rows if row["peak_bytes"] is not None],
+        "refused": [
+            {"source": source, "reason": reason, "rows": count}
+            for (source, reason), count in reasons.most_common()
+        ],
+        "rows": rows,
+    }
+
+
+def _scored(published: PublishedRun) -> Row:
+    run, question = published.run, published.question
+    if question is None:
+        raise ValueError(published.refused)
+    steps = training_steps(question)
+    measured_s = float(run["step_time_s_derived"])
+    predicted_s = float(steps.step_s_C[0])
+    peak = run["peak_mem_gib"]
+    own_bytes = float(steps.memory.total_bytes[0]) - question.engine.context_bytes
+    return {
+        **{name: run[name] for name in ("source", "stack", "model", "gpu", "task", "n_gpus")},
+        "format": question.formats.gemm,
+        "layout": " ".join(
+            f"{name}{int(getattr(question.layouts, name)[0])}"
+            for name in ("tp", "pp", "vpp", "cp", "dp", "ep")
+        ),
+        "measured_s": measured_s,
+        "predicted_s": predicted_s,
+        "error": predicted_s / measured_s - 1.0,
+        "inside": bool(steps.low_s_C[0] <= measured_s <= steps.high_s_C[0]),
+        "fits": bool(steps.memory.fits[0]),
+        "peak_bytes": float(peak) * 2.0**30 if peak else None,
+        "predicted_peak_bytes": own_bytes,
+        "reference": run["reference"],
+    }
+
+
+def error_of(rows: Sequence[Row]) -> Row:
+    """Return the errors of some rows: mean absolute, median absolute, bias and coverage.
+
+    Args:
+        rows: Scored rows.
+    """
+    errors = np.array([row["error"] for row in rows])
+    return {
+        "rows": len(rows),
+        "mape": float(np.abs(errors).mean()),
+        "median_error": float(np.median(np.abs(errors))),
+        "bias": float(np.mean([math.log1p(error) for error in errors])),
+        "inside_90": float(np.mean([row["inside"] for row in rows])),
+    }
+
+
+def _by(rows: Iterable[Row], keys: tuple[str, ...]) -> list[Row]:
+    parts: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        parts.setdefault(tuple(row[key] for key in keys), []).append(row)
+    return [
+        {**dict(zip(keys, values, strict=True)), **error_of(part)} for values, part in parts.items()
+    ]
+
+
+def _totals(rows: Sequence[Row]) -> list[Row]:
+    megatron = [row for row in rows if row["source"].startswith("Megatron-Bridge")]
+    dense = [row for row in megatron if row["model"] in DENSE]
+    sparse = [row for row in megatron if row["model"] not in DENSE]
+    sources = _by(rows, ("source",))
+    mean = {
+        name: float(np.mean([part[name] for part in sources]))
+        for name in ("mape", "median_error", "bias", "inside_90")
+    }
+    parts = {"Megatron-Bridge, dense": dense, "Megatron-Bridge, MoE": sparse}
+    return [
+        {"what": "all rows", **error_of(rows)},
+        {"what": "mean over sources", "rows": len(sources), **mean},
+        *({"what": name, **error_of(part)} for name, part in parts.items() if part),
+    ]
+
+
+def _splits(rows: Sequence[Row]) -> list[Row]:
+    """Return the errors on the rows that each split leaves out of its fit."""
+    split = rules()["split"]
+    last = split["time"]["last_fitted"]
+    held = {"containers after " + last: [r for r in rows if r["stack"] and r["stack"] > last]}
+    for name, gpus in split["generation"].items():
+        held[f"{name} left out"] = [row for row in rows if row["gpu"] in gpus]
+    left_out = split["model"]["left_out"]
+    held["models left out"] = [row for row in rows if row["model"] in left_out]
+    dense = [
+        row for row in rows if row["source"].startswith("Megatron-B") and row["model"] in DENSE
+    ]
+    unseen = [row for row in dense if row["stack"] > last or row["model"] in left_out]
+    held["Megatron-Bridge, dense, not fitted"] = unseen
+    held["Megatron-Bridge, dense, fitted"] = [row for row in dense if row not in unseen]
+    return [{"what": name, **error_of(part)} for name, part in held.items() if part]

@@ -1,0 +1,124 @@
+"""The steps of a service at both ends of their interval."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from perfatlas.answer import tier_of
+from perfatlas.serving.closed_form import (
+    KERNELS_ONLY,
+    StepTails,
+    fastest_s,
+    slowest_s,
+    step_tails,
+)
+from perfatlas.serving.requests import TICKS_PER_SECOND
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.scenario.deployments.services import Service
+    from perfatlas.serving.prices import PriceTable, StepPrices
+
+
+class StepScale(NamedTuple):
+    """How much slower the steps of a pool are than priced.
+
+    Args:
+        decode: Factor on decode steps and on host times, above 0.
+        prompts: Factor on the prompts of steps, above 0.
+        sequence: Added per sequence that a step samples a token for [ps].
+    """
+
+    decode: float
+    prompts: float
+    sequence: int = 0
+
+
+def scaled_prices(prices: StepPrices, scale: StepScale) -> StepPrices:
+    """Return prices with all device and host times scaled.
+
+    Args:
+        prices: The tables.
+        scale: The factors.
+    """
+    factors = {
+        "decode_": scale.decode,
+        "head_": scale.decode,
+        "mixed_": scale.prompts,
+        "prefill_": scale.prompts,
+    }
+    tables = {
+        name: np.rint(getattr(prices, name) * factor).astype(np.int64)
+        for name in prices._fields
+        for start, factor in factors.items()
+        if name.startswith(start)
+    }
+    tables["head_B"] = tables["head_B"] + scale.sequence * np.arange(prices.head_B.size)
+    hosts = {
+        name: round(getattr(prices, name) * scale.decode)
+        for name in ("host_step", "host_sequence", "host_prefill")
+    }
+    return prices._replace(**tables, **hosts)
+
+
+def slowed(ready: Service, scales: Sequence[StepScale]) -> Service:
+    """Return a service with scaled step times; KV transfers are not scaled.
+
+    Args:
+        ready: The service.
+        scales: One scale per pool or kind.
+    """
+    return replace(
+        ready,
+        pools=tuple(
+            replace(
+                pool,
+                table=replace(pool.table, prices=scaled_prices(pool.table.prices, scale)),
+            )
+            for pool, scale in zip(ready.pools, scales, strict=True)
+        ),
+    )
+
+
+def price_ends(ready: Service) -> dict[str, tuple[StepScale, ...]]:
+    """Return how far step times are scaled at both ends of the interval; empty if unknown.
+
+    Steps deviate by the errors of their kernels or by those of measured runs, whichever are larger,
+    as in the closed forms, so that queues grow accordingly. Lower bounds have no interval.
+
+    Args:
+        ready: The service, with priced steps.
+
+    Returns:
+        The scales of all pools or kinds, by end; all deviate in the same direction.
+    """
+    tiers = {tier_of((pool.table.prefill, pool.table.decode), 0) for pool in ready.pools}
+    tails = [step_tails(pool.question) for pool in ready.pools]
+    if "bound" in tiers or KERNELS_ONLY in tails:
+        return {}
+    pools = list(zip(ready.pools, tails, strict=True))
+    return {
+        "low": tuple(_fastest(pool.table, tail) for pool, tail in pools),
+        "high": tuple(_slowest(pool.table, tail) for pool, tail in pools),
+    }
+
+
+def _fastest(table: PriceTable, tails: StepTails) -> StepScale:
+    decode, prompts = (
+        float((fastest_s(cost, tails) / cost.total_s())[0])
+        for cost in (table.decode, table.prefill)
+    )
+    return StepScale(decode, prompts)
+
+
+def _slowest(table: PriceTable, tails: StepTails) -> StepScale:
+    none = np.zeros(1)
+    decode, prompts = (
+        float((slowest_s(cost, tails, none) / cost.total_s())[0])
+        for cost in (table.decode, table.prefill)
+    )
+    return StepScale(decode, prompts, round(tails.sequence_s * TICKS_PER_SECOND))

@@ -1,0 +1,40 @@
+"""Many candidates of one resolved scenario: other plans, loads and limits.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfatlas.scenario.resolution.default_limits import LimitedLoad, filled_limits
+
+if TYPE_CHECKING:
+    from perfatlas.parallelism import PlanColumns
+    from perfatlas.step import Candidates, EngineLimits, Load
+
+
+def spread_candidates(
+    base: Candidates, plan: PlanColumns, load: Load, limits: EngineLimits
+) -> Candidates:
+    """Return candidates with the model, engine, formats and system of one resolved scenario.
+
+    Limits that are not given are filled in as for a scenario that states the load.
+
+    Args:
+        base: Candidates, of which the first is read.
+        plan: Their plans.
+        load: Their loads.
+        limits: Their limits, NaN where not given.
+    """
+    moved = replace(base.take([0] * load.isl.size), plan=plan, load=load)
+    limited = LimitedLoad(
+        isl=load.isl, requests=np.ceil(load.sequences), attention_dp=plan.attention_dp
+    )
+    filled, recipe_C = filled_limits(
+        limits, base.model.name, base.profile, moved.placement, limited
+    )
+    return replace(moved, limits=filled, recipe_C=recipe_C)

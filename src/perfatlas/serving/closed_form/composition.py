@@ -1,0 +1,153 @@
+"""Latencies of candidates from the times of their prefill chunks and decode steps.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.parallelism import stage_share
+from perfatlas.serving.closed_form.front_end import client_side
+from perfatlas.serving.closed_form.intervals import fastest_s, slowest_s, step_tails
+from perfatlas.serving.closed_form.latencies import (
+    Joining,
+    Latencies,
+    aggregated_latencies,
+    at_client,
+    pipelined_s,
+    static_latencies,
+)
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray
+    from perfatlas.serving.closed_form.intervals import StepTails
+    from perfatlas.serving.closed_form.latencies import ClientSide
+    from perfatlas.serving.closed_form.running_load import RunningLoad
+    from perfatlas.serving.closed_form.step_totals import StepTotals
+    from perfatlas.step import Candidates
+
+# Fraction of a step below which operators without calibrations do not void the interval.
+MIN_BOUND_SHARE: Final = 0.005
+
+
+class _Loaded(NamedTuple):
+    """What runs, and the fraction of a decode step that a mixed step runs in addition (C,)."""
+
+    load: RunningLoad
+    decode_alone: FloatArray
+
+
+def predicted(
+    load: RunningLoad,
+    costs: tuple[StepTotals, StepTotals, StepTotals],
+    decode_alone: FloatArray,
+    tails: StepTails | None = None,
+) -> tuple[Latencies, Latencies, Latencies]:
+    """Return predicted latencies, and the lower and upper ends of their interval.
+
+    The front end is assumed, so that no interval ends at its throughput.
+
+    Args:
+        load: What runs at the same time.
+        costs: A full prefill chunk, the last chunk and a decode step.
+        decode_alone: Fraction of a decode step that a mixed step runs in addition to its prefill
+            (C,).
+        tails: Errors of measured runs, by default those of the engine and between laboratories.
+    """
+    parts = _Loaded(load, decode_alone)
+    known = step_tails(load.question) if tails is None else tails
+    client = client_side(load.question)
+    unlimited = client._replace(stream_s=np.zeros_like(client.stream_s))
+    sent = np.where(load.question.aggregated_C, load.batch, 0.0)
+    latencies = _compose(parts, _Times(*(cost.total_s() for cost in costs)), client)
+    low = _compose(parts, _Times(*(fastest_s(cost, known) for cost in costs)), unlimited)
+    high = _compose(parts, _Times(*(slowest_s(cost, known, sent) for cost in costs)), client)
+    least = _compose(parts, _Times(*(cost.least_s() for cost in costs)), unlimited)
+    times = (np.maximum(a, b) for a, b in zip(low[:3], least[:3], strict=True))
+    rate = np.minimum(low.output_tokens_per_s, least.output_tokens_per_s)
+    ttft_s, tpot_s, latency_s = times
+    low = Latencies(ttft_s, tpot_s, latency_s, rate)
+    return latencies, low, _where_known(high, load, costs)
+
+
+class _Times(NamedTuple):
+    """Time of a full chunk, the last chunk and a decode step, each through all layers (C,)."""
+
+    chunk_s: FloatArray
+    last_s: FloatArray
+    step_s: FloatArray
+
+
+def _compose(parts: _Loaded, times: _Times, client: ClientSide) -> Latencies:
+    """Compose chunks and decode steps into latencies."""
+    load, question, chunks = parts.load, parts.load.question, parts.load.chunks
+    stages, step_s = question.plan.pp, times.step_s
+    share = stage_share(question.model.architecture, question.plan)
+    busy = load.micro_batches * np.where(stages > 1, share, 1.0)
+    waited_s = step_s * np.maximum(busy, 1.0)
+    decode_s = waited_s / question.tokens_per_step_to_end
+    prefill_s = chunks.count * times.chunk_s + chunks.last_count * times.last_s
+    batch_s = pipelined_s(prefill_s, times.chunk_s, stages, share)
+    static = static_latencies(batch_s, decode_s, question.load.sequences, question.load.osl)
+    if not np.any(question.aggregated_C):
+        return static
+    shared = (load.on_rank > 1) & question.profile.scheduler.mixes
+    alone_s = np.where(shared, parts.decode_alone * step_s, 0.0)
+    number = chunks.count + chunks.last_count
+    own_s = pipelined_s(prefill_s + number * alone_s, times.chunk_s + alone_s, stages, share)
+    added_s = prefill_s + number * (alone_s - np.where(shared, step_s, 0.0))
+    cost_s = np.maximum(added_s, 0.0) / load.prompts * np.where(stages > 1, share, 1.0)
+    # at most all steps are mixed
+    steps = question.load.osl / question.tokens_per_step
+    mixed_steps = number * (load.on_rank - 1.0) / (load.prompts * steps)
+    cost_s = cost_s / np.where(shared, np.maximum(mixed_steps, 1.0), 1.0)
+    joining = Joining(
+        step_s=waited_s,
+        others=load.served - 1.0,
+        ahead=steps_ahead(question),
+        away_s=client.turnaround_s,
+    )
+    per_rank = at_client(
+        aggregated_latencies(own_s, cost_s, decode_s, load.on_rank, question.load.osl, joining),
+        client,
+        load.on_rank,
+        question.load.osl,
+    )
+    ranks = load.served / load.on_rank
+    served = per_rank._replace(output_tokens_per_s=per_rank.output_tokens_per_s * ranks)
+    chosen = (np.where(question.aggregated_C, a, s) for a, s in zip(served, static, strict=True))
+    return Latencies(*chosen)
+
+
+def steps_ahead(question: Candidates) -> FloatArray:
+    """Return the number of steps scheduled ahead of the running one (C,).
+
+    Args:
+        question: The candidates.
+
+    Limits: Assumed to be 0 with pipeline parallelism.
+    """
+    ahead_C: FloatArray = np.where(
+        question.plan.pp == 1, float(question.profile.host.overlapped), 0
+    )
+    return ahead_C
+
+
+def _where_known(
+    high: Latencies, load: RunningLoad, costs: tuple[StepTotals, StepTotals, StepTotals]
+) -> Latencies:
+    """Return the upper ends of the interval, NaN where unknown.
+
+    Times priced at the bound, and TTFT without queueing, are lower limits and have no upper end.
+    """
+    prefill, last, decode = (cost.bound_share() >= MIN_BOUND_SHARE for cost in costs)
+    slow = prefill | ((load.chunks.last_count > 0) & last)
+    return Latencies(
+        ttft_s=np.where(slow | load.question.aggregated_C, np.nan, high.ttft_s),
+        tpot_s=np.where(decode, np.nan, high.tpot_s),
+        request_latency_s=np.where(slow | decode, np.nan, high.request_latency_s),
+        output_tokens_per_s=np.where(slow | decode, np.nan, high.output_tokens_per_s),
+    )

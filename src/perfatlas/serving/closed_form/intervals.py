@@ -1,0 +1,92 @@
+"""The interval of a step on any machine.
+
+The errors of kernels give the first interval. Whole runs of other laboratories deviate further:
+their releases, hosts and kernels differ. Both are composed by their outer limits, for closed forms
+and for simulations alike.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from perfatlas.engines import step_errors, step_spreads
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray
+    from perfatlas.serving.closed_form.step_totals import StepTotals
+    from perfatlas.step import Candidates
+
+
+class StepTails(NamedTuple):
+    """Limits of the interval of a step beyond the errors of its kernels.
+
+    Args:
+        q05: Lower limit of ln(measured / predicted).
+        q95: Upper limit.
+        sequence_s: Host time per sequence and step that some machines do not overlap with the
+            device [s], added to the upper limit.
+    """
+
+    q05: float = 0.0
+    q95: float = 0.0
+    sequence_s: float = 0.0
+
+
+KERNELS_ONLY = StepTails()
+
+
+def step_tails(question: Candidates) -> StepTails:
+    """Return the errors of measured runs: those of the engine and those between laboratories.
+
+    Args:
+        question: The candidates.
+
+    Limits: None for tier bound and for engines without measured runs: their interval is that of
+        the kernels. The host time that may not be overlapped is the time to send an output token.
+    """
+    error = step_errors().get(question.profile.name)
+    if error is None or question.tier == "bound":
+        return KERNELS_ONLY
+    spread = step_spreads()[model_kind(question)]
+    return StepTails(
+        q05=min(error.q05, spread.q05),
+        q95=max(error.q95, spread.q95),
+        sequence_s=question.profile.front.token_s,
+    )
+
+
+def model_kind(question: Candidates) -> str:
+    """Return the kind of model whose errors between laboratories apply.
+
+    Args:
+        question: The candidates.
+    """
+    return "experts" if question.model.architecture.has_experts else "dense"
+
+
+def fastest_s(cost: StepTotals, tails: StepTails) -> FloatArray:
+    """Return the lower limit of the time of a step (C,) [s].
+
+    Args:
+        cost: The step.
+        tails: Errors of measured runs.
+    """
+    return np.minimum(cost.low_s(), cost.total_s() * math.exp(tails.q05))
+
+
+def slowest_s(cost: StepTotals, tails: StepTails, sequences: FloatArray) -> FloatArray:
+    """Return the upper limit of the time of a step (C,) [s].
+
+    Args:
+        cost: The step.
+        tails: Errors of measured runs.
+        sequences: Decoding sequences of a rank that a server sends a token of (C,).
+    """
+    slow_C = np.maximum(cost.high_s(), cost.total_s() * math.exp(tails.q95))
+    slowest_C: FloatArray = slow_C + tails.sequence_s * sequences
+    return slowest_C

@@ -1,0 +1,166 @@
+"""What runs at the same time on a replica: sequences, micro-batches, chunks of prompts.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfatlas.serving.closed_form.energy import Waves
+from perfatlas.serving.closed_form.prompts import beside_prompt
+from perfatlas.step import PrefillChunks, padded_batch, prefill_chunks, prefill_work
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray
+    from perfatlas.parallelism import MemoryColumns
+    from perfatlas.step import Candidates, Step, StepContext
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunningLoad:
+    """What runs at the same time on a replica of each candidate.
+
+    Args:
+        question: The candidates.
+        memory: Memory of the rank with the highest usage.
+        served: Concurrently running sequences per replica (C,).
+        on_rank: Those of one attention-DP rank (C,).
+        micro_batches: Parts of them, which pipeline stages process at the same time (C,).
+        batch: Sequences of a micro-batch, which one decode step advances (C,).
+        chunks: Prefill chunks of the batch (static) or of one request (aggregated).
+        prompts: Prompts that are prefilled together (C,).
+        busy_ranks: Attention-DP ranks that have a prompt at the same time (C,).
+    """
+
+    question: Candidates
+    memory: MemoryColumns
+    served: FloatArray
+    on_rank: FloatArray
+    micro_batches: FloatArray
+    batch: FloatArray
+    chunks: PrefillChunks
+    prompts: FloatArray
+    busy_ranks: FloatArray
+
+    def decoding(self) -> tuple[FloatArray, FloatArray]:
+        """Return the sequences of a decode step and their mean number of keys, each (C,)."""
+        load = self.question.load
+        return self.batch, load.isl + load.osl / 2.0
+
+    def prefills(self, context: StepContext) -> list[Step]:
+        """Return one full prefill chunk and, if any candidate has one, the smaller last chunk.
+
+        Args:
+            context: Model, engine, systems and plan of the candidates.
+        """
+        steps = [prefill_work(context, self.chunks.tokens, self.busy_ranks)]
+        if np.any(self.chunks.last_count):
+            steps.append(prefill_work(context, self.chunks.last_tokens, self.busy_ranks))
+        return steps
+
+    def waves(self, mixed_share: FloatArray) -> Waves:
+        """Return the requests of a replica that share its steps.
+
+        Args:
+            mixed_share: Share of the energy of a decode step that is part of a chunk which also
+                decodes the running sequences (C,).
+        """
+        mixes = self.question.profile.scheduler.mixes
+        mixed = self.question.aggregated_C & (self.on_rank > 1) & mixes
+        return Waves(
+            decoding=self.served / self.micro_batches,
+            prompts=self.prompts * self.busy_ranks,
+            mixed=mixed * mixed_share,
+        )
+
+    def occupied(self) -> FloatArray:
+        """Return the tokens of a decode step over those of the graph that runs it (C,)."""
+        tokens_C = self.batch * (1.0 + self.question.drafts)
+        sizes = self.question.profile.scheduler.graph_sizes
+        share_C: FloatArray = tokens_C / padded_batch(tokens_C, sizes)
+        return share_C
+
+
+def running_load(question: Candidates, memory: MemoryColumns) -> RunningLoad:
+    """Return what runs at the same time on a replica of each candidate.
+
+    Args:
+        question: The candidates.
+        memory: Their memory.
+    """
+    served = np.where(
+        question.aggregated_C, served_sequences(question, memory), question.load.sequences
+    )
+    # pipeline stages process different micro-batches at the same time
+    on_rank = np.ceil(served / question.plan.attention_dp)
+    micro_batches = np.minimum(question.plan.pp, on_rank)
+    batch = np.ceil(on_rank / micro_batches)
+    chunks, prompts = _chunks(question, on_rank, batch)
+    return RunningLoad(
+        question=question,
+        memory=memory,
+        served=served,
+        on_rank=on_rank,
+        micro_batches=micro_batches,
+        batch=batch,
+        chunks=chunks,
+        prompts=prompts,
+        # attention-DP ranks without a prompt send no tokens to the experts
+        busy_ranks=np.minimum(served / on_rank, question.plan.attention_dp),
+    )
+
+
+def _chunks(
+    question: Candidates, on_rank: FloatArray, batch: FloatArray
+) -> tuple[PrefillChunks, FloatArray]:
+    """Return the chunks of prompts that are prefilled together, and the number of prompts (C,).
+
+    A static batch prefills all its prompts. With continuous batching, as many prompts start per
+    step as sequences end, (B - 1)/steps, at least one if any. Engines with mixed steps decode all
+    running sequences, padded like a decode step, and fill the rest of the budget with prompts.
+    """
+    load, mixes = question.load, question.profile.scheduler.mixes
+    new, queries = load.isl - load.prefix, 1.0 + question.drafts
+    padded = padded_batch(batch * queries, question.profile.scheduler.graph_sizes)
+    others = question.aggregated_C & (on_rank > 1)
+    decodes = np.where(others & mixes, padded - queries, 0.0)
+    room = np.maximum(question.limits.max_num_batched_tokens - decodes, 1.0)
+    if not question.profile.scheduler.chunked_prefill:
+        room = np.maximum(room, new)  # padding does not count against the limit
+    ending = (on_rank - 1.0) * question.tokens_per_step / load.osl
+    arriving = np.clip(ending, 1.0, np.maximum(room / new, 1.0))
+    prompts = np.where(question.aggregated_C, arriving, on_rank)
+    chunks = prefill_chunks(prompts, new, load.prefix, room)
+    mixed = replace(
+        chunks,
+        tokens=replace(chunks.tokens, decodes=decodes),
+        last_tokens=replace(chunks.last_tokens, decodes=decodes),
+    )
+    return mixed, prompts
+
+
+def served_sequences(question: Candidates, memory: MemoryColumns) -> FloatArray:
+    """Return the concurrently running requests per replica, limited by memory and engine.
+
+    If prefills and decodes share steps, B running sequences cause B isl/osl prompt tokens per step,
+    which must fit the token budget besides the decodes: B <= budget osl/(isl + osl). Others wait.
+    An engine that does not split prompts starts one only where it fits whole beside the decodes.
+    With speculative decoding a request takes fewer steps, of several tokens each.
+
+    Args:
+        question: The candidates.
+        memory: Their memory.
+    """
+    load, limits = question.load, question.limits
+    on_rank = np.minimum(memory.max_sequences, limits.max_num_seqs)
+    if question.profile.scheduler.mixes:
+        new, steps = load.isl - load.prefix, load.osl / question.tokens_per_step
+        fed = limits.max_num_batched_tokens * steps / (new + steps * (1.0 + question.drafts))
+        on_rank = np.minimum(on_rank, 1.0 + np.floor(fed))
+        on_rank = np.minimum(on_rank, beside_prompt(question))
+    admitted = on_rank * question.plan.attention_dp
+    return np.maximum(np.minimum(load.sequences, admitted), 1.0)

@@ -1,0 +1,7 @@
+"""Studies of many candidates: rules that refuse some, probabilities, Pareto sets."""
+
+from __future__ import annotations
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

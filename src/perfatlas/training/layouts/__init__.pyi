@@ -1,0 +1,11 @@
+from .layout import (
+    RECOMPUTE_LEVELS as RECOMPUTE_LEVELS,
+    Layouts as Layouts,
+    take_layouts as take_layouts,
+)
+from .rules import (
+    layout_problems as layout_problems,
+)
+from .stages import (
+    stage_layers as stage_layers,
+)

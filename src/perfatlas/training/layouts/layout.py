@@ -1,0 +1,102 @@
+"""Layouts: parallel sizes, batches and sharding of a training job, as columns.
+
+Shape legend: C candidates. Rank order, as in Megatron-LM: tensor-parallel ranks are innermost, then
+context-parallel, data-parallel and pipeline ranks. The tp x cp x dp ranks of a stage also form
+groups of ep x expert_tp ranks that hold the experts, with expert_tp innermost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfatlas.operators import FloatArray, IntArray
+
+# What the backward pass computes again: nothing, the attention of a layer, or whole layers.
+RECOMPUTE_LEVELS: Final = ("none", "selective", "full")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layouts:
+    """The layouts of C candidates; sizes are integer-valued columns (C,).
+
+    Args:
+        tp: Tensor-parallel ranks.
+        pp: Pipeline stages.
+        cp: Context-parallel ranks.
+        dp: Data-parallel ranks.
+        ep: Expert-parallel ranks.
+        expert_tp: Tensor-parallel ranks inside an expert.
+        vpp: Chunks of layers per stage of an interleaved pipeline.
+        sequence_length: Tokens per sequence.
+        global_batch: Sequences per step over all ranks.
+        micro_batch: Sequences per forward pass of a rank.
+        zero: What data-parallel ranks shard: 0 nothing, 1 optimizer states, 2 also gradients,
+            3 also weights.
+        sequence_parallel: Whether tensor-parallel ranks divide the tokens of norms and residuals.
+        recompute: Position in `RECOMPUTE_LEVELS`.
+    """
+
+    tp: FloatArray
+    pp: FloatArray
+    cp: FloatArray
+    dp: FloatArray
+    ep: FloatArray
+    expert_tp: FloatArray
+    vpp: FloatArray
+    sequence_length: FloatArray
+    global_batch: FloatArray
+    micro_batch: FloatArray
+    zero: IntArray
+    sequence_parallel: NDArray[np.bool_]
+    recompute: IntArray
+
+    @property
+    def size(self) -> int:
+        """Number of candidates."""
+        return int(self.tp.size)
+
+    @property
+    def gpus(self) -> FloatArray:
+        """GPUs of the job (C,)."""
+        return self.tp * self.pp * self.cp * self.dp
+
+    @property
+    def micro_batches(self) -> FloatArray:
+        """Micro-batches of a pipeline per step (C,)."""
+        return self.global_batch / (self.dp * self.micro_batch)
+
+    @property
+    def tokens(self) -> FloatArray:
+        """Tokens of a micro-batch on the ranks of one tensor-parallel group (C,)."""
+        return self.micro_batch * self.sequence_length / self.cp
+
+    @property
+    def tokens_per_step(self) -> FloatArray:
+        """Tokens of a step over all ranks (C,)."""
+        return self.global_batch * self.sequence_length
+
+    @property
+    def token_ranks(self) -> FloatArray:
+        """Ranks that divide the tokens of norms and residuals (C,)."""
+        return np.where(self.sequence_parallel, self.tp, 1.0)
+
+    @property
+    def expert_dp(self) -> FloatArray:
+        """Ranks that hold the same experts (C,)."""
+        return self.tp * self.cp * self.dp / (self.ep * self.expert_tp)
+
+
+def take_layouts(layouts: Layouts, index: IntArray) -> Layouts:
+    """Return the layouts at the given positions.
+
+    Args:
+        layouts: The layouts (C,).
+        index: Positions.
+    """
+    return replace(layouts, **{name: values[index] for name, values in vars(layouts).items()})

@@ -1,0 +1,176 @@
+"""Rules of layouts: which candidates cannot run, and why.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.models import DenseFfn, GqaAttention, MlaAttention, MoeFfn
+from perfatlas.training.schedules import pipeline_refusals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from perfatlas.models import Architecture
+    from perfatlas.training.layouts.layout import Layouts
+
+
+# the embedding and the head count as layers when stages are cut, and can fill a stage alone
+# (Megatron-LM, `account_for_embedding_in_pipeline_split`)
+ENDS: Final = 2
+
+
+class Problem(NamedTuple):
+    """A rule with the candidates that break it.
+
+    Args:
+        broken_C: Whether the layout of a candidate is invalid by the rule (C,).
+        sentence: Describes the problem of a candidate.
+    """
+
+    broken_C: NDArray[np.bool_]
+    sentence: Callable[[int], str]
+
+
+def layout_problems(architecture: Architecture, layouts: Layouts, schedule: str) -> list[Problem]:
+    """Return the rules that some candidates break, each with a message.
+
+    Args:
+        architecture: The model.
+        layouts: The layouts (C,).
+        schedule: Pipeline schedule.
+    """
+    rules = (
+        *_width_rules(architecture, layouts),
+        *_batch_rules(layouts),
+        *_pipeline_rules(architecture, layouts, schedule),
+        *_expert_rules(architecture, layouts),
+    )
+    return [rule for rule in rules if bool(np.any(rule.broken_C))]
+
+
+def nearest_divisor(number: int, wanted: float) -> int:
+    """Return the divisor of a number that is nearest to another number, the smaller of two.
+
+    Args:
+        number: The number to divide.
+        wanted: The number asked for.
+    """
+    divisors = [n for n in range(1, min(number, 65536) + 1) if number % n == 0]
+    return min(divisors, key=lambda n: (abs(n - wanted), n))
+
+
+def _divides(whole: int, layouts: Layouts, name: str, what: str) -> Problem:
+    sizes_C = getattr(layouts, name)
+
+    def sentence(at: int) -> str:
+        size = sizes_C[at]
+        return (
+            f"{name} = {size:g} must divide the {whole:,} {what}; the nearest that does is"
+            f" {name} = {nearest_divisor(whole, size)}"
+        )
+
+    return Problem(np.mod(whole, sizes_C) != 0, sentence)
+
+
+def _width_rules(architecture: Architecture, layouts: Layouts) -> Iterator[Problem]:
+    for group in architecture.layers:
+        if isinstance(group.mixer, GqaAttention | MlaAttention):
+            yield _divides(group.mixer.num_heads, layouts, "tp", "attention heads")
+        if isinstance(group.mixer, GqaAttention):
+            heads = group.mixer.num_kv_heads
+            uneven_C = np.mod(np.maximum(heads, layouts.tp), np.minimum(heads, layouts.tp)) != 0
+            yield Problem(
+                uneven_C,
+                lambda at, heads=heads: (  # type: ignore[misc] # mypy has no type for a default
+                    f"tp = {layouts.tp[at]:g} must divide the {heads} key-value heads or be a"
+                    " multiple of them"
+                ),
+            )
+        if isinstance(group.ffn, DenseFfn):
+            width = group.ffn.intermediate_size
+            yield _divides(width, layouts, "tp", "columns of the feed-forward network")
+
+
+def _batch_rules(layouts: Layouts) -> Iterator[Problem]:
+    each_C = layouts.dp * layouts.micro_batch
+
+    def batch(at: int) -> str:
+        least = each_C[at] * max(round(layouts.global_batch[at] / each_C[at]), 1)
+        return (
+            f"global_batch = {layouts.global_batch[at]:,.0f} must be a multiple of dp x micro_batch"
+            f" = {layouts.dp[at]:,.0f} x {layouts.micro_batch[at]:g}; the nearest is global_batch ="
+            f" {least:,.0f}"
+        )
+
+    yield Problem(np.mod(layouts.global_batch, each_C) != 0, batch)
+    parts_C = np.where(layouts.cp > 1, 2.0 * layouts.cp, 1.0)
+    yield Problem(
+        np.mod(layouts.sequence_length, parts_C) != 0,
+        lambda at: (
+            f"sequence_length = {layouts.sequence_length[at]:,.0f} must be a multiple of 2 x cp ="
+            f" {parts_C[at]:g}: each rank holds an early and a late part of the sequence"
+        ),
+    )
+    yield Problem(
+        np.mod(layouts.tokens, layouts.token_ranks) != 0,
+        lambda at: (
+            f"the {layouts.tokens[at]:,.0f} tokens of a micro-batch must be a multiple of tp ="
+            f" {layouts.tp[at]:g} with sequence_parallel; set sequence_parallel = false or another"
+            " tp"
+        ),
+    )
+
+
+def _pipeline_rules(
+    architecture: Architecture, layouts: Layouts, schedule: str
+) -> Iterator[Problem]:
+    layers = architecture.num_layers
+    chunks_C = layouts.pp * layouts.vpp
+    yield Problem(
+        chunks_C > layers + ENDS,
+        lambda at: (
+            f"pp x vpp = {layouts.pp[at]:g} x {layouts.vpp[at]:g} chunks need as many layers, and"
+            f" the model has {layers}; the largest vpp is {max(layers // int(layouts.pp[at]), 1)}"
+            if layouts.pp[at] <= layers
+            else f"pp = {layouts.pp[at]:g} stages need as many layers, and the model has {layers}"
+        ),
+    )
+    whole_C = np.maximum(np.round(layouts.micro_batches), 1.0)
+    reasons = pipeline_refusals(
+        [schedule] * layouts.size,
+        layouts.pp.astype(np.int64),
+        whole_C.astype(np.int64),
+        layouts.vpp.astype(np.int64),
+    )
+    yield Problem(np.array([bool(reason) for reason in reasons]), lambda at: reasons[at])
+
+
+def _expert_rules(architecture: Architecture, layouts: Layouts) -> Iterator[Problem]:
+    experts = [group.ffn for group in architecture.layers if isinstance(group.ffn, MoeFfn)]
+    if not experts:
+        yield Problem(
+            (layouts.ep > 1) | (layouts.expert_tp > 1),
+            lambda at: (
+                f"ep = {layouts.ep[at]:g} and expert_tp = {layouts.expert_tp[at]:g} apply to MoE"
+                " models; this model is dense"
+            ),
+        )
+        return
+    for ffn in experts:
+        yield _divides(ffn.num_experts, layouts, "ep", "experts")
+        yield _divides(ffn.intermediate_size, layouts, "expert_tp", "columns of an expert")
+    ranks_C = layouts.tp * layouts.cp * layouts.dp
+    yield Problem(
+        np.mod(ranks_C, layouts.ep * layouts.expert_tp) != 0,
+        lambda at: (
+            f"ep x expert_tp = {layouts.ep[at]:g} x {layouts.expert_tp[at]:g} must divide the"
+            f" {ranks_C[at]:,.0f} ranks of a stage (tp x cp x dp)"
+        ),
+    )

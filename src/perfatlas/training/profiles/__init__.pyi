@@ -1,0 +1,8 @@
+from .catalog import (
+    resolve_training_engine as resolve_training_engine,
+    training_engine_ids as training_engine_ids,
+    training_engine_names as training_engine_names,
+)
+from .profile import (
+    TrainingEngine as TrainingEngine,
+)

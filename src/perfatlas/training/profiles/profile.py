@@ -1,0 +1,114 @@
+"""The profile of a training engine, and its reader."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.files import Duration, Field, Flag, Number, Text, Whole, read_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingEngine:
+    """Properties of a training engine at one release.
+
+    Args:
+        id: Name and version, as in "megatron@26.04".
+        name: Name.
+        date: Month of the release.
+        kernel_family: Kernel family of the calibrations, "" for the fastest of all.
+        tiled_tensor_overlap: Whether gathers and scatters of tensor parallelism run in tiles beside
+            the products they belong to.
+        pipeline_send_overlap: Whether the interleaved schedule sends beside computation.
+        gradient_overlap: Whether data-parallel collectives run beside the backward and forward
+            passes.
+        gradient_buckets: Pieces into which the gradients of a stage are cut.
+        communication_sms: SMs that a collective takes from the kernels beside it.
+        fused_attention: Whether attention runs as one kernel that does not store its scores.
+        dropout: Whether the outputs of attention and feed-forward networks are dropped out.
+        gradient_format: Default format of accumulated gradients.
+        context_bytes: Memory outside the framework's allocator: device context, communicators
+            [bytes].
+        host_s_per_step: Host time that no kernel hides, per step [s].
+        efficiency_compute: Speed of compute kernels relative to their calibrations.
+        efficiency_communication: Speed of collectives inside a step relative to their calibrations.
+        efficiency_experts: Further factor on the speed of MoE layers.
+        jitter: Relative spread of a rank's step time; the step waits for the slowest rank.
+        error_low: ln(measured/predicted) at the 5% quantile of the validation.
+        error_high: The same at the 95% quantile.
+        source: Where the settings come from.
+        fit: Where the fitted numbers come from.
+    """
+
+    id: str
+    name: str
+    date: str
+    kernel_family: str
+    tiled_tensor_overlap: bool
+    pipeline_send_overlap: bool
+    gradient_overlap: bool
+    gradient_buckets: int
+    communication_sms: int
+    fused_attention: bool
+    dropout: bool
+    gradient_format: str
+    context_bytes: float
+    host_s_per_step: float
+    efficiency_compute: float
+    efficiency_communication: float
+    efficiency_experts: float
+    jitter: float
+    error_low: float
+    error_high: float
+    source: str
+    fit: str
+
+
+_SHARE: Final = Number(least=0.0, most=1.0)
+_FACTOR: Final = Number(least=0.05, most=5.0)
+_LONG: Final = Text(longest=1000)
+_FIELDS: Final[dict[str, Field[Any]]] = {
+    name: Field(reader, required=True, into=into)
+    for name, reader, into in (
+        ("name", Text(empty=False), ""),
+        ("version", Text(empty=False), ""),
+        ("date", Text(empty=False), ""),
+        ("kernel_family", Text(), ""),
+        ("tiled_tensor_overlap", Flag(), ""),
+        ("pipeline_send_overlap", Flag(), ""),
+        ("gradient_overlap", Flag(), ""),
+        ("gradient_buckets", Whole(least=1), ""),
+        ("communication_sms", Whole(least=0, most=1024), ""),
+        ("fused_attention", Flag(), ""),
+        ("dropout", Flag(), ""),
+        ("gradient_format", Text(choices=("fp32", "bf16")), ""),
+        ("context", Number(dimension="bytes", unit="B", least=0.0), "context_bytes"),
+        ("host_per_step", Duration(), "host_s_per_step"),
+        ("efficiency_compute", _FACTOR, ""),
+        ("efficiency_communication", _FACTOR, ""),
+        ("efficiency_experts", _FACTOR, ""),
+        ("jitter", _SHARE, ""),
+        ("error_low", Number(least=-5.0, most=0.0), ""),
+        ("error_high", Number(least=0.0, most=5.0), ""),
+        ("ref", _LONG, "source"),
+        ("fit", _LONG, ""),
+    )
+}
+
+
+def training_engine_of(engine_id: str, table: Mapping[str, object]) -> TrainingEngine:
+    """Return the profile that a file describes.
+
+    Args:
+        engine_id: Name and version, equal to those in the file.
+        table: The file, as `tomllib` reads it.
+
+    Raises:
+        InvalidSpecError: A key is unknown or missing, or a value is invalid.
+    """
+    given = read_fields(table, _FIELDS, f"training engine {engine_id}")
+    given.pop("version")
+    return TrainingEngine(id=engine_id, **given)

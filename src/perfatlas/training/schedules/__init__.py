@@ -1,0 +1,7 @@
+"""Pipeline schedules, one module each: order of the passes, step time, bubbles and timeline."""
+
+from __future__ import annotations
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

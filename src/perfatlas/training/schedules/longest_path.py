@@ -1,0 +1,209 @@
+"""Start and end of every pass of a program, for many candidates: a compiled longest path.
+
+Shape legend: C candidates, L lanes evaluated together, R passes, I items of a row, D durations,
+E transfers, K slots, P ranks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.compiled import optimized_entry, part
+from perfatlas.training.schedules.programs import (
+    ACTIVATIONS_EDGE,
+    ACTIVATIONS_IN,
+    ACTIVATIONS_OUT,
+    DURATION,
+    GRADIENTS_EDGE,
+    GRADIENTS_IN,
+    GRADIENTS_OUT,
+    PASS,
+    RANK,
+    READY,
+    UNREAD,
+    Program,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfatlas.training.schedules.columns import FloatArray
+
+LANES: Final = 32
+
+
+class Evaluation(NamedTuple):
+    """Arrays of an evaluation.
+
+    Args:
+        row_RI: The program (R, I).
+        duration_CD: Duration of each kind of pass in each stage [s] (C, D).
+        send_CE: Time of each transfer [s] (C, E); 0 in the last column.
+        waits_C: 1 where a rank waits for its transfers, 0 where it computes meanwhile (C,).
+        start_CP: Result: first start of each rank [s] (C, P).
+        end_CP: Result: last end of each rank [s] (C, P).
+        begin_RC: Result, if it has rows: start of each pass [s] (R, C).
+        finish_RC: Result, with begin_RC: end of each pass [s] (R, C).
+        duration_DL: Durations of the candidates evaluated together (D, L).
+        send_EL: Their transfers (E, L).
+        slot_KL: Their values in slots: when they arrive [s] (K, L).
+        free_PL: When each rank can start its next pass [s] (P, L).
+        end_PL: When each rank has ended its last pass [s] (P, L).
+        start_L: Start of the pass [s] (L,).
+        waits_L: waits_C of the candidates evaluated together (L,).
+    """
+
+    row_RI: Any
+    duration_CD: Any
+    send_CE: Any
+    waits_C: Any
+    start_CP: Any
+    end_CP: Any
+    begin_RC: Any
+    finish_RC: Any
+    duration_DL: Any
+    send_EL: Any
+    slot_KL: Any
+    free_PL: Any
+    end_PL: Any
+    start_L: Any
+    waits_L: Any
+
+
+@part
+def _load(at: Evaluation, first: int, lanes: int) -> None:
+    """Copy the columns of some candidates into lanes and reset what passes write."""
+    for lane in range(lanes):
+        at.waits_L[lane] = at.waits_C[first + lane]
+        for d in range(at.duration_DL.shape[0]):
+            at.duration_DL[d, lane] = at.duration_CD[first + lane, d]
+        for e in range(at.send_EL.shape[0]):
+            at.send_EL[e, lane] = at.send_CE[first + lane, e]
+    at.slot_KL[:] = 0.0
+    at.free_PL[:] = 0.0
+
+
+@part
+def _pass(at: Evaluation, r: int, lanes: int) -> None:
+    """Evaluate a pass of some candidates that receives or sends."""
+    rank, duration = at.row_RI[r, RANK], at.row_RI[r, DURATION]
+    here, back = at.row_RI[r, ACTIVATIONS_IN], at.row_RI[r, GRADIENTS_IN]
+    to, to_back = at.row_RI[r, ACTIVATIONS_OUT], at.row_RI[r, GRADIENTS_OUT]
+    edge, edge_back = at.row_RI[r, ACTIVATIONS_EDGE], at.row_RI[r, GRADIENTS_EDGE]
+    slot_KL, free_PL, send_EL = at.slot_KL, at.free_PL, at.send_EL
+    end_PL, start_L, waits_L, duration_DL = at.end_PL, at.start_L, at.waits_L, at.duration_DL
+    for lane in range(lanes):
+        start = max(free_PL[rank, lane], slot_KL[here, lane], slot_KL[back, lane])
+        end = start + duration_DL[duration, lane]
+        send, send_back = send_EL[edge, lane], send_EL[edge_back, lane]
+        slot_KL[to, lane] = end + send
+        slot_KL[to_back, lane] = end + send_back
+        free_PL[rank, lane] = end + max(send, send_back) * waits_L[lane]
+        end_PL[rank, lane] = end
+        start_L[lane] = start
+
+
+@part
+def _local_pass(at: Evaluation, r: int, lanes: int) -> None:
+    """Evaluate a pass that neither receives nor sends: it follows the rank's last one."""
+    rank, duration = at.row_RI[r, RANK], at.row_RI[r, DURATION]
+    free_PL, end_PL, start_L, duration_DL = at.free_PL, at.end_PL, at.start_L, at.duration_DL
+    for lane in range(lanes):
+        start = free_PL[rank, lane]
+        end = start + duration_DL[duration, lane]
+        free_PL[rank, lane] = end
+        end_PL[rank, lane] = end
+        start_L[lane] = start
+
+
+@part
+def _record(at: Evaluation, r: int, first: int, lanes: int) -> None:
+    """Write what the results keep of a pass."""
+    rank = at.row_RI[r, RANK]
+    if at.row_RI[r, PASS] == 0:
+        for lane in range(lanes):
+            at.start_CP[first + lane, rank] = at.start_L[lane]
+    if at.begin_RC.shape[0] > 0:
+        for lane in range(lanes):
+            at.begin_RC[r, first + lane] = at.start_L[lane]
+            at.finish_RC[r, first + lane] = at.end_PL[rank, lane]
+
+
+@optimized_entry
+def _evaluate(at: Evaluation) -> None:
+    """Evaluate a program for all candidates."""
+    candidates, most = at.duration_CD.shape[0], at.duration_DL.shape[1]
+    for first in range(0, candidates, most):
+        lanes = min(most, candidates - first)
+        _load(at, first, lanes)
+        for r in range(at.row_RI.shape[0]):
+            received = at.row_RI[r, ACTIVATIONS_IN] + at.row_RI[r, GRADIENTS_IN]
+            sent = at.row_RI[r, ACTIVATIONS_OUT] + at.row_RI[r, GRADIENTS_OUT]
+            if received == READY and sent == 2 * UNREAD:
+                _local_pass(at, r, lanes)
+            else:
+                _pass(at, r, lanes)
+            _record(at, r, first, lanes)
+        for rank in range(at.end_PL.shape[0]):
+            for lane in range(lanes):
+                at.end_CP[first + lane, rank] = at.end_PL[rank, lane]
+
+
+class Paths(NamedTuple):
+    """When ranks and passes start and end.
+
+    Args:
+        start_CP: First start of each rank [s] (C, P).
+        end_CP: Last end of each rank [s] (C, P).
+        begin_RC: Start of each pass [s] (R, C), without rows unless it was asked for.
+        finish_RC: End of each pass [s] (R, C).
+    """
+
+    start_CP: FloatArray
+    end_CP: FloatArray
+    begin_RC: FloatArray
+    finish_RC: FloatArray
+
+
+def longest_paths(
+    program: Program,
+    duration_CD: FloatArray,
+    send_CE: FloatArray,
+    sends_overlap_C: NDArray[np.bool_],
+    *,
+    passes: bool = False,
+) -> Paths:
+    """Return when the ranks of candidates start and end.
+
+    Args:
+        program: The program of their schedule and sizes.
+        duration_CD: Duration of each kind of pass in each stage [s] (C, D).
+        send_CE: Time of the transfer between a stage and the next [s] (C, E), E = S + 1; 0 in the
+            last column.
+        sends_overlap_C: Whether a rank computes while it sends (C,).
+        passes: Return start and end of each pass too.
+    """
+    count, ranks = len(duration_CD), len(program.count_P)
+    lanes = min(LANES, count)
+    recorded = len(program.row_RI) if passes else 0
+    at = Evaluation(
+        row_RI=program.row_RI,
+        duration_CD=np.ascontiguousarray(duration_CD),
+        send_CE=np.ascontiguousarray(send_CE),
+        waits_C=1.0 - sends_overlap_C,
+        start_CP=np.zeros((count, ranks)),
+        end_CP=np.zeros((count, ranks)),
+        begin_RC=np.zeros((recorded, count)),
+        finish_RC=np.zeros((recorded, count)),
+        duration_DL=np.zeros((duration_CD.shape[1], lanes)),
+        send_EL=np.zeros((send_CE.shape[1], lanes)),
+        slot_KL=np.zeros((program.slots, lanes)),
+        free_PL=np.zeros((ranks, lanes)),
+        end_PL=np.zeros((ranks, lanes)),
+        start_L=np.zeros(lanes),
+        waits_L=np.zeros(lanes),
+    )
+    _evaluate(at)
+    return Paths(at.start_CP, at.end_CP, at.begin_RC, at.finish_RC)

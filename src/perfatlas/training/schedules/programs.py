@@ -1,0 +1,291 @@
+"""Programs of pipelines: the passes of all ranks in an order in which each follows its inputs.
+
+A pass waits for its rank and for at most two values of other passes: the activations of the stage
+before it, the gradients of the stage after it. A value lives in a slot from the pass that sends it
+to the pass that receives it; slots are used again, so that a long step needs few.
+
+Shape legend: P ranks, N passes of a rank, A attributes of a pass, R passes of all ranks, I items of
+a row of a program, S pipeline stages, M micro-batches, K slots, V stages that a rank holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.compiled import entry, inlined, part
+from perfatlas.training.schedules.passes import (
+    ATTRIBUTES,
+    BACKWARD,
+    BACKWARD_MICRO_BATCH,
+    BACKWARD_STAGE,
+    FORWARD,
+    INPUT_GRADIENT,
+    KIND,
+    KINDS,
+    MICRO_BATCH,
+    PAIR,
+    STAGE,
+    WEIGHT_GRADIENT,
+)
+from perfatlas.training.schedules.placement import stages_of_ranks
+from perfatlas.training.schedules.table import SCHEDULES, find_schedule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perfatlas.training.schedules.columns import IntArray
+
+# Items of a row of a program.
+RANK: Final = 0
+PASS: Final = 1  # its place among the passes of the rank
+DURATION: Final = 2  # kind x S + stage
+ACTIVATIONS_IN: Final = 3  # slot
+GRADIENTS_IN: Final = 4  # slot
+ACTIVATIONS_OUT: Final = 5  # slot
+ACTIVATIONS_EDGE: Final = 6  # stage from which they are sent, S if they stay on the rank
+GRADIENTS_OUT: Final = 7  # slot
+GRADIENTS_EDGE: Final = 8  # stage to which they are sent, S if they stay on the rank
+ITEMS: Final = 9
+
+READY: Final = 0  # slot whose value is always there
+UNREAD: Final = 1  # slot that no pass reads
+FIRST_FREE: Final = 2
+
+
+def _dispatch() -> Callable[..., Any]:
+    """Return a compiled function that calls the order of a schedule by its index."""
+    given = "pass_PNA, i, ranks, micro_batches, chunks"
+    names: dict[str, Any] = {"__name__": __name__}
+    lines = [f"def order(schedule, {given}):"]
+    for place, schedule in enumerate(SCHEDULES):
+        names[f"order_{place}"] = schedule.order
+        lines.append(f"    if schedule == {place}: return order_{place}({given})")
+    lines.append("    return 0")
+    exec("\n".join(lines), names)  # noqa: S102 - a branch per schedule, from names in this file
+    order: Callable[..., Any] = part(names["order"])
+    return order
+
+
+_order = _dispatch()
+
+
+class Linking(NamedTuple):
+    """Arrays of a program under construction.
+
+    Args:
+        pass_PNA: Passes of each rank (P, N, A).
+        count_P: Passes of a rank (P,).
+        begun_P: Passes of a rank that are in the program already (P,).
+        rank_S: Rank of a stage (S,).
+        activations_SM: Slot of activations sent by a stage and not yet received, else -1 (S, M).
+        gradients_SM: The same of gradients (S, M).
+        free_K: Stack of free slots (K,).
+        row_RI: The program (R, I).
+    """
+
+    pass_PNA: Any
+    count_P: Any
+    begun_P: Any
+    rank_S: Any
+    activations_SM: Any
+    gradients_SM: Any
+    free_K: Any
+    row_RI: Any
+
+
+@inlined
+def _edge(at: Linking, stage: int) -> int:
+    """Return the transfer between a stage and the next, S if both are on one rank."""
+    stages = at.rank_S.shape[0]
+    return stages if at.rank_S[stage] == at.rank_S[stage + 1] else stage
+
+
+@part
+def _emit(at: Linking, i: int, row: int, free: int) -> int:
+    """Write the next pass of rank i as a row; return the free slots, -1 if an input is missing."""
+    stages, n = at.rank_S.shape[0], at.begun_P[i]
+    kind, stage = at.pass_PNA[i, n, KIND], at.pass_PNA[i, n, STAGE]
+    j = at.pass_PNA[i, n, MICRO_BATCH]
+    has_forward = kind in (FORWARD, PAIR)
+    has_backward = kind in (INPUT_GRADIENT, BACKWARD, PAIR)
+    back, back_j = stage, j
+    if kind == PAIR:
+        back, back_j = at.pass_PNA[i, n, BACKWARD_STAGE], at.pass_PNA[i, n, BACKWARD_MICRO_BATCH]
+    receives = has_forward and stage > 0
+    receives_back = has_backward and back < stages - 1
+    if receives and at.activations_SM[stage - 1, j] < 0:
+        return -1
+    if receives_back and at.gradients_SM[back + 1, back_j] < 0:
+        return -1
+    at.row_RI[row, RANK], at.row_RI[row, PASS] = i, n
+    at.row_RI[row, DURATION] = kind * stages + stage
+    at.row_RI[row, ACTIVATIONS_IN], at.row_RI[row, GRADIENTS_IN] = READY, READY
+    at.row_RI[row, ACTIVATIONS_OUT], at.row_RI[row, GRADIENTS_OUT] = UNREAD, UNREAD
+    at.row_RI[row, ACTIVATIONS_EDGE], at.row_RI[row, GRADIENTS_EDGE] = stages, stages
+    if receives:
+        at.row_RI[row, ACTIVATIONS_IN] = at.activations_SM[stage - 1, j]
+        at.free_K[free] = at.activations_SM[stage - 1, j]
+        free += 1
+    if receives_back:
+        at.row_RI[row, GRADIENTS_IN] = at.gradients_SM[back + 1, back_j]
+        at.free_K[free] = at.gradients_SM[back + 1, back_j]
+        free += 1
+    if has_forward and stage < stages - 1:
+        free -= 1
+        at.activations_SM[stage, j] = at.free_K[free]
+        at.row_RI[row, ACTIVATIONS_OUT] = at.free_K[free]
+        at.row_RI[row, ACTIVATIONS_EDGE] = _edge(at, stage)
+    if has_backward and back > 0:
+        free -= 1
+        at.gradients_SM[back, back_j] = at.free_K[free]
+        at.row_RI[row, GRADIENTS_OUT] = at.free_K[free]
+        at.row_RI[row, GRADIENTS_EDGE] = _edge(at, back - 1)
+    return free
+
+
+@entry
+def _link(at: Linking, schedule: int, chunks: int) -> int:
+    """Write the program of a schedule; return its rows, -1 if its ranks wait for each other."""
+    ranks, micro_batches = at.count_P.shape[0], at.activations_SM.shape[1]
+    rows, free, total = 0, at.free_K.shape[0] - FIRST_FREE, 0
+    for slot in range(free):
+        at.free_K[slot] = at.free_K.shape[0] - 1 - slot
+    for i in range(ranks):
+        at.count_P[i] = _order(schedule, at.pass_PNA, i, ranks, micro_batches, chunks)
+        total += at.count_P[i]
+    while rows < total:
+        before = rows
+        for i in range(ranks):
+            if at.begun_P[i] < at.count_P[i]:
+                after = _emit(at, i, rows, free)
+                if after >= 0:
+                    free = after
+                    at.begun_P[i] += 1
+                    rows += 1
+        if rows == before:
+            return -1
+    return rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """The passes of a pipeline, independent of their durations.
+
+    Args:
+        row_RI: The passes in the order in which they are evaluated (R, I).
+        pass_PNA: The passes of each rank in its order (P, N, A).
+        count_P: Passes of a rank (P,).
+        stages_PV: Stages that a rank holds (P, V).
+        slots: Slots of values between passes.
+    """
+
+    row_RI: Any
+    pass_PNA: Any
+    count_P: IntArray
+    stages_PV: IntArray
+    slots: int
+
+    @property
+    def stages(self) -> int:
+        """Return the number of pipeline stages."""
+        return int(self.stages_PV.max()) + 1
+
+    @cached_property
+    def repeats(self) -> list[tuple[int, int, int]]:
+        """Return how often each rank runs which duration: (rank, duration, count)."""
+        kinds = len(KINDS) * self.stages
+        pass_R = self.row_RI[:, RANK].astype(np.int64) * kinds + self.row_RI[:, DURATION]
+        counts = np.bincount(pass_R)
+        return [(*divmod(at, kinds), int(counts[at])) for at in np.flatnonzero(counts).tolist()]
+
+    @cached_property
+    def peaks(self) -> IntArray:
+        """Return the most activations of stages that each rank holds at once (P,)."""
+        taken_PN, freed_PN, _ = _activations(self)
+        before_PN = np.cumsum(taken_PN, axis=1) - np.cumsum(freed_PN, axis=1) + freed_PN
+        peak_P: IntArray = np.max(before_PN, axis=1)
+        return peak_P
+
+    @cached_property
+    def held(self) -> IntArray:
+        """Return what each rank holds at once at its worst moments (P, H, V).
+
+        A row has the activations of each stage of the rank; no row is below another in all stages.
+        """
+        taken_PN, freed_PN, back_PN = _activations(self)
+        peaks = []
+        for i, stage_V in enumerate(self.stages_PV):
+            stage_N = self.pass_PNA[i, :, STAGE]
+            taken_NV = taken_PN[i][:, None] & (stage_N[:, None] == stage_V)
+            freed_NV = freed_PN[i][:, None] & (back_PN[i][:, None] == stage_V)
+            held_NV = np.cumsum(taken_NV, axis=0) - np.cumsum(freed_NV, axis=0) + freed_NV
+            peaks.append(_largest(np.unique(held_NV, axis=0)))
+        most = max(map(len, peaks))
+        return np.stack([np.pad(one, ((0, most - len(one)), (0, 0))) for one in peaks])
+
+
+@lru_cache(maxsize=64)
+def program_of(name: str, ranks: int, micro_batches: int, chunks: int) -> Program:
+    """Return the program of a schedule for sizes that it accepts.
+
+    Args:
+        name: Value of `pipeline_schedule`.
+        ranks: Ranks of the pipeline, `pp`.
+        micro_batches: Micro-batches per step.
+        chunks: Chunks of layers per rank, `vpp`.
+
+    Raises:
+        RuntimeError: The ranks wait for each other: a defect of the schedule's order.
+    """
+    schedule = find_schedule(name)
+    stages_PV = stages_of_ranks(name, ranks, chunks)
+    stages = int(stages_PV.max()) + 1
+    rank_S = np.zeros(stages, dtype=np.int64)
+    for stage_P in stages_PV.T[::-1]:  # of DualPipe's two directions the first one remains
+        rank_S[stage_P] = np.arange(ranks)
+    held = stages_PV.shape[1]
+    passes = 3 * micro_batches * (held if stages > ranks else 1)
+    slots = FIRST_FREE + 2 * stages * micro_batches
+    at = Linking(
+        pass_PNA=np.zeros((ranks, passes, ATTRIBUTES), dtype=np.int32),
+        count_P=np.zeros(ranks, dtype=np.int64),
+        begun_P=np.zeros(ranks, dtype=np.int64),
+        rank_S=rank_S,
+        activations_SM=np.full((stages, micro_batches), -1, dtype=np.int32),
+        gradients_SM=np.full((stages, micro_batches), -1, dtype=np.int32),
+        free_K=np.zeros(slots, dtype=np.int32),
+        row_RI=np.zeros((ranks * passes, ITEMS), dtype=np.int32),
+    )
+    rows = _link(at, SCHEDULES.index(schedule), chunks)
+    if rows < 0:
+        raise RuntimeError(f"the ranks of schedule {name} wait for each other")
+    row_RI = np.ascontiguousarray(at.row_RI[:rows])
+    return Program(
+        row_RI=row_RI,
+        pass_PNA=at.pass_PNA,
+        count_P=at.count_P,
+        stages_PV=stages_PV,
+        slots=int(row_RI[:, ACTIVATIONS_IN : GRADIENTS_OUT + 1].max()) + 1,
+    )
+
+
+def _activations(program: Program) -> tuple[Any, Any, Any]:
+    """Return which passes take activations, which free them, and of which stage (P, N)."""
+    kind_PN, stage_PN = program.pass_PNA[:, :, KIND], program.pass_PNA[:, :, STAGE]
+    exists_PN = np.arange(kind_PN.shape[1]) < program.count_P[:, None]
+    taken_PN = exists_PN & np.isin(kind_PN, (FORWARD, PAIR))
+    freed_PN = exists_PN & np.isin(kind_PN, (WEIGHT_GRADIENT, BACKWARD, PAIR))
+    back_PN = np.where(kind_PN == PAIR, program.pass_PNA[:, :, BACKWARD_STAGE], stage_PN)
+    return taken_PN, freed_PN, back_PN
+
+
+def _largest(count_HV: IntArray) -> IntArray:
+    """Return the rows that no other row equals or exceeds in every column."""
+    above_HH = np.all(count_HV[None] >= count_HV[:, None], axis=2)
+    np.fill_diagonal(above_HH, val=False)
+    largest_HV: IntArray = count_HV[~np.any(above_HH, axis=1)]
+    return largest_HV

@@ -1,0 +1,139 @@
+"""Interface between a pipeline schedule and what evaluates it.
+
+A model is cut into S *pipeline stages* of consecutive layers, numbered from the embedding to the LM
+head; P *ranks* (devices of one pipeline) hold them. A micro-batch passes every stage forward and
+then backward.
+
+Shape legend: C candidates, S pipeline stages, P ranks of the pipeline.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipelineSize:
+    """Sizes of pipelines, as columns.
+
+    Args:
+        ranks: Ranks of the pipeline, `pp` (C,).
+        micro_batches: Micro-batches per step (C,).
+        chunks: Chunks of layers per rank, `vpp` (C,).
+    """
+
+    ranks: NDArray[np.int64]
+    micro_batches: NDArray[np.int64]
+    chunks: NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class UniformStages:
+    """Durations of equal stages, as columns.
+
+    Args:
+        forward_s: Forward pass of one micro-batch through one stage [s] (C,).
+        input_gradient_s: Its backward pass without weight gradients [s] (C,).
+        weight_gradient_s: Its weight gradients [s] (C,).
+        pair_s: Forward of one micro-batch overlapped with a whole backward of another [s] (C,).
+    """
+
+    forward_s: NDArray[np.float64]
+    input_gradient_s: NDArray[np.float64]
+    weight_gradient_s: NDArray[np.float64]
+    pair_s: NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """A condition under which a schedule can run.
+
+    Args:
+        holds: Whether it can, as a column (C,).
+        reason: What it needs and what to change, with {schedule}, {ranks}, {micro_batches} and
+            {chunks} to fill in.
+    """
+
+    holds: Callable[[PipelineSize], NDArray[np.bool_]]
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """A pipeline schedule: a row in `SCHEDULES`.
+
+    Args:
+        name: Value of `pipeline_schedule` that selects it.
+        title: Its name in messages.
+        description: How it orders passes, as a sentence.
+        source: The publication it is taken from.
+        rules: Conditions under which it can run.
+        splits_backward: Weight gradients are passes of their own.
+        overlaps_pairs: Forward passes run overlapped with backward passes of other micro-batches.
+        order: (pass_PNA, i, ranks, micro_batches, chunks): writes the passes of rank i with `put`
+            and returns their number; compiled, marked `part`.
+        stages: (ranks, chunks): the stages that each rank holds, as an array (P, V).
+        bubble_s: (size, stages): closed form of the time that a rank is
+            idle in a step of `UniformStages` with free transfers [s] (C,).
+    """
+
+    name: str
+    title: str
+    description: str
+    source: str
+    rules: tuple[Rule, ...] = ()
+    splits_backward: bool = False
+    overlaps_pairs: bool = False
+    order: Callable[[Any, int, int, int, int], int]
+    stages: Callable[[int, int], NDArray[np.int64]]
+    bubble_s: Callable[[PipelineSize, UniformStages], NDArray[np.float64]]
+
+
+ONE_CHUNK: Final = Rule(
+    holds=lambda size: size.chunks == 1,
+    reason="pipeline_schedule {schedule} runs one chunk of layers per rank, not {chunks}; set"
+    " vpp = 1 or use interleaved",
+)
+
+
+def whole_backward_bubble_s(size: PipelineSize, stages: UniformStages) -> NDArray[np.float64]:
+    """Return (P - 1)(F + B + W), the bubble of GPipe and 1F1B [s] (C,).
+
+    Args:
+        size: Sizes of the pipelines.
+        stages: Durations of the equal stages.
+
+    Source: Huang et al., GPipe, arXiv 1811.06965; Narayanan et al., arXiv 2104.04473, section 2.2.
+    """
+    return (size.ranks - 1) * (
+        stages.forward_s + stages.input_gradient_s + stages.weight_gradient_s
+    )
+
+
+def looped_stages(ranks: int, chunks: int) -> NDArray[np.int64]:
+    """Return the stages of ranks whose chunk c holds stage c P + i (P, V).
+
+    Args:
+        ranks: Ranks of the pipeline, P.
+        chunks: Chunks of layers per rank, V.
+    """
+    return np.arange(ranks * chunks).reshape(chunks, ranks).T
+
+
+def v_shaped_stages(ranks: int, chunks: int) -> NDArray[np.int64]:  # noqa: ARG001 - as all
+    """Return stages i and 2 P - 1 - i of each rank i (P, 2).
+
+    Args:
+        ranks: Ranks of the pipeline, P.
+        chunks: Chunks of layers per rank, 2.
+    """
+    rank_P = np.arange(ranks)
+    return np.stack((rank_P, 2 * ranks - 1 - rank_P), axis=1)

@@ -1,0 +1,72 @@
+"""ZB-H1: 1F1B whose weight gradients fill part of the bubble."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.compiled import part
+from perfatlas.training.schedules.passes import (
+    FORWARD,
+    INPUT_GRADIENT,
+    WEIGHT_GRADIENT,
+    put,
+)
+from perfatlas.training.schedules.schedule import (
+    ONE_CHUNK,
+    PipelineSize,
+    Schedule,
+    UniformStages,
+    looped_stages,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfatlas.training.schedules.passes import Passes
+
+
+@part
+def order(pass_PNA: Passes, i: int, ranks: int, micro_batches: int, chunks: int) -> int:  # noqa: ARG001 - as all schedules
+    """Write the passes of rank i and return their number; arguments as in `Schedule`."""
+    n = 0
+    warm_up = min(ranks - 1 - i, micro_batches)
+    for j in range(warm_up):
+        n = put(pass_PNA, i, n, FORWARD, i, j)
+    weights = 0
+    for j in range(micro_batches):
+        if j + warm_up < micro_batches:
+            n = put(pass_PNA, i, n, FORWARD, i, j + warm_up)
+        n = put(pass_PNA, i, n, INPUT_GRADIENT, i, j)
+        if j >= i:
+            n = put(pass_PNA, i, n, WEIGHT_GRADIENT, i, weights)
+            weights += 1
+    for j in range(weights, micro_batches):
+        n = put(pass_PNA, i, n, WEIGHT_GRADIENT, i, j)
+    return n
+
+
+def _bubble_s(size: PipelineSize, stages: UniformStages) -> NDArray[np.float64]:
+    """Return (P - 1)(F + B - min(F, B, W)) [s] (C,).
+
+    Limits: At least P micro-batches. The publication states (P - 1)(F + B - W), which is the same
+        unless weight gradients last longer than another pass: then ranks wait for each other.
+    """
+    forward_s, input_s = stages.forward_s, stages.input_gradient_s
+    least_s = np.minimum(np.minimum(forward_s, input_s), stages.weight_gradient_s)
+    return (size.ranks - 1) * (forward_s + input_s - least_s)
+
+
+ZB_H1: Final = Schedule(
+    name="zb_h1",
+    title="ZB-H1",
+    description="1F1B with weight gradients as passes of their own, which rank i starts after i"
+    " further micro-batches, so that every rank holds P micro-batches.",
+    source="Qi et al., arXiv 2401.10241, section 2.3",
+    rules=(ONE_CHUNK,),
+    splits_backward=True,
+    order=order,
+    stages=looped_stages,
+    bubble_s=_bubble_s,
+)

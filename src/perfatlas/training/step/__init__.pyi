@@ -1,0 +1,17 @@
+from .memory import (
+    STATE_BYTES as STATE_BYTES,
+    WEIGHT_BYTES as WEIGHT_BYTES,
+    TrainingMemory as TrainingMemory,
+)
+from .question import (
+    PRICED_AS as PRICED_AS,
+    TRAINED_FORMATS as TRAINED_FORMATS,
+    TrainingQuestion as TrainingQuestion,
+)
+from .run import (
+    FLOP_CONVENTION as FLOP_CONVENTION,
+    WATERFALL as WATERFALL,
+    TrainingSteps as TrainingSteps,
+    layers_of_busiest as layers_of_busiest,
+    training_steps as training_steps,
+)

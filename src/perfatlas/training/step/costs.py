@@ -1,0 +1,253 @@
+"""Costs of one micro-batch per layer, on the distinct shapes of all candidates.
+
+Layouts that differ only in pp, dp, vpp, zero, recompute or global_batch run equal shapes on a rank:
+operators are priced once per distinct shape, and candidates refer to them.
+
+Shape legend: C candidates, U distinct shapes, G segments, P parts of the step (forward, input
+gradients, weight gradients), K kinds of time, V variants (predicted, low, high), O operators,
+L recompute levels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.collectives import CollectiveShapes, price_collectives
+from perfatlas.kernels.tiers import price_operators
+from perfatlas.operators import GroupedGemm, with_fields
+from perfatlas.training.layouts import RECOMPUTE_LEVELS, take_layouts
+from perfatlas.training.step.exposure import exposed_beside, exposed_in_tiles
+from perfatlas.training.work import (
+    Part,
+    RankParameters,
+    Row,
+    model_operators,
+    rank_exchanges,
+    rank_parameters,
+    saved_bytes,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.operators import FloatArray, IntArray
+    from perfatlas.pricing import PricedOperators
+    from perfatlas.training.step.question import TrainingQuestion
+    from perfatlas.training.work import Exchange
+
+KINDS: Final = ("compute", "tp", "cp", "ep")
+_SHAPE_COLUMNS: Final = (
+    "tp",
+    "cp",
+    "ep",
+    "expert_tp",
+    "sequence_length",
+    "micro_batch",
+    "sequence_parallel",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MicroBatchCosts:
+    """Costs of a micro-batch per layer of each segment, on distinct shapes.
+
+    Args:
+        index_C: Shape of each candidate (C,).
+        time_s: Time that is not hidden, of kernels and of each kind of communication
+            (V, P, K, U, G) [s].
+        recomputed_s: The part of the forward pass that each level repeats (V, L, K, U, G) [s].
+        flop_UG: FLOP of the forward pass (U, G) [FLOP].
+        recomputed_flop_LUG: FLOP of the forward pass that each level repeats (L, U, G) [FLOP].
+        saved_bytes_LUG: Activations kept per micro-batch and layer (L, U, G) [bytes].
+        parameters: Parameters of one rank, per layer (U, G).
+        rows: The operators.
+        prices: Their prices (U, O).
+        exchanges: The collectives.
+        exchange_s_UE: Their times before overlap (U, E) [s].
+        exposed_s_UE: Their times that are not hidden (U, E) [s].
+    """
+
+    index_C: IntArray
+    time_s: FloatArray
+    recomputed_s: FloatArray
+    flop_UG: FloatArray
+    recomputed_flop_LUG: FloatArray
+    saved_bytes_LUG: FloatArray
+    parameters: RankParameters
+    rows: tuple[Row, ...]
+    prices: PricedOperators
+    exchanges: tuple[Exchange, ...]
+    exchange_s_UE: FloatArray
+    exposed_s_UE: FloatArray
+
+
+def micro_batch_costs(question: TrainingQuestion) -> MicroBatchCosts:
+    """Return the costs of a micro-batch, priced once per distinct shape.
+
+    Args:
+        question: The candidates.
+    """
+    layouts = question.layouts
+    keys_CD = np.stack(
+        [
+            *(np.asarray(getattr(layouts, name), np.float64) for name in _SHAPE_COLUMNS),
+            question.index_C.astype(np.float64),
+        ],
+        axis=1,
+    )
+    _, first_U, index_C = np.unique(keys_CD, axis=0, return_index=True, return_inverse=True)
+    distinct = replace(
+        question,
+        layouts=take_layouts(layouts, first_U),
+        index_C=question.index_C[first_U],
+    )
+    return _price(distinct, index_C.reshape(-1))
+
+
+def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:
+    """Return the costs of distinct shapes."""
+    architecture, layouts = question.architecture, question.layouts
+    rows = model_operators(architecture, question.priced_formats, layouts, question.distribution)
+    prices = price_operators(
+        [row.operator for row in rows],
+        question.devices(),
+        family=question.engine.kernel_family,
+        tier=question.tier,
+    )
+    exchanges = rank_exchanges(architecture, rows, layouts, question.engine)
+    count_UO = np.stack([row.operator.count for row in rows], axis=1)
+    speed_O = np.array([_speed(question, row) for row in rows])
+    names = ("time_s_CO", "low_s_CO", "high_s_CO")
+    prices = with_fields(prices, **{name: getattr(prices, name) / speed_O for name in names})
+    times_VUO = np.stack([getattr(prices, name) for name in names]) * count_UO
+    comm_VUE = _exchange_times(question, exchanges) / question.engine.efficiency_communication
+    exposed_VUE = _exposed(question, exchanges, comm_VUE, times_VUO)
+    segments = len(architecture.layers) + 2
+    flop_UO = prices.flop_CO * count_UO
+    shape = (len(Part), len(KINDS), layouts.size, segments)
+    time_s = np.zeros((3, *shape))
+    recomputed_s = np.zeros((3, len(RECOMPUTE_LEVELS), *shape[1:]))
+    flop_UG = np.zeros(shape[2:])
+    recomputed_flop_LUG = np.zeros((len(RECOMPUTE_LEVELS), *shape[2:]))
+    for position, row in enumerate(rows):
+        time_s[:, row.part, 0, :, row.segment] += times_VUO[:, :, position]
+        if row.part == Part.FORWARD:
+            flop_UG[:, row.segment] += flop_UO[:, position]
+            recomputed_flop_LUG[row.recomputed_at :, :, row.segment] += flop_UO[:, position]
+            again_VU = times_VUO[:, None, :, position]
+            recomputed_s[:, row.recomputed_at :, 0, :, row.segment] += again_VU
+    for position, one in enumerate(exchanges):
+        kind = KINDS.index(one.kind)
+        time_s[:, one.part, kind, :, one.segment] += exposed_VUE[:, :, position]
+        again_VU = exposed_VUE[:, None, :, position]
+        recomputed_s[:, one.recomputed_at :, kind, :, one.segment] += again_VU
+    return MicroBatchCosts(
+        index_C=index_C,
+        time_s=time_s,
+        recomputed_s=recomputed_s,
+        flop_UG=flop_UG,
+        recomputed_flop_LUG=recomputed_flop_LUG,
+        saved_bytes_LUG=saved_bytes(architecture, rows, layouts, question.engine),
+        parameters=rank_parameters(architecture, rows, layouts),
+        rows=rows,
+        prices=prices,
+        exchanges=exchanges,
+        exchange_s_UE=comm_VUE[0],
+        exposed_s_UE=exposed_VUE[0],
+    )
+
+
+def _speed(question: TrainingQuestion, row: Row) -> float:
+    """Return the speed of a kernel relative to its calibration."""
+    speed = question.engine.efficiency_compute
+    if isinstance(row.operator, GroupedGemm):
+        return speed * question.engine.efficiency_experts
+    return speed
+
+
+def _exchange_times(question: TrainingQuestion, exchanges: Sequence[Exchange]) -> FloatArray:
+    """Return the times of collectives alone, predicted, low and high (V, U, E) [s]."""
+    size = question.layouts.size
+    times_VUE = np.zeros((3, size, len(exchanges)))
+    for op in sorted({one.op for one in exchanges}):
+        places = [at for at, one in enumerate(exchanges) if one.op == op]
+        bytes_R, ranks_R, stride_R = (
+            np.concatenate([getattr(exchanges[at], name) for at in places])
+            for name in ("bytes_C", "ranks_C", "stride_C")
+        )
+        group = GroupColumns(ranks_R, stride_R, np.tile(question.index_C, len(places)))
+        times_VR = collective_times(question, op, bytes_R, group)
+        times_VUE[:, :, places] = times_VR.reshape(3, len(places), size).swapaxes(1, 2)
+    return times_VUE
+
+
+class GroupColumns(NamedTuple):
+    """Groups of ranks.
+
+    Args:
+        ranks_U: Sizes (U,).
+        stride_U: Distances between neighbours in the rank order (U,).
+        index_U: Systems (U,).
+    """
+
+    ranks_U: FloatArray
+    stride_U: FloatArray
+    index_U: IntArray
+
+
+def collective_times(
+    question: TrainingQuestion, op: str, bytes_U: FloatArray, group: GroupColumns
+) -> FloatArray:
+    """Return the times of a collective, predicted, low and high (V, U) [s]; 0 without bytes.
+
+    Args:
+        question: The candidates, for systems and tier.
+        op: Operation of `collectives`.
+        bytes_U: Sizes (U,) [bytes].
+        group: The groups (U,).
+    """
+    runs_U = (bytes_U > 0.0) & (group.ranks_U > 1.0)
+    priced = price_collectives(
+        CollectiveShapes(
+            op=op,
+            bytes=np.where(runs_U, bytes_U, 1.0),
+            ranks=np.where(runs_U, group.ranks_U, 1.0),
+            stride=group.stride_U,
+        ),
+        systems=question.systems,
+        system_index_U=group.index_U,
+        tier=question.tier,
+    ).prices
+    times_VU = np.stack([priced.time_s_CO, priced.low_s_CO, priced.high_s_CO])[:, :, 0]
+    return np.where(runs_U, times_VU, 0.0)
+
+
+def _exposed(
+    question: TrainingQuestion,
+    exchanges: Sequence[Exchange],
+    comm_VUE: FloatArray,
+    times_VUO: FloatArray,
+) -> FloatArray:
+    """Return the times of collectives that no computation hides (V, U, E) [s]."""
+    exposed_VUE = np.empty_like(comm_VUE)
+    slowdown_U = sm_share(question)
+    for at, one in enumerate(exchanges):
+        time_VU = comm_VUE[:, :, at]
+        window_VU = times_VUO[:, :, list(one.beside)].sum(axis=2)
+        if one.overlap == "exposed":
+            exposed_VUE[:, :, at] = time_VU
+        elif one.overlap == "bulk":
+            exposed_VUE[:, :, at] = exposed_beside(time_VU, window_VU, slowdown_U)
+        else:
+            tiles_U = np.maximum(one.ranks_C, 1.0)
+            exposed_VUE[:, :, at] = exposed_in_tiles(time_VU, window_VU, tiles_U, slowdown_U)
+    return exposed_VUE
+
+
+def sm_share(question: TrainingQuestion) -> FloatArray:
+    """Return the share of the SMs that a collective takes (C,)."""
+    share_C: FloatArray = question.engine.communication_sms / question.devices().gather("sm_count")
+    return np.minimum(share_C, 1.0)

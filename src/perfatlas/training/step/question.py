@@ -1,0 +1,79 @@
+"""What a training step is asked: candidates that share model, engine and formats.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.kernels.devices import DeviceColumns
+
+if TYPE_CHECKING:
+    from perfatlas.hardware import System
+    from perfatlas.kernels.tiers import Tier
+    from perfatlas.models import Architecture, ModelFormats
+    from perfatlas.operators import IntArray
+    from perfatlas.training.layouts import Layouts
+    from perfatlas.training.profiles import TrainingEngine
+
+# Formats in which linear layers are multiplied.
+TRAINED_FORMATS: Final = ("bf16", "fp8_static", "fp8_dynamic", "fp8_block", "mxfp8", "nvfp4")
+# Formats without measured kernels, and those whose kernels price them: the same tensor cores.
+PRICED_AS: Final = {"mxfp8": "fp8_dynamic"}
+# Experts in mxfp8 are scaled by blocks.
+EXPERTS_PRICED_AS: Final = {"mxfp8": "fp8_block"}
+GRADIENT_BYTES: Final = {"fp32": 4.0, "bf16": 2.0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingQuestion:
+    """Candidates that share model, engine, formats and schedule; layouts and systems vary.
+
+    Args:
+        architecture: The model.
+        engine: The training engine.
+        formats: Number formats of products; weights are stored in bf16.
+        tier: Pricing tier.
+        systems: Distinct systems.
+        index_C: System of each candidate (C,).
+        layouts: The layouts (C,).
+        schedule: Pipeline schedule.
+        optimizer: Optimizer.
+        gradient_format: Format of accumulated gradients.
+        distribution: Routing of tokens to experts.
+    """
+
+    architecture: Architecture
+    engine: TrainingEngine
+    formats: ModelFormats
+    tier: Tier
+    systems: tuple[System, ...]
+    index_C: IntArray
+    layouts: Layouts
+    schedule: str = "1f1b"
+    optimizer: str = "adamw"
+    gradient_format: str = "fp32"
+    distribution: str = "balanced"
+
+    def devices(self) -> DeviceColumns:
+        """Return the device of each candidate."""
+        return DeviceColumns(
+            devices=tuple(system.device for system in self.systems),
+            index_C=np.asarray(self.index_C, np.int64),
+        )
+
+    @property
+    def priced_formats(self) -> ModelFormats:
+        """Formats whose kernels price the step."""
+        gemm = PRICED_AS.get(self.formats.gemm, self.formats.gemm)
+        moe = EXPERTS_PRICED_AS.get(self.formats.moe, self.formats.moe)
+        return replace(self.formats, gemm=gemm, moe=moe)
+
+    @property
+    def gradient_bytes(self) -> float:
+        """Bytes of an accumulated gradient."""
+        return GRADIENT_BYTES[self.gradient_format]

@@ -1,0 +1,309 @@
+"""The training step of each candidate: time, waterfall, utilization and memory.
+
+Shape legend: C candidates, S pipeline stages, R ranks, P parts of the step, K kinds of time,
+V variants, G segments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.kernels.tiers import price_operators
+from perfatlas.operators import Phase, Streaming
+from perfatlas.training.schedules import peak_activations, pipeline_steps
+from perfatlas.training.step.costs import KINDS, GroupColumns, collective_times, micro_batch_costs
+from perfatlas.training.step.data_parallel import sharded_layers, step_collectives
+from perfatlas.training.step.memory import (
+    STATE_BYTES,
+    WEIGHT_BYTES,
+    kept_by_stages,
+    training_memory,
+)
+from perfatlas.training.step.pipeline import copies_of_layers, pipelines_of
+from perfatlas.training.step.stages import group_shares, spread_over_stages, stage_columns
+from perfatlas.training.work import Part
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.operators import FloatArray
+    from perfatlas.training.step.costs import MicroBatchCosts
+    from perfatlas.training.step.memory import TrainingMemory
+    from perfatlas.training.step.question import TrainingQuestion
+    from perfatlas.training.step.stages import StageColumns
+
+# Parts of a step, in the order in which they are shown; they sum to it.
+WATERFALL: Final = (
+    *("compute", "exposed_tp", "exposed_cp", "exposed_ep", "exposed_dp", "exposed_pp"),
+    *("bubble", "recompute", "optimizer", "host", "jitter"),
+)
+FLOP_CONVENTION: Final = (
+    "model FLOP are three times those of the forward pass: causal attention, with the LM head,"
+    " without the embedding and without recomputation; the peak is the dense one of the format of"
+    " the linear layers"
+)
+# forward pass, input gradients and weight gradients have equal model FLOP
+PASSES: Final = 3.0
+ACTIVATION_BYTES: Final = 2.0
+_ROW_ELEMENTS: Final = 1024.0  # elements of a row of the optimizer's kernels
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSteps:
+    """The training step of each candidate.
+
+    Args:
+        step_s_C: Predicted time (C,) [s].
+        low_s_C: Lower end of the 90% interval (C,) [s].
+        high_s_C: Upper end of the 90% interval (C,) [s].
+        waterfall: Parts of the step by name of `WATERFALL` (C,) [s].
+        model_flop_C: Model FLOP of a step over all GPUs (C,) [FLOP].
+        hardware_flop_C: Model FLOP and recomputed ones (C,) [FLOP].
+        peak_flop_per_s_C: Peak of one GPU (C,) [FLOP/s].
+        memory: Memory of the fullest rank.
+        costs: Costs of a micro-batch.
+        stages: The pipeline stages.
+        busiest_C: Rank with most work (C,).
+        parameters_C: Parameters of the model without sharding (C,).
+    """
+
+    step_s_C: FloatArray
+    low_s_C: FloatArray
+    high_s_C: FloatArray
+    waterfall: Mapping[str, FloatArray]
+    model_flop_C: FloatArray
+    hardware_flop_C: FloatArray
+    peak_flop_per_s_C: FloatArray
+    memory: TrainingMemory
+    costs: MicroBatchCosts
+    stages: StageColumns
+    busiest_C: FloatArray
+
+
+class _RankTimes(NamedTuple):
+    """Times of one micro-batch on the stages of each candidate.
+
+    Args:
+        kinds_VPKCS: By variant, part and kind (V, P, K, C, S) [s].
+        again_VKCS: Recomputed part of the forward pass (V, K, C, S) [s].
+        sharding_PCS: Exposed collectives of ZeRO-3, forward and backward (2, C, S) [s].
+    """
+
+    kinds_VPKCS: FloatArray
+    again_VKCS: FloatArray
+    sharding_PCS: FloatArray
+
+
+def training_steps(question: TrainingQuestion) -> TrainingSteps:
+    """Return the training step of each candidate.
+
+    A step is the pipeline of its micro-batches, the data-parallel collectives that nothing hides,
+    the optimizer, and host time; all ranks wait for the slowest.
+
+    Args:
+        question: The candidates, which keep all rules of layouts.
+
+    Raises:
+        UnsupportedError: A device or schedule is not supported.
+
+    Limits: Transfers of different kinds do not slow each other down on shared links.
+    """
+    costs = micro_batch_costs(question)
+    stages = stage_columns(question, costs)
+    times = _stage_times(question, costs, stages)
+    layouts = question.layouts
+    forward_CS = times.kinds_VPKCS[0, Part.FORWARD].sum(axis=0) + times.sharding_PCS[0]
+    again_CS = times.again_VKCS[0].sum(axis=0)
+    input_CS = times.kinds_VPKCS[0, Part.INPUT_GRADIENT].sum(axis=0) + times.sharding_PCS[1]
+    weight_CS = times.kinds_VPKCS[0, Part.WEIGHT_GRADIENT].sum(axis=0)
+    pipelines = pipelines_of(
+        question.schedule,
+        layouts,
+        np.stack([forward_CS, input_CS + again_CS, weight_CS]),
+        _send_s(question),
+        overlap=question.engine.pipeline_send_overlap and question.schedule == "interleaved",
+    )
+    piped = pipeline_steps(pipelines)
+    backward_CR = stages.over_ranks(input_CS + weight_CS + again_CS)
+    forward_CR = stages.over_ranks(forward_CS)
+    busiest_C = (forward_CR + backward_CR).argmax(axis=1)
+    once_s_C = step_collectives(question, stages, forward_CR, backward_CR)
+    parts = _busy_parts(question, stages, times, busiest_C)
+    busy_s_C = sum(parts.values(), np.zeros(layouts.size))
+    parts["exposed_dp"] = parts["exposed_dp"] + once_s_C
+    parts["exposed_pp"] = piped.exposed_send_s_C
+    parts["bubble"] = np.maximum(piped.step_s_C - piped.exposed_send_s_C - busy_s_C, 0.0)
+    parts["optimizer"] = _optimizer_s(question, stages)
+    parts["host"] = np.full(layouts.size, question.engine.host_s_per_step)
+    steady_s_C = sum(parts.values(), np.zeros(layouts.size))
+    parts["jitter"] = steady_s_C * slowest_of(question.engine.jitter, layouts.gpus)
+    step_s_C = steady_s_C + parts["jitter"]
+    low_C, high_C = _spread(question, stages, times, busiest_C)
+    flop_C, again_flop_C = _flop(question, costs)
+    return TrainingSteps(
+        step_s_C=step_s_C,
+        low_s_C=step_s_C * low_C,
+        high_s_C=step_s_C * high_C,
+        waterfall={name: parts[name] for name in WATERFALL},
+        model_flop_C=flop_C,
+        hardware_flop_C=flop_C + again_flop_C,
+        peak_flop_per_s_C=question.devices().peak_flop_per_s(question.formats.gemm),
+        memory=training_memory(
+            question, stages, peak_activations(pipelines, kept_by_stages(question, stages))
+        ),
+        costs=costs,
+        stages=stages,
+        busiest_C=busiest_C,
+    )
+
+
+def slowest_of(spread: float, ranks_C: FloatArray) -> FloatArray:
+    """Return by what share the slowest of many ranks is slower than the mean one (C,).
+
+    Args:
+        spread: Relative standard deviation of the step time of a rank.
+        ranks_C: Ranks that wait for each other (C,).
+
+    Source: derived: the maximum of n Gaussian variables is about sigma sqrt(2 ln n) above the mean.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.training.step.run import slowest_of
+        >>> round(float(slowest_of(0.01, np.array([1024.0]))[0]), 4)
+        0.0372
+    """
+    share_C: FloatArray = spread * np.sqrt(2.0 * np.log(np.maximum(ranks_C, 1.0)))
+    return share_C
+
+
+def _stage_times(
+    question: TrainingQuestion, costs: MicroBatchCosts, stages: StageColumns
+) -> _RankTimes:
+    """Return the times of one micro-batch on every stage."""
+    shares_G, at = group_shares(question.architecture), costs.index_C
+    each_VPKCG = costs.time_s[:, :, :, at]
+    level_C, row_C = question.layouts.recompute, np.arange(question.layouts.size)
+    # recomputed_s has levels on the second axis: the level of each candidate
+    again_VKCG = np.moveaxis(costs.recomputed_s[:, :, :, at][:, level_C, :, row_C], 0, 2)
+    layer_PC = (each_VPKCG[0, :, :, :, 1:-1] * shares_G).sum(axis=(1, 3))
+    again_C = (again_VKCG[0, :, :, 1:-1] * shares_G).sum(axis=(0, 2))
+    sharding = sharded_layers(question, stages, layer_PC[0], layer_PC[1] + layer_PC[2] + again_C)
+    none_C = np.zeros_like(again_C)
+    return _RankTimes(
+        stages.spread(each_VPKCG, shares_G),
+        stages.spread(again_VKCG, shares_G),
+        np.stack([spread_over_stages(stages, none_C, part_C, none_C) for part_C in sharding]),
+    )
+
+
+def _busy_parts(
+    question: TrainingQuestion, stages: StageColumns, times: _RankTimes, busiest_C: FloatArray
+) -> dict[str, FloatArray]:
+    """Return the parts of all micro-batches on the busiest rank, by name (C,) [s]."""
+    at = np.arange(question.layouts.size)
+    batches_C = question.layouts.micro_batches / copies_of_layers(question.schedule)
+
+    def of_busiest(values_CS: FloatArray) -> FloatArray:
+        total_C: FloatArray = batches_C * stages.over_ranks(values_CS)[at, busiest_C]
+        return total_C
+
+    names = dict(zip(("compute", "exposed_tp", "exposed_cp", "exposed_ep"), KINDS, strict=True))
+    parts = {
+        name: of_busiest(times.kinds_VPKCS[0, :, KINDS.index(kind)].sum(axis=0))
+        for name, kind in names.items()
+    }
+    parts["exposed_dp"] = of_busiest(times.sharding_PCS.sum(axis=0))
+    parts["recompute"] = of_busiest(times.again_VKCS[0].sum(axis=0))
+    return parts
+
+
+def _spread(
+    question: TrainingQuestion, stages: StageColumns, times: _RankTimes, busiest_C: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of the interval over the prediction: the engine's residuals, else kernels."""
+    at = np.arange(question.layouts.size)
+    each_VCS = times.kinds_VPKCS.sum(axis=(1, 2)) + times.again_VKCS.sum(axis=1)
+    low_C, high_C = (
+        stages.over_ranks(each_VCS[variant])[at, busiest_C]
+        / stages.over_ranks(each_VCS[0])[at, busiest_C]
+        for variant in (1, 2)
+    )
+    engine = question.engine
+    if engine.error_low < 0.0 or engine.error_high > 0.0:
+        ones_C = np.ones_like(low_C)
+        return ones_C * np.exp(engine.error_low), ones_C * np.exp(engine.error_high)
+    return low_C, high_C
+
+
+def _send_s(question: TrainingQuestion) -> FloatArray:
+    """Return the transfer of activations between two stages (C,) [s]."""
+    layouts = question.layouts
+    hidden = question.architecture.hidden_size
+    bytes_C = layouts.tokens / layouts.token_ranks * hidden * ACTIVATION_BYTES
+    ranks_C = np.where(layouts.pp > 1, 2.0, 1.0)
+    stride_C = layouts.tp * layouts.cp * layouts.dp
+    group = GroupColumns(ranks_C, stride_C, question.index_C)
+    times_VC = collective_times(question, "send_recv", bytes_C, group)
+    send_s_C: FloatArray = times_VC[0] / question.engine.efficiency_communication
+    return send_s_C
+
+
+def _optimizer_s(question: TrainingQuestion, stages: StageColumns) -> FloatArray:
+    """Return the time of the optimizer on the rank with most parameters (C,) [s].
+
+    It reads the gradients twice, for their norm and for the update, reads and writes the states,
+    and writes the 16-bit weights.
+    """
+    layouts = question.layouts
+    sharded_C = layouts.zero >= 1
+    dense_CR, expert_CR = stages.over_ranks(stages.dense_CS), stages.over_ranks(stages.expert_CS)
+    own_C = np.zeros(layouts.size)
+    for held_CR, ranks_C in ((dense_CR, layouts.dp * layouts.cp), (expert_CR, layouts.expert_dp)):
+        own_C += held_CR.max(axis=1) / np.where(sharded_C, np.maximum(ranks_C, 1.0), 1.0)
+    state_bytes = STATE_BYTES[question.optimizer]
+    update = Streaming(
+        name="optimizer",
+        phase=Phase.FORWARD,
+        count=np.ones(layouts.size),
+        stream="add",
+        tokens=np.maximum(own_C / _ROW_ELEMENTS, 1.0),
+        read_bytes=np.zeros(layouts.size),
+        write_bytes=own_C * (state_bytes + WEIGHT_BYTES),
+        cold_read_bytes=own_C * (2.0 * question.gradient_bytes + state_bytes),
+    )
+    prices = price_operators(
+        [update], question.devices(), family=question.engine.kernel_family, tier=question.tier
+    )
+    time_s_C: FloatArray = prices.time_s_CO[:, 0] / question.engine.efficiency_compute
+    return time_s_C
+
+
+def _flop(question: TrainingQuestion, costs: MicroBatchCosts) -> tuple[FloatArray, FloatArray]:
+    """Return model FLOP of a step over all GPUs, and those computed again (C,) [FLOP]."""
+    layouts, architecture, at = question.layouts, question.architecture, costs.index_C
+    layers_G = np.array([1.0, *(float(group.count) for group in architecture.layers), 1.0])
+    # every rank of a tensor- or context-parallel group has its own part of a micro-batch
+    parts_C = layouts.tp * layouts.cp * layouts.global_batch / layouts.micro_batch
+    model_C = PASSES * (costs.flop_UG[at] * layers_G).sum(axis=1) * parts_C
+    row_C = np.arange(layouts.size)
+    again_CG = costs.recomputed_flop_LUG[:, at][layouts.recompute, row_C]
+    return model_C, (again_CG * layers_G).sum(axis=1) * parts_C
+
+
+def layers_of_busiest(question: TrainingQuestion, steps: TrainingSteps, at: int) -> FloatArray:
+    """Return the layers of each segment on the rank with most work (G,); fractions for mixed kinds.
+
+    Args:
+        question: The candidates.
+        steps: Their steps.
+        at: Position of the candidate.
+    """
+    stages, rank = steps.stages, int(steps.busiest_C[at])
+    embedding, layers, head = (
+        float(stages.over_ranks(part_CS)[at, rank])
+        for part_CS in (stages.first_CS, stages.layers_CS, stages.last_CS)
+    )
+    return np.array([embedding, *(layers * group_shares(question.architecture)), head])

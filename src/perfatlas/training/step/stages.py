@@ -1,0 +1,138 @@
+"""Times, parameters and activations of pipeline stages, from the costs per layer.
+
+Shape legend: C candidates, S pipeline stages, R ranks, P parts of the step, K kinds of time,
+L recompute levels, V variants, G segments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfatlas.training.layouts import stage_layers
+from perfatlas.training.step.pipeline import stages_held, sum_over_ranks
+
+if TYPE_CHECKING:
+    from perfatlas.models import Architecture
+    from perfatlas.operators import FloatArray, IntArray
+    from perfatlas.training.step.costs import MicroBatchCosts
+    from perfatlas.training.step.question import TrainingQuestion
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageColumns:
+    """What the pipeline stages of each candidate hold and cost.
+
+    Args:
+        layers_CS: Layers (C, S).
+        first_CS: 1 for the stage with the embedding (C, S).
+        last_CS: 1 for the stage with the head (C, S).
+        held_CRV: Stages that each rank holds, -1 for none (C, R, V).
+        dense_CS: Parameters outside routed experts on one rank (C, S).
+        expert_CS: Parameters of routed experts on one rank (C, S).
+        saved_LCS: Activations kept per micro-batch, by recompute level (L, C, S) [bytes].
+        layer_dense_C: `dense_CS` of a mean layer (C,).
+        layer_expert_C: `expert_CS` of a mean layer (C,).
+        layer_saved_C: Activations of a mean layer without recomputation (C,) [bytes].
+    """
+
+    layers_CS: FloatArray
+    first_CS: FloatArray
+    last_CS: FloatArray
+    held_CRV: IntArray
+    dense_CS: FloatArray
+    expert_CS: FloatArray
+    saved_LCS: FloatArray
+    layer_dense_C: FloatArray
+    layer_expert_C: FloatArray
+    layer_saved_C: FloatArray
+
+    def spread(self, values_G: FloatArray, weights_G: FloatArray) -> FloatArray:
+        """Return values of the stages, from values per layer of each segment (..., C, S).
+
+        Args:
+            values_G: Values per layer, candidates before segments (..., C, G).
+            weights_G: Share of the layers in each group (G - 2,).
+        """
+        layer = (values_G[..., 1:-1] * weights_G).sum(axis=-1)
+        return spread_over_stages(self, values_G[..., 0], layer, values_G[..., -1])
+
+    def over_ranks(self, values_CS: FloatArray) -> FloatArray:
+        """Return the sum over the stages of each rank (C, R).
+
+        Args:
+            values_CS: A value of each stage (C, S).
+        """
+        return sum_over_ranks(values_CS, self.held_CRV)
+
+
+def group_shares(architecture: Architecture) -> FloatArray:
+    """Return the share of the layers in each group (G - 2,).
+
+    Args:
+        architecture: The model.
+    """
+    counts = np.array([float(group.count) for group in architecture.layers])
+    shares: FloatArray = counts / counts.sum()
+    return shares
+
+
+def spread_over_stages(
+    stages: StageColumns, embedding: FloatArray, layer: FloatArray, head: FloatArray
+) -> FloatArray:
+    """Return a value of each stage (..., C, S).
+
+    Args:
+        stages: The stages.
+        embedding: Value of the embedding (..., C).
+        layer: Value of a mean layer (..., C).
+        head: Value of the head (..., C).
+    """
+    found: FloatArray = (
+        layer[..., None] * stages.layers_CS
+        + embedding[..., None] * stages.first_CS
+        + head[..., None] * stages.last_CS
+    )
+    return found
+
+
+def stage_columns(question: TrainingQuestion, costs: MicroBatchCosts) -> StageColumns:
+    """Return the stages of each candidate.
+
+    Args:
+        question: The candidates.
+        costs: Costs of a micro-batch per layer.
+
+    Limits: Layers of different kinds are spread evenly over the stages.
+    """
+    layouts, architecture = question.layouts, question.architecture
+    layers_CS = stage_layers(architecture.num_layers, layouts)
+    stages_C1 = (layouts.pp * layouts.vpp)[:, None]
+    position_S = np.arange(layers_CS.shape[1])
+    shares_G, at = group_shares(architecture), costs.index_C
+    saved_LCG = costs.saved_bytes_LUG[:, at]
+    dense_CG, expert_CG = costs.parameters.dense_CG[at], costs.parameters.expert_CG[at]
+    none_CS = np.zeros_like(layers_CS)
+    bare = StageColumns(
+        layers_CS=layers_CS,
+        first_CS=np.broadcast_to(position_S == 0, layers_CS.shape).astype(np.float64),
+        last_CS=(position_S == stages_C1 - 1.0).astype(np.float64),
+        held_CRV=stages_held(question.schedule, layouts),
+        dense_CS=none_CS,
+        expert_CS=none_CS,
+        saved_LCS=np.zeros((3, *layers_CS.shape)),
+        layer_dense_C=(dense_CG[:, 1:-1] * shares_G).sum(axis=1),
+        layer_expert_C=(expert_CG[:, 1:-1] * shares_G).sum(axis=1),
+        layer_saved_C=(saved_LCG[0, :, 1:-1] * shares_G).sum(axis=1),
+    )
+    if architecture.tie_word_embeddings:  # one copy where a single rank holds both ends
+        dense_CG = dense_CG.copy()
+        dense_CG[:, -1] = np.where(layouts.pp == 1, 0.0, dense_CG[:, -1])
+    filled = vars(bare) | {
+        "dense_CS": bare.spread(dense_CG, shares_G),
+        "expert_CS": bare.spread(expert_CG, shares_G),
+        "saved_LCS": bare.spread(saved_LCG, shares_G),
+    }
+    return StageColumns(**filled)

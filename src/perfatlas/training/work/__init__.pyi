@@ -1,0 +1,16 @@
+from .communication import (
+    Exchange as Exchange,
+    rank_exchanges as rank_exchanges,
+)
+from .operators import (
+    Part as Part,
+    Row as Row,
+    model_operators as model_operators,
+)
+from .parameters import (
+    RankParameters as RankParameters,
+    rank_parameters as rank_parameters,
+)
+from .saved import (
+    saved_bytes as saved_bytes,
+)

@@ -1,0 +1,251 @@
+"""Communication of one micro-batch on one rank: tensor, context and expert parallelism.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+import numpy as np
+
+from perfatlas.models import MoeFfn
+from perfatlas.operators import Attention, Gemm, GroupedGemm, LatentAttention, with_fields
+from perfatlas.parallelism import expert_groups_reached
+from perfatlas.training.work.operators import FULL, NEVER, SELECTIVE, Part, Row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from perfatlas.models import Architecture
+    from perfatlas.operators import FloatArray
+    from perfatlas.training.layouts import Layouts
+    from perfatlas.training.profiles import TrainingEngine
+
+# Activations between ranks have 16 bits.
+ACTIVATION_BYTES: Final = 2.0
+Kind = Literal["tp", "cp", "ep"]
+# exposed: nothing hides it. bulk: runs beside an operator that does not need it.
+# tiled: cut into as many pieces as ranks, each beside the product of another piece.
+Overlap = Literal["exposed", "bulk", "tiled"]
+_SHARED: Final = "shared_expert_"
+
+
+class Exchange(NamedTuple):
+    """One collective of a segment, per layer.
+
+    Args:
+        name: Name in breakdowns.
+        op: Operation of `collectives`.
+        bytes_C: Size as nccl-tests counts it (C,) [bytes].
+        ranks_C: Size of the group (C,).
+        stride_C: Distance between neighbours in the rank order (C,).
+        segment: Position of its segment.
+        part: Part of the step.
+        kind: Parallelism that it belongs to.
+        overlap: How it is hidden.
+        beside: Positions of the rows that hide it.
+        recomputed_at: Lowest recompute level at which the backward pass repeats it.
+    """
+
+    name: str
+    op: str
+    bytes_C: FloatArray
+    ranks_C: FloatArray
+    stride_C: FloatArray
+    segment: int
+    part: Part
+    kind: Kind
+    overlap: Overlap = "exposed"
+    beside: tuple[int, ...] = ()
+    recomputed_at: int = NEVER
+
+
+def rank_exchanges(
+    architecture: Architecture, rows: Sequence[Row], layouts: Layouts, engine: TrainingEngine
+) -> tuple[Exchange, ...]:
+    """Return the collectives of one micro-batch, segment by segment.
+
+    Args:
+        architecture: The model.
+        rows: The operators, from `model_operators`.
+        layouts: The layouts (C,).
+        engine: The training engine, with its overlaps.
+
+    Source: volumes and groups: Korthikanti et al. 2022 (arXiv 2205.05198), section 4.2.2; overlaps
+        of gradients: Megatron-LM tensor_parallel/layers.py,
+        LinearWithGradAccumulationAndAsyncCommunication.
+    """
+    found: list[Exchange] = []
+    if bool(np.any(layouts.tp > 1)):
+        found += _tensor(architecture, rows, layouts, engine)
+    if bool(np.any(layouts.cp > 1)):
+        found += _context(rows, layouts)
+    if bool(np.any(layouts.ep * layouts.expert_tp > 1)):
+        found += _experts(architecture, rows, layouts)
+    return tuple(found)
+
+
+class _Block(NamedTuple):
+    """A column-parallel product and the row-parallel one that ends its block, as positions."""
+
+    segment: int
+    first: int
+    last: int | None
+
+
+def _blocks(rows: Sequence[Row]) -> Iterator[_Block]:
+    """Yield the tensor-parallel blocks of all segments."""
+    first: int | None = None
+    for position, row in enumerate(rows):
+        operator = row.operator
+        if row.part != Part.FORWARD or not isinstance(operator, Gemm):
+            continue
+        if operator.shard == "vocab":
+            yield _Block(row.segment, position, None)
+        elif operator.shard == "column" and first is None:
+            first = position
+        elif operator.shard in ("row", "row_partial") and first is not None:
+            yield _Block(row.segment, first, position)
+            first = None
+
+
+def _tensor(
+    architecture: Architecture, rows: Sequence[Row], layouts: Layouts, engine: TrainingEngine
+) -> Iterator[Exchange]:
+    """Yield the collectives around tensor-parallel products.
+
+    With sequence parallelism, a block gathers its input and scatters its output; the backward pass
+    gathers the input again beside the input gradient, and scatters beside the weight gradient.
+    Without it, the output is reduced in the forward pass and the input gradient in the backward.
+    """
+    size_C = layouts.tokens * architecture.hidden_size * ACTIVATION_BYTES
+    divided_C = layouts.token_ranks > 1
+    whole_C = np.where(divided_C, 0.0, size_C)
+    parts_C = np.where(divided_C, size_C, 0.0)
+    tiled: Overlap = "tiled" if engine.tiled_tensor_overlap else "exposed"
+    for block in _blocks(rows):
+        first, last = block.first, block.last
+        input_gradient, weight_gradient = (
+            _gradient_of(rows, first, part) for part in (Part.INPUT_GRADIENT, Part.WEIGHT_GRADIENT)
+        )
+        name = rows[first].operator.name
+        forward = Exchange(
+            name=f"{name}_gather",
+            op="all_gather",
+            bytes_C=parts_C,
+            ranks_C=layouts.tp,
+            stride_C=np.ones_like(layouts.tp),
+            segment=block.segment,
+            part=Part.FORWARD,
+            kind="tp",
+            overlap="exposed" if last is None else tiled,
+            beside=(first,),
+            recomputed_at=NEVER if last is None else FULL,
+        )
+        backward = forward._replace(part=Part.INPUT_GRADIENT, overlap="bulk", recomputed_at=NEVER)
+        yield forward
+        yield backward._replace(name=f"{name}_gather_again", beside=input_gradient)
+        reduced = backward._replace(beside=weight_gradient)
+        yield reduced._replace(name=f"{name}_gradient_scatter", op="reduce_scatter")
+        yield reduced._replace(name=f"{name}_gradient_all_reduce", op="all_reduce", bytes_C=whole_C)
+        if last is None:
+            continue
+        name = rows[last].operator.name
+        yield forward._replace(name=f"{name}_scatter", op="reduce_scatter", beside=(last,))
+        yield forward._replace(
+            name=f"{name}_all_reduce", op="all_reduce", bytes_C=whole_C, overlap="exposed"
+        )
+        yield backward._replace(
+            name=f"{name}_gradient_gather",
+            overlap=tiled,
+            beside=_gradient_of(rows, last, Part.INPUT_GRADIENT),
+        )
+
+
+def _gradient_of(rows: Sequence[Row], forward: int, part: Part) -> tuple[int, ...]:
+    """Return the position of a gradient of a forward operator."""
+    wanted = rows[forward]
+    return tuple(
+        position
+        for position in range(forward + 1, min(forward + 4, len(rows)))
+        if rows[position].part == part
+        and rows[position].segment == wanted.segment
+        and rows[position].operator.name == wanted.operator.name
+    )
+
+
+def _context(rows: Sequence[Row], layouts: Layouts) -> Iterator[Exchange]:
+    """Yield the rings of keys and values, one pass forward and two backward."""
+    for position, row in enumerate(rows):
+        operator = row.operator
+        if not isinstance(operator, Attention | LatentAttention):
+            continue
+        if row.part == Part.WEIGHT_GRADIENT:
+            continue
+        if isinstance(operator, Attention):
+            width_C = operator.num_kv_heads * (operator.head_dim + operator.value_head_dim)
+        else:
+            width_C = operator.num_heads * (
+                operator.nope_dim + operator.rope_dim + operator.value_head_dim
+            )
+        passes = 1.0 if row.part == Part.FORWARD else 2.0
+        yield Exchange(
+            f"{operator.name}_ring",
+            "all_gather",
+            passes * operator.batch * operator.q_len * layouts.cp * width_C * ACTIVATION_BYTES,
+            layouts.cp,
+            layouts.tp,
+            row.segment,
+            row.part,
+            "cp",
+            "tiled",
+            (position,),
+            SELECTIVE if row.part == Part.FORWARD else NEVER,
+        )
+
+
+def _experts(
+    architecture: Architecture, rows: Sequence[Row], layouts: Layouts
+) -> Iterator[Exchange]:
+    """Yield dispatch and combine, and the gathers inside the group that shares an expert."""
+    for row in rows:
+        operator = row.operator
+        if not isinstance(operator, GroupedGemm) or row.part == Part.WEIGHT_GRADIENT:
+            continue
+        own_C = layouts.tokens / layouts.token_ranks
+        routed = with_fields(
+            operator,
+            experts=operator.experts * layouts.ep,
+            top_k=np.full_like(own_C, _top_k(architecture, row.segment)),
+            ep=layouts.ep,
+        )
+        sent_C = own_C * np.where(layouts.ep > 1, expert_groups_reached(routed), 0.0)
+        row_bytes = operator.hidden * ACTIVATION_BYTES
+        inside_C = np.where(layouts.expert_tp > 1, own_C * layouts.expert_tp, 0.0)
+        across = Exchange(
+            name=f"{operator.name}_dispatch",
+            op="dispatch",
+            bytes_C=sent_C * row_bytes,
+            ranks_C=layouts.ep,
+            stride_C=layouts.expert_tp,
+            segment=row.segment,
+            part=row.part,
+            kind="ep",
+            recomputed_at=FULL if row.part == Part.FORWARD else NEVER,
+        )
+        inside = across._replace(
+            bytes_C=inside_C * row_bytes,
+            ranks_C=layouts.expert_tp,
+            stride_C=np.ones_like(layouts.tp),
+        )
+        yield across
+        yield inside._replace(name=f"{operator.name}_gather", op="all_gather")
+        yield inside._replace(name=f"{operator.name}_scatter", op="reduce_scatter")
+        yield across._replace(name=f"{operator.name}_combine", op="combine")
+
+
+def _top_k(architecture: Architecture, segment: int) -> float:
+    """Return the experts per token of a segment."""
+    ffn = architecture.layers[segment - 1].ffn
+    return float(ffn.top_k) if isinstance(ffn, MoeFfn) else 0.0

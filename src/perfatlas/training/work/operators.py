@@ -1,0 +1,258 @@
+"""Operators of one micro-batch on one rank: forward, input gradients and weight gradients.
+
+Shape legend: C candidates. The count of an operator is per layer of its segment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.formats import get_format
+from perfatlas.models import StepTokens, step_operators
+from perfatlas.operators import (
+    Attention,
+    Collective,
+    Convolution,
+    Gemm,
+    GroupedGemm,
+    KeyScores,
+    KeySelection,
+    LatentAttention,
+    Phase,
+    Scan,
+    Streaming,
+    with_fields,
+)
+from perfatlas.parallelism import PlanColumns, shard_operators
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfatlas.models import Architecture, ModelFormats
+    from perfatlas.operators import FloatArray, Operator
+    from perfatlas.training.layouts import Layouts
+
+# The pass of a flash-attention backward multiplies five matrices per tile where the forward pass
+# multiplies two: it recomputes the scores.
+# Source: FlashAttention-2 (arXiv 2307.08691), section 3.1.2.
+ATTENTION_BACKWARD: Final = 2.5
+# A backward scan reads the inputs again and writes their gradients.
+# Source: assumption; Mamba-2 (arXiv 2405.21060) recomputes states in the backward pass.
+SCAN_BACKWARD: Final = 2.5
+EMBEDDING: Final = "embedding"
+QUANTIZE: Final = "quantize"
+ACTIVATION_BYTES: Final = 2.0
+# A quantized tensor is written along its rows and along its columns: the products of gradients
+# multiply along the other dimension.
+# Source: Transformer Engine documentation, "FP8 primer" and "MXFP8": transposed copies.
+COPIES: Final = 2.0
+_HEAD_OPERATORS: Final = ("final_norm", "lm_head", "sampling")
+# Operators whose core is recomputed by selective recomputation (arXiv 2205.05198, section 5).
+_ATTENTION: Final = (Attention, LatentAttention, KeyScores, KeySelection)
+# A backward pass of these reads the inputs of the forward pass again.
+_SAVES_INPUT: Final = ("norm", "activation", "output_gate", "qk_norm", "latent_norm", "gated_norm")
+SELECTIVE: Final = 1
+FULL: Final = 2
+NEVER: Final = 3
+
+
+class Part(IntEnum):
+    """Part of a training step on one micro-batch."""
+
+    FORWARD = 0
+    INPUT_GRADIENT = 1
+    WEIGHT_GRADIENT = 2
+
+
+class Row(NamedTuple):
+    """One operator of a segment.
+
+    Args:
+        operator: The operator, in the phase whose kernels price it; its count is per layer.
+        segment: Position of its segment.
+        part: Part of the step.
+        recomputed_at: Lowest recompute level at which the backward pass runs it again.
+    """
+
+    operator: Operator
+    segment: int
+    part: Part
+    recomputed_at: int = NEVER
+
+
+def model_operators(
+    architecture: Architecture, formats: ModelFormats, layouts: Layouts, distribution: str
+) -> tuple[Row, ...]:
+    """Return all operators of one micro-batch, segment by segment; collectives are separate.
+
+    Args:
+        architecture: The model.
+        formats: Number formats.
+        layouts: Layouts; only sizes that change the shapes on a rank are read (C,).
+        distribution: Routing of tokens to experts.
+
+    Source: Megatron-LM (arXiv 1909.08053) for the division by tensor parallelism; sequence
+        parallelism: Korthikanti et al. 2022 (arXiv 2205.05198), section 4.2.2.
+
+    Limits: Kernels of gradients are priced as forward kernels of the transposed shape. The
+        quantization of weights, once per step, is not counted; the experts' gradients include
+        quantizers as their forward pass does.
+    """
+    rows: list[Row] = []
+    last = len(architecture.layers) + 1
+    for position, group in enumerate(architecture.layers):
+        one_layer = replace(architecture, layers=(replace(group, count=1),))
+        whole = _rank_operators(one_layer, formats, layouts, distribution)
+        for operator in whole:
+            if operator.name == EMBEDDING:
+                if position == 0:
+                    rows += _passes(operator, 0, NEVER)
+            elif operator.name in _HEAD_OPERATORS:
+                if position == 0:
+                    rows += _passes(operator, last, NEVER)
+            else:
+                level = SELECTIVE if isinstance(operator, _ATTENTION) else FULL
+                rows += _passes(operator, position + 1, level)
+    return tuple(rows)
+
+
+def _rank_operators(
+    architecture: Architecture, formats: ModelFormats, layouts: Layouts, distribution: str
+) -> Iterator[Operator]:
+    """Yield the forward operators on one rank, without collectives."""
+    one = np.ones_like(layouts.tp)
+    tokens = StepTokens(
+        batch=layouts.micro_batch,
+        q_len=layouts.sequence_length,
+        kv_len=layouts.sequence_length,
+        head_ranks=layouts.tp,
+        logits_rows=layouts.tokens,
+    )
+    plan = PlanColumns(
+        tp=layouts.tp, pp=one, cp=layouts.cp, attention_dp=one, ep=one, moe_tp=one, dp=one
+    )
+    whole = step_operators(architecture, formats, Phase.FORWARD, tokens)
+    for operator in shard_operators(whole, plan, architecture):
+        if isinstance(operator, Collective):
+            continue
+        if isinstance(operator, GroupedGemm):
+            yield _experts(operator, layouts, distribution)
+        elif operator.shard == "replicated":
+            yield _divide_tokens(operator, layouts.token_ranks)
+        elif operator.name == "kv_b_projection" and isinstance(operator, Gemm):
+            yield with_fields(operator, m=operator.m / layouts.cp)
+        else:
+            yield operator
+
+
+def _experts(operator: GroupedGemm, layouts: Layouts, distribution: str) -> GroupedGemm:
+    """Return the experts of one rank, over the rows that were sent to it.
+
+    A rank of a serving engine sorts the tokens of its whole group; here each row has been sent to
+    its expert, so that the product has one expert per row and only the rank's own experts.
+    """
+    sent_C = layouts.tokens / layouts.token_ranks * layouts.expert_tp * operator.top_k
+    return with_fields(
+        operator,
+        tokens=sent_C,
+        experts=operator.experts / layouts.ep,
+        top_k=np.ones_like(sent_C),
+        ep=np.ones_like(sent_C),
+        moe_tp=layouts.expert_tp,
+        distribution=distribution,
+    )
+
+
+def _divide_tokens(operator: Operator, ranks: FloatArray) -> Operator:
+    """Return an operator over the tokens of one rank with sequence parallelism."""
+    if isinstance(operator, Streaming):
+        return with_fields(
+            operator,
+            tokens=operator.tokens / ranks,
+            read_bytes=operator.read_bytes / ranks,
+            write_bytes=operator.write_bytes / ranks,
+        )
+    if isinstance(operator, Gemm):
+        return with_fields(operator, m=operator.m / ranks)
+    return operator
+
+
+def _passes(operator: Operator, segment: int, level: int) -> Iterator[Row]:
+    """Yield the forward operator and its gradients."""
+    if isinstance(operator, Streaming) and operator.stream == QUANTIZE:
+        copies = with_fields(operator, write_bytes=COPIES * operator.write_bytes)
+        yield Row(copies, segment, Part.FORWARD, level)
+        return
+    yield Row(operator, segment, Part.FORWARD, level)
+    match operator:
+        case Gemm():
+            if get_format(operator.format).quantize != "none":
+                yield Row(_quantized_gradient(operator), segment, Part.INPUT_GRADIENT)
+            yield Row(_input_gradient(operator), segment, Part.INPUT_GRADIENT)
+            yield Row(_weight_gradient(operator), segment, Part.WEIGHT_GRADIENT)
+        case GroupedGemm():
+            yield Row(operator, segment, Part.INPUT_GRADIENT)
+            yield Row(operator, segment, Part.WEIGHT_GRADIENT)
+        case Streaming():
+            yield Row(_streaming_gradient(operator), segment, Part.INPUT_GRADIENT)
+        case Scan() | Convolution():
+            count = SCAN_BACKWARD * operator.count
+            yield Row(with_fields(operator, count=count), segment, Part.INPUT_GRADIENT)
+        case _:
+            count = ATTENTION_BACKWARD * operator.count
+            yield Row(with_fields(operator, count=count), segment, Part.INPUT_GRADIENT)
+
+
+def _quantized_gradient(operator: Gemm) -> Streaming:
+    """Return the quantization of the output gradient, for both products that read it."""
+    elements = operator.m * operator.n
+    return Streaming(
+        name=f"{operator.name}_gradient_quantize",
+        phase=operator.phase,
+        count=operator.count,
+        shard=operator.shard,
+        stream=QUANTIZE,
+        tokens=operator.m,
+        read_bytes=elements * ACTIVATION_BYTES,
+        write_bytes=COPIES * elements * operator.input_bytes_per_element,
+        cold_read_bytes=np.zeros_like(elements),
+    )
+
+
+def _input_gradient(operator: Gemm) -> Gemm:
+    """Return dX[m, k] = dY[m, n] W^T[n, k]."""
+    return with_fields(operator, n=operator.k, k=operator.n)
+
+
+def _weight_gradient(operator: Gemm) -> Gemm:
+    """Return dW[n, k] = dY^T[n, m] X[m, k]."""
+    return with_fields(
+        operator,
+        m=operator.n,
+        n=operator.k,
+        k=operator.m,
+        weight_bytes_per_element=operator.input_bytes_per_element,
+    )
+
+
+def _streaming_gradient(operator: Streaming) -> Streaming:
+    """Return the gradient of a bandwidth-limited operator.
+
+    It reads the gradients of what the forward pass wrote and writes those of what it read. Norms
+    and activations also read their inputs again, of which a norm with a residual has one.
+    """
+    again = np.zeros_like(operator.read_bytes)
+    if operator.stream == "norm":
+        again = operator.read_bytes / 2.0
+    elif operator.stream in _SAVES_INPUT:
+        again = operator.read_bytes
+    write = operator.read_bytes
+    if operator.stream == EMBEDDING:  # adds rows to the gradient of the table
+        write = operator.write_bytes
+    if operator.stream == "sampling":  # the gradient of the loss replaces the logits
+        return with_fields(operator, write_bytes=operator.read_bytes)
+    return with_fields(operator, read_bytes=operator.write_bytes + again, write_bytes=write)

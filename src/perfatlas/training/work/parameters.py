@@ -1,0 +1,82 @@
+"""Parameters of one rank, from the shapes of its operators.
+
+Shape legend: C candidates, G segments.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from perfatlas.models import parameter_counts
+from perfatlas.operators import Gemm, GroupedGemm
+from perfatlas.training.work.operators import Part
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.models import Architecture
+    from perfatlas.operators import FloatArray
+    from perfatlas.training.layouts import Layouts
+    from perfatlas.training.work.operators import Row
+
+
+class RankParameters(NamedTuple):
+    """Parameters of one rank, per layer of each segment.
+
+    Args:
+        dense_CG: Parameters that all ranks of a tensor-parallel group divide or repeat (C, G).
+        expert_CG: Parameters of routed experts (C, G).
+    """
+
+    dense_CG: FloatArray
+    expert_CG: FloatArray
+
+
+def rank_parameters(
+    architecture: Architecture, rows: Sequence[Row], layouts: Layouts
+) -> RankParameters:
+    """Return the parameters of one rank.
+
+    Args:
+        architecture: The model.
+        rows: The operators, from `model_operators`.
+        layouts: The layouts (C,).
+
+    Limits: Norms, biases and convolutions are counted in the mean over all layers, and repeated on
+        every tensor-parallel rank (below 0.2% of the weights).
+    """
+    segments = len(architecture.layers) + 2
+    dense_CG = np.zeros((layouts.size, segments))
+    expert_CG = np.zeros((layouts.size, segments))
+    whole = 0.0  # of all layers in products, on one GPU
+    for row in rows:
+        if row.part != Part.FORWARD:
+            continue
+        operator = row.operator
+        layers = architecture.layers[row.segment - 1].count if 0 < row.segment < segments - 1 else 0
+        if isinstance(operator, Gemm):
+            dense_CG[:, row.segment] += operator.n * operator.k
+            width = layouts.tp[0] if operator.shard in _DIVIDED else 1.0
+            whole += layers * float(operator.n[0] * operator.k[0] * width)
+        elif isinstance(operator, GroupedGemm):
+            matrix_C = operator.hidden * operator.intermediate / layouts.expert_tp
+            held_C = operator.matrices * matrix_C * operator.experts  # of this rank
+            expert_CG[:, row.segment] += held_C
+            whole += layers * float(
+                operator.matrices
+                * operator.hidden[0]
+                * operator.intermediate[0]
+                * operator.experts[0]
+                * layouts.ep[0]
+            )
+    counts = parameter_counts(architecture)
+    vocabulary_C = np.ceil(architecture.vocab_size / layouts.tp) * architecture.hidden_size
+    dense_CG[:, 0] = vocabulary_C
+    small = max(counts.total - counts.embedding - counts.lm_head - whole, 0.0)
+    dense_CG[:, 1:-1] += small / architecture.num_layers
+    return RankParameters(dense_CG, expert_CG)
+
+
+_DIVIDED = ("column", "row", "row_partial", "heads", "vocab", "width", "width_sums")

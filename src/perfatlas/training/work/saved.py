@@ -1,0 +1,128 @@
+"""Activations that the forward pass keeps for the backward pass.
+
+Shape legend: C candidates, G segments.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.operators import Attention, Gemm, GroupedGemm, LatentAttention, Scan, Streaming
+from perfatlas.training.work.operators import EMBEDDING, Part
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.models import Architecture
+    from perfatlas.operators import FloatArray, Operator
+    from perfatlas.training.layouts import Layouts
+    from perfatlas.training.profiles import TrainingEngine
+    from perfatlas.training.work.operators import Row
+
+# Softmax statistics of flash attention, fp32 per query and head.
+STATISTICS_BYTES: Final = 4.0
+ACTIVATION_BYTES: Final = 2.0
+# The products of the head keep logits in fp32 for the loss.
+# Source: Megatron-LM, `vocab_parallel_cross_entropy`; Korthikanti et al. 2022, section 4.3.
+LOGIT_BYTES: Final = 4.0
+MASK_BYTES: Final = 1.0  # a dropout mask
+INDEX_BYTES: Final = 8.0  # a token id, int64
+_KEEPS_INPUT: Final = ("activation", "output_gate", "qk_norm", "latent_norm", "gated_norm")
+
+
+def saved_bytes(
+    architecture: Architecture, rows: Sequence[Row], layouts: Layouts, engine: TrainingEngine
+) -> FloatArray:
+    """Return the bytes kept per layer and micro-batch, by recompute level and segment (3, C, G).
+
+    Linear layers, norms and activations keep their inputs; attention keeps queries, keys, values
+    and the statistics of its softmax, since the output is the input of the next product. Selective
+    recomputation drops the statistics, and the scores of an attention that is not fused; full
+    recomputation keeps only the input of the layer.
+
+    Args:
+        architecture: The model.
+        rows: The operators, from `model_operators`.
+        layouts: The layouts (C,).
+        engine: The training engine.
+
+    Source: Korthikanti et al. 2022 (arXiv 2205.05198), equations 1 to 4, for the rules; without
+        dropout, and with the widths of the model's own blocks. Llama-3-8B: 34.0 s b h per layer.
+    Limits: Quantized copies of activations are not counted beside the 16-bit ones.
+    """
+    segments = len(architecture.layers) + 2
+    kept_CG = np.zeros((layouts.size, segments))
+    attention_CG = np.zeros((layouts.size, segments))
+    for row in rows:
+        if row.part == Part.FORWARD:
+            kept_CG[:, row.segment] += _kept(row.operator, layouts, engine)
+            attention_CG[:, row.segment] += _scores(row.operator, engine)
+    width_C = layouts.tokens * architecture.hidden_size * ACTIVATION_BYTES
+    full_CG = np.zeros_like(kept_CG)
+    full_CG[:, 1:-1] = (width_C / layouts.token_ranks)[:, None]
+    full_CG[:, 0], full_CG[:, -1] = kept_CG[:, 0], kept_CG[:, -1]
+    return np.stack([kept_CG + attention_CG, kept_CG, full_CG])
+
+
+def _kept(operator: Operator, layouts: Layouts, engine: TrainingEngine) -> FloatArray:
+    """Return what an operator keeps with any recomputation but full (C,) [bytes]."""
+    match operator:
+        case Gemm():
+            kept_C = _kept_by_product(operator, layouts, engine)
+        case GroupedGemm():
+            rows_C = operator.tokens * operator.top_k / operator.ep
+            width_C = operator.intermediate / operator.moe_tp
+            kept_C = rows_C * (operator.hidden + operator.matrices * width_C) * ACTIVATION_BYTES
+        case Attention() | LatentAttention():
+            kept_C = _kept_by_attention(operator)
+        case Scan():
+            kept_C = operator.tokens * operator.io_bytes_per_token
+        case Streaming():
+            kept_C = _kept_by_stream(operator)
+        case _:
+            kept_C = np.zeros_like(layouts.tp)
+    return kept_C
+
+
+def _kept_by_product(operator: Gemm, layouts: Layouts, engine: TrainingEngine) -> FloatArray:
+    divided = operator.shard in ("column", "vocab")
+    kept_C = operator.m * operator.k * ACTIVATION_BYTES
+    kept_C = kept_C / layouts.token_ranks if divided else kept_C
+    if operator.shard == "vocab":
+        kept_C = kept_C + operator.m * operator.n * LOGIT_BYTES
+    if operator.shard == "row":
+        mask_C = operator.m * operator.n / layouts.token_ranks
+        kept_C = kept_C + mask_C * MASK_BYTES * float(engine.dropout)
+    return kept_C
+
+
+def _kept_by_attention(operator: Attention | LatentAttention) -> FloatArray:
+    """Return queries, keys and values; the output is kept by the next product."""
+    if isinstance(operator, Attention):
+        keys_C = operator.num_kv_heads * (operator.head_dim + operator.value_head_dim)
+        width_C = operator.num_heads * operator.head_dim + keys_C
+    else:
+        query_C = operator.nope_dim + operator.rope_dim
+        width_C = operator.num_heads * (2.0 * query_C + operator.value_head_dim)
+    return operator.batch * operator.q_len * width_C * ACTIVATION_BYTES
+
+
+def _kept_by_stream(operator: Streaming) -> FloatArray:
+    if operator.stream == EMBEDDING:
+        return operator.tokens * INDEX_BYTES
+    if operator.stream == "norm":  # reads the residual beside its input, and keeps their sum
+        return operator.read_bytes / 2.0
+    return operator.read_bytes if operator.stream in _KEEPS_INPUT else 0.0 * operator.read_bytes
+
+
+def _scores(operator: Operator, engine: TrainingEngine) -> FloatArray:
+    """Return what only attention without recomputation keeps."""
+    if not isinstance(operator, Attention | LatentAttention):
+        return np.zeros(1)
+    queries_C = operator.batch * operator.q_len * operator.num_heads
+    if engine.fused_attention:
+        return queries_C * STATISTICS_BYTES
+    # softmax input and output in 16 bits, and a mask of one byte
+    return queries_C * operator.kv_len * (2.0 * ACTIVATION_BYTES + 1.0)

@@ -1,0 +1,4 @@
+from .answer import (
+    SearchAnswer as SearchAnswer,
+    search as search,
+)

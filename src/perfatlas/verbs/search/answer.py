@@ -1,0 +1,198 @@
+"""`search`: the best deployments of a model under service-level objectives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.answer import (
+    Answer,
+    AnsweredRun,
+    breakdown_rows,
+    merged_evidence,
+    question_evidence,
+)
+from perfatlas.declarations import signature_of, verb_fields
+from perfatlas.engines import resolve_engine
+from perfatlas.models import resolve_model
+from perfatlas.quantities import UnsupportedError
+from perfatlas.scenario.deployments import evaluate_one, evaluate_pools
+from perfatlas.scenario.fields import complete_scenario
+from perfatlas.scenario.resolution import read_scenario
+from perfatlas.verbs.search.find import find, within_slos
+from perfatlas.verbs.search.launch import check_launcher, launch_commands, launch_rules
+from perfatlas.verbs.search.leaders import (
+    closed_form_leaders,
+    ranking_notes,
+    simulated_leaders,
+)
+from perfatlas.verbs.search.metrics import RESULTS
+from perfatlas.verbs.search.pools import find_pools
+from perfatlas.verbs.search.question import SIZES, read_search
+from perfatlas.verbs.search.rows import (
+    candidate_table,
+    deficit,
+    estimate_fields,
+    frontier_rows,
+)
+from perfatlas.verbs.search.shortfall import no_plan, no_simulated_plan
+from perfatlas.verbs.search.why import SIMULATION, reason_of
+
+if TYPE_CHECKING:
+    from perfatlas.answer import Evidence
+    from perfatlas.scenario.fields import Scenario
+    from perfatlas.verbs.search.find import Found
+    from perfatlas.verbs.search.leaders import Leader
+    from perfatlas.verbs.search.question import SearchInputs
+
+__all__ = ["RESULTS", "SearchAnswer", "search"]
+SHORTEST_S: Final = 1e-9
+PROBABILITIES: Final = (
+    "an SLO is met with the probability that the metric stays within it: the logarithm of the"
+    " metric is normal with the prediction as median and its 90% interval, symmetric where the"
+    " interval has no upper end (TTFT without queueing is a lower limit); errors of all metrics are"
+    " fully correlated, so that all SLOs are met with the least of their probabilities"
+)
+FORMATS: Final = (
+    "only the formats of the checkpoint are searched; set formats or kv_formats to search others"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchAnswer(AnsweredRun):
+    """The answer to a search, with all of its candidates.
+
+    Args:
+        found: The candidates.
+        inputs: The search.
+    """
+
+    found: Found
+    inputs: SearchInputs
+
+    @property
+    def candidates_per_cpu_s(self) -> float:
+        """Candidates over the CPU time of their pricing, which differs between runs [1/s]."""
+        return self.found.size / max(self.found.cpu_s, SHORTEST_S)
+
+    @property
+    def columns(self) -> dict[str, list[Any]]:
+        """All candidates at their best loads as columns, each (C,), in the order of the search."""
+        return candidate_table(self.found, self.inputs)
+
+
+@signature_of("search")
+def search(**fields: Any) -> SearchAnswer:  # noqa: ANN401 - checked against the table of fields
+    """Return the best deployments of a model on a number of GPUs.
+
+    Args:
+        **fields: Fields of `perfatlas search`: model, system, gpus or max_gpus, isl, osl, SLOs,
+            objective and others. Sizes of the plan that are given are kept; others are searched.
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
+            has no effect.
+        InfeasibleError: No deployment fits, or none meets the SLOs; the message has the nearest.
+        UnsupportedError: There is no model or data for the combination.
+
+    Example:
+        >>> from perfatlas.verbs.search import search
+        >>> answer = search(model="meta-llama/Llama-3.1-8B", system="h200_sxm", gpus=2, isl=1024,
+        ...     osl=128, slo_tpot_s=0.02)
+        >>> best = answer.results["plans"][0]
+        >>> best["gpus"], best["tpot_s"] < 0.02
+        (2, True)
+    """
+    inputs = read_search(fields)
+    engine = resolve_engine(inputs.engine)
+    if inputs.emit is not None:
+        check_launcher(inputs.emit, engine.name, pools=inputs.mode == "disaggregated")
+    found = find_pools(inputs) if inputs.mode == "disaggregated" else find(inputs)
+    if found.size and np.all(np.isnan(found.candidates["score"])):
+        raise UnsupportedError(
+            f"objective = {inputs.objective} is not known for system = {inputs.system}; use another"
+            " objective"
+        )
+    if not within_slos(found, inputs):
+        raise no_plan(found, inputs)
+    leaders = closed_form_leaders(found, inputs, max(inputs.num_plans + 1, inputs.num_simulated))
+    notes: list[str] = []
+    if inputs.num_simulated and inputs.mode == "aggregated":
+        leaders = simulated_leaders(found, leaders[: inputs.num_simulated], inputs)
+        notes = ranking_notes(leaders)
+    leaders = [one for one in leaders if one.probability >= inputs.min_slo_probability]
+    if not leaders:
+        raise no_simulated_plan(inputs, min(inputs.num_simulated, found.size))
+    return _answer(inputs, found, leaders, notes)
+
+
+def _answer(
+    inputs: SearchInputs, found: Found, leaders: list[Leader], ranking: list[str]
+) -> SearchAnswer:
+    """Return the answer with the leaders that meet all limits, best first."""
+    scores = [leader.score for leader in leaders]
+    plans = []
+    evidence, breakdown = [], []
+    for number, leader in enumerate(leaders[: inputs.num_plans]):
+        fields = estimate_fields(found, leader.row, leader.place, inputs)
+        steps, grounds = _priced(read_scenario(fields))
+        following = scores[number + 1] if number + 1 < len(scores) else None
+        plan = {**leader.row, "closed_form_rank": leader.rank}
+        if leader.is_lowered:
+            plan["binding_constraint"] = SIMULATION
+        plan["why"] = reason_of(plan, found, leader.place, inputs, steps)
+        plan["runner_up_deficit"] = deficit(leader.score, following, inputs)
+        plans.append(plan)
+        breakdown.append(steps)
+        evidence.append(grounds)
+    notes = [PROBABILITIES, *ranking]
+    if inputs.formats is None and inputs.format is None:
+        notes.append(FORMATS)
+    results: dict[str, Any] = {
+        "plans": plans,
+        "frontier": frontier_rows(found, inputs),
+        "candidates": found.size,
+        "candidates_within_slos": within_slos(found, inputs),
+        "rejected": dict(sorted(found.rejected.items(), key=lambda item: -item[1])),
+        "points": found.points,
+        "ranking": ranking,
+    }
+    if inputs.emit is not None:
+        longest = inputs.isl + inputs.osl
+        model = resolve_model(inputs.model).name
+        results["launch"] = launch_commands(inputs.emit, model, plans[0], longest)
+        notes.append(f"launch arguments: {launch_rules()[inputs.emit]['source']}")
+    answer = Answer(
+        command="search",
+        scenario=_complete(inputs),
+        results=results,
+        breakdown=breakdown[0],
+        evidence=replace(evidence[0], assumptions=(*evidence[0].assumptions, *notes)),
+    )
+    return SearchAnswer(answer=answer, found=found, inputs=inputs)
+
+
+def _priced(scenario: Scenario) -> tuple[list[dict[str, Any]], Evidence]:
+    """Return the breakdown of a prefill chunk and a decode step, and the evidence."""
+    if scenario.mode == "disaggregated":
+        rates = evaluate_pools(scenario)
+        (first, prefill), (second, decode) = rates.prefill, rates.decode
+        pools = (question_evidence(first, prefill), question_evidence(second, decode))
+        evidence = merged_evidence(*pools, rates.notes())
+    else:
+        question, prefill = evaluate_one(scenario)
+        decode, evidence = prefill, question_evidence(question, prefill)
+    rows = [
+        *breakdown_rows(prefill.prefill, "prefill", 0),
+        *breakdown_rows(decode.decode, "decode", 0),
+    ]
+    return rows, evidence
+
+
+def _complete(inputs: SearchInputs) -> dict[str, Any]:
+    """Return the fields of the search; sizes that are not given are searched, and have no value."""
+    fields = {n: f for n, f in verb_fields("search").items() if n not in SIZES}
+    given = complete_scenario(fields, inputs)
+    return {**given, **inputs.pinned}

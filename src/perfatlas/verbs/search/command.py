@@ -1,0 +1,75 @@
+"""`perfatlas search`: the best deployments, their frontier, and a table of all candidates."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Final
+
+from cyclopts import Parameter
+
+from perfatlas.commands.flags import OUTPUT, SWITCH, File, set_flags, takes_fields
+from perfatlas.commands.output import notice_if_slow, print_json, require
+from perfatlas.declarations import example_of, verb_fields
+from perfatlas.files import check_writable, table_format, write_table
+
+if TYPE_CHECKING:
+    from typing import Any
+
+SLOW: Final = "searching deployments"
+
+
+@Parameter(name="*", group=OUTPUT)
+@dataclass(frozen=True, kw_only=True)
+class SearchFlags:
+    """Output of the search.
+
+    Args:
+        scenario: TOML file with the same names as the flags; flags take precedence.
+        json: Print one JSON object in SI units instead of text.
+        verbose: Print a larger chart, all rejected counts, calibrations, assumptions and sources.
+        output: Write every candidate at its best load; the extension selects the format (CSV,
+            Parquet or JSON Lines).
+    """
+
+    scenario: File | None = None
+    json: Annotated[bool, SWITCH] = False
+    verbose: Annotated[bool, SWITCH] = False
+    output: File | None = None
+
+
+@takes_fields("search")
+def search(*, flags: object = None, output: SearchFlags | None = None) -> int:
+    """Answer a search; return the exit code.
+
+    Args:
+        flags: The search.
+        output: Output of the answer.
+    """
+    import perfatlas
+
+    output = output or SearchFlags()
+    set_fields: dict[str, Any] = set_flags(flags, output.scenario)
+    needed = tuple(name for name, field in verb_fields("search").items() if field.required)
+    require(set_fields, needed, example=example_of("search"))
+    if output.output is not None:
+        table_format(str(output.output))
+        check_writable(output.output)
+    with notice_if_slow(SLOW):
+        answer = perfatlas.search(**set_fields)
+    told = answer.to_dict()
+    told["results"]["candidates_per_cpu_s"] = answer.candidates_per_cpu_s
+    if output.output is not None:
+        write_table(str(output.output), answer.columns)
+        sys.stderr.write(
+            f"perfatlas: {answer.results['candidates']:,} candidates written to {output.output}\n"
+        )
+    if output.json:
+        print_json(told)
+        return 0
+    from perfatlas.report.text import open_terminal, reproduce_line
+    from perfatlas.verbs.search.text import print_search
+
+    line = reproduce_line("search", set_fields)
+    print_search(open_terminal(sys.stdout), told, reproduce=line, verbose=output.verbose)
+    return 0

@@ -1,0 +1,202 @@
+"""All candidates of a search, each at its best load, as columns.
+
+Shape legend: C candidates, P points.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.studies import pareto_points
+from perfatlas.verbs.search.points import ENDS, priced_points
+from perfatlas.verbs.search.selection import best_loads, judge
+from perfatlas.verbs.search.space import chunk_sizes, families
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.operators import FloatArray, IntArray
+    from perfatlas.verbs.search.question import SearchInputs
+    from perfatlas.verbs.search.selection import Judged
+    from perfatlas.verbs.search.space import Family
+
+    Columns = dict[str, np.ndarray[Any, Any]]
+
+PLAN: Final = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp")
+LIMITS: Final = ("max_num_seqs", "max_num_batched_tokens")
+WITH_INTERVAL: Final = (
+    "ttft_s",
+    "tpot_s",
+    "request_latency_s",
+    "output_tokens_per_s_per_gpu",
+    "output_tokens_per_s_per_user",
+    "energy_per_output_token_j",
+)
+METRICS: Final = (
+    *(f"{name}{end}" for name in WITH_INTERVAL for end in ("", "_low", "_high")),
+    "usd_per_million_output_tokens",
+)
+Y: Final = "output_tokens_per_s_per_gpu"
+X: Final = "output_tokens_per_s_per_user"
+NO_GAIN: Final = "objective"
+
+
+@dataclass(kw_only=True)
+class Found:
+    """What a search found.
+
+    Args:
+        families: Candidates by system, formats and draft tokens.
+        candidates: Each candidate at its best load, as columns (C,).
+        frontier: Points that no other exceeds in both rates, as columns.
+        rejected: Refused combinations by rule.
+        points: Number of priced points.
+        steps: Number of distinct steps among them that were priced.
+        cpu_s: CPU time [s].
+    """
+
+    families: list[Family] = field(default_factory=list)
+    candidates: Columns = field(default_factory=dict)
+    frontier: Columns = field(default_factory=dict)
+    rejected: Counter[str] = field(default_factory=Counter)
+    points: int = 0
+    steps: int = 0
+    cpu_s: float = 0.0
+
+    @property
+    def size(self) -> int:
+        """Number of candidates C."""
+        return int(self.candidates["score"].size) if self.candidates else 0
+
+
+def find(inputs: SearchInputs) -> Found:
+    """Return all candidates of a search.
+
+    Args:
+        inputs: The search.
+
+    Raises:
+        PerfatlasError: The only system, format and number of draft tokens is not supported.
+    """
+    started = time.process_time()
+    found = Found()
+    best: list[Columns] = []
+    frontiers: list[Columns] = []
+    for number, family in enumerate(families(inputs, found.rejected, chunk_sizes(inputs))):
+        found.families.append(family)
+        for points in priced_points(family, inputs, found.rejected):
+            found.points += points.size
+            found.steps += points.steps
+            judged = judge(points, inputs)
+            chosen = best_loads(judged, inputs.min_slo_probability)
+            best.append(_columns(judged, chosen, number) | _binding(judged, chosen, inputs))
+            front = pareto_points(points.results[X], points.results[Y])
+            frontiers.append(_columns(judged, front, number))
+    found.candidates = joined(best)
+    frontier = joined(frontiers)
+    if frontier:
+        kept = pareto_points(frontier[X], frontier[Y])
+        found.frontier = {name: values[kept] for name, values in frontier.items()}
+    found.cpu_s = time.process_time() - started
+    return found
+
+
+def joined(parts: list[Columns]) -> Columns:
+    """Return columns of several parts as one.
+
+    Args:
+        parts: Columns with the same names.
+    """
+    return (
+        {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
+    )
+
+
+def _columns(judged: Judged, places: IntArray, family: int) -> Columns:
+    """Return some points as columns of plans, loads, limits and metrics."""
+    points = judged.points
+    plan, limits = points.question.plan, points.question.limits
+    replicas = judged.replicas[places]
+    columns: Columns = {"family": np.full(places.size, family), "gpus": judged.gpus[places]}
+    columns |= {name: getattr(plan, name)[places] for name in PLAN}
+    columns |= {"dp": replicas, "sequences": points.sequences[places]}
+    columns["concurrency"] = np.rint(points.sequences[places] * replicas)
+    columns |= {name: getattr(limits, name)[places] for name in LIMITS}
+    columns |= {name: points.results[name][places] for name in METRICS}
+    columns["slo_probability"] = judged.probability[places]
+    columns["excess"] = judged.excess[places]
+    columns["score"] = judged.score[places]
+    return columns
+
+
+def _binding(judged: Judged, places: IntArray, inputs: SearchInputs) -> Columns:
+    """Return what prevents the next load of each candidate, and its probability to meet all SLOs.
+
+    It is the SLO that the next load meets with the least probability, if that is not sufficient;
+    the end of the loads; or the objective, which the next load does not improve.
+    """
+    points = judged.points
+    after = np.minimum(places + 1, points.size - 1)
+    exists = (places + 1 < points.size) & (points.rows[after] == points.rows[places])
+    names = [*judged.probabilities, NO_GAIN, *ENDS]
+    code = np.where(exists, names.index(NO_GAIN), len(names) - len(ENDS) + points.ends[places])
+    if judged.probabilities:
+        each = np.stack([found[after] for found in judged.probabilities.values()])
+        missed = exists & (judged.probability[after] < inputs.min_slo_probability)
+        code = np.where(missed, each.argmin(axis=0), code)
+    next_probability: FloatArray = np.where(exists, judged.probability[after], np.nan)
+    next_load = np.where(exists, points.sequences[after] * judged.replicas[places], np.nan)
+    return {
+        "binding_constraint": np.array(names, np.object_)[code],
+        "next_probability": next_probability,
+        "next_concurrency": next_load,
+    }
+
+
+def ranked(found: Found, inputs: SearchInputs) -> IntArray:
+    """Return the candidates, best first (C,).
+
+    Those that meet all limits come first, by the objective; of equal ones, those with fewer GPUs,
+    then with the lower latency. The others follow, the nearest to the limits first.
+
+    Args:
+        found: The candidates.
+        inputs: The search.
+    """
+    columns = found.candidates
+    meets = columns["slo_probability"] >= inputs.min_slo_probability
+    value = np.where(meets, columns["score"], -columns["excess"])
+    keys = (columns["request_latency_s"], columns["gpus"], -value, ~meets)
+    order: IntArray = np.lexsort(keys)
+    return order
+
+
+def distinct_plans(found: Found, order: IntArray, most: int, identity: Sequence[str]) -> list[int]:
+    """Return the first candidate of each distinct plan, at most `most`, in the given order.
+
+    Args:
+        found: The candidates.
+        order: Candidates, best first.
+        most: Number of plans.
+        identity: Columns in which distinct plans of a family differ.
+    """
+    columns = [found.candidates[name] for name in ("family", *identity)]
+    kept: dict[tuple[float, ...], int] = {}
+    for place in order.tolist():
+        kept.setdefault(tuple(float(column[place]) for column in columns), place)
+        if len(kept) == most:
+            break
+    return list(kept.values())
+
+
+def within_slos(found: Found, inputs: SearchInputs) -> int:
+    """Return the number of candidates that meet all limits with the required probability."""
+    if not found.size:
+        return 0
+    meets = found.candidates["slo_probability"] >= inputs.min_slo_probability
+    return int(np.count_nonzero(meets))

@@ -1,0 +1,151 @@
+"""The groups of fields that `search` is asked."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from perfatlas.quantities import repr_for_error
+from perfatlas.vocabulary.fields import (
+    CachedPrefix,
+    Formats,
+    GpuPrice,
+    Lengths,
+    Limits,
+    Number,
+    Plan,
+    Row,
+    Subject,
+    Written,
+    group,
+)
+
+Limit = Annotated[float, Number(unit="s", above=0.0, finite=False)]
+MOST_PLANS: Final = 100
+
+
+def read_names(value: object) -> object:
+    """Return the names of a list written as text, such as "bf16,fp8"; other values unchanged.
+
+    A comma inside braces belongs to the name, as in h200_sxm{device.tdp=500W,device.count=4}.
+
+    Raises:
+        ValueError: The list is empty, or one of its names is.
+    """
+    if isinstance(value, list):
+        return tuple(value)
+    if not isinstance(value, str):
+        return value
+    names, depth = [""], 0
+    for character in value:
+        depth += (character == "{") - (character == "}")
+        if character == "," and not depth:
+            names.append("")
+        else:
+            names[-1] += character
+    found = tuple(name.strip() for name in names)
+    if not all(found):
+        raise ValueError(f"{repr_for_error(value)}: expected names divided by commas")
+    return found
+
+
+Names = Annotated[tuple[str, ...], Written(read_names)]
+
+
+@group("Search", 1)
+class SearchSpace:
+    """What is searched."""
+
+    mode: Annotated[
+        Literal["static", "aggregated", "disaggregated"],
+        Row(
+            "Serving mode of the deployments: one batch, continuous batching, or separate prefill"
+            " and decode pools."
+        ),
+    ] = "aggregated"
+    systems: Annotated[
+        Names | None,
+        Row("Further systems to search besides system, such as b200_sxm,gb200.", "none"),
+    ] = None
+    max_gpus: Annotated[
+        Annotated[int, Number(at_least=1, at_most=4096)] | None,
+        Row(
+            "Maximum GPUs of a deployment, instead of gpus: as many replicas as fit, or as few as"
+            " serve request_rate.",
+            default="gpus",
+        ),
+    ] = None
+    formats: Annotated[
+        Names | None,
+        Row(
+            "Number formats of weights and matrix products to search, such as bf16,fp8.",
+            default="format",
+        ),
+    ] = None
+    kv_formats: Annotated[
+        Names | None,
+        Row(
+            "Number formats of the KV cache to search, such as bf16,fp8.",
+            default="kv_format",
+        ),
+    ] = None
+
+
+@group("Objective", 2)
+class SearchObjective:
+    """What the best deployment is."""
+
+    objective: Annotated[
+        Literal[
+            "output_tokens_per_s_per_gpu",
+            "gpus",
+            "request_latency_s",
+            "usd_per_million_output_tokens",
+            "energy_per_output_token_j",
+        ],
+        Row("Metric that ranks the deployments which meet all objectives."),
+    ] = "output_tokens_per_s_per_gpu"
+    slo_ttft_s: Annotated[Limit | None, Row("SLO: maximum time to first token.", "none")] = None
+    slo_tpot_s: Annotated[
+        Limit | None, Row("SLO: maximum time per output token after the first.", "none")
+    ] = None
+    slo_request_latency_s: Annotated[
+        Limit | None, Row("SLO: maximum end-to-end latency of a request.", "none")
+    ] = None
+    request_rate: Annotated[
+        Annotated[float, Number(unit="1/s", above=0.0)] | None,
+        Row("Requests per second that the deployment must serve.", "none"),
+    ] = None
+    min_slo_probability: Annotated[
+        Annotated[float, Number(unit="fraction", above=0.0, below=1.0)],
+        Row(
+            "Least probability with which a deployment must meet all SLOs and the request rate, by"
+            " the intervals of its predictions; 0.5 tests the predictions themselves."
+        ),
+    ] = 0.8
+    emit: Annotated[
+        Literal["vllm", "sglang", "trtllm", "dynamo"] | None,
+        Row(
+            "Print the commands that launch the best plan, with the arguments that the"
+            " documentation of this engine names; dynamo launches vLLM workers.",
+            default="none",
+        ),
+    ] = None
+    num_simulated: Annotated[
+        Annotated[int, Number(at_least=0, at_most=MOST_PLANS)],
+        Row(
+            "Number of the best plans by closed forms that the serving simulator scores again, in"
+            " mode aggregated; 0 for closed forms alone."
+        ),
+    ] = 20
+    num_plans: Annotated[
+        Annotated[int, Number(at_least=1, at_most=MOST_PLANS)],
+        Row("Number of plans in the answer, best first."),
+    ] = 5
+
+
+QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
+    "search": (
+        *(Subject, SearchSpace, SearchObjective, Lengths, CachedPrefix, Plan, Formats, Limits),
+        GpuPrice,
+    ),
+}

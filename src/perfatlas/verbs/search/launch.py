@@ -1,0 +1,120 @@
+"""Launch commands of a plan, by the documentation of each engine."""
+
+from __future__ import annotations
+
+import shlex
+import tomllib
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LAUNCHES: Final = "data/launch_arguments.toml"
+POOLS: Final = ("prefill", "decode")
+
+
+@cache
+def launch_rules() -> dict[str, dict[str, Any]]:
+    """Return the names of launch arguments by launcher, from shipped data."""
+    return tomllib.loads(resources.files("perfatlas").joinpath(LAUNCHES).read_text("utf-8"))
+
+
+def whole_fields(engine: str) -> tuple[str, ...]:
+    """Return the fields that an engine sets to 1 or to all ranks of a replica only.
+
+    Args:
+        engine: Name of the engine, without a version.
+
+    Example:
+        >>> from perfatlas.verbs.search.launch import whole_fields
+        >>> whole_fields("vllm"), whole_fields("sglang")
+        (('ep',), ())
+    """
+    return tuple(launch_rules().get(engine, {}).get("whole", ()))
+
+
+def check_launcher(launcher: str, engine: str, *, pools: bool) -> None:
+    """Refuse a launcher that does not launch the searched engine, or no pools.
+
+    Args:
+        launcher: Key of the rules.
+        engine: Name of the searched engine, without a version.
+        pools: Whether prefill and decode pools are searched.
+
+    Raises:
+        InvalidSpecError: It launches another engine.
+        UnsupportedError: Its launch of pools is not known.
+    """
+    rules = launch_rules()[launcher]
+    if rules["engine"] != engine:
+        raise InvalidSpecError(
+            f"emit = {launcher} launches {rules['engine']}, but plans are searched for {engine};"
+            f" set engine = {rules['engine']}"
+        )
+    if pools and "pool" not in rules:
+        known = [name for name, one in launch_rules().items() if "pool" in one]
+        raise UnsupportedError(
+            f"emit = {launcher} does not cover prefill and decode pools; use {' or '.join(known)}"
+        )
+
+
+def launch_commands(launcher: str, model: str, plan: Mapping[str, Any], longest: int) -> list[str]:
+    """Return the commands that launch a plan, one for each kind of replica or worker.
+
+    Args:
+        launcher: Key of the rules.
+        model: The model.
+        plan: A row of the answer.
+        longest: Tokens of the longest request, prompt and output.
+
+    Example:
+        >>> from perfatlas.verbs.search.launch import launch_commands
+        >>> plan = {"tp": 4, "pp": 1, "attention_dp": 1, "dp": 2, "max_num_batched_tokens": 8192}
+        >>> launch_commands("vllm", "meta-llama/Llama-3.1-8B", plan, 4500)[0]
+        'vllm serve meta-llama/Llama-3.1-8B --max-model-len 4500 --tensor-parallel-size 4\
+ --max-num-batched-tokens 8192  # 2 replicas'
+    """
+    rules = launch_rules()[launcher]
+    if "prefill_workers" not in plan:
+        count = plan["dp"]
+        return [
+            _command(rules, model, plan, longest) + (f"  # {count} replicas" if count > 1 else "")
+        ]
+    commands = []
+    for role in POOLS:
+        own = {
+            name.removeprefix(f"{role}_"): value
+            for name, value in plan.items()
+            if name.startswith(role)
+        }
+        words = f"{_command(rules, model, {**own, 'kv_format': plan['kv_format']}, longest)}"
+        count = own["workers"]
+        several = f"  # {count} workers" if count > 1 else ""
+        commands.append(f"{words} {rules['pool']} {role}{several}")
+    return commands
+
+
+def _command(rules: Mapping[str, Any], model: str, plan: Mapping[str, Any], longest: int) -> str:
+    sizes = dict(plan)
+    if rules["ranks"]:
+        sizes[rules["ranks"]] = plan["tp"] * plan.get("attention_dp", 1)
+    words = [*rules["command"].split(), *([rules["model"]] if rules["model"] else []), model]
+    words += [rules["context"], str(longest)]
+    for name, flag in rules["arguments"].items():
+        limit = name.startswith("max_")
+        if name in sizes and (limit or sizes[name] != 1):
+            words += [flag, str(sizes[name])]
+    if plan.get("ep", 1) > 1 and "expert_parallel" in rules:
+        words.append(rules["expert_parallel"])
+    stored = rules.get("kv_formats", {}).get(plan.get("kv_format"))
+    if stored:
+        words += [rules["kv_format"], stored]
+    text = shlex.join(words)
+    if plan.get("attention_dp", 1) > 1 and "attention_data_parallel" in rules:
+        extra = rules["attention_data_parallel"]
+        text += f" {extra}" if extra.startswith("--") else f"  # with {extra}"
+    return text

@@ -1,0 +1,192 @@
+"""The best candidates, re-scored by the serving simulator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.scenario.deployments import evaluate_one, steady_state
+from perfatlas.scenario.resolution import read_scenario
+from perfatlas.serving.closed_form import energies_at
+from perfatlas.verbs.search.find import METRICS, PLAN, distinct_plans, ranked
+from perfatlas.verbs.search.limits import met_limits, score_of
+from perfatlas.verbs.search.points import LOADS, costs
+from perfatlas.verbs.search.pool_rows import IDENTITY
+from perfatlas.verbs.search.rows import estimate_fields, plan_row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from perfatlas.scenario.deployments import Priced
+    from perfatlas.verbs.search.find import Found
+    from perfatlas.verbs.search.question import SearchInputs
+
+MOST_LOWER: Final = 8  # lower loads to simulate where the best load of the closed forms misses
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leader:
+    """A candidate at a load, by closed forms or simulated.
+
+    Args:
+        place: Position of the candidate.
+        row: Plan, load and metrics by name.
+        rank: Rank by closed forms, from 1.
+        score: The objective, larger is better.
+        probability: Least probability that a limit is met.
+        excess: Largest ratio of a prediction to its limit.
+        note: Why it is not simulated, "" if it is.
+        at_first: Simulated metrics at the best load of the closed forms, empty if not simulated.
+    """
+
+    place: int
+    row: dict[str, Any]
+    rank: int
+    score: float
+    probability: float
+    excess: float
+    note: str = ""
+    at_first: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_lowered(self) -> bool:
+        """Whether the simulation meets the limits only at a lower load than the closed forms."""
+        return bool(self.at_first) and self.row["concurrency"] < self.at_first["concurrency"]
+
+    def order(self, least: float) -> tuple[bool, float, float, float]:
+        """Return the key by which leaders are ranked, best first.
+
+        Args:
+            least: Least probability with which limits must be met.
+        """
+        meets = self.probability >= least
+        value = self.score if meets else -self.excess
+        return (not meets, -value, self.row["gpus"], self.row["request_latency_s"])
+
+
+def closed_form_leaders(found: Found, inputs: SearchInputs, most: int) -> list[Leader]:
+    """Return the best candidates by closed forms, best first, each of another plan.
+
+    Args:
+        found: The candidates.
+        inputs: The search.
+        most: Number of leaders.
+    """
+    columns = found.candidates
+    identity = IDENTITY if inputs.mode == "disaggregated" else (*PLAN, "dp")
+    places = distinct_plans(found, ranked(found, inputs), most, identity)
+    return [
+        Leader(
+            place=place,
+            row=plan_row(found, place, inputs),
+            rank=rank,
+            score=float(columns["score"][place]),
+            probability=float(columns["slo_probability"][place]),
+            excess=float(columns["excess"][place]),
+        )
+        for rank, place in enumerate(places, start=1)
+    ]
+
+
+def simulated_leaders(found: Found, leaders: list[Leader], inputs: SearchInputs) -> list[Leader]:
+    """Return leaders with simulated metrics, best first.
+
+    A leader that misses a limit when simulated is simulated at lower loads, until it meets all
+    limits. What the simulator does not support keeps its closed forms, with the reason.
+
+    Args:
+        found: The candidates.
+        leaders: The best by closed forms.
+        inputs: The search.
+    """
+    known: Priced = {}
+    done = [_simulated(found, leader, inputs, known) for leader in leaders]
+    return sorted(done, key=lambda leader: leader.order(inputs.min_slo_probability))
+
+
+def _simulated(found: Found, leader: Leader, inputs: SearchInputs, known: Priced) -> Leader:
+    nearest: Leader | None = None
+    at_first: Mapping[str, Any] = {}
+    for row in _loads(leader, inputs):
+        try:
+            tried = _at(found, replace(leader, row=row), inputs, known)
+        except (UnsupportedError, InvalidSpecError, InfeasibleError) as error:
+            return nearest or replace(leader, note=str(error.args[0]))
+        at_first = at_first or {**tried.row, "formula_ttft_s": leader.row["ttft_s"]}
+        tried = replace(tried, at_first=at_first)
+        if tried.probability >= inputs.min_slo_probability:
+            return tried
+        if nearest is None or tried.excess < nearest.excess:
+            nearest = tried
+    return nearest or leader
+
+
+def _loads(leader: Leader, inputs: SearchInputs) -> Iterator[dict[str, Any]]:
+    """Yield the row of a leader at its load, and at some lower ones unless the load is given."""
+    yield leader.row
+    if inputs.concurrency is not None:
+        return
+    each = leader.row["attention_dp"] * leader.row["dp"]
+    lower = [int(each * load) for load in LOADS if each * load < leader.row["concurrency"]]
+    for load in lower[: -MOST_LOWER - 1 : -1]:
+        yield {**leader.row, "concurrency": load}
+
+
+def _at(found: Found, leader: Leader, inputs: SearchInputs, known: Priced) -> Leader:
+    """Return a leader with the metrics of a simulation at the load of its row.
+
+    Raises:
+        PerfatlasError: The simulation does not support it.
+    """
+    fields = estimate_fields(found, leader.row, leader.place, inputs)
+    scenario = read_scenario({**fields, "method": "simulate"})
+    results = dict(steady_state(scenario, known).results)
+    _, evaluation = evaluate_one(read_scenario(fields))
+    results |= energies_at(evaluation.energy, results, scenario.osl)
+    arrays = {
+        name: np.array([np.nan if (value := results.get(name)) is None else value], np.float64)
+        for name in METRICS
+    }
+    arrays["usd_per_million_output_tokens"] = costs(inputs, arrays)
+    gpus = np.array([float(leader.row["gpus"])])
+    met = met_limits(arrays, gpus, inputs)
+    metrics = {name: float(value[0]) for name, value in arrays.items()}
+    told = {n: v if np.isfinite(v) else None for n, v in metrics.items() if n in leader.row}
+    probability = float(met.least[0])
+    return replace(
+        leader,
+        row={**leader.row, **told, "slo_probability": probability, "method": "simulate"},
+        score=float(score_of(arrays, gpus, inputs)[0]),
+        probability=probability,
+        excess=float(met.excess[0]),
+    )
+
+
+def ranking_notes(leaders: list[Leader]) -> list[str]:
+    """Return how the ranking by closed forms changed, and why, in sentences.
+
+    Args:
+        leaders: Leaders in the order of their simulated metrics.
+    """
+    simulated = [leader for leader in leaders if leader.row["method"] == "simulate"]
+    if not simulated:
+        return []
+    first = next(leader for leader in leaders if leader.rank == 1)
+    now = leaders.index(first) + 1
+    moved = sum(leader.rank != place for place, leader in enumerate(leaders, start=1))
+    count = f"{len(simulated)} of the {len(leaders)} best plans are simulated"
+    if len(simulated) < len(leaders):
+        count += " (the others have pipeline stages or other features without simulation)"
+    if now == 1:
+        return [f"{count}: the first stays first, {moved} others move"]
+    notes = [f"{count}: the first by closed forms becomes number {now}, {moved} plans move"]
+    if first.at_first:
+        told = first.at_first
+        notes.append(
+            f"simulated at {told['concurrency']:,} requests in flight, its TTFT is"
+            f" {told['ttft_s']:.3g} s with queueing, {told['formula_ttft_s']:.3g} s without"
+        )
+    return notes

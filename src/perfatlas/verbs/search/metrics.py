@@ -1,0 +1,201 @@
+"""Metrics that `search` alone reports."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from perfatlas.verbs.search.pool_rows import SIZES
+from perfatlas.vocabulary.metrics import Metric, declare_metrics
+
+COUNTS: Final = {
+    "tp": "tensor-parallel size",
+    "pp": "pipeline-parallel size",
+    "cp": "context-parallel size",
+    "attention_dp": "attention data-parallel size",
+    "ep": "expert-parallel size",
+    "moe_tp": "tensor-parallel size inside an expert",
+    "dp": "replicas",
+    "concurrency": "requests in flight",
+    "batch": "sequences per batch and replica",
+    "max_num_seqs": "maximum sequences per step",
+    "max_num_batched_tokens": "maximum tokens per step",
+    "speculative_depth": "draft tokens per step",
+}
+POOLED: Final = {
+    f"{role}_{name}": f"{label} of {role} workers"
+    for role, names in SIZES.items()
+    for name, label in {
+        **{one: COUNTS[one] for one in names},
+        "workers": "number",
+        "batch": "sequences per step",
+    }.items()
+}
+TEXTS: Final = {
+    "prefill_system": "system of prefill workers",
+    "decode_system": "system of decode workers",
+    "system": "system",
+    "gemm_format": "format of dense layers",
+    "moe_format": "format of expert layers",
+    "kv_format": "format of the KV cache",
+}
+ROWS: Final = ("plans", "frontier")
+RESULTS: Final = declare_metrics(
+    Metric(
+        name="plans",
+        label="best plans",
+        short="plans",
+        holds="rows",
+        verbs=("search",),
+        description="The deployments with the best objective that meet all SLOs, best first.",
+    ),
+    *(
+        Metric(
+            name=f"{rows}.{name}",
+            label=label,
+            short=name,
+            holds="count",
+            verbs=("search",),
+            description=f"{label[0].upper()}{label[1:]} of the deployment.",
+        )
+        for rows in ROWS
+        for name, label in {**COUNTS, **POOLED}.items()
+        if (rows, name) != ("frontier", "batch")
+    ),
+    *(
+        Metric(
+            name=f"{rows}.{name}",
+            label=label,
+            short=name,
+            holds="text",
+            verbs=("search",),
+            description=f"{label[0].upper()}{label[1:]} of the deployment.",
+        )
+        for rows in ROWS
+        for name, label in TEXTS.items()
+    ),
+    *(
+        Metric(
+            name=f"{rows}.slo_probability",
+            label="probability of meeting all SLOs",
+            short="P(SLO)",
+            unit="1",
+            shown="share",
+            better="higher",
+            verbs=("search",),
+            description="Least probability with which an SLO or the request rate is met.",
+        )
+        for rows in ROWS
+    ),
+    Metric(
+        name="plans.closed_form_rank",
+        label="rank by closed forms",
+        holds="count",
+        verbs=("search",),
+        description="Rank of the plan before the simulation of the best plans.",
+    ),
+    Metric(
+        name="launch",
+        label="launch commands",
+        short="launch",
+        holds="texts",
+        verbs=("search",),
+        description="Commands that launch the best plan, one for each kind of worker.",
+    ),
+    Metric(
+        name="ranking",
+        label="changes of the ranking",
+        short="ranking",
+        holds="texts",
+        verbs=("search",),
+        description="How the simulation of the best plans changed their ranking, and why.",
+    ),
+    Metric(
+        name="plans.binding_constraint",
+        label="binding constraint",
+        holds="text",
+        verbs=("search",),
+        description="What prevents a higher load: an SLO, a limit of the engine, or the objective.",
+    ),
+    Metric(
+        name="plans.why",
+        label="why",
+        holds="text",
+        verbs=("search",),
+        description="The binding constraint and what bounds both phases, in a sentence.",
+    ),
+    Metric(
+        name="plans.runner_up_deficit",
+        label="deficit of the next plan",
+        short="next plan",
+        unit="1",
+        shown="share",
+        verbs=("search",),
+        description="How much worse the objective of the next plan is, relative to this plan.",
+    ),
+    Metric(
+        name="candidates",
+        label="candidates",
+        holds="count",
+        verbs=("search",),
+        description="Legal combinations of plan, formats and limits, each priced at all its loads.",
+    ),
+    Metric(
+        name="candidates_within_slos",
+        label="candidates that meet all SLOs",
+        short="meet all SLOs",
+        holds="count",
+        verbs=("search",),
+        description="Candidates that meet all SLOs with the required probability at some load.",
+    ),
+    Metric(
+        name="rejected",
+        label="rejected candidates",
+        short="refused",
+        holds="object",
+        parts={
+            "supported_by_system_and_engine": "formats or tier not supported",
+            "pp_within_layers": "more pipeline stages than layers",
+            "recurrent_mixers_without_cp": "context parallelism of recurrent mixers",
+            "experts_on_the_ranks_of_attention": "experts on other ranks than attention",
+            "dense_without_ep": "expert parallelism of a dense model",
+            "dense_without_attention_dp": "attention data parallelism of a dense model",
+            "dense_without_moe_tp": "tensor-parallel experts of a dense model",
+            "tp_divides_num_heads": "attention heads not divisible by tp",
+            "tp_divides_num_kv_heads": "KV heads neither divisible nor replicated by tp",
+            "tp_divides_linear_attention_key_heads": "linear-attention key heads by tp",
+            "tp_divides_linear_attention_value_heads": "linear-attention value heads by tp",
+            "tp_divides_mamba_2_heads": "Mamba-2 heads not divisible by tp",
+            "tp_divides_mamba_2_num_groups": "Mamba-2 groups not divisible by tp",
+            "tp_divides_mamba_intermediate_size": "Mamba width not divisible by tp",
+            "tp_divides_intermediate_size": "feed-forward width not divisible by tp",
+            "ep_divides_num_experts": "experts not divisible by ep",
+            "moe_tp_divides_moe_intermediate_size": "expert width not divisible by moe_tp",
+            "tp_divides_shared_expert_width": "shared-expert width not divisible by tp",
+            "sizes_supported_by_engine": "sizes that the engine cannot launch",
+            "tp_within_scale_up_domain": "tp larger than a scale-up domain",
+            "fp8_blocks_whole_per_rank": "blocks of 128 of fp8_block weights cut by a rank",
+            "fits_in_memory": "does not fit in memory",
+            "prompt_within_max_num_batched_tokens": "prompt longer than a step",
+            "load_within_max_num_seqs": "load above max_num_seqs",
+            "load_within_max_num_batched_tokens": "load above max_num_batched_tokens",
+        },
+        verbs=("search",),
+        description="Combinations that are not candidates, by the rule that refuses them.",
+    ),
+    Metric(
+        name="points",
+        label="candidates at loads",
+        short="points",
+        holds="count",
+        verbs=("search",),
+        description="Priced combinations of a candidate and a load.",
+    ),
+    Metric(
+        name="candidates_per_cpu_s",
+        label="candidates per CPU-second",
+        short="candidates/CPU s",
+        unit="candidates/cpu s",
+        verbs=("search",),
+        description="Candidates over the CPU time of their pricing; of --json and --verbose.",
+    ),
+)

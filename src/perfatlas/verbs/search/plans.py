@@ -1,0 +1,141 @@
+"""All parallelism plans of a number of GPUs, and the rules that refuse some of them.
+
+Shape legend: U plans, V values of a size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.models import DenseFfn, MoeFfn
+from perfatlas.parallelism import PlanColumns, plan_rules
+from perfatlas.verbs.search.launch import whole_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfatlas.models import Architecture, ModelFormats
+    from perfatlas.step import Candidates
+    from perfatlas.verbs.search.question import SearchInputs
+
+    BoolArray = NDArray[np.bool_]
+
+REPLICA: Final = ("tp", "pp", "cp", "attention_dp")
+BLOCK: Final = 128.0  # rows and columns of a block of fp8_block weights
+
+
+def all_plans(inputs: SearchInputs, architecture: Architecture) -> PlanColumns:
+    """Return every division of the GPUs into replicas, stages and ranks (U,), legal or not.
+
+    With `gpus` the sizes multiply to it. With `max_gpus` a replica has at most so many, and there
+    are as many replicas as fit. Sizes that are given are kept.
+
+    Args:
+        inputs: The search.
+        architecture: The model; only experts are divided by attention data parallelism, ep and
+            moe_tp.
+    """
+    rows = list(_rows(inputs, has_experts=architecture.has_experts))
+    names = [field.name for field in fields(PlanColumns)]
+    table = np.array(rows, np.float64).reshape(len(rows), len(names))
+    return PlanColumns(**{name: table[:, place] for place, name in enumerate(names)})
+
+
+def _rows(inputs: SearchInputs, *, has_experts: bool) -> Iterator[tuple[int, ...]]:
+    """Yield tp, pp, cp, attention_dp, ep, moe_tp and dp of every plan."""
+    free = {"tp", "pp", "attention_dp"} if has_experts else {"tp", "pp"}
+    for tp, pp, cp, attention_dp in _divisions(inputs, REPLICA, inputs.most_gpus, free):
+        dp = inputs.most_gpus // (tp * pp * cp * attention_dp)
+        wanted = inputs.pinned.get("dp", dp)
+        if wanted > dp or (inputs.gpus is not None and wanted != dp):
+            continue
+        for ep, moe_tp in _expert_sizes(tp * attention_dp, inputs.pinned, has_experts=has_experts):
+            yield (tp, pp, cp, attention_dp, ep, moe_tp, wanted)
+
+
+def _divisions(
+    inputs: SearchInputs, names: Sequence[str], left: int, free: Collection[str]
+) -> Iterator[tuple[int, ...]]:
+    """Yield all sizes of the named fields whose product divides the GPUs, or is at most them.
+
+    Args:
+        inputs: The search; sizes that are given are kept.
+        names: Fields to choose.
+        left: GPUs over the sizes chosen so far.
+        free: Fields that are searched; others are 1 if they are not given.
+    """
+    if not names:
+        yield ()
+        return
+    first, *others = names
+    exact = inputs.gpus is not None
+    sizes = range(1, left + 1) if first in free else range(1, 2)
+    for size in (inputs.pinned[first],) if first in inputs.pinned else sizes:
+        if size <= left and not (exact and left % size):
+            for rest in _divisions(inputs, others, left // size, free):
+                yield (size, *rest)
+
+
+def _expert_sizes(
+    ranks: int, pinned: Mapping[str, int], *, has_experts: bool
+) -> list[tuple[int, int]]:
+    """Return the divisions of the ranks into ep and moe_tp."""
+    if not has_experts:
+        return [(pinned.get("ep", 1), pinned.get("moe_tp", ranks))]
+    pairs = [(ep, ranks // ep) for ep in _divisors(ranks)]
+    return [
+        (ep, moe_tp)
+        for ep, moe_tp in pairs
+        if pinned.get("ep", ep) == ep and pinned.get("moe_tp", moe_tp) == moe_tp
+    ]
+
+
+@cache
+def _divisors(number: int) -> tuple[int, ...]:
+    return tuple(n for n in range(1, number + 1) if number % n == 0)
+
+
+def refusing_rules(base: Candidates, plan: PlanColumns) -> dict[str, BoolArray]:
+    """Return the plans that each rule refuses (U,), by its name.
+
+    Args:
+        base: A candidate with their model, engine, formats and system.
+        plan: The plans.
+
+    Source: scale-up domain: vLLM documentation, "Parallelism and Scaling" (tensor parallelism
+        inside a node, pipeline parallelism between nodes). Blocks: vLLM 0.24,
+        model_executor/layers/quantization/fp8.py, which rejects partitions that are no multiple of
+        a block of 128.
+    """
+    architecture, formats, engine = base.model.architecture, base.formats, base.profile.name
+    rules = dict(plan_rules(architecture, plan))
+    domain = base.placement.systems[0].device.scale_up.domain_size
+    rules["tp_within_scale_up_domain"] = plan.tp > domain
+    for name in whole_fields(engine):
+        ways, ranks = getattr(plan, name), plan.tp * plan.attention_dp
+        rules["sizes_supported_by_engine"] = (ways != 1.0) & (ways != ranks)
+    for width, ways, stored in _block_widths(architecture, plan, formats):
+        if stored == "fp8_block":
+            partial = np.mod(np.floor(width / ways), BLOCK) != 0.0
+            broken = rules.get("fp8_blocks_whole_per_rank", np.zeros(plan.tp.shape, np.bool_))
+            rules["fp8_blocks_whole_per_rank"] = broken | (partial & (np.mod(width, BLOCK) == 0))
+    return rules
+
+
+def _block_widths(
+    architecture: Architecture, plan: PlanColumns, formats: ModelFormats
+) -> Iterator[tuple[float, NDArray[np.float64], str]]:
+    """Yield the widths of feed-forward layers, the ranks that divide each, and their format."""
+    for group in architecture.layers:
+        if isinstance(group.ffn, DenseFfn):
+            yield float(group.ffn.intermediate_size), plan.tp, formats.gemm
+        elif isinstance(group.ffn, MoeFfn):
+            yield float(group.ffn.intermediate_size), plan.moe_tp, formats.moe
+            if group.ffn.shared_intermediate_size:
+                yield float(group.ffn.shared_intermediate_size), plan.tp, formats.gemm

@@ -1,0 +1,181 @@
+"""Prices of candidates at all loads that run at once: points.
+
+Shape legend: C candidates, P points.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.serving.closed_form import (
+    evaluate_loads,
+    rejects_prompts,
+    result_columns,
+    served_sequences,
+)
+from perfatlas.step import candidate_memory
+from perfatlas.studies import refused_by_rule
+from perfatlas.vocabulary.metrics import usd_per_million_tokens
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfatlas.operators import FloatArray, IntArray
+    from perfatlas.parallelism import MemoryColumns
+    from perfatlas.step import Candidates
+    from perfatlas.verbs.search.question import SearchInputs
+    from perfatlas.verbs.search.space import Family
+
+# sequences of an attention-DP rank: four to each doubling
+LOADS: Final = (1.0, 2.0, 3.0, *(float(n << k) for k in range(11) for n in (4, 5, 6, 7)))
+BLOCK: Final = 1500  # candidates that are priced together, to limit memory
+# what ends the loads of a candidate
+ENDS: Final = ("loads", "kv_cache", "max_num_seqs", "max_num_batched_tokens")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Points:
+    """Candidates at loads, by candidate and ascending load.
+
+    Args:
+        family: The family of the candidates.
+        rows: The candidate of each point, a position in its family (P,).
+        sequences: Sequences of a replica (P,).
+        question: Plan, load and limits of each point.
+        results: Results of `estimate` by name (P,), without the number of GPUs.
+        ends: What ends the loads of the candidate of each point, a position in `ENDS` (P,).
+        steps: Number of distinct steps that were priced.
+    """
+
+    family: Family
+    rows: IntArray
+    sequences: FloatArray
+    question: Candidates
+    results: dict[str, FloatArray]
+    ends: IntArray
+    steps: int
+
+    @property
+    def size(self) -> int:
+        """Number of points P."""
+        return int(self.rows.size)
+
+
+def priced_points(
+    family: Family,
+    inputs: SearchInputs,
+    rejected: Counter[str],
+    loads: Sequence[float] = LOADS,
+) -> Iterator[Points]:
+    """Yield the points of a family, some candidates at a time.
+
+    Args:
+        family: The candidates.
+        inputs: The search.
+        rejected: Receives the number of candidates that cannot run, by rule.
+        loads: Sequences of an attention-DP rank, ascending.
+    """
+    for first in range(0, family.size, BLOCK):
+        some = np.arange(first, min(first + BLOCK, family.size))
+        found = _priced(family, some, inputs, rejected, loads)
+        if found is not None:
+            yield found
+
+
+def _priced(
+    family: Family,
+    some: IntArray,
+    inputs: SearchInputs,
+    rejected: Counter[str],
+    loads: Sequence[float],
+) -> Points | None:
+    loads_CL = _loads(family, some, inputs, loads)
+    rows = np.repeat(some, loads_CL.shape[1])
+    sequences = loads_CL.ravel()
+    question = family.spread(rows, sequences, inputs)
+    memory = candidate_memory(question)
+    refused = _refusing(question, memory)
+    first = np.arange(0, rows.size, loads_CL.shape[1])
+    runs_C, counts = refused_by_rule({n: b[first] for n, b in refused.items()}, first.size)
+    rejected.update(counts)
+    within = ~np.logical_or.reduce(list(refused.values()))
+    # loads ascend: those after the first that cannot run are left out too
+    within_CL = np.logical_and.accumulate(within.reshape(loads_CL.shape), axis=1)
+    kept_CL = within_CL & runs_C[:, None]
+    kept = np.flatnonzero(kept_CL)
+    if not kept.size:
+        return None
+    ends_C = _ends(refused, within_CL)
+    asked = question.take(kept.tolist())
+    found = evaluate_loads(asked)
+    results = result_columns(asked, found)
+    results["usd_per_million_output_tokens"] = costs(inputs, results)
+    return Points(
+        family=family,
+        rows=rows[kept],
+        sequences=sequences[kept],
+        question=asked,
+        results=results,
+        ends=np.repeat(ends_C, loads_CL.shape[1])[kept],
+        steps=found.priced,
+    )
+
+
+def _loads(
+    family: Family, some: IntArray, inputs: SearchInputs, loads: Sequence[float]
+) -> FloatArray:
+    """Return the sequences of a replica at each load, ascending (C, L)."""
+    if inputs.concurrency is not None:
+        each_C1: FloatArray = (inputs.concurrency / family.plan.dp[some])[:, None]
+        return each_C1
+    ranks_C = family.plan.attention_dp[some]
+    loads_CL: FloatArray = ranks_C[:, None] * np.array(loads)
+    if np.any(ranks_C > 1.0):  # a single request, with idle ranks
+        loads_CL = np.concatenate([np.ones_like(ranks_C)[:, None], loads_CL], axis=1)
+    return loads_CL
+
+
+def _refusing(question: Candidates, memory: MemoryColumns) -> dict[str, NDArray[np.bool_]]:
+    """Return the points that cannot run, by rule (P,)."""
+    on_rank = np.ceil(question.load.sequences / question.plan.attention_dp)
+    queued = question.aggregated_C
+    queues = queued & (served_sequences(question, memory) < question.load.sequences)
+    return {
+        "fits_in_memory": ~memory.fits | (queued & (memory.max_sequences < on_rank)),
+        "prompt_within_max_num_batched_tokens": rejects_prompts(question),
+        "load_within_max_num_seqs": on_rank > question.limits.max_num_seqs,
+        "load_within_max_num_batched_tokens": queues,
+    }
+
+
+def _ends(refused: dict[str, NDArray[np.bool_]], within_CL: NDArray[np.bool_]) -> IntArray:
+    """Return what ends the loads of each candidate, a position in `ENDS` (C,)."""
+    size = within_CL.shape[1]
+    last_C = np.minimum(within_CL.sum(axis=1), size - 1)
+    ends_C = np.zeros(within_CL.shape[0], np.int64)
+    reasons = ("fits_in_memory", "load_within_max_num_seqs", "load_within_max_num_batched_tokens")
+    for code, name in reversed(list(enumerate(reasons, start=1))):
+        broken_C = refused[name].reshape(within_CL.shape)[np.arange(last_C.size), last_C]
+        ends_C = np.where(broken_C, code, ends_C)
+    return ends_C
+
+
+def costs(inputs: SearchInputs, results: Mapping[str, FloatArray]) -> FloatArray:
+    """Return the cost of a million output tokens (P,) [USD], NaN without a price.
+
+    Args:
+        inputs: The search.
+        results: Results with the output rate per GPU (P,).
+    """
+    rate = results["output_tokens_per_s_per_gpu"]
+    if inputs.usd_per_gpu_hour is None:
+        return np.full(rate.shape, np.nan)
+    one = usd_per_million_tokens(inputs.usd_per_gpu_hour, 1.0) or 0.0
+    found: FloatArray = one / rate
+    return found

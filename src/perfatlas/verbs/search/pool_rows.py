@@ -1,0 +1,106 @@
+"""Deployments with prefill and decode pools as rows and columns of an answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.verbs.search.find import METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.verbs.search.find import Columns, Found
+    from perfatlas.verbs.search.question import SearchInputs
+    from perfatlas.verbs.search.space import Family
+
+ROLES: Final = ("prefill", "decode")
+SIZES: Final = {
+    "prefill": ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp"),
+    "decode": ("tp", "pp", "attention_dp", "ep", "moe_tp"),
+}
+EXPERTS: Final = ("ep", "moe_tp")
+# columns in which distinct plans differ
+IDENTITY: Final = tuple(f"{role}_{name}" for role in ROLES for name in (*SIZES[role], "workers"))
+
+
+def pool_row(
+    columns: Columns, place: int, families: Sequence[Family], inputs: SearchInputs
+) -> dict[str, Any]:
+    """Return one deployment with the plans and batches of both pools, and its metrics.
+
+    Args:
+        columns: Deployments.
+        place: Position of the deployment.
+        families: Families of prefill and decode workers, by turns.
+        inputs: The search.
+    """
+    first = int(columns["family"][place])
+    dense = not families[first].base.model.architecture.has_experts
+    row = _formats(families[first])
+    for role, family in zip(ROLES, families[first : first + 2], strict=True):
+        row[f"{role}_system"] = family.fields["system"]
+        names = (*SIZES[role], "workers", "batch")
+        row |= {
+            f"{role}_{name}": int(columns[f"{role}_{name}"][place])
+            for name in names
+            if not (dense and name in EXPERTS)
+        }
+    row["gpus"] = int(columns["gpus"][place])
+    metrics = {name: float(columns[name][place]) for name in METRICS}
+    row |= {n: v if np.isfinite(v) else None for n, v in metrics.items()}
+    if inputs.usd_per_gpu_hour is None:
+        del row["usd_per_million_output_tokens"]
+    row["slo_probability"] = float(columns["slo_probability"][place])
+    return row
+
+
+def _formats(family: Family) -> dict[str, Any]:
+    """Return the formats and draft tokens of a family."""
+    formats = family.base.formats
+    named: dict[str, Any] = {"gemm_format": formats.gemm, "kv_format": formats.kv}
+    if family.base.model.architecture.has_experts:
+        named["moe_format"] = formats.moe
+    if family.base.drafts:
+        named["speculative_depth"] = family.base.drafts
+    return named
+
+
+def pool_fields(
+    found: Found, row: dict[str, Any], place: int, inputs: SearchInputs
+) -> dict[str, Any]:
+    """Return the fields with which `estimate` prices a deployment.
+
+    Args:
+        found: The deployments.
+        row: Its plan and batches.
+        place: Position of the deployment.
+        inputs: The search.
+    """
+    family = found.families[int(found.candidates["family"][place]) + 1]
+    named = [f"{role}_{n}" for role in ROLES for n in (*SIZES[role], "system", "workers", "batch")]
+    fields = {**family.fields, **{name: row[name] for name in named if name in row}}
+    fields = {n: v for n, v in fields.items() if n not in ("cp", "batch")}
+    if inputs.concurrency is not None:
+        fields["concurrency"] = inputs.concurrency
+    return {**fields, "mode": "disaggregated", "system": row["prefill_system"], "method": "formula"}
+
+
+def pool_table(found: Found, inputs: SearchInputs) -> dict[str, list[Any]]:
+    """Return all deployments at their best batches as columns of a table.
+
+    Args:
+        found: The deployments.
+        inputs: The search.
+    """
+    columns = found.candidates
+    size = int(columns["gpus"].size) if columns else 0
+    rows = [pool_row(columns, place, found.families, inputs) for place in range(size)]
+    names = dict.fromkeys(name for row in rows for name in row)
+    table = {name: [row.get(name) for row in rows] for name in names}
+    if columns:
+        meets = columns["slo_probability"] >= inputs.min_slo_probability
+        table["meets_slos"] = meets.tolist()
+        table["binding_constraint"] = columns["binding_constraint"].tolist()
+    return table

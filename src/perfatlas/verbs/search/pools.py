@@ -1,0 +1,258 @@
+"""Disaggregated deployments: pools of prefill and decode workers with matched rates.
+
+Workers of both roles are priced by themselves; deployments are composed from their columns.
+
+Shape legend: W workers at batches, D deployments.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.kernels.devices import unique_rows
+from perfatlas.serving.closed_form import PoolLoad, PoolRates, evaluate_loads
+from perfatlas.studies import pareto_points, value_exceeded
+from perfatlas.verbs.search.find import LIMITS, METRICS, Found, X, Y, joined
+from perfatlas.verbs.search.limits import met_limits, score_of
+from perfatlas.verbs.search.points import LOADS, costs, priced_points
+from perfatlas.verbs.search.pool_rows import IDENTITY, ROLES, SIZES
+from perfatlas.verbs.search.space import families
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Iterator
+
+    from perfatlas.operators import FloatArray, IntArray
+    from perfatlas.serving.closed_form import Latencies, LoadResults
+    from perfatlas.step import Candidates
+    from perfatlas.verbs.search.find import Columns
+    from perfatlas.verbs.search.question import SearchInputs
+    from perfatlas.verbs.search.space import Family
+
+PROMPTS: Final = (1.0, 2.0, 4.0, 8.0)  # per step and attention-DP rank of a prefill worker
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workers:
+    """Workers of one role, system and format at batches, without those that another one exceeds.
+
+    Args:
+        family: Their family.
+        question: Plan, batch and limits (W).
+        results: Their results.
+        gpus: GPUs of a worker (W,).
+        rate: Requests per second of a worker, roughly (W,).
+        sure_rate: Rate that it reaches with the required probability (W,).
+    """
+
+    family: Family
+    question: Candidates
+    results: LoadResults
+    gpus: FloatArray
+    rate: FloatArray
+    sure_rate: FloatArray
+
+
+def find_pools(inputs: SearchInputs) -> Found:
+    """Return all deployments with prefill and decode pools, as columns.
+
+    Args:
+        inputs: The search, in mode disaggregated.
+
+    Raises:
+        PerfatlasError: The only system, format and number of draft tokens is not supported.
+    """
+    started = time.process_time()
+    found = Found()
+    pools = {role: list(_workers(inputs, role, found)) for role in ROLES}
+    parts: list[Columns] = []
+    for prefill, decode in product(pools["prefill"], pools["decode"]):
+        if prefill.family.base.formats != decode.family.base.formats:
+            continue
+        if prefill.family.base.drafts != decode.family.base.drafts:
+            continue
+        number = len(found.families)
+        found.families += [prefill.family, decode.family]
+        parts += [
+            part | {"family": np.full(part["gpus"].size, number)}
+            for part in _deployments(prefill, decode, inputs)
+        ]
+    columns = joined(parts)
+    found.candidates = _best_batches(columns, inputs)
+    if columns:
+        kept = pareto_points(columns[X], columns[Y])
+        found.frontier = {name: values[kept] for name, values in columns.items()}
+        found.points += int(columns["gpus"].size)
+    found.cpu_s = time.process_time() - started
+    return found
+
+
+def _workers(inputs: SearchInputs, role: str, found: Found) -> Iterator[Workers]:
+    """Yield the workers of a role, by system and format."""
+    asked = _asked(inputs, role)
+    rejected: Counter[str] = found.rejected
+    for whole in families(asked, rejected, (np.nan,)):
+        family = replace(whole, plan=replace(whole.plan, dp=np.ones_like(whole.plan.dp)))
+        rows, sequences = [], []
+        for points in priced_points(family, asked, rejected, _batches(role)):
+            found.points += points.size
+            time_s = points.results["ttft_s" if role == "prefill" else "tpot_s"]
+            gpus = points.question.plan.gpus_per_replica
+            rate = points.sequences / time_s
+            for size in np.unique(gpus).tolist():
+                some = np.flatnonzero(gpus == size)
+                kept = some[pareto_points(rate[some], -time_s[some])]
+                rows.append(points.rows[kept])
+                sequences.append(points.sequences[kept])
+        if not rows:
+            continue
+        question = family.spread(np.concatenate(rows), np.concatenate(sequences), asked)
+        results = evaluate_loads(question)
+        busy = [
+            _busy_s(one, role, inputs) for one in (results.latencies, results.low, results.high)
+        ]
+        sequences_W = question.load.sequences
+        late_s = value_exceeded(busy[0], busy[1], busy[2], 1.0 - inputs.min_slo_probability)
+        yield Workers(
+            family=family,
+            question=question,
+            results=results,
+            gpus=question.plan.gpus_per_replica,
+            rate=sequences_W / busy[0],
+            sure_rate=sequences_W / late_s,
+        )
+
+
+def _busy_s(latencies: Latencies, role: str, inputs: SearchInputs) -> FloatArray:
+    """Return the time that a worker spends on its batch (W,) [s]."""
+    if role == "prefill":
+        return latencies.ttft_s
+    return np.maximum(latencies.tpot_s * (inputs.osl - 1.0), np.finfo(np.float64).tiny)
+
+
+def _batches(role: str) -> tuple[float, ...]:
+    return PROMPTS if role == "prefill" else LOADS
+
+
+def _asked(inputs: SearchInputs, role: str) -> SearchInputs:
+    """Return the search for workers of a role: static batches on fewer GPUs than all."""
+    changes: dict[str, Any] = {
+        "mode": "static",
+        "gpus": None,
+        "max_gpus": inputs.most_gpus - 1,
+        "concurrency": None,
+        "osl": 1 if role == "prefill" else inputs.osl,
+    } | ({"cp": 1} if role == "decode" else {})
+    return inputs.model_copy(update=changes)
+
+
+def _deployments(prefill: Workers, decode: Workers, inputs: SearchInputs) -> Iterator[Columns]:
+    """Yield the deployments of workers of two sizes, with the numbers that match their rates."""
+    for first in np.unique(prefill.gpus).tolist():
+        for second in np.unique(decode.gpus).tolist():
+            if first + second > inputs.most_gpus:
+                continue
+            left, right = (
+                np.flatnonzero(prefill.gpus == first),
+                np.flatnonzero(decode.gpus == second),
+            )
+            in_prefill = np.repeat(left, right.size)
+            in_decode = np.tile(right, left.size)
+            rates = prefill.rate[in_prefill], decode.rate[in_decode]
+            sure = prefill.sure_rate[in_prefill], decode.sure_rate[in_decode]
+            counts = _matched((first, second), rates, sure, inputs)
+            if counts is not None:
+                yield _composed((prefill, in_prefill), (decode, in_decode), counts, inputs)
+
+
+def _matched(
+    sizes: tuple[float, float],
+    rates: tuple[FloatArray, FloatArray],
+    sure: tuple[FloatArray, FloatArray],
+    inputs: SearchInputs,
+) -> tuple[FloatArray, FloatArray] | None:
+    """Return the workers of both pools with the highest rate per GPU (D,), None if none fit.
+
+    With `gpus` they use exactly these, with `max_gpus` at most these; of equal rates per GPU the
+    deployment with the fewest GPUs is taken.
+    """
+    most, (first, second) = inputs.most_gpus, sizes
+    ways = [
+        (float(x), float(y))
+        for x in range(1, int((most - second) // first) + 1)
+        for y in range(1, int((most - x * first) // second) + 1)
+        if inputs.gpus is None or x * first + y * second == most
+    ]
+    if not ways:
+        return None
+    ways.sort(key=lambda way: way[0] * first + way[1] * second)
+    x_V, y_V = (np.array([way[place] for way in ways]) for place in (0, 1))
+    total_V = x_V * first + y_V * second
+    served_DV = np.minimum(rates[0][:, None] * x_V, rates[1][:, None] * y_V)
+    value_DV = served_DV / total_V
+    if inputs.request_rate is not None:  # the fewest GPUs that serve it
+        sure_DV = np.minimum(sure[0][:, None] * x_V, sure[1][:, None] * y_V)
+        enough_DV = sure_DV >= inputs.request_rate
+        value_DV = np.where(enough_DV, value_DV.max() + 1.0 / total_V, value_DV)
+    best_D = value_DV.argmax(axis=1)
+    return x_V[best_D], y_V[best_D]
+
+
+def _composed(
+    prefill: tuple[Workers, IntArray],
+    decode: tuple[Workers, IntArray],
+    counts: tuple[FloatArray, FloatArray],
+    inputs: SearchInputs,
+) -> Columns:
+    """Return the deployments of two pools as columns (D,)."""
+    (first, in_prefill), (second, in_decode) = prefill, decode
+    left, right = first.question.take(in_prefill.tolist()), second.question.take(in_decode.tolist())
+    each = right.load.sequences
+    asked = inputs.concurrency
+    rates = PoolRates(
+        load=PoolLoad(
+            prefill_workers=counts[0],
+            decode_workers=counts[1],
+            concurrency=np.full(each.shape, np.inf if asked is None else float(asked)),
+            derived=np.zeros(each.shape),
+        ),
+        prefill=(left, first.results.take(in_prefill)),
+        decode=(right, second.results.take(in_decode)),
+    )
+    results = rates.columns()
+    results["usd_per_million_output_tokens"] = costs(inputs, results)
+    gpus = results["gpus"]
+    met = met_limits(results, gpus, inputs)
+    columns: Columns = {"gpus": gpus}
+    for role, question, workers in (("prefill", left, counts[0]), ("decode", right, counts[1])):
+        columns |= {f"{role}_{name}": getattr(question.plan, name) for name in SIZES[role]}
+        columns |= {f"{role}_workers": workers, f"{role}_batch": question.load.sequences}
+    columns |= {name: getattr(right.limits, name) for name in LIMITS}
+    columns |= {name: results[name] for name in METRICS}
+    columns["slo_probability"], columns["excess"] = met.least, met.excess
+    columns["score"] = score_of(results, gpus, inputs)
+    decode_rate = counts[1] * second.rate[in_decode]
+    limited = rates.prefill_rate("latencies") < decode_rate
+    columns["binding_constraint"] = np.where(limited, "prefill_workers", "decode_workers").astype(
+        np.object_
+    )
+    return columns
+
+
+def _best_batches(columns: Columns, inputs: SearchInputs) -> Columns:
+    """Return the best batches of each deployment of the same workers, by the objective."""
+    if not columns:
+        return {}
+    key = np.column_stack([columns[name] for name in ("family", *IDENTITY)])
+    _, same_D = unique_rows(key)
+    meets = columns["slo_probability"] >= inputs.min_slo_probability
+    value = np.where(meets, columns["score"], -columns["excess"])
+    order = np.lexsort((columns["request_latency_s"], -value, ~meets, same_D))
+    first = np.concatenate([[True], same_D[order][1:] != same_D[order][:-1]])
+    kept = np.sort(order[first])
+    return {name: values[kept] for name, values in columns.items()}

@@ -1,0 +1,105 @@
+"""Questions of `search`: parsing and validation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario.fields import InputFields
+from perfatlas.verbs.search.groups import SearchObjective, SearchSpace
+from perfatlas.vocabulary.fields import (
+    CachedPrefix,
+    Formats,
+    GpuPrice,
+    Lengths,
+    Limits,
+    Plan,
+    Subject,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SIZES: Final = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp", "dp")
+
+
+# groups in reverse order: Python collects annotations from the last base on
+class SearchInputs(
+    InputFields,
+    GpuPrice,
+    Limits,
+    Formats,
+    Plan,
+    CachedPrefix,
+    Lengths,
+    SearchObjective,
+    SearchSpace,
+    Subject,
+):
+    """A search among the deployments of one model."""
+
+    @property
+    def pinned(self) -> dict[str, int]:
+        """The sizes of a plan that are given; the search varies the others."""
+        given = self.model_fields_set.intersection(SIZES)
+        return {name: getattr(self, name) for name in SIZES if name in given}
+
+    @property
+    def all_systems(self) -> tuple[str, ...]:
+        """The systems to search, without duplicates."""
+        return tuple(dict.fromkeys((self.system, *(self.systems or ()))))
+
+    @property
+    def most_gpus(self) -> int:
+        """The GPUs of a deployment, or the most it may have."""
+        return self.gpus or self.max_gpus or 0
+
+
+def read_search(fields: Mapping[str, Any]) -> SearchInputs:
+    """Return the search of named fields.
+
+    Args:
+        fields: The fields as given; None means "not given".
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
+            has no effect.
+    """
+    inputs = SearchInputs.read(fields)
+    if (inputs.gpus is None) == (inputs.max_gpus is None):
+        raise InvalidSpecError(
+            "set gpus, the GPUs of a deployment, or max_gpus, the most it may have"
+            + (
+                ""
+                if inputs.gpus is None
+                else f": gpus = {inputs.gpus} and max_gpus = {inputs.max_gpus} are both set"
+            )
+        )
+    if inputs.mode == "disaggregated" and inputs.most_gpus < len(("prefill", "decode")):
+        raise InvalidSpecError("mode = disaggregated needs a GPU for each pool: set 2 or more")
+    _check_objective(inputs)
+    for name, one in (("formats", "format"), ("kv_formats", "kv_format")):
+        if getattr(inputs, name) is not None and getattr(inputs, one) is not None:
+            raise InvalidSpecError(f"{one} has no effect with {name}; set one of the two")
+    if inputs.formats is not None and inputs.gemm_format is not None:
+        raise InvalidSpecError("gemm_format has no effect with formats; set one of the two")
+    return inputs
+
+
+def _check_objective(inputs: SearchInputs) -> None:
+    """Raise an InvalidSpecError if the objective lacks what it needs."""
+    price, rate = inputs.usd_per_gpu_hour, inputs.request_rate
+    if inputs.objective == "usd_per_million_output_tokens" and not price:
+        raise InvalidSpecError(
+            "objective = usd_per_million_output_tokens needs a price: set usd_per_gpu_hour"
+        )
+    if inputs.objective == "gpus" and (rate is None or inputs.max_gpus is None):
+        raise InvalidSpecError(
+            "objective = gpus finds the fewest GPUs that serve a request rate: set request_rate and"
+            " max_gpus"
+        )
+    if inputs.concurrency is not None and inputs.gpus is None:
+        raise InvalidSpecError(
+            f"concurrency = {inputs.concurrency} needs a number of replicas: set gpus instead of"
+            " max_gpus"
+        )

@@ -1,0 +1,71 @@
+"""The error of a search that finds no plan, with the nearest one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfatlas.quantities import InfeasibleError, counted
+from perfatlas.verbs.search.find import ranked
+from perfatlas.verbs.search.limits import LATENCIES
+from perfatlas.verbs.search.metrics import RESULTS
+from perfatlas.verbs.search.rows import plan_row
+from perfatlas.verbs.search.text import plan_text
+
+if TYPE_CHECKING:
+    from perfatlas.verbs.search.find import Found
+    from perfatlas.verbs.search.question import SearchInputs
+
+
+def no_plan(found: Found, inputs: SearchInputs) -> InfeasibleError:
+    """Return the error of a search without a plan that meets all limits.
+
+    Args:
+        found: The candidates.
+        inputs: The search.
+    """
+    if not found.size:
+        labels = next(metric.parts for metric in RESULTS if metric.name == "rejected")
+        counts = ", ".join(
+            f"{labels.get(rule, rule)}: {count:,}" for rule, count in found.rejected.most_common()
+        )
+        return InfeasibleError(f"no plan is possible on {inputs.most_gpus} GPUs ({counts})")
+    nearest = plan_row(found, int(ranked(found, inputs)[0]), inputs)
+    missed = [
+        f"{name} = {1e3 * nearest[name]:.4g} ms (limit {1e3 * limit:.4g} ms)"
+        for name, slo in LATENCIES.items()
+        if (limit := getattr(inputs, slo)) is not None and nearest[name] is not None
+    ]
+    if inputs.request_rate is not None:
+        served = nearest["output_tokens_per_s_per_gpu"] * nearest["gpus"] / inputs.osl
+        missed.append(f"{served:.4g} requests/s (at least {inputs.request_rate:g})")
+    load = nearest.get("concurrency") or nearest.get("batch")
+    loaded = f", {counted(int(load), 'request')} in flight" if load else ""
+    return InfeasibleError(
+        f"none of {found.size:,} candidates meets all limits with probability"
+        f" {inputs.min_slo_probability:g}; the nearest is"
+        f" {nearest.get('system', nearest.get('prefill_system'))}, {plan_text(nearest)}{loaded},"
+        f" with probability {nearest['slo_probability']:.2g}: {', '.join(missed)}",
+        advice=(
+            "relax the limit that is missed",
+            "use more GPUs, or a system with more bandwidth",
+            f"accept a lower min_slo_probability than {inputs.min_slo_probability:g}",
+        ),
+    )
+
+
+def no_simulated_plan(inputs: SearchInputs, count: int) -> InfeasibleError:
+    """Return the error of a search whose best plans all miss a limit when simulated.
+
+    Args:
+        inputs: The search.
+        count: Number of simulated plans.
+    """
+    return InfeasibleError(
+        f"the {counted(count, 'best plan')} by closed forms all miss a limit when simulated, with"
+        f" probability {inputs.min_slo_probability:g} or more",
+        advice=(
+            "relax the limit that is missed",
+            "simulate more plans: raise num_simulated",
+            "set num_simulated = 0 for closed forms, which leave out queueing",
+        ),
+    )

@@ -1,0 +1,169 @@
+"""The answer of a search as text: the best plans, why, and the frontier as a chart."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.report.text import (
+    format_number,
+    format_share,
+    format_value,
+    interval_text,
+    line_chart,
+    print_closing,
+    print_line,
+    print_plain,
+    print_question,
+    speaks_unicode,
+)
+from perfatlas.vocabulary.metrics import METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from rich.console import Console
+    from rich.table import Table
+
+SIZES: Final = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp", "dp")
+POOLS: Final = ("prefill", "decode")
+SHORT: Final = {"attention_dp": "adp", "moe_tp": "etp"}
+METRICS_SHOWN: Final = ("output_tokens_per_s_per_gpu", "ttft_s", "tpot_s")
+X: Final = "output_tokens_per_s_per_user"
+Y: Final = "output_tokens_per_s_per_gpu"
+HEIGHT: Final = 5
+TALL: Final = 16
+MOST_RULES: Final = 3
+WIDE: Final = 76
+
+
+def print_search(
+    console: Console, answer: Mapping[str, Any], *, reproduce: str, verbose: bool = False
+) -> None:
+    """Write the plans, the frontier and the common end of answers.
+
+    Args:
+        console: From `open_terminal`.
+        answer: The `--json` object of a search.
+        reproduce: The command line that reproduces it.
+        verbose: Whether to print a larger chart, all rules and all evidence.
+    """
+    results = answer["results"]
+    plans = results["plans"]
+    print_question(console, {**answer, "results": {"gpus": plans[0]["gpus"]}})
+    print_plain(console, _plans_table(plans, answer["scenario"], console.width))
+    print_line(console, f"why the first: {plans[0]['why']}; {_runner_up(plans)}")
+    for note in results["ranking"]:
+        print_line(console, note)
+    console.print()
+    chart = line_chart(
+        [(p[X], p[Y], "") for p in results["frontier"] if p[X] and p[Y]],
+        titles=(METRICS[X].label, f"{METRICS[Y].label}, best deployment at each speed"),
+        width=console.width,
+        unicode=speaks_unicode(console),
+        height=TALL if verbose else HEIGHT,
+    )
+    print_plain(console, chart)
+    print_line(console, counts_line(results, verbose=verbose))
+    for command in results.get("launch", ()):
+        print_plain(console, f"launch: {command}", wrap=False)
+    print_closing(console, answer, reproduce=reproduce, verbose=verbose)
+
+
+def _runner_up(plans: Sequence[Mapping[str, Any]]) -> str:
+    """Return how far the second plan is behind the first."""
+    deficit = plans[0]["runner_up_deficit"]
+    if deficit is None:
+        return "no other plan meets all limits"
+    return f"the next plan is {format_share(deficit)} worse"
+
+
+def counts_line(results: Mapping[str, Any], *, verbose: bool = False) -> str:
+    """Return the numbers of candidates and of refused combinations, in a line.
+
+    Args:
+        results: Results of a search.
+        verbose: Whether to tell all rules.
+    """
+    labels = METRICS["rejected"].parts
+    rejected = sorted(results["rejected"].items(), key=lambda item: -item[1])
+    told = rejected if verbose else rejected[:MOST_RULES]
+    words = [f"{count:,} {labels.get(rule, rule)}" for rule, count in told]
+    others = sum(count for _, count in rejected[len(told) :])
+    if others:
+        words.append(f"{others:,} for other reasons")
+    rate = results.get("candidates_per_cpu_s")
+    speed = f" ({format_number(rate)} candidates per CPU-second)" if rate and verbose else ""
+    total = sum(results["rejected"].values())
+    refused = f"; {total:,} refused: {', '.join(words)}" if total else ""
+    return (
+        f"{results['candidates']:,} candidates at {results['points']:,} loads"
+        f"{speed}, {results['candidates_within_slos']:,} meet all limits{refused}"
+    )
+
+
+def _plans_table(
+    plans: Sequence[Mapping[str, Any]], scenario: Mapping[str, Any], width: int
+) -> Table:
+    """Return the plans as a table: sizes, load, metrics and the probability of all limits."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    pooled = "prefill_workers" in plans[0]
+    several = bool(scenario.get("systems")) and not pooled
+    columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
+        **({"system": lambda plan: str(plan["system"])} if several else {}),
+        "plan": plan_text,
+        **({"GPUs": lambda plan: f"{plan['gpus']:,}"} if scenario.get("max_gpus") else {}),
+        **({} if pooled else {"step": _step, "load": _load}),
+        **{_title(name): partial(_metric, name) for name in METRICS_SHOWN},
+        **({"90%": lambda plan: interval_text(plan, Y)} if width >= WIDE else {}),
+        "P(SLO)": lambda plan: format_share(plan["slo_probability"]),
+    }
+    for title in columns:
+        left = title in ("system", "plan")
+        table.add_column(title, justify="left" if left else "right", header_style="dim")
+    for plan in plans:
+        table.add_row(*(cell(plan) for cell in columns.values()))
+    return table
+
+
+def _step(plan: Mapping[str, Any]) -> str:
+    return f"{plan['max_num_batched_tokens']:,}"
+
+
+def _load(plan: Mapping[str, Any]) -> str:
+    return f"{plan.get('concurrency') or plan.get('batch'):,}"
+
+
+def _title(name: str) -> str:
+    return METRICS[name].short_label.replace("/s/", "/s\n/")
+
+
+def _metric(name: str, plan: Mapping[str, Any]) -> str:
+    return format_value(name, plan[name])
+
+
+def plan_text(plan: Mapping[str, Any]) -> str:
+    """Return the sizes of a plan that are not 1, and its draft tokens, in short.
+
+    Args:
+        plan: A row of the answer.
+
+    Example:
+        >>> from perfatlas.verbs.search.text import plan_text
+        >>> plan_text({"tp": 4, "pp": 1, "dp": 2})
+        'tp 4, dp 2'
+    """
+    if "prefill_workers" in plan:
+        return "; ".join(_pool_text(role, plan) for role in POOLS)
+    sizes = [f"{SHORT.get(name, name)} {plan[name]}" for name in SIZES if plan.get(name, 1) != 1]
+    if plan.get("speculative_depth"):
+        sizes.append(f"{plan['speculative_depth']} drafts")
+    return ", ".join(sizes) or "tp 1"
+
+
+def _pool_text(role: str, plan: Mapping[str, Any]) -> str:
+    own = {name: plan.get(f"{role}_{name}", 1) for name in SIZES}
+    workers, batch = plan[f"{role}_workers"], plan[f"{role}_batch"]
+    return f"{workers} {role} of {plan_text(own)}, batch {batch}"

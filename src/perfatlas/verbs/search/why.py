@@ -1,0 +1,74 @@
+"""Why a plan is the one that it is: what prevents a higher load, and what bounds its steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.verbs.search.find import NO_GAIN
+from perfatlas.verbs.search.limits import RATE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfatlas.verbs.search.find import Found
+    from perfatlas.verbs.search.question import SearchInputs
+
+SIMULATION: Final = "simulation"  # of a plan whose load the simulation lowered
+ENDED: Final = {
+    "kv_cache": "the KV cache holds no more requests",
+    "max_num_seqs": "max_num_seqs admits no more requests",
+    "max_num_batched_tokens": "max_num_batched_tokens admits no more requests at once",
+    "prefill_workers": "the prefill workers limit the rate",
+    "decode_workers": "the decode workers limit the rate",
+    "loads": "no higher load is searched",
+    NO_GAIN: "a higher load does not improve the objective",
+}
+LABELS: Final = {"slo_ttft_s": "TTFT", "slo_tpot_s": "TPOT", "slo_request_latency_s": "latency"}
+
+
+def reason_of(
+    plan: Mapping[str, Any],
+    found: Found,
+    place: int,
+    inputs: SearchInputs,
+    steps: Sequence[Mapping[str, Any]],
+) -> str:
+    """Return the binding constraint of a plan and what bounds its phases, in a sentence.
+
+    Args:
+        plan: Its row.
+        found: The candidates.
+        place: Position of the plan.
+        inputs: The search.
+        steps: Breakdown of its steps.
+    """
+    binding = str(plan["binding_constraint"])
+    if binding == SIMULATION:
+        held = "at the best load of the closed forms, the simulation misses a limit"
+    elif binding in ENDED:
+        held = ENDED[binding]
+    else:
+        load = float(found.candidates["next_concurrency"][place])
+        chance = float(found.candidates["next_probability"][place])
+        held = f"at {load:,.0f} requests in flight, {_limit(binding, inputs)} {chance:.0%}"
+    return f"{held}; {_bounds(steps)}"
+
+
+def _limit(binding: str, inputs: SearchInputs) -> str:
+    if binding == RATE:
+        return f"request_rate = {inputs.request_rate:g}/s is served with probability"
+    limit = 1e3 * float(getattr(inputs, binding))
+    return f"{LABELS[binding]} is within {limit:g} ms with probability"
+
+
+def _bounds(steps: Sequence[Mapping[str, Any]]) -> str:
+    """Return the largest bound of both phases, with its share of the step."""
+    told = []
+    for phase in ("prefill", "decode"):
+        shares: dict[str, float] = {}
+        for row in steps:
+            if row["phase"] == phase:
+                shares[row["bound"]] = shares.get(row["bound"], 0.0) + row["share"]
+        bound = max(shares, key=lambda name: shares[name])
+        told.append(f"{phase} is bound by {bound} ({shares[bound]:.0%})")
+    return ", ".join(told)

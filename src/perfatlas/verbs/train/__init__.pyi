@@ -1,0 +1,4 @@
+from .answer import (
+    train as train,
+    train_columns as train_columns,
+)

@@ -1,0 +1,162 @@
+"""`train`: the time of a training step, its memory and where the time goes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.answer import (
+    Answer,
+    Evidence,
+    calibration_rows,
+    match_versions,
+    tier_of,
+    used_matches,
+    warn_unused_changes,
+    with_unused_changes,
+)
+from perfatlas.declarations import signature_of, verb_fields
+from perfatlas.hardware import cited_sources
+from perfatlas.quantities import InvalidSpecError, PerfatlasError
+from perfatlas.scenario.fields import Answered, answer_columns, complete_scenario
+from perfatlas.training.layouts import layout_problems
+from perfatlas.training.step import FLOP_CONVENTION, PRICED_AS, training_steps
+from perfatlas.verbs.train.advice import does_not_fit
+from perfatlas.verbs.train.breakdown import step_costs_of, training_breakdown
+from perfatlas.verbs.train.question import (
+    data_parallel,
+    question_of,
+    read_training,
+    schedule_of,
+)
+from perfatlas.verbs.train.results import training_results
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+    from perfatlas.training.step import TrainingQuestion, TrainingSteps
+    from perfatlas.verbs.train.question import TrainInputs
+
+INTERVAL: Final = (
+    "the 90% interval is that of the residuals of published runs that the engine is fitted to, or,"
+    " for an engine that is not fitted, of kernels on inference shapes, assumed fully correlated;"
+    " kernels of gradients are priced as forward kernels of the transposed shape"
+)
+
+
+@signature_of("train")
+@warn_unused_changes
+def train(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table of fields
+    """Return the time of a training step, its waterfall, utilization and memory.
+
+    Args:
+        **fields: Fields of `perfatlas train`.
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown or out of its bounds, or the layout does not
+            divide the model, the batch or the GPUs.
+        InfeasibleError: The step does not fit in the memory of a GPU.
+        UnsupportedError: There is no data for the format, the schedule or the tier.
+
+    Example:
+        >>> from perfatlas.verbs.train import train
+        >>> answer = train(model="meta-llama/Llama-3.1-8B", system="h100_sxm", gpus=8, tp=2,
+        ...     sequence_length=4096, global_batch=64)
+        >>> parts = answer.results["waterfall"]
+        >>> abs(sum(parts.values()) / answer.results["step_time_s"] - 1) < 1e-9
+        True
+    """
+    inputs = read_training(fields)
+    question = question_of([inputs])
+    for problem in layout_problems(question.architecture, question.layouts, question.schedule):
+        raise InvalidSpecError(problem.sentence(0))
+    steps = training_steps(question)
+    if not steps.memory.fits[0]:
+        raise does_not_fit(question, steps.memory, 0)
+    return Answer(
+        command="train",
+        scenario=_scenario(inputs, question),
+        results=training_results(question, steps)[0],
+        breakdown=training_breakdown(question, steps),
+        evidence=_evidence(question, steps),
+    )
+
+
+def train_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    """Return the answers of a table of training steps.
+
+    Args:
+        table: Columns of fields by name; None and empty text mean "not given".
+
+    Returns:
+        Results by name, `warnings`, `error_code` and `error`; None for missing values.
+    """
+    return with_unused_changes(table, _priced_columns)
+
+
+def _priced_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    return answer_columns(table, read_training, _rows, apart=_apart)
+
+
+def _apart(inputs: TrainInputs) -> Hashable:
+    """Return what questions priced together share beside their texts."""
+    return schedule_of(inputs)
+
+
+def _rows(inputs: Sequence[TrainInputs]) -> list[Answered | PerfatlasError]:
+    """Return the answers of questions that share model, engine and formats."""
+    from perfatlas.answer import flat_results
+
+    asked = question_of(inputs)
+    found: dict[int, Answered | PerfatlasError] = {}
+    for problem in layout_problems(asked.architecture, asked.layouts, asked.schedule):
+        for at in problem.broken_C.nonzero()[0].tolist():
+            found.setdefault(at, InvalidSpecError(problem.sentence(at)))
+    valid = [at for at in range(len(inputs)) if at not in found]
+    if valid:
+        question = question_of([inputs[at] for at in valid])
+        steps = training_steps(question)
+        for place, (at, row) in enumerate(
+            zip(valid, training_results(question, steps), strict=True)
+        ):
+            if steps.memory.fits[place]:
+                found[at] = Answered(dict(flat_results(row)), ())
+            else:
+                found[at] = does_not_fit(question, steps.memory, place)
+    return [found[at] for at in range(len(inputs))]
+
+
+def _scenario(inputs: TrainInputs, question: TrainingQuestion) -> dict[str, Any]:
+    layouts = question.layouts
+    return complete_scenario(
+        verb_fields("train"),
+        inputs,
+        gpus=int(layouts.gpus[0]),
+        dp=data_parallel(inputs),
+        engine=question.engine.id,
+        format=question.formats.gemm,
+        pipeline_schedule=question.schedule,
+        sequence_parallel=bool(layouts.sequence_parallel[0]),
+        gradient_format=question.gradient_format,
+    )
+
+
+def _evidence(question: TrainingQuestion, steps: TrainingSteps) -> Evidence:
+    shape = int(steps.costs.index_C[0])
+    costs = step_costs_of(question, steps)
+    matches = used_matches(costs, shape)
+    system, engine = question.systems[0], question.engine
+    notes = dict.fromkeys(note for match in matches for note in match.notes)
+    tier = tier_of(costs, shape)
+    assumed = [FLOP_CONVENTION] if tier == "bound" else [FLOP_CONVENTION, INTERVAL]
+    if question.formats.gemm in PRICED_AS:
+        other = PRICED_AS[question.formats.gemm]
+        assumed.append(f"{question.formats.gemm} has no measured kernels; priced as {other}")
+    if question.architecture.has_experts:
+        assumed.append(f"expert load: {question.distribution}")
+    return Evidence(
+        tier=tier,
+        calibrations=calibration_rows(matches),
+        data_versions={"engine": engine.id} | match_versions(matches),
+        assumptions=(*notes, *system.notes, *assumed, f"{engine.id}: {engine.fit}"),
+        sources=(*cited_sources(system), engine.source),
+    )

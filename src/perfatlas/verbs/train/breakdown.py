@@ -1,0 +1,120 @@
+"""Breakdown of a training step by operator and collective.
+
+Shape legend: C candidates, O operators, E exchanges.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.answer import breakdown_rows
+from perfatlas.step import StepClock, StepCost
+from perfatlas.training.step import layers_of_busiest
+from perfatlas.training.work import Part
+
+if TYPE_CHECKING:
+    from perfatlas.training.step import TrainingQuestion, TrainingSteps
+
+PHASES: Final = {
+    Part.FORWARD: "forward",
+    Part.INPUT_GRADIENT: "data gradient",
+    Part.WEIGHT_GRADIENT: "weight gradient",
+}
+# parts of the step that are no operators: the resource that limits them
+OTHERS: Final = {
+    "exposed_dp": ("network", "communication"),
+    "exposed_pp": ("network", "communication"),
+    "bubble": ("latency", "compute"),
+    "recompute": ("compute", "compute"),
+    "optimizer": ("memory", "compute"),
+    "host": ("host", "host"),
+    "jitter": ("latency", "compute"),
+}
+
+
+def step_costs_of(question: TrainingQuestion, steps: TrainingSteps) -> tuple[StepCost, ...]:
+    """Return the kernels of all micro-batches on the busiest rank of the first candidate, by part.
+
+    Args:
+        question: The candidates.
+        steps: Their steps.
+    """
+    costs = steps.costs
+    layers_G = layers_of_busiest(question, steps, 0)
+    count_O = np.array([row.operator.count[costs.index_C[0]] for row in costs.rows])
+    count_O *= layers_G[[row.segment for row in costs.rows]] * question.layouts.micro_batches[0]
+    shapes = costs.rows[0].operator.count.size
+    part_O = np.array([row.part for row in costs.rows])
+    return tuple(
+        StepCost(
+            operators=tuple(row.operator for row in costs.rows),
+            count_CO=np.tile(np.where(part_O == part, count_O, 0.0), (shapes, 1)),
+            prices=costs.prices,
+            host_s_C=np.zeros(shapes),
+            clock=StepClock(np.ones(shapes), np.ones(shapes), np.full(shapes, np.nan)),
+        )
+        for part in Part
+    )
+
+
+def training_breakdown(question: TrainingQuestion, steps: TrainingSteps) -> list[dict[str, Any]]:
+    """Return the breakdown of the first candidate; times sum to the step.
+
+    Args:
+        question: The candidates.
+        steps: Their steps.
+    """
+    shape = int(steps.costs.index_C[0])
+    rows: list[dict[str, Any]] = []
+    for part, cost in zip(Part, step_costs_of(question, steps), strict=True):
+        rows += breakdown_rows(cost, PHASES[part], shape)
+    rows += _exchange_rows(question, steps, shape)
+    for name, (bound, stream) in OTHERS.items():
+        time_s = float(steps.waterfall[name][0])
+        if time_s > 0.0:
+            rows.append(_row(name, "step", (1.0, time_s), bound, stream))
+    step_s = float(steps.step_s_C[0])
+    for row in rows:
+        row["share"] = row["time_s"] / step_s
+        row["energy_j"] = None
+    return rows
+
+
+def _exchange_rows(
+    question: TrainingQuestion, steps: TrainingSteps, shape: int
+) -> list[dict[str, Any]]:
+    """Return the exposed time of the collectives inside the passes."""
+    layers_G = layers_of_busiest(question, steps, 0)
+    batches = float(question.layouts.micro_batches[0])
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for at, one in enumerate(steps.costs.exchanges):
+        count = batches * float(layers_G[one.segment])
+        time_s = count * float(steps.costs.exposed_s_UE[shape, at])
+        if time_s <= 0.0:
+            continue
+        key = (one.name, PHASES[one.part])
+        row = found.setdefault(key, _row(*key, (0.0, 0.0), "network", "communication"))
+        row["count"] += count
+        row["time_s"] += time_s
+    return list(found.values())
+
+
+def _row(
+    name: str, phase: str, times: tuple[float, float], bound: str, stream: str
+) -> dict[str, Any]:
+    count, time_s = times
+    return {
+        "name": name,
+        "phase": phase,
+        "count": count,
+        "time_s": time_s,
+        "share": 0.0,
+        "bound": bound,
+        "bound_time_s": 0.0,
+        "energy_j": None,
+        "tier": "physics",
+        "calibration": None,
+        "stream": stream,
+    }

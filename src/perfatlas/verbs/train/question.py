@@ -1,0 +1,177 @@
+"""Questions of `train`: reading, checks and layouts.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.formats import get_format
+from perfatlas.hardware import resolve_system
+from perfatlas.models import ModelFormats, resolve_model
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.scenario.fields import InputFields, refuse_unused
+from perfatlas.training.layouts import RECOMPUTE_LEVELS, Layouts
+from perfatlas.training.profiles import resolve_training_engine
+from perfatlas.training.step import TRAINED_FORMATS, TrainingQuestion
+from perfatlas.vocabulary.fields import (
+    Missing,
+    ModelChoice,
+    SystemChoice,
+    TierChoice,
+    TrainingBatch,
+    TrainingEngineChoice,
+    TrainingFormats,
+    TrainingLayout,
+    fields_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# current scaling per tensor, the default recipe of Megatron-Bridge and of torchtitan's float8
+FP8_DEFAULT: Final = "fp8_dynamic"
+ZERO: Final[Mapping[str, int]] = {"0": 0, "1": 1, "2": 2, "3": 3, "fsdp2": 3}
+
+
+# groups in reverse order: Python collects annotations from the last base on
+class TrainInputs(
+    InputFields,
+    TrainingFormats,
+    TrainingLayout,
+    TrainingBatch,
+    TierChoice,
+    TrainingEngineChoice,
+    SystemChoice,
+    ModelChoice,
+):
+    """A training step."""
+
+
+def read_training(fields: Mapping[str, Any]) -> TrainInputs:
+    """Return the training step of named fields.
+
+    Args:
+        fields: The fields as given; None means "not given".
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
+            has no effect.
+    """
+    inputs = TrainInputs.read(fields)
+    architecture = resolve_model(inputs.model).architecture
+
+    def experts() -> Missing | None:
+        if architecture.has_experts:
+            return None
+        return Missing(f"{inputs.model} is dense", "leave it out, or use a MoE model")
+
+    refuse_unused(vars(inputs), fields_of(type(inputs)), {"experts": experts})
+    data_parallel(inputs)
+    if inputs.tier == "measured":
+        raise UnsupportedError(
+            "tier = measured is not supported by train: gradients have no measured rows; use auto"
+        )
+    return inputs
+
+
+def data_parallel(inputs: TrainInputs) -> int:
+    """Return the data-parallel size, given or derived from the GPUs.
+
+    Args:
+        inputs: The fields.
+
+    Raises:
+        InvalidSpecError: The sizes do not multiply to the GPUs.
+    """
+    replica = inputs.tp * inputs.pp * inputs.cp
+    if inputs.gpus is None:
+        return inputs.dp or 1
+    words = f"tp x pp x cp = {inputs.tp} x {inputs.pp} x {inputs.cp} = {replica:,}"
+    if inputs.gpus % replica:
+        nearest = max(round(inputs.gpus / replica), 1) * replica
+        raise InvalidSpecError(
+            f"gpus = {inputs.gpus:,} must be a multiple of {words}; the nearest is gpus ="
+            f" {nearest:,}"
+        )
+    if inputs.dp not in (None, inputs.gpus // replica):
+        raise InvalidSpecError(
+            f"gpus = {inputs.gpus:,} must be {words} times dp = {inputs.dp:,}; leave out gpus or dp"
+        )
+    return inputs.gpus // replica
+
+
+def schedule_of(inputs: TrainInputs) -> str:
+    """Return the pipeline schedule, given or derived from the chunks.
+
+    Args:
+        inputs: The fields.
+    """
+    return inputs.pipeline_schedule or ("interleaved" if inputs.vpp > 1 else "1f1b")
+
+
+def training_format(text: str) -> str:
+    """Return the name of a number format of training.
+
+    Args:
+        text: As the user wrote it.
+
+    Raises:
+        UnsupportedError: Training in it is not supported.
+    """
+    name = get_format(FP8_DEFAULT if text.strip().casefold() == "fp8" else text).name
+    if name not in TRAINED_FORMATS:
+        raise UnsupportedError(
+            f"format = {name} is not supported by train; use {', '.join(TRAINED_FORMATS)}"
+        )
+    return name
+
+
+def question_of(inputs: Sequence[TrainInputs]) -> TrainingQuestion:
+    """Return the candidates of questions that share model, engine, formats and schedule.
+
+    Args:
+        inputs: The questions (C,).
+
+    Raises:
+        InvalidSpecError: A name is unknown.
+        UnsupportedError: The format is not supported.
+    """
+    first = inputs[0]
+    engine = resolve_training_engine(first.engine)
+    name = training_format(first.format)
+    distinct = list(dict.fromkeys(one.system for one in inputs))
+
+    def column(field: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+        return np.array([getattr(one, field) for one in inputs], dtype=np.float64)
+
+    names = ("tp", "pp", "cp", "ep", "expert_tp", "vpp")
+    batch = ("sequence_length", "global_batch", "micro_batch")
+    parallel = [one.sequence_parallel for one in inputs]
+    return TrainingQuestion(
+        architecture=resolve_model(first.model).architecture,
+        engine=engine,
+        formats=ModelFormats(gemm=name, moe=name, kv="bf16", attention="bf16"),
+        tier=first.tier,
+        systems=tuple(resolve_system(one) for one in distinct),
+        index_C=np.array([distinct.index(one.system) for one in inputs], np.int64),
+        layouts=Layouts(
+            **{field: column(field) for field in (*names, *batch)},
+            dp=np.array([data_parallel(one) for one in inputs], np.float64),
+            zero=np.array([ZERO[one.zero] for one in inputs], np.int64),
+            sequence_parallel=np.array(
+                [
+                    one.tp > 1 if own is None else own
+                    for one, own in zip(inputs, parallel, strict=True)
+                ]
+            ),
+            recompute=np.array([RECOMPUTE_LEVELS.index(one.recompute) for one in inputs], np.int64),
+        ),
+        schedule=schedule_of(first),
+        optimizer=first.optimizer,
+        gradient_format=first.gradient_format or engine.gradient_format,
+        distribution=first.expert_distribution,
+    )

@@ -1,0 +1,80 @@
+"""Results of training steps.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.models import parameter_counts
+from perfatlas.training.step import STATE_BYTES, WEIGHT_BYTES
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray
+    from perfatlas.training.step import TrainingMemory, TrainingQuestion, TrainingSteps
+
+ENDS: Final = (("", "step_s_C"), ("_low", "high_s_C"), ("_high", "low_s_C"))
+
+
+def training_results(question: TrainingQuestion, steps: TrainingSteps) -> list[dict[str, Any]]:
+    """Return the results of each candidate.
+
+    A time without calibrations is a lower limit and has no upper end; a rate has no lower end then.
+
+    Args:
+        question: The candidates.
+        steps: Their steps.
+    """
+    layouts = question.layouts
+    counts = parameter_counts(question.architecture)
+    state_bytes = (WEIGHT_BYTES + STATE_BYTES[question.optimizer]) * counts.total
+    peak_C = layouts.gpus * steps.peak_flop_per_s_C
+    columns: dict[str, FloatArray] = {
+        "step_time_s": steps.step_s_C,
+        "step_time_s_low": steps.low_s_C,
+        "step_time_s_high": steps.high_s_C,
+    }
+    for name, amount_C in (
+        ("tokens_per_s_per_gpu", layouts.tokens_per_step / layouts.gpus),
+        ("mfu", steps.model_flop_C / peak_C),
+        ("hfu", steps.hardware_flop_C / peak_C),
+    ):
+        for end, times in ENDS:
+            columns[f"{name}{end}"] = amount_C / getattr(steps, times)
+    found = []
+    for at in range(layouts.size):
+        row: dict[str, Any] = {
+            name: _finite(float(column_C[at])) for name, column_C in columns.items()
+        }
+        row["gpus"] = int(layouts.gpus[at])
+        row["micro_batches"] = int(layouts.micro_batches[at])
+        row["waterfall"] = {name: float(part_C[at]) for name, part_C in steps.waterfall.items()}
+        row["memory"] = memory_of(steps.memory, at)
+        row["checkpoint_bytes"] = state_bytes
+        found.append(row)
+    return found
+
+
+def memory_of(memory: TrainingMemory, at: int) -> dict[str, Any]:
+    """Return the memory results of a candidate.
+
+    Args:
+        memory: The memory of all candidates.
+        at: Position of the candidate.
+    """
+    return {
+        "weights_bytes": float(memory.weights_bytes[at]),
+        "gradients_bytes": float(memory.gradients_bytes[at]),
+        "optimizer_bytes": float(memory.optimizer_bytes[at]),
+        "activation_bytes": float(memory.activations_bytes[at]),
+        "other_bytes": float(memory.other_bytes[at]),
+        "total_bytes": float(memory.total_bytes[at]),
+        "capacity_bytes": float(memory.capacity_bytes[at]),
+        "fits": bool(memory.fits[at]),
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) and value > 0.0 else None

@@ -1,0 +1,118 @@
+"""Text of a training step: results, waterfall and memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.quantities import counted
+from perfatlas.report.text import (
+    format_value,
+    interval_text,
+    print_closing,
+    print_labelled,
+    print_line,
+    print_waterfall,
+)
+from perfatlas.verbs.train.metrics import PARTS
+from perfatlas.vocabulary.metrics import METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.console import Console
+
+FIRST: Final = ("step_time_s", "tokens_per_s_per_gpu", "mfu")
+SIZES: Final = ("tp", "pp", "vpp", "cp", "dp", "ep", "expert_tp")
+MOST_PARTS: Final = 6
+KERNELS: Final = 4
+
+
+def print_training(
+    console: Console, answer: Mapping[str, Any], *, reproduce: str, verbose: bool = False
+) -> None:
+    """Write a training step to a console.
+
+    Args:
+        console: Console from `open_terminal`.
+        answer: The `--json` object.
+        reproduce: The command line that reproduces it.
+        verbose: Whether to print all parts, kernels and evidence.
+    """
+    scenario, results = answer["scenario"], answer["results"]
+    print_line(
+        console,
+        f"{scenario['model']} on {counted(results['gpus'], 'GPU')} of {scenario['system']},"
+        f" {scenario['engine']}",
+        style="bold",
+    )
+    for line in (_layout(scenario), _batch(scenario, results)):
+        print_line(console, line)
+    console.print()
+    names = [*FIRST, "hfu"] if verbose or results["hfu"] != results["mfu"] else FIRST
+    rows = []
+    for name in names:
+        interval = interval_text(results, name)
+        value = format_value(name, results[name])
+        rows.append((METRICS[name].label, f"{value}  ({interval})" if interval else value))
+    print_labelled(console, rows)
+    console.print()
+    print_line(console, "where the time goes", style="bold")
+    total = results["step_time_s"]
+    parts = [{"name": k, "share": v / total} for k, v in results["waterfall"].items()]
+    shown = [row for row in parts if row["share"] > 0 or row["name"] == "compute"]
+    print_waterfall(console, shown, PARTS, most=None if verbose else MOST_PARTS)
+    _print_kernels(console, answer, most=None if verbose else KERNELS)
+    _print_memory(console, results["memory"])
+    print_closing(console, answer, reproduce=reproduce, verbose=verbose)
+
+
+def _layout(scenario: Mapping[str, Any]) -> str:
+    sizes = [f"{name} {scenario[name]:,}" for name in SIZES if scenario.get(name, 1) > 1]
+    words = [", ".join(sizes) or "one GPU"]
+    if scenario.get("pp", 1) > 1:
+        words.append(str(scenario["pipeline_schedule"]))
+    zero = scenario["zero"]
+    words.append("FSDP2" if zero == "fsdp2" else f"ZeRO {zero}")
+    return f"layout: {'; '.join(words)}"
+
+
+def _batch(scenario: Mapping[str, Any], results: Mapping[str, Any]) -> str:
+    batches = results["micro_batches"]
+    return (
+        f"{counted(scenario['global_batch'], 'sequence')} of {scenario['sequence_length']:,}"
+        " tokens,"
+        f" {batches:,} micro-batch{'es' if batches != 1 else ''} of {scenario['micro_batch']},"
+        f" {scenario['format']}, recompute {scenario['recompute']}, {scenario['optimizer']}"
+    )
+
+
+def _print_kernels(console: Console, answer: Mapping[str, Any], *, most: int | None) -> None:
+    """Write the kernels and collectives that take most time."""
+    rows = [row for row in answer["breakdown"] if row["phase"] != "step"]
+    longest = sorted(rows, key=lambda row: -row["time_s"])[:most]
+    console.print()
+    print_line(console, "longest operators on the busiest rank", style="bold")
+    print_labelled(
+        console,
+        [
+            (
+                f"{row['name']}, {row['phase']}",
+                f"{format_value('time_s', row['time_s'])}, {row['share']:.1%}, {row['bound']}",
+            )
+            for row in longest
+        ],
+    )
+
+
+def _print_memory(console: Console, memory: Mapping[str, Any]) -> None:
+    console.print()
+    parts = ("weights", "gradients", "optimizer", "activation", "other")
+    listed = ", ".join(
+        f"{format_value('memory.total_bytes', memory[f'{part}_bytes'])} {part}"
+        for part in parts
+        if memory[f"{part}_bytes"] > 0
+    )
+    total = format_value("memory.total_bytes", memory["total_bytes"])
+    capacity = format_value("memory.capacity_bytes", memory["capacity_bytes"])
+    print_line(console, f"memory of the fullest GPU: {total} of {capacity}", style="bold")
+    print_line(console, f"  {listed}")

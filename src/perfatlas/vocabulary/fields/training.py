@@ -1,0 +1,177 @@
+"""Fields of a training step: engine, layout, batches, formats and memory."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from perfatlas.vocabulary.fields.conditions import Fact
+from perfatlas.vocabulary.fields.numbers import Count
+from perfatlas.vocabulary.fields.rows import Catalog, Row, Text, Written, group
+from perfatlas.vocabulary.fields.scenario import Distribution
+from perfatlas.vocabulary.fields.subject import FormatName
+
+PipelineSchedule = Literal["gpipe", "1f1b", "interleaved", "zb_h1", "zb_v", "dualpipe"]
+Zero = Literal["0", "1", "2", "3", "fsdp2"]
+
+
+def _digit(value: object) -> object:
+    """Return a whole number as text, any other value unchanged."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+@group("Scenario", 1)
+class TrainingEngineChoice:
+    """The training engine."""
+
+    engine: Annotated[
+        Annotated[str, Text(), Catalog("training_engines")],
+        Row(
+            "Training engine: megatron, torchtitan, fsdp or ideal (no host time), optionally with a"
+            " version, as in megatron@26.04.",
+            elsewhere=("backend", "framework", "stack"),
+        ),
+    ] = "megatron"
+
+
+@group("Batch", 2)
+class TrainingBatch:
+    """Sequences of a step."""
+
+    sequence_length: Annotated[
+        Count,
+        Row("Tokens per sequence.", elsewhere=("seq_len", "seq_length", "max_seq_len")),
+    ] = 4096
+    global_batch: Annotated[
+        Count,
+        Row(
+            "Sequences per step over all GPUs.",
+            elsewhere=("global_batch_size", "gbs"),
+        ),
+    ]
+    micro_batch: Annotated[
+        Count,
+        Row(
+            "Sequences per forward pass of a rank.",
+            elsewhere=("micro_batch_size", "mbs", "local_batch_size"),
+        ),
+    ] = 1
+
+
+@group("Layout", 3)
+class TrainingLayout:
+    """Parallelism over GPUs."""
+
+    gpus: Annotated[
+        Count | None,
+        Row(
+            "Total GPUs: tp x pp x cp x dp.",
+            default="the product",
+            elsewhere=("num_gpus", "n_gpus", "world_size", "total_gpus"),
+        ),
+    ] = None
+    tp: Annotated[
+        Count,
+        Row(
+            "Tensor-parallel size.",
+            elsewhere=("tensor_parallel_size", "tp_size", "tensor_model_parallel_size"),
+        ),
+    ] = 1
+    pp: Annotated[
+        Count,
+        Row(
+            "Pipeline-parallel size.",
+            elsewhere=("pipeline_parallel_size", "pp_size", "pipeline_model_parallel_size"),
+        ),
+    ] = 1
+    cp: Annotated[
+        Count,
+        Row("Context-parallel size.", elsewhere=("context_parallel_size", "cp_size")),
+    ] = 1
+    dp: Annotated[
+        Count | None,
+        Row(
+            "Data-parallel size.",
+            default="gpus / (tp x pp x cp); 1 if gpus is not set",
+            elsewhere=("data_parallel_size", "dp_size", "data_parallel_shard_degree"),
+        ),
+    ] = None
+    ep: Annotated[
+        Count,
+        Row(
+            "Expert-parallel size; ep x expert_tp divides tp x cp x dp.",
+            needs=Fact("experts"),
+            elsewhere=("expert_parallel_size", "ep_size", "expert_model_parallel_size"),
+        ),
+    ] = 1
+    expert_tp: Annotated[
+        Count,
+        Row(
+            "Tensor-parallel size inside an expert.",
+            needs=Fact("experts"),
+            elsewhere=("expert_tensor_parallel_size", "etp", "moe_tp"),
+        ),
+    ] = 1
+    vpp: Annotated[
+        Count,
+        Row(
+            "Chunks of layers per stage of an interleaved pipeline.",
+            elsewhere=("virtual_pipeline_model_parallel_size", "vp"),
+        ),
+    ] = 1
+    pipeline_schedule: Annotated[
+        PipelineSchedule | None,
+        Row("Order of forward and backward passes.", default="interleaved if vpp > 1, else 1f1b"),
+    ] = None
+    sequence_parallel: Annotated[
+        bool | None,
+        Row(
+            "Divide the tokens of norms and residuals over the tensor-parallel ranks.",
+            default="true if tp > 1",
+        ),
+    ] = None
+    zero: Annotated[
+        Annotated[Zero, Written(_digit)],
+        Row(
+            "What data-parallel ranks shard: 0 nothing, 1 optimizer states, 2 also gradients, 3 (or"
+            " fsdp2) also weights.",
+            elsewhere=("zero_stage", "use_distributed_optimizer"),
+        ),
+    ] = "1"
+    expert_distribution: Annotated[
+        Distribution,
+        Row(
+            "Routing of tokens to experts: uniform (random), balanced (equal loads) or"
+            " power_law_1.2.",
+            needs=Fact("experts"),
+        ),
+    ] = "uniform"
+
+
+@group("Formats and memory", 4)
+class TrainingFormats:
+    """Number formats, recomputation and optimizer."""
+
+    format: Annotated[
+        FormatName,
+        Row(
+            "Number format of matrix products: bf16, fp8 (fp8_dynamic: current scaling), fp8_static"
+            " (delayed scaling), fp8_block, mxfp8 or nvfp4.",
+            elsewhere=("dtype", "precision", "fp8_recipe"),
+        ),
+    ] = "bf16"
+    recompute: Annotated[
+        Literal["none", "selective", "full"],
+        Row(
+            "What the backward pass computes again: nothing, attention, or whole layers.",
+            elsewhere=("recompute_granularity", "activation_checkpoint", "activation_recompute"),
+        ),
+    ] = "none"
+    optimizer: Annotated[Literal["adamw", "sgd"], Row("Optimizer.")] = "adamw"
+    gradient_format: Annotated[
+        Literal["fp32", "bf16"] | None,
+        Row(
+            "Number format in which gradients are accumulated and reduced.",
+            default="the engine's",
+            elsewhere=("grad_reduce_dtype", "accumulate_allreduce_grads_in_fp32"),
+        ),
+    ] = None

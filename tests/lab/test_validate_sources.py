@@ -1,0 +1,59 @@
+"""Sources are scored by intervals that were fitted to all others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from perfatlas.engines import step_spreads
+from perfatlas.lab.laboratories import SourceRuns, all_sources, pooled, source_rows, spread_rows
+from perfatlas.quantities import MissingDependencyError
+
+
+def runs(source: str, ratio: float, *, count: int = 20, late: float = 0.0) -> SourceRuns:
+    one = np.ones(count)
+    return SourceRuns(
+        source=source,
+        kinds=("dense",) * count,
+        rows=({},) * count,
+        measured_s=ratio * one,
+        predicted_s=one,
+        low_s=0.95 * one,
+        high_s=1.05 * one,
+        late_s=late * one,
+        refused={},
+    )
+
+
+def test_a_source_is_held_by_the_errors_of_the_others_only() -> None:
+    rows = source_rows([runs("a", 1.0), runs("b", 1.2), runs("c", 1.5)])
+    held = {row["source"]: row["inside_90"] for row in rows}
+    assert held == {"a": 1.0, "b": 1.0, "c": 0.0}
+    assert [row["kernels_inside_90"] for row in rows] == [1.0, 0.0, 0.0]
+    assert pooled(rows)["inside_90"] == pytest.approx(2.0 / 3.0)
+
+
+def test_late_tokens_explain_a_slower_run_but_not_a_faster_one() -> None:
+    assert runs("slow", 1.3, late=0.5).residuals() == pytest.approx(0.0)
+    assert runs("slower", 1.8, late=0.5).residuals() == pytest.approx(np.log(1.2))
+    assert runs("fast", 0.8, late=0.5).residuals() == pytest.approx(np.log(0.8))
+
+
+def test_few_runs_are_no_source() -> None:
+    assert source_rows([runs("a", 1.0), runs("b", 1.1), runs("few", 3.0, count=4)]) == source_rows(
+        [runs("a", 1.0), runs("b", 1.1)]
+    )
+
+
+def test_the_shipped_spread_is_that_of_all_sources() -> None:
+    try:
+        sources = all_sources()
+    except MissingDependencyError as missing:
+        pytest.skip(f"the runs of other laboratories are not at hand: {missing}")
+    for kind, row in spread_rows(sources).items():
+        shipped = step_spreads()[kind]
+        assert row == {name: getattr(shipped, name) for name in row}
+    means = pooled(source_rows(sources))
+    # budgets that may only shrink: coverage of an unseen source, and a better score than constant
+    assert means["inside_90"] >= 0.85
+    assert means["interval_score"] < means["constant_width_score"]

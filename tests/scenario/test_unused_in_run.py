@@ -1,0 +1,64 @@
+"""Options that are set and do not matter in a run are named, with the reason."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+import perfatlas
+
+SERVED: Final[dict[str, Any]] = {
+    "model": "meta-llama/Llama-3.1-8B-Instruct",
+    "system": "h200_sxm",
+    "isl": 256,
+    "osl": 8,
+    "num_requests": 40,
+    "request_rate": 20,
+}
+DRAIN: Final = [{"replica": 0, "fails_at_s": 0.5, "back_at_s": 1.0, "kind": "drain"}]
+JOBS: Final[dict[str, Any]] = {"num_jobs": 258, "load": 1.23, "nodes": 64, "seed": 12}
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"max_num_seqs": 30}, "max_num_seqs = 30; at most"),
+        (
+            {"max_replicas": 2, "autoscale_target": 90, "start_up_s": 3.0},
+            "start_up_s = 3, max_replicas = 2; the number of replicas never changes",
+        ),
+        (
+            {"dp": 2, "replica_events": DRAIN, "on_failure": "lost"},
+            "on_failure = lost; no request is on a replica when it fails",
+        ),
+        (
+            {"shared_prefix": 64, "host_cache_bytes": "9GB"},
+            "; the host cache never evicts a block",
+        ),
+    ],
+)
+def test_what_a_simulation_did_not_need_is_said(fields: dict[str, Any], told: str) -> None:
+    assert any(told in text for text in perfatlas.simulate(**SERVED, **fields).answer.warnings)
+
+
+def test_a_limit_that_is_reached_is_not_called_idle() -> None:
+    tight = perfatlas.simulate(**{**SERVED, "request_rate": 500}, max_num_seqs=4).answer
+    assert not any("max_num_seqs = 4" in text for text in tight.warnings)
+
+
+def test_a_restart_time_of_jobs_that_never_restart_is_said() -> None:
+    failing = {"node_mtbf_s": 200000, "repair_s": 7200, "response": "jobset"}
+    answer = perfatlas.fleet_schedule(**JOBS, **failing, restart_s=42.7).answer  # type: ignore[arg-type]
+    told = "without effect on this schedule: restart_s = 42.7; no job starts again"
+    assert told in answer.warnings
+
+
+def test_kernels_that_are_used_anyway_are_said() -> None:
+    asked: dict[str, Any] = {"system": "h200_sxm", "m": 47, "n": 297, "k": 241}
+    for family in ("vllm", "trtllm"):
+        found = perfatlas.kernel_gemm(**asked, format="int4_wo", kernel_family=family)
+        told = f"kernel_family = {family} has no effect here: a100_sxm/gemm/trtllm/int4_wo"
+        assert any(told in text for text in found.evidence.assumptions)
+    found = perfatlas.kernel_gemm(**asked, format="bf16", kernel_family="sglang")
+    assert not any("kernel_family" in text for text in found.evidence.assumptions)

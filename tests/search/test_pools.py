@@ -1,0 +1,129 @@
+"""Searches among prefill and decode pools: numbers of estimates, and an exhaustive search."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+import perfatlas
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.verbs.search import search
+from perfatlas.verbs.search.points import LOADS
+from perfatlas.verbs.search.pools import PROMPTS
+from perfatlas.verbs.search.rows import estimate_fields, plan_row
+
+if TYPE_CHECKING:
+    from perfatlas.verbs.search import SearchAnswer
+
+SMALL: Final[dict[str, Any]] = {
+    "model": "meta-llama/Llama-3.1-8B",
+    "system": "h200_sxm",
+    "mode": "disaggregated",
+    "gpus": 3,
+    "pp": 1,
+    "isl": 1024,
+    "osl": 128,
+    "slo_ttft_s": 0.2,
+    "slo_tpot_s": 0.01,
+    "min_slo_probability": 0.5,
+}
+OBJECTIVES: Final = (
+    "output_tokens_per_s_per_gpu",
+    "request_latency_s",
+    "energy_per_output_token_j",
+)
+PRICED: Final = ("ttft_s", "tpot_s", "tpot_s_high", "request_latency_s", "gpus", *OBJECTIVES)
+
+
+@cache
+def _searched(objective: str) -> SearchAnswer:
+    return search(**{**SMALL, "objective": objective})
+
+
+def test_deployments_have_exactly_the_numbers_of_an_estimate() -> None:
+    answer = _searched(OBJECTIVES[0])
+    assert answer.found.size > 2
+    for place in range(answer.found.size):
+        row = plan_row(answer.found, place, answer.inputs)
+        fields = estimate_fields(answer.found, row, place, answer.inputs)
+        estimate = perfatlas.estimate(**fields).results
+        for name in PRICED:
+            assert row[name] == pytest.approx(estimate[name], rel=1e-12), name
+
+
+@cache
+def _all_rows() -> list[dict[str, Any]]:
+    """Return the estimate of every pair of workers, batches and numbers, one by one."""
+    sizes = [
+        (tp, decode_tp, x, y)
+        for tp, decode_tp, x, y in product((1, 2), (1, 2), (1, 2), (1, 2))
+        if tp * x + decode_tp * y == SMALL["gpus"]
+    ]
+    rows = [
+        (*size, int(prompts), int(batch))
+        for size in sizes
+        for prompts in PROMPTS
+        for batch in LOADS
+    ]
+    names = ("prefill_tp", "decode_tp", "prefill_workers", "decode_workers")
+    table: dict[str, list[Any]] = {
+        name: list(values)
+        for name, values in zip(
+            (*names, "prefill_batch", "decode_batch"), zip(*rows, strict=True), strict=True
+        )
+    }
+    shared = {n: SMALL[n] for n in ("model", "system", "mode", "isl", "osl")}
+    table |= {name: [value] * len(rows) for name, value in {**shared, "method": "formula"}.items()}
+    columns = perfatlas.estimate_table(table).columns
+    found = [
+        {n: cells[place] for n, cells in {**table, **columns}.items()} for place in range(len(rows))
+    ]
+    return [row for row in found if not row["error"]]
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_the_winner_is_that_of_an_exhaustive_search(objective: str) -> None:
+    meeting = [
+        row
+        for row in _all_rows()
+        if row["ttft_s"] <= SMALL["slo_ttft_s"] and row["tpot_s"] <= SMALL["slo_tpot_s"]
+    ]
+    pick = max if objective.startswith("output") else min
+    expected = pick(row[objective] for row in meeting)
+    best = _searched(objective).results["plans"][0]
+    assert best[objective] == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_frontier_is_that_of_an_exhaustive_search() -> None:
+    names = ("output_tokens_per_s_per_user", "output_tokens_per_s_per_gpu")
+    rates = [tuple(row[name] for name in names) for row in _all_rows()]
+    expected = {
+        p for p in rates if not any(a >= p[0] and b >= p[1] and (a, b) != p for a, b in rates)
+    }
+    told = [
+        tuple(row[name] for name in names) for row in _searched(OBJECTIVES[0]).results["frontier"]
+    ]
+    assert sorted(told) == [pytest.approx(one, rel=1e-9) for one in sorted(expected)]
+
+
+def test_pools_of_two_systems_serve_a_rate_on_few_gpus() -> None:
+    asked = {n: v for n, v in SMALL.items() if n != "gpus"}
+    asked |= {"systems": "h100_sxm", "max_gpus": 6, "objective": "gpus", "min_slo_probability": 0.8}
+    needed = []
+    for rate in (2.0, 90.0):
+        plans = search(**asked, request_rate=rate).results["plans"]
+        needed.append(plans[0]["gpus"])
+        assert all(plan["slo_probability"] >= 0.8 for plan in plans)
+    assert needed[0] == 2
+    assert needed[0] < needed[1] <= 6
+    columns = search(**asked, request_rate=2.0).columns
+    pairs = set(zip(columns["prefill_system"], columns["decode_system"], strict=True))
+    assert len(pairs) == 4
+
+
+def test_two_pools_need_two_gpus() -> None:
+    with pytest.raises(InvalidSpecError, match="needs a GPU for each pool"):
+        search(**{**SMALL, "gpus": 1})

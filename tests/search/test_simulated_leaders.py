@@ -1,0 +1,81 @@
+"""The best plans of a search, scored again by simulation."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+import perfatlas
+from perfatlas.verbs.search import search
+from perfatlas.verbs.search.leaders import Leader, ranking_notes
+from perfatlas.verbs.search.rows import estimate_fields
+
+ASKED: Final[dict[str, Any]] = {
+    "model": "meta-llama/Llama-3.1-8B",
+    "system": "h200_sxm",
+    "gpus": 2,
+    "isl": 1024,
+    "osl": 64,
+    "max_num_batched_tokens": 8192,
+    "slo_ttft_s": 0.1,
+    "slo_tpot_s": 0.03,
+}
+
+
+def test_simulated_plans_have_the_numbers_of_an_estimate_and_meet_the_limits() -> None:
+    answer = search(**ASKED)
+    plans = answer.results["plans"]
+    simulated = [plan for plan in plans if plan["method"] == "simulate"]
+    assert {(plan["tp"], plan["pp"]) for plan in simulated} == {(1, 1), (2, 1)}
+    assert all(plan["method"] == "formula" for plan in plans if plan["pp"] > 1)
+    for plan in simulated:
+        assert plan["slo_probability"] >= answer.inputs.min_slo_probability
+        fields = {**estimate_fields(answer.found, plan, 0, answer.inputs), "method": "simulate"}
+        estimate = perfatlas.estimate(**fields).results
+        for name in ("ttft_s", "tpot_s", "tpot_s_high", "output_tokens_per_s_per_gpu"):
+            assert plan[name] == pytest.approx(estimate[name], rel=1e-12), name
+    rates = [plan["output_tokens_per_s_per_gpu"] for plan in plans]
+    assert rates == sorted(rates, reverse=True)
+
+
+def test_queueing_lowers_the_load_of_a_tight_first_token_limit() -> None:
+    closed = {plan["tp"]: plan for plan in search(**ASKED, num_simulated=0).results["plans"]}
+    for plan in search(**ASKED).results["plans"]:
+        if plan["method"] == "simulate":
+            before = closed[plan["tp"]]["concurrency"]
+            assert plan["concurrency"] <= before
+            lowered = plan["concurrency"] < before
+            assert lowered == (plan["binding_constraint"] == "simulation")
+
+
+def test_a_lowered_load_is_told_from_an_equal_one() -> None:
+    at_first = {"concurrency": 64}
+    row = {"method": "simulate", "concurrency": 48}
+    assert _leader(1, 1.0, row=row, at_first=at_first).is_lowered
+    assert not _leader(1, 1.0, row={**row, "concurrency": 64}, at_first=at_first).is_lowered
+    assert not _leader(1, 1.0, row=row).is_lowered
+
+
+def _leader(rank: int, score: float, **changes: Any) -> Leader:  # noqa: ANN401 - fields of a leader
+    row = {"method": "simulate", "gpus": 1, "request_latency_s": 1.0}
+    fields: dict[str, Any] = {"place": 0, "row": row, "rank": rank, "score": score}
+    return Leader(**{**fields, "probability": 1.0, "excess": 0.5, **changes})
+
+
+def test_the_change_of_the_ranking_is_explained() -> None:
+    at_first = {"concurrency": 64, "ttft_s": 0.5, "formula_ttft_s": 0.125}
+    fallen = _leader(1, 3.0, at_first=at_first)
+    notes = ranking_notes([_leader(2, 4.0), fallen])
+    assert notes[0].endswith("the first by closed forms becomes number 2, 2 plans move")
+    assert notes[1:] == [
+        "simulated at 64 requests in flight, its TTFT is 0.5 s with queueing, 0.125 s without",
+    ]
+    (note,) = ranking_notes([_leader(1, 4.0), _leader(2, 3.0)])
+    assert note.endswith("the first stays first, 0 others move")
+
+
+def test_leaders_that_miss_a_limit_come_last() -> None:
+    missing = _leader(1, 9.0, probability=0.1)
+    order = sorted([missing, _leader(2, 1.0), _leader(3, 2.0)], key=lambda one: one.order(0.8))
+    assert [one.rank for one in order] == [3, 2, 1]

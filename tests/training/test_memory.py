@@ -1,0 +1,91 @@
+"""Memory of training: the equations of Korthikanti et al., ZeRO and stages.
+
+s tokens, b sequences, h hidden, a heads, t tensor-parallel ranks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from perfatlas.models import parameter_counts, resolve_model
+from perfatlas.training.layouts import Layouts, stage_layers
+from perfatlas.training.profiles import resolve_training_engine
+from perfatlas.training.step import training_steps
+from tests.training.asked import gpt, layouts, question
+
+S, B, H, A = 2048.0, 2.0, 6144.0, 64.0
+PAPER = replace(resolve_training_engine("ideal"), dropout=True, fused_attention=False)
+
+
+def saved_per_layer(sizes: Layouts) -> float:
+    steps = training_steps(question(sizes, model=gpt(48, int(H), int(A)), engine=PAPER))
+    level = int(sizes.recompute[0])
+    return float(steps.costs.saved_bytes_LUG[level, 0, 1])
+
+
+@pytest.mark.parametrize("tp", [1, 2, 8])
+@pytest.mark.parametrize("sequence_parallel", [True, False])
+def test_activations_of_a_layer_are_those_of_the_paper(tp: int, *, sequence_parallel: bool) -> None:
+    # arXiv 2205.05198, equations 1, 2 and 4
+    sizes = layouts(tp=tp, sequence_length=S, micro_batch=B, sequence_parallel=sequence_parallel)
+    scores = 5 * A * S / (H * tp)
+    whole = S * B * H
+    expected = whole * (34 / tp + scores if sequence_parallel else 10 + 24 / tp + scores)
+    assert saved_per_layer(sizes) == pytest.approx(expected, rel=1e-12)
+
+
+def test_recomputation_of_a_layer_is_that_of_the_paper() -> None:
+    # selective: equation 6, 34 s b h / t; full: the input of the layer, 2 s b h / t
+    sizes = layouts(tp=8, sequence_length=S, micro_batch=B)
+    for level, each in ((1, 34.0), (2, 2.0)):
+        kept = saved_per_layer(replace(sizes, recompute=np.array([level])))
+        assert kept == pytest.approx(each * S * B * H / 8, rel=1e-12)
+
+
+def test_a_layer_of_llama_keeps_34_bytes_per_token_and_hidden() -> None:
+    # 8h + 4ad + 4kd + 6f + 4a with h 4096, ad 4096, kd 1024, f 14336, a 32
+    steps = training_steps(question(layouts(sequence_length=8192)))
+    each = 8 * 4096 + 4 * 4096 + 4 * 1024 + 6 * 14336 + 4 * 32
+    assert steps.costs.saved_bytes_LUG[0, 0, 1] == pytest.approx(8192 * each, rel=1e-12)
+
+
+def test_model_states_are_those_of_zero() -> None:
+    # 2 bytes of weights, 4 of gradients, 12 of states; each divided by 8 ranks from its stage on
+    memory = training_steps(question(layouts(dp=8, zero=[0, 1, 2, 3], global_batch=8))).memory
+    psi = 8_030_261_248
+    states = memory.weights_bytes + memory.gradients_bytes + memory.optimizer_bytes
+    expected = [18 * psi, (6 + 12 / 8) * psi, (2 + 16 / 8) * psi, 18 * psi / 8]
+    assert states == pytest.approx(np.array(expected), rel=1e-9)
+
+
+def test_the_first_rank_of_1f1b_holds_as_many_micro_batches_as_stages() -> None:
+    sizes = layouts(pp=4, global_batch=[16, 2], recompute=0)
+    steps = training_steps(question(sizes))
+    layer = float(steps.costs.saved_bytes_LUG[0, 0, 1])
+    embedding = float(steps.costs.saved_bytes_LUG[0, 0, 0])
+    expected = [4 * (8 * layer + embedding), 2 * (8 * layer + embedding)]
+    assert steps.memory.rank.tolist() == [0, 0]
+    assert steps.memory.activations_bytes == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(("layers", "pp", "vpp"), [(126, 16, 1), (61, 4, 4), (80, 8, 5), (5, 4, 1)])
+def test_stages_hold_all_layers(layers: int, pp: int, vpp: int) -> None:
+    held = stage_layers(layers, layouts(pp=pp, vpp=vpp))[0]
+    assert held.sum() == layers
+    assert held.max() - held.min() <= 1
+    assert held[0] == held.min()
+
+
+def test_experts_are_divided_over_their_ranks() -> None:
+    sizes = layouts(dp=8, ep=[1, 2, 8], zero=0, global_batch=8)
+    steps = training_steps(question(sizes, model="Qwen/Qwen3-30B-A3B"))
+    experts = steps.stages.expert_CS.sum(axis=1)
+    # 48 layers of 128 experts with three matrices of 2048 x 768
+    assert experts == pytest.approx(48 * 128 * 3 * 2048 * 768 / sizes.ep, rel=1e-12)
+    whole = parameter_counts(resolve_model("Qwen/Qwen3-30B-A3B").architecture).total
+    dense = steps.stages.dense_CS.sum(axis=1)
+    assert dense[0] + experts[0] == pytest.approx(whole, rel=1e-6)
+    assert dense[0] == pytest.approx(dense[2], rel=1e-6)

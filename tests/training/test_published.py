@@ -1,0 +1,25 @@
+"""Named figures of published training runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfatlas.training.step import training_steps
+from tests.training.asked import layouts, question
+
+
+def test_llama_405b_loses_what_the_bubble_costs_from_8192_to_16384_gpus() -> None:
+    # arXiv 2407.21783, table 4: 430 and 400 TFLOP/s per GPU, tp 8, pp 16, 16 million tokens.
+    # The chunks per stage are not stated: one layer each.
+    sizes = layouts(
+        tp=8, pp=16, vpp=8, dp=[64, 128], global_batch=2048, sequence_length=8192
+    )  # fmt: skip
+    steps = training_steps(
+        question(
+            sizes, model="meta-llama/Llama-3.1-405B", engine="megatron", schedule="interleaved"
+        )
+    )
+    rate_C = 1.0 / (steps.step_s_C * sizes.gpus)
+    assert rate_C[1] / rate_C[0] == pytest.approx(400 / 430, abs=0.02)
+    lost_s = {name: float(part_C[1] - part_C[0] / 2.0) for name, part_C in steps.waterfall.items()}
+    assert max(lost_s, key=lambda name: lost_s[name]) == "bubble"

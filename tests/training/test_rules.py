@@ -1,0 +1,46 @@
+"""Rules of layouts: what is refused, and with which words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from perfatlas.models import resolve_model
+from perfatlas.training.layouts import layout_problems
+from tests.training.asked import layouts
+
+DENSE = resolve_model("meta-llama/Llama-3.1-8B").architecture
+SPARSE = resolve_model("Qwen/Qwen3-30B-A3B").architecture
+REFUSED: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"tp": 3}, "nearest that does is tp = 2"),
+    ({"dp": 3}, "nearest is global_batch = 15"),
+    ({"cp": 3}, "multiple of 2 x cp"),
+    ({"pp": 64}, "pp = 64 stages need as many layers"),
+    ({"pp": 8, "vpp": 8}, "largest vpp is 4"),
+    ({"ep": 2}, "this model is dense"),
+    ({"vpp": 2}, "set vpp = 1 or use interleaved"),
+)
+
+
+@pytest.mark.parametrize(("sizes", "words"), REFUSED)
+def test_a_layout_that_cannot_run_is_refused(sizes: dict[str, Any], words: str) -> None:
+    problems = layout_problems(DENSE, layouts(**sizes), "1f1b")
+    assert any(words in problem.sentence(0) for problem in problems)
+
+
+def test_experts_must_divide() -> None:
+    problems = layout_problems(SPARSE, layouts(ep=3, dp=4), "1f1b")
+    told = [problem.sentence(0) for problem in problems]
+    assert any("128 experts" in sentence for sentence in told)
+    assert any("must divide the 4 ranks" in sentence for sentence in told)
+
+
+def test_interleaving_needs_whole_rounds() -> None:
+    problems = layout_problems(DENSE, layouts(pp=4, vpp=2, global_batch=6), "interleaved")
+    assert "is not a multiple of 4" in problems[0].sentence(0)
+
+
+def test_a_layout_that_can_run_breaks_no_rule() -> None:
+    sizes = layouts(tp=[1, 8], pp=[4, 2], cp=[2, 1], dp=[2, 4], global_batch=32)
+    assert not layout_problems(DENSE, sizes, "1f1b")

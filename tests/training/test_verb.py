@@ -1,0 +1,111 @@
+"""`perfatlas train`: answers, tables, refusals and text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from perfatlas.cli import main
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.verbs.train import train, train_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SMALL: Final[Mapping[str, Any]] = {
+    "model": "meta-llama/Llama-3.1-8B",
+    "system": "h100_sxm",
+    "gpus": 8,
+    "tp": 2,
+    "global_batch": 64,
+}
+
+
+def test_an_answer_holds_together() -> None:
+    answer = train(**SMALL)
+    results = answer.results
+    assert results["gpus"] == 8
+    assert results["micro_batches"] == 16
+    assert sum(results["waterfall"].values()) == pytest.approx(results["step_time_s"], rel=1e-9)
+    assert sum(row["time_s"] for row in answer.breakdown) == pytest.approx(
+        results["step_time_s"], rel=1e-9
+    )
+    tokens = 64 * 4096 / results["step_time_s"] / 8
+    assert results["tokens_per_s_per_gpu"] == pytest.approx(tokens)
+    for name in ("step_time_s", "tokens_per_s_per_gpu", "mfu", "hfu"):
+        assert results[f"{name}_low"] <= results[name] <= results[f"{name}_high"]
+    assert results["memory"]["fits"]
+    assert any("causal attention" in text for text in answer.evidence.assumptions)
+
+
+def test_the_scenario_gives_the_same_answer() -> None:
+    answer = train(**SMALL)
+    assert train(**answer.scenario).results == answer.results
+
+
+def test_a_table_has_the_answers_of_single_questions_and_its_errors() -> None:
+    rows: dict[str, list[Any]] = {
+        "tp": [2, 4, 3, 1],
+        "recompute": ["none", "full", "none", "none"],
+        "micro_batch": [1, 2, 1, 16],
+        **{name: [SMALL[name]] * 4 for name in ("model", "system", "gpus")},
+        "global_batch": [64, 64, 64, 512],
+    }
+    found = train_columns(rows)
+    assert found["error_code"] == [None, None, "invalid", "infeasible"]
+    for at in range(2):
+        alone = train(**{name: column[at] for name, column in rows.items()})
+        assert found["step_time_s"][at] == alone.results["step_time_s"]
+        assert found["waterfall_compute"][at] == alone.results["waterfall"]["compute"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"gpus": 9}, "nearest is gpus = 8"),
+        ({"dp": 2}, "leave out gpus or dp"),
+        ({"ep": 2}, "is dense"),
+        ({"tp": 64, "gpus": 64}, "attention heads"),
+        ({"global_batch": 63}, "must be a multiple of dp x micro_batch"),
+    ],
+)
+def test_what_does_not_divide_is_refused(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidSpecError, match=words):
+        train(**{**SMALL, **fields})
+
+
+def test_a_format_without_a_recipe_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="int4_wo is not supported by train"):
+        train(**SMALL, format="int4_wo")
+
+
+def test_advice_fits() -> None:
+    wanted: dict[str, Any] = {
+        "model": "meta-llama/Llama-3.1-70B",
+        "system": "h100_sxm",
+        "gpus": 64,
+        "tp": 4,
+        "pp": 4,
+        "global_batch": 128,
+        "sequence_length": 8192,
+    }
+    with pytest.raises(InfeasibleError) as problem:
+        train(**wanted)
+    assert problem.value.memory["fits"] is False
+    assert problem.value.advice
+    for change in problem.value.advice:
+        pairs = [pair.split(" = ") for pair in change.removeprefix("set ").split(" and ")]
+        changed = {name: value if name == "recompute" else int(value) for name, value in pairs}
+        assert train(**{**wanted, **changed}).results["memory"]["fits"]
+
+
+def test_the_text_fits_a_screen(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [
+        w for name, value in SMALL.items() for w in (f"--{name.replace('_', '-')}", str(value))
+    ]
+    assert main(["train", *words]) == 0
+    text = capsys.readouterr().out
+    assert len(text.splitlines()) <= 40
+    assert "where the time goes" in text
+    assert "reproduce: perfatlas train" in text
