@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfatlas.scenario.deployments import parts_of
 from perfatlas.serving.closed_form import (
     TokenEnergy,
     common_nodes,
@@ -45,38 +46,49 @@ def energy_results(
         results: Rates of the run, with their interval.
 
     Returns:
-        Results by name; empty without a completed request, and for several kinds of replicas.
+        Results by name; empty without a completed request.
 
     Limits: Steps of mean size stand for all steps. The experts that a step reads grow less than its
         tokens, so that uneven batches of MoE models read less than predicted. Transfers of KV
         caches and preempted work are left out.
     """
     done_N = outcome.finished_N >= 0
-    if ready.heterogeneous or not done_N.any():
+    if not done_N.any():
         return {}
-    steps = typical_steps(ready, requests, outcome)
-    osl_N, isl_N = requests.osl_N[done_N], requests.isl_N[done_N]
-    new = float((isl_N - outcome.cached_N[done_N]).sum()) / steps.prompt
-    tokens = float(osl_N.sum())
-    entry, decoding = ready.entry, ready.decoding
-    separate = bool(ready.named)
-    shared_j = np.zeros(1) if separate else _weights_j(decoding)
-    prompt_j = np.maximum(_energy_j(entry, steps.prefill) - shared_j, 0.0)
-    prompt_j = prompt_j * _gpus(entry) / entry.question.plan.attention_dp
-    run_j = new * prompt_j
-    number = int(outcome.steps_F[-decoding.replicas.number :].sum())
-    decode_j = _decodes_j(decoding, steps, number, float((osl_N - 1).sum()))
-    share = _gpus(entry) * entry.replicas.number / ready.gpus if separate else 1.0
-    ends = (entry.question.placement.power(), decoding.question.placement.power())
+    tokens = float(requests.osl_N[done_N].sum())
+    parts = [(ready, outcome)]
+    if ready.heterogeneous:
+        parts = [(one.ready, one.outcome) for one in parts_of(ready, outcome)]
+    spent = [_run_j(*one, requests) for one in parts]
+    prompt_j, decode_j = (sum(each, np.zeros(1)) / tokens for each in zip(*spent, strict=True))
     on_w, cap_w, low, high = (
-        share * getattr(ends[0], name) + (1.0 - share) * getattr(ends[1], name)
+        sum(
+            (_gpus(pool) * pool.replicas.number / ready.gpus)
+            * getattr(pool.question.placement.power(), name)
+            for pool in ready.pools
+        )
         for name in ("on_w", "cap_w", "low", "high")
     )
-    energy = TokenEnergy(run_j / tokens, decode_j / tokens, on_w, cap_w, low, high)
-    found = energies_at(energy, _rates(results), tokens / osl_N.size)
-    nodes = common_nodes(entry.question, decoding.question)
-    prices = entry.scenario.pue, entry.scenario.usd_per_kwh
+    energy = TokenEnergy(prompt_j, decode_j, on_w, cap_w, low, high)
+    found = energies_at(energy, _rates(results), tokens / np.count_nonzero(done_N))
+    nodes = common_nodes(*(pool.question for pool in ready.pools))
+    prices = ready.entry.scenario.pue, ready.entry.scenario.usd_per_kwh
     return found | node_results({**results, **found}, nodes, prices)
+
+
+def _run_j(ready: Service, outcome: Outcome, requests: Requests) -> tuple[FloatArray, FloatArray]:
+    """Return the energy of all prompts and of all decode steps of one kind of replicas [J]."""
+    done_N = outcome.finished_N >= 0
+    if not done_N.any():
+        return np.zeros(1), np.zeros(1)
+    steps, entry, decoding = typical_steps(ready, requests, outcome), ready.entry, ready.decoding
+    new = float((requests.isl_N[done_N] - outcome.cached_N[done_N]).sum()) / steps.prompt
+    shared_j = np.zeros(1) if ready.named else _weights_j(decoding)
+    prompt_j = np.maximum(_energy_j(entry, steps.prefill) - shared_j, 0.0)
+    prompt_j = prompt_j * _gpus(entry) / entry.question.plan.attention_dp
+    number = int(outcome.steps_F[-decoding.replicas.number :].sum())
+    decoded = float((requests.osl_N[done_N] - 1).sum())
+    return new * prompt_j, _decodes_j(decoding, steps, number, decoded)
 
 
 def _rates(results: Mapping[str, Any]) -> dict[str, float]:
