@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.commands.output.partial_file import PartialFile
 from perfatlas.commands.output.table_columns import (
     OWN,
     STATUS_COLUMNS,
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from perfatlas.commands.flags import OutputFlags
+    from perfatlas.commands.output.partial_file import PartialFile
     from perfatlas.commands.output.table_validity import Part
     from perfatlas.files import TableSource
 
@@ -145,6 +145,7 @@ def _run(
     answer_block: BlockFunction, output: OutputFlags, question: TableQuestion
 ) -> dict[str, Any]:
     started = time.perf_counter()
+    from perfatlas.commands.output.partial_file import PartialFile
     from perfatlas.files import check_writable, file_hash
 
     target = Path(str(output.output))
