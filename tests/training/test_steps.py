@@ -13,6 +13,23 @@ from perfatlas.training.step.run import slowest_of
 from tests.training.asked import BF16, gpt, layouts, question
 
 
+def test_zero_2_hides_no_more_than_the_backward_passes_of_its_micro_batches() -> None:
+    # each micro-batch is reduced beside its own backward pass: interleaving gives no more time
+    sizes = layouts(tp=8, pp=16, vpp=8, dp=64, global_batch=2048, sequence_length=8192, zero=2)
+    steps = training_steps(
+        question(
+            sizes, model="meta-llama/Llama-3.1-405B", engine="megatron", schedule="interleaved"
+        )
+    )
+    # the rank with most parameters: 8 layers of 3.15 billion parameters over tp 8, fp32, at the
+    # 50 GB/s of its NIC
+    sent_s = 32 * 8 * 3.15e9 / 8 * 4.0 * 63 / 64 / 50e9
+    exposed_s_C = steps.waterfall["exposed_dp"]
+    hidden_s_C = np.maximum(sent_s - exposed_s_C, 0.0)
+    backward_s_C = steps.waterfall["compute"] * 0.7
+    assert (hidden_s_C < backward_s_C).all()
+
+
 def test_model_flop_are_those_of_the_convention() -> None:
     steps = training_steps(question(layouts(sequence_length=8192, global_batch=2)))
     # 6 FLOP per token and parameter in products: 32 layers of (2 x 4096 + 2 x 1024) x 4096 and
