@@ -246,7 +246,7 @@ def _spread(
     if engine.error_low < 0.0 or engine.error_high > 0.0:
         low_C = np.full_like(low_C, np.exp(engine.error_low))
         high_C = np.full_like(high_C, np.exp(engine.error_high))
-    calibrated_C = (costs.prices.match_CO >= 0).any(axis=1)[costs.index_C]
+    calibrated_C = np.any(costs.prices.match_CO >= 0, axis=1)[costs.index_C]
     return low_C, np.where(calibrated_C, high_C, np.inf)
 
 

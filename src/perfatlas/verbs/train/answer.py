@@ -41,6 +41,10 @@ INTERVAL: Final = (
     " for an engine that is not fitted, of kernels on inference shapes, assumed fully correlated;"
     " kernels of gradients are priced as forward kernels of the transposed shape"
 )
+DUALPIPE: Final = (
+    "dualpipe: no computation hides the transfers of experts, since its overlap of a forward with"
+    " a backward pass is not composed; the step is an upper estimate"
+)
 LOWER_LIMIT: Final = (
     "kernels and collectives run at their lower limits; no efficiency of the engine, no SMs for"
     " collectives, no host time and no jitter are counted"
@@ -159,6 +163,8 @@ def _evidence(question: TrainingQuestion, steps: TrainingSteps) -> Evidence:
     if question.formats.gemm in PRICED_AS:
         other = PRICED_AS[question.formats.gemm]
         assumed.append(f"{question.formats.gemm} has no measured kernels; priced as {other}")
+    if question.schedule == "dualpipe" and question.architecture.has_experts:
+        assumed.append(DUALPIPE)
     if question.architecture.has_experts:
         assumed.append(f"expert load: {question.distribution}")
     return Evidence(
