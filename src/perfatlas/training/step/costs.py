@@ -127,10 +127,7 @@ def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:
     names = ("time_s_CO", "low_s_CO", "high_s_CO")
     prices = with_fields(prices, **{name: getattr(prices, name) / speed_UO for name in names})
     times_VUO = np.stack([getattr(prices, name) for name in names]) * count_UO
-    comm_VUE = _exchange_times(question, exchanges) / question.engine.efficiency_communication
-    for at, one in enumerate(exchanges):
-        if one.op in EXPERT_OPS:
-            comm_VUE[:, :, at] *= _busiest(question, one.segment)
+    comm_VUE = _exchange_times(question, exchanges)
     exposed_VUE = _exposed(question, exchanges, comm_VUE, times_VUO)
     segments = len(architecture.layers) + 2
     flop_UO = prices.flop_CO * count_UO
@@ -200,7 +197,10 @@ def _exchange_times(question: TrainingQuestion, exchanges: Sequence[Exchange]) -
         group = GroupColumns(ranks_R, stride_R, np.tile(question.index_C, len(places)))
         times_VR = collective_times(question, op, bytes_R, group)
         times_VUE[:, :, places] = times_VR.reshape(3, len(places), size).swapaxes(1, 2)
-    return times_VUE
+        if op in EXPERT_OPS:
+            for at in places:
+                times_VUE[:, :, at] *= _busiest(question, exchanges[at].segment)
+    return times_VUE / question.engine.efficiency_communication
 
 
 class GroupColumns(NamedTuple):
