@@ -76,7 +76,12 @@ def test_a_ring_is_no_faster_than_the_link_to_the_host(system: str, same: str, g
 
 
 def test_one_gpu_in_a_table_of_rings_divides_nothing_by_zero() -> None:
-    rows = {"system": ["l40s"] * 2, "op": ["all_reduce"] * 2, "bytes": [SIZE] * 2, "gpus": [1, 8]}
+    rows: dict[str, list[Any]] = {
+        "system": ["l40s"] * 2,
+        "op": ["all_reduce"] * 2,
+        "bytes": [SIZE] * 2,
+        "gpus": [1, 8],
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         table = collective_columns(rows)

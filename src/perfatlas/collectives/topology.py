@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from perfatlas.collectives.query import CollectiveQuery, LevelTimes
     from perfatlas.operators import FloatArray
 
+    BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
+
 RINGS: Final = "data/collectives/pcie_rings.toml"
 RING_OPS: Final = ("all_reduce", "all_gather", "reduce_scatter")
 PAIR: Final = 2.0  # ranks whose path is one pair of links on every machine
@@ -86,7 +88,7 @@ def with_typical_rings(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
     )
 
 
-def _log_ratio(above_U: FloatArray, below_U: FloatArray, where_U: FloatArray) -> FloatArray:
+def _log_ratio(above_U: FloatArray, below_U: FloatArray, where_U: BoolArray) -> FloatArray:
     """Return the logarithm of a ratio where it is used, 0 elsewhere (U,)."""
     ratio_U = np.divide(above_U, below_U, out=np.ones_like(above_U), where=where_U)
     log_U: FloatArray = np.log(ratio_U)
