@@ -108,6 +108,7 @@ def estimate(
     tier: Literal["auto", "bound", "physics", "measured"] = "auto",
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
+    power_cap_w: float | str | None = None,
     mode: Literal["static", "aggregated", "disaggregated"] = "static",
     method: Literal["auto", "formula", "simulate"] = "auto",
     gpus: int | str | None = None,
@@ -154,6 +155,8 @@ def estimate(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
+    pue: float | str | None = None,
+    usd_per_kwh: float | str | None = None,
 ) -> Answer:
     """Return the estimate of one inference scenario.
 
@@ -169,6 +172,8 @@ def estimate(
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
+        power_cap_w: Power limit of a GPU: the clock falls until the GPU draws no more [W].
+            Default: the TDP, at which kernels were measured.
         mode: Serving mode: one batch, continuous batching, or separate prefill and decode pools.
             Default: static.
         method: Method for aggregated and disaggregated serving: formula (closed forms without
@@ -241,6 +246,10 @@ def estimate(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
+        pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
+            Default: 1 with a price of electricity, else no power of the facility is reported.
+        usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
+            reported.
 
     Raises:
         InvalidSpecError: A name, value or plan is invalid.
@@ -389,6 +398,7 @@ def frontier(
     tier: Literal["auto", "bound", "physics", "measured"] = "auto",
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
+    power_cap_w: float | str | None = None,
     mode: Literal["static", "aggregated", "disaggregated"] = "static",
     method: Literal["auto", "formula", "simulate"] = "auto",
     gpus: int | str | None = None,
@@ -435,6 +445,8 @@ def frontier(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
+    pue: float | str | None = None,
+    usd_per_kwh: float | str | None = None,
 ) -> Frontier:
     """Return one point per batch size, from 1 to the maximum that fits and runs concurrently.
 
@@ -450,6 +462,8 @@ def frontier(
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
+        power_cap_w: Power limit of a GPU: the clock falls until the GPU draws no more [W].
+            Default: the TDP, at which kernels were measured.
         mode: Serving mode: one batch, continuous batching, or separate prefill and decode pools.
             Default: static.
         method: Method for aggregated and disaggregated serving: formula (closed forms without
@@ -522,6 +536,10 @@ def frontier(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
+        pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
+            Default: 1 with a price of electricity, else no power of the facility is reported.
+        usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
+            reported.
 
     Returns:
         An answer whose `frontier` has a row per batch with the results of an estimate, in
@@ -825,7 +843,7 @@ def kernel_attention(
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
-        power_cap_w: Power limit of the GPU: the clock falls until the operator draws no more [W].
+        power_cap_w: Power limit of a GPU: the clock falls until the GPU draws no more [W].
             Default: the TDP, at which kernels were measured.
 
     Raises:
@@ -868,7 +886,7 @@ def kernel_gemm(
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
-        power_cap_w: Power limit of the GPU: the clock falls until the operator draws no more [W].
+        power_cap_w: Power limit of a GPU: the clock falls until the GPU draws no more [W].
             Default: the TDP, at which kernels were measured.
 
     Raises:
@@ -923,7 +941,7 @@ def kernel_moe(
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
-        power_cap_w: Power limit of the GPU: the clock falls until the operator draws no more [W].
+        power_cap_w: Power limit of a GPU: the clock falls until the GPU draws no more [W].
             Default: the TDP, at which kernels were measured.
 
     Raises:
@@ -940,6 +958,7 @@ def max_request_rate(
     tier: Literal["auto", "bound", "physics", "measured"] = "auto",
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
+    power_cap_w: float | str | None = None,
     mode: Literal["aggregated", "disaggregated"] = "aggregated",
     concurrency: int | str | None = None,
     isl: int | str = 1024,
@@ -1040,6 +1059,8 @@ def max_request_rate(
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
     usd_per_gpu_hour: float | str | None = None,
+    pue: float | str | None = None,
+    usd_per_kwh: float | str | None = None,
 ) -> Simulation:
     """Return the maximum request rate that meets the SLOs, and the simulation at that rate.
 
@@ -1062,6 +1083,8 @@ def max_request_rate(
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
+        power_cap_w: Power limit of a GPU: the clock falls until the GPU draws no more [W].
+            Default: the TDP, at which kernels were measured.
         mode: Serving mode: continuous batching, or separate prefill and decode pools. Default:
             aggregated.
         concurrency: Requests in flight over the whole deployment (closed loop). Default: dp.
@@ -1225,6 +1248,10 @@ def max_request_rate(
             moe_tp. Needs mode = disaggregated.
         usd_per_gpu_hour: Price of one GPU-hour [USD], of all GPUs of the deployment. Default: no
             cost is reported.
+        pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
+            Default: 1 with a price of electricity, else no power of the facility is reported.
+        usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
+            reported.
 
     Returns:
         The simulation at that rate. Its results also contain `max_requests_per_s`, with `_low` and
@@ -1256,6 +1283,7 @@ def required_replicas(
     tier: Literal["auto", "bound", "physics", "measured"] = "auto",
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
+    power_cap_w: float | str | None = None,
     mode: Literal["aggregated", "disaggregated"] = "aggregated",
     concurrency: int | str | None = None,
     isl: int | str = 1024,
@@ -1356,6 +1384,8 @@ def required_replicas(
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
     usd_per_gpu_hour: float | str | None = None,
+    pue: float | str | None = None,
+    usd_per_kwh: float | str | None = None,
 ) -> Simulation:
     """Return the smallest number of replicas that meets the SLOs, and the simulation with it.
 
@@ -1378,6 +1408,8 @@ def required_replicas(
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
+        power_cap_w: Power limit of a GPU: the clock falls until the GPU draws no more [W].
+            Default: the TDP, at which kernels were measured.
         mode: Serving mode: continuous batching, or separate prefill and decode pools. Default:
             aggregated.
         concurrency: Requests in flight over the whole deployment (closed loop). Default: dp.
@@ -1541,6 +1573,10 @@ def required_replicas(
             moe_tp. Needs mode = disaggregated.
         usd_per_gpu_hour: Price of one GPU-hour [USD], of all GPUs of the deployment. Default: no
             cost is reported.
+        pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
+            Default: 1 with a price of electricity, else no power of the facility is reported.
+        usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
+            reported.
 
     Returns:
         The simulation with that number. Its results also contain `required_replicas`, with `_low`
@@ -1569,6 +1605,7 @@ def search(
     tier: Literal["auto", "bound", "physics", "measured"] = "auto",
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
+    power_cap_w: float | str | None = None,
     mode: Literal["static", "aggregated", "disaggregated"] = "aggregated",
     systems: object = None,
     max_gpus: int | str | None = None,
@@ -1631,6 +1668,8 @@ def search(
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
+        power_cap_w: Power limit of a GPU: the clock falls until the GPU draws no more [W].
+            Default: the TDP, at which kernels were measured.
         mode: Serving mode of the deployments: one batch, continuous batching, or separate prefill
             and decode pools. Default: aggregated.
         systems: Further systems to search besides system, such as b200_sxm,gb200. Default: none.
@@ -1714,6 +1753,7 @@ def simulate(
     tier: Literal["auto", "bound", "physics", "measured"] = "auto",
     silicon_version: str | None = None,
     clock_ratio: float | str = 1.0,
+    power_cap_w: float | str | None = None,
     mode: Literal["aggregated", "disaggregated"] = "aggregated",
     concurrency: int | str | None = None,
     isl: int | str = 1024,
@@ -1814,6 +1854,8 @@ def simulate(
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
     usd_per_gpu_hour: float | str | None = None,
+    pue: float | str | None = None,
+    usd_per_kwh: float | str | None = None,
 ) -> Simulation:
     """Simulate traffic on an inference deployment and return the results.
 
@@ -1831,6 +1873,8 @@ def simulate(
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
+        power_cap_w: Power limit of a GPU: the clock falls until the GPU draws no more [W].
+            Default: the TDP, at which kernels were measured.
         mode: Serving mode: continuous batching, or separate prefill and decode pools. Default:
             aggregated.
         concurrency: Requests in flight over the whole deployment (closed loop). Default: dp.
@@ -1994,6 +2038,10 @@ def simulate(
             moe_tp. Needs mode = disaggregated.
         usd_per_gpu_hour: Price of one GPU-hour [USD], of all GPUs of the deployment. Default: no
             cost is reported.
+        pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
+            Default: 1 with a price of electricity, else no power of the facility is reported.
+        usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
+            reported.
 
     Raises:
         InvalidSpecError: A name, value or request is invalid.

@@ -8,13 +8,20 @@ import numpy as np
 import pytest
 
 import perfatlas
-from perfatlas.energy import board_energy, power_columns, with_energy
+from perfatlas.energy import (
+    StepEnergy,
+    board_energy,
+    capped_clock_ratio,
+    energy_share,
+    power_columns,
+    with_energy,
+)
 from perfatlas.energy.boards import energy_data
 from perfatlas.energy.operators import voltage
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.devices import DeviceColumns
 from perfatlas.kernels.tiers import price_operators
-from perfatlas.operators import Gemm, Phase
+from perfatlas.operators import FloatArray, Gemm, Phase
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.report.text.limits import limits_of
 from perfatlas.serving.closed_form.energy import TokenEnergy
@@ -56,16 +63,30 @@ def test_energy_of_a_product_by_hand() -> None:
     assert found.memory_energy_j_CO[0, 0] == pytest.approx(weights * 81.4e-12)
 
 
-def test_only_the_energy_of_the_chip_falls_with_the_clock() -> None:
-    one = product(64.0)
-    slow = h100(clock=0.5)
-    full, half = (
-        with_energy([one], price_operators([one], d, family="vllm", tier="auto"), d)
-        for d in (h100(), slow)
-    )
+def test_the_energy_share_of_a_clock_is_the_squared_voltage() -> None:
+    power, one = power_columns(h100()), np.ones(1)
+    idle = StepEnergy(one, one, 100.0 * one, 10.0 * one)  # 110 W of dynamic power: no limit binds
+    assert energy_share(idle, one, power).tolist() == [1.0]
     squared = float(voltage(np.array(0.5), np.array(0.695), np.array(0.6))) ** 2
-    assert half.chip_energy_j_CO == pytest.approx(squared * full.chip_energy_j_CO)
-    assert half.memory_energy_j_CO == pytest.approx(full.memory_energy_j_CO)
+    assert energy_share(idle, 0.5 * one, power) == pytest.approx(squared)
+    busy = StepEnergy(one, one, 1000.0 * one, 10.0 * one)  # 1132 W at full voltage
+    share = energy_share(busy, one, power)
+    assert share == pytest.approx((700.0 - 122.2 - 10.0) / 1000.0)
+    assert energy_share(busy, 0.999 * one, power) == pytest.approx(share, rel=2e-3)
+
+
+def test_the_clock_under_a_limit_by_hand() -> None:
+    # a compute-bound step: 1 s at the sustained clock, 400 J in the chip, none in memory
+    power, one = power_columns(h100(), np.array([300.0])), np.ones(1)
+
+    def at(ratio: FloatArray) -> StepEnergy:
+        return StepEnergy(one / ratio, one / ratio, 400.0 * one, 0.0 * one)
+
+    clock = capped_clock_ratio(at, at(one), power)
+    volts = 1.0 - 0.695 * (1.0 - float(clock.ratio[0]))
+    watts = 122.2 + 400.0 * volts**2 * float(clock.ratio[0])
+    assert 300.0 * (1.0 - 1e-3) <= watts <= 300.0
+    assert np.isnan(clock.lowest_w[0])
 
 
 def test_a_board_without_kernels_is_on_and_never_above_its_cap() -> None:
@@ -130,14 +151,18 @@ def test_idle_replicas_cost_energy() -> None:
     assert spare["power_w"] < alone["power_w"]
 
 
-def test_a_lower_power_limit_lowers_power_and_changes_no_time() -> None:
-    full, capped = (
-        perfatlas.kernel_gemm(system=system, m=4096, n=8192, k=8192).results
-        for system in ("h100_sxm", "h100_sxm{device.tdp=500W}")
+def test_a_lower_tdp_acts_as_a_power_limit_and_a_higher_one_changes_nothing() -> None:
+    shape: dict[str, Any] = {"m": 4096, "n": 8192, "k": 8192}
+    full, lower, higher = (
+        perfatlas.kernel_gemm(system=system, **shape).results
+        for system in ("h100_sxm", "h100_sxm{device.tdp=500W}", "h100_sxm{device.tdp=900W}")
     )
-    assert (full["power_w"], capped["power_w"]) == (700.0, 500.0)
-    assert full["energy_j"] == pytest.approx(700.0 * full["time_s"])
-    assert full["time_s"] == capped["time_s"]
+    limited = capped(500.0)
+    for name in ("time_s", "power_w", "energy_j"):
+        assert lower[name] == limited[name]
+        assert higher[name] == full[name]
+    assert full["time_s"] < lower["time_s"]
+    assert lower["power_w"] == pytest.approx(500.0, rel=1e-3)
 
 
 def capped(watts: float | None, **fields: float) -> dict[str, Any]:

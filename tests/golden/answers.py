@@ -178,12 +178,11 @@ def differences(
     limits = question.startswith(tuple(keys.intervals))
     for key, value in wanted.items():
         other = found.get(key, NOTHING)
-        if by_statistics:
-            same = _near(key, value, other)
-        elif other is not NOTHING and (
-            (not exact and key.endswith(DIGEST)) or (limits and is_limit(key))
-        ):
+        free = (limits and is_limit(key)) or (not exact and key.endswith(DIGEST))
+        if free and other is not NOTHING:
             same = True
+        elif by_statistics:
+            same = _near(key, value, other)
         else:
             same = _same(value, other, exact=exact)
         if not same:

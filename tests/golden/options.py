@@ -39,6 +39,9 @@ _LIMITS: Final = {
     "attention_format": "attention that waits for memory at the bound",
     "ep": "experts of one token at the bound",
     "moe_tp": "experts of one token at the bound",
+    "power_cap_w": "a limit above what the GPUs draw",
+    "pue": "nodes without known power",
+    "usd_per_kwh": "nodes without known power",
 }
 _OPERATORS: Final = {"clock_ratio": "an operator that waits for memory at the bound"}
 UNFELT: Final[dict[str, dict[str, str]]] = {

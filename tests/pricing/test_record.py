@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from perfatlas.engines import resolve_engine
-from perfatlas.operators import FloatArray
+from perfatlas.kernels.tiers import price_operators
+from perfatlas.operators import Collective, FloatArray
 from perfatlas.pricing import (
     COMMUNICATION,
     Column,
@@ -32,8 +33,7 @@ from perfatlas.step import (
     StepContext,
     compose_single_stream,
     decode_work,
-    price_steps,
-    price_steps_at_clocks,
+    gather_steps,
 )
 
 # The record with one more declared column, as a change to `record.py` alone would make it.
@@ -134,7 +134,7 @@ def test_a_declared_column_composes_as_declared() -> None:
 
 def test_a_step_totals_a_declared_column() -> None:
     bound = context()
-    (priced,) = price_steps([decode_work(bound, np.ones(1), np.full(1, 1024.0))], bound)
+    (priced,) = gather_steps([decode_work(bound, np.ones(1), np.full(1, 1024.0))], bound).full()
     energy_CO = 2.0 * priced.prices.flop_CO
     prices = WithEnergy(**vars(priced.prices), energy_j_CO=energy_CO)
     step: PricedStep = replace(priced, prices=prices)
@@ -147,7 +147,7 @@ def test_the_work_of_a_decode_step_by_hand() -> None:
     linear = 32 * ((4096 + 2 * 1024) * 4096 + 4096 * 4096 + 3 * 4096 * 14336) + 128256 * 4096
     attention = 32 * 2 * 2 * 32 * 128  # Q K and P V of 32 heads of 128 over one key
     bound = context()
-    (priced,) = price_steps([decode_work(bound, np.ones(1), np.ones(1))], bound)
+    (priced,) = gather_steps([decode_work(bound, np.ones(1), np.ones(1))], bound).full()
     cost = compose_single_stream(priced, bound.profile)
     assert cost.total("flop_CO")[0] == pytest.approx(2 * linear + attention, rel=1e-12)
     # weights, 65 norm weights and one embedding row; no earlier key, and activations stay in cache
@@ -159,7 +159,7 @@ def test_the_bytes_of_a_tensor_parallel_step_by_hand() -> None:
     # two all-reduces per layer of 16-bit rows of 4096: 2 S (n - 1)/n each on two GPUs, S with
     # sums in the switch
     bound = context(tp=2)
-    (priced,) = price_steps([decode_work(bound, np.ones(1), np.ones(1))], bound)
+    (priced,) = gather_steps([decode_work(bound, np.ones(1), np.ones(1))], bound).full()
     cost = compose_single_stream(priced, bound.profile)
     sums = [o for o, op in enumerate(cost.operators) if getattr(op, "op", "") == "all_reduce"]
     sent = (cost.count_CO * cost.prices.link_bytes_CO)[0, sums].sum()
@@ -170,17 +170,18 @@ def test_the_bytes_of_a_tensor_parallel_step_by_hand() -> None:
 
 @pytest.mark.parametrize("tier", ["bound", "physics"])
 def test_several_clocks_in_one_call_are_separate_calls(tier: str) -> None:
-    base = context(tier=tier, engine="vllm", tp=2, clock_ratio=0.9)
+    base = context(tier=tier, engine="vllm", tp=2)
     ratios = (1.0, 0.5, 0.8)
     work = [decode_work(base, np.full(1, 8.0), np.full(1, 512.0))]
-    together = price_steps_at_clocks(work, base, ratios)
+    gathered = gather_steps(work, base)
+    together = [gathered.at(np.full((1, 1), ratio)) for ratio in ratios]
     for ratio, (found,) in zip(ratios, together, strict=True):
-        placement = replace(base.placement, clock_ratio_C=np.array([0.9 * ratio]))
-        (alone,) = price_steps(work, replace(base, placement=placement))
-        for name in columns_of(PricedOperators):
-            np.testing.assert_array_equal(
-                getattr(found.prices, name), getattr(alone.prices, name), err_msg=name
-            )
-        assert found.prices.matches == alone.prices.matches
+        devices = replace(gathered.devices, clock_ratio_C=np.array([ratio]), gathered={})
+        operators = [op for op in work[0].operators if not isinstance(op, Collective)]
+        family = base.profile.kernel_family
+        alone = price_operators(operators, devices, family=family, tier=base.tier)
+        some = select(found.prices, slice(0, len(operators)))
+        for name in ("time_s_CO", "low_s_CO", "high_s_CO", "bound_s_CO", "code_CO", "flop_CO"):
+            np.testing.assert_array_equal(getattr(some, name), getattr(alone, name), err_msg=name)
     fast, slow = (found.prices.time_s_CO.sum() for (found,) in together[:2])
     assert fast < slow or tier == "bound"  # a decode step moves bytes, which take no longer

@@ -116,7 +116,8 @@ def test_the_plan_is_named_where_a_model_runs(answers: dict[str, dict[str, Any]]
             lines = text_of(answer).splitlines()
             plans = [line for line in lines if line.startswith(("plan", "prefill:", "decode:"))]
             assert plans
-            assert all("tp " in line and "attention_dp " in line for line in plans)
+            ranks = "dp " if answer["command"] == "train" else "attention_dp "
+            assert all("tp " in line and ranks in line for line in plans)
             assert all(" node" in line or " domain" in line for line in plans)
     assert "pp 2, cp 1, attention_dp 4, ep 1, moe_tp 8, dp 2, 4 nodes" in text_of(answers["nodes"])
 

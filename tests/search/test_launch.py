@@ -8,7 +8,7 @@ import pytest
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.verbs.search import search
-from perfatlas.verbs.search.launch import launch_commands, launch_rules
+from perfatlas.verbs.search.launch import launch_commands, launch_rules, needed_checkpoint
 
 EXPERTS: Final[dict[str, Any]] = {
     "tp": 2, "pp": 1, "attention_dp": 4, "ep": 8, "moe_tp": 1, "dp": 1, "kv_format": "fp8_static",
@@ -34,6 +34,19 @@ def test_sglang_and_trtllm_count_them_inside_the_tensor_parallel_size() -> None:
     (command,) = launch_commands("trtllm", MODEL, EXPERTS, 1152)
     assert f"trtllm-serve {MODEL} --max_seq_len 1152 --tp_size 8 --ep_size 8" in command
     assert "enable_attention_dp: true" in command
+
+
+def test_weights_are_quantized_by_the_engine_where_it_can() -> None:
+    plan = {**EXPERTS, "ep": 1, "gemm_format": "fp8_dynamic"}
+    for launcher in ("vllm", "sglang"):
+        (command,) = launch_commands(launcher, MODEL, plan, 1152)
+        assert " --quantization fp8" in command
+        (command,) = launch_commands(launcher, MODEL, plan, 1152, "fp8_dynamic")
+        assert "--quantization" not in command
+    assert "checkpoint in fp8_dynamic" in needed_checkpoint("trtllm", plan, "bf16")
+    assert needed_checkpoint("vllm", plan, "bf16") == ""
+    (command,) = launch_commands("vllm", MODEL, {**plan, "gemm_format": "nvfp4"}, 1152)
+    assert "--quantization" not in command
 
 
 def test_pools_have_a_command_for_each_role() -> None:

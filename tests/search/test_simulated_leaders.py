@@ -43,7 +43,18 @@ def test_queueing_lowers_the_load_of_a_tight_first_token_limit() -> None:
     closed = {plan["tp"]: plan for plan in search(**ASKED, num_simulated=0).results["plans"]}
     for plan in search(**ASKED).results["plans"]:
         if plan["method"] == "simulate":
-            assert plan["concurrency"] <= closed[plan["tp"]]["concurrency"]
+            before = closed[plan["tp"]]["concurrency"]
+            assert plan["concurrency"] <= before
+            lowered = plan["concurrency"] < before
+            assert lowered == (plan["binding_constraint"] == "simulation")
+
+
+def test_a_lowered_load_is_told_from_an_equal_one() -> None:
+    at_first = {"concurrency": 64}
+    row = {"method": "simulate", "concurrency": 48}
+    assert _leader(1, 1.0, row=row, at_first=at_first).is_lowered
+    assert not _leader(1, 1.0, row={**row, "concurrency": 64}, at_first=at_first).is_lowered
+    assert not _leader(1, 1.0, row=row).is_lowered
 
 
 def _leader(rank: int, score: float, **changes: Any) -> Leader:  # noqa: ANN401 - fields of a leader

@@ -36,7 +36,7 @@ def breakdown_rows(cost: StepCost, phase: str, candidate: int) -> list[dict[str,
     Returns:
         Rows of name, phase, count, time_s, share, bound, bound_time_s, energy_j, tier, calibration,
         stream; times and energies are over all executions of the step [s, J], shares of the step
-        sum to 1. Energies are dynamic ones of one GPU at full clock, None without known energies.
+        sum to 1. Energies are dynamic ones of one GPU, None without known energies.
     """
     count_O = cost.count_CO[candidate]
     energy_O = cost.operator_energy_j()[candidate]

@@ -84,11 +84,33 @@ def step_evidence(question: Candidates, steps: PricedSteps, standing: Sequence[s
             *board.notes,
             *standing,
             *_uncorrected(question, costs),
+            *_clocks(question, steps),
             *_outside(costs),
             *_nothing_left_out(steps.prefill),
         ),
         sources=(*_sources(question), *board.sources),
     )
+
+
+def _clocks(question: Candidates, steps: PricedSteps) -> tuple[str, ...]:
+    """Return the clocks that a power limit or a lock leaves to the steps of a candidate."""
+    placement = question.placement
+    limit_w = float(placement.power().cap_w[0])
+    locked = None if placement.clock_ratio_C is None else float(placement.clock_ratio_C[0])
+    device = placement.systems[int(placement.index_C[0])].device
+    if locked is None and not limit_w < device.calibrated_tdp_w:
+        return ()
+    prefill, decode = (float(cost.clock.ratio[0]) for cost in (steps.prefill, steps.decode))
+    causes = [] if locked is None else [f"a clock locked at {locked:g}"]
+    if limit_w < device.calibrated_tdp_w:
+        causes.append(f"a power limit of {limit_w:g} W")
+    verb = "leaves" if len(causes) == 1 else "leave"
+    text = (
+        f"{' and '.join(causes)} {verb} prefill steps {prefill:.2f} and decode steps {decode:.2f}"
+        " of the clock sustained at the TDP; voltages are inferred or assumed, and kernels were"
+        " measured only at the sustained clock, whose interval is used"
+    )
+    return (text,)
 
 
 def merged_evidence(first: Evidence, second: Evidence, *assumptions: str) -> Evidence:

@@ -2,9 +2,16 @@ from .boards import (
     board_energy as board_energy,
 )
 from .clock import (
-    CLOCK_RATIOS as CLOCK_RATIOS,
+    LOWEST as LOWEST,
+    CappedClock as CappedClock,
+    StepEnergy as StepEnergy,
     capped_clock_ratio as capped_clock_ratio,
+    energy_share as energy_share,
     sustained_clock as sustained_clock,
+)
+from .nodes import (
+    node_columns as node_columns,
+    node_power as node_power,
 )
 from .operators import (
     with_energy as with_energy,

@@ -44,7 +44,9 @@ class BoardEnergy:
         voltage_floor: Lowest voltage relative to that of the highest clock.
         idle_w: Without a context [W].
         on_w: With a context and full clocks, but without kernels [W].
-        cap_w: Board power limit [W].
+        cap_w: Board power limit, at most `calibrated_w` [W].
+        calibrated_w: Board power limit at which kernels were measured: the TDP that no user
+            changed [W].
         low: 5% quantile of measured over predicted power.
         high: 95% quantile of measured over predicted power.
         notes: What is fitted, derived or assumed, or why there are no energies.
@@ -61,6 +63,7 @@ class BoardEnergy:
     idle_w: float
     on_w: float
     cap_w: float
+    calibrated_w: float
     low: float
     high: float
     notes: tuple[str, ...]
@@ -101,7 +104,7 @@ def board_energy(device: Device) -> BoardEnergy:
     scale = fitted.get("scale", 1.0)
     flop_j = {name: scale * own[name]["value"] for name in FORMATS}
     flop_j |= {name: factor * flop_j[base] for name, (base, factor) in NEAREST.items()}
-    awake_w = fitted.get("awake_w", own["awake"]["value"] * device.tdp_w)
+    awake_w = fitted.get("awake_w", own["awake"]["value"] * device.calibrated_tdp_w)
     low, high = fitted.get("interval") or _spread(own)
     return BoardEnergy(
         flop_j=flop_j,
@@ -113,7 +116,8 @@ def board_energy(device: Device) -> BoardEnergy:
         voltage_floor=own["voltage_floor"]["value"],
         idle_w=device.idle_w,
         on_w=min(device.idle_w + awake_w, device.tdp_w),
-        cap_w=device.tdp_w,
+        cap_w=min(device.tdp_w, device.calibrated_tdp_w),
+        calibrated_w=device.calibrated_tdp_w,
         low=low,
         high=high,
         notes=(_note(device, own, fitted),),
@@ -140,6 +144,7 @@ def _unknown(device: Device) -> BoardEnergy:
         high=math.nan,
         idle_w=device.idle_w,
         cap_w=device.tdp_w,
+        calibrated_w=device.calibrated_tdp_w,
         notes=(note,),
     )
 

@@ -28,20 +28,17 @@ def with_energy(
     operators: Sequence[Operator],
     prices: PricedOperators,
     devices: DeviceColumns,
-    sustained_C: FloatArray | None = None,
 ) -> PricedOperators:
     """Return prices with the energy of one execution of each operator.
 
-    Energy of the chip: FLOP, bytes between last-level cache and SMs, and issuing, in proportion to
-    the squared voltage at the clock of the candidate. Energy of memory and links: bytes. The power
-    that a board draws without kernels is not part of it.
+    Energy of the chip: FLOP, bytes between last-level cache and SMs, and issuing, at the voltage
+    of the highest clock; `energy_share` is what a lower voltage leaves of it. Energy of memory and
+    links: bytes. The power that a board draws without kernels is not part of it.
 
     Args:
         operators: The operators of the columns (O).
         prices: Their prices (C, O).
-        devices: Device and clock of each candidate.
-        sustained_C: Clock of ratio 1 over the highest clock (C,), from `sustained_clock`; None
-            takes clock ratios relative to the highest clock.
+        devices: Device of each candidate.
 
     Source: data/energy/energies.toml.
 
@@ -67,12 +64,6 @@ def with_energy(
         [effect["sram"] * b.sram_j_per_byte for b in boards]
     )
     chip_j_CO += prices.time_s_CO * (of_device([b.issue_w for b in boards]) * share_O)
-    if devices.clock_ratio_C is not None:
-        slope_C1 = of_device([b.voltage_slope for b in boards])
-        floor_C1 = of_device([b.voltage_floor for b in boards])
-        sustained = 1.0 if sustained_C is None else sustained_C[:, None]
-        clock_C1 = devices.clock_ratio_C[:, None] * sustained
-        chip_j_CO *= voltage(clock_C1, slope_C1, floor_C1) ** 2
     memory_j_CO = prices.memory_bytes_CO * of_device(
         [effect["memory"] * b.memory_j_per_byte for b in boards]
     )

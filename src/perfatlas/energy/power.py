@@ -25,6 +25,9 @@ class PowerColumns:
         idle_w: Without a context [W].
         on_w: With a context and full clocks, but without kernels [W].
         cap_w: Limit [W].
+        calibrated_w: Limit of the devices on which kernels were measured [W].
+        voltage_slope: Relative loss of voltage per relative loss of clock.
+        voltage_floor: Lowest voltage relative to that of the highest clock.
         low: 5% quantile of measured over predicted power.
         high: 95% quantile of measured over predicted power.
     """
@@ -32,6 +35,9 @@ class PowerColumns:
     idle_w: FloatArray
     on_w: FloatArray
     cap_w: FloatArray
+    calibrated_w: FloatArray
+    voltage_slope: FloatArray
+    voltage_floor: FloatArray
     low: FloatArray
     high: FloatArray
 
@@ -43,7 +49,7 @@ class PowerColumns:
         devices that do so.
 
         Args:
-            energy_j: Dynamic energy at full clock (C,) [J].
+            energy_j: Dynamic energy (C,) [J].
             time_s: Time in which it is spent (C,) [s].
         """
         limited: FloatArray = np.minimum(energy_j, (self.cap_w - self.on_w) * time_s)
@@ -53,7 +59,7 @@ class PowerColumns:
         """Return the mean power while a dynamic energy is spent (C,) [W].
 
         Args:
-            energy_j: Dynamic energy at full clock (C,) [J].
+            energy_j: Dynamic energy (C,) [J].
             time_s: Time in which it is spent (C,) [s]; without time, a device is on.
 
         Example:
@@ -75,20 +81,25 @@ class PowerColumns:
         """Return the 95% quantile of the mean power, at most the cap (C,) [W].
 
         Args:
-            energy_j: Dynamic energy at full clock (C,) [J].
+            energy_j: Dynamic energy (C,) [J].
             time_s: Time in which it is spent (C,) [s].
         """
         return np.minimum(self.high * self.mean_w(energy_j, time_s), self.cap_w)
 
 
-def power_columns(devices: DeviceColumns) -> PowerColumns:
+def power_columns(devices: DeviceColumns, limit_w_C: FloatArray | None = None) -> PowerColumns:
     """Return the power of the device of each candidate.
 
     Args:
         devices: Device of each candidate.
+        limit_w_C: Power limit that a user sets (C,) [W], None for none; it acts below that of the
+            device.
     """
     boards = [board_energy(device) for device in devices.devices]
-    names = ("idle_w", "on_w", "cap_w", "low", "high")
-    return PowerColumns(
-        **{name: np.array([getattr(b, name) for b in boards])[devices.index_C] for name in names}
-    )
+    found = {
+        name: np.array([getattr(board, name) for board in boards])[devices.index_C]
+        for name in PowerColumns.__dataclass_fields__
+    }
+    if limit_w_C is not None:
+        found["cap_w"] = np.minimum(found["cap_w"], limit_w_C)
+    return PowerColumns(**found)

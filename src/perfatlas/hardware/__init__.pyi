@@ -6,6 +6,7 @@ from .description import (
 )
 from .device import (
     Device as Device,
+    Node as Node,
     System as System,
 )
 from .resolve import (

@@ -115,7 +115,13 @@ def apply_changes(spec: Spec, changes: Mapping[str, Entry], name: str = "") -> S
     new |= changes
     changed = frozenset(changes)
     _rescale(spec.entries, new, changed)
-    return replace(spec, name=name or spec.name, entries=new, changed=spec.changed | changed)
+    return replace(
+        spec,
+        name=name or spec.name,
+        entries=new,
+        changed=spec.changed | changed,
+        unchanged=spec.unchanged or spec.entries,
+    )
 
 
 def without_change(text: str, path: str, base: Entry | None) -> str:

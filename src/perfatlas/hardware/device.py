@@ -60,6 +60,8 @@ class Device:
         scale_up: The scale-up domain.
         host_link_bandwidth: Bandwidth to the host, per direction [bytes/s].
         tdp_w: Board power limit.
+        calibrated_tdp_w: That of the catalog or file before a user's changes, at which kernels
+            were measured.
         idle_w: Idle power.
         year: First shipment.
         sources: Source by dotted TOML path ("device.memory.bandwidth").
@@ -87,6 +89,7 @@ class Device:
     scale_up: ScaleUp
     host_link_bandwidth: float
     tdp_w: float
+    calibrated_tdp_w: float
     idle_w: float
     year: int
     sources: Mapping[str, Source]

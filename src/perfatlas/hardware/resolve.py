@@ -98,6 +98,7 @@ def _device(spec: Spec) -> Device:
         name=spec.name,
         **stated,
         further=further,
+        calibrated_tdp_w=float((spec.unchanged or spec.entries)["device.tdp"].value),
         peak_flop_per_s=peaks(spec.entries),
         scale_up=ScaleUp(**_attributes(spec.entries, "device.scale_up")),
         sources=_sources(spec.entries, "device."),

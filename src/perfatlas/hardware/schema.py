@@ -145,7 +145,7 @@ FIELDS: Final[dict[str, SpecField]] = {
     "device.scale_up.in_network_reduction": _flag(*COLLECTIVES),
     "device.scale_up.kind": _text(*LINK_KINDS, read_by=(*COLLECTIVES, *POWER)),
     "device.host_link.bandwidth": _rate(*OFFLOADING, into="host_link_bandwidth"),
-    "device.tdp": _power(*POWER, into="tdp_w"),
+    "device.tdp": _power(*KERNELS, *POWER, into="tdp_w"),
     "device.idle": _power(*POWER, into="idle_w"),
     "node": _text(read_by=BETWEEN),
     "node.devices": _count(*BETWEEN),

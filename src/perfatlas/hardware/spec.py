@@ -35,6 +35,7 @@ class Spec:
         entries: Value and source by dotted path.
         notes: Remarks to show with an answer.
         changed: Paths that the user changed.
+        unchanged: Entries before the user's changes, None without changes.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Spec:
     entries: Mapping[str, Entry]
     notes: tuple[str, ...] = ()
     changed: frozenset[str] = frozenset()
+    unchanged: Mapping[str, Entry] | None = None
 
 
 @cache

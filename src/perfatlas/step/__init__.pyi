@@ -15,9 +15,9 @@ from .context import (
 from .cost import (
     PricedStep as PricedStep,
     Step as Step,
+    StepClock as StepClock,
     StepCost as StepCost,
-    price_steps as price_steps,
-    price_steps_at_clocks as price_steps_at_clocks,
+    gather_steps as gather_steps,
 )
 from .memory import (
     candidate_memory as candidate_memory,

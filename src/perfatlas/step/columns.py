@@ -134,7 +134,6 @@ class Candidates:
             rows: Positions.
         """
         index = np.array(rows, np.int64)
-        ratio = self.placement.clock_ratio_C
         return replace(
             self,
             plan=replace(self.plan, **take_columns(self.plan, index)),
@@ -143,11 +142,7 @@ class Candidates:
             derived_plan_C=self.derived_plan_C[index],
             recipe_C=self.recipe_C[index],
             aggregated_C=self.aggregated_C[index],
-            placement=replace(
-                self.placement,
-                index_C=self.placement.index_C[index],
-                clock_ratio_C=None if ratio is None else ratio[index],
-            ),
+            placement=self.placement.take(index),
         )
 
 

@@ -1,39 +1,125 @@
 """Compose the priced operators of a step into its cost.
 
-Shape legend: C candidates, O operators.
+Shape legend: C candidates, O operators, S steps.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfatlas.energy import CappedClock, StepEnergy, capped_clock_ratio, energy_share
+from perfatlas.operators import BOUND_COMPUTE, with_fields
 from perfatlas.pricing import exposed
-from perfatlas.step.cost import StepCost, price_steps
+from perfatlas.step.cost import StepClock, StepCost, gather_steps
 from perfatlas.step.fusion import exposed_share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.engines import EngineProfile
+    from perfatlas.operators import FloatArray
     from perfatlas.step.context import StepContext
-    from perfatlas.step.cost import PricedStep, Step
+    from perfatlas.step.cost import GatheredSteps, PricedStep, Step
 
 
-def step_costs(steps: Sequence[Step], context: StepContext) -> tuple[StepCost, ...]:
+def step_costs(
+    steps: Sequence[Step], context: StepContext, clocks: Sequence[StepClock] | None = None
+) -> tuple[StepCost, ...]:
     """Return the cost of each step on one rank, with its operators in one stream.
 
     Args:
         steps: Steps of one scenario, such as prefill and decode; shared shapes are priced once.
         context: Engine, systems and tier.
+        clocks: Clock of each step; by default what its lock and its power limits leave.
     """
-    priced = price_steps(steps, context)
-    return tuple(compose_single_stream(step, context.profile) for step in priced)
+    gathered = gather_steps(steps, context)
+    if clocks is not None:
+        ratio_SC = np.stack([clock.ratio for clock in clocks])
+        return tuple(
+            _with_clock(compose_single_stream(priced, context.profile), clock)
+            for priced, clock in zip(_priced_at(gathered, ratio_SC), clocks, strict=True)
+        )
+    full = tuple(compose_single_stream(priced, context.profile) for priced in gathered.full())
+    return _limited(gathered, full, context)
+
+
+@dataclass
+class _Evaluated:
+    """The clocks (S, C) at which steps were priced last, and their costs."""
+
+    ratio_SC: FloatArray
+    costs: tuple[StepCost, ...]
+
+
+def _limited(
+    gathered: GatheredSteps, full: tuple[StepCost, ...], context: StepContext
+) -> tuple[StepCost, ...]:
+    """Return steps at the clocks that locks and power limits leave.
+
+    Args:
+        gathered: The steps, to be priced at other clocks.
+        full: Their costs at the sustained clock.
+        context: Clocks and power limits.
+    """
+    placement, power = context.placement, context.placement.power()
+    energy = _energy(full)
+    last = _Evaluated(np.ones_like(energy.time_s), full)
+
+    def at(ratio_SC: FloatArray) -> StepEnergy:
+        costs = tuple(
+            compose_single_stream(priced, context.profile)
+            for priced in _priced_at(gathered, ratio_SC)
+        )
+        last.ratio_SC, last.costs = ratio_SC, costs
+        return _energy(costs)
+
+    capped = CappedClock(np.ones_like(energy.time_s), np.full_like(energy.time_s, np.nan))
+    if (
+        context.limits_act() and context.tier != "bound"
+    ):  # at the roofline, a clock that a model predicts is no limit
+        capped = capped_clock_ratio(at, energy, power)
+    ratio_SC = capped.ratio
+    if placement.clock_ratio_C is not None:
+        locked_C = placement.clock_ratio_C
+        ratio_SC = np.where(ratio_SC < 1.0, np.minimum(ratio_SC, locked_C), locked_C)
+    if not np.array_equal(ratio_SC, last.ratio_SC):
+        at(ratio_SC)
+    share_SC = energy_share(energy, ratio_SC, power)
+    clocks = (StepClock(*one) for one in zip(ratio_SC, share_SC, capped.lowest_w, strict=True))
+    return tuple(_with_clock(cost, clock) for cost, clock in zip(last.costs, clocks, strict=True))
+
+
+def _priced_at(gathered: GatheredSteps, ratio_SC: FloatArray) -> tuple[PricedStep, ...]:
+    return gathered.full() if np.all(ratio_SC == 1.0) else gathered.at(ratio_SC)
+
+
+def _energy(costs: Sequence[StepCost]) -> StepEnergy:
+    """Return the totals that decide the clocks of steps, each (S, C)."""
+    compute = [
+        (cost.count_CO * np.where(cost.prices.code_CO == BOUND_COMPUTE, cost.prices.time_s_CO, 0.0))
+        for cost in costs
+    ]
+    return StepEnergy(
+        np.stack([cost.total_s() for cost in costs]),
+        np.stack([each_CO.sum(axis=1) for each_CO in compute]),
+        np.stack([cost.total("chip_energy_j_CO") for cost in costs]),
+        np.stack([cost.total("memory_energy_j_CO") for cost in costs]),
+    )
+
+
+def _with_clock(cost: StepCost, clock: StepClock) -> StepCost:
+    """Return a step with the energy of its chip at the voltage of its clock."""
+    chip_j_CO = cost.prices.chip_energy_j_CO * clock.energy_share[:, None]
+    return replace(cost, prices=with_fields(cost.prices, chip_energy_j_CO=chip_j_CO), clock=clock)
 
 
 def compose_single_stream(step: PricedStep, profile: EngineProfile) -> StepCost:
     """Return the cost of a step whose operators run back to back, as in a CUDA graph.
+
+    The energy of its chip is that at the voltage of the highest clock.
 
     Operators on a second stream cost only the time by which they exceed the overlapped operator;
     overlapped host time costs only the time by which it exceeds that of the GPU.
@@ -54,4 +140,7 @@ def compose_single_stream(step: PricedStep, profile: EngineProfile) -> StepCost:
         count_CO=step.count_CO,
         prices=exposed(step.prices, share_CO),
         host_s_C=host_s_C,
+        clock=StepClock(
+            np.ones_like(host_s_C), np.ones_like(host_s_C), np.full_like(host_s_C, np.nan)
+        ),
     )

@@ -5,12 +5,16 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from perfatlas.energy import power_columns
 from perfatlas.kernels.devices import DeviceColumns
 
 if TYPE_CHECKING:
+    from perfatlas.energy import PowerColumns
     from perfatlas.engines import EngineProfile
     from perfatlas.hardware import System
     from perfatlas.kernels.tiers import Tier
@@ -21,17 +25,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """System and clock of the candidates.
+    """System, clock and power limit of the candidates.
 
     Args:
         systems: Distinct systems.
         index_C: System of each candidate (C,).
-        clock_ratio_C: Clock relative to the default clock (C,), None for 1.
+        clock_ratio_C: Clock relative to the sustained clock (C,), None for 1.
+        power_cap_w_C: Power limit of a GPU (C,) [W], inf for none; None if no candidate has one.
     """
 
     systems: tuple[System, ...]
     index_C: IntArray
     clock_ratio_C: FloatArray | None = None
+    power_cap_w_C: FloatArray | None = None
 
     def devices(self) -> DeviceColumns:
         """Return the devices of the systems as columns."""
@@ -39,6 +45,28 @@ class Placement:
             devices=tuple(s.device for s in self.systems),
             index_C=self.index_C,
             clock_ratio_C=self.clock_ratio_C,
+        )
+
+    def sustained(self) -> DeviceColumns:
+        """Return the devices of the systems at their sustained clocks."""
+        return replace(self.devices(), clock_ratio_C=None, gathered={})
+
+    def power(self) -> PowerColumns:
+        """Return the power of the devices, with their limits."""
+        return power_columns(self.devices(), self.power_cap_w_C)
+
+    def take(self, index_R: IntArray) -> Placement:
+        """Return the columns at the given positions.
+
+        Args:
+            index_R: Positions (R,).
+        """
+        ratio_C, cap_w_C = self.clock_ratio_C, self.power_cap_w_C
+        return replace(
+            self,
+            index_C=self.index_C[index_R],
+            clock_ratio_C=None if ratio_C is None else ratio_C[index_R],
+            power_cap_w_C=None if cap_w_C is None else cap_w_C[index_R],
         )
 
 
@@ -67,3 +95,9 @@ class StepContext:
     expert_distribution: str = "uniform"
     silicon_version: str = ""
     drafts: int = 0
+
+    def limits_act(self) -> bool:
+        """Return whether a lock or a power limit may change the clock of a step."""
+        power = self.placement.power()
+        limited = self.tier != "bound" and bool(np.any(power.cap_w < power.calibrated_w))
+        return limited or self.placement.clock_ratio_C is not None

@@ -1,18 +1,18 @@
 """One step of one rank: the prices of its operators, and its total cost.
 
-Shape legend: C candidates, O operators.
+Shape legend: C candidates, O operators, S steps.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from perfatlas.energy import with_energy
-from perfatlas.kernels.tiers import price_at_clocks
+from perfatlas.kernels.tiers import gather_operators
 from perfatlas.operators import Collective
 from perfatlas.pricing import join, select, total
 from perfatlas.step.links import price_links
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfatlas.kernels.devices import DeviceColumns
+    from perfatlas.kernels.tiers import GatheredOperators
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.pricing import PricedOperators
     from perfatlas.step.context import StepContext
@@ -61,6 +63,20 @@ class PricedStep:
     host_s_C: FloatArray
 
 
+class StepClock(NamedTuple):
+    """The clock of a step, each (C,).
+
+    Args:
+        ratio: Over the clock that the device sustains at its TDP.
+        energy_share: Energy of the chip over that at the voltage of the highest clock.
+        lowest_w: Power at the lowest clock where no clock keeps the power limit, else NaN [W].
+    """
+
+    ratio: FloatArray
+    energy_share: FloatArray
+    lowest_w: FloatArray
+
+
 @dataclass(frozen=True, kw_only=True)
 class StepCost:
     """The cost of one step, operator by operator.
@@ -70,12 +86,14 @@ class StepCost:
         count_CO: Number of executions (C, O).
         prices: Prices of one execution each (C, O); times exclude overlapped parts.
         host_s_C: Host time exposed by the step (C,) [s].
+        clock: The clock of the step.
     """
 
     operators: tuple[Operator, ...]
     count_CO: FloatArray
     prices: PricedOperators
     host_s_C: FloatArray
+    clock: StepClock
 
     def total(self, name: str, some_O: NDArray[np.bool_] | None = None) -> FloatArray:
         """Return the total of a column over the step, without host time (C,).
@@ -109,7 +127,7 @@ class StepCost:
         return energy_CO
 
     def energy_j(self) -> FloatArray:
-        """Return the dynamic energy of the step at full clock (C,) [J].
+        """Return the dynamic energy of the step (C,) [J].
 
         Hidden operators count; the power drawn between kernels does not.
         """
@@ -123,58 +141,87 @@ class StepCost:
         return share_C
 
 
-def price_steps(steps: Sequence[Step], context: StepContext) -> tuple[PricedStep, ...]:
-    """Return the prices of each step on one rank; shared shapes are priced once.
+def gather_steps(steps: Sequence[Step], context: StepContext) -> GatheredSteps:
+    """Return steps on one rank whose shapes are gathered; shared shapes are priced once.
 
     Args:
         steps: Steps of one scenario, such as prefill and decode.
-        context: Engine, systems and tier.
-    """
-    return price_steps_at_clocks(steps, context, (1.0,))[0]
-
-
-def price_steps_at_clocks(
-    steps: Sequence[Step], context: StepContext, clock_ratios: Sequence[float]
-) -> tuple[tuple[PricedStep, ...], ...]:
-    """Return the prices of each step on one rank at several clocks; links are unaffected.
-
-    Args:
-        steps: Steps of one scenario.
-        context: Engine, systems and tier.
-        clock_ratios: Clocks relative to the clock of each candidate (K).
-
-    Returns:
-        The priced steps at each ratio (K).
+        context: Engine, systems and tier; its clocks and power limits are not read.
     """
     compute = [[op for op in s.operators if not isinstance(op, Collective)] for s in steps]
     links = [[op for op in s.operators if isinstance(op, Collective)] for s in steps]
-    devices = context.placement.devices()
-    priced_K = price_at_clocks(
+    devices = context.placement.sustained()
+    gathered = gather_operators(
         list(chain(*compute)),
         devices,
-        clock_ratios,
         family=context.profile.kernel_family,
         tier=context.tier,
         silicon_version=context.silicon_version,
     )
-    moved = price_links(list(chain(*links)), context)
-    found_K: list[list[PricedStep]] = [[] for _ in clock_ratios]
-    first, first_link = 0, 0
-    for step, own, between in zip(steps, compute, links, strict=True):
-        operators = (*own, *between)
-        count_CO = np.stack([op.count for op in operators], axis=1)
-        theirs = select(moved, slice(first_link, first_link + len(between)))
-        for found, priced, ratio in zip(found_K, priced_K, clock_ratios, strict=True):
-            mine = select(priced, slice(first, first + len(own)))
-            joined = join((mine, theirs))
+    operators = tuple((*own, *between) for own, between in zip(compute, links, strict=True))
+    return GatheredSteps(
+        steps=tuple(steps),
+        operators=operators,
+        counts=tuple(np.stack([op.count for op in own], axis=1) for own in operators),
+        devices=devices,
+        gathered=gathered,
+        moved=price_links(list(chain(*links)), context),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatheredSteps:
+    """Steps whose shapes are gathered, to be priced at several clocks; links are unaffected.
+
+    Args:
+        steps: The steps (S).
+        operators: Operators of each step, collectives last (S).
+        counts: Executions of each operator of each step (S), each (C, O).
+        devices: Device of each candidate at its sustained clock.
+        gathered: Operators of all steps without collectives.
+        moved: Prices of the collectives of all steps.
+    """
+
+    steps: tuple[Step, ...]
+    operators: tuple[tuple[Operator, ...], ...]
+    counts: tuple[FloatArray, ...]
+    devices: DeviceColumns
+    gathered: GatheredOperators
+    moved: PricedOperators
+
+    def full(self) -> tuple[PricedStep, ...]:
+        """Return the prices of each step at the sustained clock."""
+        return self._priced(self.gathered.full())
+
+    def at(self, ratio_SC: FloatArray) -> tuple[PricedStep, ...]:
+        """Return the prices of each step at other clocks.
+
+        Args:
+            ratio_SC: Clock of each step over the sustained clock (S, C).
+        """
+        widths = [own - links for own, links in self._widths()]
+        return self._priced(self.gathered.at(np.repeat(ratio_SC, widths, axis=0).T))
+
+    def _widths(self) -> list[tuple[int, int]]:
+        """Return the number of operators of each step, and of its collectives (S)."""
+        return [
+            (len(own), sum(isinstance(one, Collective) for one in own)) for own in self.operators
+        ]
+
+    def _priced(self, prices: PricedOperators) -> tuple[PricedStep, ...]:
+        found, first, first_link = [], 0, 0
+        for place, (all_, links) in enumerate(self._widths()):
+            own, operators = all_ - links, self.operators[place]
+            mine = select(prices, slice(first, first + own))
+            theirs = select(self.moved, slice(first_link, first_link + links))
             found.append(
                 PricedStep(
                     operators=operators,
-                    count_CO=count_CO,
-                    prices=with_energy(operators, joined, devices.at_clock(ratio)),
-                    tokens_C=step.tokens_C,
-                    host_s_C=step.host_s_C,
+                    count_CO=self.counts[place],
+                    prices=with_energy(operators, join((mine, theirs)), self.devices),
+                    tokens_C=self.steps[place].tokens_C,
+                    host_s_C=self.steps[place].host_s_C,
                 )
             )
-        first, first_link = first + len(own), first_link + len(between)
-    return tuple(tuple(found) for found in found_K)
+            first, first_link = first + own, first_link + links
+        return tuple(found)

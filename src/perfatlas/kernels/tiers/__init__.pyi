@@ -1,6 +1,7 @@
 from .pricing import (
+    GatheredOperators as GatheredOperators,
     Tier as Tier,
-    price_at_clocks as price_at_clocks,
+    gather_operators as gather_operators,
     price_operators as price_operators,
 )
 from .quantized_rows import (

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.kernels.devices import DeviceColumns
-    from perfatlas.operators import Operator
+    from perfatlas.operators import FloatArray, Operator
 
 
 def price_at_bound(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOperators:
@@ -47,15 +47,7 @@ def price_at_bound(operators: Sequence[Operator], devices: DeviceColumns) -> Pri
         activation_bytes_CO[:, place] = work.activation_bytes
     spills_CO = activation_bytes_CO > devices.gather("l2_bytes")[:, None]
     memory_bytes_CO = cold_bytes_CO + np.where(spills_CO, activation_bytes_CO, 0.0)
-    bound_CO = memory_bytes_CO / devices.gather("memory_bandwidth")[:, None]
-    code_CO = np.full(shape, BOUND_MEMORY, np.int8)
-    computing = np.flatnonzero(flop_CO.any(axis=0))  # the others need no tensor cores
-    if computing.size:
-        formats = [operators[place].compute_format for place in computing.tolist()]
-        peak_CX = np.stack([devices.peak_flop_per_s(name) for name in formats], axis=1)
-        compute_s_CX, memory_s_CX = flop_CO[:, computing] / peak_CX, bound_CO[:, computing]
-        bound_CO[:, computing] = np.maximum(compute_s_CX, memory_s_CX)
-        code_CO[:, computing] = np.where(compute_s_CX >= memory_s_CX, BOUND_COMPUTE, BOUND_MEMORY)
+    bound_CO, code_CO = _roofline(operators, devices, flop_CO, memory_bytes_CO)
     return unpriced(
         PricedOperators,
         shape,
@@ -68,6 +60,45 @@ def price_at_bound(operators: Sequence[Operator], devices: DeviceColumns) -> Pri
         memory_bytes_CO=memory_bytes_CO,
         chip_bytes_CO=cold_bytes_CO + activation_bytes_CO,
     )
+
+
+def bound_at_clock(
+    operators: Sequence[Operator],
+    devices: DeviceColumns,
+    full: PricedOperators,
+    ratio_CO: FloatArray,
+) -> tuple[FloatArray, NDArray[np.int8]]:
+    """Return the roofline time of operators at other clocks (C, O) [s], and the bounds' codes.
+
+    Args:
+        operators: The operators (O).
+        devices: Device and clock of each candidate (C,).
+        full: Their prices at that clock.
+        ratio_CO: Clock relative to that of the candidate (C, O).
+    """
+    return _roofline(operators, devices, full.flop_CO, full.memory_bytes_CO, ratio_CO)
+
+
+def _roofline(
+    operators: Sequence[Operator],
+    devices: DeviceColumns,
+    flop_CO: FloatArray,
+    memory_bytes_CO: FloatArray,
+    ratio_CO: FloatArray | None = None,
+) -> tuple[FloatArray, NDArray[np.int8]]:
+    """Return the roofline time of operators (C, O) [s], and the bounds' codes."""
+    bound_CO = memory_bytes_CO / devices.gather("memory_bandwidth")[:, None]
+    code_CO = np.full(bound_CO.shape, BOUND_MEMORY, np.int8)
+    computing = np.flatnonzero(flop_CO.any(axis=0))  # the others need no tensor cores
+    if computing.size:
+        formats = [operators[place].compute_format for place in computing.tolist()]
+        peak_CX = np.stack([devices.peak_flop_per_s(name) for name in formats], axis=1)
+        if ratio_CO is not None:
+            peak_CX = peak_CX * ratio_CO[:, computing]
+        compute_s_CX, memory_s_CX = flop_CO[:, computing] / peak_CX, bound_CO[:, computing]
+        bound_CO[:, computing] = np.maximum(compute_s_CX, memory_s_CX)
+        code_CO[:, computing] = np.where(compute_s_CX >= memory_s_CX, BOUND_COMPUTE, BOUND_MEMORY)
+    return bound_CO, code_CO
 
 
 def resource_code(code_R: NDArray[np.int8], bound_R: NDArray[np.int8]) -> NDArray[np.int8]:

@@ -34,7 +34,9 @@ LIMITS: Final = (
     "gpu_memory_utilization",
     "kv_blocks",
 )
-SUBJECT: Final = ("model", "system", "engine", "tier", "silicon_version", "clock_ratio")
+SUBJECT: Final = (
+    *("model", "system", "engine", "tier", "silicon_version", "clock_ratio", "power_cap_w"),
+)
 ASKED: Final = (*SUBJECT, *PLAN, "expert_distribution", *FORMATS, "prefix", *LIMITS)
 LOAD: Final = ("concurrency", "isl", "osl")  # of the file
 # format names of engines -> the format; "" for unknown

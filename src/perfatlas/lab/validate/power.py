@@ -15,6 +15,7 @@ from perfatlas.lab.power import (
     score_loads,
     served_power,
 )
+from perfatlas.lab.validate.power_figures import clock_figures
 from perfatlas.verbs.kernel import kernel_gemm
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def validate_power(measurements: Path) -> dict[str, Any]:
         "served": _served(served),
         "inputs": [{"isl": name, **row} for name in LENGTHS for row in _served(served_power(name))],
         "ratios": [_ratios(served)],
-        "figures": [*_figures(served), *_operators()],
+        "figures": [*_figures(served), *_operators(), *_clocks()],
         "left_out": [{"reason": text, "rows": n} for text, n in served.refused.items()],
     }
 
@@ -173,6 +174,11 @@ def _figure(name: str, measured: float, timed: float | None, predicted: float) -
         "predicted": predicted,
         "error": predicted / measured - 1.0,
     }
+
+
+def _clocks() -> list[Row]:
+    """Return published figures of clocks, locks and racks."""
+    return [_figure(name, published, None, found) for name, published, found in clock_figures()]
 
 
 def _operators() -> list[Row]:

@@ -25,7 +25,7 @@ DETAILS: Final = frozenset((
     *("capacity_requests_per_s", "offered_load", "stability", "warm_up_requests"),
     *("measured_requests", "precision_reached", "utilization"),
     *("prefill_mfu", "prefill_mbu", "decode_mfu", "decode_mbu", "energy_per_request_j"),
-    "kv_transfer_s",
+    *("kv_transfer_s", "node_power_w", "electricity_usd_per_hour"),
 ))  # fmt: skip
 INCOMPLETE: Final = ("requests_rejected", "requests_lost", "requests_unserved", "interrupted")
 NARROW: Final = 64
@@ -86,9 +86,14 @@ def printed_results(
 
 
 def _unneeded(results: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return redundant results: completed requests if all were, totals of kinds."""
+    """Return redundant results: completed requests if all were, totals of kinds, power of runs."""
+    power = ("power_w", "energy_per_output_token_j") if "makespan_s" in results else ()
     complete = () if any(results.get(name) for name in INCOMPLETE) else ("requests_completed",)
-    return (*complete, *(("utilization", "output_tokens_per_s") if "kind_1" in results else ()))
+    return (
+        *complete,
+        *power,
+        *(("utilization", "output_tokens_per_s") if "kind_1" in results else ()),
+    )
 
 
 def _is_detail(name: str, value: object) -> bool:

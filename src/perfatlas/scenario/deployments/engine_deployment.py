@@ -15,7 +15,12 @@ from perfatlas.scenario.deployments.fitting_changes import fitting_changes
 from perfatlas.scenario.deployments.front_end import FrontEnd, front_end
 from perfatlas.scenario.fields import TierSizes, tier_sizes
 from perfatlas.scenario.resolution import resolve_scenarios
-from perfatlas.serving.closed_form import memory_columns, plain_results
+from perfatlas.serving.closed_form import (
+    breaks_limits,
+    memory_columns,
+    plain_results,
+    power_limit_error,
+)
 from perfatlas.serving.config import MAX_SCHEDULERS, Limits, Replicas
 from perfatlas.serving.prices import PriceTable, TableLimits, price_table
 from perfatlas.serving.requests import Requests, whole_ticks
@@ -184,6 +189,9 @@ def _table(
     key = (scenario.model_dump_json(exclude=set(LOAD)), reach)
     if key not in known:
         known[key] = price_table(question.context(), reach)
+    steps = (known[key].prefill, known[key].decode)
+    if breaks_limits(question, steps)[0]:
+        raise power_limit_error(question, steps)
     return known[key]
 
 

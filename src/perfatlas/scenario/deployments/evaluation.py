@@ -17,9 +17,11 @@ from perfatlas.scenario.resolution import (
 from perfatlas.serving.closed_form import (
     Evaluation,
     PoolRates,
+    breaks_limits,
     evaluate,
     memory_columns,
     plain_results,
+    power_limit_error,
     prompt_rejection,
     rejects_prompts,
     result_columns,
@@ -30,12 +32,15 @@ if TYPE_CHECKING:
     from perfatlas.step import Candidates
 
 
-def evaluate_one(scenario: Scenario, *, prefills: bool = True) -> tuple[Candidates, Evaluation]:
+def evaluate_one(
+    scenario: Scenario, *, prefills: bool = True, decodes: bool = True
+) -> tuple[Candidates, Evaluation]:
     """Return the candidates of one scenario and their results.
 
     Args:
         scenario: The scenario.
         prefills: Whether prompts are computed; the workers of a decode pool receive their cache.
+        decodes: Whether output tokens are decoded; the workers of a prefill pool hand over.
 
     Raises:
         InvalidSpecError: A name, value or plan is invalid.
@@ -55,6 +60,9 @@ def evaluate_one(scenario: Scenario, *, prefills: bool = True) -> tuple[Candidat
         raise InfeasibleError(sentence, advice=advice, memory=memory)
     if prefills and rejects_prompts(question)[0]:
         raise prompt_rejection(question)
+    steps = evaluation.steps(prefills=prefills, decodes=decodes)
+    if breaks_limits(question, steps)[0]:
+        raise power_limit_error(question, steps)
     return question, evaluation
 
 
@@ -78,7 +86,7 @@ def evaluate_pools(scenario: Scenario) -> PoolRates[Evaluation]:
 def _worker(role: str, scenario: Scenario) -> tuple[Candidates, Evaluation]:
     """Evaluate one worker of a pool; an InfeasibleError names the pool."""
     try:
-        return evaluate_one(scenario, prefills=role == "prefill")
+        return evaluate_one(scenario, prefills=role == "prefill", decodes=role == "decode")
     except InfeasibleError as error:
         sentence = f"{role} worker: {error.args[0]}"
         raise InfeasibleError(sentence, advice=error.advice, memory=error.memory) from None

@@ -8,6 +8,7 @@ from perfatlas.scenario.fields.input_fields import InputFields
 from perfatlas.vocabulary.fields import (
     Batch,
     CachedPrefix,
+    Facility,
     Formats,
     Lengths,
     Limits,
@@ -23,7 +24,17 @@ if TYPE_CHECKING:
 
 # groups in reverse order, because Python collects annotations starting from the last base class
 class Scenario(
-    InputFields, Pools, Limits, Formats, Plan, CachedPrefix, Lengths, Batch, Serving, Subject
+    InputFields,
+    Facility,
+    Pools,
+    Limits,
+    Formats,
+    Plan,
+    CachedPrefix,
+    Lengths,
+    Batch,
+    Serving,
+    Subject,
 ):
     """A scenario: a model on a system, with a plan, an engine and a load."""
 

@@ -55,7 +55,8 @@ class Workers:
         plan: Parallel sizes; unset ones are derived from gpus.
         load: Sequences per replica and lengths.
         limits: Engine limits, NaN if unset.
-        clock_ratio_N: Clock over the default clock (N,).
+        clock_ratio_N: Clock over the sustained clock (N,).
+        power_cap_w_N: Power limit of a GPU (N,) [W], inf for none.
         aggregated_N: Whether batching is continuous (N,).
         rules: Rows with contradictory sizes (N,), and the error of a row.
         stage: Stage of its refusals.
@@ -66,6 +67,7 @@ class Workers:
     load: Load
     limits: EngineLimits
     clock_ratio_N: FloatArray
+    power_cap_w_N: FloatArray
     aggregated_N: BoolArray
     rules: tuple[tuple[BoolArray, Reason], ...]
     stage: int
@@ -88,6 +90,7 @@ def workers_of(
         load=_load(columns, plan.dp),
         limits=EngineLimits(**{name: columns.numbers(name) for name in LIMITS}),
         clock_ratio_N=columns.numbers("clock_ratio"),
+        power_cap_w_N=columns.numbers("power_cap_w", np.inf),
         aggregated_N=columns.equals("mode", "aggregated"),
         rules=_size_rules(columns, plan, scenario),
         stage=stage,
@@ -204,6 +207,8 @@ def candidates_of(
             device_peak(system.device, format_name)
         return system
 
+    _refuse_limits(workers, rows_C, fields["tier"], refusals)
+
     systems = _systems(workers, rows_C, usable, refusals)
     for broken_N, reason in workers.rules:
         refusals.refuse(rows_C[broken_N[rows_C]], reason, workers.stage)
@@ -232,15 +237,32 @@ def candidates_of(
     return rows_C, _completed(workers.columns.take(rows_C), shared, longest)
 
 
+def _refuse_limits(workers: Workers, rows_C: IntArray, tier: str, refusals: Refusals) -> None:
+    """Refuse power limits in tier bound."""
+    limited_C = rows_C[np.isfinite(workers.power_cap_w_N[rows_C])]
+    if tier == "bound":
+        refusals.refuse(limited_C, lambda row: _at_bound(workers, row), workers.stage)
+
+
+def _at_bound(workers: Workers, row: int) -> InvalidSpecError:
+    return InvalidSpecError(
+        f"power_cap_w = {workers.power_cap_w_N[row]:g} W needs measured kernels: the clock under a"
+        " power limit follows from a model, so that a roofline time at that clock is no lower"
+        " limit; leave power_cap_w out, or choose a tier with measured kernels"
+    )
+
+
 def _placement(workers: Workers, rows_C: IntArray, systems: Mapping[str, System]) -> Placement:
-    """Return the systems and clocks of rows (C,)."""
+    """Return the systems, clocks and power limits of rows (C,)."""
     column, clock_C = workers.columns["system"], workers.clock_ratio_N[rows_C]
+    limit_w_C = workers.power_cap_w_N[rows_C]
     used = distinct_rows([column.value_codes[rows_C]])
     names = [column.values[code] for code in column.codes_N[rows_C[used.first_U]].tolist()]
     return Placement(
         systems=tuple(systems[name] for name in names),
         index_C=used.codes_N,
         clock_ratio_C=None if np.all(clock_C == 1.0) else clock_C,
+        power_cap_w_C=None if np.all(np.isinf(limit_w_C)) else limit_w_C,
     )
 
 

@@ -4,6 +4,7 @@ from .composition import (
 from .energy import (
     TokenEnergy as TokenEnergy,
     energies_at as energies_at,
+    step_energy_j as step_energy_j,
 )
 from .evaluation import (
     Evaluation as Evaluation,
@@ -43,6 +44,10 @@ from .pools import (
     cache_link_s as cache_link_s,
     fabric_latency_s as fabric_latency_s,
 )
+from .power_limits import (
+    breaks_limits as breaks_limits,
+    power_limit_error as power_limit_error,
+)
 from .prompts import (
     beside_prompt as beside_prompt,
     prompt_rejection as prompt_rejection,
@@ -50,7 +55,9 @@ from .prompts import (
 )
 from .results import (
     MEMORY as MEMORY,
+    common_nodes as common_nodes,
     memory_columns as memory_columns,
+    node_results as node_results,
     number_cells as number_cells,
     plain_results as plain_results,
     result_columns as result_columns,

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from perfatlas.energy import power_columns
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -147,7 +145,7 @@ def token_energy(
 
     Limits: Every rank of a replica does the work of the one that is priced.
     """
-    power = power_columns(question.placement.devices())
+    power = question.placement.power()
     chunk_j, last_j, decode_j = (step_energy_j(power, cost) for cost in steps)
     ranks = question.plan.gpus_per_replica / question.plan.pp
     load = question.load

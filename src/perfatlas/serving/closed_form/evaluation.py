@@ -62,6 +62,16 @@ class Evaluation:
     utilization: Utilization
     energy: TokenEnergy
 
+    def steps(self, *, prefills: bool = True, decodes: bool = True) -> tuple[StepCost, ...]:
+        """Return the steps that run.
+
+        Args:
+            prefills: Whether prompts are computed.
+            decodes: Whether output tokens are decoded.
+        """
+        some = (self.prefill, self.last) if prefills else ()
+        return (*some, self.decode) if decodes else some
+
     def take(self, rows: list[int]) -> Evaluation:
         """Return the latencies and memory of the candidates at the given positions."""
         index = np.array(rows, np.int64)

@@ -5,10 +5,12 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.energy import node_columns
 from perfatlas.files import NumberCells
 from perfatlas.vocabulary.metrics import (
     METRICS,
@@ -18,8 +20,9 @@ from perfatlas.vocabulary.metrics import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from perfatlas.hardware import Node
     from perfatlas.operators import FloatArray
     from perfatlas.parallelism import MemoryColumns
     from perfatlas.serving.closed_form.energy import TokenEnergy
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from perfatlas.step import Candidates
 
 LATENCIES: Final = ("ttft_s", "tpot_s", "request_latency_s")
+DIFFERENT: Final = "different nodes"  # of two pools, without a common power
 MEMORY: Final = tuple(metric.key for name, metric in METRICS.items() if name.startswith("memory."))
 WHOLE: Final[Mapping[str, type]] = {"count": int, "flag": bool}
 
@@ -115,6 +119,41 @@ def energy_columns(
     rates = (columns[f"output_tokens_per_s_per_gpu{end}"] for end in ("", "_low", "_high"))
     rate, low, high = rates
     return energy.columns((rate, low, high), osl)
+
+
+def common_nodes(*pools: Candidates) -> list[Node]:
+    """Return the node of each candidate, an unknown one where pools differ (C).
+
+    Args:
+        *pools: Candidates of each pool (C).
+    """
+    nodes = [
+        [pool.placement.systems[place].node for place in pool.placement.index_C.tolist()]
+        for pool in pools
+    ]
+    return [
+        own[0] if len(set(own)) == 1 else replace(own[0], name=DIFFERENT)
+        for own in zip(*nodes, strict=True)
+    ]
+
+
+def node_results(
+    results: Mapping[str, Any], nodes: Sequence[Node], prices: tuple[float | None, float | None]
+) -> dict[str, Any]:
+    """Return the power of nodes and facility of one answer, and the cost of its electricity.
+
+    Args:
+        results: Results with `power_w`, `gpus` and rates, None for none.
+        nodes: Its node.
+        prices: PUE and price of a kWh [USD], None if not given.
+    """
+    names = [f"power_w{end}" for end in ("", "_low", "_high")]
+    columns = {
+        name: np.array([np.nan if results.get(name) is None else results[name]], np.float64)
+        for name in (*names, "gpus", "output_tokens_per_s_per_gpu")
+    }
+    pue, usd_per_kwh = (np.array([np.nan if one is None else one]) for one in prices)
+    return plain_results(node_columns(columns, nodes, pue, usd_per_kwh))
 
 
 def memory_columns(memory: MemoryColumns) -> dict[str, FloatArray]:

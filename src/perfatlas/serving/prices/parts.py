@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.operators import FloatArray, Operator
-    from perfatlas.step import Step, StepContext, StepCost
+    from perfatlas.step import Step, StepClock, StepContext, StepCost
 
 # Operators whose time depends on the keys in the KV cache.
 KEYED: Final = (Attention, KeyScores, KeySelection, LatentAttention)
@@ -43,11 +43,13 @@ class StepParts:
         context: Model, engine, system and plan of one candidate.
         shared: Names of the operators of the linear part.
         quantities: Columns of the priced record, summed over a part (N).
+        keys: Keys per sequence of the decode steps that decide the clock of their linear part.
     """
 
     context: StepContext
     shared: frozenset[str]
     quantities: tuple[str, ...]
+    keys: float
 
     def decode(self, batch_R: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the linear part, and the other decode operators without keys, each (N, R).
@@ -57,7 +59,10 @@ class StepParts:
         """
         context = _repeated(self.context, batch_R.size)
         step = decode_work(context, batch_R, np.ones_like(batch_R))
-        cost = _price(step, context, lambda op: not _is_head(op) and not isinstance(op, KEYED))
+        clocks = self._clocks(decode_work(context, batch_R, np.full_like(batch_R, self.keys)))
+        cost = _price(
+            step, context, lambda op: not _is_head(op) and not isinstance(op, KEYED), clocks
+        )
         linear = np.array([op.name in self.shared for op in cost.operators])
         return self._totals(cost, linear), self._totals(cost, ~linear)
 
@@ -70,7 +75,8 @@ class StepParts:
         """
         context = _repeated(self.context, batch_R.size)
         step = decode_work(context, batch_R, keys_R)
-        return self._totals(_price(step, context, lambda op: isinstance(op, KEYED)))
+        clocks = self._clocks(step)
+        return self._totals(_price(step, context, lambda op: isinstance(op, KEYED), clocks))
 
     def mixed(self, tokens_R: FloatArray) -> FloatArray:
         """Return the linear part of a step with prompts (N, R).
@@ -81,7 +87,8 @@ class StepParts:
         context = _repeated(self.context, tokens_R.size)
         tokens = StepTokens(batch=np.ones_like(tokens_R), q_len=tokens_R, kv_len=tokens_R)
         step = prefill_work(context, tokens)
-        return self._totals(_price(step, context, lambda op: op.name in self.shared))
+        clocks = self._clocks(step)
+        return self._totals(_price(step, context, lambda op: op.name in self.shared, clocks))
 
     def chunk(
         self, chunks_R: FloatArray, queries_R: FloatArray, before_R: FloatArray
@@ -96,8 +103,11 @@ class StepParts:
         context = _repeated(self.context, queries_R.size)
         tokens = StepTokens(batch=chunks_R, q_len=queries_R, kv_len=before_R + queries_R)
         step = prefill_work(context, tokens)
+        clocks = self._clocks(step)
         return self._totals(
-            _price(step, context, lambda op: not _is_head(op) and op.name not in self.shared)
+            _price(
+                step, context, lambda op: not _is_head(op) and op.name not in self.shared, clocks
+            )
         )
 
     def head(self, sampled_R: FloatArray) -> FloatArray:
@@ -109,19 +119,33 @@ class StepParts:
         context = _repeated(self.context, sampled_R.size)
         one_R = np.ones_like(sampled_R)
         tokens = StepTokens(batch=one_R, q_len=one_R, kv_len=one_R, logits_rows=sampled_R)
-        return self._totals(_price(prefill_work(context, tokens), context, _is_head))
+        step = prefill_work(context, tokens)
+        return self._totals(_price(step, context, _is_head, self._clocks(step)))
+
+    def _clocks(self, step: Step) -> tuple[StepClock, ...] | None:
+        """Return the clocks of whole steps, from which parts are priced; None for full clocks."""
+        context = _repeated(self.context, step.host_s_C.size)
+        if not context.limits_act():
+            return None
+        (whole,) = step_costs((step,), context)
+        return (whole.clock,)
 
     def _totals(self, cost: StepCost, some_O: NDArray[np.bool_] | None = None) -> FloatArray:
         """Return the totals of all quantities over all or some operators (N, R)."""
         return np.stack([cost.total(name, some_O) for name in self.quantities])
 
 
-def step_parts(context: StepContext, quantities: Sequence[str] = TABULATED) -> StepParts:
+def step_parts(
+    context: StepContext, quantities: Sequence[str] = TABULATED, keys: float = 1.0
+) -> StepParts:
     """Return the parts of the steps of a candidate.
+
+    Under a power limit or a locked clock a part runs at the clock of its whole step.
 
     Args:
         context: Model, engine, system and plan of one candidate.
         quantities: Summable columns of the priced record, time first (N).
+        keys: Keys per sequence of the decode steps that decide the clock of their linear part.
     """
     one = np.ones(1)
     prefill = prefill_work(context, StepTokens(batch=one, q_len=one, kv_len=one)).operators
@@ -129,7 +153,10 @@ def step_parts(context: StepContext, quantities: Sequence[str] = TABULATED) -> S
     shared = {op.name for op in prefill} & {op.name for op in decode}
     apart = {op.name for op in (*prefill, *decode) if _is_head(op) or isinstance(op, ALONE)}
     return StepParts(
-        context=context, shared=frozenset(shared - apart), quantities=tuple(quantities)
+        context=context,
+        shared=frozenset(shared - apart),
+        quantities=tuple(quantities),
+        keys=keys,
     )
 
 
@@ -139,20 +166,20 @@ def _is_head(operator: Operator) -> bool:
 
 def _repeated(context: StepContext, rows: int) -> StepContext:
     """Return the context with its single candidate repeated `rows` times."""
-    plan, placement = context.plan, context.placement
-    ratio = placement.clock_ratio_C
+    plan = context.plan
     return replace(
         context,
         plan=replace(plan, **{name: np.repeat(size, rows) for name, size in vars(plan).items()}),
-        placement=replace(
-            placement,
-            index_C=np.repeat(placement.index_C, rows),
-            clock_ratio_C=None if ratio is None else np.repeat(ratio, rows),
-        ),
+        placement=context.placement.take(np.zeros(rows, np.int64)),
     )
 
 
-def _price(step: Step, context: StepContext, keep: Callable[[Operator], bool]) -> StepCost:
+def _price(
+    step: Step,
+    context: StepContext,
+    keep: Callable[[Operator], bool],
+    clocks: tuple[StepClock, ...] | None,
+) -> StepCost:
     """Return the cost of some operators of a step, with overlaps as in the whole step."""
     kept = tuple(op for op in step.operators if keep(op))
-    return step_costs((replace(step, operators=kept),), context)[0]
+    return step_costs((replace(step, operators=kept),), context, clocks)[0]

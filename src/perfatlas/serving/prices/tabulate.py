@@ -107,7 +107,7 @@ def price_table(
             f"pp = {stages}: simulation does not support pipeline parallelism, whose stages run"
             " different steps at the same time; use pp = 1, or estimate with method formula"
         )
-    parts = step_parts(context, quantities)
+    parts = step_parts(context, quantities, keys=max(limits.longest_context / 2.0, 1.0))
     tables = _tabulate(parts, limits)
     host = context.profile.host
     prices = tables.of(parts.quantities[0])._replace(

@@ -35,15 +35,18 @@ from perfatlas.scenario.resolution import (
 )
 from perfatlas.serving.closed_form import (
     POOL_RULES,
+    common_nodes,
     energies_at,
+    node_results,
     result_columns,
 )
 from perfatlas.verbs.estimate.remarks import LEAVES_OUT, estimate_warnings, pool_warnings
 from perfatlas.vocabulary.metrics import metrics_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from perfatlas.hardware import Node
     from perfatlas.scenario.fields import Scenario
     from perfatlas.serving.closed_form import Evaluation, TokenEnergy
     from perfatlas.step import Candidates
@@ -91,14 +94,22 @@ def _answered(scenario: Scenario) -> Answer:
     if scenario.mode == "disaggregated":
         return _answer_pools(scenario)
     question, evaluation = evaluate_one(scenario)
+    nodes = common_nodes(question)
     fields = with_formats(resolved_fields(scenario, question), question)
     answer = _answer(question, evaluation, fields)
     columns = columns_of([scenario])
     if may_be_simulated(columns)[0]:
         found = result_columns(question, evaluation)
         if is_simulated(columns, question, found)[0]:
-            return _simulated(scenario, answer, evaluation.energy)
-    return answer
+            answer = _simulated(scenario, answer, evaluation.energy)
+    return _with_nodes(scenario, answer, nodes)
+
+
+def _with_nodes(scenario: Scenario, answer: Answer, nodes: Sequence[Node]) -> Answer:
+    """Return an answer with the power of nodes and facility."""
+    prices = scenario.pue, scenario.usd_per_kwh
+    results = {**answer.results, **node_results(answer.results, nodes, prices)}
+    return replace(answer, results=results)
 
 
 def _simulated(scenario: Scenario, formula: Answer, energy: TokenEnergy) -> Answer:
@@ -191,4 +202,5 @@ def _answer_pools(scenario: Scenario) -> Answer:
         ),
         warnings=pool_warnings(rates, worker_warnings, [simulated])[0],
     )
-    return _simulated(scenario, formula, rates.energy()) if simulated else formula
+    answer = _simulated(scenario, formula, rates.energy()) if simulated else formula
+    return _with_nodes(scenario, answer, common_nodes(rates.prefill[0], rates.decode[0]))

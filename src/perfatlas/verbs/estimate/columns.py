@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.answer import joined_tiers, tiers_of
+from perfatlas.energy import node_columns
 from perfatlas.quantities import InfeasibleError, PerfatlasError, format_quantity
 from perfatlas.scenario.deployments import steady_state
 from perfatlas.scenario.resolution import (
@@ -26,9 +27,12 @@ from perfatlas.serving.closed_form import (
     Evaluation,
     PoolRates,
     TokenEnergy,
+    breaks_limits,
+    common_nodes,
     energies_at,
     evaluate,
     memory_columns,
+    power_limit_error,
     prompt_rejection,
     rejects_prompts,
     result_columns,
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
     from perfatlas.parallelism import MemoryColumns
     from perfatlas.scenario.deployments import Priced
     from perfatlas.scenario.resolution import BoolArray, Group, Pool, Resolution
+    from perfatlas.step import Candidates
 
 
 BLOCK_ROWS: Final = 2048  # rows evaluated together: more do not fit the cache
@@ -123,6 +128,18 @@ class EstimateColumns:
             for name, value in found.items():
                 self.put(np.array([row]), {name: np.array([value], np.float64)})
 
+    def add_nodes(self, rows_C: IntArray, *pools: Candidates) -> None:
+        """Add the power of nodes and facility to rows with power.
+
+        Args:
+            rows_C: Positions (C,).
+            *pools: Candidates of each pool (C).
+        """
+        given = self.resolution.columns.take(rows_C)
+        known = {name: values_N[rows_C] for name, values_N in self.columns.items()}
+        prices = given.numbers("pue"), given.numbers("usd_per_kwh")
+        self.put(rows_C, node_columns(known, common_nodes(*pools), *prices))
+
     def refuse(self, rows_C: IntArray, error: PerfatlasError, pool: int = -1) -> None:
         """Mark rows as invalid whose pool or simulation cannot be evaluated.
 
@@ -194,8 +211,10 @@ def answered_groups(found: EstimateColumns) -> Iterator[Answered]:
             yield from answered(block, found)
 
 
-def _evaluated(pool: Pool | None, number: int, found: EstimateColumns) -> Evaluation | None:
-    """Return the results of a pool, and mark the rows that do not fit as invalid."""
+def _evaluated(
+    pool: Pool | None, number: int, found: EstimateColumns, *, alone: bool
+) -> Evaluation | None:
+    """Return the results of a pool, and mark the rows that cannot run as invalid."""
     if pool is None:
         return None
     rows_C, question = pool
@@ -218,14 +237,27 @@ def _evaluated(pool: Pool | None, number: int, found: EstimateColumns) -> Evalua
             lambda row: prompt_rejection(question, place[row]),
             EVALUATED[number],
         )
-        evaluation = replace(evaluation, memory=replace(memory, fits=memory.fits & ~rejects_C))
-    return evaluation
+        evaluation = _without(evaluation, rejects_C)
+    steps = evaluation.steps(prefills=number == 0, decodes=alone or number == 1)
+    broken_C = evaluation.memory.fits & breaks_limits(question, steps)
+    found.resolution.refusals.refuse(
+        rows_C[broken_C],
+        lambda row: power_limit_error(question, steps, place[row]),
+        EVALUATED[number],
+    )
+    return _without(evaluation, broken_C) if broken_C.any() else evaluation
+
+
+def _without(evaluation: Evaluation, refused_C: BoolArray) -> Evaluation:
+    """Return results whose refused candidates count as not fitting."""
+    memory = evaluation.memory
+    return replace(evaluation, memory=replace(memory, fits=memory.fits & ~refused_C))
 
 
 def _one_pool(group: Group, found: EstimateColumns) -> Iterator[Answered]:
     """Answer rows in mode static or aggregated."""
     (pool,) = group.pools
-    evaluation = _evaluated(pool, 0, found)
+    evaluation = _evaluated(pool, 0, found, alone=True)
     if pool is None or evaluation is None:
         return
     rows_C, question = pool
@@ -242,6 +274,7 @@ def _one_pool(group: Group, found: EstimateColumns) -> Iterator[Answered]:
         closed_forms = {name: values[may_C] for name, values in columns.items()}
         simulated = may_C[is_simulated(input_columns, some, closed_forms)]
         found.simulate(rows_C[simulated], evaluation.energy.take(good_C[simulated]))
+    found.add_nodes(rows_C, question.take(good_C.tolist()))
 
     def warnings() -> list[tuple[str, ...]]:
         texts = estimate_warnings(question, evaluation)
@@ -253,8 +286,8 @@ def _one_pool(group: Group, found: EstimateColumns) -> Iterator[Answered]:
 def _two_pools(group: Group, found: EstimateColumns) -> Iterator[Answered]:
     """Answer rows in mode disaggregated."""
     prefill, decode = group.pools
-    first = _evaluated(prefill, 0, found)
-    second = None if first is None else _evaluated(decode, 1, found)
+    first = _evaluated(prefill, 0, found, alone=False)
+    second = None if first is None else _evaluated(decode, 1, found, alone=False)
     if prefill is None or decode is None or first is None or second is None:
         return
     prefill_C = np.flatnonzero(first.memory.fits)
@@ -276,6 +309,7 @@ def _two_pools(group: Group, found: EstimateColumns) -> Iterator[Answered]:
     found.put(rows_C, {f"memory_{name}": memory[name] for name in MEMORY})
     simulated_C = are_pools_simulated(input_columns, rates)
     found.simulate(rows_C[simulated_C], rates.energy().take(np.flatnonzero(simulated_C)))
+    found.add_nodes(rows_C, rates.prefill[0], rates.decode[0])
 
     def warnings() -> list[tuple[str, ...]]:
         notes = (

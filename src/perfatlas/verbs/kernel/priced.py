@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,17 +20,18 @@ from perfatlas.answer import (
 )
 from perfatlas.declarations import verb_fields
 from perfatlas.energy import (
-    CLOCK_RATIOS,
+    LOWEST,
+    StepEnergy,
     board_energy,
     capped_clock_ratio,
+    energy_share,
     power_columns,
-    sustained_clock,
     with_energy,
 )
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.devices import DeviceColumns, device_peak
-from perfatlas.kernels.tiers import price_at_clocks, price_operators
-from perfatlas.operators import LatentAttention, Phase
+from perfatlas.kernels.tiers import gather_operators, price_operators
+from perfatlas.operators import BOUND_COMPUTE, LatentAttention, Phase, with_fields
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.scenario.resolution import format_of, kernel_engine
@@ -39,8 +40,8 @@ from perfatlas.verbs.kernel.question import AttentionInputs
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.hardware import System
-    from perfatlas.kernels.tiers import Tier
+    from perfatlas.hardware import Device, System
+    from perfatlas.kernels.tiers import GatheredOperators
     from perfatlas.measurements.calibrations import CalibrationMatch
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.pricing import PricedOperators
@@ -102,13 +103,12 @@ class PricedQuestions:
 
         A roofline time has no interval; a device without known energies has neither.
         """
-        power, prices = power_columns(self.devices), self.prices
+        limits_C = np.array([one.power_cap_w or np.inf for one in self.inputs])
+        power, prices = power_columns(self.devices, limits_C), self.prices
         energy_C = prices.chip_energy_j_CO[:, 0] + prices.memory_energy_j_CO[:, 0]
         time_s_C, low_s_C, high_s_C = (
             times_CO[:, 0] for times_CO in (prices.time_s_CO, prices.low_s_CO, prices.high_s_CO)
         )
-        limits_C = np.array([one.power_cap_w or np.inf for one in self.inputs])
-        power = replace(power, cap_w=np.minimum(power.cap_w, limits_C))
         power_C = power.mean_w(energy_C, time_s_C)
         known = prices.match_CO[:, 0] >= 0
         columns = {
@@ -162,90 +162,85 @@ def price_questions(inputs: Sequence[OperatorInputs], operator: Operator) -> Pri
     """
     first = inputs[0]
     system, family = resolve_system(first.system), kernel_engine(first.kernel_family).kernel_family
-    devices = DeviceColumns(
-        devices=(system.device,),
-        index_C=np.zeros(len(inputs), np.int64),
-        clock_ratio_C=np.array([one.clock_ratio for one in inputs]),
-    )
+    sustained = DeviceColumns(devices=(system.device,), index_C=np.zeros(len(inputs), np.int64))
     version = first.silicon_version or ""
     if first.tier == "measured":
         require_tier(system, first.tier, family, version or None)
-    limits_C = np.array([one.power_cap_w or np.inf for one in inputs])
-    choice = _Choice(family, first.tier, version)
-    devices, problems = _limited(operator, devices, limits_C, choice)
-    prices = choice.prices(operator, devices)
-    if first.tier == "physics" and np.any(prices.match_CO < 0):
+    gathered = gather_operators(
+        [operator], sustained, family=family, tier=first.tier, silicon_version=version
+    )
+    if first.tier == "physics" and np.any(gathered.full().match_CO < 0):
         raise UnsupportedError(
             f"{system.device.name} has no measured {operator.kind} kernels in this format;"
             " use tier bound or auto"
         )
+    prices, ratio_C, problems = _at_clocks(inputs, operator, gathered, sustained)
     return PricedQuestions(
         inputs=inputs,
         system=system,
         operator=operator,
-        prices=with_energy([operator], prices, devices, _sustained(operator, devices, choice)),
-        devices=devices,
+        prices=prices,
+        devices=replace(sustained, clock_ratio_C=ratio_C, gathered={}),
         problems=problems,
     )
 
 
-class _Choice(NamedTuple):
-    """Kernel family, tier and version of the tables."""
+def _at_clocks(
+    inputs: Sequence[OperatorInputs],
+    operator: Operator,
+    gathered: GatheredOperators,
+    devices: DeviceColumns,
+) -> tuple[PricedOperators, FloatArray, dict[int, PerfatlasError]]:
+    """Return prices with energy at the clocks that locks and limits leave, and refused limits."""
+    full = with_energy([operator], gathered.full(), devices)
+    limits_C = np.array([one.power_cap_w or np.inf for one in inputs])
+    power, energy = power_columns(devices, limits_C), _step_energy(full)
 
-    family: str
-    tier: Tier
-    version: str
+    def priced(ratio_C: FloatArray) -> PricedOperators:
+        return with_energy([operator], gathered.at(ratio_C[:, None]), devices)
 
-    def prices(self, operator: Operator, devices: DeviceColumns) -> PricedOperators:
-        """Return the prices of an operator on devices at their clocks (C, 1)."""
-        return price_operators(
-            [operator],
-            devices,
-            family=self.family,
-            tier=self.tier,
-            silicon_version=self.version,
-        )
+    ratio_C = np.array([one.clock_ratio for one in inputs])
+    problems: dict[int, PerfatlasError] = {}
+    measured_C = full.match_CO[:, 0] >= 0
+    limited_C = np.isfinite(limits_C)
+    if measured_C.any():
+        limit_w_C = np.where(measured_C, power.cap_w, np.inf)
+        applied = replace(power, cap_w=limit_w_C)
+        clock = capped_clock_ratio(lambda one: _step_energy(priced(one)), energy, applied)
+        ratio_C = np.where(clock.ratio < 1.0, np.minimum(ratio_C, clock.ratio), ratio_C)
+        problems = {
+            int(c): _too_low(devices.devices[0], limits_C[c], clock.lowest_w[c])
+            for c in np.flatnonzero(np.isfinite(clock.lowest_w))
+        }
+    board = board_energy(devices.devices[0])
+    if np.isnan(board.on_w):
+        unknown = UnsupportedError(f"power_cap_w: {board.notes[0]}; omit it")
+        problems |= {int(c): unknown for c in np.flatnonzero(limited_C)}
+    problems |= {int(c): _unmeasured(limits_C[c]) for c in np.flatnonzero(limited_C & ~measured_C)}
+    prices = full if np.all(ratio_C == 1.0) else priced(ratio_C)
+    share_C = energy_share(energy, ratio_C, power)
+    chip_j_CO = prices.chip_energy_j_CO * share_C[:, None]
+    return with_fields(prices, chip_energy_j_CO=chip_j_CO), ratio_C, problems
 
 
-def _limited(
-    operator: Operator, devices: DeviceColumns, limits_C: FloatArray, choice: _Choice
-) -> tuple[DeviceColumns, dict[int, PerfatlasError]]:
-    """Return the devices at the clocks that power limits leave, and why limits are refused."""
-    limited_C, given_C = np.isfinite(limits_C), limits_C
-    if not limited_C.any():
-        return devices, {}
-    boards = [board_energy(device) for device in devices.devices]
-    unknown_C = limited_C & np.isnan([board.on_w for board in boards])[devices.index_C]
-    limits_C = np.where(unknown_C, np.inf, limits_C)
-    full = replace(devices, clock_ratio_C=None, gathered={})
-    prices_K = price_at_clocks(
-        [operator],
-        full,
-        CLOCK_RATIOS,
-        family=choice.family,
-        tier=choice.tier,
-        silicon_version=choice.version,
+def _step_energy(prices: PricedOperators) -> StepEnergy:
+    """Return one execution of each operator as a step."""
+    time_s_C = prices.time_s_CO[:, 0]
+    computes_C = prices.code_CO[:, 0] == BOUND_COMPUTE
+    return StepEnergy(
+        time_s_C,
+        np.where(computes_C, time_s_C, 0.0),
+        prices.chip_energy_j_CO[:, 0],
+        prices.memory_energy_j_CO[:, 0],
     )
-    clock = capped_clock_ratio(operator, prices_K, full, limits_C)
-    problems: dict[int, PerfatlasError] = {
-        int(c): _too_low(full.devices[full.index_C[c]].name, limits_C[c], clock.lowest_w[c])
-        for c in np.flatnonzero(limits_C < clock.lowest_w)
-    }
-    problems |= {
-        int(c): UnsupportedError(f"power_cap_w: {boards[devices.index_C[c]].notes[0]}; omit it")
-        for c in np.flatnonzero(unknown_C)
-    }
-    unmeasured_C = limited_C & (prices_K[0].match_CO[:, 0] < 0)
-    problems |= {int(c): _unmeasured(given_C[c]) for c in np.flatnonzero(unmeasured_C)}
-    lower_C = np.minimum(devices.clock_ratio(), clock.ratio)
-    return replace(devices, clock_ratio_C=lower_C, gathered={}), problems
 
 
-def _too_low(device: str, limit_w: float, lowest_w: float) -> InvalidSpecError:
+def _too_low(device: Device, limit_w: float, lowest_w: float) -> InvalidSpecError:
+    name = "power_cap_w" if limit_w <= device.tdp_w else "device.tdp"
     return InvalidSpecError(
-        f"power_cap_w = {limit_w:g} W cannot be kept: at the lowest clock, {CLOCK_RATIOS[-1]:g} of"
-        f" the sustained one, {device} draws {lowest_w:.1f} W for this kernel; set power_cap_w to"
-        f" {math.ceil(lowest_w)} W or more"
+        f"{name} = {min(limit_w, device.tdp_w):g} W cannot be kept: at the lowest clock,"
+        f" {LOWEST:g} of the sustained one, {device.name} draws {lowest_w:.1f} W for this kernel;"
+        f" set {name} to {math.ceil(lowest_w)} W or more"
     )
 
 
@@ -255,16 +250,6 @@ def _unmeasured(limit_w: float) -> InvalidSpecError:
         " from a model, so that a roofline time at that clock is no lower limit; leave power_cap_w"
         " out, or choose a device and a tier with measured kernels"
     )
-
-
-def _sustained(operator: Operator, devices: DeviceColumns, choice: _Choice) -> FloatArray | None:
-    """Return the sustained clock over the highest clock (C,), 1 for clocks that are not lowered."""
-    lowered_C = devices.clock_ratio() < 1.0
-    if not lowered_C.any():
-        return None
-    full = replace(devices, clock_ratio_C=None, gathered={})
-    sustained_C = sustained_clock(operator, choice.prices(operator, full), full)
-    return np.where(lowered_C, sustained_C, 1.0)
 
 
 def operator_answer(command: str, priced: PricedQuestions) -> Answer:
@@ -314,8 +299,13 @@ def _decided(priced: PricedQuestions) -> dict[str, Any]:
 def _same_by_default(priced: PricedQuestions) -> bool:
     """Return whether the first question has the same price and calibration without its family."""
     inputs, own = priced.inputs[0], priced.match(0)
-    choice = _Choice(kernel_engine(None).kernel_family, inputs.tier, inputs.silicon_version or "")
-    other = choice.prices(priced.operator, priced.devices)
+    other = price_operators(
+        [priced.operator],
+        priced.devices,
+        family=kernel_engine(None).kernel_family,
+        tier=inputs.tier,
+        silicon_version=inputs.silicon_version or "",
+    )
     same = bool(other.time_s_CO[0, 0] == priced.prices.time_s_CO[0, 0])
     default = other.matches[int(other.match_CO[0, 0])]
     return same and own is not None and own.calibration.id == default.calibration.id

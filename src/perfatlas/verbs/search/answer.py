@@ -22,7 +22,12 @@ from perfatlas.scenario.deployments import evaluate_one, evaluate_pools
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.verbs.search.find import find, within_slos
-from perfatlas.verbs.search.launch import check_launcher, launch_commands, launch_rules
+from perfatlas.verbs.search.launch import (
+    check_launcher,
+    launch_commands,
+    launch_rules,
+    needed_checkpoint,
+)
 from perfatlas.verbs.search.leaders import (
     closed_form_leaders,
     ranking_notes,
@@ -38,7 +43,7 @@ from perfatlas.verbs.search.rows import (
     frontier_rows,
 )
 from perfatlas.verbs.search.shortfall import no_plan, no_simulated_plan
-from perfatlas.verbs.search.why import reason_of
+from perfatlas.verbs.search.why import SIMULATION, reason_of
 
 if TYPE_CHECKING:
     from perfatlas.answer import Evidence
@@ -140,6 +145,8 @@ def _answer(
         steps, grounds = _priced(read_scenario(fields))
         following = scores[number + 1] if number + 1 < len(scores) else None
         plan = {**leader.row, "closed_form_rank": leader.rank}
+        if leader.is_lowered:
+            plan["binding_constraint"] = SIMULATION
         plan["why"] = reason_of(plan, found, leader.place, inputs, steps)
         plan["runner_up_deficit"] = deficit(leader.score, following, inputs)
         plans.append(plan)
@@ -159,8 +166,11 @@ def _answer(
     }
     if inputs.emit is not None:
         longest = inputs.isl + inputs.osl
-        model = resolve_model(inputs.model).name
-        results["launch"] = launch_commands(inputs.emit, model, plans[0], longest)
+        model = resolve_model(inputs.model)
+        stored = model.architecture.checkpoint.gemm_format or "bf16"
+        results["launch"] = launch_commands(inputs.emit, model.name, plans[0], longest, stored)
+        needed = needed_checkpoint(inputs.emit, plans[0], stored)
+        notes += [needed] if needed else []
         notes.append(f"launch arguments: {launch_rules()[inputs.emit]['source']}")
     answer = Answer(
         command="search",

@@ -62,7 +62,9 @@ def check_launcher(launcher: str, engine: str, *, pools: bool) -> None:
         )
 
 
-def launch_commands(launcher: str, model: str, plan: Mapping[str, Any], longest: int) -> list[str]:
+def launch_commands(
+    launcher: str, model: str, plan: Mapping[str, Any], longest: int, stored: str = "bf16"
+) -> list[str]:
     """Return the commands that launch a plan, one for each kind of replica or worker.
 
     Args:
@@ -70,6 +72,7 @@ def launch_commands(launcher: str, model: str, plan: Mapping[str, Any], longest:
         model: The model.
         plan: A row of the answer.
         longest: Tokens of the longest request, prompt and output.
+        stored: Format of the dense layers of the checkpoint.
 
     Example:
         >>> from perfatlas.verbs.search.launch import launch_commands
@@ -81,9 +84,11 @@ def launch_commands(launcher: str, model: str, plan: Mapping[str, Any], longest:
     rules = launch_rules()[launcher]
     if "prefill_workers" not in plan:
         count = plan["dp"]
-        return [
-            _command(rules, model, plan, longest) + (f"  # {count} replicas" if count > 1 else "")
-        ]
+        several = f"  # {count} replicas" if count > 1 else ""
+        own = {**plan, "stored": stored}
+        return [_command(rules, model, own, longest) + several]
+    shared = {"kv_format": plan["kv_format"], "stored": stored}
+    shared |= {"gemm_format": plan.get("gemm_format")}
     commands = []
     for role in POOLS:
         own = {
@@ -91,7 +96,7 @@ def launch_commands(launcher: str, model: str, plan: Mapping[str, Any], longest:
             for name, value in plan.items()
             if name.startswith(role)
         }
-        words = f"{_command(rules, model, {**own, 'kv_format': plan['kv_format']}, longest)}"
+        words = f"{_command(rules, model, {**own, **shared}, longest)}"
         count = own["workers"]
         several = f"  # {count} workers" if count > 1 else ""
         commands.append(f"{words} {rules['pool']} {role}{several}")
@@ -113,8 +118,40 @@ def _command(rules: Mapping[str, Any], model: str, plan: Mapping[str, Any], long
     stored = rules.get("kv_formats", {}).get(plan.get("kv_format"))
     if stored:
         words += [rules["kv_format"], stored]
-    text = shlex.join(words)
+    text = shlex.join([*words, *_quantization(rules, plan)])
     if plan.get("attention_dp", 1) > 1 and "attention_data_parallel" in rules:
         extra = rules["attention_data_parallel"]
         text += f" {extra}" if extra.startswith("--") else f"  # with {extra}"
     return text
+
+
+def _quantization(rules: Mapping[str, Any], plan: Mapping[str, Any]) -> list[str]:
+    """Return the arguments that quantize the weights of the checkpoint, if the engine can."""
+    wanted, online = plan.get("gemm_format"), rules.get("online", {})
+    if wanted in (None, plan["stored"]) or plan["stored"] != "bf16" or wanted not in online:
+        return []
+    return [rules["quantization"], online[wanted]]
+
+
+def needed_checkpoint(launcher: str, plan: Mapping[str, Any], stored: str) -> str:
+    """Return what the launched checkpoint must be, "" where that of the model will do.
+
+    Args:
+        launcher: Key of the rules.
+        plan: A row of the answer.
+        stored: Format of the dense layers of the checkpoint.
+
+    Example:
+        >>> from perfatlas.verbs.search.launch import needed_checkpoint
+        >>> needed_checkpoint("vllm", {"gemm_format": "nvfp4"}, "bf16")
+        'the launch commands need a checkpoint in nvfp4: vllm does not quantize bf16 weights to it'
+        >>> needed_checkpoint("vllm", {"gemm_format": "fp8_dynamic"}, "bf16")
+        ''
+    """
+    wanted, rules = plan.get("gemm_format", stored), launch_rules()[launcher]
+    if wanted == stored or (stored == "bf16" and wanted in rules.get("online", {})):
+        return ""
+    return (
+        f"the launch commands need a checkpoint in {wanted}: {rules['engine']} does not quantize"
+        f" {stored} weights to it"
+    )

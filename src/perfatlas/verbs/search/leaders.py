@@ -51,6 +51,11 @@ class Leader:
     note: str = ""
     at_first: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def is_lowered(self) -> bool:
+        """Whether the simulation meets the limits only at a lower load than the closed forms."""
+        return bool(self.at_first) and self.row["concurrency"] < self.at_first["concurrency"]
+
     def order(self, least: float) -> tuple[bool, float, float, float]:
         """Return the key by which leaders are ranked, best first.
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from perfatlas.verbs.search.find import Found
     from perfatlas.verbs.search.question import SearchInputs
 
+SIMULATION: Final = "simulation"  # of a plan whose load the simulation lowered
 ENDED: Final = {
     "kv_cache": "the KV cache holds no more requests",
     "max_num_seqs": "max_num_seqs admits no more requests",
@@ -42,7 +43,9 @@ def reason_of(
         steps: Breakdown of its steps.
     """
     binding = str(plan["binding_constraint"])
-    if binding in ENDED:
+    if binding == SIMULATION:
+        held = "at the best load of the closed forms, the simulation misses a limit"
+    elif binding in ENDED:
         held = ENDED[binding]
     else:
         load = float(found.candidates["next_concurrency"][place])

@@ -59,6 +59,7 @@ from perfatlas.serving.outcome import (
 )
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
 from perfatlas.verbs.simulate.costs import cost_results
+from perfatlas.verbs.simulate.energy import energy_results
 from perfatlas.verbs.simulate.repetitions import averaged, half_widths
 from perfatlas.verbs.simulate.resolved_fields import generated_lengths, resolved_fields
 from perfatlas.verbs.simulate.results import (
@@ -272,7 +273,8 @@ def _simulation(
         **binned_series(one.outcome.series, ready.kv_blocks, SERIES_BINS),
     }
     costs = cost_results(one.results, traffic.usd_per_gpu_hour)
-    one = one._replace(results=one.results | costs | {"series": series})
+    energies = energy_results(ready, resolved.requests, one.outcome, one.results)
+    one = one._replace(results=one.results | energies | costs | {"series": series})
     return Simulation(
         answer=_answer(ready, resolved, one, inputs),
         requests=resolved.requests,

@@ -25,11 +25,15 @@ class TypicalSteps(NamedTuple):
         decode: The mean number of decoding sequences at their mean context; None if no output has
             more than one token.
         note: Description as a sentence.
+        prompt: Tokens of the prompt.
+        batch: Decoding sequences of a scheduler.
     """
 
     prefill: StepCost
     decode: StepCost | None
     note: str
+    prompt: int
+    batch: int
 
 
 def typical_steps(ready: Service, requests: Requests, outcome: Outcome) -> TypicalSteps:
@@ -60,6 +64,8 @@ def typical_steps(ready: Service, requests: Requests, outcome: Outcome) -> Typic
             decode_step(decoding.question.context(), batch * one, keys * one) if decoded else None
         ),
         note=_description(prompt, batch if decoded else 0, keys),
+        prompt=prompt,
+        batch=batch,
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.answer import breakdown_rows
-from perfatlas.step import StepCost
+from perfatlas.step import StepClock, StepCost
 from perfatlas.training.step import layers_of_busiest
 from perfatlas.training.work import Part
 
@@ -53,6 +53,7 @@ def step_costs_of(question: TrainingQuestion, steps: TrainingSteps) -> tuple[Ste
             count_CO=np.tile(np.where(part_O == part, count_O, 0.0), (shapes, 1)),
             prices=costs.prices,
             host_s_C=np.zeros(shapes),
+            clock=StepClock(np.ones(shapes), np.ones(shapes), np.full(shapes, np.nan)),
         )
         for part in Part
     )

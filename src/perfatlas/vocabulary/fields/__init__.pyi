@@ -69,6 +69,7 @@ from .stragglers import (
 )
 from .subject import (
     ClockChoice as ClockChoice,
+    Facility as Facility,
     ModelChoice as ModelChoice,
     PowerLimit as PowerLimit,
     Subject as Subject,

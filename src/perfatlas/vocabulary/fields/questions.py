@@ -18,7 +18,7 @@ from perfatlas.vocabulary.fields.scenario import (
     Pools,
     Serving,
 )
-from perfatlas.vocabulary.fields.subject import Subject
+from perfatlas.vocabulary.fields.subject import Facility, Subject
 from perfatlas.vocabulary.fields.traffic import (
     Arrivals,
     GpuPrice,
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 ESTIMATED: Final[tuple[type, ...]] = (
-    *(Subject, Serving, Plan, Formats, Batch, Lengths, CachedPrefix, Limits, Pools),
+    *(Subject, Serving, Plan, Formats, Batch, Lengths, CachedPrefix, Limits, Pools, Facility),
 )
 SIMULATED: Final[tuple[type, ...]] = (
     *(Subject, SimulatedServing, Lengths, Arrivals, Scheduling, Objectives),
-    *(ReplicaOperation, KvOffloading, Plan, Formats, Limits, Pools, GpuPrice),
+    *(ReplicaOperation, KvOffloading, Plan, Formats, Limits, Pools, GpuPrice, Facility),
 )
 
 

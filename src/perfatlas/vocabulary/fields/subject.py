@@ -97,12 +97,34 @@ class PowerLimit:
     power_cap_w: Annotated[
         Annotated[float, Number(unit="W", at_least=1, at_most=100_000)] | None,
         Row(
-            "Power limit of the GPU: the clock falls until the operator draws no more.",
+            "Power limit of a GPU: the clock falls until the GPU draws no more.",
             default="the TDP, at which kernels were measured",
             elsewhere=("power_limit", "power_cap"),
         ),
     ] = None
 
 
-class Subject(ClockChoice, TierChoice, EngineChoice, SystemChoice, ModelChoice):
+@group("Prices", 7)
+class Facility:
+    """The facility and its electricity."""
+
+    pue: Annotated[
+        Annotated[float, Number(unit="ratio", at_least=1, at_most=10)] | None,
+        Row(
+            "Power usage effectiveness: power of the facility over that of its nodes.",
+            default="1 with a price of electricity, else no power of the facility is reported",
+            elsewhere=("power_usage_effectiveness",),
+        ),
+    ] = None
+    usd_per_kwh: Annotated[
+        Annotated[float, Number(at_least=0.0, at_most=1e6)] | None,
+        Row(
+            "Price of a kWh of electricity [USD].",
+            default="no cost of electricity is reported",
+            elsewhere=("electricity_price", "price_per_kwh"),
+        ),
+    ] = None
+
+
+class Subject(PowerLimit, ClockChoice, TierChoice, EngineChoice, SystemChoice, ModelChoice):
     """The model, the system and the engine."""

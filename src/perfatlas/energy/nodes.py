@@ -1,0 +1,131 @@
+"""Power of nodes and of their share of a facility, from that of their accelerators.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfatlas.hardware import Node
+    from perfatlas.operators import FloatArray
+
+NODES: Final = "data/energy/nodes.toml"
+WATTS_PER_KW: Final = 1000.0
+HOUR_S: Final = 3600.0
+MILLION: Final = 1e6
+OPPOSITE: Final = {"value": "value", "low": "high", "high": "low"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodePower:
+    """Power of a node as a line over that of its accelerators.
+
+    Args:
+        devices: Accelerators of the node.
+        host_w: Processors, switches, NICs, memory and storage [W].
+        factor: AC power over that of the components: fans and conversion.
+    """
+
+    devices: int
+    host_w: float
+    factor: float
+
+    def node_w(self, gpu_w: float) -> float:
+        """Return the AC power of a node whose accelerators all draw a power [W].
+
+        Args:
+            gpu_w: Power of one accelerator [W].
+
+        Example:
+            >>> from perfatlas.energy import node_power
+            >>> from perfatlas.hardware import resolve_system
+            >>> round(node_power(resolve_system("h100_sxm").node).node_w(700.0))
+            8498
+        """
+        return (self.devices * gpu_w + self.host_w) * self.factor
+
+
+def node_power(node: Node, end: str = "value") -> NodePower:
+    """Return the power of a node beside its accelerators.
+
+    Args:
+        node: The node; its NICs and accelerators are counted as stated.
+        end: "value", or "low" or "high" for an end of the interval.
+
+    Source: data/energy/nodes.toml, one source per value.
+
+    Returns:
+        The power; NaN for a node without data.
+
+    Limits: Processors and switches draw the same power at any load.
+    """
+    own = node_data().get(node.name)
+    if own is None:
+        return NodePower(devices=node.devices, host_w=math.nan, factor=math.nan)
+    host_w = sum(own[name][end] for name in ("cpu", "switch", "other"))
+    return NodePower(
+        devices=node.devices,
+        host_w=host_w + node.nics * own["nic"][end],
+        factor=(1.0 + own["fans"][end]) / own["efficiency"][OPPOSITE[end]],
+    )
+
+
+def node_columns(
+    columns: Mapping[str, FloatArray],
+    nodes: Sequence[Node],
+    pue_C: FloatArray,
+    usd_per_kwh_C: FloatArray,
+) -> dict[str, FloatArray]:
+    """Return the power of nodes and facility, and the cost of electricity, each (C,).
+
+    Args:
+        columns: `power_w` with its interval, `gpus` and `output_tokens_per_s_per_gpu` (C,).
+        nodes: Node of the accelerators of each candidate (C).
+        pue_C: Power of the facility over that of its nodes (C,), NaN if not given.
+        usd_per_kwh_C: Price of electricity (C,) [USD], NaN if not given.
+
+    Returns:
+        `node_power_w` with its interval. If any PUE or price is given, `facility_power_w` with its
+        interval, for a PUE of 1 where only a price is given; if any price is given,
+        `electricity_usd_per_hour` and `electricity_usd_per_million_output_tokens`. NaN where
+        unknown.
+    """
+    found: dict[str, FloatArray] = {}
+    priced_C = np.isfinite(usd_per_kwh_C)
+    shown_C = priced_C | np.isfinite(pue_C)
+    overhead_C = np.where(shown_C, np.where(np.isfinite(pue_C), pue_C, 1.0), np.nan)
+    for suffix, end in (("", "value"), ("_low", "low"), ("_high", "high")):
+        own = [node_power(node, end) for node in nodes]
+        devices_C, host_w_C, factor_C = (
+            np.array([getattr(one, name) for one in own], np.float64)
+            for name in ("devices", "host_w", "factor")
+        )
+        node_w_C = (devices_C * columns[f"power_w{suffix}"] + host_w_C) * factor_C
+        found[f"node_power_w{suffix}"] = node_w_C
+        if shown_C.any():
+            share_C = overhead_C * columns["gpus"] / devices_C
+            found[f"facility_power_w{suffix}"] = share_C * node_w_C
+    if priced_C.any():
+        hourly_C = found["facility_power_w"] / WATTS_PER_KW * usd_per_kwh_C
+        tokens_per_hour_C = HOUR_S * columns["output_tokens_per_s_per_gpu"] * columns["gpus"]
+        found["electricity_usd_per_hour"] = hourly_C
+        million_C = hourly_C / tokens_per_hour_C * MILLION
+        found["electricity_usd_per_million_output_tokens"] = million_C
+    return found
+
+
+@cache
+def node_data() -> dict[str, Any]:
+    """Return the shipped powers of nodes, each with its interval and source."""
+    return tomllib.loads(resources.files("perfatlas").joinpath(NODES).read_text("utf-8"))

@@ -1,0 +1,85 @@
+"""Published figures of clocks, locks and racks beside predictions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.energy import StepEnergy, board_energy, node_power, power_columns, sustained_clock
+from perfatlas.hardware import resolve_system
+from perfatlas.kernels.devices import DeviceColumns
+from perfatlas.verbs.estimate import estimate, estimate_table
+from perfatlas.verbs.kernel import kernel_gemm
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray
+
+    Row = dict[str, Any]
+
+PRODUCT: Final = {"m": 8192, "n": 8192, "k": 8192}
+DECODE: Final = {
+    "model": "meta-llama/Llama-3.1-8B",
+    "system": "h200_sxm",
+    "isl": 512,
+    "osl": 2048,
+}
+BATCHES: Final = (1, 8, 32, 64)
+CLOCKS: Final = tuple(float(one) for one in np.arange(1.0, 0.25, -0.05).round(2))
+RACK_GPUS: Final = 72
+
+
+def clock_figures() -> list[tuple[str, float, float]]:
+    """Return published figures of clocks, locks and racks: name, published value, prediction.
+
+    Source: reference of each figure in docs/validation-power.md.
+
+    Limits: The published decodes name neither model nor batch; Llama-3.1-8B stands for them.
+    """
+    product = kernel_gemm(system="h200_sxm", **PRODUCT).results["flop_per_s"] / 1e12
+    watts = estimate(**DECODE, batch=1).results["power_w"]
+    return [
+        ("H200 product in bf16, random values: TFLOP/s", 788.0, product),
+        ("H800 clock under large products: GHz (as an H100)", 1.6, _product_clock_hz() / 1e9),
+        ("H200 decode of one sequence: W, at most", 300.0, watts),
+        ("H200 decode, energy that a locked clock saves, at most", 0.32, _saved()),
+        ("GB300 NVL72 rack, GPUs at their TDP: kW", 120.0, _rack_w("gb300") / 1e3),
+    ]
+
+
+def _rack_w(system: str) -> float:
+    found = resolve_system(system)
+    own = node_power(found.node)
+    return RACK_GPUS / own.devices * own.node_w(found.device.tdp_w)
+
+
+def _product_clock_hz() -> float:
+    """Return the clock that an H100 sustains in a large bf16 product under its TDP."""
+    device = resolve_system("h100_sxm").device
+    found = kernel_gemm(system="h100_sxm", **PRODUCT)
+    board, results = board_energy(device), found.results
+    chip_j = results["flop"] * board.flop_j["bf16"]
+    chip_j += (results["cold_bytes"] + results["activation_bytes"]) * board.sram_j_per_byte
+
+    def column(value: float) -> FloatArray:
+        return np.array([value])
+
+    energy = StepEnergy(
+        column(results["time_s"]),
+        column(results["time_s"]),
+        column(chip_j),
+        column(results["cold_bytes"] * board.memory_j_per_byte),
+    )
+    power = power_columns(DeviceColumns(devices=(device,), index_C=np.zeros(1, np.int64)))
+    return float(sustained_clock(energy, power)[0]) * device.boost_clock_hz
+
+
+def _saved() -> float:
+    """Return the largest share of energy per token that a locked clock saves in decodes."""
+    points = [(batch, clock) for batch in BATCHES for clock in CLOCKS]
+    table: dict[str, list[Any]] = {name: [value] * len(points) for name, value in DECODE.items()}
+    table["batch"] = [batch for batch, _ in points]
+    table["clock_ratio"] = [clock for _, clock in points]
+    joules = np.array(estimate_table(table).columns["energy_per_output_token_j"])
+    joules = joules.reshape(len(BATCHES), len(CLOCKS))
+    return float((1.0 - joules.min(axis=1) / joules[:, 0]).max())

@@ -1,0 +1,64 @@
+"""Power limits that no clock keeps.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfatlas.energy import LOWEST, board_energy
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from perfatlas.quantities import PerfatlasError
+    from perfatlas.step import Candidates, StepCost
+
+
+def breaks_limits(question: Candidates, steps: Sequence[StepCost]) -> NDArray[np.bool_]:
+    """Return whether a power limit cannot be applied or kept (C,).
+
+    Args:
+        question: The candidates.
+        steps: The steps that they run.
+    """
+    placement, broken_C = question.placement, np.zeros(question.size, np.bool_)
+    for cost in steps:
+        broken_C |= np.isfinite(cost.clock.lowest_w)
+    if placement.power_cap_w_C is not None:
+        unknown_C = np.isnan(placement.power().on_w)
+        broken_C |= np.isfinite(placement.power_cap_w_C) & unknown_C
+    return broken_C
+
+
+def power_limit_error(
+    question: Candidates, steps: Sequence[StepCost], candidate: int = 0
+) -> PerfatlasError:
+    """Return the error of a candidate whose power limit cannot be applied or kept.
+
+    Args:
+        question: The candidates.
+        steps: The steps that they run.
+        candidate: Index of one that `breaks_limits`.
+    """
+    placement = question.placement
+    device = placement.systems[int(placement.index_C[candidate])].device
+    board = board_energy(device)
+    if math.isnan(board.on_w):
+        return UnsupportedError(f"power_cap_w: {board.notes[0]}; omit it")
+    limits_C = placement.power_cap_w_C
+    limit_w = math.inf if limits_C is None else float(limits_C[candidate])
+    name = "power_cap_w" if limit_w <= board.cap_w else "device.tdp"
+    lowest_w = float(np.nanmax([cost.clock.lowest_w[candidate] for cost in steps]))
+    return InvalidSpecError(
+        f"{name} = {min(limit_w, board.cap_w):g} W cannot be kept: at the lowest clock,"
+        f" {LOWEST:g} of the sustained one, {device.name} draws {lowest_w:.1f} W; set {name} to"
+        f" {math.ceil(lowest_w)} W or more"
+    )

@@ -1,0 +1,164 @@
+"""Power limits and locked clocks of estimates and simulations: laws and refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import perfatlas
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.verbs.estimate import estimate_columns
+
+LLAMA = "meta-llama/Llama-3.1-8B"
+TIMES = ("ttft_s", "tpot_s", "request_latency_s")
+MODES: tuple[dict[str, Any], ...] = (
+    {"batch": 64},
+    {"mode": "aggregated", "concurrency": 64},
+    {"mode": "disaggregated", "prefill_tp": 1, "decode_tp": 1, "decode_batch": 32},
+)
+
+
+def served(**fields: object) -> dict[str, Any]:
+    asked: dict[str, Any] = {"model": LLAMA, "system": "h100_sxm", "isl": 2048, "osl": 128}
+    return dict(perfatlas.estimate(**{**asked, "method": "formula", **fields}).results)
+
+
+@pytest.mark.parametrize("mode", MODES, ids=("static", "aggregated", "disaggregated"))
+def test_a_power_limit_never_speeds_anything_up_and_is_kept(mode: dict[str, Any]) -> None:
+    limits = (None, 700.0, 600.0, 500.0, 400.0, 330.0)
+    found = [served(**mode, power_cap_w=limit) for limit in limits]
+    for name in TIMES:
+        assert found[0][name] == found[1][name]
+        assert np.all(np.diff([one[name] for one in found]) >= 0.0)
+        assert found[0][name] < found[-1][name]
+    for limit, one in zip(limits[1:], found[1:], strict=True):
+        assert one["power_w"] <= one["power_w_high"] <= limit
+
+
+def test_a_limit_that_binds_is_reached_within_a_tenth_of_a_percent() -> None:
+    prefill = served(batch=64, osl=1, power_cap_w=450.0)
+    assert 450.0 * (1.0 - 1e-3) <= prefill["power_w"] <= 450.0
+
+
+def test_a_lower_tdp_and_a_limit_are_the_same() -> None:
+    lower, limited = served(system="h100_sxm{device.tdp=450W}"), served(power_cap_w=450.0)
+    assert lower == limited
+
+
+def test_a_limit_and_the_clock_that_it_leaves_agree() -> None:
+    limited = perfatlas.estimate(
+        model=LLAMA, system="h100_sxm", isl=4096, osl=1, batch=8, power_cap_w=450.0
+    )
+    (note,) = (text for text in limited.evidence.assumptions if "a power limit of 450 W" in text)
+    ratios = np.linspace(0.5, 1.0, 26)
+    times = [served(isl=4096, osl=1, batch=8, clock_ratio=float(one))["ttft_s"] for one in ratios]
+    ratio = float(np.interp(-limited.results["ttft_s"], -np.array(times), ratios))
+    assert f"leaves prefill steps {ratio:.2f}" in note
+    locked = served(isl=4096, osl=1, batch=8, clock_ratio=ratio)
+    assert locked["power_w"] == pytest.approx(450.0, rel=5e-3)
+
+
+def test_a_locked_clock_takes_the_voltage_that_the_tdp_sustains() -> None:
+    # large products throttle at the TDP: a clock just below the sustained one draws just below it
+    full, locked = served(osl=1, batch=64), served(osl=1, batch=64, clock_ratio=0.98)
+    assert full["power_w"] == pytest.approx(700.0, rel=1e-6)
+    assert 0.94 * 700.0 < locked["power_w"] < 700.0
+
+
+def test_the_energies_of_the_parts_sum_to_that_of_the_whole() -> None:
+    limits: tuple[dict[str, Any], ...] = ({}, {"power_cap_w": 450.0}, {"clock_ratio": 0.7})
+    for fields in limits:
+        answer = perfatlas.estimate(
+            model=LLAMA, system="h100_sxm", isl=2048, osl=1, batch=4, **fields
+        )
+        prefill = [row for row in answer.breakdown if row["phase"] == "prefill"]
+        parts_j = sum(row["energy_j"] for row in prefill)
+        step_s = sum(row["time_s"] for row in prefill)
+        watts = 122.2 + parts_j / step_s
+        assert watts == pytest.approx(answer.results["power_w"], rel=1e-6)
+
+
+def test_idle_gpus_draw_the_power_of_a_board_without_kernels() -> None:
+    alone, spare = (served(mode="aggregated", concurrency=1, dp=dp) for dp in (1, 4))
+    idle_w = (4.0 * spare["power_w"] - alone["power_w"]) / 3.0
+    assert idle_w == pytest.approx(122.2, rel=1e-6)
+
+
+def test_limits_of_tables_equal_those_of_single_estimates() -> None:
+    limits = [None, 500.0, 400.0, 250.0]
+    table: dict[str, list[Any]] = {
+        "model": [LLAMA] * 4,
+        "system": ["h100_sxm"] * 4,
+        "power_cap_w": limits,
+    }
+    found = estimate_columns(table | {"isl": [2048] * 4, "osl": [128] * 4, "batch": [64] * 4})
+    assert found.refused.tolist() == [False, False, False, True]
+    for row, limit in enumerate(limits[:3]):
+        single = served(batch=64, power_cap_w=limit)
+        for name in (*TIMES, "power_w", "energy_per_output_token_j"):
+            assert found.columns[name][row] == pytest.approx(single[name], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "message"),
+    [
+        ({"power_cap_w": 150.0}, InvalidSpecError, "power_cap_w = 150 W cannot be kept: .* to 3"),
+        (
+            {"system": "h100_sxm{device.tdp=150W}"},
+            InvalidSpecError,
+            "device.tdp = 150 W cannot be kept",
+        ),
+        ({"power_cap_w": 500.0, "tier": "bound"}, InvalidSpecError, "needs measured kernels"),
+        ({"power_cap_w": 500.0, "system": "mi300x"}, UnsupportedError, "no energies are known"),
+    ],
+)
+def test_limits_that_cannot_be_kept_or_applied_are_refused(
+    fields: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        served(**fields)
+
+
+def simulated(**fields: object) -> dict[str, Any]:
+    asked: dict[str, Any] = {"model": LLAMA, "system": "h100_sxm", "isl": 1024, "osl": 64}
+    asked |= {"num_requests": 32, "concurrency": 16, "seed": 1}
+    return dict(perfatlas.simulate(**{**asked, **fields}).results)
+
+
+def test_a_simulation_slows_down_under_a_limit_as_the_closed_form() -> None:
+    found = [simulated(power_cap_w=limit) for limit in (None, 700.0, 450.0, 330.0)]
+    spans = [one["makespan_s"] for one in found]
+    assert spans[0] == spans[1] < spans[2] < spans[3]
+    for limit in (None, 330.0):
+        load = {"isl": 1024, "osl": 64, "mode": "aggregated", "concurrency": 16}
+        steady, formula = (
+            served(**load, power_cap_w=limit, method=method) for method in ("simulate", "formula")
+        )
+        assert steady["tpot_s"] == pytest.approx(formula["tpot_s"], rel=0.03)
+
+
+def test_a_simulation_refuses_limits_that_cannot_be_kept() -> None:
+    with pytest.raises(InvalidSpecError, match="power_cap_w = 150 W cannot be kept"):
+        simulated(power_cap_w=150.0)
+
+
+@pytest.mark.parametrize("limit", [None, 450.0])
+def test_a_simulated_steady_state_draws_the_power_of_its_closed_form(limit: float | None) -> None:
+    load = {"isl": 1024, "osl": 64, "concurrency": 16, "power_cap_w": limit}
+    found = simulated(**load, num_requests=160)
+    formula = served(**load, mode="aggregated")
+    for name in ("power_w", "energy_per_output_token_j"):
+        assert found[name] == pytest.approx(formula[name], rel=0.05)
+        assert found[f"{name}_low"] <= found[name] <= found[f"{name}_high"]
+    rate = found["output_tokens_per_s_per_gpu"]
+    assert found["energy_per_output_token_j"] * rate == pytest.approx(found["power_w"])
+    assert found["energy_per_request_j"] == pytest.approx(64 * found["energy_per_output_token_j"])
+
+
+def test_simulated_gpus_without_work_draw_the_power_of_a_board_without_kernels() -> None:
+    rare = {"concurrency": None, "request_rate": 1e-3, "num_requests": 10}
+    assert simulated(**rare)["power_w"] == pytest.approx(122.2, rel=1e-2)
+    alone, spare = (simulated(**rare | {"request_rate": 2.0}, dp=dp) for dp in (1, 4))
+    assert 122.2 < spare["power_w"] < alone["power_w"]

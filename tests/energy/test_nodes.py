@@ -1,0 +1,86 @@
+"""Power of nodes, racks and facilities: values by hand, datasheets and laws."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import perfatlas
+from perfatlas.energy import node_power
+from perfatlas.energy.nodes import node_data
+from perfatlas.hardware import resolve_system
+from perfatlas.verbs.estimate import estimate_columns
+
+LLAMA = "meta-llama/Llama-3.1-8B"
+
+
+def served(**fields: object) -> dict[str, Any]:
+    asked: dict[str, Any] = {"model": LLAMA, "system": "h100_sxm", "isl": 1024, "osl": 128}
+    return dict(perfatlas.estimate(**{**asked, **fields}).results)
+
+
+def test_the_power_of_a_node_by_hand() -> None:
+    own = node_power(resolve_system("h100_sxm").node)
+    components_w = 8 * 700.0 + 560.0 + 300.0 + 400.0 + 8 * 34.0
+    assert own.node_w(700.0) == pytest.approx(components_w * 1.12 / 0.94)
+
+
+@pytest.mark.parametrize("name", list(node_data()))
+def test_every_value_of_a_node_lies_in_its_interval_and_has_a_source(name: str) -> None:
+    values = {key: one for key, one in node_data()[name].items() if key != "rated_w"}
+    assert set(values) == {"cpu", "switch", "nic", "other", "fans", "efficiency"}
+    for one in values.values():
+        assert 0.0 < one["low"] <= one["value"] <= one["high"]
+        assert one["kind"] in ("datasheet", "derived", "assumed")
+        assert len(one["ref"]) > 10
+
+
+@pytest.mark.parametrize("system", ["a100_sxm", "h100_sxm", "b200_sxm"])
+def test_a_node_at_its_tdp_draws_less_than_its_rated_power(system: str) -> None:
+    found = resolve_system(system)
+    watts = node_power(found.node).node_w(found.device.tdp_w)
+    assert 0.7 * node_data()[found.node.name]["rated_w"]["value"] < watts
+    assert watts < node_data()[found.node.name]["rated_w"]["value"]
+
+
+@pytest.mark.parametrize("system", ["gb200", "gb300"])
+def test_a_rack_of_72_gpus_draws_between_110_and_145_kw(system: str) -> None:
+    found = resolve_system(system)
+    own = node_power(found.node)
+    rack_w = 72 / own.devices * own.node_w(found.device.tdp_w)
+    assert 110e3 <= rack_w <= 145e3
+
+
+def test_facility_power_and_electricity_by_hand() -> None:
+    found = served(tp=4, batch=8, pue=1.25, usd_per_kwh=0.1)
+    own = node_power(resolve_system("h100_sxm").node)
+    node_w = own.node_w(found["power_w"])
+    assert found["node_power_w"] == pytest.approx(node_w)
+    assert found["facility_power_w"] == pytest.approx(1.25 * node_w * 4 / 8)
+    hourly = found["facility_power_w"] / 1e3 * 0.1
+    assert found["electricity_usd_per_hour"] == pytest.approx(hourly)
+    tokens = found["output_tokens_per_s_per_gpu"] * 4 * 3600
+    million = found["electricity_usd_per_million_output_tokens"]
+    assert million == pytest.approx(hourly / tokens * 1e6)
+    for name in ("node_power_w", "facility_power_w"):
+        assert found[f"{name}_low"] <= found[name] <= found[f"{name}_high"]
+
+
+def test_the_facility_is_reported_when_asked_for() -> None:
+    plain = served()
+    assert "node_power_w" in plain
+    assert not [name for name in plain if name.startswith(("facility", "electricity"))]
+    assert served(usd_per_kwh=0.1)["facility_power_w"] == served(pue=1.0)["facility_power_w"]
+
+
+def test_nodes_without_data_have_no_power_and_tables_equal_estimates() -> None:
+    systems = ["h100_sxm", "l40s", "h100_sxm"]
+    table: dict[str, list[Any]] = {"model": [LLAMA] * 3, "system": systems, "isl": [1024] * 3}
+    found = estimate_columns(table | {"osl": [128] * 3, "pue": [1.25, 1.25, None]}).columns
+    single = served(pue=1.25)
+    for name in ("node_power_w", "node_power_w_high", "facility_power_w"):
+        assert found[name][0] == pytest.approx(single[name], rel=1e-12)
+    assert found["power_w"][1] > 0.0
+    assert found["node_power_w"][1] != found["node_power_w"][1]
+    assert found["facility_power_w"][2] != found["facility_power_w"][2]
