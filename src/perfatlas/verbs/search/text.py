@@ -89,7 +89,7 @@ def _cost(plan: Mapping[str, Any], scenario: Mapping[str, Any]) -> str:
         return ""
     return (
         f"cost of the first: ${price * plan['gpus']:,.2f} per hour, ${cost:,.2f} per million"
-        " output tokens at this load"
+        " output tokens at the load in the table"
     )
 
 
