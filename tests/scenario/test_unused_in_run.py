@@ -52,7 +52,9 @@ def test_what_a_simulation_did_not_need_is_said(fields: dict[str, Any], told: st
     ],
 )
 def test_options_that_change_the_answer_are_not_without_effect(fields: dict[str, Any]) -> None:
-    plain = {name: fields[name] for name in ("dp", "shared_prefix", "kv_blocks") if name in fields}
+    plain: dict[str, Any] = {
+        name: fields[name] for name in ("dp", "shared_prefix", "kv_blocks") if name in fields
+    }
     answer, other = (perfatlas.simulate(**SERVED, **one).answer for one in (fields, plain))
     names = ("ttft_s", "kv_blocks")
     assert [answer.results[name] for name in names] != [other.results[name] for name in names]
