@@ -12,9 +12,10 @@ import pytest
 import perfatlas
 from perfatlas.cli import main
 from perfatlas.files import read_table
-from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.verbs.search import search
 from perfatlas.verbs.search.rows import estimate_fields, plan_row
+from perfatlas.verbs.search.text import counts_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -149,6 +150,24 @@ def test_every_candidate_is_written(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert best == results["plans"][0]["output_tokens_per_s_per_gpu"]
 
 
+def test_the_text_has_the_cost_of_the_best_plan_and_the_rules(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = [f"--{n.replace('_', '-')}={v}" for n, v in SMALL.items()]
+    assert main(["search", *words, "--usd-per-gpu-hour", "3"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    (plan,) = search(**SMALL, usd_per_gpu_hour=3.0, num_plans=1).results["plans"]
+    cost = plan["usd_per_million_output_tokens"]
+    assert f"${3 * plan['gpus']:.2f} per hour, ${cost:.2f} per million output tokens" in text
+    results = {
+        "candidates": 1,
+        "points": 2,
+        "candidates_within_slos": 1,
+        "rejected": {"fits_in_memory": 3},
+    }
+    assert counts_line(results).endswith("; 3 refused: does not fit in memory (3)")
+
+
 def test_a_required_probability_lowers_the_load() -> None:
     loads, rates = [], []
     for probability in (0.5, 0.8, 0.95):
@@ -215,11 +234,39 @@ def test_several_systems_and_formats_are_searched() -> None:
         ({"formats": "bf16,,fp8"}, "expected names divided by commas"),
         ({"formats": "bf16", "format": "fp8"}, "format has no effect with formats"),
         ({"expert_distribution": "balanced"}, "is a dense model"),
+        ({"systems": "h100_sxm,nope"}, "unknown system 'nope'"),
+        ({"speculative_depth": 2}, "needs speculative_acceptance"),
+        ({"min_slo_probability": 0.9}, "there is no limit"),
     ],
 )
 def test_contradictions_are_refused(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidSpecError, match=message):
         search(**{**SMALL, **changed})
+
+
+def test_unknown_formats_are_refused_and_not_counted() -> None:
+    for names in ("formats", "kv_formats"):
+        with pytest.raises(UnsupportedError, match="unknown format 'nope'"):
+            search(**SMALL, **{names: "bf16,nope"})
+
+
+def test_what_no_system_supports_tells_why() -> None:
+    with pytest.raises(UnsupportedError, match="has no fp4 tensor cores"):
+        search(**SMALL, systems="h100_sxm", format="nvfp4")
+
+
+def test_sizes_that_leave_no_plan_are_named() -> None:
+    with pytest.raises(InfeasibleError, match="tp = 3: the sizes of a plan must multiply"):
+        search(**SMALL, tp=3)
+
+
+def test_a_hopeless_probability_is_not_advised() -> None:
+    with pytest.raises(InfeasibleError) as hopeless:
+        search(**SMALL, slo_tpot_s=1e-6)
+    assert not any("min_slo_probability" in text for text in hopeless.value.advice)
+    with pytest.raises(InfeasibleError) as close:
+        search(**SMALL, slo_tpot_s=0.011, concurrency=64, min_slo_probability=0.999)
+    assert any("min_slo_probability" in text for text in close.value.advice)
 
 
 def test_probabilities_are_those_of_the_intervals() -> None:

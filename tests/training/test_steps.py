@@ -10,7 +10,25 @@ import pytest
 from perfatlas.models import resolve_model
 from perfatlas.training.step import WATERFALL, training_steps
 from perfatlas.training.step.run import slowest_of
+from perfatlas.training.work import busiest_rank
 from tests.training.asked import BF16, gpt, layouts, question
+
+
+def test_zero_2_hides_no_more_than_the_backward_passes_of_its_micro_batches() -> None:
+    # each micro-batch is reduced beside its own backward pass: interleaving gives no more time
+    sizes = layouts(tp=8, pp=16, vpp=8, dp=64, global_batch=2048, sequence_length=8192, zero=2)
+    steps = training_steps(
+        question(
+            sizes, model="meta-llama/Llama-3.1-405B", engine="megatron", schedule="interleaved"
+        )
+    )
+    # the rank with most parameters: 8 layers of 3.15 billion parameters over tp 8, fp32, at the
+    # 50 GB/s of its NIC
+    sent_s = 32 * 8 * 3.15e9 / 8 * 4.0 * 63 / 64 / 50e9
+    exposed_s_C = steps.waterfall["exposed_dp"]
+    hidden_s_C = np.maximum(sent_s - exposed_s_C, 0.0)
+    backward_s_C = steps.waterfall["compute"] * 0.7
+    assert (hidden_s_C < backward_s_C).all()
 
 
 def test_model_flop_are_those_of_the_convention() -> None:
@@ -130,6 +148,31 @@ def test_experts_exchange_tokens_and_multiply_the_same_rows() -> None:
     # 6 FLOP for each token and active parameter, and attention: 3.04 billion without the embedding
     per_token = steps.model_flop_C[0] / (8 * 4096)
     assert per_token == pytest.approx(6 * 3.04e9 + 6 * 48 * 4096 * 4096, rel=2e-2)
+
+
+def test_skewed_routing_waits_for_the_busiest_rank() -> None:
+    steps, names = {}, ("balanced", "uniform", "power_law_0.5", "power_law_1.2")
+    for name in names:
+        sizes = layouts(dp=32, ep=[1, 4, 32], global_batch=64)
+        steps[name] = training_steps(
+            question(sizes, model="Qwen/Qwen3-30B-A3B", engine="megatron", distribution=name)
+        )
+    times_NC = np.stack([steps[name].step_s_C for name in names])
+    flop_NC = np.stack([steps[name].model_flop_C for name in names])
+    assert (np.diff(times_NC[:, 1:], axis=0) > 0.0).all()
+    assert times_NC[:, 0] == pytest.approx(np.full(4, times_NC[0, 0]), rel=0.02)
+    assert flop_NC == pytest.approx(np.full(flop_NC.shape, flop_NC[0, 0]))
+
+
+def test_the_busiest_rank_of_uniform_routing_is_that_of_random_draws() -> None:
+    tokens, experts, top_k, ep = 512, 64, 4, 8
+    rng = np.random.default_rng(1)
+    chosen = rng.random((400, tokens, experts)).argpartition(top_k, axis=2)[:, :, :top_k]
+    rank = chosen // (experts // ep)
+    rows = np.stack([(rank == one).sum(axis=(1, 2)) for one in range(ep)])
+    expected = rows.max(axis=0).mean() / (tokens * top_k / ep)
+    found = busiest_rank("uniform", np.array([512.0]), experts, top_k, np.array([8.0]))
+    assert found[0] == pytest.approx(expected, rel=0.005)
 
 
 def test_quantized_steps_quantize_gradients_and_keep_the_head() -> None:

@@ -80,6 +80,42 @@ def test_a_format_without_a_recipe_is_refused() -> None:
         train(**SMALL, format="int4_wo")
 
 
+def test_mxfp8_needs_tensor_cores_that_scale_blocks() -> None:
+    with pytest.raises(UnsupportedError, match="scale blocks"):
+        train(**SMALL, format="mxfp8")
+    assert train(**{**SMALL, "system": "b200_sxm"}, format="mxfp8").results["mfu"] > 0.0
+
+
+def test_a_lower_limit_has_no_efficiency_and_no_upper_end() -> None:
+    found = train(**SMALL, tier="bound")
+    results = found.results
+    # H100: the peak of 989.4 TFLOP/s for all model FLOP is a lower limit of the lower limit
+    assert 0.85 < results["mfu"] < 1.0
+    assert results["step_time_s_low"] == results["step_time_s"]
+    assert results["step_time_s_high"] is None
+    assert results["mfu_low"] is None
+    assert not any("efficiencies and errors" in text for text in found.evidence.assumptions)
+    assert results["step_time_s"] < train(**SMALL, engine="ideal").results["step_time_s"]
+
+
+def test_a_device_without_calibrations_has_no_upper_end() -> None:
+    results = train(**{**SMALL, "system": "mi300x"}).results
+    assert results["step_time_s_high"] is None
+    assert results["mfu_low"] is None
+
+
+def test_advice_does_not_repeat_changes() -> None:
+    with pytest.raises(InfeasibleError) as problem:
+        train(
+            model="Qwen/Qwen3-235B-A22B", system="b200_sxm", gpus=64, tp=8, pp=2, ep=4,
+            global_batch=64, recompute="full",
+        )  # fmt: skip
+    advice = [set(one.removeprefix("set ").split(" and ")) for one in problem.value.advice]
+    assert len(advice) > 1
+    for at, one in enumerate(advice):
+        assert not any(earlier <= one for earlier in advice[:at])
+
+
 def test_advice_fits() -> None:
     wanted: dict[str, Any] = {
         "model": "meta-llama/Llama-3.1-70B",

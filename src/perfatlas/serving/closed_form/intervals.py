@@ -72,13 +72,14 @@ def model_kind(question: Candidates) -> str:
 
 
 def fastest_s(cost: StepTotals, tails: StepTails) -> FloatArray:
-    """Return the lower limit of the time of a step (C,) [s].
+    """Return the lower limit of the time of a step, at least its roofline time (C,) [s].
 
     Args:
         cost: The step.
         tails: Errors of measured runs.
     """
-    return np.minimum(cost.low_s(), cost.total_s() * math.exp(tails.q05))
+    fast_C = np.minimum(cost.low_s(), cost.total_s() * math.exp(tails.q05))
+    return np.maximum(fast_C, cost.least_s())
 
 
 def slowest_s(cost: StepTotals, tails: StepTails, sequences: FloatArray) -> FloatArray:

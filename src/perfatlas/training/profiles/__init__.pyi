@@ -5,4 +5,5 @@ from .catalog import (
 )
 from .profile import (
     TrainingEngine as TrainingEngine,
+    lower_limit_of as lower_limit_of,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import Duration, Field, Flag, Number, Text, Whole, read_fields
@@ -65,6 +65,28 @@ class TrainingEngine:
     error_high: float
     source: str
     fit: str
+
+
+def lower_limit_of(engine: TrainingEngine) -> TrainingEngine:
+    """Return an engine with the overlaps of another one and no losses of its own.
+
+    Its steps are lower limits: kernels and collectives run as fast as they are priced, collectives
+    take no SMs, and the host and slower ranks cost nothing.
+
+    Args:
+        engine: The engine.
+    """
+    return replace(
+        engine,
+        communication_sms=0,
+        host_s_per_step=0.0,
+        efficiency_compute=1.0,
+        efficiency_communication=1.0,
+        efficiency_experts=1.0,
+        jitter=0.0,
+        error_low=0.0,
+        error_high=0.0,
+    )
 
 
 _SHARE: Final = Number(least=0.0, most=1.0)

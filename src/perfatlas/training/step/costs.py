@@ -17,6 +17,7 @@ import numpy as np
 
 from perfatlas.collectives import CollectiveShapes, price_collectives
 from perfatlas.kernels.tiers import price_operators
+from perfatlas.models import MoeFfn
 from perfatlas.operators import GroupedGemm, with_fields
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, take_layouts
 from perfatlas.training.step.exposure import exposed_beside, exposed_in_tiles
@@ -24,6 +25,7 @@ from perfatlas.training.work import (
     Part,
     RankParameters,
     Row,
+    busiest_rank,
     model_operators,
     rank_exchanges,
     rank_parameters,
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from perfatlas.training.step.question import TrainingQuestion
     from perfatlas.training.work import Exchange
 
+# rows that leave for the experts' ranks and come back, which wait for the busiest rank
+EXPERT_OPS: Final = ("dispatch", "combine")
 KINDS: Final = ("compute", "tp", "cp", "ep")
 _SHAPE_COLUMNS: Final = (
     "tp",
@@ -119,11 +123,11 @@ def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:
     )
     exchanges = rank_exchanges(architecture, rows, layouts, question.engine)
     count_UO = np.stack([row.operator.count for row in rows], axis=1)
-    speed_O = np.array([_speed(question, row) for row in rows])
+    speed_UO = np.stack([_speed(question, row) for row in rows], axis=1)
     names = ("time_s_CO", "low_s_CO", "high_s_CO")
-    prices = with_fields(prices, **{name: getattr(prices, name) / speed_O for name in names})
+    prices = with_fields(prices, **{name: getattr(prices, name) / speed_UO for name in names})
     times_VUO = np.stack([getattr(prices, name) for name in names]) * count_UO
-    comm_VUE = _exchange_times(question, exchanges) / question.engine.efficiency_communication
+    comm_VUE = _exchange_times(question, exchanges)
     exposed_VUE = _exposed(question, exchanges, comm_VUE, times_VUO)
     segments = len(architecture.layers) + 2
     flop_UO = prices.flop_CO * count_UO
@@ -160,12 +164,24 @@ def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:
     )
 
 
-def _speed(question: TrainingQuestion, row: Row) -> float:
-    """Return the speed of a kernel relative to its calibration."""
-    speed = question.engine.efficiency_compute
+def _speed(question: TrainingQuestion, row: Row) -> FloatArray:
+    """Return the speed of a kernel relative to its calibration, that of the busiest rank (U,)."""
+    layouts = question.layouts
+    speed_U = np.full(layouts.size, question.engine.efficiency_compute)
     if isinstance(row.operator, GroupedGemm):
-        return speed * question.engine.efficiency_experts
-    return speed
+        return speed_U * question.engine.efficiency_experts / _busiest(question, row.segment)
+    return speed_U
+
+
+def _busiest(question: TrainingQuestion, segment: int) -> FloatArray:
+    """Return the rows of the busiest expert-parallel rank over those of a mean one (U,)."""
+    layouts, ffn = question.layouts, question.architecture.layers[segment - 1].ffn
+    if not isinstance(ffn, MoeFfn):
+        return np.ones(layouts.size)
+    tokens_U = layouts.tokens / layouts.token_ranks * layouts.expert_tp * layouts.ep
+    return busiest_rank(
+        question.distribution, tokens_U, float(ffn.num_experts), float(ffn.top_k), layouts.ep
+    )
 
 
 def _exchange_times(question: TrainingQuestion, exchanges: Sequence[Exchange]) -> FloatArray:
@@ -181,7 +197,10 @@ def _exchange_times(question: TrainingQuestion, exchanges: Sequence[Exchange]) -
         group = GroupColumns(ranks_R, stride_R, np.tile(question.index_C, len(places)))
         times_VR = collective_times(question, op, bytes_R, group)
         times_VUE[:, :, places] = times_VR.reshape(3, len(places), size).swapaxes(1, 2)
-    return times_VUE
+        if op in EXPERT_OPS:
+            for at in places:
+                times_VUE[:, :, at] *= _busiest(question, exchanges[at].segment)
+    return times_VUE / question.engine.efficiency_communication
 
 
 class GroupColumns(NamedTuple):

@@ -105,9 +105,13 @@ def step_collectives(
     engine, slowdown_C = question.engine, sm_share(question)
     share = 1.0 - 1.0 / engine.gradient_buckets if engine.gradient_overlap else 0.0
     exposed_C = np.zeros_like(reduce_s_C)
-    for time_s_C, window_s_CR in ((reduce_s_C, backward_s_CR), (gather_s_C, forward_s_CR)):
-        window_s_C = window_s_CR[:, 0] * windows_C * share
-        window_s_C = window_s_C * np.where(layouts.zero == 2, layouts.micro_batches, 1.0)
+    # ZeRO-2 reduces the gradients of every micro-batch beside its backward pass
+    reduced_beside_C = np.where(layouts.zero == 2, layouts.micro_batches, windows_C)
+    for time_s_C, window_s_CR, passes_C in (
+        (reduce_s_C, backward_s_CR, reduced_beside_C),
+        (gather_s_C, forward_s_CR, windows_C),
+    ):
+        window_s_C = window_s_CR[:, 0] * passes_C * share
         exposed_C += time_s_C * (1.0 - share)
         exposed_C += exposed_beside(time_s_C * share, window_s_C, slowdown_C)
     return np.where(layouts.zero >= 3, 0.0, exposed_C)

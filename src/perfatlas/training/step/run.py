@@ -141,7 +141,7 @@ def training_steps(question: TrainingQuestion) -> TrainingSteps:
     steady_s_C = sum(parts.values(), np.zeros(layouts.size))
     parts["jitter"] = steady_s_C * slowest_of(question.engine.jitter, layouts.gpus)
     step_s_C = steady_s_C + parts["jitter"]
-    low_C, high_C = _spread(question, stages, times, busiest_C)
+    low_C, high_C = _spread(question, costs, _each_on(stages, times, busiest_C))
     flop_C, again_flop_C = _flop(question, costs)
     return TrainingSteps(
         step_s_C=step_s_C,
@@ -220,22 +220,34 @@ def _busy_parts(
     return parts
 
 
-def _spread(
-    question: TrainingQuestion, stages: StageColumns, times: _RankTimes, busiest_C: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return the ends of the interval over the prediction: the engine's residuals, else kernels."""
-    at = np.arange(question.layouts.size)
+def _each_on(stages: StageColumns, times: _RankTimes, rank_C: FloatArray) -> FloatArray:
+    """Return the time of a micro-batch on one rank of each candidate (V, C) [s]."""
     each_VCS = times.kinds_VPKCS.sum(axis=(1, 2)) + times.again_VKCS.sum(axis=1)
-    low_C, high_C = (
-        stages.over_ranks(each_VCS[variant])[at, busiest_C]
-        / stages.over_ranks(each_VCS[0])[at, busiest_C]
-        for variant in (1, 2)
-    )
+    at = np.arange(rank_C.size)
+    return np.stack([stages.over_ranks(each_CS)[at, rank_C] for each_CS in each_VCS])
+
+
+def _spread(
+    question: TrainingQuestion, costs: MicroBatchCosts, each_VC: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of the interval over the prediction: the engine's residuals, else kernels.
+
+    Devices without calibrations have no upper end, and neither have lower limits.
+
+    Args:
+        question: The candidates.
+        costs: Costs of a micro-batch.
+        each_VC: A micro-batch on the busiest rank (V, C) [s].
+    """
+    low_C, high_C = each_VC[1] / each_VC[0], each_VC[2] / each_VC[0]
+    if question.tier == "bound":
+        return np.ones_like(low_C), np.full_like(high_C, np.inf)
     engine = question.engine
     if engine.error_low < 0.0 or engine.error_high > 0.0:
-        ones_C = np.ones_like(low_C)
-        return ones_C * np.exp(engine.error_low), ones_C * np.exp(engine.error_high)
-    return low_C, high_C
+        low_C = np.full_like(low_C, np.exp(engine.error_low))
+        high_C = np.full_like(high_C, np.exp(engine.error_high))
+    calibrated_C = np.any(costs.prices.match_CO >= 0, axis=1)[costs.index_C]
+    return low_C, np.where(calibrated_C, high_C, np.inf)
 
 
 def _send_s(question: TrainingQuestion) -> FloatArray:

@@ -2,6 +2,9 @@ from .communication import (
     Exchange as Exchange,
     rank_exchanges as rank_exchanges,
 )
+from .experts import (
+    busiest_rank as busiest_rank,
+)
 from .operators import (
     Part as Part,
     Row as Row,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import InputFields
+from perfatlas.scenario.resolution import format_of
 from perfatlas.verbs.search.groups import SearchObjective, SearchSpace
 from perfatlas.vocabulary.fields import (
     CachedPrefix,
@@ -20,6 +22,7 @@ from perfatlas.vocabulary.fields import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+SLOS: Final = ("slo_ttft_s", "slo_tpot_s", "slo_request_latency_s")
 SIZES: Final = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp", "dp")
 
 
@@ -78,12 +81,26 @@ def read_search(fields: Mapping[str, Any]) -> SearchInputs:
     if inputs.mode == "disaggregated" and inputs.most_gpus < len(("prefill", "decode")):
         raise InvalidSpecError("mode = disaggregated needs a GPU for each pool: set 2 or more")
     _check_objective(inputs)
+    _check_names(inputs)
     for name, one in (("formats", "format"), ("kv_formats", "kv_format")):
         if getattr(inputs, name) is not None and getattr(inputs, one) is not None:
             raise InvalidSpecError(f"{one} has no effect with {name}; set one of the two")
     if inputs.formats is not None and inputs.gemm_format is not None:
         raise InvalidSpecError("gemm_format has no effect with formats; set one of the two")
+    if inputs.speculative_acceptance is not None and not inputs.speculative_depth:
+        raise InvalidSpecError(
+            f"speculative_acceptance = {inputs.speculative_acceptance:g} has no effect here:"
+            " speculative_depth = 0; set speculative_depth, the most draft tokens to search"
+        )
     return inputs
+
+
+def _check_names(inputs: SearchInputs) -> None:
+    """Raise the error of an unknown system or format, which no combination could use."""
+    for system in inputs.all_systems:
+        resolve_system(system)
+    for name in (*(inputs.formats or ()), *(inputs.kv_formats or ())):
+        format_of(name)
 
 
 def _check_objective(inputs: SearchInputs) -> None:
@@ -97,6 +114,14 @@ def _check_objective(inputs: SearchInputs) -> None:
         raise InvalidSpecError(
             "objective = gpus finds the fewest GPUs that serve a request rate: set request_rate and"
             " max_gpus"
+        )
+    default = SearchObjective.min_slo_probability
+    if inputs.min_slo_probability != default and not any(
+        getattr(inputs, name) is not None for name in (*SLOS, "request_rate")
+    ):
+        raise InvalidSpecError(
+            f"min_slo_probability = {inputs.min_slo_probability:g} has no effect here: there is no"
+            f" limit; set {', '.join(SLOS)} or request_rate, or leave min_slo_probability out"
         )
     if inputs.concurrency is not None and inputs.gpus is None:
         raise InvalidSpecError(

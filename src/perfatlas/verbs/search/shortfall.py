@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from perfatlas.quantities import InfeasibleError, counted
 from perfatlas.verbs.search.find import ranked
@@ -14,6 +14,8 @@ from perfatlas.verbs.search.text import plan_text
 if TYPE_CHECKING:
     from perfatlas.verbs.search.find import Found
     from perfatlas.verbs.search.question import SearchInputs
+
+LEAST_PROBABILITY: Final = 0.05  # advice to accept less would be advice to ignore the limit
 
 
 def no_plan(found: Found, inputs: SearchInputs) -> InfeasibleError:
@@ -28,7 +30,12 @@ def no_plan(found: Found, inputs: SearchInputs) -> InfeasibleError:
         counts = ", ".join(
             f"{labels.get(rule, rule)}: {count:,}" for rule, count in found.rejected.most_common()
         )
-        return InfeasibleError(f"no plan is possible on {inputs.most_gpus} GPUs ({counts})")
+        given = ", ".join(f"{name} = {size}" for name, size in inputs.pinned.items())
+        rule = "must multiply to" if inputs.gpus is not None else "must not exceed"
+        reason = counts or f"{given}: the sizes of a plan {rule} the GPUs"
+        return InfeasibleError(
+            f"no plan is possible on {counted(inputs.most_gpus, 'GPU')} ({reason})"
+        )
     nearest = plan_row(found, int(ranked(found, inputs)[0]), inputs)
     missed = [
         f"{name} = {1e3 * nearest[name]:.4g} ms (limit {1e3 * limit:.4g} ms)"
@@ -48,9 +55,16 @@ def no_plan(found: Found, inputs: SearchInputs) -> InfeasibleError:
         advice=(
             "relax the limit that is missed",
             "use more GPUs, or a system with more bandwidth",
-            f"accept a lower min_slo_probability than {inputs.min_slo_probability:g}",
+            *_lower_probability(nearest["slo_probability"], inputs.min_slo_probability),
         ),
     )
+
+
+def _lower_probability(found: float, wanted: float) -> tuple[str, ...]:
+    """Return the advice to accept the probability of the nearest plan, if it is worth having."""
+    if found < LEAST_PROBABILITY:
+        return ()
+    return (f"accept a lower min_slo_probability than {wanted:g}",)
 
 
 def no_simulated_plan(inputs: SearchInputs, count: int) -> InfeasibleError:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.parallelism import PlanColumns
-from perfatlas.quantities import PerfatlasError
+from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.scenario.fields import FIELD_NAMES
 from perfatlas.scenario.resolution import (
     read_scenario,
@@ -99,14 +99,19 @@ def families(
         chunks: Tokens of a step, NaN for the default of the engine.
 
     Raises:
-        PerfatlasError: The only system, format and number of draft tokens is not supported.
+        InvalidSpecError: A name is unknown, or a field is missing.
+        PerfatlasError: No system, format and number of draft tokens is supported.
     """
     choices = list(_choices(inputs))
+    refused = 0
     for fields in choices:
         try:
             base = _resolved(fields)
+        except InvalidSpecError:
+            raise
         except PerfatlasError:
-            if len(choices) == 1:
+            refused += 1
+            if refused == len(choices):
                 raise
             rejected[UNSUPPORTED] += 1
             continue

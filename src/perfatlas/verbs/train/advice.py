@@ -72,8 +72,13 @@ def changes_that_fit(question: TrainingQuestion, at: int) -> Iterator[str]:
     if not whole.size:
         return
     valid = replace(asked, layouts=take_layouts(layouts, whole), index_C=asked.index_C[whole])
+    told: list[dict[str, float]] = []
     for position in np.flatnonzero(training_steps(valid).memory.fits):
-        yield _change_text(changes[whole[position]], one, take_layouts(layouts, whole[[position]]))
+        change = changes[whole[position]]
+        if any(shorter.items() <= change.items() for shorter in told):
+            continue  # a part of it fits already
+        told.append(change)
+        yield _change_text(change, one, take_layouts(layouts, whole[[position]]))
 
 
 def _changes(one: Layouts) -> Iterator[dict[str, float]]:

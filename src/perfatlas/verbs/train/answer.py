@@ -41,6 +41,14 @@ INTERVAL: Final = (
     " for an engine that is not fitted, of kernels on inference shapes, assumed fully correlated;"
     " kernels of gradients are priced as forward kernels of the transposed shape"
 )
+DUALPIPE: Final = (
+    "dualpipe: no computation hides the transfers of experts, since its overlap of a forward with"
+    " a backward pass is not composed; the step is an upper estimate"
+)
+LOWER_LIMIT: Final = (
+    "kernels and collectives run at their lower limits; no efficiency of the engine, no SMs for"
+    " collectives, no host time and no jitter are counted"
+)
 
 
 @signature_of("train")
@@ -147,16 +155,22 @@ def _evidence(question: TrainingQuestion, steps: TrainingSteps) -> Evidence:
     system, engine = question.systems[0], question.engine
     notes = dict.fromkeys(note for match in matches for note in match.notes)
     tier = tier_of(costs, shape)
-    assumed = [FLOP_CONVENTION] if tier == "bound" else [FLOP_CONVENTION, INTERVAL]
+    assumed = [FLOP_CONVENTION]
+    if question.tier == "bound":
+        assumed.append(LOWER_LIMIT)
+    else:
+        assumed += [INTERVAL, f"{engine.id}: {engine.fit}"]
     if question.formats.gemm in PRICED_AS:
         other = PRICED_AS[question.formats.gemm]
         assumed.append(f"{question.formats.gemm} has no measured kernels; priced as {other}")
+    if question.schedule == "dualpipe" and question.architecture.has_experts:
+        assumed.append(DUALPIPE)
     if question.architecture.has_experts:
         assumed.append(f"expert load: {question.distribution}")
     return Evidence(
         tier=tier,
         calibrations=calibration_rows(matches),
         data_versions={"engine": engine.id} | match_versions(matches),
-        assumptions=(*notes, *system.notes, *assumed, f"{engine.id}: {engine.fit}"),
+        assumptions=(*notes, *system.notes, *assumed),
         sources=(*cited_sources(system), engine.source),
     )

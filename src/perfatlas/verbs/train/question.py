@@ -15,7 +15,7 @@ from perfatlas.models import ModelFormats, resolve_model
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.fields import InputFields, refuse_unused
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, Layouts
-from perfatlas.training.profiles import resolve_training_engine
+from perfatlas.training.profiles import lower_limit_of, resolve_training_engine
 from perfatlas.training.step import TRAINED_FORMATS, TrainingQuestion
 from perfatlas.vocabulary.fields import (
     Missing,
@@ -67,7 +67,7 @@ def read_training(fields: Mapping[str, Any]) -> TrainInputs:
     def experts() -> Missing | None:
         if architecture.has_experts:
             return None
-        return Missing(f"{inputs.model} is dense", "leave it out, or use a MoE model")
+        return Missing(f"{inputs.model} is dense", "use a MoE model")
 
     refuse_unused(vars(inputs), fields_of(type(inputs)), {"experts": experts})
     data_parallel(inputs)
@@ -75,7 +75,18 @@ def read_training(fields: Mapping[str, Any]) -> TrainInputs:
         raise UnsupportedError(
             "tier = measured is not supported by train: gradients have no measured rows; use auto"
         )
+    _check_block_scaling(inputs)
     return inputs
+
+
+def _check_block_scaling(inputs: TrainInputs) -> None:
+    """Refuse MXFP8 where tensor cores do not scale blocks; those with FP4 do."""
+    device = resolve_system(inputs.system).device
+    if training_format(inputs.format) == "mxfp8" and "fp4" not in device.peak_flop_per_s:
+        raise UnsupportedError(
+            f"format = mxfp8 needs tensor cores that scale blocks of 32 elements, and"
+            f" {inputs.system} has none; use format = bf16, or fp8 where it is supported"
+        )
 
 
 def data_parallel(inputs: TrainInputs) -> int:
@@ -142,6 +153,8 @@ def question_of(inputs: Sequence[TrainInputs]) -> TrainingQuestion:
     """
     first = inputs[0]
     engine = resolve_training_engine(first.engine)
+    if first.tier == "bound":
+        engine = lower_limit_of(engine)
     name = training_format(first.format)
     distinct = list(dict.fromkeys(one.system for one in inputs))
 
