@@ -126,6 +126,12 @@ def test_a_column_with_another_tools_name_is_refused() -> None:
     assert both.columns["error"] == [""]
 
 
+def test_a_column_named_like_a_second_flag_is_refused() -> None:
+    table = {"model": [MODEL["model"]], "system": ["h200_sxm"], "replicas": [8]}
+    with pytest.raises(InvalidSpecError, match="'replicas' would be ignored; perfatlas calls it"):
+        perfatlas.estimate_table(table)
+
+
 @pytest.mark.parametrize("field", ["ep", "moe_tp"])
 def test_a_dense_model_takes_the_sizes_of_experts_that_change_nothing(field: str) -> None:
     one: dict[str, Any] = {field: 1}

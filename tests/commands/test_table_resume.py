@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -377,3 +378,17 @@ def test_answers_are_kept_if_the_answered_table_cannot_be_written(tmp_path: Path
     target.rmdir()
     answer_table(stopping(squared, 0, AssertionError("answered twice")), resumed(output), ASKED)
     assert read_table(target).cells("m") == list(range(ROWS))
+
+
+def test_rows_answered_with_another_content_of_a_file_are_not_resumed(tmp_path: Path) -> None:
+    output = tables(tmp_path, "csv", "csv")
+    engine = tmp_path / "mine.toml"
+    engine.write_text('base = "vllm"', "utf-8")
+    asked = replace(ASKED, set_fields={"engine": str(engine), "note": "n" * 5000})
+    with pytest.raises(KeyboardInterrupt):
+        answer_table(stopping(squared, 9, KeyboardInterrupt()), output, asked)
+    engine.write_text('base = "sglang"', "utf-8")
+    with pytest.raises(InvalidSpecError, match="differs in files that flags name"):
+        answer_table(squared, resumed(output), asked)
+    engine.write_text('base = "vllm"', "utf-8")
+    assert answer_table(squared, resumed(output), asked)["rows"] == ROWS

@@ -23,7 +23,7 @@ JOBS: Final[dict[str, Any]] = {"num_jobs": 258, "load": 1.23, "nodes": 64, "seed
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"max_num_seqs": 30}, "max_num_seqs = 30; at most"),
+        ({"max_num_seqs": 30}, "not reached in this run: max_num_seqs = 30; at most"),
         (
             {"max_replicas": 2, "autoscale_target": 90, "start_up_s": 3.0},
             "start_up_s = 3, max_replicas = 2; the number of replicas never changes",
@@ -34,12 +34,31 @@ JOBS: Final[dict[str, Any]] = {"num_jobs": 258, "load": 1.23, "nodes": 64, "seed
         ),
         (
             {"shared_prefix": 64, "host_cache_bytes": "9GB"},
-            "; the host cache never evicts a block",
+            "not reached in this run: host_cache_bytes = 9",
         ),
     ],
 )
 def test_what_a_simulation_did_not_need_is_said(fields: dict[str, Any], told: str) -> None:
     assert any(told in text for text in perfatlas.simulate(**SERVED, **fields).answer.warnings)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"max_num_seqs": 500},  # takes memory
+        {"dp": 2, "shared_prefix": 4000, "routing": "prefix_aware"},  # chooses one replica
+        {"min_replicas": 3, "max_replicas": 3, "autoscale_target": 20},  # starts more replicas
+        {"shared_prefix": 400, "kv_blocks": 150, "host_cache_bytes": "20GB"},  # is filled
+    ],
+)
+def test_options_that_change_the_answer_are_not_without_effect(fields: dict[str, Any]) -> None:
+    plain: dict[str, Any] = {
+        name: fields[name] for name in ("dp", "shared_prefix", "kv_blocks") if name in fields
+    }
+    answer, other = (perfatlas.simulate(**SERVED, **one).answer for one in (fields, plain))
+    names = ("ttft_s", "kv_blocks")
+    assert [answer.results[name] for name in names] != [other.results[name] for name in names]
+    assert not any("without effect on this run" in text for text in answer.warnings)
 
 
 def test_a_limit_that_is_reached_is_not_called_idle() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -156,6 +157,7 @@ def _run(
         "the command": question.command,
         "the content of the table": file_hash(run.source.path),
         "the flags": dict(question.set_fields),
+        "files that flags name": _file_hashes(question.set_fields.values()),
     }
     with PartialFile(target, same, resume=output.resume) as partial:
         try:
@@ -179,6 +181,22 @@ def _run(
         "warnings": run.notices,
         "first_error": partial.first_error,
     }
+
+
+def _file_hashes(values: Iterable[Any]) -> dict[str, str]:
+    """Return the hashes of the files that values name; of a folder, of its configuration."""
+    from perfatlas.files import file_hash
+
+    hashes = {}
+    for value in values:
+        if not isinstance(value, (str, Path)):
+            continue
+        with suppress(OSError):  # text longer than a path may be
+            folder = Path(value).is_dir()
+            path = Path(value) / "config.json" if folder else Path(value)
+            if path.is_file():
+                hashes[str(value)] = file_hash(path)
+    return hashes
 
 
 class _TableRun:

@@ -41,37 +41,59 @@ def unused_in_run(traffic: Traffic, scenario: Scenario, outcome: Outcome) -> lis
         for inputs in (traffic, scenario)
         for name in inputs.model_fields_set
     }
-    for why, names in (*_idle(traffic, outcome), *_below_limits(set_fields, outcome)):
-        given = [name for name in names if set_fields.get(name) is not None]
-        if given:
-            listed = ", ".join(f"{name} = {value_text(set_fields[name])}" for name in given)
-            found.append(f"without effect on this run: {listed}; {why}")
+    reasons = {
+        "without effect on this run": (
+            *_idle(traffic, scenario, outcome),
+            *_without_choice(set_fields, outcome),
+        ),
+        "not reached in this run": tuple(_below_limits(set_fields, outcome)),
+    }
+    for start, pairs in reasons.items():
+        for why, names in pairs:
+            given = [name for name in names if set_fields.get(name) is not None]
+            if given:
+                listed = ", ".join(f"{name} = {value_text(set_fields[name])}" for name in given)
+                found.append(f"{start}: {listed}; {why}")
     return found
 
 
-def _idle(traffic: Traffic, outcome: Outcome) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _idle(
+    traffic: Traffic, scenario: Scenario, outcome: Outcome
+) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield what did not happen, and the options that are read only then."""
     replicas = np.unique(outcome.series.replicas_W)
     held = np.count_nonzero(outcome.operated.held_F)
-    if traffic.max_replicas is not None and replicas.size == 1 and held == replicas[0]:
+    same = replicas.size == 1 and held == replicas[0] == (scenario.dp or 1)
+    if traffic.max_replicas is not None and same:
         yield "the number of replicas never changes", _SCALING
-    if outcome.steps_F.size > 1 and np.count_nonzero(outcome.steps_F) == 1:
+    if outcome.steps_F.size > 1 and same and replicas[0] == 1:
         yield "one replica serves every request", _ROUTING
     if traffic.replica_events is not None and not outcome.operated.tries_N.any():
         yield "no request is on a replica when it fails", _FAILING
-    if traffic.host_cache_bytes is not None and not outcome.offloaded.went_2[0]:
-        yield "the host cache never evicts a block", ("host_cache_bytes", *_SSD)
+    if traffic.host_cache_bytes is not None and not outcome.offloaded.came_2[0]:
+        yield "the host cache never receives a block", ("host_cache_bytes", *_SSD)
+    elif traffic.host_cache_bytes is not None and not outcome.offloaded.went_2[0]:
+        yield "the host cache never evicts a block", _SSD
 
 
-def _below_limits(
+def _without_choice(
     set_fields: dict[str, Any], outcome: Outcome
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the limits that were not reached."""
+    """Yield what a trace leaves no choice for."""
     count, trace = outcome.arrival_N.size, set_fields.get("requests") is not None
     if trace and count < (set_fields.get("num_requests") or 0):
         yield f"the trace has {count:,} requests", ("num_requests",)
     if trace and np.unique(outcome.arrival_N).size == count:
         yield "no two requests of the trace arrive at the same time", ("spread_batches",)
+
+
+def _below_limits(
+    set_fields: dict[str, Any], outcome: Outcome
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the limits that were not reached; memory and capacity may follow them nevertheless."""
+    offloaded = outcome.offloaded
+    if offloaded.came_2.size and offloaded.came_2[0] and not offloaded.went_2[0]:
+        yield "the host cache never evicts a block", ("host_cache_bytes",)
     for name, start_N, does in (
         ("concurrency", outcome.arrival_N, "are in flight"),
         ("max_num_seqs", outcome.scheduled_N, "run"),

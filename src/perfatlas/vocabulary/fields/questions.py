@@ -40,7 +40,7 @@ SIMULATED: Final[tuple[type, ...]] = (
 
 
 def canonical_name(name: str, known: Collection[str]) -> str:
-    """Return our name for a field that another tool names differently, "" if unknown.
+    """Return our name for a field that another tool or a second flag names, "" if unknown.
 
     Args:
         name: Such as "tensor_parallel_size", with underscores or dashes.
@@ -57,6 +57,6 @@ def canonical_name(name: str, known: Collection[str]) -> str:
     plain = name.strip().lower().replace("-", "_")
     for table in declared_groups():
         for field in fields_of(table).values():
-            if field.name in known and plain in field.row.elsewhere:
+            if field.name in known and plain in (*field.row.elsewhere, field.row.alias):
                 return field.name
     return ""
