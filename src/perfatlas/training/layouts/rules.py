@@ -149,8 +149,9 @@ def _pipeline_rules(
     yield Problem(
         passes_C > MOST_PASSES,
         lambda at: (
-            f"{layouts.micro_batches[at]:,.0f} micro-batches through pp x vpp = {chunks_C[at]:g} stages are"
-            f" {passes_C[at]:,.0f} forward passes, and at most {MOST_PASSES:,.0f} are scheduled;"
+            f"{layouts.micro_batches[at]:,.0f} micro-batches through pp x vpp = {chunks_C[at]:g}"
+            f" stages are {passes_C[at]:,.0f} forward passes, and at most {MOST_PASSES:,.0f} are"
+            " scheduled;"
             " lower global_batch, or raise micro_batch or dp"
         ),
     )
