@@ -172,7 +172,7 @@ def estimate(
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
-        power_cap_w: Power limit of a GPU: the clock falls until the GPU draws no more [W].
+        power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
         mode: Serving mode: one batch, continuous batching, or separate prefill and decode pools.
             Default: static.
@@ -180,14 +180,16 @@ def estimate(
             queueing), simulate (a short simulation), or auto (simulate if prompts queue); static
             batches always use closed forms. Default: auto.
         gpus: Total GPUs: tp x pp x cp x attention_dp x dp. Default: the product.
-        tp: Tensor-parallel size. Default: the GPUs of one replica.
-        pp: Pipeline-parallel size. Default: 1.
+        tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
+        pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
-        attention_dp: Attention data-parallel size. Default: 1.
+        attention_dp: Attention data-parallel size. Default: 1; search tries all.
         ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp /
-            moe_tp; 1 if moe_tp is not set.
-        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep.
-        dp: Independent replicas, each with its own requests. Default: 1.
+            moe_tp; 1 if moe_tp is not set; search tries all.
+        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep; search
+            tries all.
+        dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
+            the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
@@ -197,7 +199,8 @@ def estimate(
         kv_format: Number format of the KV cache. Default: the checkpoint's.
         attention_format: Number format of attention arithmetic. Default: bf16.
         batch: Sequences per static batch and replica. Default: 1.
-        concurrency: Requests in flight over the whole deployment (closed loop). Default: dp.
+        concurrency: Requests in flight over the whole deployment (closed loop). Default: dp;
+            search tries all loads.
         isl: Input tokens per request; the mean if lengths vary. Default: 1024.
         osl: Output tokens per request; the mean if lengths vary. Default: 128.
         prefix: Cached prefix tokens, included in isl. Default: 0.
@@ -462,7 +465,7 @@ def frontier(
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
-        power_cap_w: Power limit of a GPU: the clock falls until the GPU draws no more [W].
+        power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
         mode: Serving mode: one batch, continuous batching, or separate prefill and decode pools.
             Default: static.
@@ -470,14 +473,16 @@ def frontier(
             queueing), simulate (a short simulation), or auto (simulate if prompts queue); static
             batches always use closed forms. Default: auto.
         gpus: Total GPUs: tp x pp x cp x attention_dp x dp. Default: the product.
-        tp: Tensor-parallel size. Default: the GPUs of one replica.
-        pp: Pipeline-parallel size. Default: 1.
+        tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
+        pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
-        attention_dp: Attention data-parallel size. Default: 1.
+        attention_dp: Attention data-parallel size. Default: 1; search tries all.
         ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp /
-            moe_tp; 1 if moe_tp is not set.
-        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep.
-        dp: Independent replicas, each with its own requests. Default: 1.
+            moe_tp; 1 if moe_tp is not set; search tries all.
+        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep; search
+            tries all.
+        dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
+            the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
@@ -487,7 +492,8 @@ def frontier(
         kv_format: Number format of the KV cache. Default: the checkpoint's.
         attention_format: Number format of attention arithmetic. Default: bf16.
         batch: Sequences per static batch and replica. Default: 1.
-        concurrency: Requests in flight over the whole deployment (closed loop). Default: dp.
+        concurrency: Requests in flight over the whole deployment (closed loop). Default: dp;
+            search tries all loads.
         isl: Input tokens per request; the mean if lengths vary. Default: 1024.
         osl: Output tokens per request; the mean if lengths vary. Default: 128.
         prefix: Cached prefix tokens, included in isl. Default: 0.
@@ -843,7 +849,7 @@ def kernel_attention(
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
-        power_cap_w: Power limit of a GPU: the clock falls until the GPU draws no more [W].
+        power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
 
     Raises:
@@ -886,7 +892,7 @@ def kernel_gemm(
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
-        power_cap_w: Power limit of a GPU: the clock falls until the GPU draws no more [W].
+        power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
 
     Raises:
@@ -941,7 +947,7 @@ def kernel_moe(
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
-        power_cap_w: Power limit of a GPU: the clock falls until the GPU draws no more [W].
+        power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
 
     Raises:
@@ -1083,11 +1089,12 @@ def max_request_rate(
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
-        power_cap_w: Power limit of a GPU: the clock falls until the GPU draws no more [W].
+        power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
         mode: Serving mode: continuous batching, or separate prefill and decode pools. Default:
             aggregated.
-        concurrency: Requests in flight over the whole deployment (closed loop). Default: dp.
+        concurrency: Requests in flight over the whole deployment (closed loop). Default: dp;
+            search tries all loads.
         isl: Input tokens per request; the mean if lengths vary. Default: 1024. Needs no requests
             and no lengths_from.
         osl: Output tokens per request; the mean if lengths vary. Default: 128. Needs no requests
@@ -1185,14 +1192,16 @@ def max_request_rate(
         ssd_bandwidth: SSD read bandwidth per replica, such as 7GB/s [bytes/s]. Needs
             ssd_cache_bytes.
         gpus: Total GPUs: tp x pp x cp x attention_dp x dp. Default: the product.
-        tp: Tensor-parallel size. Default: the GPUs of one replica.
-        pp: Pipeline-parallel size. Default: 1.
+        tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
+        pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
-        attention_dp: Attention data-parallel size. Default: 1.
+        attention_dp: Attention data-parallel size. Default: 1; search tries all.
         ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp /
-            moe_tp; 1 if moe_tp is not set.
-        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep.
-        dp: Independent replicas, each with its own requests. Default: 1.
+            moe_tp; 1 if moe_tp is not set; search tries all.
+        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep; search
+            tries all.
+        dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
+            the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
@@ -1408,11 +1417,12 @@ def required_replicas(
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
-        power_cap_w: Power limit of a GPU: the clock falls until the GPU draws no more [W].
+        power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
         mode: Serving mode: continuous batching, or separate prefill and decode pools. Default:
             aggregated.
-        concurrency: Requests in flight over the whole deployment (closed loop). Default: dp.
+        concurrency: Requests in flight over the whole deployment (closed loop). Default: dp;
+            search tries all loads.
         isl: Input tokens per request; the mean if lengths vary. Default: 1024. Needs no requests
             and no lengths_from.
         osl: Output tokens per request; the mean if lengths vary. Default: 128. Needs no requests
@@ -1510,14 +1520,16 @@ def required_replicas(
         ssd_bandwidth: SSD read bandwidth per replica, such as 7GB/s [bytes/s]. Needs
             ssd_cache_bytes.
         gpus: Total GPUs: tp x pp x cp x attention_dp x dp. Default: the product.
-        tp: Tensor-parallel size. Default: the GPUs of one replica.
-        pp: Pipeline-parallel size. Default: 1.
+        tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
+        pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
-        attention_dp: Attention data-parallel size. Default: 1.
+        attention_dp: Attention data-parallel size. Default: 1; search tries all.
         ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp /
-            moe_tp; 1 if moe_tp is not set.
-        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep.
-        dp: Independent replicas, each with its own requests. Default: 1.
+            moe_tp; 1 if moe_tp is not set; search tries all.
+        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep; search
+            tries all.
+        dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
+            the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
@@ -1668,7 +1680,7 @@ def search(
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
-        power_cap_w: Power limit of a GPU: the clock falls until the GPU draws no more [W].
+        power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
         mode: Serving mode of the deployments: one batch, continuous batching, or separate prefill
             and decode pools. Default: aggregated.
@@ -1678,7 +1690,7 @@ def search(
         formats: Number formats of weights and matrix products to search, such as bf16,fp8.
             Default: format.
         kv_formats: Number formats of the KV cache to search, such as bf16,fp8. Default: kv_format.
-        objective: Metric that ranks the deployments which meet all objectives. Default:
+        objective: Metric that ranks the deployments that meet all SLOs. Default:
             output_tokens_per_s_per_gpu.
         slo_ttft_s: SLO: maximum time to first token [s]. Default: none.
         slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none.
@@ -1692,19 +1704,22 @@ def search(
         num_simulated: Number of the best plans by closed forms that the serving simulator scores
             again, in mode aggregated; 0 for closed forms alone. Default: 20.
         num_plans: Number of plans in the answer, best first. Default: 5.
-        concurrency: Requests in flight over the whole deployment (closed loop). Default: dp.
+        concurrency: Requests in flight over the whole deployment (closed loop). Default: dp;
+            search tries all loads.
         isl: Input tokens per request; the mean if lengths vary. Default: 1024.
         osl: Output tokens per request; the mean if lengths vary. Default: 128.
         prefix: Cached prefix tokens, included in isl. Default: 0.
         gpus: Total GPUs: tp x pp x cp x attention_dp x dp. Default: the product.
-        tp: Tensor-parallel size. Default: the GPUs of one replica.
-        pp: Pipeline-parallel size. Default: 1.
+        tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
+        pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
-        attention_dp: Attention data-parallel size. Default: 1.
+        attention_dp: Attention data-parallel size. Default: 1; search tries all.
         ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp /
-            moe_tp; 1 if moe_tp is not set.
-        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep.
-        dp: Independent replicas, each with its own requests. Default: 1.
+            moe_tp; 1 if moe_tp is not set; search tries all.
+        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep; search
+            tries all.
+        dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
+            the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
@@ -1873,11 +1888,12 @@ def simulate(
         silicon_version: Engine version of the measured tables. Default: the version of the
             calibrations. Needs tier = measured.
         clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
-        power_cap_w: Power limit of a GPU: the clock falls until the GPU draws no more [W].
+        power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
             Default: the TDP, at which kernels were measured.
         mode: Serving mode: continuous batching, or separate prefill and decode pools. Default:
             aggregated.
-        concurrency: Requests in flight over the whole deployment (closed loop). Default: dp.
+        concurrency: Requests in flight over the whole deployment (closed loop). Default: dp;
+            search tries all loads.
         isl: Input tokens per request; the mean if lengths vary. Default: 1024. Needs no requests
             and no lengths_from.
         osl: Output tokens per request; the mean if lengths vary. Default: 128. Needs no requests
@@ -1975,14 +1991,16 @@ def simulate(
         ssd_bandwidth: SSD read bandwidth per replica, such as 7GB/s [bytes/s]. Needs
             ssd_cache_bytes.
         gpus: Total GPUs: tp x pp x cp x attention_dp x dp. Default: the product.
-        tp: Tensor-parallel size. Default: the GPUs of one replica.
-        pp: Pipeline-parallel size. Default: 1.
+        tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
+        pp: Pipeline-parallel size. Default: 1; search tries all.
         cp: Context-parallel size (prefill only). Default: 1.
-        attention_dp: Attention data-parallel size. Default: 1.
+        attention_dp: Attention data-parallel size. Default: 1; search tries all.
         ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp /
-            moe_tp; 1 if moe_tp is not set.
-        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep.
-        dp: Independent replicas, each with its own requests. Default: 1.
+            moe_tp; 1 if moe_tp is not set; search tries all.
+        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep; search
+            tries all.
+        dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
+            the GPUs.
         expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
             or power_law_1.2. Default: uniform. Needs an MoE model.
         format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
@@ -2119,8 +2137,8 @@ def train(
             or power_law_1.2. Default: uniform. Needs an MoE model.
         format: Number format of matrix products: bf16, fp8 (fp8_dynamic: current scaling),
             fp8_static (delayed scaling), fp8_block, mxfp8 or nvfp4. Default: bf16.
-        recompute: What the backward pass computes again: nothing, attention, or whole layers.
-            Default: none.
+        recompute: Activations that the backward pass recomputes: none, those of attention
+            (selective), or those of whole layers (full). Default: none.
         optimizer: Optimizer. Default: adamw.
         gradient_format: Number format in which gradients are accumulated and reduced. Default: the
             engine's.

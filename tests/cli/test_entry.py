@@ -80,6 +80,7 @@ def test_help_names_every_verb() -> None:
         (["simulate", "--gpu", "h100"], "perfatlas calls it --system."),
         (["simulate", "--kv_cache_dtype=fp8"], "perfatlas calls it --kv-format."),
         (["estimate", "--modle", "m"], "Did you mean --model?"),
+        (["train", "--request-rate", "4"], "--request-rate. It belongs to search, simulate."),
         (["estimate", "--kv_fromat", "fp8"], "Did you mean --kv-format?"),
         (["catalog"], "KIND requires an argument"),
         (["catalog", "system"], 'Did you mean "systems"?'),

@@ -171,7 +171,7 @@ def test_accounting_is_scheduled_run_by_run(
         (["--jobs", "jobs.csv"], 2, "missing --nodes"),
         (["--jobs", "no.csv", "--nodes", "2"], 3, "no.csv"),
         (["--jobs", ".", "--nodes", "2"], 3, "table format"),
-        (["--jobs", ".", "--job-format", "helios", "--nodes", "2"], 3, "Is a directory"),
+        (["--jobs", ".", "--job-format", "helios", "--nodes", "2"], 3, "is a folder"),
         (["--jobs", "jobs.csv", "--job-format", "philly", "--nodes", "2"], 3, "expected '{'"),
         (["--jobs", "jobs.csv", "--job-format", "acme", "--nodes", "2"], 3, "lacks the columns"),
         (["--jobs", "jobs.csv", "--job-format", "phily", "--nodes", "2"], 2, "philly"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 
 from perfatlas.collectives.topology import NOTE, published_rings
-from perfatlas.verbs.collective import collective
+from perfatlas.verbs.collective import collective, collective_columns
 
 SIZE = 1 << 26
 
@@ -58,3 +59,30 @@ def test_groups_in_between_take_the_nearest_size() -> None:
     assert rates[0] == pytest.approx(rates[1], rel=0.05)
     assert rates[2] == pytest.approx(rates[3], rel=0.05)
     assert np.all(np.diff(rates) <= 0.05 * rates[0])
+
+
+@pytest.mark.parametrize(
+    ("system", "same"),
+    [
+        ("l40s{device.scale_up.bandwidth=64GB/s}", "l40s"),
+        ("l40s{device.host_link.bandwidth=16GB/s}", "l40s{device.scale_up.bandwidth=16GB/s}"),
+    ],
+)
+@pytest.mark.parametrize("gpus", [2, 8])
+def test_a_ring_is_no_faster_than_the_link_to_the_host(system: str, same: str, gpus: int) -> None:
+    results, limited = asked(system, gpus)[0], asked(same, gpus)[0]
+    assert results["time_s"] == pytest.approx(limited["time_s"])
+    assert results["time_s"] > 1.2 * results["bound_time_s"]
+
+
+def test_one_gpu_in_a_table_of_rings_divides_nothing_by_zero() -> None:
+    rows: dict[str, list[Any]] = {
+        "system": ["l40s"] * 2,
+        "op": ["all_reduce"] * 2,
+        "bytes": [SIZE] * 2,
+        "gpus": [1, 8],
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        table = collective_columns(rows)
+    assert list(table["time_s"]) == [0.0, asked("l40s", 8)[0]["time_s"]]

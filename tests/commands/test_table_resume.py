@@ -81,7 +81,9 @@ def test_a_resumed_run_writes_the_bytes_of_an_uninterrupted_one(
     done = answer_table(squared, whole, ASKED)
     partial = tmp_path / f"out.{target}.partial"
     for at in (9, 17):
-        with pytest.raises(KeyboardInterrupt, match=r"rows kept in .*--resume goes on after them"):
+        with pytest.raises(
+            KeyboardInterrupt, match=r"rows kept in .*--resume continues after them"
+        ):
             answer_table(stopping(squared, at, KeyboardInterrupt()), resumed(output), ASKED)
         assert partial.exists()
         assert not (tmp_path / f"out.{target}").exists()

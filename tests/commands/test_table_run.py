@@ -131,6 +131,21 @@ def test_a_label_named_as_an_answer_is_kept(tmp_path: Path) -> None:
     assert (tmp_path / "again.csv").read_text() == (tmp_path / "out.csv").read_text()
 
 
+def test_the_first_error_of_a_table_is_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text("mtti_s,checkpoint_write_s\n9000,60\n-1,60\n-2,60\n")
+    words = ["--table", str(path), "--output", str(tmp_path / "out.csv"), "--restart-s", "60"]
+    for form in ([], ["--json"]):
+        assert main(["goodput", *words, *form]) == 0
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("perfatlas: first error: row 2: mtti_s = -1")
+    path.write_text("mtti_s,checkpoint_write_s\n9000,60\n")
+    assert main(["goodput", *words]) == 0
+    assert not capsys.readouterr().err
+
+
 def test_an_empty_table_is_answered_with_nothing(tmp_path: Path) -> None:
     output = flags(tmp_path, "in.csv", "out.csv", "batch,id\n")
     assert answer_table(doubled, output, asked(["batch"], "doubled", {}))["rows"] == 0

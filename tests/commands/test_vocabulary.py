@@ -38,8 +38,8 @@ def test_help_shows_the_defaults_of_the_scenario() -> None:
     }
     hints = get_type_hints(flags_of("estimate"), include_extras=True)
     shown = {name: hint.__metadata__[0] for name, hint in hints.items()}
-    assert shown["pp"].show_default == "1"
-    assert shown["tp"].show_default == "the GPUs of one replica"
+    assert shown["pp"].show_default == "1; search tries all"
+    assert shown["tp"].show_default == "the GPUs of one replica; search tries all"
     assert not shown["model"].show_default
 
 

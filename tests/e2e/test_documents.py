@@ -41,6 +41,7 @@ FOREIGN: Final = frozenset(
     {
         "--aic-python",
         "--append-result",
+        "--candidates",
         "--detail",
         "--dynamo-python",
         "--enable-expert-parallel",

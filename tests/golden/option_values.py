@@ -256,6 +256,18 @@ _OTHERS: Final[Mapping[str, Values]] = {
         "seed": (77, 78),
     },
     "goodput": _GOODPUT,
+    "search": {
+        "expert_distribution": _SERVING["expert_distribution"],
+        "silicon_version": _SERVING["silicon_version"],
+        "systems": ("b200_sxm,gb200", "l40s"),
+        "formats": ("bf16,fp8", "int8"),
+        "kv_formats": ("bf16,fp8", "fp8"),
+    },
+    "train": {
+        "engine": ("fsdp", "ideal"),
+        "expert_distribution": _SERVING["expert_distribution"],
+        "silicon_version": _SERVING["silicon_version"],
+    },
     "estimate": _SERVING,
     "simulate": _SERVING,
 }

@@ -68,6 +68,14 @@ UNFELT: Final[dict[str, dict[str, str]]] = {
     },
     "goodput": {"format": "formats of the same peak"},
     "estimate": _LIMITS,
+    "search": {
+        **dict.fromkeys(
+            ("slo_ttft_s", "slo_tpot_s", "slo_request_latency_s"),
+            "limits that the same plans meet",
+        ),
+        "num_simulated": "fewer plans that can be simulated",
+        "block_size": "plans with room for the same sequences",
+    },
     "simulate": {
         **_LIMITS,
         **dict.fromkeys(

@@ -111,7 +111,7 @@ def test_json_lines_name_the_line(tmp_path: Path) -> None:
 def test_a_folder_is_no_table(tmp_path: Path) -> None:
     folder = tmp_path / "jobs.csv"
     folder.mkdir()
-    with pytest.raises(InvalidSpecError, match="Is a directory"):
+    with pytest.raises(InvalidSpecError, match="is a folder"):
         read_job_table(folder)
 
 

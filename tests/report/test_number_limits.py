@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from perfatlas.report.text import format_share, interval_text, share_text, subheadline
+from perfatlas.report.text import (
+    format_share,
+    headline,
+    interval_text,
+    share_text,
+    subheadline,
+)
 from perfatlas.verbs.collective import collective, collective_columns
 from perfatlas.verbs.goodput.text import goodput_headline
 
@@ -44,3 +50,8 @@ def test_one_gpu_exchanges_no_data_and_the_answer_says_so() -> None:
     )
     assert table["warnings"][0] == warning
     assert not table["warnings"][1]
+
+
+def test_a_headline_omits_the_unit_of_a_name() -> None:
+    answer = {"command": "kernel gemm", "scenario": {"system": "h200_sxm", "power_cap_w": 500.0}}
+    assert headline(answer) == "kernel gemm on h200_sxm: power cap 500 W"

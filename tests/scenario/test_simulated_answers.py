@@ -105,6 +105,20 @@ def test_an_interval_contains_its_value() -> None:
     assert (held["requests_per_s_low"], held["requests_per_s_high"]) == (2.0, 3.0)
 
 
+def test_an_interval_of_one_end_contains_its_value() -> None:
+    assert containing_predictions({"makespan_s": 5.0, "makespan_s_low": 5.1}) == {
+        "makespan_s": 5.0,
+        "makespan_s_low": 5.0,
+    }
+
+
+def test_the_interval_of_what_a_search_finds_contains_it() -> None:
+    held = containing_predictions(
+        {"required_replicas": 3, "required_replicas_low": 4, "required_replicas_high": None}
+    )
+    assert (held["required_replicas_low"], held["required_replicas_high"]) == (3, None)
+
+
 def test_no_step_is_shown_where_none_ran() -> None:
     answer = answer_of(request_rate=5, kv_blocks=2)
     assert answer.results["steps"] == 0

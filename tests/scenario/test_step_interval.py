@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from perfatlas.engines import resolve_engine, step_errors, step_spreads
 from perfatlas.verbs.estimate import estimate, estimate_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ASKED: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",
@@ -87,3 +90,37 @@ def test_the_lower_bound_has_no_interval() -> None:
     results = estimate(**ASKED, system="h200_sxm", method="formula", tier="bound").results
     assert results["tpot_s_low"] == results["tpot_s"]
     assert results["tpot_s_high"] is None
+
+
+def test_an_ideal_engine_has_the_interval_of_its_kernels_by_both_methods() -> None:
+    formula, simulated = (
+        width(dict(estimate(**ASKED, system="h200_sxm", engine="ideal", method=how).results))
+        for how in ("formula", "simulate")
+    )
+    assert formula == pytest.approx(simulated, rel=0.1)
+    assert formula[0] > np.exp(step_spreads()["dense"].q05)
+
+
+def test_an_engine_without_measured_runs_has_the_errors_between_laboratories(
+    tmp_path: Path, answers: dict[tuple[str, str], dict[str, Any]]
+) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('base = "vllm"\nname = "mine"\n')
+    for how in ("formula", "simulate"):
+        found = dict(estimate(**ASKED, system="h200_sxm", engine=str(path), method=how).results)
+        assert found["tpot_s"] == answers["h200_sxm", how]["tpot_s"]
+        assert width(found)[0] <= np.exp(step_spreads()["dense"].q05) * 1.01
+
+
+@pytest.mark.parametrize("how", ["formula", "simulate"])
+def test_steps_partly_at_the_roofline_have_no_upper_end(how: str) -> None:
+    results = estimate(**ASKED, system="h200_sxm", format="mxfp4", method=how).results
+    assert results["tpot_s_low"] < results["tpot_s"]
+    assert results["tpot_s_high"] is None
+    assert results["output_tokens_per_s_per_gpu_low"] is None
+
+
+def test_slower_steps_to_which_prompts_add_nothing_are_no_end_below_the_value() -> None:
+    asked = {**ASKED, "concurrency": 300, "isl": 7, "tp": 4, "pp": 4, "dp": 2}
+    results = estimate(**asked, system="h100_sxm", method="formula").results
+    assert results["tpot_s_low"] <= results["tpot_s"] <= results["tpot_s_high"]

@@ -15,6 +15,7 @@ from perfatlas.files import read_table
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.verbs.search import search
 from perfatlas.verbs.search.rows import estimate_fields, plan_row
+from perfatlas.verbs.search.text import counts_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -147,6 +148,24 @@ def test_every_candidate_is_written(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert table.rows == results["candidates"]
     best = max(table.cells("output_tokens_per_s_per_gpu"))
     assert best == results["plans"][0]["output_tokens_per_s_per_gpu"]
+
+
+def test_the_text_has_the_cost_of_the_best_plan_and_the_rules(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = [f"--{n.replace('_', '-')}={v}" for n, v in SMALL.items()]
+    assert main(["search", *words, "--usd-per-gpu-hour", "3"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    (plan,) = search(**SMALL, usd_per_gpu_hour=3.0, num_plans=1).results["plans"]
+    cost = plan["usd_per_million_output_tokens"]
+    assert f"${3 * plan['gpus']:.2f} per hour, ${cost:.2f} per million output tokens" in text
+    results = {
+        "candidates": 1,
+        "points": 2,
+        "candidates_within_slos": 1,
+        "rejected": {"fits_in_memory": 3},
+    }
+    assert counts_line(results).endswith("; 3 refused: does not fit in memory (3)")
 
 
 def test_a_required_probability_lowers_the_load() -> None:

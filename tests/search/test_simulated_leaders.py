@@ -67,12 +67,16 @@ def test_the_change_of_the_ranking_is_explained() -> None:
     at_first = {"concurrency": 64, "ttft_s": 0.5, "formula_ttft_s": 0.125}
     fallen = _leader(1, 3.0, at_first=at_first)
     notes = ranking_notes([_leader(2, 4.0), fallen])
-    assert notes[0].endswith("the first by closed forms becomes number 2, 2 plans move")
-    assert notes[1:] == [
-        "simulated at 64 requests in flight, its TTFT is 0.5 s with queueing, 0.125 s without",
-    ]
+    assert notes[0].endswith("the best by closed forms falls to rank 2; 2 plans change rank")
+    (note,) = notes[1:]
+    assert note == (
+        "at 64 requests in flight, the best by closed forms has a TTFT of 0.5 s with queueing and"
+        " 0.125 s without"
+    )
     (note,) = ranking_notes([_leader(1, 4.0), _leader(2, 3.0)])
-    assert note.endswith("the first stays first, 0 others move")
+    assert note.endswith("the best by closed forms stays first")
+    (note,) = ranking_notes([_leader(1, 4.0), _leader(3, 3.0), _leader(2, 2.0)])
+    assert note.endswith("the best by closed forms stays first; 2 others change rank")
 
 
 def test_leaders_that_miss_a_limit_come_last() -> None:

@@ -187,7 +187,7 @@ def test_no_file_breaks_a_reader(tmp_path: Path, name: str, content: bytes, word
 def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
     assert "No such file" in refusal(tmp_path / "none.csv", name)
     (tmp_path / "folder.csv").mkdir()
-    assert "Is a directory" in refusal(tmp_path / "folder.csv", name)
+    assert "is a folder" in refusal(tmp_path / "folder.csv", name)
 
 
 @pytest.mark.parametrize(

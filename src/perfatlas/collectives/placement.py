@@ -110,9 +110,12 @@ def _system_row(
     device, node = system.device, system.node
     domain = float(device.scale_up.domain_size)
     share = node.nics * node.nic_bandwidth / node.devices
+    inner, host = device.scale_up.bandwidth, device.host_link_bandwidth
+    if device.scale_up.kind == HOST_LINK:  # one link for both
+        inner = min(inner, host)
     return (
         (domain, max(domain, float(node.devices)), np.inf),
-        (device.scale_up.bandwidth, device.host_link_bandwidth, share),
+        (inner, host, share),
         (device.scale_up.latency_s, device.scale_up.latency_s, system.fabric.latency_s),
         float(device.scale_up.in_network_reduction),
     )

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from perfatlas.collectives.query import CollectiveQuery, LevelTimes
     from perfatlas.operators import FloatArray
 
+    BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
+
 RINGS: Final = "data/collectives/pcie_rings.toml"
 RING_OPS: Final = ("all_reduce", "all_gather", "reduce_scatter")
 PAIR: Final = 2.0  # ranks whose path is one pair of links on every machine
@@ -69,8 +71,8 @@ def with_typical_rings(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
     typical_U, best_U = _shares(ranks_U, own_U)
     faster_s_U = latency_U + wire_s_U / typical_U
     time_U = np.where(unknown_U, faster_s_U, inner.time_s_LU[0])
-    slow_U = np.log(inner.time_s_LU[0] / np.where(unknown_U, time_U, inner.time_s_LU[0]))
-    fast_U = np.log((latency_U + wire_s_U / best_U) / np.where(unknown_U, time_U, 1.0))
+    slow_U = _log_ratio(inner.time_s_LU[0], time_U, unknown_U)
+    fast_U = _log_ratio(latency_U + wire_s_U / best_U, time_U, unknown_U)
     low_U, high_U = inner.tails_U2.T
     tails_U2 = np.column_stack(
         (
@@ -84,6 +86,13 @@ def with_typical_rings(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
         tails_U2=tails_U2,
         notes=(*inner.notes, NOTE),
     )
+
+
+def _log_ratio(above_U: FloatArray, below_U: FloatArray, where_U: BoolArray) -> FloatArray:
+    """Return the logarithm of a ratio where it is used, 0 elsewhere (U,)."""
+    ratio_U = np.divide(above_U, below_U, out=np.ones_like(above_U), where=where_U)
+    log_U: FloatArray = np.log(ratio_U)
+    return log_U
 
 
 def _shares(ranks_U: FloatArray, own_U: FloatArray) -> tuple[FloatArray, FloatArray]:

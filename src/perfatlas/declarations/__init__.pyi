@@ -1,5 +1,6 @@
 from .listing import (
     commands as commands,
+    commands_with as commands_with,
     declared_metrics as declared_metrics,
     example_of as example_of,
     function_homes as function_homes,

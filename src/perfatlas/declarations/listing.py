@@ -135,6 +135,21 @@ def verb_fields(command: str) -> dict[str, Field]:
     return fields_of(*_questions_of(package)[command])
 
 
+def commands_with(name: str) -> list[str]:
+    """Return the commands that have a field, sorted.
+
+    Args:
+        name: Name of the field.
+
+    Example:
+        >>> from perfatlas.declarations import commands_with
+        >>> commands_with("objective")
+        ['search']
+    """
+    asked = [one for one, (package, _) in commands().items() if one in _questions_of(package)]
+    return [command for command in asked if name in verb_fields(command)]
+
+
 @cache
 def text_fields() -> frozenset[str]:
     """Return the fields of all commands whose values are free text.

@@ -81,7 +81,7 @@ class OutputFlags:
         verbose: Print all operators, calibrations, assumptions, sources and versions.
         table: Answer every row of a CSV, Parquet or JSON Lines file; flags fill empty cells.
         output: File for the answered table; its extension selects the format.
-        resume: Go on with an interrupted --table, after the rows kept in OUTPUT.partial.
+        resume: Continue an interrupted --table after the rows kept in OUTPUT.partial.
     """
 
     json: Annotated[bool, SWITCH] = False

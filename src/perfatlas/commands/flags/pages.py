@@ -23,8 +23,7 @@ class PageFlags:
 
     Args:
         html: Write an HTML page with charts.
-        html_script: Source of plotly.js: inline (embedded, 2 MB, works offline), cdn (link to
-            cdn.plot.ly) or none (provided by the embedding page).
+        html_script: Source of plotly.js: inline (2 MB, works offline), cdn or the embedding page.
     """
 
     html: File | None = None

@@ -39,6 +39,7 @@ class PartialFile:
         rows: Rows answered so far.
         resumed: Rows among them that an earlier run answered.
         failed: Rows with an error.
+        first_error: The first of these errors with the number of its row, "" if there is none.
         bounds: Rows whose tier is bound.
         names: Columns of the answers, in order of appearance.
     """
@@ -57,6 +58,7 @@ class PartialFile:
         """
         self.path = Path(f"{output}{SUFFIX}")
         self.rows = self.resumed = self.failed = self.bounds = 0
+        self.first_error = ""
         self.names: dict[str, None] = {}
         self._run: dict[str, Any] = json.loads(json.dumps(run, default=str))
         self._waiting: list[tuple[int, Mapping[str, Sequence[Any]]]] = []
@@ -118,7 +120,7 @@ class PartialFile:
         if not resume:
             raise UsageError(
                 f"'{self.path}' has {counted(self.rows, 'answered row')} of an interrupted run: add"
-                f" --resume to go on after them, or {delete}"
+                f" --resume to continue after them, or {delete}"
             )
 
     def add(self, rows: int, answers: Mapping[str, Sequence[Any]]) -> None:
@@ -150,6 +152,9 @@ class PartialFile:
         self._written = time.monotonic()
 
     def _count(self, rows: int, answers: Mapping[str, Sequence[Any]]) -> None:
+        if not self.first_error:
+            errors = enumerate(answers.get("error", ()), self.rows + 1)
+            self.first_error = next((f"row {row}: {text}" for row, text in errors if text), "")
         self.rows += rows
         self.names |= dict.fromkeys(answers)
         self.failed += sum(map(bool, answers.get("error_code", ())))
@@ -231,7 +236,7 @@ class PartialFile:
             return ""
         return (
             f"; {counted(self.rows, 'answered row')} kept in '{self.path}': the same command with"
-            " --resume goes on after them"
+            " --resume continues after them"
         )
 
     def __enter__(self) -> Self:

@@ -68,11 +68,12 @@ def _wrapped(text: str, width: int, first: str, rest: str) -> str:
 
 
 def unknown_option_text(problem: UnknownOptionError) -> str:
-    """Return the message for an unknown flag, with a suggestion if one is near.
+    """Return the message for an unknown flag: one that is near, or the commands that have it.
 
     Args:
         problem: The cyclopts error.
     """
+    from perfatlas.declarations import commands_with
     from perfatlas.vocabulary.fields import canonical_name
 
     option = str(problem.token.keyword or problem.token.value).partition("=")[0]
@@ -82,7 +83,10 @@ def unknown_option_text(problem: UnknownOptionError) -> str:
     if ours:
         return f"Unknown option: {option}. perfatlas calls it --{ours.replace('_', '-')}."
     meant = nearest_flag(option, flags)
-    return f"Unknown option: {option}." + (f" Did you mean {meant}?" if meant else "")
+    if meant:
+        return f"Unknown option: {option}. Did you mean {meant}?"
+    others = commands_with(option.lstrip("-").replace("-", "_"))
+    return f"Unknown option: {option}." + (f" It belongs to {', '.join(others)}." if others else "")
 
 
 def unexpected_argument_text(words: Sequence[str]) -> str:

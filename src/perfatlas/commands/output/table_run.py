@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.commands.output.partial_file import PartialFile
 from perfatlas.commands.output.table_columns import (
     OWN,
     STATUS_COLUMNS,
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from perfatlas.commands.flags import OutputFlags
+    from perfatlas.commands.output.partial_file import PartialFile
     from perfatlas.commands.output.table_validity import Part
     from perfatlas.files import TableSource
 
@@ -145,6 +145,7 @@ def _run(
     answer_block: BlockFunction, output: OutputFlags, question: TableQuestion
 ) -> dict[str, Any]:
     started = time.perf_counter()
+    from perfatlas.commands.output.partial_file import PartialFile
     from perfatlas.files import check_writable, file_hash
 
     target = Path(str(output.output))
@@ -176,6 +177,7 @@ def _run(
         "elapsed_s": time.perf_counter() - started,
         "output": str(target),
         "warnings": run.notices,
+        "first_error": partial.first_error,
     }
 
 
@@ -236,7 +238,9 @@ class _TableRun:
             InvalidSpecError: The table changed since it was opened, or the disk is full.
         """
         if partial.resumed:
-            going_on = f"going on after {counted(partial.resumed, 'row')} kept in '{partial.path}'"
+            going_on = (
+                f"continuing after {counted(partial.resumed, 'row')} kept in '{partial.path}'"
+            )
             sys.stderr.write(printable(f"perfatlas: {going_on}\n"))
         start = partial.rows
         for block in self.source.blocks(BLOCK_ROWS, start):
@@ -339,9 +343,13 @@ def show_summary(
         as_json: Whether --json was given.
     """
     warnings = summary["warnings"]
-    summary = {name: value for name, value in summary.items() if name != "warnings"}
+    first_error = summary.get("first_error", "")
+    apart = ("warnings", "first_error")
+    summary = {name: value for name, value in summary.items() if name not in apart}
     for warning in warnings:
         sys.stderr.write(printable(f"perfatlas: {warning}\n"))
+    if first_error:
+        sys.stderr.write(printable(f"perfatlas: first error: {first_error}\n"))
     if as_json:
         from perfatlas.commands.output.answers import print_json
         from perfatlas.commands.output.envelopes import envelope

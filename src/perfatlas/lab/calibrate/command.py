@@ -61,8 +61,7 @@ def calibrate(
         system: Device with measured tables, such as h200_sxm.
         operator: Operator to fit, repeatable; by default all with rows.
         kernel_family: Engine that provides the kernels, repeatable; by default all.
-        folder: Folder for SYSTEM.toml; by default your own calibrations, which take precedence
-            over the shipped ones.
+        folder: Folder for SYSTEM.toml; by default your own calibrations, which are read first.
         own: Your own measurements.
         json: Print one JSON object.
     """

@@ -107,7 +107,7 @@ def all_sources() -> list[SourceRuns]:
     The serving runs beside the kernel tables are a source per engine.
 
     Raises:
-        MissingDependencyError: A file is not at hand.
+        MissingDependencyError: A file is missing.
         UnsupportedError: A file is not that of the rules.
     """
     return [*_published_steps(), *_token_gaps(), *_offline_rates()]

@@ -78,7 +78,7 @@ def served_power(isl: str = "isl") -> ServedPower:
         isl: Which of the assumed input lengths: isl, first, low or high.
 
     Raises:
-        MissingDependencyError: The file is not at hand.
+        MissingDependencyError: The file is missing.
         UnsupportedError: It is another file than that of the splits.
     """
     served = power_splits().served

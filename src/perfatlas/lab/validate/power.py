@@ -49,7 +49,7 @@ def validate_power(measurements: Path) -> dict[str, Any]:
 
     Raises:
         MissingDependencyError: The measured tables, the shared file or the folder of sustained
-            loads are not at hand.
+            loads are missing.
     """
     served = served_power()
     return {

@@ -15,7 +15,7 @@ def validate_sources() -> dict[str, Any]:
         `left_out`: runs without a prediction and why.
 
     Raises:
-        MissingDependencyError: A file is not at hand.
+        MissingDependencyError: A file is missing.
         UnsupportedError: A file is not that of the rules.
     """
     sources = all_sources()

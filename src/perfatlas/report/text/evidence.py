@@ -32,6 +32,7 @@ COVERED: Final = {
     "kernel": "the 90% interval covers kernels like this one with cold caches",
     "collective": "the 90% interval covers such collectives without other traffic",
 }
+KERNELS_COVERED: Final = "the 90% interval covers kernel times, not engine scheduling and load"
 MOST_DEVICES: Final = 2  # by name
 NARROW: Final = 60
 NUMBERS_WIDTH: Final = 28  # of the rows and errors, with their gaps and the indentation
@@ -89,10 +90,19 @@ def confidence_lines(answer: Mapping[str, Any]) -> list[str]:
     if not calibrations:
         return lines
     lines.append(_calibrations_text(calibrations))
-    covered = COVERED.get(str(answer.get("command") or "").partition(" ")[0])
+    covered = _covered(answer)
     if covered and _has_interval(answer.get("results") or {}):
         lines.append(covered)
     return lines
+
+
+def _covered(answer: Mapping[str, Any]) -> str | None:
+    """Return what the interval covers, None if the command has none."""
+    command = str(answer.get("command") or "").partition(" ")[0]
+    engine = str((answer.get("scenario") or {}).get("engine") or "").partition("@")[0]
+    if command == "estimate" and engine.lower() == "ideal":
+        return KERNELS_COVERED
+    return COVERED.get(command)
 
 
 def _has_interval(results: Mapping[str, Any]) -> bool:

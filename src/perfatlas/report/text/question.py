@@ -36,7 +36,7 @@ def headline(answer: Mapping[str, Any]) -> str:
     if "model" not in scenario:
         where = f" on {scenario.pop('system')}" if "system" in scenario else ""
         asked = ", ".join(
-            f"{name.replace('_', ' ')} {format_value(name, value)}"
+            f"{name.removesuffix('_w').replace('_', ' ')} {format_value(name, value)}"
             for name, value in scenario.items()
         )
         return f"{answer.get('command', '')}{where}: {asked}"

@@ -9,7 +9,7 @@ import numpy as np
 
 from perfatlas.answer import tier_of
 from perfatlas.serving.closed_form import (
-    KERNELS_ONLY,
+    MIN_BOUND_SHARE,
     StepTails,
     fastest_s,
     slowest_s,
@@ -88,7 +88,8 @@ def price_ends(ready: Service) -> dict[str, tuple[StepScale, ...]]:
     """Return how far step times are scaled at both ends of the interval; empty if unknown.
 
     Steps deviate by the errors of their kernels or by those of measured runs, whichever are larger,
-    as in the closed forms, so that queues grow accordingly. Lower bounds have no interval.
+    as in the closed forms, so that queues grow accordingly. Lower bounds have no interval, and
+    steps that are partly at their lower bound have no upper end.
 
     Args:
         ready: The service, with priced steps.
@@ -98,13 +99,19 @@ def price_ends(ready: Service) -> dict[str, tuple[StepScale, ...]]:
     """
     tiers = {tier_of((pool.table.prefill, pool.table.decode), 0) for pool in ready.pools}
     tails = [step_tails(pool.question) for pool in ready.pools]
-    if "bound" in tiers or KERNELS_ONLY in tails:
+    if "bound" in tiers:
         return {}
     pools = list(zip(ready.pools, tails, strict=True))
-    return {
-        "low": tuple(_fastest(pool.table, tail) for pool, tail in pools),
-        "high": tuple(_slowest(pool.table, tail) for pool, tail in pools),
-    }
+    ends = {"low": tuple(_fastest(pool.table, tail) for pool, tail in pools)}
+    if not any(_partly_bound(pool.table) for pool in ready.pools):
+        ends["high"] = tuple(_slowest(pool.table, tail) for pool, tail in pools)
+    return ends
+
+
+def _partly_bound(table: PriceTable) -> bool:
+    """Return whether a step is partly priced at the roofline for lack of calibrations."""
+    shares = (cost.bound_share()[0] for cost in (table.decode, table.prefill))
+    return any(share >= MIN_BOUND_SHARE for share in shares)
 
 
 def _fastest(table: PriceTable, tails: StepTails) -> StepScale:

@@ -70,7 +70,26 @@ def predicted(
     rate = np.minimum(low.output_tokens_per_s, least.output_tokens_per_s)
     ttft_s, tpot_s, latency_s = times
     low = Latencies(ttft_s, tpot_s, latency_s, rate)
+    low, high = _containing(latencies, low, high)
     return latencies, low, _where_known(high, load, costs)
+
+
+def _containing(value: Latencies, low: Latencies, high: Latencies) -> tuple[Latencies, Latencies]:
+    """Return the ends of the interval, extended to the value.
+
+    What prompts add to a decode step is a difference of two steps and at least 0, so that slower
+    steps may add less.
+    """
+    shorter, longer = (
+        Latencies(
+            ttft_s=least(end.ttft_s, value.ttft_s),
+            tpot_s=least(end.tpot_s, value.tpot_s),
+            request_latency_s=least(end.request_latency_s, value.request_latency_s),
+            output_tokens_per_s=most(end.output_tokens_per_s, value.output_tokens_per_s),
+        )
+        for end, least, most in ((low, np.minimum, np.maximum), (high, np.maximum, np.minimum))
+    )
+    return shorter, longer
 
 
 class _Times(NamedTuple):

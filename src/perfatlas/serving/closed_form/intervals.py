@@ -10,7 +10,7 @@ Shape legend: C candidates.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -38,6 +38,7 @@ class StepTails(NamedTuple):
 
 
 KERNELS_ONLY = StepTails()
+IDEAL: Final = "ideal"  # takes no time of its own
 
 
 def step_tails(question: Candidates) -> StepTails:
@@ -46,16 +47,17 @@ def step_tails(question: Candidates) -> StepTails:
     Args:
         question: The candidates.
 
-    Limits: None for tier bound and for engines without measured runs: their interval is that of
-        the kernels. The host time that may not be overlapped is the time to send an output token.
+    Limits: None for tier bound and for the ideal engine: their interval is that of the kernels. An
+        engine without measured runs has the errors between laboratories. The host time that may
+        not be overlapped is the time to send an output token.
     """
-    error = step_errors().get(question.profile.name)
-    if error is None or question.tier == "bound":
+    if question.tier == "bound" or question.profile.name == IDEAL:
         return KERNELS_ONLY
     spread = step_spreads()[model_kind(question)]
+    error = step_errors().get(question.profile.name)
     return StepTails(
-        q05=min(error.q05, spread.q05),
-        q95=max(error.q95, spread.q95),
+        q05=spread.q05 if error is None else min(error.q05, spread.q05),
+        q95=spread.q95 if error is None else max(error.q95, spread.q95),
         sequence_s=question.profile.front.token_s,
     )
 
@@ -70,13 +72,14 @@ def model_kind(question: Candidates) -> str:
 
 
 def fastest_s(cost: StepTotals, tails: StepTails) -> FloatArray:
-    """Return the lower limit of the time of a step (C,) [s].
+    """Return the lower limit of the time of a step, at least its roofline time (C,) [s].
 
     Args:
         cost: The step.
         tails: Errors of measured runs.
     """
-    return np.minimum(cost.low_s(), cost.total_s() * math.exp(tails.q05))
+    fast_C = np.minimum(cost.low_s(), cost.total_s() * math.exp(tails.q05))
+    return np.maximum(fast_C, cost.least_s())
 
 
 def slowest_s(cost: StepTotals, tails: StepTails, sequences: FloatArray) -> FloatArray:

@@ -35,8 +35,7 @@ class LifetimeFlags:
     """A table with one row per unit, instead of histories.
 
     Args:
-        lifetimes: CSV (also .gz), Parquet or JSON Lines. To write a fleet (--output), also set
-            --component, --nodes and --repair-s.
+        lifetimes: Table of lifetimes; --output needs --component, --nodes and --repair-s too.
         age: Column with the age at which a unit failed or was last observed.
         failed: Column with whether it failed then: true or false, yes or no, 1 or 0.
         entry: Column with the age when observation began (left truncation); by default 0.
@@ -76,8 +75,7 @@ class FitFlags:
         end: End of the observation.
         units: Number of units of a component, such as nic=16384; repeatable.
         kinds: Kinds of events that count as failures: failure, unclear, ...; repeatable.
-        service_start: Table of component, node, device and start: when units entered service,
-            for their ages.
+        service_start: Table of component, node, device and start: when units entered service.
         repaired: Whether a repair renews the age of a unit for its cause, or keeps it.
         open_is_down: Count an event without a recovery as still down at the end.
         cascade_s: Seconds after the first failure of a device in which others are its effects.

@@ -29,8 +29,7 @@ class ReportFlags:
 
     Args:
         output: The HTML page.
-        html_script: Source of plotly.js: inline (embedded, 2 MB, works offline), cdn (link to
-            cdn.plot.ly) or none (provided by the embedding page).
+        html_script: Source of plotly.js: inline (2 MB, works offline), cdn or the embedding page.
         json: Print the contents as one JSON object.
     """
 

@@ -28,8 +28,7 @@ class SearchFlags:
         scenario: TOML file with the same names as the flags; flags take precedence.
         json: Print one JSON object in SI units instead of text.
         verbose: Print a larger chart, all rejected counts, calibrations, assumptions and sources.
-        output: Write every candidate at its best load; the extension selects the format (CSV,
-            Parquet or JSON Lines).
+        output: Write every candidate at its best load (CSV, Parquet or JSON Lines).
     """
 
     scenario: File | None = None

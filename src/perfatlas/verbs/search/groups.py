@@ -102,7 +102,7 @@ class SearchObjective:
             "usd_per_million_output_tokens",
             "energy_per_output_token_j",
         ],
-        Row("Metric that ranks the deployments which meet all objectives."),
+        Row("Metric that ranks the deployments that meet all SLOs."),
     ] = "output_tokens_per_s_per_gpu"
     slo_ttft_s: Annotated[Limit | None, Row("SLO: maximum time to first token.", "none")] = None
     slo_tpot_s: Annotated[

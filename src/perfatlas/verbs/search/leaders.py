@@ -181,12 +181,13 @@ def ranking_notes(leaders: list[Leader]) -> list[str]:
     if len(simulated) < len(leaders):
         count += " (the others have pipeline stages or other features without simulation)"
     if now == 1:
-        return [f"{count}: the first stays first, {moved} others move"]
-    notes = [f"{count}: the first by closed forms becomes number {now}, {moved} plans move"]
+        others = f"; {moved} others change rank" if moved else ""
+        return [f"{count}: the best by closed forms stays first{others}"]
+    notes = [f"{count}: the best by closed forms falls to rank {now}; {moved} plans change rank"]
     if first.at_first:
         told = first.at_first
         notes.append(
-            f"simulated at {told['concurrency']:,} requests in flight, its TTFT is"
-            f" {told['ttft_s']:.3g} s with queueing, {told['formula_ttft_s']:.3g} s without"
+            f"at {told['concurrency']:,} requests in flight, the best by closed forms has a TTFT"
+            f" of {told['ttft_s']:.3g} s with queueing and {told['formula_ttft_s']:.3g} s without"
         )
     return notes

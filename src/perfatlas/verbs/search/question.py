@@ -87,6 +87,11 @@ def read_search(fields: Mapping[str, Any]) -> SearchInputs:
             raise InvalidSpecError(f"{one} has no effect with {name}; set one of the two")
     if inputs.formats is not None and inputs.gemm_format is not None:
         raise InvalidSpecError("gemm_format has no effect with formats; set one of the two")
+    if inputs.speculative_acceptance is not None and not inputs.speculative_depth:
+        raise InvalidSpecError(
+            f"speculative_acceptance = {inputs.speculative_acceptance:g} has no effect here:"
+            " speculative_depth = 0; set speculative_depth, the most draft tokens to search"
+        )
     return inputs
 
 

@@ -53,6 +53,8 @@ def print_search(
     print_question(console, {**answer, "results": {"gpus": plans[0]["gpus"]}})
     print_plain(console, _plans_table(plans, answer["scenario"], console.width))
     print_line(console, f"why the first: {plans[0]['why']}; {_runner_up(plans)}")
+    if cost := _cost(plans[0], answer["scenario"]):
+        print_line(console, cost)
     for note in results["ranking"]:
         print_line(console, note)
     console.print()
@@ -75,7 +77,20 @@ def _runner_up(plans: Sequence[Mapping[str, Any]]) -> str:
     deficit = plans[0]["runner_up_deficit"]
     if deficit is None:
         return "no other plan meets all limits"
+    if deficit == 0:
+        return "the next plan is equal by the objective"
     return f"the next plan is {format_share(deficit)} worse"
+
+
+def _cost(plan: Mapping[str, Any], scenario: Mapping[str, Any]) -> str:
+    """Return what the first plan costs, "" without a price."""
+    price, cost = scenario.get("usd_per_gpu_hour"), plan.get("usd_per_million_output_tokens")
+    if price is None or cost is None:
+        return ""
+    return (
+        f"cost of the first: ${price * plan['gpus']:,.2f} per hour, ${cost:,.2f} per million"
+        " output tokens at this load"
+    )
 
 
 def counts_line(results: Mapping[str, Any], *, verbose: bool = False) -> str:
@@ -88,10 +103,10 @@ def counts_line(results: Mapping[str, Any], *, verbose: bool = False) -> str:
     labels = METRICS["rejected"].parts
     rejected = sorted(results["rejected"].items(), key=lambda item: -item[1])
     told = rejected if verbose else rejected[:MOST_RULES]
-    words = [f"{count:,} {labels.get(rule, rule)}" for rule, count in told]
+    words = [f"{labels.get(rule, rule)} ({count:,})" for rule, count in told]
     others = sum(count for _, count in rejected[len(told) :])
     if others:
-        words.append(f"{others:,} for other reasons")
+        words.append(f"other reasons ({others:,})")
     rate = results.get("candidates_per_cpu_s")
     speed = f" ({format_number(rate)} candidates per CPU-second)" if rate and verbose else ""
     total = sum(results["rejected"].values())

@@ -18,6 +18,7 @@ from perfatlas.verbs.simulate.replica_search import (
     smallest,
 )
 from perfatlas.verbs.simulate.request_rate import NO_SLO
+from perfatlas.verbs.simulate.results import containing_predictions
 from perfatlas.verbs.simulate.run_length import FIRST, sized_run
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ def _enveloped(
         done.answer,
         command="simulate --find-replicas",
         scenario=plain_values(verb_fields("simulate"), fields) | kept,
-        results=results | dict(done.answer.results),
+        results=containing_predictions(results) | dict(done.answer.results),
         evidence=replace(evidence, assumptions=(*notes, *evidence.assumptions)),
         warnings=tuple(warnings),
     )

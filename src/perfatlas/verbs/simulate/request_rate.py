@@ -23,6 +23,7 @@ from perfatlas.scenario.fields import plain_values
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.verbs.simulate.answer import Simulation, simulate, simulated, split_fields
 from perfatlas.verbs.simulate.rate_search import Search, capacity_of, find, full_rate
+from perfatlas.verbs.simulate.results import containing_predictions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -162,7 +163,7 @@ def _enveloped(
         command="simulate --find-rate",
         scenario=plain_values(verb_fields("simulate"), fields)
         | {k: v for k, v in done.answer.scenario.items() if k not in _DRAWN},
-        results=rates | dict(done.answer.results),
+        results=containing_predictions(rates) | dict(done.answer.results),
         warnings=(*warnings, *done.answer.warnings),
     )
     return replace(done, answer=answer)

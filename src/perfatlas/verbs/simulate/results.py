@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 BOTH_ENDS: Final = [metric for metric in metrics_of("simulate") if metric.has_interval]
 TIMES: Final = tuple(metric.name for metric in BOTH_ENDS if metric.better == "lower")
 RATES: Final = tuple(metric.name for metric in BOTH_ENDS if metric.better == "higher")
+SEARCHED: Final = ("max_requests_per_s", "required_replicas")
 
 
 def traffic_results(
@@ -123,12 +124,14 @@ def containing_predictions(results: Mapping[str, Any]) -> dict[str, Any]:
         {'makespan_s': 5.0, 'makespan_s_low': 5.0, 'makespan_s_high': 6.0}
     """
     held = dict(results)
-    for name in (*TIMES, *RATES):
-        if f"{name}_low" in results and f"{name}_high" in results:
-            ends = (results[f"{name}_low"], results[f"{name}_high"])
-            for end, outer in (("low", min), ("high", max)):
-                both = _outer(ends[0], ends[1], outer)
-                held[f"{name}_{end}"] = _outer(both, results[name], outer)
+    for name in (*TIMES, *RATES, *SEARCHED):
+        known = [f"{name}_{end}" for end in ("low", "high") if f"{name}_{end}" in results]
+        for end, outer in (("low", min), ("high", max)):
+            key = f"{name}_{end}"
+            for other in known if key in known else ():
+                held[key] = _outer(held[key], results[other], outer)
+            if key in known:
+                held[key] = _outer(held[key], results[name], outer)
     return held
 
 

@@ -181,7 +181,7 @@ def slow_load(run: Run, scenario: Scenario, known: Priced) -> OfferedLoad | None
         known: Tables of prices of earlier calls.
     """
     ends = price_ends(run.ready)
-    if run.window is None or run.load is None or not ends:
+    if run.window is None or run.load is None or "high" not in ends:
         return None
     return offered_load(scenario, run.traffic, known, slower=ends["high"]).load
 

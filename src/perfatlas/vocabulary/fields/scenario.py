@@ -97,7 +97,7 @@ class Lengths:
         Count | None,
         Row(
             "Requests in flight over the whole deployment (closed loop).",
-            default="dp",
+            default="dp; search tries all loads",
             elsewhere=("max_concurrency", "num_concurrent", "users"),
         ),
     ] = None
@@ -141,7 +141,7 @@ class Plan:
         Count | None,
         Row(
             "Tensor-parallel size.",
-            default="the GPUs of one replica",
+            default="the GPUs of one replica; search tries all",
             pools=POOLS,
             by_replica=True,
             elsewhere=("tensor_parallel_size", "tp_size", "tensor_parallel"),
@@ -151,6 +151,7 @@ class Plan:
         Count,
         Row(
             "Pipeline-parallel size.",
+            default="1; search tries all",
             pools=POOLS,
             elsewhere=("pipeline_parallel_size", "pp_size", "pipeline_parallel"),
         ),
@@ -167,6 +168,7 @@ class Plan:
         Count,
         Row(
             "Attention data-parallel size.",
+            default="1; search tries all",
             pools=POOLS,
             by_replica=True,
             elsewhere=("enable_dp_attention", "attention_dp_size"),
@@ -176,7 +178,7 @@ class Plan:
         Count | None,
         Row(
             "Expert-parallel size; tp x attention_dp = ep x moe_tp.",
-            default="tp x attention_dp / moe_tp; 1 if moe_tp is not set",
+            default="tp x attention_dp / moe_tp; 1 if moe_tp is not set; search tries all",
             pools=POOLS,
             by_replica=True,
             elsewhere=("expert_parallel_size", "ep_size", "moe_ep", "moe_ep_size"),
@@ -186,7 +188,7 @@ class Plan:
         Count | None,
         Row(
             "Tensor-parallel size inside an expert.",
-            default="tp x attention_dp / ep",
+            default="tp x attention_dp / ep; search tries all",
             pools=POOLS,
             by_replica=True,
             elsewhere=("moe_tp_size", "expert_tensor_parallel_size"),
@@ -196,7 +198,7 @@ class Plan:
         Count | None,
         Row(
             "Independent replicas, each with its own requests.",
-            default="1",
+            default="1; in search, the rest of the GPUs",
             alias="replicas",
             elsewhere=("data_parallel_size", "dp_size", "num_replicas"),
         ),

@@ -97,7 +97,7 @@ class PowerLimit:
     power_cap_w: Annotated[
         Annotated[float, Number(unit="W", at_least=1, at_most=100_000)] | None,
         Row(
-            "Power limit of a GPU: the clock falls until the GPU draws no more.",
+            "Power limit of a GPU [W]: its clock is lowered until it draws no more.",
             default="the TDP, at which kernels were measured",
             elsewhere=("power_limit", "power_cap"),
         ),

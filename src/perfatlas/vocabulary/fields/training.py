@@ -162,7 +162,8 @@ class TrainingFormats:
     recompute: Annotated[
         Literal["none", "selective", "full"],
         Row(
-            "What the backward pass computes again: nothing, attention, or whole layers.",
+            "Activations that the backward pass recomputes: none, those of attention (selective),"
+            " or those of whole layers (full).",
             elsewhere=("recompute_granularity", "activation_checkpoint", "activation_recompute"),
         ),
     ] = "none"

@@ -53,7 +53,7 @@ def default_text(field: Field) -> str:
         >>> from perfatlas.vocabulary.fields import ESTIMATED, default_text, fields_of
         >>> fields = fields_of(*ESTIMATED)
         >>> default_text(fields["isl"]), default_text(fields["tp"])
-        ('1024', 'the GPUs of one replica')
+        ('1024', 'the GPUs of one replica; search tries all')
     """
     if field.required or field.row.default or field.default is None:
         return field.row.default

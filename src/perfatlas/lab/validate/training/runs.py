@@ -93,7 +93,7 @@ def _missing(run: Run) -> str:
         "the page states no step time and no tokens/s": not run["step_time_s_derived"],
         "LoRA is not modelled": run["task"] == "lora",
         "there is no profile of the engine": run["source"] not in rules()["engines"],
-        "the architecture of the model is not at hand": not known,
+        "the architecture of the model is not available": not known,
         "the run drops tokens": "token drop" in run["notes"],
     }
     return next((reason for reason, holds in reasons.items() if holds), "")
