@@ -250,6 +250,12 @@ def test_unknown_formats_are_refused_and_not_counted() -> None:
             search(**SMALL, **{names: "bf16,nope"})
 
 
+def test_spellings_of_one_system_or_format_are_searched_once() -> None:
+    whole = search(**SMALL, formats="fp8").found.size
+    assert search(**SMALL, formats="fp8,fp8_dynamic").found.size == whole
+    assert search(**SMALL, formats="fp8", systems="H200_SXM").found.size == whole
+
+
 def test_what_no_system_supports_tells_why() -> None:
     with pytest.raises(UnsupportedError, match="has no fp4 tensor cores"):
         search(**SMALL, systems="h100_sxm", format="nvfp4")

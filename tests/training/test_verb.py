@@ -67,6 +67,8 @@ def test_a_table_has_the_answers_of_single_questions_and_its_errors() -> None:
         ({"dp": 2}, "leave out gpus or dp"),
         ({"ep": 2}, "is dense"),
         ({"tp": 64, "gpus": 64}, "attention heads"),
+        ({"global_batch": 10**9}, "at most 2,000,000 are scheduled"),
+        ({"global_batch": 10**9, "pp": 4}, "at most 2,000,000 are scheduled"),
         ({"global_batch": 63}, "must be a multiple of dp x micro_batch"),
     ],
 )

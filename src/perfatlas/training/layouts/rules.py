@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 # the embedding and the head count as layers when stages are cut, and can fill a stage alone
 # (Megatron-LM, `account_for_embedding_in_pipeline_split`)
 ENDS: Final = 2
+# every pass of a pipeline is a row of its program; published steps have some thousands
+MOST_PASSES: Final = 2e6
 
 
 class Problem(NamedTuple):
@@ -143,6 +145,17 @@ def _pipeline_rules(
         ),
     )
     whole_C = np.maximum(np.round(layouts.micro_batches), 1.0)
+    passes_C = chunks_C * whole_C
+    yield Problem(
+        passes_C > MOST_PASSES,
+        lambda at: (
+            f"{layouts.micro_batches[at]:,.0f} micro-batches through pp x vpp = {chunks_C[at]:g}"
+            f" stages are {passes_C[at]:,.0f} forward passes, and at most {MOST_PASSES:,.0f} are"
+            " scheduled;"
+            " lower global_batch, or raise micro_batch or dp"
+        ),
+    )
+    whole_C = np.minimum(whole_C, MOST_PASSES)
     reasons = pipeline_refusals(
         [schedule] * layouts.size,
         layouts.pp.astype(np.int64),

@@ -104,6 +104,7 @@ def families(
     """
     choices = list(_choices(inputs))
     refused = 0
+    told: list[tuple[Any, ...]] = []
     for fields in choices:
         try:
             base = _resolved(fields)
@@ -115,6 +116,10 @@ def families(
                 raise
             rejected[UNSUPPORTED] += 1
             continue
+        identity = (base.placement.systems[0], base.formats, base.drafts)
+        if identity in told:  # fp8 and fp8_dynamic may be one format, as two spellings one system
+            continue
+        told.append(identity)
         plan = all_plans(inputs, base.model.architecture)
         rules = refusing_rules(base, plan)
         kept, counts = refused_by_rule(rules, int(plan.tp.size))
