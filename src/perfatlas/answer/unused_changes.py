@@ -120,8 +120,8 @@ def no_effect(path: str, *, unchanged: bool = False) -> str:
 
     Example:
         >>> from perfatlas.answer import no_effect
-        >>> no_effect("device.tdp")
-        'device.tdp has no effect on this answer: it applies to power and energy'
+        >>> no_effect("device.idle")
+        'device.idle has no effect on this answer: it applies to power and energy'
     """
     if unchanged:
         return f"{path} has no effect on this answer: it equals the catalog value"
