@@ -72,7 +72,9 @@ def test_what_is_no_expression_is_refused(text: str, problem: str) -> None:
         Expression(text)
 
 
-@pytest.mark.parametrize("text", ["kv_format * 2", "kv_format < 3", "kv_format and tp", "-kv_format"])
+@pytest.mark.parametrize(
+    "text", ["kv_format * 2", "kv_format < 3", "kv_format and tp", "-kv_format"]
+)
 def test_texts_and_numbers_do_not_mix(text: str) -> None:
     with pytest.raises(InvalidSpecError, match="mixes texts and numbers"):
         Expression(text).of(COLUMNS)

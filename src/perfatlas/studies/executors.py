@@ -174,7 +174,7 @@ def _connected(distributed: Any, stack: contextlib.ExitStack, jobs: int, schedul
         return stack.enter_context(distributed.Client(scheduler, timeout=CONNECT_S))
     except (OSError, ValueError) as problem:
         raise InvalidSpecError(
-            f"cannot reach the Dask scheduler {scheduler!r}: {str(problem) or "no answer"}; start"
+            f"cannot reach the Dask scheduler {scheduler!r}: {str(problem) or 'no answer'}; start"
             " one with `dask scheduler`, and workers with `dask worker <address> --nthreads 1`"
         ) from problem
 

@@ -74,9 +74,7 @@ def print_study_summary(
     counts = [f"{results['answered']:,} answered"]
     counts += [f"{refused:,} refused"] if refused else []
     counts += [f"{left:,} left out by constraints"] if left else []
-    rate = results.get("points_per_s")
-    speed = f" in {results['elapsed_s']:.1f} s, {rate:,.0f}/s" if rate else ""
-    print_line(console, f"{verb} at {counted(results['points'], 'point')}{speed}", style="bold")
+    print_line(console, f"{verb} at {counted(results['points'], 'point')}", style="bold")
     print_line(console, ", ".join(counts))
     if bounds := results["rows_in_tier_bound"]:
         print_line(console, f"{bounds:,} rows in tier bound: limits, not predictions")

@@ -102,7 +102,7 @@ def sweep(
         >>> import os, tempfile
         >>> from perfatlas import sweep
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     os.environ["PERFATLAS_HOME"] = folder
+        ...     os.environ["XDG_DATA_HOME"] = folder
         ...     found = sweep(
         ...         {
         ...             "verb": "kernel gemm",
@@ -113,7 +113,7 @@ def sweep(
         ...     )
         ...     found.columns["bound"]
         ['memory', 'memory', 'compute']
-        >>> del os.environ["PERFATLAS_HOME"]
+        >>> del os.environ["XDG_DATA_HOME"]
     """
     if scheduler and executor != "dask":
         raise UsageError("--scheduler has no effect without --executor dask")

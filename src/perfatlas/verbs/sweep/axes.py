@@ -64,6 +64,14 @@ def _axis(command: str, table: Mapping[str, Any], where: str) -> Axis:
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name} has {length}" for name, length in lengths.items())
         raise InvalidSpecError(f"{where}: names that vary together need equal lengths: {listed}")
+    rows = list(zip(*values.values(), strict=True))
+    texts = dict.fromkeys(map(repr, rows))
+    if len(texts) < len(rows):
+        twice = next(row for place, row in enumerate(rows) if row in rows[:place])
+        raise InvalidSpecError(
+            f"{where}: {', '.join(f'{n} = {v}' for n, v in zip(table, twice, strict=True))} is"
+            " listed twice"
+        )
     return Axis(names=tuple(values), values=tuple(values.values()))
 
 
@@ -77,10 +85,6 @@ def _values(command: str, name: str, raw: Any, where: str) -> tuple[Any, ...]:  
             ' {from = 1, to = 64, steps = 7, scale = "log"}'
         )
     values = [read_value(command, name, value, where) for value in raw]
-    texts = [repr(value) for value in values]
-    twice = [text for place, text in enumerate(texts) if text in set(texts[:place])]
-    if len(texts) <= 1000 and twice:
-        raise InvalidSpecError(f"{where}.{name}: {twice[0]} is listed twice")
     return tuple(values)
 
 

@@ -75,8 +75,17 @@ def sweep(study: File, /, *, flags: SweepFlags | None = None) -> int:
         from perfatlas.studies import export_run
 
         export_run(found.run, flags.output)
+    sys.stderr.write(printable(f"perfatlas: {_closing(found)}\n"))
     _show(found, study, flags)
     return 0
+
+
+def _closing(found: Sweep) -> str:
+    """Return what was computed, how fast, and the run that has it."""
+    results, run = found.results, found.run.id
+    rate = results["points_per_s"]
+    speed = f" in {results['elapsed_s']:.1f} s, {rate:,.0f}/s" if rate else ", answered before"
+    return f"{counted(results['points'], 'point')}{speed}; `perfatlas runs show {run}` shows them"
 
 
 def _show(found: Sweep, study: File, flags: SweepFlags) -> None:

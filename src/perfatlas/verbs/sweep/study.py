@@ -17,6 +17,7 @@ from perfatlas.verbs.sweep.names import (
     read_value,
     result_names,
 )
+from perfatlas.vocabulary.metrics import HIGH, LOW
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -216,9 +217,10 @@ def _checked(study: Study, origin: str) -> Study:
         earlier.add(where.removeprefix("derived."))
     _check_derived(study, origin)
     if study.objective and study.objective not in (*results, *study.derived):
+        plain = [name for name in results if not name.endswith((LOW, HIGH))]
         raise InvalidSpecError(
             f"{origin}: objective = {study.objective!r} is no result of {study.command}"
-            f"{did_you_mean(study.objective, [*results, *study.derived])}"
+            f"{did_you_mean(study.objective, [*plain, *study.derived])}"
         )
     return study
 

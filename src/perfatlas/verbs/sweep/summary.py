@@ -82,7 +82,7 @@ class Tally:
     @property
     def share(self) -> float:
         """Finished fraction."""
-        return self.points / self.described["points"]
+        return float(self.points / self.described["points"])
 
     def summary(self) -> dict[str, Any]:
         """Return the counts and the best rows so far."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
-from perfatlas.report.text import print_line, print_study_summary, reproduce_line
+from perfatlas.report.text import print_line, print_plain, print_study_summary, reproduce_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,6 +38,6 @@ def print_sweep(
     if output is not None:
         print_line(console, f"rows: {output}")
     line = reproduce_line("sweep", {"output": None if output is None else str(output)})
-    print_line(console, f"run: {results['run']}; `perfatlas runs show {results['run']}` shows it")
     words = line.split(" ", 2)
-    print_line(console, f"reproduce: {' '.join([*words[:2], study, *words[2:]])}", style="dim")
+    words.insert(2, shlex.quote(study))
+    print_plain(console, f"reproduce: {' '.join(words)}", style="dim", wrap=False)
