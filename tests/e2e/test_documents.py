@@ -52,6 +52,7 @@ FOREIGN: Final = frozenset(
         "--nworkers",
         "--output-file",
         "--report",
+        "--sampled",
         "--save-detailed",
         "--save-result",
         "--scheduler-recv-interval",
