@@ -14,6 +14,7 @@ from perfatlas.verbs.goodput import FleetRun as FleetRun
 from perfatlas.verbs.schedule import FleetSchedule as FleetSchedule
 from perfatlas.verbs.search import SearchAnswer as SearchAnswer
 from perfatlas.verbs.simulate import Simulation as Simulation
+from perfatlas.verbs.sweep import Sweep as Sweep, sweep as sweep
 
 __version__: str
 
@@ -25,6 +26,7 @@ __all__ = [
     "Frontier",
     "SearchAnswer",
     "Simulation",
+    "Sweep",
     "TableAnswer",
     "__version__",
     "collective",
@@ -46,6 +48,7 @@ __all__ = [
     "required_replicas",
     "search",
     "simulate",
+    "sweep",
     "train",
 ]
 
