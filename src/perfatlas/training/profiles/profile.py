@@ -27,6 +27,9 @@ class TrainingEngine:
             passes.
         gradient_buckets: Pieces into which the gradients of a stage are cut.
         communication_sms: SMs that a collective takes from the kernels beside it.
+        dispatcher_sms: SMs that the kernels take that send tokens to experts and back.
+        dispatch_format: Number format in which tokens are sent to experts; they come back in 16
+            bits.
         fused_attention: Whether attention runs as one kernel that does not store its scores.
         dropout: Whether the outputs of attention and feed-forward networks are dropped out.
         gradient_format: Default format of accumulated gradients.
@@ -52,6 +55,8 @@ class TrainingEngine:
     gradient_overlap: bool
     gradient_buckets: int
     communication_sms: int
+    dispatcher_sms: int
+    dispatch_format: str
     fused_attention: bool
     dropout: bool
     gradient_format: str
@@ -79,6 +84,7 @@ def lower_limit_of(engine: TrainingEngine) -> TrainingEngine:
     return replace(
         engine,
         communication_sms=0,
+        dispatcher_sms=0,
         host_s_per_step=0.0,
         efficiency_compute=1.0,
         efficiency_communication=1.0,
@@ -104,6 +110,8 @@ _FIELDS: Final[dict[str, Field[Any]]] = {
         ("gradient_overlap", Flag(), ""),
         ("gradient_buckets", Whole(least=1), ""),
         ("communication_sms", Whole(least=0, most=1024), ""),
+        ("dispatcher_sms", Whole(least=0, most=1024), ""),
+        ("dispatch_format", Text(choices=("bf16", "fp8_block")), ""),
         ("fused_attention", Flag(), ""),
         ("dropout", Flag(), ""),
         ("gradient_format", Text(choices=("fp32", "bf16")), ""),

@@ -13,7 +13,7 @@ import numpy as np
 
 from perfatlas.kernels.tiers import price_operators
 from perfatlas.operators import Phase, Streaming
-from perfatlas.training.schedules import peak_activations, pipeline_steps
+from perfatlas.training.schedules import find_schedule, peak_activations, pipeline_steps
 from perfatlas.training.step.costs import KINDS, GroupColumns, collective_times, micro_batch_costs
 from perfatlas.training.step.data_parallel import sharded_layers, step_collectives
 from perfatlas.training.step.memory import (
@@ -22,6 +22,7 @@ from perfatlas.training.step.memory import (
     kept_by_stages,
     training_memory,
 )
+from perfatlas.training.step.pairs import paired_stages
 from perfatlas.training.step.pipeline import copies_of_layers, pipelines_of
 from perfatlas.training.step.stages import group_shares, spread_over_stages, stage_columns
 from perfatlas.training.work import Part
@@ -125,6 +126,7 @@ def training_steps(question: TrainingQuestion) -> TrainingSteps:
         np.stack([forward_CS, input_CS + again_CS, weight_CS]),
         _send_s(question),
         overlap=question.engine.pipeline_send_overlap and question.schedule == "interleaved",
+        pair_s_CS=_pair_s(question, costs, stages, forward_CS, input_CS + again_CS + weight_CS),
     )
     piped = pipeline_steps(pipelines)
     backward_CR = stages.over_ranks(input_CS + weight_CS + again_CS)
@@ -133,6 +135,10 @@ def training_steps(question: TrainingQuestion) -> TrainingSteps:
     once_s_C = step_collectives(question, stages, forward_CR, backward_CR)
     parts = _busy_parts(question, stages, times, busiest_C)
     busy_s_C = sum(parts.values(), np.zeros(layouts.size))
+    if pipelines.pair_s_CS is not None:  # computation of the other micro-batch hides transfers
+        hidden_s_C = busy_s_C - piped.busy_s_CP[np.arange(layouts.size), busiest_C]
+        parts["exposed_ep"] = np.maximum(parts["exposed_ep"] - hidden_s_C, 0.0)
+        busy_s_C = busy_s_C - hidden_s_C
     parts["exposed_dp"] = parts["exposed_dp"] + once_s_C
     parts["exposed_pp"] = piped.exposed_send_s_C
     parts["bubble"] = np.maximum(piped.step_s_C - piped.exposed_send_s_C - busy_s_C, 0.0)
@@ -158,6 +164,20 @@ def training_steps(question: TrainingQuestion) -> TrainingSteps:
         stages=stages,
         busiest_C=busiest_C,
     )
+
+
+def _pair_s(
+    question: TrainingQuestion,
+    costs: MicroBatchCosts,
+    stages: StageColumns,
+    forward_CS: FloatArray,
+    backward_CS: FloatArray,
+) -> FloatArray | None:
+    """Return overlapped pairs of passes, None for schedules and models without them (C, S) [s]."""
+    overlaps = find_schedule(question.schedule).overlaps_pairs
+    if not (overlaps and question.architecture.has_experts):
+        return None
+    return paired_stages(question, costs, stages, forward_CS, backward_CS)
 
 
 def slowest_of(spread: float, ranks_C: FloatArray) -> FloatArray:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
+from perfatlas.formats import get_format
 from perfatlas.models import MoeFfn
 from perfatlas.operators import Attention, Gemm, GroupedGemm, LatentAttention, with_fields
 from perfatlas.parallelism import expert_groups_reached
@@ -82,7 +83,7 @@ def rank_exchanges(
     if bool(np.any(layouts.cp > 1)):
         found += _context(rows, layouts)
     if bool(np.any(layouts.ep * layouts.expert_tp > 1)):
-        found += _experts(architecture, rows, layouts)
+        found += _experts(architecture, rows, layouts, engine)
     return tuple(found)
 
 
@@ -206,7 +207,7 @@ def _context(rows: Sequence[Row], layouts: Layouts) -> Iterator[Exchange]:
 
 
 def _experts(
-    architecture: Architecture, rows: Sequence[Row], layouts: Layouts
+    architecture: Architecture, rows: Sequence[Row], layouts: Layouts, engine: TrainingEngine
 ) -> Iterator[Exchange]:
     """Yield dispatch and combine, and the gathers inside the group that shares an expert."""
     for row in rows:
@@ -222,11 +223,12 @@ def _experts(
         )
         sent_C = own_C * np.where(layouts.ep > 1, expert_groups_reached(routed), 0.0)
         row_bytes = operator.hidden * ACTIVATION_BYTES
+        sent_bytes = operator.hidden * get_format(engine.dispatch_format).activation_bytes
         inside_C = np.where(layouts.expert_tp > 1, own_C * layouts.expert_tp, 0.0)
         across = Exchange(
             name=f"{operator.name}_dispatch",
             op="dispatch",
-            bytes_C=sent_C * row_bytes,
+            bytes_C=sent_C * sent_bytes,
             ranks_C=layouts.ep,
             stride_C=layouts.expert_tp,
             segment=row.segment,
@@ -242,7 +244,9 @@ def _experts(
         yield across
         yield inside._replace(name=f"{operator.name}_gather", op="all_gather")
         yield inside._replace(name=f"{operator.name}_scatter", op="reduce_scatter")
-        yield across._replace(name=f"{operator.name}_combine", op="combine")
+        yield across._replace(
+            name=f"{operator.name}_combine", op="combine", bytes_C=sent_C * row_bytes
+        )
 
 
 def _top_k(architecture: Architecture, segment: int) -> float:
