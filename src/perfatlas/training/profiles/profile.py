@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import Duration, Field, Flag, Number, Text, Whole, read_fields
+from perfatlas.training.jitter import DISTRIBUTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +26,9 @@ class TrainingEngine:
         pipeline_send_overlap: Whether the interleaved schedule sends beside computation.
         gradient_overlap: Whether data-parallel collectives run beside the backward and forward
             passes.
+        reduction: How often ZeRO-2 and ZeRO-3 reduce gradients, and ZeRO-3 gathers weights, without
+            a pipeline: in every micro_batch or once per step.
+        reduction_in_pipelines: The same with a pipeline.
         gradient_buckets: Pieces into which the gradients of a stage are cut.
         communication_sms: SMs that a collective takes from the kernels beside it.
         dispatcher_sms: SMs that the kernels take that send tokens to experts and back.
@@ -39,7 +43,9 @@ class TrainingEngine:
         efficiency_compute: Speed of compute kernels relative to their calibrations.
         efficiency_communication: Speed of collectives inside a step relative to their calibrations.
         efficiency_experts: Further factor on the speed of MoE layers.
-        jitter: Relative spread of a rank's step time; the step waits for the slowest rank.
+        jitter: Standard deviation of a rank's step time over its mean; the step waits for the
+            slowest rank.
+        jitter_distribution: Distribution of a rank's step time, a name of `DISTRIBUTIONS`.
         error_low: ln(measured/predicted) at the 5% quantile of the validation.
         error_high: The same at the 95% quantile.
         source: Where the settings come from.
@@ -53,6 +59,8 @@ class TrainingEngine:
     tiled_tensor_overlap: bool
     pipeline_send_overlap: bool
     gradient_overlap: bool
+    reduction: str
+    reduction_in_pipelines: str
     gradient_buckets: int
     communication_sms: int
     dispatcher_sms: int
@@ -66,6 +74,7 @@ class TrainingEngine:
     efficiency_communication: float
     efficiency_experts: float
     jitter: float
+    jitter_distribution: str
     error_low: float
     error_high: float
     source: str
@@ -108,6 +117,8 @@ _FIELDS: Final[dict[str, Field[Any]]] = {
         ("tiled_tensor_overlap", Flag(), ""),
         ("pipeline_send_overlap", Flag(), ""),
         ("gradient_overlap", Flag(), ""),
+        ("reduction", Text(choices=("micro_batch", "step")), ""),
+        ("reduction_in_pipelines", Text(choices=("micro_batch", "step")), ""),
         ("gradient_buckets", Whole(least=1), ""),
         ("communication_sms", Whole(least=0, most=1024), ""),
         ("dispatcher_sms", Whole(least=0, most=1024), ""),
@@ -121,6 +132,7 @@ _FIELDS: Final[dict[str, Field[Any]]] = {
         ("efficiency_communication", _FACTOR, ""),
         ("efficiency_experts", _FACTOR, ""),
         ("jitter", _SHARE, ""),
+        ("jitter_distribution", Text(choices=tuple(DISTRIBUTIONS)), ""),
         ("error_low", Number(least=-5.0, most=0.0), ""),
         ("error_high", Number(least=0.0, most=5.0), ""),
         ("ref", _LONG, "source"),

@@ -18,8 +18,9 @@ import numpy as np
 from perfatlas.collectives import CollectiveShapes, price_collectives
 from perfatlas.kernels.tiers import price_operators
 from perfatlas.models import MoeFfn
-from perfatlas.operators import GroupedGemm, with_fields
+from perfatlas.operators import BOUND_MEMORY, GroupedGemm, with_fields
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, take_layouts
+from perfatlas.training.overlap import contended_rate
 from perfatlas.training.step.exposure import exposed_beside, exposed_in_tiles
 from perfatlas.training.work import (
     Part,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 # rows that leave for the experts' ranks and come back, which wait for the busiest rank
 EXPERT_OPS: Final = ("dispatch", "combine")
 KINDS: Final = ("compute", "tp", "cp", "ep")
+MOST_TAKEN: Final = 0.99  # of SMs or memory bandwidth: computation never stops
 _SHAPE_COLUMNS: Final = (
     "tp",
     "cp",
@@ -72,6 +74,7 @@ class MicroBatchCosts:
         exchanges: The collectives.
         exchange_s_UE: Their times before overlap (U, E) [s].
         exposed_s_UE: Their times that are not hidden (U, E) [s].
+        memory_bound_U: Share of the computation that memory bandwidth bounds (U,).
     """
 
     index_C: IntArray
@@ -86,6 +89,7 @@ class MicroBatchCosts:
     exchanges: tuple[Exchange, ...]
     exchange_s_UE: FloatArray
     exposed_s_UE: FloatArray
+    memory_bound_U: FloatArray
 
 
 def micro_batch_costs(question: TrainingQuestion) -> MicroBatchCosts:
@@ -161,6 +165,8 @@ def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:
         exchanges=exchanges,
         exchange_s_UE=comm_VUE[0],
         exposed_s_UE=exposed_VUE[0],
+        memory_bound_U=(times_VUO[0] * (prices.code_CO == BOUND_MEMORY)).sum(axis=1)
+        / times_VUO[0].sum(axis=1),
     )
 
 
@@ -252,21 +258,37 @@ def _exposed(
 ) -> FloatArray:
     """Return the times of collectives that no computation hides (V, U, E) [s]."""
     exposed_VUE = np.empty_like(comm_VUE)
-    slowdown_U = sm_share(question)
+    none_U = np.zeros(question.layouts.size)
+    rate_U = rate_beside(question, none_U, none_U)  # products, which SMs bound
     for at, one in enumerate(exchanges):
         time_VU = comm_VUE[:, :, at]
         window_VU = times_VUO[:, :, list(one.beside)].sum(axis=2)
         if one.overlap == "exposed":
             exposed_VUE[:, :, at] = time_VU
         elif one.overlap == "bulk":
-            exposed_VUE[:, :, at] = exposed_beside(time_VU, window_VU, slowdown_U)
+            exposed_VUE[:, :, at] = exposed_beside(time_VU, window_VU, rate_U)
         else:
             tiles_U = np.maximum(one.ranks_C, 1.0)
-            exposed_VUE[:, :, at] = exposed_in_tiles(time_VU, window_VU, tiles_U, slowdown_U)
+            exposed_VUE[:, :, at] = exposed_in_tiles(time_VU, window_VU, tiles_U, rate_U)
     return exposed_VUE
 
 
-def sm_share(question: TrainingQuestion) -> FloatArray:
-    """Return the share of the SMs that a collective takes (C,)."""
-    share_C: FloatArray = question.engine.communication_sms / question.devices().gather("sm_count")
-    return np.minimum(share_C, 1.0)
+def rate_beside(
+    question: TrainingQuestion, memory_bound_C: FloatArray, traffic_bytes_per_s_C: FloatArray
+) -> FloatArray:
+    """Return the speed of computation beside a collective, over its speed alone (C,).
+
+    Args:
+        question: The candidates, for devices and the SMs of a collective.
+        memory_bound_C: Share of the computation that memory bandwidth bounds (C,).
+        traffic_bytes_per_s_C: Memory traffic of the collective (C,) [bytes/s].
+    """
+    if question.tier == "bound":
+        return np.ones_like(memory_bound_C)
+    devices = question.devices()
+    sms_C = question.engine.communication_sms / devices.gather("sm_count")
+    bandwidth_C = traffic_bytes_per_s_C / devices.gather("memory_bandwidth")
+    rate_C: FloatArray = contended_rate(
+        memory_bound_C, np.minimum(sms_C, MOST_TAKEN), np.minimum(bandwidth_C, MOST_TAKEN)
+    )
+    return rate_C

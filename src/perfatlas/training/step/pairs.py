@@ -17,6 +17,7 @@ import numpy as np
 from perfatlas.operators import BOUND_MEMORY, GroupedGemm
 from perfatlas.training.overlap import contended_rate
 from perfatlas.training.pairs import COMMUNICATION_PARTS, COMPUTE_PARTS, PairParts, pair_times
+from perfatlas.training.step.costs import MOST_TAKEN, micro_batch_costs
 from perfatlas.training.step.stages import group_shares
 from perfatlas.training.work import Part
 
@@ -49,7 +50,6 @@ _TRANSFERS: Final = {
 _EXPERTS: Final = ("experts", "shared_expert_")
 # A token that travels is read once and written once on every rank.
 _READ_AND_WRITTEN: Final = 2.0
-_MOST_TAKEN: Final = 0.99  # of SMs or memory bandwidth: computation never stops
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,6 +186,19 @@ def pair_savings(
     return saved_s_CS
 
 
+def pair_of_layers(question: TrainingQuestion, layers: int) -> PairParts:
+    """Return the overlapped layers of a pair of the first candidate, without recomputation.
+
+    Args:
+        question: The candidates.
+        layers: Layers of the pair.
+    """
+    costs = micro_batch_costs(question)
+    parts, first_D = layer_parts(question, costs), costs.index_C[:1]
+    rate_D6 = _rates(question, parts, first_D, np.zeros(1, np.int64))
+    return _pairs(parts, first_D, layers, rate_D6, np.zeros(1))
+
+
 def _saved_s(
     question: TrainingQuestion,
     costs: MicroBatchCosts,
@@ -197,23 +210,31 @@ def _saved_s(
     shape_D, level_D, layers = keys_D3[:, 0], keys_D3[:, 1], int(keys_D3[0, 2])
     shares_G = group_shares(question.architecture)
     again_s_DG = costs.recomputed_s[0].sum(axis=1)[level_D, shape_D, 1:-1]
+    exposed = pair_times(
+        _pairs(parts, shape_D, layers, rate_D6, (again_s_DG * shares_G).sum(axis=1))
+    )
+    saved_s_D: FloatArray = (
+        layers * parts.transfer_s_U4[shape_D].sum(axis=1) - exposed.exposed_s_C
+    )
+    return saved_s_D
+
+
+def _pairs(
+    parts: LayerParts, shape_D: IntArray, layers: int, rate_D6: FloatArray, again_s_D: FloatArray
+) -> PairParts:
+    """Return pairs of equal layers, with recomputation before the gradients of attention."""
     compute_s_D6 = parts.compute_s_U6[shape_D]
-    compute_s_D6[:, _OF_ATTENTION[Part.INPUT_GRADIENT]] += (again_s_DG * shares_G).sum(axis=1)
-    transfer_s_D4 = parts.transfer_s_U4[shape_D]
+    compute_s_D6[:, _OF_ATTENTION[Part.INPUT_GRADIENT]] += again_s_D
 
     def of_layers(values_DK: FloatArray) -> FloatArray:
         return np.repeat(values_DK[:, None], layers, axis=1)
 
-    exposed = pair_times(
-        PairParts(
-            compute_s_CN6=of_layers(compute_s_D6),
-            communication_s_CN4=of_layers(transfer_s_D4),
-            compute_rate_CN6=of_layers(rate_D6),
-            transfer_rate_C=np.ones(len(shape_D)),
-        )
+    return PairParts(
+        compute_s_CN6=of_layers(compute_s_D6),
+        communication_s_CN4=of_layers(parts.transfer_s_U4[shape_D]),
+        compute_rate_CN6=of_layers(rate_D6),
+        transfer_rate_C=np.ones(len(shape_D)),
     )
-    saved_s_D: FloatArray = layers * transfer_s_D4.sum(axis=1) - exposed.exposed_s_C
-    return saved_s_D
 
 
 def _rates(
@@ -231,7 +252,7 @@ def _rates(
     )
     rate_D6: FloatArray = contended_rate(
         memory_bound_D6,
-        np.minimum(sms_D, _MOST_TAKEN)[:, None],
-        np.minimum(bandwidth_D, _MOST_TAKEN)[:, None],
+        np.minimum(sms_D, MOST_TAKEN)[:, None],
+        np.minimum(bandwidth_D, MOST_TAKEN)[:, None],
     )
     return rate_D6

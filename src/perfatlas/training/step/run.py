@@ -13,6 +13,7 @@ import numpy as np
 
 from perfatlas.kernels.tiers import price_operators
 from perfatlas.operators import Phase, Streaming
+from perfatlas.training.jitter import expected_slowdown
 from perfatlas.training.schedules import find_schedule, peak_activations, pipeline_steps
 from perfatlas.training.step.costs import KINDS, GroupColumns, collective_times, micro_batch_costs
 from perfatlas.training.step.data_parallel import sharded_layers, step_collectives
@@ -132,7 +133,9 @@ def training_steps(question: TrainingQuestion) -> TrainingSteps:
     backward_CR = stages.over_ranks(input_CS + weight_CS + again_CS)
     forward_CR = stages.over_ranks(forward_CS)
     busiest_C = (forward_CR + backward_CR).argmax(axis=1)
-    once_s_C = step_collectives(question, stages, forward_CR, backward_CR)
+    once_s_C = step_collectives(
+        question, stages, forward_CR, backward_CR, costs.memory_bound_U[costs.index_C]
+    )
     parts = _busy_parts(question, stages, times, busiest_C)
     busy_s_C = sum(parts.values(), np.zeros(layouts.size))
     if pipelines.pair_s_CS is not None:  # computation of the other micro-batch hides transfers
@@ -145,7 +148,11 @@ def training_steps(question: TrainingQuestion) -> TrainingSteps:
     parts["optimizer"] = _optimizer_s(question, stages)
     parts["host"] = np.full(layouts.size, question.engine.host_s_per_step)
     steady_s_C = sum(parts.values(), np.zeros(layouts.size))
-    parts["jitter"] = steady_s_C * slowest_of(question.engine.jitter, layouts.gpus)
+    parts["jitter"] = steady_s_C * expected_slowdown(
+        question.engine.jitter_distribution,
+        np.full(layouts.size, question.engine.jitter),
+        layouts.gpus.astype(np.int64),
+    )
     step_s_C = steady_s_C + parts["jitter"]
     low_C, high_C = _spread(question, costs, _each_on(stages, times, busiest_C))
     flop_C, again_flop_C = _flop(question, costs)
@@ -180,25 +187,6 @@ def _pair_s(
     return paired_stages(question, costs, stages, forward_CS, backward_CS)
 
 
-def slowest_of(spread: float, ranks_C: FloatArray) -> FloatArray:
-    """Return by what share the slowest of many ranks is slower than the mean one (C,).
-
-    Args:
-        spread: Relative standard deviation of the step time of a rank.
-        ranks_C: Ranks that wait for each other (C,).
-
-    Source: derived: the maximum of n Gaussian variables is about sigma sqrt(2 ln n) above the mean.
-
-    Example:
-        >>> import numpy as np
-        >>> from perfatlas.training.step.run import slowest_of
-        >>> round(float(slowest_of(0.01, np.array([1024.0]))[0]), 4)
-        0.0372
-    """
-    share_C: FloatArray = spread * np.sqrt(2.0 * np.log(np.maximum(ranks_C, 1.0)))
-    return share_C
-
-
 def _stage_times(
     question: TrainingQuestion, costs: MicroBatchCosts, stages: StageColumns
 ) -> _RankTimes:
@@ -210,7 +198,10 @@ def _stage_times(
     again_VKCG = np.moveaxis(costs.recomputed_s[:, :, :, at][:, level_C, :, row_C], 0, 2)
     layer_PC = (each_VPKCG[0, :, :, :, 1:-1] * shares_G).sum(axis=(1, 3))
     again_C = (again_VKCG[0, :, :, 1:-1] * shares_G).sum(axis=(0, 2))
-    sharding = sharded_layers(question, stages, layer_PC[0], layer_PC[1] + layer_PC[2] + again_C)
+    backward_C = layer_PC[1] + layer_PC[2] + again_C
+    sharding = sharded_layers(
+        question, stages, layer_PC[0], backward_C, costs.memory_bound_U[at]
+    )
     none_C = np.zeros_like(again_C)
     return _RankTimes(
         stages.spread(each_VPKCG, shares_G),
