@@ -144,6 +144,31 @@ def paired_stages(
     return forward_CS + _opposite(backward_CS, pp_C) - pair_savings(question, costs, layers_CS)
 
 
+def overlapped_experts_s(question: TrainingQuestion, costs: MicroBatchCosts) -> FloatArray:
+    """Return what pairs of passes save in a step of a schedule other than DualPipe (C,) [s].
+
+    After its first forward passes a rank runs one forward and one backward pass in turn, as a pair.
+    The first rank of a pipeline has fewest pairs: 2 (P - 1) + (v - 1) P + 1 of its m v forward
+    passes come before; without a pipeline one does.
+
+    Args:
+        question: The candidates; an interleaved schedule, or no pipeline.
+        costs: Costs of a micro-batch per layer.
+
+    Source: Megatron-LM, `overlap_moe_expert_parallel_comm`; warm-up passes: arXiv 2104.04473 and
+        one more so that a forward pass is at hand.
+    Limits: Stages are equal, so that all ranks gain as much as the first.
+    """
+    layouts = question.layouts
+    chunks_C = layouts.pp * layouts.vpp
+    mean_C = question.architecture.num_layers / chunks_C
+    layers_C = np.maximum(np.round(mean_C), 1.0)
+    saved_s_C = pair_savings(question, costs, layers_C[:, None])[:, 0] * mean_C / layers_C
+    before_C = 2.0 * (layouts.pp - 1.0) + (layouts.vpp - 1.0) * layouts.pp + 1.0
+    pairs_C = np.maximum(layouts.micro_batches * layouts.vpp - before_C, 0.0)
+    return saved_s_C * pairs_C
+
+
 def _opposite(values_CS: FloatArray, pp_C: FloatArray) -> FloatArray:
     """Return the value of stage P - 1 - s of each candidate (C, S); 0 beyond its last stage."""
     position_S = np.arange(values_CS.shape[1])

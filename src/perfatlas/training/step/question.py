@@ -45,6 +45,8 @@ class TrainingQuestion:
         optimizer: Optimizer.
         gradient_format: Format of accumulated gradients.
         distribution: Routing of tokens to experts.
+        expert_overlap: Whether a forward pass runs beside a backward pass of another micro-batch
+            wherever a schedule other than DualPipe has both, to hide the transfers of experts.
     """
 
     architecture: Architecture
@@ -58,6 +60,7 @@ class TrainingQuestion:
     optimizer: str = "adamw"
     gradient_format: str = "fp32"
     distribution: str = "balanced"
+    expert_overlap: bool = False
 
     def devices(self) -> DeviceColumns:
         """Return the device of each candidate."""

@@ -23,7 +23,7 @@ from perfatlas.training.step.memory import (
     kept_by_stages,
     training_memory,
 )
-from perfatlas.training.step.pairs import paired_stages
+from perfatlas.training.step.pairs import overlapped_experts_s, paired_stages
 from perfatlas.training.step.pipeline import copies_of_layers, pipelines_of
 from perfatlas.training.step.stages import group_shares, spread_over_stages, stage_columns
 from perfatlas.training.work import Part
@@ -140,11 +140,14 @@ def training_steps(question: TrainingQuestion) -> TrainingSteps:
     busy_s_C = sum(parts.values(), np.zeros(layouts.size))
     if pipelines.pair_s_CS is not None:  # computation of the other micro-batch hides transfers
         hidden_s_C = busy_s_C - piped.busy_s_CP[np.arange(layouts.size), busiest_C]
-        parts["exposed_ep"] = np.maximum(parts["exposed_ep"] - hidden_s_C, 0.0)
+        parts["exposed_ep"] -= hidden_s_C
         busy_s_C = busy_s_C - hidden_s_C
+    bubble_s_C = np.maximum(piped.step_s_C - piped.exposed_send_s_C - busy_s_C, 0.0)
+    if question.expert_overlap and question.architecture.has_experts:
+        parts["exposed_ep"] -= overlapped_experts_s(question, costs)
     parts["exposed_dp"] = parts["exposed_dp"] + once_s_C
     parts["exposed_pp"] = piped.exposed_send_s_C
-    parts["bubble"] = np.maximum(piped.step_s_C - piped.exposed_send_s_C - busy_s_C, 0.0)
+    parts["bubble"] = bubble_s_C
     parts["optimizer"] = _optimizer_s(question, stages)
     parts["host"] = np.full(layouts.size, question.engine.host_s_per_step)
     steady_s_C = sum(parts.values(), np.zeros(layouts.size))

@@ -122,6 +122,15 @@ class TrainingLayout:
         PipelineSchedule | None,
         Row("Order of forward and backward passes.", default="interleaved if vpp > 1, else 1f1b"),
     ] = None
+    expert_overlap: Annotated[
+        bool,
+        Row(
+            "Run forward passes beside backward passes of other micro-batches, so that computation"
+            " hides the transfers of tokens to experts; dualpipe always does.",
+            needs=Fact("experts"),
+            elsewhere=("overlap_moe_expert_parallel_comm", "moe_a2a_overlap"),
+        ),
+    ] = False
     sequence_parallel: Annotated[
         bool | None,
         Row(
