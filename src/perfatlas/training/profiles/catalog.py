@@ -8,18 +8,30 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from perfatlas.quantities import resolve_name
-from perfatlas.training.profiles.profile import training_engine_of
+from perfatlas.training.profiles.profile import training_engines_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from perfatlas.training.profiles.profile import TrainingEngine
 
 
 @cache
+def training_engines() -> Mapping[str, TrainingEngine]:
+    """Return every profile by id, such as "megatron@26.04"."""
+    folder = resources.files("perfatlas").joinpath("data/training_engines")
+    files = sorted((one for one in folder.iterdir() if one.name.endswith(".toml")), key=str)
+    found: dict[str, TrainingEngine] = {}
+    for one in files:
+        found |= training_engines_of(
+            one.name.removesuffix(".toml"), tomllib.loads(one.read_text("utf-8"))
+        )
+    return found
+
+
 def training_engine_ids() -> tuple[str, ...]:
     """Return every profile id, such as "megatron@26.04", sorted."""
-    folder = resources.files("perfatlas").joinpath("data/training_engines")
-    names = (item.name for item in folder.iterdir())
-    return tuple(sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml")))
+    return tuple(sorted(training_engines()))
 
 
 def training_engine_names() -> tuple[str, ...]:
@@ -49,10 +61,6 @@ def resolve_training_engine(text: str) -> TrainingEngine:
     newest = {one.split("@")[0]: one for one in dated}
     known = newest | {one: one for one in dated}
     lists = f"training engines: {', '.join(training_engine_ids())}"
-    return _load(known[resolve_name(text.strip(), known, what="training engine", lists=lists)])
-
-
-@cache
-def _load(engine_id: str) -> TrainingEngine:
-    path = resources.files("perfatlas").joinpath(f"data/training_engines/{engine_id}.toml")
-    return training_engine_of(engine_id, tomllib.loads(path.read_text("utf-8")))
+    return training_engines()[
+        known[resolve_name(text.strip(), known, what="training engine", lists=lists)]
+    ]

@@ -25,6 +25,7 @@ from perfatlas.training.step.exposure import exposed_beside, exposed_in_tiles
 from perfatlas.training.work import (
     Part,
     RankParameters,
+    Routes,
     Row,
     busiest_rank,
     model_operators,
@@ -125,7 +126,8 @@ def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:
         family=question.engine.kernel_family,
         tier=question.tier,
     )
-    exchanges = rank_exchanges(architecture, rows, layouts, question.engine)
+    routes = Routes(question.dispatcher or question.engine.dispatcher, _domain(question))
+    exchanges = rank_exchanges(architecture, rows, layouts, question.engine, routes)
     count_UO = np.stack([row.operator.count for row in rows], axis=1)
     speed_UO = np.stack([_speed(question, row) for row in rows], axis=1)
     names = ("time_s_CO", "low_s_CO", "high_s_CO")
@@ -170,12 +172,21 @@ def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:
     )
 
 
+def _domain(question: TrainingQuestion) -> FloatArray:
+    """Return the GPUs of the scale-up domain of each candidate (U,)."""
+    sizes = np.array([float(one.device.scale_up.domain_size) for one in question.systems])
+    domain_U: FloatArray = sizes[question.index_C]
+    return domain_U
+
+
 def _speed(question: TrainingQuestion, row: Row) -> FloatArray:
     """Return the speed of a kernel relative to its calibration, that of the busiest rank (U,)."""
     layouts = question.layouts
-    speed_U = np.full(layouts.size, question.engine.efficiency_compute)
+    engine = question.engine
+    release = engine.speed_moe if question.architecture.has_experts else engine.speed_dense
+    speed_U = np.full(layouts.size, engine.efficiency_compute * release)
     if isinstance(row.operator, GroupedGemm):
-        return speed_U * question.engine.efficiency_experts / _busiest(question, row.segment)
+        return speed_U * engine.efficiency_experts / _busiest(question, row.segment)
     return speed_U
 
 

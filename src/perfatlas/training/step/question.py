@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 TRAINED_FORMATS: Final = ("bf16", "fp8_static", "fp8_dynamic", "fp8_block", "mxfp8", "nvfp4")
 # Formats without measured kernels, and those whose kernels price them: the same tensor cores.
 PRICED_AS: Final = {"mxfp8": "fp8_dynamic"}
-# Experts in mxfp8 are scaled by blocks.
-EXPERTS_PRICED_AS: Final = {"mxfp8": "fp8_block"}
+# Tensor cores with MX formats scale their blocks, as they do scales of tensors: kernels of fp8_block
+# scale partial sums in registers.
+EXPERTS_PRICED_AS: Final = {"mxfp8": "fp8_dynamic"}
 GRADIENT_BYTES: Final = {"fp32": 4.0, "bf16": 2.0}
 
 
@@ -47,6 +48,9 @@ class TrainingQuestion:
         distribution: Routing of tokens to experts.
         expert_overlap: Whether a forward pass runs beside a backward pass of another micro-batch
             wherever a schedule other than DualPipe has both, to hide the transfers of experts.
+        dispatcher: How tokens travel to experts: "alltoall", a copy per expert, or "deepep", one
+            per node, which forwards it. "" is the engine's.
+        cuda_graphs: What runs without the host: "none", "attention" (and the router), or "full".
     """
 
     architecture: Architecture
@@ -61,6 +65,8 @@ class TrainingQuestion:
     gradient_format: str = "fp32"
     distribution: str = "balanced"
     expert_overlap: bool = False
+    dispatcher: str = ""
+    cuda_graphs: str = "full"
 
     def devices(self) -> DeviceColumns:
         """Return the device of each candidate."""

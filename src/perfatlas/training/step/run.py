@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.kernels.tiers import price_operators
+from perfatlas.models import MoeFfn
 from perfatlas.operators import Phase, Streaming
 from perfatlas.training.jitter import expected_slowdown
 from perfatlas.training.schedules import find_schedule, peak_activations, pipeline_steps
@@ -50,6 +51,8 @@ FLOP_CONVENTION: Final = (
 # forward pass, input gradients and weight gradients have equal model FLOP
 PASSES: Final = 3.0
 ACTIVATION_BYTES: Final = 2.0
+# Share of the launches of a MoE layer that CUDA graphs leave to the host.
+LAUNCHED: Final = {"none": 1.0, "attention": 0.5, "full": 0.0}
 _ROW_ELEMENTS: Final = 1024.0  # elements of a row of the optimizer's kernels
 
 
@@ -144,12 +147,15 @@ def training_steps(question: TrainingQuestion) -> TrainingSteps:
         busy_s_C = busy_s_C - hidden_s_C
     bubble_s_C = np.maximum(piped.step_s_C - piped.exposed_send_s_C - busy_s_C, 0.0)
     if question.expert_overlap and question.architecture.has_experts:
-        parts["exposed_ep"] -= overlapped_experts_s(question, costs)
+        hidden_s_C = overlapped_experts_s(question, costs)
+        parts["exposed_ep"] -= hidden_s_C
+        busy_s_C = busy_s_C - hidden_s_C
     parts["exposed_dp"] = parts["exposed_dp"] + once_s_C
     parts["exposed_pp"] = piped.exposed_send_s_C
     parts["bubble"] = bubble_s_C
     parts["optimizer"] = _optimizer_s(question, stages)
-    parts["host"] = np.full(layouts.size, question.engine.host_s_per_step)
+    launched_s_C = _launch_s(question, stages, busiest_C)
+    parts["host"] = question.engine.host_s_per_step + np.maximum(launched_s_C - busy_s_C, 0.0)
     steady_s_C = sum(parts.values(), np.zeros(layouts.size))
     parts["jitter"] = steady_s_C * expected_slowdown(
         question.engine.jitter_distribution,
@@ -188,6 +194,36 @@ def _pair_s(
     if not (overlaps and question.architecture.has_experts):
         return None
     return paired_stages(question, costs, stages, forward_CS, backward_CS)
+
+
+def _launch_s(
+    question: TrainingQuestion, stages: StageColumns, busiest_C: FloatArray
+) -> FloatArray:
+    """Return the host time of the MoE layers of a step on the busiest rank (C,) [s].
+
+    The host launches kernels ahead of the device; a rank whose kernels are shorter waits for it.
+
+    Args:
+        question: The candidates.
+        stages: The pipeline stages.
+        busiest_C: Rank with most work (C,).
+
+    Limits: Bubbles give the host no time to catch up. Graphs of attention and router leave half
+        of the launches (assumption).
+    """
+    layouts, groups = question.layouts, question.architecture.layers
+    shares_G = group_shares(question.architecture)
+    moe = sum(
+        float(share)
+        for share, group in zip(shares_G, groups, strict=True)
+        if isinstance(group.ffn, MoeFfn)
+    )
+    held_CR = stages.over_ranks(stages.layers_CS)
+    layers_C = moe * held_CR[np.arange(layouts.size), busiest_C]
+    batches_C = layouts.micro_batches / copies_of_layers(question.schedule)
+    each_s = question.engine.host_s_per_moe_layer * LAUNCHED[question.cuda_graphs]
+    launched_s_C: FloatArray = each_s * layers_C * batches_C
+    return launched_s_C
 
 
 def _stage_times(
@@ -256,10 +292,9 @@ def _spread(
     low_C, high_C = each_VC[1] / each_VC[0], each_VC[2] / each_VC[0]
     if question.tier == "bound":
         return np.ones_like(low_C), np.full_like(high_C, np.inf)
-    engine = question.engine
-    if engine.error_low < 0.0 or engine.error_high > 0.0:
-        low_C = np.full_like(low_C, np.exp(engine.error_low))
-        high_C = np.full_like(high_C, np.exp(engine.error_high))
+    low, high = question.engine.errors(moe=question.architecture.has_experts)
+    if low < 0.0 or high > 0.0:
+        low_C, high_C = np.full_like(low_C, np.exp(low)), np.full_like(high_C, np.exp(high))
     calibrated_C = np.any(costs.prices.match_CO >= 0, axis=1)[costs.index_C]
     return low_C, np.where(calibrated_C, high_C, np.inf)
 
