@@ -14,6 +14,8 @@ from perfatlas.training.step.exposure import exposed_beside
 from perfatlas.training.step.memory import WEIGHT_BYTES
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from perfatlas.operators import FloatArray
     from perfatlas.training.step.question import TrainingQuestion
     from perfatlas.training.step.stages import StageColumns
@@ -42,7 +44,7 @@ class _Collectives(NamedTuple):
     rate_C: FloatArray
 
 
-def reduced_per_micro_batch(question: TrainingQuestion) -> FloatArray:
+def reduced_per_micro_batch(question: TrainingQuestion) -> NDArray[np.bool_]:
     """Return where gradients are reduced, and weights gathered, in every micro-batch (C,).
 
     Elsewhere ranks keep whole gradients, and with ZeRO-3 whole weights, until the last micro-batch.
@@ -60,7 +62,8 @@ def reduced_per_micro_batch(question: TrainingQuestion) -> FloatArray:
         engine.reduction_in_pipelines == PER_MICRO_BATCH,
         engine.reduction == PER_MICRO_BATCH,
     )
-    return each_C & (layouts.zero >= 2)
+    reduced_C: NDArray[np.bool_] = each_C & (layouts.zero >= 2)
+    return reduced_C
 
 
 def sharded_layers(

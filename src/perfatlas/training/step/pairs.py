@@ -124,7 +124,7 @@ def paired_stages(
     forward_CS: FloatArray,
     backward_CS: FloatArray,
 ) -> FloatArray:
-    """Return a forward pass of each stage beside a backward pass of its rank's other one (C, S) [s].
+    """Return forward passes of stages beside backward ones of their ranks' others (C, S) [s].
 
     The layers that both stages have run as pairs; what a stage has beyond them, the embedding and
     the head run one after the other.
@@ -238,9 +238,7 @@ def _saved_s(
     exposed = pair_times(
         _pairs(parts, shape_D, layers, rate_D6, (again_s_DG * shares_G).sum(axis=1))
     )
-    saved_s_D: FloatArray = (
-        layers * parts.transfer_s_U4[shape_D].sum(axis=1) - exposed.exposed_s_C
-    )
+    saved_s_D: FloatArray = layers * parts.transfer_s_U4[shape_D].sum(axis=1) - exposed.exposed_s_C
     return saved_s_D
 
 
@@ -272,8 +270,7 @@ def _rates(
     devices = question.devices()
     sms_D = question.engine.dispatcher_sms / devices.gather("sm_count")[candidate_D]
     bandwidth_D = (
-        parts.transfer_bytes_per_s_U[shape_D]
-        / devices.gather("memory_bandwidth")[candidate_D]
+        parts.transfer_bytes_per_s_U[shape_D] / devices.gather("memory_bandwidth")[candidate_D]
     )
     rate_D6: FloatArray = contended_rate(
         memory_bound_D6,

@@ -22,11 +22,9 @@ if TYPE_CHECKING:
 
 # Formats in which linear layers are multiplied.
 TRAINED_FORMATS: Final = ("bf16", "fp8_static", "fp8_dynamic", "fp8_block", "mxfp8", "nvfp4")
-# Formats without measured kernels, and those whose kernels price them: the same tensor cores.
+# Formats without measured kernels, and those whose kernels price them: the same tensor cores, which
+# scale MX blocks as they scale tensors; kernels of fp8_block scale partial sums in registers.
 PRICED_AS: Final = {"mxfp8": "fp8_dynamic"}
-# Tensor cores with MX formats scale their blocks, as they do scales of tensors: kernels of fp8_block
-# scale partial sums in registers.
-EXPERTS_PRICED_AS: Final = {"mxfp8": "fp8_dynamic"}
 GRADIENT_BYTES: Final = {"fp32": 4.0, "bf16": 2.0}
 
 
@@ -79,7 +77,7 @@ class TrainingQuestion:
     def priced_formats(self) -> ModelFormats:
         """Formats whose kernels price the step."""
         gemm = PRICED_AS.get(self.formats.gemm, self.formats.gemm)
-        moe = EXPERTS_PRICED_AS.get(self.formats.moe, self.formats.moe)
+        moe = PRICED_AS.get(self.formats.moe, self.formats.moe)
         return replace(self.formats, gemm=gemm, moe=moe)
 
     @property

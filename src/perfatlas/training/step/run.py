@@ -238,9 +238,7 @@ def _stage_times(
     layer_PC = (each_VPKCG[0, :, :, :, 1:-1] * shares_G).sum(axis=(1, 3))
     again_C = (again_VKCG[0, :, :, 1:-1] * shares_G).sum(axis=(0, 2))
     backward_C = layer_PC[1] + layer_PC[2] + again_C
-    sharding = sharded_layers(
-        question, stages, layer_PC[0], backward_C, costs.memory_bound_U[at]
-    )
+    sharding = sharded_layers(question, stages, layer_PC[0], backward_C, costs.memory_bound_U[at])
     none_C = np.zeros_like(again_C)
     return _RankTimes(
         stages.spread(each_VPKCG, shares_G),

@@ -205,4 +205,6 @@ def question_of(inputs: Sequence[TrainInputs]) -> TrainingQuestion:
         gradient_format=first.gradient_format or engine.gradient_format,
         distribution=first.expert_distribution,
         expert_overlap=first.expert_overlap,
+        dispatcher=first.dispatcher or engine.dispatcher,
+        cuda_graphs=first.cuda_graphs,
     )

@@ -50,12 +50,12 @@ def fit_to_trace() -> dict[str, float]:
         ['efficiency_communication', 'efficiency_compute', 'efficiency_experts']
     """
     trace = published_trace()
-    alone = {
-        "efficiency_compute": 1.0,
-        "efficiency_experts": 1.0,
-        "efficiency_communication": 1.0,
-    }
-    engine = replace(resolve_training_engine(trace["engine"]), **alone)
+    engine = replace(
+        resolve_training_engine(trace["engine"]),
+        efficiency_compute=1.0,
+        efficiency_experts=1.0,
+        efficiency_communication=1.0,
+    )
     measured_s_N6 = np.array(trace["compute_ms"]) / 1e3
     pair = _pair(engine)
     beside_s_N6 = pair.compute_s_CN6[0] / pair.compute_rate_CN6[0]
