@@ -26,9 +26,14 @@ if TYPE_CHECKING:
 # Numbers, whether they are fitted to MoE or to dense runs, and their bounds.
 NUMBERS: Final = (
     ("efficiency_compute", False, (0.3, 1.2)),
-    ("jitter", False, (0.0, 0.05)),
     ("efficiency_experts", True, (0.3, 2.0)),
     ("host_s_per_moe_layer", True, (0.0, 0.02)),
+)
+JITTER: Final = (0.0, 0.05)
+# What runs share that differ in scale alone.
+SCALED: Final = (
+    *("stack", "model", "gpu", "seq_len", "precision", "micro_batch", "recompute", "zero_fsdp"),
+    *("tp", "pp", "vpp", "cp", "ep"),
 )
 ROUNDS: Final = 2
 TOLERANCE: Final = 0.01  # of the bounds
@@ -44,8 +49,8 @@ UNFITTED: Final = {
 def fit_training_engine(name: str) -> dict[str, Any]:
     """Return the numbers of a training engine and of its releases, fitted to published runs.
 
-    Each number makes the mean absolute logarithm of measured over predicted time least; the speeds
-    of releases follow from the rule in `data/validation/training.toml`. `error_low` and
+    Each number makes the mean absolute logarithm of measured over predicted time least; `jitter`
+    that of runs which differ in scale alone, each relative to their mean. The speeds of releases follow from the rule in `data/validation/training.toml`. `error_low` and
     `error_high` are quantiles of the residuals that remain, of dense and of MoE models.
 
     Args:
@@ -57,11 +62,13 @@ def fit_training_engine(name: str) -> dict[str, Any]:
     own = [run for run in published_runs() if _of_engine(run, name)]
     early = [run for run in own if run.run["stack"] <= rules()["split"]["time"]["last_fitted"]]
     numbers: dict[str, Any] = dict(UNFITTED)
-    wanted = {"jitter"} if name == "fsdp" else set()  # the one engine with runs at several scales
+    scaled = _scaled(early)
+    if scaled:
+        numbers["jitter"] = _jitter(scaled, numbers)
     for _ in range(ROUNDS):
         for number, moe, bounds in NUMBERS:
             part = [run for run in early if _is_moe(run) is moe]
-            if part and (number != "jitter" or number in wanted):
+            if part:
                 numbers[number] = _best(number, part, numbers, bounds)
     speeds = _release_speeds(own, numbers)
     errors: dict[str, float] = {}
@@ -96,6 +103,35 @@ def _best(
 
     tolerance = TOLERANCE * (bounds[1] - bounds[0])
     found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": tolerance})
+    return float(f"{found.x:.3g}")
+
+
+def _scaled(runs: Sequence[PublishedRun]) -> list[list[PublishedRun]]:
+    """Return the groups of runs that differ in scale alone, by a factor of four or more."""
+    groups: dict[tuple[Any, ...], list[PublishedRun]] = {}
+    for published in runs:
+        run = published.run
+        each = int(run["global_batch"]) / int(run["n_gpus"])
+        groups.setdefault((each, *(run[name] for name in SCALED)), []).append(published)
+
+    def gpus(group: list[PublishedRun]) -> list[int]:
+        return [int(one.run["n_gpus"]) for one in group]
+
+    return [group for group in groups.values() if max(gpus(group)) >= 4 * min(gpus(group))]
+
+
+def _jitter(groups: Sequence[Sequence[PublishedRun]], known: Mapping[str, Any]) -> float:
+    """Return the spread of ranks that best explains how groups of runs scale."""
+    runs = [one for group in groups for one in group]
+    ends = np.cumsum([len(group) for group in groups])[:-1]
+
+    def loss(value: float) -> float:
+        residual_R = _residuals(runs, {**known, "jitter": value})
+        parts = np.split(residual_R, ends)
+        return float(np.abs(np.concatenate([part - part.mean() for part in parts])).mean())
+
+    tolerance = TOLERANCE * (JITTER[1] - JITTER[0])
+    found = minimize_scalar(loss, bounds=JITTER, method="bounded", options={"xatol": tolerance})
     return float(f"{found.x:.3g}")
 
 

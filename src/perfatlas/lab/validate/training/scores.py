@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.lab.validate.training.runs import published_runs, rules
+from perfatlas.lab.validate.training.trace import trace_comparison
 from perfatlas.training.profiles import resolve_training_engine, unseen_release
 from perfatlas.training.step import training_steps
 
@@ -34,7 +35,8 @@ def validate_training() -> Row:
 
     Returns:
         `totals`: all scored rows, the mean over sources, and the dense and MoE rows of Megatron;
-        a part for each key of `PARTS`; `memory`: predicted and published peaks; `refused`: reasons
+        a part for each key of `PARTS`; `trace`: the published trace of
+        a pair; `memory`: predicted and published peaks; `refused`: reasons
         with the number of rows; `rows`: every scored run.
 
     Limits: Recomputation that a page does not state is taken as none.
@@ -54,6 +56,7 @@ def part_scores(runs: Sequence[PublishedRun]) -> Row:
         "totals": _totals(rows),
         **{name: _by(rows, keys) for name, keys in PARTS.items()},
         "splits": _splits(rows),
+        "trace": trace_comparison(),
         "memory": [row for row in rows if row["peak_bytes"] is not None],
         "refused": [
             {"source": source, "reason": reason, "rows": count}
