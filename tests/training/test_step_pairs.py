@@ -16,7 +16,7 @@ from perfatlas.lab.validate.training.trace import (
 )
 from perfatlas.models import ModelFormats
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.training.profiles import resolve_training_engine, unseen_release
+from perfatlas.training.profiles import resolve_training_engine
 from perfatlas.training.step import training_steps
 from perfatlas.verbs.train import train
 from tests.training.asked import layouts, question
@@ -113,8 +113,10 @@ def test_one_copy_per_node_or_one_per_expert() -> None:
     assert copies["deepep"] == pytest.approx(2.0 * (1.0 - missed))
 
 
-def test_an_unseen_release_may_be_faster() -> None:
-    known = resolve_training_engine("megatron@26.04.01")
-    later = unseen_release(known, 1.10, 1.8)
+def test_a_release_without_runs_may_be_faster() -> None:
+    known, later = (resolve_training_engine(one) for one in ("megatron", "Megatron@27.02"))
+    assert later.id == "megatron@27.02"
     assert later.errors(moe=True)[0] == known.errors(moe=True)[0] - np.log(1.8)
     assert later.errors(moe=False)[1] == known.errors(moe=False)[1]
+    with pytest.raises(InvalidSpecError, match="training engines: "):
+        resolve_training_engine("megatron@26.03")

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from perfatlas.quantities import resolve_name
-from perfatlas.training.profiles.profile import training_engines_of
+from perfatlas.training.profiles.profile import training_engines_of, unseen_release
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.training.profiles.profile import TrainingEngine
+
+
+_VERSION: Final = re.compile(r"\d+(\.\d+)*")
 
 
 @cache
@@ -46,6 +50,8 @@ def _version_key(engine_id: str) -> tuple[int, ...]:
 def resolve_training_engine(text: str) -> TrainingEngine:
     """Return the profile for "megatron" (newest version) or "megatron@26.04".
 
+    A release later than all known ones has the numbers of the newest and a wider interval.
+
     Args:
         text: Name or profile id, in any letter case.
 
@@ -59,6 +65,11 @@ def resolve_training_engine(text: str) -> TrainingEngine:
     """
     dated = sorted(training_engine_ids(), key=_version_key)
     newest = {one.split("@")[0]: one for one in dated}
+    asked = text.strip().casefold()
+    name, _, version = asked.partition("@")
+    dotted = name in newest and _VERSION.fullmatch(version)
+    if dotted and _version_key(asked) > _version_key(newest[name]):
+        return unseen_release(training_engines()[newest[name]], version)
     known = newest | {one: one for one in dated}
     lists = f"training engines: {', '.join(training_engine_ids())}"
     return training_engines()[

@@ -56,6 +56,8 @@ class TrainingEngine:
         error_high: The same at the 95% quantile.
         error_low_moe: As error_low, of MoE models.
         error_high_moe: As error_high, of MoE models.
+        drift_dense: Factor by which later releases ran dense models faster at equal layouts.
+        drift_moe: The same of MoE models.
         source: Where the settings come from.
         fit: Where the fitted numbers come from.
     """
@@ -91,6 +93,8 @@ class TrainingEngine:
     error_high: float
     error_low_moe: float
     error_high_moe: float
+    drift_dense: float
+    drift_moe: float
     source: str
     fit: str
 
@@ -133,21 +137,20 @@ def lower_limit_of(engine: TrainingEngine) -> TrainingEngine:
     )
 
 
-def unseen_release(engine: TrainingEngine, dense: float, moe: float) -> TrainingEngine:
-    """Return an engine whose interval also covers what later releases change at equal layouts.
+def unseen_release(engine: TrainingEngine, version: str) -> TrainingEngine:
+    """Return a later release, whose interval also covers what releases change at equal layouts.
 
     Args:
         engine: The newest release whose runs are known.
-        dense: Factor by which steps of dense models changed between releases.
-        moe: The same of MoE models.
-
-    Source: NVIDIA-NeMo/Megatron-Bridge, performance summary: containers 26.02 to 26.08 at equal
-        layouts. Steps became faster; the upper end stays.
+        version: The later release.
     """
+    fit = f"no runs of {engine.name}@{version} are known: numbers of {engine.id}, wider by the"
     return replace(
         engine,
-        error_low=engine.error_low - math.log(dense),
-        error_low_moe=engine.error_low_moe - math.log(moe),
+        id=f"{engine.name}@{version}",
+        error_low=engine.error_low - math.log(engine.drift_dense),
+        error_low_moe=engine.error_low_moe - math.log(engine.drift_moe),
+        fit=f"{fit} drift of releases; {engine.fit}",
     )
 
 
@@ -184,6 +187,8 @@ _FIELDS: Final[dict[str, Field[Any]]] = {
         ("error_high", Number(least=0.0, most=5.0), ""),
         ("error_low_moe", Number(least=-5.0, most=0.0), ""),
         ("error_high_moe", Number(least=0.0, most=5.0), ""),
+        ("drift_dense", Number(least=1.0, most=5.0), ""),
+        ("drift_moe", Number(least=1.0, most=5.0), ""),
         ("ref", _LONG, "source"),
         ("fit", _LONG, ""),
     )

@@ -50,8 +50,9 @@ def fit_training_engine(name: str) -> dict[str, Any]:
     """Return the numbers of a training engine and of its releases, fitted to published runs.
 
     Each number makes the mean absolute logarithm of measured over predicted time least; `jitter`
-    that of runs which differ in scale alone, each relative to their mean. The speeds of releases follow from the rule in `data/validation/training.toml`. `error_low` and
-    `error_high` are quantiles of the residuals that remain, of dense and of MoE models.
+    that of runs which differ in scale alone, each relative to their mean. The speeds of releases
+    follow from the rule in `data/validation/training.toml`. `error_low` and `error_high` are
+    quantiles of the residuals that remain, of dense and of MoE models.
 
     Args:
         name: Name of the engine.

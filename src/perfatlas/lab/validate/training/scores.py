@@ -104,7 +104,7 @@ def _forward_in_time(published: PublishedRun, measured_s: float) -> Row:
     if question is None or run["stack"] <= last:
         return {}
     known = resolve_training_engine(f"{question.engine.name}@{last}")
-    engine = unseen_release(known, split["release"]["drift_dense"], split["release"]["drift_moe"])
+    engine = unseen_release(known, run["stack"])
     steps = training_steps(replace(question, engine=engine))
     return {
         "forward_error": float(steps.step_s_C[0]) / measured_s - 1.0,
