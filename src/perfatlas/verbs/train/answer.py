@@ -146,7 +146,7 @@ def _scenario(inputs: TrainInputs, question: TrainingQuestion) -> dict[str, Any]
         pipeline_schedule=question.schedule,
         sequence_parallel=bool(layouts.sequence_parallel[0]),
         gradient_format=question.gradient_format,
-        dispatcher=question.dispatcher,
+        dispatcher=question.dispatcher if question.architecture.has_experts else None,
     )
 
 
