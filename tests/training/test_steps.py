@@ -173,7 +173,7 @@ def test_skewed_routing_waits_for_the_busiest_rank() -> None:
     for name in names:
         sizes = layouts(dp=32, ep=[1, 4, 32], global_batch=64)
         steps[name] = training_steps(
-            question(sizes, model="Qwen/Qwen3-30B-A3B", engine="torchtitan", distribution=name)
+            question(sizes, model="Qwen/Qwen3-30B-A3B", engine="ideal", distribution=name)
         )
     times_NC = np.stack([steps[name].step_s_C for name in names])
     flop_NC = np.stack([steps[name].model_flop_C for name in names])
