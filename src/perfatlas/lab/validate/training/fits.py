@@ -82,7 +82,7 @@ def fit_training_engine(name: str) -> dict[str, Any]:
 
 
 def _of_engine(published: PublishedRun, name: str) -> bool:
-    """Return whether a run is of an engine and of no model that is left out."""
+    """Return whether a run belongs to an engine and its model is not left out."""
     if published.question is None or published.question.engine.name != name:
         return False
     return published.run["model"] not in rules()["split"]["model"]["left_out"]
