@@ -2456,6 +2456,9 @@ def train(
     vpp: int | str = 1,
     pipeline_schedule: Literal["gpipe", "1f1b", "interleaved", "zb_h1", "zb_v", "dualpipe"]
     | None = None,
+    expert_overlap: bool = False,
+    dispatcher: Literal["alltoall", "deepep"] | None = None,
+    cuda_graphs: Literal["none", "attention", "full"] = "none",
     sequence_parallel: bool | None = None,
     zero: Literal["0", "1", "2", "3", "fsdp2"] = "1",
     expert_distribution: str = "uniform",
@@ -2491,6 +2494,14 @@ def train(
         vpp: Chunks of layers per stage of an interleaved pipeline. Default: 1.
         pipeline_schedule: Order of forward and backward passes. Default: interleaved if vpp > 1,
             else 1f1b.
+        expert_overlap: Run forward passes beside backward passes of other micro-batches, so that
+            computation hides the transfers of tokens to experts; dualpipe always does. Default:
+            false. Needs an MoE model.
+        dispatcher: How tokens travel to experts: alltoall (a copy per expert) or deepep (one per
+            node, which forwards it; also HybridEP). Default: the engine's. Needs an MoE model.
+        cuda_graphs: What runs as CUDA graphs: none, attention with the router (attention), or the
+            whole step (full). Steps of small MoE layers wait for the host without them. Default:
+            none. Needs an MoE model.
         sequence_parallel: Divide the tokens of norms and residuals over the tensor-parallel ranks.
             Default: true if tp > 1.
         zero: What data-parallel ranks shard: 0 nothing, 1 optimizer states, 2 also gradients, 3
