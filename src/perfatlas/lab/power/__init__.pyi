@@ -10,7 +10,6 @@ from .readings import (
     sample_counts as sample_counts,
 )
 from .scores import (
-    Factors as Factors,
     Watts as Watts,
     fit_factors as fit_factors,
     held_out as held_out,

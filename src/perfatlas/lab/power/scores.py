@@ -24,10 +24,10 @@ class Factors(NamedTuple):
     """Factors on the parts of a power, each at least 0.
 
     Args:
-        floor: Of the power without kernels.
-        scale: Of the dynamic power.
-        active: Of the power of SMs that are active without useful work.
-        limit: Of the power limit, at most 1.
+        floor: Factor of the power without kernels.
+        scale: Factor of the dynamic power.
+        active: Factor of the power of SMs that are active without useful work.
+        limit: Factor of the power limit, at most 1.
     """
 
     floor: float = 1.0
@@ -44,10 +44,10 @@ class Watts(NamedTuple):
 
     Args:
         measured: Reading.
-        dynamic: Of useful work.
-        active: Of SMs that are active without useful work.
-        on: Without kernels.
-        cap: Limit.
+        dynamic: Power of useful work.
+        active: Power of SMs that are active without useful work.
+        on: Power without kernels.
+        cap: Power limit.
     """
 
     measured: FloatArray

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.operators import FloatArray
+    from perfatlas.step import Candidates
 
 # Checkpoints that are another one in a number format: suffix of the name -> format.
 QUANTIZED: Final = "-FP8"
@@ -147,20 +148,7 @@ def _predicted(rows: Sequence[Mapping[str, str]], fields: Sequence[dict[str, Any
         if pool is None:
             continue
         rows_C, question = pool
-        evaluation = evaluate(question)
-        fits_C = evaluation.memory.fits
-        columns = result_columns(question, evaluation)
-        values = {
-            "dynamic": evaluation.energy.dynamic_j,
-            "on": evaluation.energy.on_w,
-            "cap": evaluation.energy.cap_w,
-            "low": evaluation.energy.low,
-            "high": evaluation.energy.high,
-            "w": columns["power_w"],
-            "w_low": columns["power_w_low"],
-            "w_high": columns["power_w_high"],
-            "j": columns["energy_per_output_token_j"],
-        }
+        fits_C, values = _values(question)
         for name, values_C in values.items():
             found[name][rows_C[fits_C]] = values_C[fits_C]
     known = np.isfinite(found["w"])
@@ -191,6 +179,23 @@ def _predicted(rows: Sequence[Mapping[str, str]], fields: Sequence[dict[str, Any
         end_j=found["j"][known],
         refused=reasons,
     )
+
+
+def _values(question: Candidates) -> tuple[NDArray[np.bool_], dict[str, FloatArray]]:
+    """Return whether candidates fit in memory, and their `VALUES`, each (C,)."""
+    evaluation = evaluate(question)
+    columns, energy = result_columns(question, evaluation), evaluation.energy
+    return evaluation.memory.fits, {
+        "dynamic": energy.dynamic_j,
+        "on": energy.on_w,
+        "cap": energy.cap_w,
+        "low": energy.low,
+        "high": energy.high,
+        "w": columns["power_w"],
+        "w_low": columns["power_w_low"],
+        "w_high": columns["power_w_high"],
+        "j": columns["energy_per_output_token_j"],
+    }
 
 
 def _issue_w(gpu: str) -> float:
