@@ -69,6 +69,7 @@ from perfatlas.verbs.simulate.results import (
 )
 from perfatlas.verbs.simulate.run_length import sized_run, slow_load
 from perfatlas.verbs.simulate.steady_results import (
+    gaps_between,
     load_results,
     steady_rates,
     steady_warnings,
@@ -304,7 +305,8 @@ def _repetition(run: Run, watch: OnProgress | None) -> _Repetition:
     ready, resolved, traffic = reseeded(run.ready, run.traffic.seed), run.resolved, run.traffic
     ends = price_ends(ready)
     runs = 1 + len(ends)
-    control = Control(watch=_part(watch, 0, runs), series_rows=SERIES_ROWS)
+    between = gaps_between(run)
+    control = Control(watch=_part(watch, 0, runs), series_rows=SERIES_ROWS, gaps_between=between)
     outcome = run_traffic(ready, resolved, control)
     stopped = watch is not None and watch(1 / runs)
     found = summarize(resolved.requests, outcome, traffic.objectives(), ready.seen, run.window)
@@ -314,7 +316,7 @@ def _repetition(run: Run, watch: OnProgress | None) -> _Repetition:
     for number, (end, factors) in enumerate(ends.items(), start=1):
         if outcome.interrupted or stopped:
             return _Repetition(results | {"interrupted": True}, outcome)
-        control = Control(watch=_part(watch, number, runs))
+        control = Control(watch=_part(watch, number, runs), gaps_between=between)
         moved = run_traffic(slowed(ready, factors), resolved, control)
         if moved.interrupted:
             return _Repetition(results | {"interrupted": True}, outcome)
