@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 import perfatlas
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SERVED: Final[dict[str, Any]] = {
     "model": "meta-llama/Llama-3.1-8B-Instruct",
@@ -81,3 +84,47 @@ def test_kernels_that_are_used_anyway_are_said() -> None:
         assert any(told in text for text in found.evidence.assumptions)
     found = perfatlas.kernel_gemm(**asked, format="bf16", kernel_family="sglang")
     assert not any("kernel_family" in text for text in found.evidence.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        # requests alone: no prompt waits while another decodes
+        (
+            {"engine": "sglang", "request_rate": 1, "mixed_chunk": True},
+            "mixed_chunk = True (also False)",
+        ),
+        ({"engine": "ideal", "measured_at": "engine"}, "measured_at = engine (also client)"),
+        (
+            {"max_replicas": 4, "autoscale_target": 2, "autoscale_period_s": 600.0},
+            "autoscale_target = 2 (also 1 or 4)",
+        ),
+        (
+            {"dp": 3, "routing": "prefix_aware", "shared_prefix": 64, "request_rate": 1}
+            | {"balance_rel_threshold": 4.0},
+            "balance_rel_threshold = 4 (also 2 or 8)",
+        ),
+    ],
+)
+def test_options_whose_other_values_give_the_same_run_are_named(
+    fields: dict[str, Any], told: str
+) -> None:
+    warnings = perfatlas.simulate(**{**SERVED, **fields}).answer.warnings
+    assert any(f"without effect on this run: {told}" in text for text in warnings)
+
+
+def test_options_that_change_the_run_are_not_named() -> None:
+    crowd: dict[str, Any] = {**SERVED, "engine": "sglang", "request_rate": 200, "osl": 64}
+    answer = perfatlas.simulate(**crowd, mixed_chunk=True).answer
+    assert not any("mixed_chunk" in text for text in answer.warnings)
+    assert answer.results["tpot_s"] != perfatlas.simulate(**crowd).answer.results["tpot_s"]
+
+
+def test_a_span_of_a_trace_that_leaves_nothing_out_is_named(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text("arrival_s,isl,osl\n0,100,5\n1,100,5\n2,100,5\n")
+    asked: dict[str, Any] = {name: SERVED[name] for name in ("model", "system")}
+    for end_s, named in ((4.0, True), (1.5, False)):
+        answer = perfatlas.simulate(**asked, requests=str(trace), requests_to_s=end_s).answer
+        told = any("requests_to_s = 4 (also none)" in text for text in answer.warnings)
+        assert told == named

@@ -13,6 +13,8 @@ import numpy as np
 from perfatlas.step import EngineLimits
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from perfatlas.engines import EngineProfile
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.step import Placement
@@ -28,11 +30,13 @@ class LimitedLoad:
         isl: Longest prompt (C,).
         requests: Requests in flight on a replica, inf if they are not known (C,).
         attention_dp: Attention-data-parallel ranks (C,).
+        gpus: GPUs of a replica (C,).
     """
 
     isl: FloatArray
     requests: FloatArray
     attention_dp: FloatArray
+    gpus: FloatArray
 
 
 def filled_limits(
@@ -58,8 +62,8 @@ def filled_limits(
     rules = profile.scheduler
     devices = [system.device for system in placement.systems]
     tiers = [rules.limits_on(device.name, device.memory_bytes) for device in devices]
-    recipe_D = np.array([_recipe_of(profile, model, device.name) for device in devices])
-    recipe_C: IntArray = recipe_D[placement.index_C]
+    names = [device.name for device in devices]
+    recipe_C = _recipes(profile, model, names, (placement.index_C, load.gpus))
 
     def of_device(name: str) -> FloatArray:
         values_D = np.array([getattr(tier, name) for tier in tiers], np.float64)
@@ -100,12 +104,27 @@ def filled_limits(
     return limits, recipe_C
 
 
-def _recipe_of(profile: EngineProfile, model: str, device: str) -> int:
-    """Return the index of the first recipe for a model and device."""
-    for index, recipe in enumerate(profile.recipes):
-        if model in recipe.models and device in recipe.devices:
-            return index
-    return NO_RECIPE
+def _recipes(
+    profile: EngineProfile,
+    model: str,
+    devices: Sequence[str],
+    placed: tuple[IntArray, FloatArray],
+) -> IntArray:
+    """Return the index of the first recipe for a model, the device and the GPUs of a replica (C,).
+
+    Args:
+        profile: The engine.
+        model: Name of the model.
+        devices: Names of the devices.
+        placed: Index of the device, and the GPUs of a replica (C,).
+    """
+    index_C, gpus_C = placed
+    recipe_C = np.full(index_C.shape, NO_RECIPE)
+    for index, recipe in reversed([*enumerate(profile.recipes)]):
+        if model in recipe.models:
+            known_D = np.array([device in recipe.devices for device in devices])
+            recipe_C[known_D[index_C] & (gpus_C >= recipe.least_gpus)] = index
+    return recipe_C
 
 
 def _recipe_tokens(

@@ -320,6 +320,7 @@ def _limited(columns: ScenarioColumns, given: Candidates, longest: int) -> Candi
         isl=np.maximum(given.load.isl, float(longest)),
         requests=np.where(known_C | ~given.aggregated_C, np.ceil(given.load.sequences), np.inf),
         attention_dp=given.plan.attention_dp,
+        gpus=given.plan.gpus_per_replica,
     )
     model = given.model.name
     limits, recipe_C = filled_limits(given.limits, model, given.profile, given.placement, load)

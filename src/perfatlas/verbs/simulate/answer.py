@@ -60,6 +60,7 @@ from perfatlas.serving.outcome import (
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
 from perfatlas.verbs.simulate.costs import cost_results
 from perfatlas.verbs.simulate.energy import energy_results
+from perfatlas.verbs.simulate.probed_options import probed_options
 from perfatlas.verbs.simulate.repetitions import averaged, half_widths
 from perfatlas.verbs.simulate.resolved_fields import generated_lengths, resolved_fields
 from perfatlas.verbs.simulate.results import (
@@ -223,12 +224,26 @@ def simulation_of(
     if run.window is not None:
         results = steady_rates(results, run.load, slow)
         results = without_upper_limit(without_steady_mean(results, run.load), slow)
+    one = _Repetition(results, repeated[0].outcome)
+    if len(repeated) == 1:
+        warnings += _probed(run, one.outcome, scenario, fields, known)
     resolved = run.resolved._replace(
         assumptions=(*run.resolved.assumptions, *transient_note(run, results)),
         warnings=(*warnings, *run.resolved.warnings),
     )
-    one = _Repetition(results, repeated[0].outcome)
     return _simulation(run.ready, resolved, one, (traffic, scenario, fields))
+
+
+def _probed(
+    run: Run, outcome: Outcome, scenario: Scenario, fields: Mapping[str, Any], known: Priced
+) -> list[str]:
+    """Return remarks on options whose other values give the same run."""
+    said = " ".join(unused_in_run(run.traffic, scenario, outcome))
+
+    def again(change: Mapping[str, Any]) -> tuple[Traffic, Scenario]:
+        return split_fields({**fields, **change})
+
+    return probed_options(run, outcome, (run.traffic, scenario), again, known, told=said)
 
 
 def simulated(
