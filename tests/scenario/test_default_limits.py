@@ -51,8 +51,11 @@ def test_limits_follow_the_memory_of_the_device(
 
 def test_ranks_of_attention_share_the_chunk_of_sglang() -> None:
     plan = {"tp": 1, "attention_dp": 8, "ep": 8}
-    found = limits(model=R1, system="b200_sxm", engine="sglang", **plan)
-    assert found["max_num_batched_tokens"] == 16384 / 8
+    found = limits(model=R1, system="b300_sxm", engine="sglang", **plan)
+    assert found["max_num_batched_tokens"] == 32768 / 8  # of the recipe
+    assert found["max_num_seqs"] == 128 / 8
+    found = limits(model="deepseek-ai/DeepSeek-V2", system="b200_sxm", engine="sglang", **plan)
+    assert found["max_num_batched_tokens"] == 16384 / 8  # by default
 
 
 def test_a_step_of_tensorrt_llm_holds_a_prompt_and_the_decodes() -> None:

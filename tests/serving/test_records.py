@@ -97,5 +97,5 @@ def test_gaps_of_parts_of_a_run_are_those_of_the_run(control: Control) -> None:
         for start, end in itertools.pairwise(ends)
     ]
     whole = run(requests, PRICES, ROOMY, control=control)
-    assert sum(parts).tolist() == whole.gaps_G.tolist()
+    assert np.sum(parts, axis=0).tolist() == whole.gaps_G.tolist()
     assert all(part.sum() for part in parts[:2])

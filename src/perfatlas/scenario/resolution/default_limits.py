@@ -74,14 +74,18 @@ def filled_limits(
         values_R = np.array([np.nan if v is None else v for v in values] + [np.nan], np.float64)
         return values_R[recipe_C]
 
-    seqs_C = _first(given.max_num_seqs, launched("max_num_seqs"), of_device("max_num_seqs"))
+    recipe_seqs_C = launched("max_num_seqs")
+    if rules.shared_by_ranks:
+        recipe_seqs_C = np.maximum(np.floor(recipe_seqs_C / load.attention_dp), 1.0)
+    seqs_C = _first(given.max_num_seqs, recipe_seqs_C, of_device("max_num_seqs"))
     in_flight_C = np.minimum(load.requests, seqs_C * load.attention_dp)
     tokens_C = of_device("max_num_batched_tokens")
-    if rules.shared_by_ranks:
-        tokens_C = np.maximum(np.floor(tokens_C / load.attention_dp), 1.0)
     if rules.holds_prompts:
         tokens_C = np.maximum(tokens_C, load.isl + seqs_C)
     recipe_tokens_C = _recipe_tokens(profile, recipe_C, load.isl, in_flight_C)
+    if rules.shared_by_ranks:
+        tokens_C = np.maximum(np.floor(tokens_C / load.attention_dp), 1.0)
+        recipe_tokens_C = np.maximum(np.floor(recipe_tokens_C / load.attention_dp), 1.0)
     if rules.holds_prompts:
         on_rank_C = np.ceil(in_flight_C / load.attention_dp)
         recipe_tokens_C = np.where(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.quantities import PerfatlasError
-from perfatlas.scenario.deployments import resolve_traffic, reseeded, run_traffic, service
+from perfatlas.scenario.deployments import reseeded, resolve_traffic, run_traffic, service
 from perfatlas.serving.config import Control
 from perfatlas.vocabulary.fields import value_text
 
