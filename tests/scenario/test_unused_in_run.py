@@ -94,7 +94,7 @@ def test_kernels_that_are_used_anyway_are_said() -> None:
         # requests alone: no prompt waits while another decodes
         (
             {"engine": "sglang", "arrival": "constant", "request_rate": 1, "mixed_chunk": True},
-            "mixed_chunk = True (also False)",
+            "mixed_chunk = true (also false)",
         ),
         ({"engine": "ideal", "measured_at": "engine"}, "measured_at = engine (also client)"),
         (
