@@ -127,13 +127,33 @@ def deployment(
         raise InfeasibleError(sentence, advice=advice)
     limits = _limits(question, memory, traffic, resolved.requests)
     tiers = tier_sizes(traffic, question, resolved.requests)
-    limits = limits._replace(max_num_seqs=min(limits.max_num_seqs, most_running), **tiers.limits)
-    if not pooled:
-        received = _receive_interval(scenario, question, limits.rules)
-        limits = limits._replace(scheduler_recv_interval=received)
+    limits = limits._replace(
+        max_num_seqs=min(limits.max_num_seqs, most_running),
+        scheduler_recv_interval=1
+        if pooled
+        else _receive_interval(scenario, question, limits.rules),
+        **tiers.limits,
+    )
     table = _table(scenario, question, limits, resolved.requests, {} if known is None else known)
     front = front_end(question, traffic, pooled=pooled)
-    replicas = Replicas(
+    return Deployment(
+        scenario=scenario,
+        question=question,
+        memory=memory,
+        limits=limits,
+        replicas=_replicas(scenario, traffic, front, (number, ranks)),
+        table=table,
+        front=front,
+        tiers=tiers,
+    )
+
+
+def _replicas(
+    scenario: Scenario, traffic: Traffic, front: FrontEnd, sizes: tuple[int, int]
+) -> Replicas:
+    """Return the replicas, of which there are `sizes[0]` with `sizes[1]` schedulers each."""
+    number, ranks = sizes
+    return Replicas(
         number=number,
         ranks=ranks,
         routing=traffic.routing,
@@ -145,16 +165,6 @@ def deployment(
         read_token=front.read_token,
         stream_token=front.stream_token,
         stream_interval=front.stream_interval,
-    )
-    return Deployment(
-        scenario=scenario,
-        question=question,
-        memory=memory,
-        limits=limits,
-        replicas=replicas,
-        table=table,
-        front=front,
-        tiers=tiers,
     )
 
 

@@ -74,23 +74,12 @@ def filled_limits(
         values_R = np.array([np.nan if v is None else v for v in values] + [np.nan], np.float64)
         return values_R[recipe_C]
 
-    recipe_seqs_C = launched("max_num_seqs")
-    if rules.shared_by_ranks:
-        recipe_seqs_C = np.maximum(np.floor(recipe_seqs_C / load.attention_dp), 1.0)
+    recipe_seqs_C = _of_rank(launched("max_num_seqs"), profile, load)
     seqs_C = _first(given.max_num_seqs, recipe_seqs_C, of_device("max_num_seqs"))
-    in_flight_C = np.minimum(load.requests, seqs_C * load.attention_dp)
-    tokens_C = of_device("max_num_batched_tokens")
+    tokens_C = _of_rank(of_device("max_num_batched_tokens"), profile, load)
     if rules.holds_prompts:
         tokens_C = np.maximum(tokens_C, load.isl + seqs_C)
-    recipe_tokens_C = _recipe_tokens(profile, recipe_C, load.isl, in_flight_C)
-    if rules.shared_by_ranks:
-        tokens_C = np.maximum(np.floor(tokens_C / load.attention_dp), 1.0)
-        recipe_tokens_C = np.maximum(np.floor(recipe_tokens_C / load.attention_dp), 1.0)
-    if rules.holds_prompts:
-        on_rank_C = np.ceil(in_flight_C / load.attention_dp)
-        recipe_tokens_C = np.where(
-            recipe_tokens_C < load.isl + on_rank_C, load.isl + seqs_C, recipe_tokens_C
-        )
+    recipe_tokens_C = _recipe_tokens(profile, recipe_C, load, seqs_C)
     limits = EngineLimits(
         max_num_seqs=seqs_C,
         max_num_batched_tokens=_first(given.max_num_batched_tokens, recipe_tokens_C, tokens_C),
@@ -131,16 +120,29 @@ def _recipes(
     return recipe_C
 
 
+def _of_rank(values_C: FloatArray, profile: EngineProfile, load: LimitedLoad) -> FloatArray:
+    """Return what each attention-data-parallel rank has of a limit (C,)."""
+    if not profile.scheduler.shared_by_ranks:
+        return values_C
+    shared_C: FloatArray = np.maximum(np.floor(values_C / load.attention_dp), 1.0)
+    return shared_C
+
+
 def _recipe_tokens(
-    profile: EngineProfile, recipe_C: IntArray, isl_C: FloatArray, requests_C: FloatArray
+    profile: EngineProfile, recipe_C: IntArray, load: LimitedLoad, seqs_C: FloatArray
 ) -> FloatArray:
     """Return the max_num_batched_tokens of recipes (C,), NaN where none sets it."""
-    tokens_C = np.full(isl_C.shape, np.nan)
+    in_flight_C = np.minimum(load.requests, seqs_C * load.attention_dp)
+    tokens_C = np.full(load.isl.shape, np.nan)
     for index, recipe in enumerate(profile.recipes):
         if recipe.max_num_batched_tokens is not None and np.any(recipe_C == index):
-            found_C = recipe.max_num_batched_tokens.of(isl_C, requests_C)
+            found_C = recipe.max_num_batched_tokens.of(load.isl, in_flight_C)
             tokens_C = np.where(recipe_C == index, found_C, tokens_C)
-    return tokens_C
+    tokens_C = _of_rank(tokens_C, profile, load)
+    if not profile.scheduler.holds_prompts:
+        return tokens_C
+    on_rank_C = np.ceil(in_flight_C / load.attention_dp)
+    return np.where(tokens_C < load.isl + on_rank_C, load.isl + seqs_C, tokens_C)
 
 
 def _first(*columns: FloatArray) -> FloatArray:

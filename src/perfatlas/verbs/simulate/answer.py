@@ -226,24 +226,14 @@ def simulation_of(
         results = without_upper_limit(without_steady_mean(results, run.load), slow)
     one = _Repetition(results, repeated[0].outcome)
     if len(repeated) == 1:
-        warnings += _probed(run, one.outcome, scenario, fields, known)
+        warnings += probed_options(
+            run, one.outcome, scenario, lambda one: split_fields({**fields, **one}), known
+        )
     resolved = run.resolved._replace(
         assumptions=(*run.resolved.assumptions, *transient_note(run, results)),
         warnings=(*warnings, *run.resolved.warnings),
     )
     return _simulation(run.ready, resolved, one, (traffic, scenario, fields))
-
-
-def _probed(
-    run: Run, outcome: Outcome, scenario: Scenario, fields: Mapping[str, Any], known: Priced
-) -> list[str]:
-    """Return remarks on options whose other values give the same run."""
-    said = " ".join(unused_in_run(run.traffic, scenario, outcome))
-
-    def again(change: Mapping[str, Any]) -> tuple[Traffic, Scenario]:
-        return split_fields({**fields, **change})
-
-    return probed_options(run, outcome, (run.traffic, scenario), again, known, told=said)
 
 
 def simulated(

@@ -9,6 +9,7 @@ import numpy as np
 from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.deployments import reseeded, resolve_traffic, run_traffic, service
 from perfatlas.serving.config import Control
+from perfatlas.verbs.simulate.unused_in_run import unused_in_run
 from perfatlas.vocabulary.fields import value_text
 
 if TYPE_CHECKING:
@@ -38,29 +39,27 @@ SAME: Final = ("arrival_N", "first_token_N", "finished_N", "replica_N", "cached_
 def probed_options(
     run: Run,
     outcome: Outcome,
-    inputs: tuple[Traffic, Scenario],
+    scenario: Scenario,
     again: Callable[[Mapping[str, Any]], tuple[Traffic, Scenario]],
     known: Priced,
-    *,
-    told: str = "",
 ) -> list[str]:
     """Return the options whose other values give the same run, as sentences.
 
     Args:
         run: What ran, of one seed.
         outcome: What happened to its requests.
-        inputs: The traffic and what serves it, as asked.
-        again: Returns both with some fields changed.
+        scenario: What serves it.
+        again: Returns traffic and scenario with some fields changed.
         known: Tables of prices of earlier calls.
-        told: Remarks of other kinds; options that they name are left out.
 
-    Limits: Longer runs than `MOST` requests are not repeated. Numbers are compared with half and
-        twice as much, so that a value between them may still have an effect.
+    Limits: Options that other remarks name are left out. Longer runs than `MOST` requests are not
+        repeated. Numbers are compared with half and twice as much, so that a value between them
+        may still have an effect.
     """
     if outcome.arrival_N.size > MOST or outcome.interrupted:
         return []
-    notes = []
-    for name, value in _given(inputs, (*CHOICES, *NUMBERS)).items():
+    notes, told = [], " ".join(unused_in_run(run.traffic, scenario, outcome))
+    for name, value in _given((run.traffic, scenario), (*CHOICES, *NUMBERS)).items():
         if f"{name} = " in told:
             continue
         same = [
