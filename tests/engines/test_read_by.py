@@ -133,6 +133,7 @@ CHANGED: Final[dict[str, Any]] = {
     "scheduler.by_memory[].memory": "900 GiB",
     "recipe[].models": ["no/such-model"],
     "recipe[].devices": ["no_such_device"],
+    "recipe[].least_gpus": 64,
     "scheduler.graph_sizes": [[1, 64, 1], [10000, 20000, 1000]],
     "scheduler.rules.value": "sglang",
     "disaggregation.first_from": "prefill",
