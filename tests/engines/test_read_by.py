@@ -90,6 +90,8 @@ QUESTIONS: Final[dict[str, tuple[Callable[[str], Any], ...]]] = {
         simulated,
         lambda e: simulated(e, model=MIXTURE, attention_dp=2),
         lambda e: simulated(e, isl=20000, kv_blocks=3000),
+        lambda e: simulated(e, model=GPT, scheduler="sglang", request_rate=None, concurrency=8),
+        lambda e: simulated(e, model=GPT, scheduler="sglang", request_rate=None, concurrency=4),
     ),
     "disaggregated serving": (
         lambda e: estimated(e, **POOLS, concurrency=1).results,
@@ -131,6 +133,7 @@ CHANGED: Final[dict[str, Any]] = {
     "scheduler.by_memory[].memory": "900 GiB",
     "recipe[].models": ["no/such-model"],
     "recipe[].devices": ["no_such_device"],
+    "recipe[].least_gpus": 64,
     "scheduler.graph_sizes": [[1, 64, 1], [10000, 20000, 1000]],
     "scheduler.rules.value": "sglang",
     "disaggregation.first_from": "prefill",
@@ -150,10 +153,12 @@ def profile() -> dict[str, Any]:
             "name": "gpt-oss",
             "models": [GPT],
             "devices": ["h200_sxm"],
+            "least_gpus": 1,
             "max_num_batched_tokens": {"isl": 1, "requests": 1, "more": 1000, "multiple": 64},
             "max_num_seqs": 512,
             "gpu_memory_utilization": 0.8,
             "stream_interval": 10,
+            "scheduler_recv_interval": {"few": 3, "many": 40, "many_from": 8},
             "ref": "t",
         }
     ]

@@ -93,6 +93,8 @@ def test_the_load_the_plan_and_the_formats_are_named(answer: dict[str, Any]) -> 
             "p95 of TTFT within 200 ms, TPOT within 20.0 ms",
         ),
         ({"max_replicas": 6, "turns": 5}, "1 to 6 replicas, sessions of 5 turns"),
+        ({"batch": 2, "power_cap_w": 400.0}, "batch 2, power limit 400 W per GPU"),
+        ({"batch": 2, "clock_ratio": 0.75}, "batch 2, clock ratio 0.750"),
     ],
 )
 def test_traffic_and_slos_are_printed_with_units(scenario: dict[str, Any], said: str) -> None:

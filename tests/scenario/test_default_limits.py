@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from perfatlas.answer import BOTTLENECK
+from perfatlas.engines import resolve_engine
 from perfatlas.quantities import InfeasibleError
 from perfatlas.report.text import open_terminal, print_question
 from perfatlas.scenario.fields import Scenario
 from perfatlas.scenario.resolution import resolve_scenarios
 from perfatlas.verbs.estimate import estimate, estimate_table
+from perfatlas.verbs.simulate import simulate
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 R1 = "deepseek-ai/DeepSeek-R1"
@@ -49,8 +51,11 @@ def test_limits_follow_the_memory_of_the_device(
 
 def test_ranks_of_attention_share_the_chunk_of_sglang() -> None:
     plan = {"tp": 1, "attention_dp": 8, "ep": 8}
-    found = limits(model=R1, system="b200_sxm", engine="sglang", **plan)
-    assert found["max_num_batched_tokens"] == 16384 / 8
+    found = limits(model=R1, system="b300_sxm", engine="sglang", **plan)
+    assert found["max_num_batched_tokens"] == 32768 / 8  # of the recipe
+    assert found["max_num_seqs"] == 128 / 8
+    found = limits(model="deepseek-ai/DeepSeek-V2", system="b200_sxm", engine="sglang", **plan)
+    assert found["max_num_batched_tokens"] == 16384 / 8  # by default
 
 
 def test_a_step_of_tensorrt_llm_holds_a_prompt_and_the_decodes() -> None:
@@ -76,6 +81,27 @@ def test_recipes_set_what_is_not_given() -> None:
     assert open_loop["max_num_batched_tokens"] == 1024 + 512 + 64
     gpt = limits(model="openai/gpt-oss-120b", system="h200_sxm", engine="trtllm", isl=30_000)
     assert gpt["max_num_batched_tokens"] == 30_000 + 2048  # 20,000 would reject every prompt
+
+
+def test_recipes_of_sglang_are_for_the_gpus_they_state() -> None:
+    asked: dict[str, Any] = {"model": R1, "system": "b200_sxm", "engine": "sglang"}
+    eight = limits(**asked, tp=8)
+    assert (eight["max_num_batched_tokens"], eight["max_num_seqs"]) == (32_768, 128)
+    assert (eight["gpu_memory_utilization"], eight["stream_interval"]) == (0.82, 30)
+    four = limits(**asked, tp=4)
+    assert (four["max_num_batched_tokens"], four["max_num_seqs"]) == (16_384, 1024)
+    fp4 = limits(**{**asked, "model": "nvidia/DeepSeek-R1-NVFP4"}, tp=4)
+    assert (fp4["max_num_batched_tokens"], fp4["max_num_seqs"]) == (16_384, 256)
+
+
+def test_a_recipe_reads_new_requests_rarely_under_load() -> None:
+    asked: dict[str, Any] = {"model": R1, "system": "b200_sxm", "engine": "sglang", "tp": 8}
+    asked |= {"isl": 1000, "osl": 60, "mode": "aggregated", "method": "simulate"}
+    for concurrency, steps in ((8, 10), (16, 30)):
+        found = estimate(**asked, concurrency=concurrency).results
+        # a request alone is read at once; here it waits for half of the steps between reads
+        waited_s = found["ttft_s"] - estimate(**asked, concurrency=1).results["ttft_s"]
+        assert 0.1 * steps * found["tpot_s"] < waited_s < 1.5 * steps * found["tpot_s"]
 
 
 def test_the_recipe_is_told() -> None:
@@ -134,3 +160,15 @@ def test_both_methods_agree_on_a_request_alone(engine: str) -> None:
     found = estimate_table(rows).columns
     for name in ("ttft_s", "tpot_s", "output_tokens_per_s_per_gpu"):
         assert found[name][::2] == pytest.approx(found[name][1::2], rel=0.03)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
+def test_both_methods_have_one_cache_less_the_blocks_that_the_engine_reserves(engine: str) -> None:
+    asked: dict[str, Any] = {"model": LLAMA, "system": "h100_sxm", "engine": engine, "tp": 2}
+    formula = estimate(**asked, mode="aggregated", concurrency=4, method="formula")
+    run = simulate(**asked, isl=500, osl=20, request_rate=2, num_requests=10).answer
+    profile = resolve_engine(engine)
+    reserved = profile.memory.reserved_blocks * profile.scheduler.block_size
+    less = formula.results["memory"]["kv_capacity_tokens"] - run.results["kv_capacity_tokens"]
+    assert less == reserved
+    assert any("reserves" in text for text in run.evidence.assumptions) == (reserved > 0)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfatlas.quantities import InfeasibleError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario.fields import Scenario
 from perfatlas.scenario.resolution import planned_scenario, resolve_scenarios
 from perfatlas.step import candidate_memory
@@ -88,6 +88,35 @@ def test_sizes_that_are_given_stay() -> None:
     )
     assert question is not None
     assert (question.plan.tp[0], question.plan.ep[0], question.plan.dp[0]) == (4, 4, 2)
+
+
+@pytest.mark.parametrize(
+    ("model", "system", "stated", "plan"),
+    [
+        (SMALL, "h100_sxm", {"gpus": 16, "dp": 1}, (8, 2, 1)),
+        (LARGE, "h100_sxm", {"gpus": 24, "dp": 1}, (8, 3, 1)),
+        (LARGE, "h100_sxm", {"gpus": 64, "dp": 2}, (8, 4, 2)),
+        (LARGE, "gb200", {"gpus": 16, "dp": 1}, (16, 1, 1)),
+        (SMALL, "h100_sxm", {"gpus": 16, "tp": 16}, (16, 1, 1)),
+        (R1, "h200_sxm", {"gpus": 32, "attention_dp": 16, "dp": 1}, (2, 1, 1)),
+    ],
+)
+def test_tensor_parallelism_leaves_a_domain_only_where_it_is_stated(
+    model: str, system: str, stated: dict[str, Any], plan: tuple[int, ...]
+) -> None:
+    assert sizes(model=model, system=system, **stated) == plan
+
+
+def test_sizes_that_leave_no_plan_inside_domains_are_refused_with_the_call_to_make() -> None:
+    stated: dict[str, Any] = {"model": SMALL, "system": "h100_sxm", "gpus": 16, "dp": 1}
+    with pytest.raises(InvalidSpecError, match=r"leaves only tp = 16, across .* set tp = 16 to"):
+        estimate(**stated, pp=1)
+    assert estimate(**stated, pp=1, tp=16).scenario["tp"] == 16
+    rows = {name: [value] * 2 for name, value in stated.items()} | {"pp": [1, 2]}
+    found = estimate_table(rows).columns
+    assert found["error_code"] == ["invalid", ""]
+    with pytest.raises(InvalidSpecError, match="gpus = 10, but"):
+        estimate(model=SMALL, system="h100_sxm", gpus=10, dp=3)
 
 
 def test_answers_tell_the_plan_and_why() -> None:

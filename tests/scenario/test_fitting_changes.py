@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import numpy as np
+import pytest
 
 from perfatlas.hardware import system_names
 from perfatlas.models import model_names
@@ -20,6 +21,8 @@ def _asked(sentence: str) -> list[dict[str, Any]]:
     """Return the fields of each change in a sentence of advice."""
     if named := NAMED.search(sentence):
         return [{"system": one.partition(" ")[0]} for one in named[1].split(" or ")]
+    if sentence.startswith("set gpus"):
+        return [dict(CHANGE.findall(sentence.partition(",")[0]))]
     fits = sentence.partition(" fits")[0]
     return [dict(CHANGE.findall(fits))] if CHANGE.search(fits) else []
 
@@ -35,11 +38,11 @@ def _advice(fields: dict[str, Any]) -> tuple[str, ...]:
     return ()
 
 
-def _check_all(pairs: list[tuple[str, str]]) -> int:
+def _check_all(pairs: list[tuple[str, str]], **more: Any) -> int:  # noqa: ANN401 - of a scenario
     """Check all advice for models on devices; return how much there was."""
     followed = 0
     for model, system in pairs:
-        fields = {"model": model, "system": system, "isl": 4096, "osl": 16}
+        fields = {"model": model, "system": system, "isl": 4096, "osl": 16, **more}
         for sentence in _advice(fields):
             for change in _asked(sentence):
                 answer = estimate(**{**fields, **change})
@@ -54,6 +57,59 @@ def test_advice_for_models_on_devices_is_answered() -> None:
     large = [(models[int(draw.integers(len(models)))], system) for system in systems]
     small = [(model, "l4") for model in draw.choice(models, 12)]
     assert _check_all(large + small) > 60
+
+
+LARGE = ("meta-llama/Llama-3.1-405B", "deepseek-ai/DeepSeek-R1", "meta-llama/Llama-3.1-70B")
+SYSTEMS = ("h100_sxm", "a100_sxm", "l40s", "mi300x")
+STATED: tuple[dict[str, Any], ...] = (
+    {"gpus": 1},
+    {"gpus": 4, "dp": 2},
+    {"gpus": 2, "format": "fp8"},
+    {"tp": 2, "engine": "trtllm"},
+    {"tp": 2, "gpus": 2, "mode": "aggregated", "concurrency": 8, "method": "formula"},
+    {"gpus": 1, "mode": "aggregated", "concurrency": 64, "engine": "sglang", "method": "formula"},
+)
+
+
+@pytest.mark.parametrize(("number", "stated"), list(enumerate(STATED)))
+def test_advice_is_answered_with_what_is_stated(number: int, stated: dict[str, Any]) -> None:
+    pairs = [(model, system) for model in LARGE for system in SYSTEMS]
+    assert _check_all(pairs[number % 3 :: 3], **stated) >= 3
+
+
+def _sizes(change: dict[str, Any], name: str) -> int:
+    return int(change.get(name, 1))
+
+
+@pytest.mark.parametrize(
+    ("model", "system"), [(LARGE[0], "h100_sxm"), (LARGE[1], "mi300x"), (LARGE[2], "l40s")]
+)
+def test_the_plan_advised_is_the_smallest_that_fits(model: str, system: str) -> None:
+    fields: dict[str, Any] = {"model": model, "system": system, "isl": 4096, "osl": 16}
+    for stated, name in (({"gpus": 1}, "gpus"), ({"tp": 2}, "tp"), ({"tp": 8}, "pp")):
+        asked = {**fields, **stated}
+        named = [one for text in _advice(asked) for one in _asked(text) if name in one]
+        if not named:
+            continue
+        (size,) = {_sizes(one, name) for one in named}
+        domain = 8
+        steps = {
+            "gpus": [*range(2, domain), *range(domain, size, domain)],
+            "tp": [4],
+            "pp": [*range(2, size)],
+        }[name]
+        for smaller in (step for step in steps if step < size):
+            with pytest.raises(PerfatlasError):
+                estimate(**{**asked, name: smaller})
+
+
+def test_tensor_parallelism_across_nodes_is_not_advised() -> None:
+    fields = {"model": "meta-llama/Llama-3.1-405B", "system": "h100_sxm"}
+    for stated in ({"gpus": 8}, {"tp": 8}, {"tp": 4}):
+        assert "tp = 16" not in " ".join(_advice({**fields, **stated}))
+    assert "set gpus = 16, the fewest whole domains that fit (tp = 8, pp = 2" in " ".join(
+        _advice({**fields, "gpus": 8})
+    )
 
 
 def test_formats_that_a_device_lacks_are_not_advised() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 import perfatlas
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SERVED: Final[dict[str, Any]] = {
     "model": "meta-llama/Llama-3.1-8B-Instruct",
@@ -58,7 +61,9 @@ def test_options_that_change_the_answer_are_not_without_effect(fields: dict[str,
     answer, other = (perfatlas.simulate(**SERVED, **one).answer for one in (fields, plain))
     names = ("ttft_s", "kv_blocks")
     assert [answer.results[name] for name in names] != [other.results[name] for name in names]
-    assert not any("without effect on this run" in text for text in answer.warnings)
+    told = " ".join(text for text in answer.warnings if "without effect on this run" in text)
+    # a target decides nothing where the least and the largest number are equal
+    assert not any(f"{name} =" in told for name in fields if name != "autoscale_target")
 
 
 def test_a_limit_that_is_reached_is_not_called_idle() -> None:
@@ -81,3 +86,47 @@ def test_kernels_that_are_used_anyway_are_said() -> None:
         assert any(told in text for text in found.evidence.assumptions)
     found = perfatlas.kernel_gemm(**asked, format="bf16", kernel_family="sglang")
     assert not any("kernel_family" in text for text in found.evidence.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        # requests alone: no prompt waits while another decodes
+        (
+            {"engine": "sglang", "arrival": "constant", "request_rate": 1, "mixed_chunk": True},
+            "mixed_chunk = true (also false)",
+        ),
+        ({"engine": "ideal", "measured_at": "engine"}, "measured_at = engine (also client)"),
+        (
+            {"min_replicas": 3, "max_replicas": 3, "autoscale_target": 20},
+            "autoscale_target = 20 (also 10 or 40)",
+        ),
+        (
+            {"dp": 3, "routing": "prefix_aware", "shared_prefix": 64, "request_rate": 1}
+            | {"balance_rel_threshold": 4.0},
+            "balance_rel_threshold = 4 (also 2 or 8)",
+        ),
+    ],
+)
+def test_options_whose_other_values_give_the_same_run_are_named(
+    fields: dict[str, Any], told: str
+) -> None:
+    warnings = perfatlas.simulate(**{**SERVED, **fields}).answer.warnings
+    assert any(f"without effect on this run: {told}" in text for text in warnings)
+
+
+def test_options_that_change_the_run_are_not_named() -> None:
+    crowd: dict[str, Any] = {**SERVED, "engine": "sglang", "request_rate": 200, "osl": 64}
+    answer = perfatlas.simulate(**crowd, mixed_chunk=True).answer
+    assert not any("mixed_chunk" in text for text in answer.warnings)
+    assert answer.results["tpot_s"] != perfatlas.simulate(**crowd).answer.results["tpot_s"]
+
+
+def test_a_span_of_a_trace_that_leaves_nothing_out_is_named(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text("arrival_s,isl,osl\n0,100,5\n1,100,5\n2,100,5\n")
+    asked: dict[str, Any] = {name: SERVED[name] for name in ("model", "system")}
+    for end_s, named in ((4.0, True), (1.5, False)):
+        answer = perfatlas.simulate(**asked, requests=str(trace), requests_to_s=end_s).answer
+        told = any("requests_to_s = 4 (also none)" in text for text in answer.warnings)
+        assert told == named

@@ -5,6 +5,8 @@ A decode-only step takes 10 ms, one with prompts 100 ms.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -72,3 +74,28 @@ def test_growing_steps_cross_borders(control: Control) -> None:
     gaps = 10 * MS + MS // 10 * np.arange(5, 104)
     expected, _ = np.histogram(gaps, np.append(GAP_EDGES, 10**18))
     assert outcome.gaps_G.tolist() == expected.tolist()
+
+
+def test_gaps_between_two_times_are_counted_and_nothing_else_changes() -> None:
+    # A's tokens at 100, 110; waits for B's prompt until 210; 220, 230, 240 ms
+    requests = requests_of([(0, 4, 6), (101 * MS, 8, 1)])
+    whole = run(requests, PRICES, ROOMY, control=Control(coalesce=False))
+    window = Control(coalesce=False, gaps_between=(150 * MS, 225 * MS))
+    part = run(requests, PRICES, ROOMY, control=window)
+    assert whole.gaps_G.tolist() == _gaps({10: 4, 100: 1})
+    assert part.gaps_G.tolist() == _gaps({10: 1, 100: 1})
+    assert part.finished_N.tolist() == whole.finished_N.tolist()
+    assert part.steps == whole.steps
+
+
+@BOTH
+def test_gaps_of_parts_of_a_run_are_those_of_the_run(control: Control) -> None:
+    requests = requests_of([(20 * MS * number, 8, 12) for number in range(30)])
+    ends = [0, 700 * MS, 1100 * MS, 10**15]
+    parts = [
+        run(requests, PRICES, ROOMY, control=control._replace(gaps_between=(start, end))).gaps_G
+        for start, end in itertools.pairwise(ends)
+    ]
+    whole = run(requests, PRICES, ROOMY, control=control)
+    assert np.sum(parts, axis=0).tolist() == whole.gaps_G.tolist()
+    assert all(part.sum() for part in parts[:2])

@@ -1,10 +1,12 @@
 from .breakdown import (
+    bounds_of as bounds_of,
     breakdown_rows as breakdown_rows,
     calibration_rows as calibration_rows,
     match_versions as match_versions,
     price_columns as price_columns,
     single_evidence as single_evidence,
     single_row as single_row,
+    step_bounds as step_bounds,
     tier_of as tier_of,
     tiers_of as tiers_of,
     used_matches as used_matches,

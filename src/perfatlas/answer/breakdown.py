@@ -146,6 +146,43 @@ def tiers_of(costs: Sequence[StepCost]) -> list[str]:
     return [names[code] for code in np.asarray(codes_C).tolist()]
 
 
+def bounds_of(cost: StepCost) -> list[str]:
+    """Return what binds most of the time of a step of each candidate, as in `BOUND_NAMES` (C).
+
+    Args:
+        cost: The priced step.
+    """
+    time_s_CO = cost.count_CO * cost.prices.time_s_CO
+    times_s_BC = [
+        np.where(cost.prices.code_CO == code, time_s_CO, 0.0).sum(axis=1)
+        for code in range(len(BOUND_NAMES))
+    ]
+    times_s_BC[BOUND_NAMES.index("host")] += cost.host_s_C
+    codes_C = np.argmax(times_s_BC, axis=0)
+    return [BOUND_NAMES[code] for code in codes_C.tolist()]
+
+
+def step_bounds(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return what binds most of the time of each phase of a breakdown, as table columns.
+
+    Args:
+        rows: Breakdown rows.
+
+    Example:
+        >>> from perfatlas.answer import step_bounds
+        >>> step_bounds([{"phase": "decode", "bound": "memory", "time_s": 0.1}])
+        {'decode_bound': 'memory'}
+    """
+    times_s: dict[str, dict[str, float]] = {}
+    for row in rows:
+        of_phase = times_s.setdefault(row["phase"].replace(" ", "_"), {})
+        of_phase[row["bound"]] = of_phase.get(row["bound"], 0.0) + row["time_s"]
+    return {
+        f"{phase}_bound": max(BOUND_NAMES, key=lambda name: of_bound.get(name, -1.0))
+        for phase, of_bound in times_s.items()
+    }
+
+
 def _tier(cost: StepCost, candidate: int, operator: int) -> str:
     return tier_name(
         calibrated=bool(cost.prices.match_CO[candidate, operator] >= 0),

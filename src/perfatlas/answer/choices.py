@@ -29,12 +29,16 @@ def plan_note(question: Candidates) -> str:
     """
     plan, systems = question.plan, question.placement.systems
     domain = systems[int(question.placement.index_C[0])].device.scale_up.domain_size
-    stages = f" with pp = {plan.pp[0]:g}" if plan.pp[0] > 1 else ""
     replicas = f"; {plan.dp[0]:g} replicas use all GPUs" if plan.dp[0] > 1 else ""
+    chosen = f"plan from gpus = {plan.ranks[0]:g}: tp = {plan.tp[0]:g}"
+    if plan.pp[0] > 1:
+        return (
+            f"{chosen} with pp = {plan.pp[0]:g}: tensor parallelism stays inside a scale-up"
+            f" domain of {domain:g} GPUs, and pipeline stages span domains{replicas}"
+        )
     return (
-        f"plan from gpus = {plan.ranks[0]:g}: tp = {plan.tp[0]:g}{stages} is the smallest tensor"
-        f" parallelism inside a scale-up domain of {domain:g} GPUs that fits with room for the"
-        f" load{replicas}"
+        f"{chosen} is the smallest tensor parallelism inside a scale-up domain of {domain:g}"
+        f" GPUs that fits with room for the load{replicas}"
     )
 
 

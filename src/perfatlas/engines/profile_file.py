@@ -19,7 +19,7 @@ from perfatlas.engines.profile import (
     Overlap,
     SchedulerDefaults,
 )
-from perfatlas.engines.recipes import Recipe, TokenSum
+from perfatlas.engines.recipes import ReceiveInterval, Recipe, TokenSum
 from perfatlas.files import (
     Array,
     Field,
@@ -186,25 +186,36 @@ _TOKENS: Final = Record(
     },
     build=lambda **given: TokenSum(**{"isl": 0, "requests": 0, "more": 0, "multiple": 1, **given}),
 )
+_RECEIVE: Final = Record(
+    fields={
+        "few": _needed(_COUNT, *BATCHING),
+        "many": _needed(_COUNT, *BATCHING),
+        "many_from": _needed(_COUNT, *BATCHING),
+    },
+    build=ReceiveInterval,
+)
 # settings that a recipe may leave to the engine's defaults
 _LAUNCH: Final[tuple[str, ...]] = (
     "max_num_batched_tokens",
     "max_num_seqs",
     "gpu_memory_utilization",
     "stream_interval",
+    "scheduler_recv_interval",
 )
 _RECIPE: Final = Record(
     fields={
         "name": _needed(_NAME),
         "models": _needed(_NAMES, *STEPS, *MEMORY),
         "devices": _needed(_NAMES, *STEPS, *MEMORY),
+        "least_gpus": _perhaps(_COUNT, *STEPS, *MEMORY),
         "max_num_batched_tokens": _perhaps(_TOKENS),
         "max_num_seqs": _perhaps(_COUNT, *MEMORY),
         "gpu_memory_utilization": _perhaps(Number(least=0.0, most=1.0), *MEMORY),
         "stream_interval": _perhaps(_COUNT, *BATCHING),
+        "scheduler_recv_interval": _perhaps(_RECEIVE),
         "ref": _REF,
     },
-    build=lambda **given: Recipe(**{**dict.fromkeys(_LAUNCH), **given}),
+    build=lambda **given: Recipe(**{"least_gpus": 1, **dict.fromkeys(_LAUNCH), **given}),
 )
 
 

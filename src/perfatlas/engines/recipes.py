@@ -45,6 +45,29 @@ class TokenSum:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReceiveInterval:
+    """Steps between reads of new requests, which depend on the load.
+
+    Args:
+        few: Decode-only steps between reads with few requests in flight.
+        many: The same with many.
+        many_from: Requests in flight on a replica from which they are many.
+    """
+
+    few: int
+    many: int
+    many_from: int
+
+    def of(self, requests: float) -> int:
+        """Return the steps between reads.
+
+        Args:
+            requests: Requests in flight on a replica, inf if they are not known.
+        """
+        return self.many if requests >= self.many_from else self.few
+
+
+@dataclass(frozen=True, kw_only=True)
 class Recipe:
     """Launch settings for models on devices; None where the recipe does not set them.
 
@@ -52,18 +75,22 @@ class Recipe:
         name: Name shown in answers.
         models: Catalog names of the models.
         devices: Names of the devices.
+        least_gpus: Fewest GPUs of a replica.
         max_num_batched_tokens: Maximum tokens per step.
         max_num_seqs: Maximum sequences per step.
         gpu_memory_utilization: Fraction of GPU memory that the engine may use.
         stream_interval: Output tokens sent to the client per chunk.
+        scheduler_recv_interval: Decode-only steps between reads of new requests.
         source: Documentation reference.
     """
 
     name: str
     models: tuple[str, ...]
     devices: tuple[str, ...]
+    least_gpus: int
     max_num_batched_tokens: TokenSum | None
     max_num_seqs: int | None
     gpu_memory_utilization: float | None
     stream_interval: int | None
+    scheduler_recv_interval: ReceiveInterval | None
     source: str

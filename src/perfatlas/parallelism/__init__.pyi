@@ -1,4 +1,5 @@
 from .advice import (
+    NO_SINGLE_CHANGE as NO_SINGLE_CHANGE,
     shortfall_advice as shortfall_advice,
 )
 from .cache import (

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     Accepts = Callable[[Mapping[str, float | str]], bool]
 
 _DOUBLINGS: Final = 2.0 ** np.arange(1, 8)
+_STAGES: Final = np.concatenate((np.arange(2.0, 17.0), 2.0 ** np.arange(5, 8)))
+NO_SINGLE_CHANGE: Final = (
+    "no single change makes it fit: use fewer or shorter sequences, or combine changes."
+)
 # Formats to try for the weights, in order of accuracy, and for the cache.
 _WEIGHT_FORMATS: Final = ("fp8_dynamic", "int4_wo")
 _CACHE_FORMAT: Final = "fp8_static"
@@ -42,6 +46,7 @@ def shortfall_advice(
     *,
     devices: Mapping[str, float] | None = None,
     accepts: Accepts = _accept_all,
+    states_gpus: bool = False,
 ) -> list[str]:
     """Return the shortfall of a load that does not fit, and each single change that would fit it.
 
@@ -52,28 +57,29 @@ def shortfall_advice(
             are large enough are named; if none is, larger memory is not suggested.
         accepts: Returns whether the question is answered with changed fields; memory is checked
             here, but not whether the device has the format, or the kernels can be priced.
+        states_gpus: Whether the question states its total of GPUs, which then changes with a plan.
 
     Returns:
         The shortfall, then one sentence for each single change that makes the load fit: more tp,
         pp or attention_dp, smaller weights, a smaller cache, fewer sequences, a device with more
         memory; if none does, tp and pp combined with smaller weights and cache.
 
-    Limits: tp, pp and attention_dp are doubled in steps. The accuracy of smaller formats is not
-        considered.
+    Limits: tp and attention_dp are doubled in steps, pp takes every multiple up to 16. The
+        accuracy of smaller formats is not considered.
     """
     one = _repeat(question, index, 1)
     footprint = memory_footprint(one)
     sentences = [_shortfall(one, footprint)]
     changes = [
-        *_wider(one, "tp", accepts),
-        *_wider(one, "pp", accepts),
-        *_wider(one, "attention_dp", accepts),
+        *_wider(one, "tp", accepts, states_gpus=states_gpus),
+        *_wider(one, "pp", accepts, states_gpus=states_gpus),
+        *_wider(one, "attention_dp", accepts, states_gpus=states_gpus),
         *_smaller_weights(one, accepts),
         *_smaller_cache(one, accepts),
         *_fewer_sequences(one, footprint, accepts),
         *_larger_device(one, devices or {}, accepts),
     ]
-    return sentences + (changes or _everything(one, accepts))
+    return sentences + (changes or _everything(one, accepts, states_gpus=states_gpus))
 
 
 def _bytes(value: float) -> str:
@@ -119,8 +125,8 @@ def _need(footprint: MemoryColumns, at: int) -> str:
     )
 
 
-def _wider(question: MemoryInputs, axis: str, accepts: Accepts) -> list[str]:
-    """Advise the smallest doubling of tp, pp or attention_dp that is legal, priced and fits."""
+def _wider(question: MemoryInputs, axis: str, accepts: Accepts, *, states_gpus: bool) -> list[str]:
+    """Advise the smallest multiple of tp, pp or attention_dp that is legal, priced and fits."""
     variants = _widened(question, axis)
     footprint = memory_footprint(variants)
     problems = plan_problems(variants.architecture, variants.plan)
@@ -132,28 +138,32 @@ def _wider(question: MemoryInputs, axis: str, accepts: Accepts) -> list[str]:
             if axis != "pp" and _has_experts(question):
                 grown = _grown(question)
                 change += f" with {grown} = {float(getattr(variants.plan, grown)[at]):g}"
+            if states_gpus:
+                change += f" and gpus = {float(variants.plan.ranks[at]):g}"
             return [f"{change} fits: {_need(footprint, at)} on {gpus:g} GPUs per replica."]
     return []
 
 
 def _plan_change(question: MemoryInputs, axis: str, at: int) -> dict[str, float | str]:
-    """Return the sizes of a wider plan that differ from the current ones."""
+    """Return the sizes of a wider plan that differ from the current ones, and its GPUs."""
     names = (axis, "ep", "moe_tp") if _has_experts(question) and axis != "pp" else (axis,)
-    return {name: float(getattr(question.plan, name)[at]) for name in names}
+    sizes: dict[str, float | str] = {n: float(getattr(question.plan, n)[at]) for n in names}
+    return sizes | {"gpus": float(question.plan.ranks[at])}
 
 
 def _widened(question: MemoryInputs, axis: str) -> MemoryInputs:
-    """Return doublings of one axis; the expert group grows with tp and attention_dp."""
-    variants = _repeat(question, 0, len(_DOUBLINGS))
+    """Return multiples of one axis; the expert group grows with tp and attention_dp."""
+    growth = _STAGES if axis == "pp" else _DOUBLINGS
+    variants = _repeat(question, 0, len(growth))
     plan, load = variants.plan, variants.load
-    sizes = {axis: getattr(plan, axis) * _DOUBLINGS}
+    sizes = {axis: getattr(plan, axis) * growth}
     if not _has_experts(question):
         sizes["moe_tp"] = np.ones_like(plan.tp)
     elif axis != "pp":
         grown = _grown(question)
-        sizes[grown] = getattr(plan, grown) * _DOUBLINGS
+        sizes[grown] = getattr(plan, grown) * growth
     if axis == "attention_dp":  # the sequences of a replica are divided over more ranks
-        load = replace(load, sequences=np.ceil(load.sequences / _DOUBLINGS))
+        load = replace(load, sequences=np.ceil(load.sequences / growth))
     return replace(variants, plan=replace(plan, **sizes), load=load)
 
 
@@ -249,7 +259,7 @@ def _needed_memory(question: MemoryInputs) -> float | None:
     return high
 
 
-def _everything(question: MemoryInputs, accepts: Accepts) -> list[str]:
+def _everything(question: MemoryInputs, accepts: Accepts, *, states_gpus: bool) -> list[str]:
     """Advise tp and pp that fit with smaller weights and cache, or that no change is enough."""
     formats: dict[str, float | str] = {
         "format": _WEIGHT_FORMATS[0],
@@ -260,11 +270,15 @@ def _everything(question: MemoryInputs, accepts: Accepts) -> list[str]:
     def accepts_both(change: Mapping[str, float | str]) -> bool:
         return accepts({**formats, **change})
 
-    found = [*_wider(squeezed, "tp", accepts_both), *_wider(squeezed, "pp", accepts_both)]
+    found = [
+        sentence
+        for axis in ("tp", "pp")
+        for sentence in _wider(squeezed, axis, accepts_both, states_gpus=states_gpus)
+    ]
     together = f"with format = {_WEIGHT_FORMATS[0]} and kv_format = {_CACHE_FORMAT}, "
     if found:
         return [together + sentence for sentence in found]
-    return ["no single change makes it fit: use fewer or shorter sequences, or combine changes."]
+    return [NO_SINGLE_CHANGE]
 
 
 def _repeat(question: MemoryInputs, index: int, times: int) -> MemoryInputs:

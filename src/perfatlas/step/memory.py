@@ -103,16 +103,22 @@ def candidate_memory(question: Candidates) -> MemoryColumns:
 
 
 def does_not_fit(
-    question: Candidates, accepts: Callable[[Mapping[str, float | str]], bool]
+    question: Candidates,
+    accepts: Callable[[Mapping[str, float | str]], bool],
+    *,
+    states_gpus: bool = False,
 ) -> tuple[str, tuple[str, ...]]:
     """Return the memory shortfall of the first candidate, and changes that would make it fit.
 
     Args:
         question: The candidate.
         accepts: Returns whether the question is answered with changed fields, such as {"tp": 2}.
+        states_gpus: Whether the question states its total of GPUs.
     """
     columns = question.placement.devices()
     others = alternatives(columns.devices[columns.index_C[0]])
     asked = memory_inputs(question)
-    sentence, *advice = shortfall_advice(asked, devices=others, accepts=accepts)
+    sentence, *advice = shortfall_advice(
+        asked, devices=others, accepts=accepts, states_gpus=states_gpus
+    )
     return sentence, tuple(advice)

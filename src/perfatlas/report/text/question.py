@@ -159,7 +159,17 @@ def load_line(answer: Mapping[str, Any]) -> str:
         for name in LOAD
         if scenario.get(name) and (name, scenario[name]) != ("prefill_batch", 1)
     ]
-    return ", ".join([*words, *_traffic(scenario), *_objectives(scenario)])
+    return ", ".join([*words, *_traffic(scenario), *_objectives(scenario), *_clock(scenario)])
+
+
+def _clock(scenario: Mapping[str, Any]) -> list[str]:
+    """Return the limits under which the GPUs do not run at their sustained clock."""
+    words = []
+    if (limit_w := scenario.get("power_cap_w")) is not None:
+        words.append(f"power limit {format_value('power_w', limit_w)} per GPU")
+    if scenario.get("clock_ratio", 1.0) != 1.0:
+        words.append(f"clock ratio {format_number(float(scenario['clock_ratio']))}")
+    return words
 
 
 def _formats(scenario: Mapping[str, Any]) -> list[str]:

@@ -14,7 +14,7 @@ from perfatlas.scenario.deployments.capacity import derived_blocks
 from perfatlas.scenario.deployments.fitting_changes import fitting_changes
 from perfatlas.scenario.deployments.front_end import FrontEnd, front_end
 from perfatlas.scenario.fields import TierSizes, tier_sizes
-from perfatlas.scenario.resolution import resolve_scenarios
+from perfatlas.scenario.resolution import NO_RECIPE, resolve_scenarios
 from perfatlas.serving.closed_form import (
     breaks_limits,
     memory_columns,
@@ -127,10 +127,33 @@ def deployment(
         raise InfeasibleError(sentence, advice=advice)
     limits = _limits(question, memory, traffic, resolved.requests)
     tiers = tier_sizes(traffic, question, resolved.requests)
-    limits = limits._replace(max_num_seqs=min(limits.max_num_seqs, most_running), **tiers.limits)
+    limits = limits._replace(
+        max_num_seqs=min(limits.max_num_seqs, most_running),
+        scheduler_recv_interval=1
+        if pooled
+        else _receive_interval(scenario, question, limits.rules),
+        **tiers.limits,
+    )
     table = _table(scenario, question, limits, resolved.requests, {} if known is None else known)
     front = front_end(question, traffic, pooled=pooled)
-    replicas = Replicas(
+    return Deployment(
+        scenario=scenario,
+        question=question,
+        memory=memory,
+        limits=limits,
+        replicas=_replicas(scenario, traffic, front, (number, ranks)),
+        table=table,
+        front=front,
+        tiers=tiers,
+    )
+
+
+def _replicas(
+    scenario: Scenario, traffic: Traffic, front: FrontEnd, sizes: tuple[int, int]
+) -> Replicas:
+    """Return the replicas, of which there are `sizes[0]` with `sizes[1]` schedulers each."""
+    number, ranks = sizes
+    return Replicas(
         number=number,
         ranks=ranks,
         routing=traffic.routing,
@@ -142,16 +165,6 @@ def deployment(
         read_token=front.read_token,
         stream_token=front.stream_token,
         stream_interval=front.stream_interval,
-    )
-    return Deployment(
-        scenario=scenario,
-        question=question,
-        memory=memory,
-        limits=limits,
-        replicas=replicas,
-        table=table,
-        front=front,
-        tiers=tiers,
     )
 
 
@@ -237,6 +250,20 @@ def _limits(
         draft_seed=traffic.seed,
         mixed_chunk=bool(traffic.mixed_chunk),
     )
+
+
+def _receive_interval(scenario: Scenario, question: Candidates, rules: str) -> int:
+    """Return the steps between reads of new requests of the engine's recipe, by default 1."""
+    from perfatlas.serving.policies import POLICIES
+
+    place = int(question.recipe_C[0])
+    reads = any(one.name == rules and "scheduler_recv_interval" in one.reads for one in POLICIES)
+    if place == NO_RECIPE or not reads:
+        return 1
+    interval = question.profile.recipes[place].scheduler_recv_interval
+    if interval is None:
+        return 1
+    return interval.of(np.inf if scenario.concurrency is None else question.load.sequences[0])
 
 
 def _refuse_drafts(drafts: int, rules: str) -> None:

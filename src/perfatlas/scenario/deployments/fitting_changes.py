@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.parallelism import plan_problems
+from perfatlas.parallelism import NO_SINGLE_CHANGE, plan_problems
 from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.resolution import resolve_scenarios, resolved_plan
 from perfatlas.serving.closed_form import evaluate
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from perfatlas.scenario.fields import Scenario
 
 
-PLAN: Final = ("gpus", "tp", "dp", "ep", "moe_tp")
+PLAN: Final = ("tp", "dp", "ep", "moe_tp")
+GROWN: Final = ("tp", "pp", "attention_dp")
 MOST_DOMAINS: Final = 16
 
 
@@ -27,8 +28,15 @@ def fitting_changes(scenario: Scenario, question: Candidates) -> tuple[str, tupl
         scenario: The scenario.
         question: Its candidate, which does not fit.
     """
-    sentence, advice = does_not_fit(question, lambda change: is_answered(scenario, change))
-    return sentence, (*_smallest_plan(scenario), *advice)
+    smallest = _smallest_plan(scenario)
+    sentence, advice = does_not_fit(
+        question,
+        lambda change: not (smallest and "pp" in change) and is_answered(scenario, change),
+        states_gpus=scenario.gpus is not None,
+    )
+    if smallest and advice == (NO_SINGLE_CHANGE,):
+        advice = ()
+    return sentence, (*smallest, *advice)
 
 
 def is_answered(scenario: Scenario, change: Mapping[str, float | str]) -> bool:
@@ -36,13 +44,18 @@ def is_answered(scenario: Scenario, change: Mapping[str, float | str]) -> bool:
 
     Args:
         scenario: The scenario.
-        change: Values by field; the GPUs in total follow from the plan.
+        change: Values by field; a plan has its GPUs in total, which change with it if the scenario
+            states them. A plan that leaves a scale-up domain is not taken where the current one
+            does not.
     """
     fields: dict[str, Any] = {
         name: int(value) if isinstance(value, float) else value for name, value in change.items()
     }
-    if not fields.keys().isdisjoint(("tp", "pp", "attention_dp")):
-        fields["gpus"] = None
+    plans = not fields.keys().isdisjoint(GROWN)
+    if plans and scenario.gpus is not None and scenario.tp is None:
+        return False  # the plan follows from the number of GPUs, see `_smallest_plan`
+    if scenario.gpus is None:
+        fields.pop("gpus", None)
     if "format" in fields:
         fields |= {"gemm_format": None, "moe_format": None}
     try:
@@ -52,25 +65,58 @@ def is_answered(scenario: Scenario, change: Mapping[str, float | str]) -> bool:
         (problem,) = plan_problems(question.model.architecture, question.plan)
         if problem is not None or not candidate_memory(question).fits[0]:
             return False
-        evaluate(question)
+        if "tp" in fields and not stays_inside(question):
+            return False
     except PerfatlasError:
         return False
-    return True
+    return _is_priced(question)
+
+
+def stays_inside(question: Candidates) -> bool:
+    """Return whether tensor parallelism stays inside a scale-up domain.
+
+    Args:
+        question: The candidate.
+    """
+    ranks, domain = float(question.plan.tp[0]), _domain(question)
+    attention_dp = float(question.plan.attention_dp[0])
+    return ranks * (attention_dp if attention_dp <= domain else 1.0) <= domain
+
+
+def _domain(question: Candidates) -> int:
+    return int(question.placement.systems[0].device.scale_up.domain_size)
 
 
 def _smallest_plan(scenario: Scenario) -> tuple[str, ...]:
-    """Return the smallest number of GPUs that fits a scenario without a plan, and its plan."""
-    if any(getattr(scenario, name) is not None for name in PLAN):
+    """Return the smallest number of GPUs that fits a scenario without tp, and its plan.
+
+    Beyond a scale-up domain whole domains are taken.
+    """
+    if scenario.gpus is None and any(getattr(scenario, name) is not None for name in PLAN):
+        return ()
+    if scenario.tp is not None:
         return ()
     resolved, _ = resolve_scenarios([scenario])
     if resolved is None:
         return ()
-    domain = int(resolved.placement.systems[0].device.scale_up.domain_size)
-    for gpus in (*range(2, domain + 1), *(domain * many for many in range(2, MOST_DOMAINS + 1))):
+    domain, least = _domain(resolved), (scenario.gpus or 1) + 1
+    whole = range(2 * domain, (MOST_DOMAINS + 1) * domain, domain)
+    for gpus in (*range(2, domain + 1), *whole):
+        if gpus < least:
+            continue
         question, _ = resolve_scenarios([scenario.model_copy(update={"gpus": gpus})])
         if question is None or plan_problems(question.model.architecture, question.plan)[0]:
             continue
-        if candidate_memory(question).fits[0]:
+        if candidate_memory(question).fits[0] and _is_priced(question):
             sizes = ", ".join(f"{name} = {size}" for name, size in resolved_plan(question).items())
-            return (f"set gpus = {gpus}, the fewest that fit ({sizes}).",)
+            kind = "the fewest that fit" if gpus <= domain else "the fewest whole domains that fit"
+            return (f"set gpus = {gpus}, {kind} ({sizes}).",)
     return ()
+
+
+def _is_priced(question: Candidates) -> bool:
+    try:
+        evaluate(question)
+    except PerfatlasError:
+        return False
+    return True

@@ -1,3 +1,6 @@
+from .default_limits import (
+    NO_RECIPE as NO_RECIPE,
+)
 from .field_columns import (
     BoolArray as BoolArray,
     columns_of as columns_of,

@@ -13,6 +13,8 @@ import numpy as np
 from perfatlas.step import EngineLimits
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from perfatlas.engines import EngineProfile
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.step import Placement
@@ -28,11 +30,13 @@ class LimitedLoad:
         isl: Longest prompt (C,).
         requests: Requests in flight on a replica, inf if they are not known (C,).
         attention_dp: Attention-data-parallel ranks (C,).
+        gpus: GPUs of a replica (C,).
     """
 
     isl: FloatArray
     requests: FloatArray
     attention_dp: FloatArray
+    gpus: FloatArray
 
 
 def filled_limits(
@@ -58,8 +62,8 @@ def filled_limits(
     rules = profile.scheduler
     devices = [system.device for system in placement.systems]
     tiers = [rules.limits_on(device.name, device.memory_bytes) for device in devices]
-    recipe_D = np.array([_recipe_of(profile, model, device.name) for device in devices])
-    recipe_C: IntArray = recipe_D[placement.index_C]
+    names = [device.name for device in devices]
+    recipe_C = _recipes(profile, model, names, (placement.index_C, load.gpus))
 
     def of_device(name: str) -> FloatArray:
         values_D = np.array([getattr(tier, name) for tier in tiers], np.float64)
@@ -70,19 +74,12 @@ def filled_limits(
         values_R = np.array([np.nan if v is None else v for v in values] + [np.nan], np.float64)
         return values_R[recipe_C]
 
-    seqs_C = _first(given.max_num_seqs, launched("max_num_seqs"), of_device("max_num_seqs"))
-    in_flight_C = np.minimum(load.requests, seqs_C * load.attention_dp)
-    tokens_C = of_device("max_num_batched_tokens")
-    if rules.shared_by_ranks:
-        tokens_C = np.maximum(np.floor(tokens_C / load.attention_dp), 1.0)
+    recipe_seqs_C = _of_rank(launched("max_num_seqs"), profile, load)
+    seqs_C = _first(given.max_num_seqs, recipe_seqs_C, of_device("max_num_seqs"))
+    tokens_C = _of_rank(of_device("max_num_batched_tokens"), profile, load)
     if rules.holds_prompts:
         tokens_C = np.maximum(tokens_C, load.isl + seqs_C)
-    recipe_tokens_C = _recipe_tokens(profile, recipe_C, load.isl, in_flight_C)
-    if rules.holds_prompts:
-        on_rank_C = np.ceil(in_flight_C / load.attention_dp)
-        recipe_tokens_C = np.where(
-            recipe_tokens_C < load.isl + on_rank_C, load.isl + seqs_C, recipe_tokens_C
-        )
+    recipe_tokens_C = _recipe_tokens(profile, recipe_C, load, seqs_C)
     limits = EngineLimits(
         max_num_seqs=seqs_C,
         max_num_batched_tokens=_first(given.max_num_batched_tokens, recipe_tokens_C, tokens_C),
@@ -100,24 +97,52 @@ def filled_limits(
     return limits, recipe_C
 
 
-def _recipe_of(profile: EngineProfile, model: str, device: str) -> int:
-    """Return the index of the first recipe for a model and device."""
-    for index, recipe in enumerate(profile.recipes):
-        if model in recipe.models and device in recipe.devices:
-            return index
-    return NO_RECIPE
+def _recipes(
+    profile: EngineProfile,
+    model: str,
+    devices: Sequence[str],
+    placed: tuple[IntArray, FloatArray],
+) -> IntArray:
+    """Return the index of the first recipe for a model, the device and the GPUs of a replica (C,).
+
+    Args:
+        profile: The engine.
+        model: Name of the model.
+        devices: Names of the devices.
+        placed: Index of the device, and the GPUs of a replica (C,).
+    """
+    index_C, gpus_C = placed
+    recipe_C = np.full(index_C.shape, NO_RECIPE)
+    for index, recipe in reversed([*enumerate(profile.recipes)]):
+        if model in recipe.models:
+            known_D = np.array([device in recipe.devices for device in devices])
+            recipe_C[known_D[index_C] & (gpus_C >= recipe.least_gpus)] = index
+    return recipe_C
+
+
+def _of_rank(values_C: FloatArray, profile: EngineProfile, load: LimitedLoad) -> FloatArray:
+    """Return what each attention-data-parallel rank has of a limit (C,)."""
+    if not profile.scheduler.shared_by_ranks:
+        return values_C
+    shared_C: FloatArray = np.maximum(np.floor(values_C / load.attention_dp), 1.0)
+    return shared_C
 
 
 def _recipe_tokens(
-    profile: EngineProfile, recipe_C: IntArray, isl_C: FloatArray, requests_C: FloatArray
+    profile: EngineProfile, recipe_C: IntArray, load: LimitedLoad, seqs_C: FloatArray
 ) -> FloatArray:
     """Return the max_num_batched_tokens of recipes (C,), NaN where none sets it."""
-    tokens_C = np.full(isl_C.shape, np.nan)
+    in_flight_C = np.minimum(load.requests, seqs_C * load.attention_dp)
+    tokens_C = np.full(load.isl.shape, np.nan)
     for index, recipe in enumerate(profile.recipes):
         if recipe.max_num_batched_tokens is not None and np.any(recipe_C == index):
-            found_C = recipe.max_num_batched_tokens.of(isl_C, requests_C)
+            found_C = recipe.max_num_batched_tokens.of(load.isl, in_flight_C)
             tokens_C = np.where(recipe_C == index, found_C, tokens_C)
-    return tokens_C
+    tokens_C = _of_rank(tokens_C, profile, load)
+    if not profile.scheduler.holds_prompts:
+        return tokens_C
+    on_rank_C = np.ceil(in_flight_C / load.attention_dp)
+    return np.where(tokens_C < load.isl + on_rank_C, load.isl + seqs_C, tokens_C)
 
 
 def _first(*columns: FloatArray) -> FloatArray:

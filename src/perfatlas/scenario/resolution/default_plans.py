@@ -1,4 +1,4 @@
-"""Plans of scenarios that state only a number of GPUs: the smallest that fits, and replicas.
+"""Plans of scenarios that state a number of GPUs and no tp: the smallest that fits, and replicas.
 
 Shape legend: N rows, C candidates, F candidates with a free plan.
 """
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.scenario.resolution.field_columns import BoolArray, ScenarioColumns
+    from perfatlas.step import Placement
 
 # sequences for which there should be room where the load is not known: TensorRT-LLM advises more
 # GPUs below (tensorrt_llm/bench/build/tuning.py, calc_engine_setting)
@@ -27,13 +28,25 @@ ILLEGAL: Final = -2.0
 
 
 def has_free_plan(columns: ScenarioColumns) -> BoolArray:
-    """Return the rows that state gpus and leave tp and dp open (N,).
+    """Return the rows that state gpus and leave tp open (N,); dp may be stated.
 
     Args:
         columns: The fields.
     """
-    free_N: BoolArray = columns.is_set("gpus") & ~columns.is_set("tp") & ~columns.is_set("dp")
+    free_N: BoolArray = columns.is_set("gpus") & ~columns.is_set("tp")
     return free_N
+
+
+def across_domains(columns: ScenarioColumns, plan: PlanColumns, placement: Placement) -> BoolArray:
+    """Return the rows whose gpus and dp leave no plan inside scale-up domains (C,).
+
+    Args:
+        columns: Their fields (C).
+        plan: Their plans.
+        placement: Their systems.
+    """
+    stated_C = has_free_plan(columns) & columns.is_set("dp")
+    return stated_C & ~_inside(plan.tp, plan.attention_dp, _domains(placement))
 
 
 def fitted_plans(
@@ -43,7 +56,9 @@ def fitted_plans(
 ) -> PlanColumns:
     """Return plans with the smallest tensor parallelism that fits, and replicas (F,).
 
-    Tensor parallelism and attention data parallelism stay inside a scale-up domain. The smallest
+    Tensor parallelism and attention data parallelism stay inside a scale-up domain (tensor
+    parallelism alone, where attention_dp is larger than a domain). Where dp is stated, plans with
+    another one are left out; if none is left, tp takes all GPUs (`across_domains`). The smallest
     tp with room for the whole load is taken; without one, the tp that holds most sequences. If the
     model does not fit in a domain and pp is not given, as few pipeline stages as fit are added. If
     nothing fits, the plan is the widest inside a domain.
@@ -55,10 +70,10 @@ def fitted_plans(
     """
     gpus_F, attention_dp_F = columns.numbers("gpus"), plan.attention_dp
     found = candidates(plan)
-    devices = found.placement.devices()
-    domain_F = np.array([device.scale_up.domain_size for device in devices.devices], np.float64)
-    domain_F = domain_F[devices.index_C]
-    best_F, chosen_F = np.full(gpus_F.shape, ILLEGAL), np.ones_like(gpus_F)
+    domain_F, given_dp_F = _domains(found.placement), columns.numbers("dp")
+    shared_F = plan.pp * plan.cp * attention_dp_F * np.nan_to_num(given_dp_F, nan=1.0)
+    best_F = np.full(gpus_F.shape, ILLEGAL)
+    chosen_F = np.where(np.isnan(given_dp_F), 1.0, gpus_F / shared_F)
     stages_F = plan.pp.copy()
     for stages in _stages(gpus_F, domain_F):
         open_F = (best_F < 0.0) & ((stages == 1.0) | ~columns.is_set("pp"))
@@ -67,18 +82,35 @@ def fitted_plans(
         pp_F = plan.pp * stages
         for tp in _sizes(gpus_F, pp_F * plan.cp * attention_dp_F):
             inner_F = pp_F * plan.cp * attention_dp_F * tp
-            may_F = open_F & (np.mod(gpus_F, inner_F) == 0) & (tp * attention_dp_F <= domain_F)
-            may_F &= ~np.isinf(best_F)
+            may_F = open_F & (np.mod(gpus_F, inner_F) == 0) & ~np.isinf(best_F)
+            may_F &= _inside(np.full_like(pp_F, tp), attention_dp_F, domain_F)
+            may_F &= np.isnan(given_dp_F) | (gpus_F == inner_F * given_dp_F)
             if not np.any(may_F):
                 continue
             room_F = _room(columns, candidates, _plan(columns, plan, np.full_like(pp_F, tp), pp_F))
-            # where nothing fits, the refusal is that of the widest legal plan of one stage
-            wider_F = (room_F == UNFIT) & (best_F <= UNFIT) & (stages == 1.0)
+            # where nothing fits, the refusal is that of the widest legal plan of the fewest stages
+            wider_F = (room_F == UNFIT) & (best_F <= UNFIT)
+            wider_F &= (best_F == ILLEGAL) | (pp_F == stages_F)
             better_F = may_F & ((room_F > best_F) | wider_F)
             best_F = np.where(better_F, room_F, best_F)
             chosen_F = np.where(better_F, tp, chosen_F)
             stages_F = np.where(better_F, pp_F, stages_F)
     return _plan(columns, plan, chosen_F, stages_F)
+
+
+def _domains(placement: Placement) -> FloatArray:
+    """Return the GPUs of the scale-up domains (C,)."""
+    devices = placement.devices()
+    sizes = np.array([device.scale_up.domain_size for device in devices.devices], np.float64)
+    domain_C: FloatArray = sizes[devices.index_C]
+    return domain_C
+
+
+def _inside(tp_C: FloatArray, attention_dp_C: FloatArray, domain_C: FloatArray) -> BoolArray:
+    """Return whether the groups of plans stay inside scale-up domains (C,)."""
+    ranks_C = np.where(attention_dp_C > domain_C, 1.0, attention_dp_C)
+    inside_C: BoolArray = tp_C * ranks_C <= domain_C
+    return inside_C
 
 
 def _stages(gpus_F: FloatArray, domain_F: FloatArray) -> list[float]:

@@ -19,6 +19,7 @@ from perfatlas.parallelism import PlanColumns, default_moe_split
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.scenario.resolution.default_limits import NO_RECIPE, LimitedLoad, filled_limits
 from perfatlas.scenario.resolution.default_plans import (
+    across_domains,
     fitted_plans,
     has_free_plan,
     replaced_rows,
@@ -98,15 +99,14 @@ def workers_of(
 
 
 def _plan_columns(columns: ScenarioColumns) -> PlanColumns:
-    """Return the plans; one of tp and dp is derived from gpus and the other if divisible.
+    """Return the plans; dp is derived from gpus and tp if divisible.
 
-    If gpus alone is given, the plan is provisional, with tp = 1, until `fitted_plans` replaces it.
+    If tp is not given, the plan is provisional, with tp = 1, until `fitted_plans` replaces it.
     """
     pp, cp, attention_dp = (columns.numbers(name) for name in ("pp", "cp", "attention_dp"))
     inner = pp * cp * attention_dp
     gpus, tp, dp = columns.numbers("gpus", 0.0), columns.numbers("tp"), columns.numbers("dp")
-    others = inner * columns.numbers("dp", 1.0)
-    tp = np.where(has_free_plan(columns), 1.0, np.where(np.isnan(tp), _quotient(gpus, others), tp))
+    tp = np.where(np.isnan(tp), 1.0, tp)
     dp = np.where(np.isnan(dp), _quotient(gpus, tp * inner), dp)
     given = columns.numbers("ep"), columns.numbers("moe_tp")
     ep, moe_tp = default_moe_split(tp, attention_dp, *given)
@@ -141,7 +141,8 @@ def _size_rules(
     total_N = plan.tp * plan.pp * plan.cp * plan.attention_dp * plan.dp
     batch_N, concurrency_N = columns.numbers("batch"), columns.numbers("concurrency", 1.0)
     batch_N = np.where(np.isnan(batch_N), np.ceil(concurrency_N / plan.dp), batch_N)
-    most_N = columns.numbers("max_num_seqs", np.inf)
+    most_N, gpus_N = columns.numbers("max_num_seqs", np.inf), columns.numbers("gpus")
+    remainder_N = np.where(has_free_plan(columns), np.mod(gpus_N, total_N), gpus_N - total_N)
     too_many_N = np.ceil(batch_N / plan.attention_dp) > most_N
 
     def false_product(row: int) -> InvalidSpecError:
@@ -152,7 +153,7 @@ def _size_rules(
         return InvalidSpecError(_too_many(scenario(row), int(batch_N[row])))
 
     return (
-        (columns.is_set("gpus") & (columns.numbers("gpus") != total_N), false_product),
+        (columns.is_set("gpus") & (remainder_N != 0.0), false_product),
         (columns.equals("mode", "static") & too_many_N, too_many),
     )
 
@@ -234,7 +235,31 @@ def candidates_of(
         recipe_C=np.full(rows_C.shape, NO_RECIPE),
         aggregated_C=workers.aggregated_N[rows_C],
     )
-    return rows_C, _completed(workers.columns.take(rows_C), shared, longest)
+    found = _completed(workers.columns.take(rows_C), shared, longest)
+    return _inside_domains(workers, rows_C, found, refusals)
+
+
+def _inside_domains(
+    workers: Workers, rows_C: IntArray, found: Candidates, refusals: Refusals
+) -> tuple[IntArray, Candidates] | None:
+    """Refuse rows whose gpus and dp leave no plan inside scale-up domains."""
+    wide_C = across_domains(workers.columns.take(rows_C), found.plan, found.placement)
+    if not np.any(wide_C):
+        return rows_C, found
+    tp_of = dict(zip(rows_C.tolist(), found.plan.tp.tolist(), strict=True))
+
+    def too_wide(row: int) -> InvalidSpecError:
+        plan = workers.plan
+        return InvalidSpecError(
+            f"gpus = {workers.columns.numbers('gpus')[row]:g} with pp = {plan.pp[row]:g}, cp ="
+            f" {plan.cp[row]:g}, attention_dp = {plan.attention_dp[row]:g} and dp ="
+            f" {plan.dp[row]:g} leaves only tp = {tp_of[row]:g}, across scale-up domains; set"
+            f" tp = {tp_of[row]:g} to ask for it, or leave dp out"
+        )
+
+    refusals.refuse(rows_C[wide_C], too_wide, workers.stage)
+    kept = np.flatnonzero(~wide_C)
+    return (rows_C[kept], found.take(kept.tolist())) if kept.size else None
 
 
 def _refuse_limits(workers: Workers, rows_C: IntArray, tier: str, refusals: Refusals) -> None:
@@ -295,6 +320,7 @@ def _limited(columns: ScenarioColumns, given: Candidates, longest: int) -> Candi
         isl=np.maximum(given.load.isl, float(longest)),
         requests=np.where(known_C | ~given.aggregated_C, np.ceil(given.load.sequences), np.inf),
         attention_dp=given.plan.attention_dp,
+        gpus=given.plan.gpus_per_replica,
     )
     model = given.model.name
     limits, recipe_C = filled_limits(given.limits, model, given.profile, given.placement, load)

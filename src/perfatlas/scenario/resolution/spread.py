@@ -32,7 +32,10 @@ def spread_candidates(
     """
     moved = replace(base.take([0] * load.isl.size), plan=plan, load=load)
     limited = LimitedLoad(
-        isl=load.isl, requests=np.ceil(load.sequences), attention_dp=plan.attention_dp
+        isl=load.isl,
+        requests=np.ceil(load.sequences),
+        attention_dp=plan.attention_dp,
+        gpus=plan.gpus_per_replica,
     )
     filled, recipe_C = filled_limits(
         limits, base.model.name, base.profile, moved.placement, limited

@@ -147,15 +147,18 @@ class Replicas(NamedTuple):
 
 
 class Control(NamedTuple):
-    """Options of a simulation that do not change its results.
+    """Options of a simulation that do not change what happens to its requests.
 
     Args:
         coalesce: Batch runs of equal decode steps.
         watch: Called every 20,000 events with the fraction of finished requests; returns True to
             stop the simulation.
         series_rows: Maximum rows of the sampled time series, 0 for none.
+        gaps_between: Times between which gaps between tokens are counted [ps], None for all. A gap
+            counts at the end of the steps that are advanced together with its own.
     """
 
     coalesce: bool = True
     watch: Callable[[float], bool] | None = None
     series_rows: int = 0
+    gaps_between: tuple[int, int] | None = None

@@ -128,7 +128,7 @@ def _window_results(
         "prefix_hit_rate": share(int(outcome.cached_N[found.place_N].sum()), prompt),
     }
     gaps_N = np.maximum(requests.osl_N[found.place_N] - 1, 0)
-    if gaps_N.sum():  # percentiles of gaps are counted over the whole run
+    if gaps_N.sum():  # gaps of other requests count in the percentiles of the same time
         spent_s = float(np.nansum(found.tpot_s * gaps_N))
         result["itl_s"] = {**gap_statistics(requests, outcome), "mean": spent_s / int(gaps_N.sum())}
     if found.kv_transfer_s.size:

@@ -33,6 +33,8 @@ from perfatlas.serving.state import LOST, REJECTED
 from perfatlas.vocabulary.fields import LONGEST_S
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from perfatlas.serving.state import SimulationState
 
 SLICE: Final = 20_000  # event times per compiled call, some milliseconds between checks for Ctrl-C
@@ -137,23 +139,39 @@ def run_fleet(
             " requests does not fit into the memory of this machine;",
             advice=("simulate fewer replicas or fewer requests",),
         ) from error
-    return _outcome(sims, _simulate(sims, control))
-
-
-def _simulate(sims: tuple[SimulationState, ...], control: Control) -> bool:
-    """Run to the end; return whether the simulation was stopped early."""
-    sim = sims[0]
     from perfatlas.compiled import hold
+
+    held = hold(sims)
+    if control.gaps_between is None:
+        return _outcome(sims, _simulate(sims, held, control), sims[0].gaps_G)
+    first, last = control.gaps_between
+    stopped = _simulate(sims, held, control, until=first)
+    before_G = sims[0].gaps_G.copy()
+    stopped = stopped or _simulate(sims, held, control, until=last)
+    measured_G = sims[0].gaps_G - before_G
+    stopped = stopped or _simulate(sims, held, control)
+    return _outcome(sims, stopped, measured_G)
+
+
+def _simulate(
+    sims: tuple[SimulationState, ...],
+    groups: tuple[SimulationState, ...],
+    control: Control,
+    until: int = LAST_TICK,
+) -> bool:
+    """Run to a time [ps], or to the end; return whether the simulation was stopped early."""
+    sim = sims[0]
     from perfatlas.serving.engine import advance
 
-    groups = hold(sims)
     try:
-        while advance(groups, SLICE, LAST_TICK) == 0:
+        while advance(groups, SLICE, until) == 0:
             left = int(sim.clock_1["left"][0])
             if control.watch is not None and control.watch(1.0 - left / sim.request_N.shape[0]):
                 return True
     except KeyboardInterrupt:
         return True
+    if until < LAST_TICK:
+        sim.clock_1["late"] = 0
     if sim.clock_1["late"][0]:
         raise InvalidSpecError(
             f"the simulation reaches its limit of {LONGEST_S:g} s with "
@@ -165,6 +183,7 @@ def _simulate(sims: tuple[SimulationState, ...], control: Control) -> bool:
 def _outcome(
     sims: tuple[SimulationState, ...],
     interrupted: bool,  # noqa: FBT001 - part of the results
+    gaps_G: NDArray[np.int64],
 ) -> Outcome:
     """Return the results of a simulation."""
     sim = sims[0]
@@ -181,7 +200,7 @@ def _outcome(
         cached_N=sim.cached_N,
         interference_N=np.where(sim.finished_N >= 0, sim.delay_N, 0),
         lost_N=sim.lost_N,
-        gaps_G=sim.gaps_G.copy(),
+        gaps_G=gaps_G.copy(),
         steps=int(clock["steps"]),
         preemptions=int(clock["preemptions"]),
         interrupted=interrupted,

@@ -17,6 +17,7 @@ from perfatlas.verbs.estimate.table import estimate_table
 SWEPT: Final = ("batch", "concurrency")
 LARGEST: Final = 65536  # sequences per replica; no engine runs more concurrently
 POINTS_PER_ROUND: Final = 16
+LEFT_OUT: Final = ("error", "error_code", "tier", "prefill_bound", "decode_bound")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +120,7 @@ def _fitting(given: dict[str, Any], swept: str, sizes: list[int]) -> list[dict[s
     for position, size in enumerate(sizes):
         if columns["error_code"][position]:
             break
-        row = {k: v[position] for k, v in columns.items() if not k.startswith(("error", "tier"))}
+        row = {k: v[position] for k, v in columns.items() if k not in LEFT_OUT}
         memory = {name: row.pop(f"memory_{name}") for name in MEMORY}
         rows.append({"batch": size} | row | {"memory": memory})
     return rows

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.answer import joined_tiers, tiers_of
+from perfatlas.answer import bounds_of, joined_tiers, tiers_of
 from perfatlas.energy import node_columns
 from perfatlas.quantities import InfeasibleError, PerfatlasError, format_quantity
 from perfatlas.scenario.deployments import steady_state
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from perfatlas.step import Candidates
 
 
+PHASES: Final = ("prefill", "decode")
 BLOCK_ROWS: Final = 2048  # rows evaluated together: more do not fit the cache
 
 
@@ -73,6 +74,7 @@ class EstimateColumns:
         may_be_simulated_N: Rows that may need a simulation (N,).
         simulated_N: Rows with simulated latencies and rates (N,).
         tiers_N: Tier of the times of each row, "" if it is not priced (N,).
+        bounds_N: What binds most of the prefill and of the decode step of each row, by phase.
         rows_priced: Number of operator shapes priced by physics.
         distinct_shapes: Number of distinct ones among them, in blocks of `BLOCK_ROWS` rows.
     """
@@ -88,6 +90,7 @@ class EstimateColumns:
         self.simulated_N: BoolArray = np.zeros(resolution.size, np.bool_)
         self.may_be_simulated_N = may_be_simulated(resolution.columns)
         self.tiers_N = [""] * resolution.size
+        self.bounds_N = {phase: [""] * resolution.size for phase in PHASES}
         self.rows_priced = 0
         self.distinct_shapes = 0
         self._priced: Priced = {}
@@ -165,6 +168,19 @@ class EstimateColumns:
                 joined[key] = joined_tiers("+".join(key).split("+")) if key[0] else tier
             self.tiers_N[row] = joined[key]
 
+    def add_bounds(self, rows_C: IntArray, evaluation: Evaluation, phases: Sequence[str]) -> None:
+        """Set what binds the steps of a pool.
+
+        Args:
+            rows_C: Positions (C,).
+            evaluation: Their numbers.
+            phases: The phases that the pool runs.
+        """
+        for phase in phases:
+            bounds_C = bounds_of(getattr(evaluation, phase))
+            for row, bound in zip(rows_C.tolist(), bounds_C, strict=True):
+                self.bounds_N[phase][row] = bound
+
     def count(self, evaluation: Evaluation) -> None:
         """Count the priced operator shapes."""
         costs = [evaluation.prefill, evaluation.decode]
@@ -225,6 +241,7 @@ def _evaluated(
         return None
     found.count(evaluation)
     found.add_tiers(rows_C, evaluation)
+    found.add_bounds(rows_C, evaluation, PHASES if alone else PHASES[number : number + 1])
     memory = evaluation.memory
     place = {row: position for position, row in enumerate(rows_C.tolist())}
     found.resolution.refusals.refuse(

@@ -25,8 +25,9 @@ class TableAnswer(AnsweredRun):
     """Answers of a table; `results` contains row counts.
 
     Args:
-        cells: Result columns, `tier`, `warnings` of each row as one text, `error_code` and `error`;
-            failed rows contain None (N,). In tier bound, times are lower limits and rates are upper
+        cells: Result columns, `tier`, `prefill_bound` and `decode_bound` (what binds most of the
+            step), `warnings` of each row as one text, `error_code` and `error`; failed rows
+            contain None (N,). In tier bound, times are lower limits and rates are upper
             limits: the other end of their interval is None. Numbers are kept as arrays.
     """
 
@@ -59,8 +60,8 @@ def estimate_table(table: Mapping[str, Sequence[Any]]) -> TableAnswer:
     """
     found = EstimateColumns(resolve(table))
     warnings, codes, errors = ([""] * found.resolution.size for _ in range(3))
-    for answered in answered_groups(found):
-        for row, texts in zip(answered.rows_C.tolist(), answered.warnings(), strict=True):
+    for group in answered_groups(found):
+        for row, texts in zip(group.rows_C.tolist(), group.warnings(), strict=True):
             note = "; ".join(texts)
             warnings[row] = note.replace(LEAVES_OUT, "") if found.simulated_N[row] else note
     for row, unused in unused_changes_of_rows(table, found).items():
@@ -84,12 +85,14 @@ def estimate_table(table: Mapping[str, Sequence[Any]]) -> TableAnswer:
         breakdown=[],
         evidence=Evidence(tier=""),
     )
-    tiers = [
-        None if refused else tier
-        for tier, refused in zip(found.tiers_N, found.refused.tolist(), strict=True)
-    ]
-    cells: dict[str, Sequence[Any]] = dict(columns)
-    cells |= {"tier": tiers, "warnings": warnings, "error_code": codes, "error": errors}
+    refused = found.refused.tolist()
+
+    def answered(texts: Sequence[str]) -> list[str | None]:
+        return [None if no else text for text, no in zip(texts, refused, strict=True)]
+
+    cells: dict[str, Sequence[Any]] = {**columns, "tier": answered(found.tiers_N)}
+    cells |= {f"{phase}_bound": answered(texts) for phase, texts in found.bounds_N.items()}
+    cells |= {"warnings": warnings, "error_code": codes, "error": errors}
     return TableAnswer(answer=answer, cells=cells)
 
 

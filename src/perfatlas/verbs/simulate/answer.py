@@ -60,6 +60,7 @@ from perfatlas.serving.outcome import (
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
 from perfatlas.verbs.simulate.costs import cost_results
 from perfatlas.verbs.simulate.energy import energy_results
+from perfatlas.verbs.simulate.probed_options import probed_options
 from perfatlas.verbs.simulate.repetitions import averaged, half_widths
 from perfatlas.verbs.simulate.resolved_fields import generated_lengths, resolved_fields
 from perfatlas.verbs.simulate.results import (
@@ -69,6 +70,7 @@ from perfatlas.verbs.simulate.results import (
 )
 from perfatlas.verbs.simulate.run_length import sized_run, slow_load
 from perfatlas.verbs.simulate.steady_results import (
+    gaps_between,
     load_results,
     steady_rates,
     steady_warnings,
@@ -222,11 +224,15 @@ def simulation_of(
     if run.window is not None:
         results = steady_rates(results, run.load, slow)
         results = without_upper_limit(without_steady_mean(results, run.load), slow)
+    one = _Repetition(results, repeated[0].outcome)
+    if len(repeated) == 1:
+        warnings += probed_options(
+            run, one.outcome, scenario, lambda one: split_fields({**fields, **one}), known
+        )
     resolved = run.resolved._replace(
         assumptions=(*run.resolved.assumptions, *transient_note(run, results)),
         warnings=(*warnings, *run.resolved.warnings),
     )
-    one = _Repetition(results, repeated[0].outcome)
     return _simulation(run.ready, resolved, one, (traffic, scenario, fields))
 
 
@@ -304,7 +310,8 @@ def _repetition(run: Run, watch: OnProgress | None) -> _Repetition:
     ready, resolved, traffic = reseeded(run.ready, run.traffic.seed), run.resolved, run.traffic
     ends = price_ends(ready)
     runs = 1 + len(ends)
-    control = Control(watch=_part(watch, 0, runs), series_rows=SERIES_ROWS)
+    between = gaps_between(run)
+    control = Control(watch=_part(watch, 0, runs), series_rows=SERIES_ROWS, gaps_between=between)
     outcome = run_traffic(ready, resolved, control)
     stopped = watch is not None and watch(1 / runs)
     found = summarize(resolved.requests, outcome, traffic.objectives(), ready.seen, run.window)
@@ -314,7 +321,7 @@ def _repetition(run: Run, watch: OnProgress | None) -> _Repetition:
     for number, (end, factors) in enumerate(ends.items(), start=1):
         if outcome.interrupted or stopped:
             return _Repetition(results | {"interrupted": True}, outcome)
-        control = Control(watch=_part(watch, number, runs))
+        control = Control(watch=_part(watch, number, runs), gaps_between=between)
         moved = run_traffic(slowed(ready, factors), resolved, control)
         if moved.interrupted:
             return _Repetition(results | {"interrupted": True}, outcome)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
@@ -172,10 +172,13 @@ def _write_files(done: Simulation, extra: SimulateFlags, set_fields: dict[str, A
 
 def _simulate_table(set_fields: dict[str, Any], output: OutputFlags, verb_function: str) -> int:
     import perfatlas
+    from perfatlas.answer import step_bounds
     from perfatlas.scenario.fields import FIELD_NAMES, TRAFFIC_NAMES
 
     def answer_row(_: int, fields: dict[str, Any]) -> Any:  # noqa: ANN401 - the schema checks them
-        return getattr(perfatlas, verb_function)(**fields).answer
+        answer = getattr(perfatlas, verb_function)(**fields).answer
+        told = {"tier": answer.evidence.tier, **step_bounds(answer.breakdown)}
+        return replace(answer, results={**answer.results, **told})
 
     names = (*FIELD_NAMES, *TRAFFIC_NAMES)
     asked = TableQuestion(

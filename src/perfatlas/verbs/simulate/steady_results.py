@@ -71,6 +71,19 @@ def window_results(run: Run, outcome: Outcome) -> dict[str, Any]:
     return results
 
 
+def gaps_between(run: Run) -> tuple[int, int] | None:
+    """Return the times between which gaps between tokens count: arrivals of measured requests [ps].
+
+    Args:
+        run: What runs; None is returned where all its requests are measured.
+    """
+    if run.window is None:
+        return None
+    arrival_N = run.resolved.requests.arrival_N
+    last = min(run.window.last, arrival_N.size) - 1
+    return int(arrival_N[run.window.first]), int(arrival_N[last])
+
+
 def without_steady_mean(results: Mapping[str, Any], load: OfferedLoad | None) -> dict[str, Any]:
     """Return results without the latencies that grow without bound above the capacity.
 
@@ -185,9 +198,7 @@ def transient_note(run: Run, results: Mapping[str, Any]) -> list[str]:
         results: Of it.
     """
     warm_up = results.get("warm_up_requests") or 0
-    if run.window is not None:
-        return ["ITL percentiles are of all tokens of the run, also of the warm-up"]
-    if not warm_up:
+    if run.window is not None or not warm_up:
         return []
     notes = (
         f"the first {warm_up:,.0f} requests are warm-up (MSER-5) and are included, as num_requests"
