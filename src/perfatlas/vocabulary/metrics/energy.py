@@ -6,7 +6,7 @@ from typing import Final
 
 from perfatlas.vocabulary.metrics.metric import Metric
 from perfatlas.vocabulary.metrics.operators import KERNELS
-from perfatlas.vocabulary.metrics.serving import BOTH
+from perfatlas.vocabulary.metrics.serving import BOTH, SIMULATE
 
 ENERGY: Final = (
     Metric(
@@ -102,7 +102,78 @@ ENERGY: Final = (
         shown="scaled",
         better="lower",
         has_interval=True,
-        verbs=KERNELS,
-        description="Energy of the GPU board in one execution of the operator.",
+        verbs=(*KERNELS, *SIMULATE),
+        description=(
+            "Energy of the GPU board in one execution of the operator; of a simulation, of all GPU"
+            " boards over the run."
+        ),
+    ),
+    Metric(
+        name="prefill_energy_j",
+        label="energy of prefill",
+        short="prefill energy",
+        unit="J",
+        shown="scaled",
+        better="lower",
+        verbs=SIMULATE,
+        description=(
+            "Part of `energy_j` spent in steps with prompts, beyond what their decodes alone spend."
+        ),
+    ),
+    Metric(
+        name="decode_energy_j",
+        label="energy of decode",
+        short="decode energy",
+        unit="J",
+        shown="scaled",
+        better="lower",
+        verbs=SIMULATE,
+        description="Part of `energy_j` spent in decode steps.",
+    ),
+    Metric(
+        name="idle_energy_j",
+        label="energy of idle GPUs",
+        short="idle energy",
+        unit="J",
+        shown="scaled",
+        better="lower",
+        verbs=SIMULATE,
+        description=(
+            "Part of `energy_j` that GPUs draw between steps and in idle replicas. GPUs released by"
+            " an autoscaler draw none."
+        ),
+    ),
+    Metric(
+        name="deployment_power_w",
+        label="power of all GPUs",
+        short="GPU power",
+        unit="W",
+        shown="scaled",
+        better="lower",
+        verbs=SIMULATE,
+        description="Mean power of all GPU boards together: `energy_j` over the makespan.",
+    ),
+    Metric(
+        name="p95_deployment_power_w",
+        label="power of all GPUs, p95 over time",
+        short="GPU power, p95",
+        unit="W",
+        shown="scaled",
+        better="lower",
+        verbs=SIMULATE,
+        description="Power of all GPU boards that is exceeded in 5% of the windows of the run.",
+    ),
+    Metric(
+        name="peak_deployment_power_w",
+        label="peak power of all GPUs",
+        short="peak GPU power",
+        unit="W",
+        shown="scaled",
+        better="lower",
+        verbs=SIMULATE,
+        description=(
+            "Highest mean power of all GPU boards together in a window of the run; windows are as"
+            " many as samples, at most 2,000."
+        ),
     ),
 )
