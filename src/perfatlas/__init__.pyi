@@ -395,6 +395,7 @@ def fleet_schedule(
 
 def frontier(
     *,
+    over: str = "batch",
     model: str,
     system: str | None = None,
     engine: str = "vllm",
@@ -454,6 +455,7 @@ def frontier(
     """Return one point per batch size, from 1 to the maximum that fits and runs concurrently.
 
     Args:
+        over: batch, or what lowers the clock: clock_ratio or power_cap_w (`clock_frontier`).
         model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
             folder.
         system: System: a catalog name, a TOML file, or a name with overrides such as
@@ -604,6 +606,10 @@ def goodput(
     tokens_per_step: int | str | None = None,
     checkpoint_bytes: float | str | None = None,
     checkpoint_bytes_per_s: float | str | None = None,
+    power_w: float | str | None = None,
+    idle_power_w: float | str | None = None,
+    pue: float | str | None = None,
+    usd_per_kwh: float | str | None = None,
 ) -> Answer:
     """Return the goodput of a job and its checkpoint interval.
 
@@ -681,6 +687,14 @@ def goodput(
             of model. Needs checkpoint_bytes_per_s or (fleet and a strategy with bandwidths).
         checkpoint_bytes_per_s: Checkpoint write bandwidth of the whole job, such as 100GB/s,
             instead of checkpoint_write_s [bytes/s].
+        power_w: Mean power of a GPU board while the job computes [W]. Default: no energy is
+            reported. Needs gpus or fleet.
+        idle_power_w: Power of a GPU board while the job waits: checkpoint stalls, detection,
+            restarts [W]. Default: power_w. Needs power_w.
+        pue: Power usage effectiveness: factor on the electricity of the GPUs [ratio]. Default: 1.
+            Needs power_w and usd_per_kwh.
+        usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
+            reported. Needs power_w.
 
     Raises:
         InvalidSpecError: A name or value is invalid, or a closed form does not apply.

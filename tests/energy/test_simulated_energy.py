@@ -58,7 +58,7 @@ def test_energy_is_the_integral_of_power_over_the_run(fields: dict[str, Any]) ->
     binned = found["series"]
     part_j = sum(binned["deployment_power_w"]) * binned["bin_width_s"]
     assert part_j == pytest.approx(found["energy_j"], rel=0.01)
-    assert max(binned["deployment_power_w_max"]) >= found["peak_deployment_power_w"] * 0.999
+    assert max(binned["deployment_power_max_w"]) >= found["peak_deployment_power_w"] * 0.999
     peak_w, p95_w = found["peak_deployment_power_w"], found["p95_deployment_power_w"]
     assert found["deployment_power_w"] < p95_w <= peak_w
 

@@ -84,11 +84,11 @@ def binned_power(series: Series, energy: RunEnergy, most: int) -> dict[str, list
         >>> none = np.zeros(0)
         >>> energy = RunEnergy(none, none, none, time, np.array([0.0, 500.0, 1100.0]))
         >>> binned_power(series, energy, 2)
-        {'deployment_power_w': [350.0, 200.0], 'deployment_power_w_max': [500.0, 200.0]}
+        {'deployment_power_w': [350.0, 200.0], 'deployment_power_max_w': [500.0, 200.0]}
     """
     edges = _edges(series.time_W / TICKS_PER_SECOND, most)
     if edges.size < 2:
-        return {"deployment_power_w": [], "deployment_power_w_max": []}
+        return {"deployment_power_w": [], "deployment_power_max_w": []}
     time_W = energy.time_W / TICKS_PER_SECOND
     mean_w_B = np.diff(np.interp(edges, time_W, energy.energy_j_W)) / (edges[1] - edges[0])
     apart_W = np.diff(time_W)
@@ -96,7 +96,7 @@ def binned_power(series: Series, energy: RunEnergy, most: int) -> dict[str, list
     largest_w_B = _largest(time_W, np.append(power_w_W, 0.0), edges)
     return {
         "deployment_power_w": mean_w_B.tolist(),
-        "deployment_power_w_max": np.maximum(mean_w_B, largest_w_B).tolist(),
+        "deployment_power_max_w": np.maximum(mean_w_B, largest_w_B).tolist(),
     }
 
 

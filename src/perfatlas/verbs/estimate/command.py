@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -46,11 +46,14 @@ class EstimateFlags:
         scenario: TOML file with the same names as the flags; flags take precedence.
         trace: Write a Chrome trace of the steps (JSON, for ui.perfetto.dev).
         frontier: Throughput against interactivity for batches from 1 to the largest that fits.
+        frontier_over: What --frontier sweeps: batch, or, for energy against latency, clock_ratio
+            or power_cap_w.
     """
 
     scenario: File | None = None
     trace: File | None = None
     frontier: Annotated[bool, SWITCH] = False
+    frontier_over: Literal["batch", "clock_ratio", "power_cap_w"] = "batch"
 
 
 @takes_fields("estimate")
@@ -79,7 +82,12 @@ def estimate(
     if extra.frontier:
         if extra.trace is not None:
             raise UsageError("--frontier and --trace cannot be combined; use one of the two")
-        return _frontier(set_fields, output)
+        return _frontier(set_fields, output, extra.frontier_over)
+    if extra.frontier_over != "batch":
+        raise UsageError(
+            f"--frontier-over {extra.frontier_over} has no effect without --frontier; set"
+            " --frontier, or leave --frontier-over out"
+        )
     return _estimate(set_fields, extra, output)
 
 
@@ -145,18 +153,22 @@ def _estimate_table(set_fields: dict[str, Any], output: OutputFlags) -> int:
     )
 
 
-def _frontier(set_fields: dict[str, Any], output: OutputFlags) -> int:
+def _frontier(set_fields: dict[str, Any], output: OutputFlags, over: str) -> int:
     import perfatlas
 
     with _print_memory_error(set_fields, as_json=output.json):
-        answer = perfatlas.frontier(**set_fields).to_dict()
+        answer = perfatlas.frontier(over=over, **set_fields).to_dict()
     if output.json:
         print_json(answer)
         return 0
     from perfatlas.report.text import open_terminal
-    from perfatlas.verbs.estimate.text import print_frontier
+    from perfatlas.verbs.estimate.text import print_clock_frontier, print_frontier
 
     line = reproduced("estimate --frontier", set_fields)
     console = open_terminal(sys.stdout)
+    if over != "batch":
+        line = reproduced(f"estimate --frontier --frontier-over {over}", set_fields)
+        print_clock_frontier(console, answer, over, reproduce=line, verbose=output.verbose)
+        return 0
     print_frontier(console, answer, reproduce=line, verbose=output.verbose)
     return 0

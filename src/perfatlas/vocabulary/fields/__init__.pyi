@@ -7,6 +7,7 @@ from .goodput import (
     GpuDomains as GpuDomains,
     JobFailures as JobFailures,
     JobOnFleet as JobOnFleet,
+    JobPower as JobPower,
     MeasuredStep as MeasuredStep,
     ResilientJob as ResilientJob,
     SparePool as SparePool,

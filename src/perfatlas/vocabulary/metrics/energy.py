@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from perfatlas.vocabulary.metrics.goodput import GOODPUT
 from perfatlas.vocabulary.metrics.metric import Metric
 from perfatlas.vocabulary.metrics.operators import KERNELS
 from perfatlas.vocabulary.metrics.serving import BOTH, SIMULATE
@@ -107,6 +108,53 @@ ENERGY: Final = (
             "Energy of the GPU board in one execution of the operator; of a simulation, of all GPU"
             " boards over the run."
         ),
+    ),
+    Metric(
+        name="job_energy_j",
+        label="energy of the job",
+        short="energy",
+        unit="J",
+        shown="scaled",
+        better="lower",
+        verbs=GOODPUT,
+        asked_with={"power_w": 600.0, "gpus": 1024},
+        description="Energy of the GPU boards of the job, without its spares.",
+    ),
+    Metric(
+        name="lost_energy_j",
+        label="energy of lost time",
+        short="lost energy",
+        unit="J",
+        shown="scaled",
+        better="lower",
+        verbs=GOODPUT,
+        asked_with={"power_w": 600.0, "gpus": 1024},
+        description=(
+            "Part of `job_energy_j` that is not spent on work that is kept: recomputed work,"
+            " checkpoint stalls, detection, restarts and waiting."
+        ),
+    ),
+    Metric(
+        name="electricity_usd",
+        label="cost of electricity",
+        short="electricity",
+        unit="USD",
+        shown="money",
+        better="lower",
+        verbs=GOODPUT,
+        asked_with={"power_w": 600.0, "gpus": 1024, "usd_per_kwh": 0.1},
+        description="Cost of `job_energy_j`, times the PUE.",
+    ),
+    Metric(
+        name="lost_electricity_usd",
+        label="cost of lost electricity",
+        short="lost electricity",
+        unit="USD",
+        shown="money",
+        better="lower",
+        verbs=GOODPUT,
+        asked_with={"power_w": 600.0, "gpus": 1024, "usd_per_kwh": 0.1},
+        description="Cost of `lost_energy_j`, times the PUE.",
     ),
     Metric(
         name="prefill_energy_j",
