@@ -377,6 +377,7 @@ FRONTIER: Final = (
     Metric(
         name="least_energy_clock_ratio",
         label="clock of the least energy",
+        short="clock, least J",
         unit="1",
         verbs=("estimate --frontier",),
         asked_with={"over": "clock_ratio"},

@@ -112,7 +112,7 @@ ENERGY: Final = (
     Metric(
         name="job_energy_j",
         label="energy of the job",
-        short="energy",
+        short="job energy",
         unit="J",
         shown="scaled",
         better="lower",
@@ -137,7 +137,7 @@ ENERGY: Final = (
     Metric(
         name="electricity_usd",
         label="cost of electricity",
-        short="electricity",
+        short="electricity cost",
         unit="USD",
         shown="money",
         better="lower",
