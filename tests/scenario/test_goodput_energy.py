@@ -13,7 +13,7 @@ JOB: dict[str, Any] = {
     "mtti_s": 7200.0,
     "checkpoint_write_s": 60.0,
     "restart_s": 300.0,
-    "gpus": 100,
+    "gpus": 104,
 }
 DAY_S = 86400.0
 
@@ -24,10 +24,10 @@ def answered(**fields: Any) -> Any:  # noqa: ANN401 - fields of goodput
 
 def test_energy_of_a_job_by_hand() -> None:
     found = answered(duration_s=DAY_S, usd_per_kwh=0.1, pue=1.5).results
-    assert found["job_energy_j"] == pytest.approx(600.0 * 100 * DAY_S)
+    assert found["job_energy_j"] == pytest.approx(600.0 * 104 * DAY_S)
     lost_j = (1.0 - found["goodput"]) * found["job_energy_j"]
     assert found["lost_energy_j"] == pytest.approx(lost_j)
-    assert found["electricity_usd"] == pytest.approx(0.6 * 100 * 24 * 1.5 * 0.1)  # 1,440 kWh
+    assert found["electricity_usd"] == pytest.approx(0.6 * 104 * 24 * 1.5 * 0.1)  # 1,497.6 kWh
     share = found["lost_electricity_usd"] / found["electricity_usd"]
     assert share == pytest.approx(1.0 - found["goodput"])
 
