@@ -155,6 +155,7 @@ def estimate(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
+    node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
 ) -> Answer:
@@ -249,6 +250,8 @@ def estimate(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
+        node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
+            of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
             Default: 1 with a price of electricity, else no power of the facility is reported.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
@@ -449,6 +452,7 @@ def frontier(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
+    node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
 ) -> Frontier:
@@ -544,6 +548,8 @@ def frontier(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
+        node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
+            of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
             Default: 1 with a price of electricity, else no power of the facility is reported.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
@@ -1079,6 +1085,7 @@ def max_request_rate(
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
     usd_per_gpu_hour: float | str | None = None,
+    node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
 ) -> Simulation:
@@ -1271,6 +1278,8 @@ def max_request_rate(
             moe_tp. Needs mode = disaggregated.
         usd_per_gpu_hour: Price of one GPU-hour [USD], of all GPUs of the deployment. Default: no
             cost is reported.
+        node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
+            of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
             Default: 1 with a price of electricity, else no power of the facility is reported.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
@@ -1407,6 +1416,7 @@ def required_replicas(
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
     usd_per_gpu_hour: float | str | None = None,
+    node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
 ) -> Simulation:
@@ -1599,6 +1609,8 @@ def required_replicas(
             moe_tp. Needs mode = disaggregated.
         usd_per_gpu_hour: Price of one GPU-hour [USD], of all GPUs of the deployment. Default: no
             cost is reported.
+        node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
+            of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
             Default: 1 with a price of electricity, else no power of the facility is reported.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
@@ -1883,6 +1895,7 @@ def simulate(
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
     usd_per_gpu_hour: float | str | None = None,
+    node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
 ) -> Simulation:
@@ -2070,6 +2083,8 @@ def simulate(
             moe_tp. Needs mode = disaggregated.
         usd_per_gpu_hour: Price of one GPU-hour [USD], of all GPUs of the deployment. Default: no
             cost is reported.
+        node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
+            of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
             Default: 1 with a price of electricity, else no power of the facility is reported.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is

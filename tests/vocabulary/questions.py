@@ -183,7 +183,6 @@ SHORTEST: Final = {
     "kernel moe": OPERATORS["moe"],
     "collective": OPERATORS["collective"],
     "estimate": ESTIMATES["static"],
-    "estimate --frontier": Question(perfatlas.frontier, MODEL),
     "simulate": SIMULATIONS["one pool"],
     "goodput": GOODPUT["goodput"],
     "goodput spares": GOODPUT["spares"],

@@ -351,7 +351,6 @@ FRONTIER: Final = (
         label="clock",
         unit="1",
         verbs=("estimate --frontier",),
-        asked_with={"over": "clock_ratio"},
         description="Clock over the sustained clock.",
     ),
     Metric(
@@ -360,7 +359,6 @@ FRONTIER: Final = (
         unit="W",
         shown="scaled",
         verbs=("estimate --frontier",),
-        asked_with={"over": "power_cap_w"},
         description="Power limit of every GPU.",
     ),
     Metric(
@@ -371,7 +369,6 @@ FRONTIER: Final = (
         shown="scaled",
         better="lower",
         verbs=("estimate --frontier",),
-        asked_with={"over": "clock_ratio"},
         description="Least energy per output token of the points of the frontier.",
     ),
     Metric(
@@ -380,7 +377,6 @@ FRONTIER: Final = (
         short="clock, least J",
         unit="1",
         verbs=("estimate --frontier",),
-        asked_with={"over": "clock_ratio"},
         description="Clock over the sustained clock at which energy per output token is least.",
     ),
     Metric(
@@ -390,7 +386,6 @@ FRONTIER: Final = (
         unit="W",
         shown="scaled",
         verbs=("estimate --frontier",),
-        asked_with={"over": "power_cap_w"},
         description="Power limit of a GPU at which energy per output token is least.",
     ),
     Metric(
