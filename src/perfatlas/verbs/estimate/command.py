@@ -98,11 +98,6 @@ def estimate(
         require(set_fields, ("system",), example=example_of("estimate"))
     if extra.frontier:
         return _frontier(set_fields, output, extra.frontier_over)
-    if extra.frontier_over != "batch":
-        raise UsageError(
-            f"--frontier-over {extra.frontier_over} has no effect without --frontier; set"
-            " --frontier, or leave --frontier-over out"
-        )
     if extra.explain:
         return _explain(set_fields, extra, output)
     return _estimate(set_fields, extra, output)
@@ -113,8 +108,13 @@ def _refuse_combinations(extra: EstimateFlags, output: OutputFlags) -> None:
 
     Raises:
         UsageError: Two of --frontier, --explain, --trace and --table are given, or an option of
-            --explain without it.
+            --explain or --frontier without it.
     """
+    if extra.frontier_over != "batch" and not extra.frontier:
+        raise UsageError(
+            f"--frontier-over {extra.frontier_over} has no effect without --frontier; set"
+            " --frontier, or leave --frontier-over out"
+        )
     forms = {
         "--frontier": extra.frontier,
         "--explain": extra.explain,
