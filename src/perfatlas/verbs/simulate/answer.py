@@ -124,11 +124,10 @@ class Simulation(AnsweredRun):
     outages: tuple[Outage, ...] = ()
 
     def series(self) -> dict[str, list[float]]:
-        """Return the state over time: requests, KV cache usage, and power from each row on."""
+        """Return the state over time: requests, KV cache usage, power from each row on."""
         columns = series_columns(self.outcome.series, self.kv_blocks)
-        if not self.has_energy:
-            return columns
-        return columns | {"deployment_power_w": power_column(self.outcome.energy)}
+        power = {"deployment_power_w": power_column(self.outcome.energy)}
+        return columns | (power if self.has_energy else {})
 
     def out_of_service(self) -> list[dict[str, Any]]:
         """Return the outages of replicas: replica, from_s, to_s (None if permanent) and kind."""

@@ -7,10 +7,12 @@ from .goodput import (
     GpuDomains as GpuDomains,
     JobFailures as JobFailures,
     JobOnFleet as JobOnFleet,
-    JobPower as JobPower,
     MeasuredStep as MeasuredStep,
     ResilientJob as ResilientJob,
     SparePool as SparePool,
+)
+from .job_power import (
+    JobPower as JobPower,
 )
 from .limits import (
     Limits as Limits,

@@ -224,4 +224,31 @@ ENERGY: Final = (
             " many as samples, at most 2,000."
         ),
     ),
+    Metric(
+        name="least_energy_per_output_token_j",
+        label="least energy per output token",
+        short="least J/token",
+        unit="J",
+        shown="scaled",
+        better="lower",
+        verbs=("estimate --frontier",),
+        description="Least energy per output token of the points of the frontier.",
+    ),
+    Metric(
+        name="least_energy_clock_ratio",
+        label="clock of the least energy",
+        short="clock, least J",
+        unit="1",
+        verbs=("estimate --frontier",),
+        description="Clock over the sustained clock at which energy per output token is least.",
+    ),
+    Metric(
+        name="least_energy_power_cap_w",
+        label="power limit of the least energy",
+        short="limit, least J",
+        unit="W",
+        shown="scaled",
+        verbs=("estimate --frontier",),
+        description="Power limit of a GPU at which energy per output token is least.",
+    ),
 )
