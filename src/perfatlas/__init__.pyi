@@ -164,6 +164,7 @@ def compare(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
+    node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
 ) -> Answer:
@@ -262,6 +263,8 @@ def compare(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
+        node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
+            of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
             Default: 1 with a price of electricity, else no power of the facility is reported.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
@@ -339,6 +342,7 @@ def estimate(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
+    node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
 ) -> Answer:
@@ -433,6 +437,8 @@ def estimate(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
+        node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
+            of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
             Default: 1 with a price of electricity, else no power of the facility is reported.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
@@ -509,6 +515,7 @@ def explain(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
+    node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
 ) -> Answer:
@@ -608,6 +615,8 @@ def explain(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
+        node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
+            of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
             Default: 1 with a price of electricity, else no power of the facility is reported.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
@@ -757,6 +766,7 @@ def fleet_schedule(
 
 def frontier(
     *,
+    over: str = "batch",
     model: str,
     system: str | None = None,
     engine: str = "vllm",
@@ -810,12 +820,14 @@ def frontier(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
+    node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
 ) -> Frontier:
     """Return one point per batch size, from 1 to the maximum that fits and runs concurrently.
 
     Args:
+        over: batch, or what lowers the clock: clock_ratio or power_cap_w (`clock_frontier`).
         model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
             folder.
         system: System: a catalog name, a TOML file, or a name with overrides such as
@@ -904,6 +916,8 @@ def frontier(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
+        node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
+            of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
             Default: 1 with a price of electricity, else no power of the facility is reported.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
@@ -966,6 +980,10 @@ def goodput(
     tokens_per_step: int | str | None = None,
     checkpoint_bytes: float | str | None = None,
     checkpoint_bytes_per_s: float | str | None = None,
+    power_w: float | str | None = None,
+    idle_power_w: float | str | None = None,
+    pue: float | str | None = None,
+    usd_per_kwh: float | str | None = None,
 ) -> Answer:
     """Return the goodput of a job and its checkpoint interval.
 
@@ -1043,6 +1061,14 @@ def goodput(
             of model. Needs checkpoint_bytes_per_s or (fleet and a strategy with bandwidths).
         checkpoint_bytes_per_s: Checkpoint write bandwidth of the whole job, such as 100GB/s,
             instead of checkpoint_write_s [bytes/s].
+        power_w: Mean power of a GPU board while the job computes [W]. Default: no energy is
+            reported. Needs gpus or fleet.
+        idle_power_w: Power of a GPU board while the job waits: checkpoint stalls, detection,
+            restarts [W]. Default: power_w. Needs power_w.
+        pue: Power usage effectiveness: factor on the electricity of the GPUs [ratio]. Default: 1.
+            Needs power_w and usd_per_kwh.
+        usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
+            reported. Needs power_w.
 
     Raises:
         InvalidSpecError: A name or value is invalid, or a closed form does not apply.
@@ -1427,6 +1453,7 @@ def max_request_rate(
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
     usd_per_gpu_hour: float | str | None = None,
+    node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
 ) -> Simulation:
@@ -1619,6 +1646,8 @@ def max_request_rate(
             moe_tp. Needs mode = disaggregated.
         usd_per_gpu_hour: Price of one GPU-hour [USD], of all GPUs of the deployment. Default: no
             cost is reported.
+        node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
+            of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
             Default: 1 with a price of electricity, else no power of the facility is reported.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
@@ -1755,6 +1784,7 @@ def required_replicas(
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
     usd_per_gpu_hour: float | str | None = None,
+    node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
 ) -> Simulation:
@@ -1947,6 +1977,8 @@ def required_replicas(
             moe_tp. Needs mode = disaggregated.
         usd_per_gpu_hour: Price of one GPU-hour [USD], of all GPUs of the deployment. Default: no
             cost is reported.
+        node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
+            of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
             Default: 1 with a price of electricity, else no power of the facility is reported.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
@@ -2231,6 +2263,7 @@ def simulate(
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
     usd_per_gpu_hour: float | str | None = None,
+    node_power_cap_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
 ) -> Simulation:
@@ -2418,6 +2451,8 @@ def simulate(
             moe_tp. Needs mode = disaggregated.
         usd_per_gpu_hour: Price of one GPU-hour [USD], of all GPUs of the deployment. Default: no
             cost is reported.
+        node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
+            of one node. Default: no limit beside that of each GPU.
         pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
             Default: 1 with a price of electricity, else no power of the facility is reported.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is

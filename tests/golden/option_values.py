@@ -22,6 +22,7 @@ _SERVING: Final[Values] = {
     "silicon_version": ("0.20.1", "0.19.0"),
     "clock_ratio": (0.5, 0.7),
     "power_cap_w": (260.0, 350.0),
+    "node_power_cap_w": (5000.0, 6000.0),
     "pue": (1.2, 1.5),
     "usd_per_kwh": (0.1, 0.2),
     "mode": ("static", "aggregated", "disaggregated"),
@@ -148,6 +149,10 @@ _KERNELS: Final[Values] = {
     "power_cap_w": (150.0, 260.0),
 }
 _GOODPUT: Final[Values] = {
+    "power_w": (500.0, 700.0),
+    "idle_power_w": (100.0, 200.0),
+    "pue": (1.3, 1.5),
+    "usd_per_kwh": (0.1, 0.2),
     "gpus": (1024, 64),
     "checkpoint_interval_s": (500.0, 5000.0),
     "checkpoint_write_s": (3.0, 300.0),

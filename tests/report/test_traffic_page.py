@@ -43,6 +43,7 @@ def test_a_page_shows_every_answer() -> None:
         "Time to first token by arrival",
         "Requests in the engines",
         "KV cache in use",
+        "Power",
         *(title for title in read.texts["h2"] if title.startswith("Slowest request by")),
     ]
     results = DONE.answer.results
@@ -136,7 +137,8 @@ def test_a_window_shows_the_requests_that_are_there() -> None:
 
 def test_the_time_series_is_shown() -> None:
     series = DONE.series()
-    assert set(series) == {"time_s", "running", "waiting", "kv_used_share", "replicas"}
+    states = {"time_s", "running", "waiting", "kv_used_share", "replicas"}
+    assert set(series) == states | {"deployment_power_w"}
     assert len({len(column) for column in series.values()}) == 1
     assert max(series["running"]) > 0
     assert 0.0 < max(series["kv_used_share"]) < 1.0

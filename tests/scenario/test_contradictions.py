@@ -87,8 +87,9 @@ def test_attention_ranks_share_a_batch() -> None:
 
 @pytest.mark.parametrize("name", ["batch", "concurrency"])
 def test_a_frontier_sweeps_the_batch_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    asked: dict[str, Any] = {**BASE, name: 8}
     with pytest.raises(InvalidSpecError, match=f"{name} = 8 has no effect: the frontier sweeps"):
-        frontier(**BASE, **{name: 8})
+        frontier(**asked)
     words = ["--model", str(BASE["model"]), "--system", "h200_sxm", "--tp", "8"]
     assert main(["estimate", *words, "--frontier", f"--{name}", "8"]) == 3
     assert f"{name} = 8" in capsys.readouterr().err

@@ -222,7 +222,7 @@ def test_clocks_are_kept() -> None:
 @pytest.mark.parametrize("name", ["bound", "dense"])
 def test_tables_hold_every_quantity_that_is_asked_for(name: str) -> None:
     one, table = case(name)
-    assert table.tables.quantities == ("time_s_CO",)
+    assert table.tables.quantities == ("time_s_CO", "chip_energy_j_CO", "memory_energy_j_CO")
     work = ("flop_CO", "memory_bytes_CO")
     tables = price_table(one, support.LIMITS, ("time_s_CO", *work)).tables
     # a further quantity leaves the tables of time as they are
@@ -242,6 +242,31 @@ def test_tables_hold_every_quantity_that_is_asked_for(name: str) -> None:
     for quantity in work:
         ticks = step_s(tables.of(quantity), decodes)[0] * TICKS_PER_SECOND
         assert ticks == pytest.approx(direct.total(quantity)[0], rel=0.02), quantity
+
+
+def test_tables_of_energy_are_those_of_directly_priced_steps() -> None:
+    one, table = case("dense")
+    energy, power = table.energy, one.placement.power()
+    assert energy is not None
+    assert energy.on_power == pytest.approx(1e-3 * power.on_w[0])
+    assert energy.dynamic_power == pytest.approx(1e-3 * (power.cap_w - power.on_w)[0])
+    # 40 sequences decode at a mean of 300 keys, well below the limit
+    direct = decode_step(one, np.full(1, 40.0), np.full(1, 300.0))
+    k = int(np.searchsorted(table.prices.context_K, 300, side="right")) - 1
+    spent_nj = (
+        energy.decode_linear_energy_B[40]
+        + energy.head_energy_B[40]
+        + energy.decode_base_energy_BK[40, k]
+        + energy.decode_slope_energy_BK[40, k] * 40 * (300 - table.prices.context_K[k])
+    )
+    assert spent_nj * 1e-9 == pytest.approx(direct.energy_j()[0], rel=0.005)
+    assert direct.clock.energy_share[0] == 1.0
+
+
+def test_a_device_without_energies_has_no_tables_of_them() -> None:
+    table = support.table(support.context(system="mi300x", tier="bound"))
+    assert table.energy is None
+    assert table.tables.quantities == ("time_s_CO",)
 
 
 def test_what_the_record_tabulates_starts_with_time_at_the_clock_of_the_simulators() -> None:

@@ -43,12 +43,15 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, Results
 
 
 def _of_the_command_line(folder: Path) -> Iterator[dict[str, Any]]:
-    """Yield answers that only commands give: a frontier, a table, a shortfall."""
+    """Yield answers that only commands give: frontiers, a table, a shortfall."""
     rows, told = folder / "rows.csv", folder / "told.csv"
     rows.write_text("batch\n1\n2\n", "utf-8")
     words = ["estimate", "--system", "h200_sxm", "--json", "--model"]
     table = ["--table", str(rows), "--output", str(told)]
     yield _printed([*words, MODEL["model"], "--frontier", "--osl", "64"])
+    for over in ("clock_ratio", "power_cap_w"):
+        swept = ["--frontier", "--frontier-over", over]
+        yield _printed([*words, MODEL["model"], *swept, "--osl", "64"])
     yield _printed([*words, MODEL["model"], "--explain", "--tier", "bound", "--spread", "1.5"])
     searched = ["--gpus", "2", "--mode", "static", "--usd-per-gpu-hour", "2"]
     searched += ["--emit", "vllm", "--speculative-depth", "1", "--speculative-acceptance", "0.7"]

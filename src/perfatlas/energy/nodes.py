@@ -55,6 +55,21 @@ class NodePower:
         """
         return (self.devices * gpu_w + self.host_w) * self.factor
 
+    def gpu_w(self, node_w: float) -> float:
+        """Return what a node leaves to each of its accelerators, 0 or less for nothing [W].
+
+        Args:
+            node_w: AC power of the node [W].
+
+        Example:
+            >>> from perfatlas.energy import node_power
+            >>> from perfatlas.hardware import resolve_system
+            >>> power = node_power(resolve_system("h100_sxm").node)
+            >>> round(power.gpu_w(power.node_w(500.0)))
+            500
+        """
+        return (node_w / self.factor - self.host_w) / self.devices
+
 
 def node_power(node: Node, end: str = "value") -> NodePower:
     """Return the power of a node beside its accelerators.

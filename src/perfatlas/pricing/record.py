@@ -72,8 +72,8 @@ class PricedOperators:
     memory_bytes_CO: FloatArray = field(metadata=_WORK.metadata)
     chip_bytes_CO: FloatArray = field(metadata=_WORK.metadata)
     link_bytes_CO: FloatArray = field(metadata=_WORK.metadata)
-    chip_energy_j_CO: FloatArray = field(metadata=_ENERGY.metadata)
-    memory_energy_j_CO: FloatArray = field(metadata=_ENERGY.metadata)
+    chip_energy_j_CO: FloatArray = field(metadata=replace(_ENERGY, tabulated=True).metadata)
+    memory_energy_j_CO: FloatArray = field(metadata=replace(_ENERGY, tabulated=True).metadata)
     stream_O: NDArray[np.int8] = field(
         metadata=Column(dtype=np.int8, unpriced=COMPUTE, per_operator=True).metadata
     )

@@ -14,6 +14,8 @@ from perfatlas.energy import power_columns
 from perfatlas.kernels.devices import DeviceColumns
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from perfatlas.energy import PowerColumns
     from perfatlas.engines import EngineProfile
     from perfatlas.hardware import System
@@ -32,12 +34,14 @@ class Placement:
         index_C: System of each candidate (C,).
         clock_ratio_C: Clock relative to the sustained clock (C,), None for 1.
         power_cap_w_C: Power limit of a GPU (C,) [W], inf for none; None if no candidate has one.
+        by_node_C: Whether it follows from the limit of its node (C,); None if none does.
     """
 
     systems: tuple[System, ...]
     index_C: IntArray
     clock_ratio_C: FloatArray | None = None
     power_cap_w_C: FloatArray | None = None
+    by_node_C: NDArray[np.bool_] | None = None
 
     def devices(self) -> DeviceColumns:
         """Return the devices of the systems as columns."""
@@ -61,12 +65,13 @@ class Placement:
         Args:
             index_R: Positions (R,).
         """
-        ratio_C, cap_w_C = self.clock_ratio_C, self.power_cap_w_C
+        ratio_C, cap_w_C, by_node_C = self.clock_ratio_C, self.power_cap_w_C, self.by_node_C
         return replace(
             self,
             index_C=self.index_C[index_R],
             clock_ratio_C=None if ratio_C is None else ratio_C[index_R],
             power_cap_w_C=None if cap_w_C is None else cap_w_C[index_R],
+            by_node_C=None if by_node_C is None else by_node_C[index_R],
         )
 
 

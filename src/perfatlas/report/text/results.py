@@ -25,7 +25,9 @@ DETAILS: Final = frozenset((
     *("capacity_requests_per_s", "offered_load", "stability", "warm_up_requests"),
     *("measured_requests", "precision_reached", "utilization"),
     *("prefill_mfu", "prefill_mbu", "decode_mfu", "decode_mbu", "energy_per_request_j"),
-    *("kv_transfer_s", "node_power_w", "electricity_usd_per_hour"),
+    *("kv_transfer_s", "node_power_w", "electricity_usd_per_hour", "energy_j", "idle_energy_j"),
+    *("prefill_energy_j", "decode_energy_j", "deployment_power_w", "p95_deployment_power_w"),
+    "peak_deployment_power_w",
 ))  # fmt: skip
 INCOMPLETE: Final = ("requests_rejected", "requests_lost", "requests_unserved", "interrupted")
 NARROW: Final = 64

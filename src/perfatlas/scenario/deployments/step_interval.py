@@ -66,7 +66,7 @@ def scaled_prices(prices: StepPrices, scale: StepScale) -> StepPrices:
 
 
 def slowed(ready: Service, scales: Sequence[StepScale]) -> Service:
-    """Return a service with scaled step times; KV transfers are not scaled.
+    """Return a service with scaled step times; KV transfers are not scaled, energy is not counted.
 
     Args:
         ready: The service.
@@ -77,7 +77,9 @@ def slowed(ready: Service, scales: Sequence[StepScale]) -> Service:
         pools=tuple(
             replace(
                 pool,
-                table=replace(pool.table, prices=scaled_prices(pool.table.prices, scale)),
+                table=replace(
+                    pool.table, prices=scaled_prices(pool.table.prices, scale), energy=None
+                ),
             )
             for pool, scale in zip(ready.pools, scales, strict=True)
         ),

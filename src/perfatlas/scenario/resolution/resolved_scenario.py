@@ -6,6 +6,7 @@ Shape legend: N rows, C candidates.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -26,6 +27,7 @@ from perfatlas.scenario.resolution.default_plans import (
 )
 from perfatlas.scenario.resolution.field_columns import columns_of
 from perfatlas.scenario.resolution.groups import SHARED_FIELDS, distinct_rows, formats_of_rows
+from perfatlas.scenario.resolution.node_limits import NODE_LIMIT, gpu_limits_w, node_limit_error
 from perfatlas.scenario.resolution.refusals import Refusals
 from perfatlas.step import Candidates, EngineLimits, Load, Placement, take_columns
 
@@ -45,6 +47,7 @@ LIMITS: Final = (
     "kv_blocks",
     "stream_interval",
 )
+LIMITS_OF_POWER: Final = ("power_cap_w", NODE_LIMIT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,6 +214,7 @@ def candidates_of(
     _refuse_limits(workers, rows_C, fields["tier"], refusals)
 
     systems = _systems(workers, rows_C, usable, refusals)
+    _refuse_node_limits(workers, rows_C, systems, refusals)
     for broken_N, reason in workers.rules:
         refusals.refuse(rows_C[broken_N[rows_C]], reason, workers.stage)
     kept_C = refusals.kept(rows_C, workers.stage)
@@ -264,23 +268,42 @@ def _inside_domains(
 
 def _refuse_limits(workers: Workers, rows_C: IntArray, tier: str, refusals: Refusals) -> None:
     """Refuse power limits in tier bound."""
-    limited_C = rows_C[np.isfinite(workers.power_cap_w_N[rows_C])]
-    if tier == "bound":
-        refusals.refuse(limited_C, lambda row: _at_bound(workers, row), workers.stage)
+    for name in LIMITS_OF_POWER if tier == "bound" else ():
+        limit_w_N = workers.columns.numbers(name, np.inf)
+        limited_C = rows_C[np.isfinite(limit_w_N[rows_C])]
+        refusals.refuse(limited_C, partial(_at_bound, name, limit_w_N), workers.stage)
 
 
-def _at_bound(workers: Workers, row: int) -> InvalidSpecError:
+def _at_bound(name: str, limit_w_N: FloatArray, row: int) -> InvalidSpecError:
     return InvalidSpecError(
-        f"power_cap_w = {workers.power_cap_w_N[row]:g} W needs measured kernels: the clock under a"
-        " power limit follows from a model, so that a roofline time at that clock is no lower"
-        " limit; leave power_cap_w out, or choose a tier with measured kernels"
+        f"{name} = {limit_w_N[row]:g} W needs measured kernels: the clock under a power limit"
+        " follows from a model, so that a roofline time at that clock is no lower limit; leave"
+        f" {name} out, or choose a tier with measured kernels"
     )
+
+
+def _refuse_node_limits(
+    workers: Workers, rows_C: IntArray, systems: Mapping[str, System], refusals: Refusals
+) -> None:
+    """Refuse power limits of nodes that leave nothing, or an unknown share, to their GPUs."""
+    column = workers.columns["system"]
+    limit_w_N = workers.columns.numbers(NODE_LIMIT, np.inf)
+    gpu_w_C = gpu_limits_w(workers.columns, rows_C, systems)
+    for c in np.flatnonzero(~(gpu_w_C > 0.0)):
+        row, gpu_w = int(rows_C[c]), float(gpu_w_C[c])
+        system = systems[column.values[int(column.codes_N[row])]]
+        error = node_limit_error(float(limit_w_N[row]), system, gpu_w)
+        refusals.refuse(rows_C[c : c + 1], _always(error), workers.stage)
 
 
 def _placement(workers: Workers, rows_C: IntArray, systems: Mapping[str, System]) -> Placement:
     """Return the systems, clocks and power limits of rows (C,)."""
     column, clock_C = workers.columns["system"], workers.clock_ratio_N[rows_C]
-    limit_w_C = workers.power_cap_w_N[rows_C]
+    own_w_C, node_w_C = (
+        workers.power_cap_w_N[rows_C],
+        gpu_limits_w(workers.columns, rows_C, systems),
+    )
+    limit_w_C = np.minimum(own_w_C, node_w_C)
     used = distinct_rows([column.value_codes[rows_C]])
     names = [column.values[code] for code in column.codes_N[rows_C[used.first_U]].tolist()]
     return Placement(
@@ -288,6 +311,7 @@ def _placement(workers: Workers, rows_C: IntArray, systems: Mapping[str, System]
         index_C=used.codes_N,
         clock_ratio_C=None if np.all(clock_C == 1.0) else clock_C,
         power_cap_w_C=None if np.all(np.isinf(limit_w_C)) else limit_w_C,
+        by_node_C=None if np.all(np.isinf(node_w_C)) else node_w_C < own_w_C,
     )
 
 

@@ -4,7 +4,6 @@ from .composition import (
 from .energy import (
     TokenEnergy as TokenEnergy,
     energies_at as energies_at,
-    step_energy_j as step_energy_j,
 )
 from .evaluation import (
     Evaluation as Evaluation,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.energy import LOWEST, board_energy
+from perfatlas.energy import LOWEST, board_energy, node_power
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -57,6 +57,13 @@ def power_limit_error(
     limit_w = math.inf if limits_C is None else float(limits_C[candidate])
     name = "power_cap_w" if limit_w <= board.cap_w else "device.tdp"
     lowest_w = float(np.nanmax([cost.clock.lowest_w[candidate] for cost in steps]))
+    if placement.by_node_C is not None and placement.by_node_C[candidate]:
+        node = placement.systems[int(placement.index_C[candidate])].node
+        return InvalidSpecError(
+            f"node_power_cap_w leaves {limit_w:.0f} W to each GPU, which cannot be kept: at the"
+            f" lowest clock, {LOWEST:g} of the sustained one, {device.name} draws {lowest_w:.1f} W;"
+            f" set it to {math.ceil(node_power(node).node_w(lowest_w))} W or more"
+        )
     return InvalidSpecError(
         f"{name} = {min(limit_w, board.cap_w):g} W cannot be kept: at the lowest clock,"
         f" {LOWEST:g} of the sustained one, {device.name} draws {lowest_w:.1f} W; set {name} to"

@@ -8,6 +8,7 @@ from .availability_checks import (
     check_availability as check_availability,
 )
 from .checks import (
+    check_energy as check_energy,
     check_fleet as check_fleet,
     check_limits as check_limits,
     check_links as check_links,

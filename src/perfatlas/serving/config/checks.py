@@ -14,13 +14,14 @@ from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mea
 from perfatlas.serving.config.engines import FIRST_FROM, MAX_ENGINE_TYPES
 from perfatlas.serving.config.limits import MAX_SCHEDULERS
 from perfatlas.serving.config.router_checks import check_router
+from perfatlas.serving.prices import ENERGY_TABLES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.serving.config.engines import Fleet, Link
     from perfatlas.serving.config.limits import Control, Limits
-    from perfatlas.serving.prices import StepPrices
+    from perfatlas.serving.prices import EnergyPrices, StepPrices
     from perfatlas.serving.requests import Requests
 
 LONGEST_REQUEST: Final = 1 << 30  # tokens of prompt and output
@@ -301,6 +302,17 @@ def check_prices(prices: StepPrices, limits: Limits, requests: Requests) -> None
         )
     _check_lines(prices)
     _check_products(prices, limits, longest)
+
+
+def check_energy(energy: EnergyPrices, prices: StepPrices) -> None:
+    """Validate that tables of energy have the shapes of those of time.
+
+    Args:
+        energy: Tables of energy.
+        prices: Tables of time.
+    """
+    for name, time in ENERGY_TABLES.items():
+        _shape(name, getattr(energy, name), getattr(prices, time).shape)
 
 
 def _check_lines(prices: StepPrices) -> None:

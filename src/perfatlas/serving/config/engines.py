@@ -10,7 +10,7 @@ from perfatlas.serving.config.limits import Affinity
 
 if TYPE_CHECKING:
     from perfatlas.serving.config.limits import Limits, Replicas
-    from perfatlas.serving.prices import StepPrices
+    from perfatlas.serving.prices import EnergyPrices, StepPrices
 
 
 ROLES: Final = ("both", "prefill", "decode")
@@ -64,6 +64,7 @@ class ReplicaGroup(NamedTuple):
         stream_token: Time of its front end to send output tokens of a request once [ps]; see
             `front`.
         stream_interval: Output tokens that are sent at a time, after the first.
+        energy: Dynamic energy of steps and power of GPUs; None counts no energy.
     """
 
     prices: StepPrices
@@ -74,6 +75,7 @@ class ReplicaGroup(NamedTuple):
     link: Link = Link()
     stream_token: int = 0
     stream_interval: int = 1
+    energy: EnergyPrices | None = None
 
 
 class Fleet(NamedTuple):

@@ -28,7 +28,7 @@ from perfatlas.compiled import part
 from perfatlas.serving.engine.front_end import stream
 from perfatlas.serving.engine.step_end import finish_step
 from perfatlas.serving.policies import on_last_token
-from perfatlas.serving.sequences import batch_time, steps_until, take_finishing
+from perfatlas.serving.sequences import batch_energy, batch_time, steps_until, take_finishing
 from perfatlas.serving.state import NO_INDEX
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def plan_ahead(sim: SimulationState, r: int, end: int) -> None:
 
 @part
 def note_done(sim: SimulationState, r: int) -> None:
-    """Count the finished steps and their time.
+    """Count the finished steps, their time and their energy.
 
     Args:
         sim: The simulation.
@@ -71,6 +71,10 @@ def note_done(sim: SimulationState, r: int) -> None:
     sim.clock_1[0].steps += replica.steps
     replica.done += replica.steps
     replica.busy += batch_time(replica.base, replica.rise, replica.steps)
+    if sim.rank_gpus > 0 and replica.steps > 0:
+        replica.prompts += replica.prompt_time  # a step with prompts is alone in its batch
+        replica.spent += batch_energy(sim, r, replica.steps)
+        replica.spent_on_prompts += replica.prompt_energy
 
 
 @part

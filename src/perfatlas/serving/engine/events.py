@@ -11,10 +11,13 @@ W rows of the series and V its columns.
 
 from __future__ import annotations
 
+from typing import Final
+
 from perfatlas.compiled import entry, part
 from perfatlas.serving.config import DECODE, PREFILL
 from perfatlas.serving.engine.arrival_queue import next_arrival, on_request_end, take_arrival
 from perfatlas.serving.engine.completions import end_steps
+from perfatlas.serving.engine.energy import energy_until
 from perfatlas.serving.engine.front_end import is_read
 from perfatlas.serving.engine.handover import is_in_transfer, receive_kv, send_kv
 from perfatlas.serving.engine.replica_events import change, next_change, serves, wait_at_router
@@ -22,6 +25,8 @@ from perfatlas.serving.engine.routing import queue_at, route
 from perfatlas.serving.engine.step_batching import begin
 from perfatlas.serving.policies import can_hold
 from perfatlas.serving.state import HANDED, LOCAL, NEVER, NO_INDEX, REJECTED, UP, SimulationState
+
+MICROJOULES: Final = 1e-3  # per nanojoule
 
 
 @entry
@@ -155,6 +160,7 @@ def _sample(groups: tuple[SimulationState, ...], now: int) -> None:
     sim.series_WV[clock.rows, 2] = waiting + clock.door
     sim.series_WV[clock.rows, 3] = used
     sim.series_WV[clock.rows, 4] = up
+    sim.series_WV[clock.rows, 5] = int(energy_until(groups, now) * MICROJOULES)
     clock.rows += 1
     clock.due = now + clock.pause
 

@@ -23,9 +23,11 @@ from perfatlas.serving.sequences import (
     batch_time,
     blocks,
     clear_step,
+    decode_energy,
     decode_time,
     host_work,
     longest,
+    rank_energy,
     rank_line,
     steps_until,
 )
@@ -92,6 +94,8 @@ def _plan(sim: SimulationState, r: int, start: int) -> None:
         replica.next_base = line.base
         replica.next_rise = line.rise
         replica.next_extra = _added_by_prompts(sim, first, line.base)
+        if sim.rank_gpus > 0:
+            _plan_energy(sim, r)
 
 
 @part
@@ -118,12 +122,16 @@ def _run_planned(sim: SimulationState, r: int, now: int) -> None:
     replica.base = replica.next_base
     replica.rise = replica.next_rise
     replica.extra = replica.next_extra
+    replica.energy_base = replica.next_energy_base
+    replica.energy_rise = replica.next_energy_rise
+    replica.prompt_time = replica.next_prompt_time
+    replica.prompt_energy = replica.next_prompt_energy
     replica.next_steps = 0
 
 
 @part
-def _replica_line(sim: SimulationState, first: int) -> Line:
-    """Return the times of the replica's next steps."""
+def _work_of_ranks(sim: SimulationState, first: int) -> tuple[int, int, int]:
+    """Return the most decodes and tokens of a rank, and the prompt chunks of all ranks."""
     most = 0
     tokens = 0
     chunks = 0
@@ -132,6 +140,13 @@ def _replica_line(sim: SimulationState, first: int) -> Line:
         most = max(most, scheduler.decodes)
         tokens = max(tokens, scheduler.decodes * sim.tokens_per_decode + scheduler.tokens)
         chunks += scheduler.chunks
+    return most, tokens, chunks
+
+
+@part
+def _replica_line(sim: SimulationState, first: int) -> Line:
+    """Return the times of the replica's next steps."""
+    most, tokens, chunks = _work_of_ranks(sim, first)
     linear = sim.mixed_linear_T[tokens] if chunks > 0 else sim.decode_linear_B[most]
     line: Line = rank_line(sim, sim.scheduler_S[first], linear)
     for s in range(first + 1, first + sim.ranks):
@@ -156,6 +171,37 @@ def _added_by_prompts(sim: SimulationState, first: int, time: int) -> int:
     for s in range(first, first + sim.ranks):
         alone = max(alone, decode_time(sim, sim.scheduler_S[s], sim.decode_linear_B[decodes]))
     return int(time - alone)
+
+
+@part
+def _plan_energy(sim: SimulationState, r: int) -> None:
+    """Price the energy of the replica's next steps, whose time is known.
+
+    Prompts spend what a step with prompts spends beyond its decodes alone.
+    """
+    replica = sim.replica_R[r]
+    first = r * sim.ranks
+    most, tokens, chunks = _work_of_ranks(sim, first)
+    linear = sim.mixed_linear_energy_T[tokens] if chunks > 0 else sim.decode_linear_energy_B[most]
+    replica.next_energy_base = 0
+    replica.next_energy_rise = 0
+    for s in range(first, first + sim.ranks):
+        line = rank_energy(sim, sim.scheduler_S[s], linear)
+        replica.next_energy_base += line.base
+        replica.next_energy_rise += line.rise
+    replica.next_prompt_time = 0
+    replica.next_prompt_energy = 0
+    if chunks > 0:
+        power = sim.dynamic_power * sim.ranks
+        spent = min(float(replica.next_energy_base), power * replica.next_base)
+        replica.next_prompt_time = replica.next_base
+        if most > 0:
+            alone = 0
+            for s in range(first, first + sim.ranks):
+                alone += decode_energy(sim, sim.scheduler_S[s], sim.decode_linear_energy_B[most])
+            replica.next_prompt_time = replica.next_extra
+            spent -= min(float(alone), power * (replica.next_base - replica.next_extra))
+        replica.next_prompt_energy = int(max(spent, 0.0))
 
 
 @part

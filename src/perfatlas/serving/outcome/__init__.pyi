@@ -1,4 +1,5 @@
 from .binned import (
+    binned_power as binned_power,
     binned_series as binned_series,
 )
 from .columns import (
@@ -7,6 +8,7 @@ from .columns import (
     Offloaded as Offloaded,
     Outcome as Outcome,
     ReplicaOutcome as ReplicaOutcome,
+    RunEnergy as RunEnergy,
     Series as Series,
     Transfers as Transfers,
     Window as Window,
@@ -14,6 +16,7 @@ from .columns import (
 from .metrics import (
     ClientDelays as ClientDelays,
     Latencies as Latencies,
+    power_column as power_column,
     request_columns as request_columns,
     request_latencies as request_latencies,
     series_columns as series_columns,

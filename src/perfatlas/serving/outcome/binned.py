@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.operators import FloatArray
-    from perfatlas.serving.outcome.columns import Series
+    from perfatlas.serving.outcome.columns import RunEnergy, Series
 
 
 def binned_series(
@@ -47,15 +47,14 @@ def binned_series(
         ([0.0, 2.0], [3.0, 4.0], [0.5, 0.5])
     """
     time_W = series.time_W / TICKS_PER_SECOND
-    count = min(most, max(time_W.size - 1, 0))
-    edges = np.linspace(time_W[0], time_W[-1], count + 1) if count else np.zeros(1)
+    edges = _edges(time_W, most)
     columns = {
         "running_requests": series.running_W.astype(np.float64),
         "waiting_requests": series.waiting_W.astype(np.float64),
         "kv_used_share": series.used_W / max(kv_blocks, 1),
     }
     found: dict[str, float | list[float] | None] = {
-        "bin_width_s": float(edges[1] - edges[0]) if count else None,
+        "bin_width_s": float(edges[1] - edges[0]) if edges.size > 1 else None,
         "time_s": edges[:-1].tolist(),
     }
     for name, value_W in columns.items():
@@ -63,6 +62,49 @@ def binned_series(
         found[f"{name}_max"] = _largest(time_W, value_W, edges).tolist()
     found["serving_replicas"] = _means(time_W, series.replicas_W.astype(float), edges).tolist()
     return found
+
+
+def binned_power(series: Series, energy: RunEnergy, most: int) -> dict[str, list[float]]:
+    """Return the power of all GPUs in the bins of `binned_series`.
+
+    Args:
+        series: State over time.
+        energy: Energy of the run.
+        most: Maximum number of bins.
+
+    Returns:
+        The mean and maximum per bin of `deployment_power_w` [W], the maximum over the windows
+        between rows that start in the bin, or its mean if that is larger.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.serving.outcome import RunEnergy, Series, binned_power
+        >>> time = 10**12 * np.array([0, 1, 4])
+        >>> series = Series(time, *np.zeros((4, 3), np.int64))
+        >>> none = np.zeros(0)
+        >>> energy = RunEnergy(none, none, none, time, np.array([0.0, 500.0, 1100.0]))
+        >>> binned_power(series, energy, 2)
+        {'deployment_power_w': [350.0, 200.0], 'deployment_power_max_w': [500.0, 200.0]}
+    """
+    edges = _edges(series.time_W / TICKS_PER_SECOND, most)
+    if edges.size < 2:
+        return {"deployment_power_w": [], "deployment_power_max_w": []}
+    time_W = energy.time_W / TICKS_PER_SECOND
+    mean_w_B = np.diff(np.interp(edges, time_W, energy.energy_j_W)) / (edges[1] - edges[0])
+    apart_W = np.diff(time_W)
+    power_w_W = np.diff(energy.energy_j_W) / np.where(apart_W > 0.0, apart_W, np.inf)
+    largest_w_B = _largest(time_W, np.append(power_w_W, 0.0), edges)
+    return {
+        "deployment_power_w": mean_w_B.tolist(),
+        "deployment_power_max_w": np.maximum(mean_w_B, largest_w_B).tolist(),
+    }
+
+
+def _edges(time_W: FloatArray, most: int) -> FloatArray:
+    """Return the edges of at most `most` equal bins between the first and last row (B + 1,)."""
+    count = min(most, max(time_W.size - 1, 0))
+    edges: FloatArray = np.linspace(time_W[0], time_W[-1], count + 1) if count else np.zeros(1)
+    return edges
 
 
 def _means(time_W: FloatArray, value_W: FloatArray, edges: FloatArray) -> FloatArray:

@@ -113,6 +113,29 @@ class FrontEndTimes(NamedTuple):
     late_last_N: Ticks
 
 
+class RunEnergy(NamedTuple):
+    """Energy of a run; zero for devices without energies.
+
+    Args:
+        dynamic_j_F: Dynamic energy of the GPUs of each replica (F,) [J].
+        prompt_j_F: Its part that prompts added to steps (F,) [J].
+        prompts_F: Time that prompts added to the steps of each replica (F,) [ps].
+        time_W: Times in ascending order (W,) [ps]: the rows of the series, and the last event.
+        energy_j_W: Energy of all GPUs up to each time, with the power that GPUs draw without
+            kernels (W,) [J].
+    """
+
+    dynamic_j_F: NDArray[np.float64]
+    prompt_j_F: NDArray[np.float64]
+    prompts_F: Ticks
+    time_W: Ticks
+    energy_j_W: NDArray[np.float64]
+
+
+_NO_TICKS: Final = np.zeros(0, np.int64)
+NO_ENERGY: Final = RunEnergy(np.zeros(0), np.zeros(0), _NO_TICKS, _NO_TICKS, np.zeros(0))
+
+
 class Outcome(NamedTuple):
     """Results of a simulation; times in picoseconds, -1 if it never happened.
 
@@ -140,6 +163,7 @@ class Outcome(NamedTuple):
         operated: Effects of outages and autoscaling.
         offloaded: Statistics of cache tiers below the GPU.
         fronted: Front-end times.
+        energy: Energy of the run.
     """
 
     arrival_N: Ticks
@@ -162,6 +186,7 @@ class Outcome(NamedTuple):
     operated: ReplicaOutcome
     offloaded: Offloaded
     fronted: FrontEndTimes
+    energy: RunEnergy = NO_ENERGY
 
     def rejected(self) -> NDArray[np.bool_]:
         """Return which requests need more KV cache than available (N,)."""

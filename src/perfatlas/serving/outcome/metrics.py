@@ -18,7 +18,7 @@ from perfatlas.vocabulary.metrics import STATISTICS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfatlas.serving.outcome.columns import Outcome, Series, Window
+    from perfatlas.serving.outcome.columns import Outcome, RunEnergy, Series, Window
     from perfatlas.serving.requests import Requests
 
 PERCENTILES: Final = tuple(int(name[1:]) for name in STATISTICS[1:])  # the mean is first
@@ -262,6 +262,18 @@ def series_columns(series: Series, kv_blocks: int) -> dict[str, list[float]]:
         "kv_used_share": (series.used_W / max(kv_blocks, 1)).tolist(),
         "replicas": series.replicas_W.tolist(),
     }
+
+
+def power_column(energy: RunEnergy) -> list[float]:
+    """Return the mean power of all GPUs from each row of the series to the next one [W].
+
+    Args:
+        energy: Energy of the run.
+    """
+    apart_s = np.diff(energy.time_W) / TICKS_PER_SECOND
+    power_w = np.diff(energy.energy_j_W) / np.where(apart_s > 0.0, apart_s, np.inf)
+    found: list[float] = power_w.tolist()
+    return found
 
 
 def _times(ticks_N: NDArray[np.int64]) -> list[float | None]:

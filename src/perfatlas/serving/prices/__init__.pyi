@@ -3,7 +3,10 @@ from .lookup import (
     step_s as step_s,
 )
 from .tables import (
+    ENERGY_TABLES as ENERGY_TABLES,
+    EnergyPrices as EnergyPrices,
     StepPrices as StepPrices,
+    no_energy as no_energy,
 )
 from .tabulate import (
     PriceTable as PriceTable,

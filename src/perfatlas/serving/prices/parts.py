@@ -13,7 +13,7 @@ import numpy as np
 from perfatlas.models import StepTokens
 from perfatlas.operators import Attention, KeyScores, KeySelection, LatentAttention
 from perfatlas.pricing import PricedOperators, columns_of
-from perfatlas.step import ALONE, decode_work, prefill_work, step_costs
+from perfatlas.step import ALONE, StepClock, decode_work, prefill_work, step_costs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.operators import FloatArray, Operator
-    from perfatlas.step import Step, StepClock, StepContext, StepCost
+    from perfatlas.step import Step, StepContext, StepCost
 
 # Operators whose time depends on the keys in the KV cache.
 KEYED: Final = (Attention, KeyScores, KeySelection, LatentAttention)
@@ -122,11 +122,16 @@ class StepParts:
         step = prefill_work(context, tokens)
         return self._totals(_price(step, context, _is_head, self._clocks(step)))
 
-    def _clocks(self, step: Step) -> tuple[StepClock, ...] | None:
-        """Return the clocks of whole steps, from which parts are priced; None for full clocks."""
+    def _clocks(self, step: Step) -> tuple[StepClock, ...]:
+        """Return the clocks of whole steps, from which parts are priced.
+
+        At full clocks the energy of a part is that at the voltage of the highest clock: the limit
+        acts on the power of whole steps.
+        """
         context = _repeated(self.context, step.host_s_C.size)
         if not context.limits_act():
-            return None
+            one_R = np.ones_like(step.host_s_C)
+            return (StepClock(one_R, one_R, np.full_like(one_R, np.nan)),)
         (whole,) = step_costs((step,), context)
         return (whole.clock,)
 
@@ -178,7 +183,7 @@ def _price(
     step: Step,
     context: StepContext,
     keep: Callable[[Operator], bool],
-    clocks: tuple[StepClock, ...] | None,
+    clocks: tuple[StepClock, ...],
 ) -> StepCost:
     """Return the cost of some operators of a step, with overlaps as in the whole step."""
     kept = tuple(op for op in step.operators if keep(op))

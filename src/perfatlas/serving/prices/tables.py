@@ -14,8 +14,9 @@ S // n; the last one is unbounded. Chunk tables are interpolated linearly along 
 along the keys, each rounded down. Ranks that step together share linear(maximum tokens of a rank)
 and wait for the slowest rank.
 
-All quantities of a step, such as energy, are tabulated with the breakpoints of its time; the event
-loop reads the tables of time.
+All quantities of a step are tabulated with the breakpoints of its time; the event loop reads the
+tables of time and of energy. The dynamic energy of a step has the same terms, without host, and is
+limited by the power that the device leaves to it.
 
 Shape legend: N quantities, T tokens of a step (from 0), B sequences (from 0), K breakpoints of mean
 context, Q breakpoints of chunk length, P breakpoints of keys before a chunk.
@@ -23,7 +24,7 @@ context, Q breakpoints of chunk length, P breakpoints of keys before a chunk.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,16 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
 Ticks = NDArray[np.int64]
+# tables of energy, and the tables of time that have the same shape
+ENERGY_TABLES: Final = {
+    "decode_linear_energy_B": "decode_linear_B",
+    "mixed_linear_energy_T": "mixed_linear_T",
+    "head_energy_B": "head_B",
+    "decode_base_energy_BK": "decode_base_BK",
+    "decode_slope_energy_BK": "decode_slope_BK",
+    "prefill_added_energy_QP": "prefill_added_QP",
+    "prefill_last_energy_QP": "prefill_last_QP",
+}
 
 
 class StepPrices(NamedTuple):
@@ -81,6 +92,45 @@ class StepPrices(NamedTuple):
     host_prefill: int
     host_overlapped: bool
     tokens_per_decode: int = 1
+
+
+class EnergyPrices(NamedTuple):
+    """Dynamic energy of a step on one GPU, by the terms of `StepPrices`, and power of its GPUs.
+
+    Args:
+        decode_linear_energy_B: As `decode_linear_B` (B,) [nJ].
+        mixed_linear_energy_T: As `mixed_linear_T` (T,) [nJ].
+        head_energy_B: As `head_B` (B,) [nJ].
+        decode_base_energy_BK: As `decode_base_BK` (B, K) [nJ].
+        decode_slope_energy_BK: As `decode_slope_BK` (B, K) [nJ/token].
+        prefill_added_energy_QP: As `prefill_added_QP` (Q, P) [nJ].
+        prefill_last_energy_QP: As `prefill_last_QP` (Q, P) [nJ].
+        dynamic_power: Dynamic power that the limit of a GPU leaves to a step [nJ/ps].
+        on_power: Power of a GPU without kernels [nJ/ps].
+        rank_gpus: GPUs of one scheduler, each of which does the work of the one that is priced.
+    """
+
+    decode_linear_energy_B: Ticks
+    mixed_linear_energy_T: Ticks
+    head_energy_B: Ticks
+    decode_base_energy_BK: Ticks
+    decode_slope_energy_BK: Ticks
+    prefill_added_energy_QP: Ticks
+    prefill_last_energy_QP: Ticks
+    dynamic_power: float
+    on_power: float
+    rank_gpus: int
+
+
+def no_energy(prices: StepPrices) -> EnergyPrices:
+    """Return energies of zero for steps whose device has none.
+
+    Args:
+        prices: The tables of time.
+    """
+    tables = {time: np.zeros_like(getattr(prices, time)) for time in ENERGY_TABLES.values()}
+    named = {name: tables[time] for name, time in ENERGY_TABLES.items()}
+    return EnergyPrices(**named, dynamic_power=0.0, on_power=0.0, rank_gpus=0)
 
 
 class QuantityTables(NamedTuple):

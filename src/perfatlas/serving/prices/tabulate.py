@@ -15,7 +15,14 @@ from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.serving.prices.chunk_prices import chunk_prices
 from perfatlas.serving.prices.grids import Sizes, needed_sizes, sizes_up_to, spaced_sizes
 from perfatlas.serving.prices.parts import TABULATED, StepParts, step_parts
-from perfatlas.serving.prices.tables import QuantityTables, StepPrices, Ticks, quantity_ticks
+from perfatlas.serving.prices.tables import (
+    ENERGY_TABLES,
+    EnergyPrices,
+    QuantityTables,
+    StepPrices,
+    Ticks,
+    quantity_ticks,
+)
 from perfatlas.serving.requests import whole_ticks
 from perfatlas.step import decode_step, padded_batch, prefill_step
 
@@ -25,6 +32,8 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
     from perfatlas.step import StepContext, StepCost
 
+ENERGIES: Final = ("chip_energy_j_CO", "memory_energy_j_CO")
+NANOJOULE_PER_PICOSECOND: Final = 1e-3  # of one watt
 TOLERANCE: Final = 0.01  # relative error of interpolated decode attention
 # Priced sizes per octave of tokens, including both sides of each tile multiple. Against direct
 # pricing of all 8,192 sizes of the test models, 99% of the errors are below 0.7% (1.0% with 64,
@@ -61,6 +70,7 @@ class PriceTable:
 
     Args:
         prices: The tables of time, with the host time of the engine.
+        energy: The tables of dynamic energy; None for a device without energies.
         tables: The tables of all quantities.
         decode: Decode step of the maximum batch at half the maximum context, for its
             calibrations, tiers, notes and share priced at the bound.
@@ -68,13 +78,14 @@ class PriceTable:
     """
 
     prices: StepPrices
+    energy: EnergyPrices | None
     tables: QuantityTables
     decode: StepCost
     prefill: StepCost
 
 
 def price_table(
-    context: StepContext, limits: TableLimits, quantities: Sequence[str] = TABULATED
+    context: StepContext, limits: TableLimits, quantities: Sequence[str] | None = None
 ) -> PriceTable:
     """Return the step prices of one candidate.
 
@@ -88,7 +99,8 @@ def price_table(
         context: Model, engine, system and plan of one candidate.
         limits: Range of the table. Cost and size grow with max_num_seqs: use the number of
             sequences that fit the KV cache if that is lower than the engine's limit.
-        quantities: Columns of the priced record to tabulate, time first.
+        quantities: Columns of the priced record to tabulate, time first; by default time, and the
+            energies if the device has them.
 
     Raises:
         InvalidSpecError: There are several candidates.
@@ -107,6 +119,9 @@ def price_table(
             f"pp = {stages}: simulation does not support pipeline parallelism, whose stages run"
             " different steps at the same time; use pp = 1, or estimate with method formula"
         )
+    if quantities is None:
+        known = bool(np.isfinite(context.placement.power().on_w[0]))
+        quantities = TABULATED if known else TABULATED[:1]
     parts = step_parts(context, quantities, keys=max(limits.longest_context / 2.0, 1.0))
     tables = _tabulate(parts, limits)
     host = context.profile.host
@@ -117,7 +132,23 @@ def price_table(
         host_overlapped=host.overlapped,
     )
     decode, prefill = _largest_steps(context, limits)
-    return PriceTable(prices=prices, tables=tables, decode=decode, prefill=prefill)
+    energy = _energy_prices(tables, context) if set(ENERGIES) <= set(quantities) else None
+    return PriceTable(prices=prices, energy=energy, tables=tables, decode=decode, prefill=prefill)
+
+
+def _energy_prices(tables: QuantityTables, context: StepContext) -> EnergyPrices:
+    """Return the dynamic energy of steps and the power of their GPUs."""
+    chip, memory = (tables.of(name) for name in ENERGIES)
+    power, plan = context.placement.power(), context.plan
+    return EnergyPrices(
+        **{
+            name: getattr(chip, time) + getattr(memory, time)
+            for name, time in ENERGY_TABLES.items()
+        },
+        dynamic_power=float(power.cap_w[0] - power.on_w[0]) * NANOJOULE_PER_PICOSECOND,
+        on_power=float(power.on_w[0]) * NANOJOULE_PER_PICOSECOND,
+        rank_gpus=int(plan.gpus_per_replica[0]) // int(plan.attention_dp[0]),
+    )
 
 
 def _tabulate(parts: StepParts, limits: TableLimits) -> QuantityTables:

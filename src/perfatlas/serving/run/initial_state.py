@@ -18,6 +18,7 @@ from perfatlas.quantities import InfeasibleError
 from perfatlas.serving.config import FIRST_FROM, ROLES, ROUTINGS
 from perfatlas.serving.outcome import GAP_EDGES
 from perfatlas.serving.policies import POLICIES, find_policy
+from perfatlas.serving.prices import no_energy
 from perfatlas.serving.run.initial_availability import availability_state
 from perfatlas.serving.run.initial_offload import loaded_rows, offload_state
 from perfatlas.serving.state import (
@@ -79,7 +80,8 @@ def _group_state(
 ) -> SimulationState:
     """Return the state of one engine type; `first` is the index of its first replica."""
     limits = group.limits
-    holds = shared | group.prices._asdict() | limits._asdict()
+    energy = no_energy(group.prices) if group.energy is None else group.energy
+    holds = shared | group.prices._asdict() | energy._asdict() | limits._asdict()
     holds |= {
         **_policy_facts(limits.rules, group.role),
         "accepted_D": np.array([int(p * 2**53) for p in limits.acceptance], np.int64),
@@ -145,7 +147,7 @@ def _shared_state(
         clock_1=clock_1,
         **_tree(requests, fleet),
         loaded_N=loaded_rows(fleet, requests.isl_N.shape[0]),
-        series_WV=np.zeros((series_rows, 5), np.int64),
+        series_WV=np.zeros((series_rows, 6), np.int64),
         edges_G=GAP_EDGES.copy(),
         gaps_G=np.zeros(GAP_EDGES.shape[0], np.int64),
     )

@@ -16,6 +16,7 @@ from perfatlas.serving.config import (
     Limits,
     Replicas,
     check_availability,
+    check_energy,
     check_fleet,
     check_front,
     check_limits,
@@ -25,8 +26,15 @@ from perfatlas.serving.config import (
     check_requests,
     equal_engines,
 )
-from perfatlas.serving.outcome import FrontEndTimes, Outcome, ReplicaOutcome, Series, Transfers
-from perfatlas.serving.prices import StepPrices
+from perfatlas.serving.outcome import (
+    FrontEndTimes,
+    Outcome,
+    ReplicaOutcome,
+    RunEnergy,
+    Series,
+    Transfers,
+)
+from perfatlas.serving.prices import EnergyPrices, StepPrices
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
 from perfatlas.serving.run.initial_offload import offloaded
 from perfatlas.serving.state import LOST, REJECTED
@@ -38,6 +46,8 @@ if TYPE_CHECKING:
     from perfatlas.serving.state import SimulationState
 
 SLICE: Final = 20_000  # event times per compiled call, some milliseconds between checks for Ctrl-C
+PER_JOULE: Final = 1e9  # nanojoules of the event loop
+MICROJOULES_PER_JOULE: Final = 1e6  # of its time series
 LAST_TICK: Final = int(LONGEST_S) * TICKS_PER_SECOND
 ONE_REPLICA: Final = Replicas()
 TO_THE_END: Final = Control()
@@ -113,7 +123,13 @@ def run_fleet(
         InfeasibleError: The initial state does not fit into memory.
     """
     requests = _columns(requests)
-    groups = tuple(group._replace(prices=_tables(group.prices)) for group in fleet.groups)
+    groups = tuple(
+        group._replace(
+            prices=StepPrices(*map(_whole, group.prices)),
+            energy=None if group.energy is None else EnergyPrices(*map(_whole, group.energy)),
+        )
+        for group in fleet.groups
+    )
     fleet = fleet._replace(groups=groups)
     from perfatlas.serving.policies import check_policies
 
@@ -126,6 +142,8 @@ def run_fleet(
     for group in groups:
         check_limits(group.limits)
         check_prices(group.prices, group.limits, requests)
+        if group.energy is not None:
+            check_energy(group.energy, group.prices)
     check_offload(fleet, requests)
     from perfatlas.serving.run.initial_state import initial_states
 
@@ -220,17 +238,35 @@ def _outcome(
         ),
         offloaded=offloaded(sims),
         fronted=FrontEndTimes(sim.read_N, sim.late_first_N, sim.late_last_N),
+        energy=_run_energy(sims, series_WV),
+    )
+
+
+def _run_energy(sims: tuple[SimulationState, ...], series_WV: NDArray[np.int64]) -> RunEnergy:
+    """Return the energy of a simulation; running steps of a stopped one count in its series."""
+    replica_F, now = sims[0].replica_F, int(sims[0].clock_1["now"][0])
+    gpus_F, on_F = (
+        np.array(values)[sims[0].group_F]
+        for values in zip(
+            *((sim.rank_gpus, sim.rank_gpus * sim.ranks * sim.on_power) for sim in sims),
+            strict=True,
+        )
+    )
+    allocated_F = replica_F["held"] if sims[0].scaler_1.shape[0] else np.full(on_F.size, now)
+    energy_j_W = series_WV[:, 5] / MICROJOULES_PER_JOULE
+    total_j = float((gpus_F * replica_F["spent"] + on_F * allocated_F).sum()) / PER_JOULE
+    return RunEnergy(
+        dynamic_j_F=gpus_F * replica_F["spent"] / PER_JOULE,
+        prompt_j_F=gpus_F * replica_F["spent_on_prompts"] / PER_JOULE,
+        prompts_F=replica_F["prompts"].copy(),
+        time_W=np.append(series_WV[:, 0], now),
+        energy_j_W=np.append(energy_j_W, max(total_j, energy_j_W.max(initial=0.0))),
     )
 
 
 def _columns(requests: Requests) -> Requests:
     """Return the requests in the types of the compiled loop."""
     return Requests(*(_whole(column) for column in requests))
-
-
-def _tables(prices: StepPrices) -> StepPrices:
-    """Return the prices in the types of the compiled loop."""
-    return StepPrices(*(_whole(table) for table in prices))
 
 
 def _whole(column: Any) -> Any:  # noqa: ANN401 - an array, or an unchanged number

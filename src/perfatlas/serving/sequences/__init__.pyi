@@ -38,6 +38,11 @@ from .speculation import (
     decode_steps as decode_steps,
     reserve as reserve,
 )
+from .step_energy import (
+    batch_energy as batch_energy,
+    decode_energy as decode_energy,
+    rank_energy as rank_energy,
+)
 from .step_time import (
     MANY as MANY,
     Line as Line,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from perfatlas.compiled import part
 from perfatlas.serving.sequences import blocks
-from perfatlas.serving.sequences.step_time import NEVER, chunk_time
+from perfatlas.serving.sequences.step_time import NEVER, add_chunk
 from perfatlas.serving.state import NO_INDEX, drop, put
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ def clear_step(sim: SimulationState, s: int, now: int) -> None:
     scheduler.tokens = 0
     scheduler.attention = 0
     scheduler.last = NEVER
+    scheduler.attention_energy = 0
+    scheduler.last_energy = NEVER
     scheduler.preempted = 0
     scheduler.joiners = 0
     scheduler.moving = 0
@@ -98,10 +100,7 @@ def run_chunk(sim: SimulationState, i: int, chunk: int) -> None:
     scheduler = sim.scheduler_S[s]
     if request.computed + chunk > request.placed:
         blocks.extend(sim, i, request.computed + chunk)
-    scheduler.attention += chunk_time(sim, sim.prefill_added_QP, chunk, request.computed)
-    scheduler.last = max(
-        scheduler.last, chunk_time(sim, sim.prefill_last_QP, chunk, request.computed)
-    )
+    add_chunk(sim, s, chunk, request.computed)
     scheduler.tokens += chunk
     scheduler.chunks += 1
     request.computed += chunk

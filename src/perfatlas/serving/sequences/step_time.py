@@ -48,39 +48,91 @@ def cell(border_K: NDArray[np.int64], value: int) -> int:
     return low
 
 
+class ChunkPlace(NamedTuple):
+    """Place of a prompt chunk in the chunk tables: its cell, and its distances inside."""
+
+    q: int
+    p: int
+    along: int
+    wide: int
+    beyond: int
+    deep: int
+
+
 @part
-def chunk_time(sim: SimulationState, time_QP: NDArray[np.int64], queries: int, before: int) -> int:
-    """Return the bilinear interpolation of a chunk table [ps], rounded down in each direction.
+def add_chunk(sim: SimulationState, s: int, queries: int, before: int) -> None:
+    """Add the time and energy of a prompt chunk to the step of a scheduler.
 
     Args:
         sim: The simulation.
-        time_QP: The table (Q, P) [ps].
+        s: The scheduler.
         queries: Tokens of the chunk.
         before: Keys before the chunk.
     """
+    scheduler = sim.scheduler_S[s]
     q = min(cell(sim.queries_Q, queries), sim.queries_Q.shape[0] - 2)
     p = min(cell(sim.before_P, before), sim.before_P.shape[0] - 2)
-    wide = sim.queries_Q[q + 1] - sim.queries_Q[q]
-    deep = sim.before_P[p + 1] - sim.before_P[p]
-    along = queries - sim.queries_Q[q]
-    near = time_QP[q, p]
-    near += (time_QP[q + 1, p] - near) * along // wide
-    far = time_QP[q, p + 1]
-    far += (time_QP[q + 1, p + 1] - far) * along // wide
-    return int(near + (far - near) * (before - sim.before_P[p]) // deep)
+    place = ChunkPlace(
+        q,
+        p,
+        queries - sim.queries_Q[q],
+        sim.queries_Q[q + 1] - sim.queries_Q[q],
+        before - sim.before_P[p],
+        sim.before_P[p + 1] - sim.before_P[p],
+    )
+    scheduler.attention += chunk_value(sim.prefill_added_QP, place)
+    scheduler.last = max(scheduler.last, chunk_value(sim.prefill_last_QP, place))
+    if sim.rank_gpus > 0:
+        shares = (place.along / place.wide, place.beyond / place.deep)
+        scheduler.attention_energy += chunk_energy(sim.prefill_added_energy_QP, q, p, shares)
+        scheduler.last_energy = max(
+            scheduler.last_energy, chunk_energy(sim.prefill_last_energy_QP, q, p, shares)
+        )
 
 
 @part
-def decode_attention(sim: SimulationState, sequences: int, keys: int) -> Line:
+def chunk_value(table_QP: NDArray[np.int64], place: ChunkPlace) -> int:
+    """Return the bilinear interpolation of a chunk table, rounded down in each direction.
+
+    Args:
+        table_QP: The table (Q, P) [ps or nJ].
+        place: The chunk.
+    """
+    q, p = place.q, place.p
+    near = table_QP[q, p]
+    near += (table_QP[q + 1, p] - near) * place.along // place.wide
+    far = table_QP[q, p + 1]
+    far += (table_QP[q + 1, p + 1] - far) * place.along // place.wide
+    return int(near + (far - near) * place.beyond // place.deep)
+
+
+@part
+def chunk_energy(energy_QP: NDArray[np.int64], q: int, p: int, shares: tuple[float, float]) -> int:
+    """Return the bilinear interpolation of a chunk table of energy [nJ], in floating point.
+
+    Args:
+        energy_QP: The table (Q, P) [nJ].
+        q: Row of the cell.
+        p: Column of the cell.
+        shares: Place in the cell along both axes, as a share of its width.
+    """
+    along, beyond = shares
+    near = energy_QP[q, p] + (energy_QP[q + 1, p] - energy_QP[q, p]) * along
+    far = energy_QP[q, p + 1] + (energy_QP[q + 1, p + 1] - energy_QP[q, p + 1]) * along
+    return int(near + (far - near) * beyond)
+
+
+@part
+def decode_attention(sim: SimulationState, sequences: int, keys: int, k: int) -> Line:
     """Return decode attention as a linear function up to the end of its table cell.
 
     Args:
         sim: The simulation.
         sequences: Number of sequences, at least 1.
         keys: Total keys, including those the step writes.
+        k: The cell of the mean context.
     """
     mean = keys // sequences
-    k = cell(sim.context_K, mean)
     slope = sim.decode_slope_BK[sequences, k]
     past = keys - sequences * sim.context_K[k]
     room = MANY
@@ -108,9 +160,9 @@ def rank_line(sim: SimulationState, scheduler: Any, linear: int) -> Line:  # noq
     rise = 0
     room = MANY
     if scheduler.decodes > 0:
-        line = decode_attention(
-            sim, scheduler.decodes, scheduler.context + scheduler.decodes * sim.tokens_per_decode
-        )
+        keys = scheduler.context + scheduler.decodes * sim.tokens_per_decode
+        scheduler.cell = cell(sim.context_K, keys // scheduler.decodes)
+        line = decode_attention(sim, scheduler.decodes, keys, scheduler.cell)
         scheduler.keyed = line.base
         base += line.base
         rise = line.rise

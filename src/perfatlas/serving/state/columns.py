@@ -35,9 +35,9 @@ _FEATURES: Final = (
 class SimulationState(NamedTuple):
     """Engines of one type in a simulation: first constants, then variable state.
 
-    The first fields are those of `Requests`, `StepPrices`, `Limits`, `ReplicaGroup` and
-    `Fleet`; the row types are in `rows`. Arrays with shape F are shared by all types; those with
-    R are slices.
+    The first fields are those of `Requests`, `StepPrices`, `EnergyPrices`, `Limits`,
+    `ReplicaGroup` and `Fleet`; the row types are in `rows`. Arrays with shape F are shared by all
+    types; those with R are slices.
     """
 
     arrival_N: NDArray[np.int64]
@@ -61,6 +61,16 @@ class SimulationState(NamedTuple):
     host_prefill: int
     host_overlapped: bool
     tokens_per_decode: int
+    decode_linear_energy_B: NDArray[np.int64]
+    mixed_linear_energy_T: NDArray[np.int64]
+    head_energy_B: NDArray[np.int64]
+    decode_base_energy_BK: NDArray[np.int64]
+    decode_slope_energy_BK: NDArray[np.int64]
+    prefill_added_energy_QP: NDArray[np.int64]
+    prefill_last_energy_QP: NDArray[np.int64]
+    dynamic_power: float
+    on_power: float
+    rank_gpus: int
     max_num_seqs: int
     max_num_batched_tokens: int
     block_size: int

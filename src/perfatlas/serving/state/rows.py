@@ -119,6 +119,8 @@ SCHEDULER: Final = np.dtype(
             "tokens",  # this step: tokens of the chunks
             "attention",  # this step: marginal time of the chunks [ps]
             "last",  # this step: further time of the last chunk [ps]
+            "attention_energy",  # this step: energy of the chunks [nJ]
+            "last_energy",  # this step: further energy of the last chunk [nJ]
             "preempted",  # this step: preempted sequences
             "free_head",  # free blocks in order of reuse
             "free_tail",
@@ -126,6 +128,7 @@ SCHEDULER: Final = np.dtype(
             "spare",  # free blocks that are not reserved, if blocks are reserved
             "decodes",  # this step: decoding sequences
             "keyed",  # this step: decode attention [ps]
+            "cell",  # this step: cell of its mean context in the price table
             "learning",  # sequences in prefill
             "leaving",  # sequences that get their last token in the running step
             "beat",  # batches of steps so far
@@ -177,7 +180,16 @@ REPLICA: Final = np.dtype(
             "stale",  # whether the queue has changed since
             "extra",  # time that prompts add to the step
             "next_extra",
+            "energy_base",  # dynamic energy of the running steps on one GPU per rank [nJ]
+            "energy_rise",
+            "prompt_time",  # its part of prompts [ps]
+            "prompt_energy",
+            "next_energy_base",
+            "next_energy_rise",
+            "next_prompt_time",
+            "next_prompt_energy",
             "busy",  # total time of steps [ps]
+            "prompts",  # its part of prompts [ps]
             "done",  # total steps
             "status",  # UP, OUT, ...
             "era",  # number of resets in the router's prefix tree
@@ -189,7 +201,8 @@ REPLICA: Final = np.dtype(
             "sent",  # time of that end
             "late",  # delay of the tokens of that step at the client [ps]
         )
-    ],
+    ]
+    + [("spent", "f8"), ("spent_on_prompts", "f8")],  # total dynamic energy [nJ]
     align=True,
 )
 BLOCK: Final = np.dtype(

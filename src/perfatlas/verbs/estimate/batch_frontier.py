@@ -12,6 +12,7 @@ from perfatlas.scenario.deployments import evaluate_one
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.serving.closed_form import MEMORY
 from perfatlas.verbs.estimate.answer import estimate
+from perfatlas.verbs.estimate.clock_frontier import clock_frontier
 from perfatlas.verbs.estimate.table import estimate_table
 
 SWEPT: Final = ("batch", "concurrency")
@@ -32,10 +33,11 @@ class Frontier(AnsweredRun):
 
 
 @signature_of("estimate")
-def frontier(**fields: Any) -> Frontier:  # noqa: ANN401 - the vocabulary is checked
+def frontier(*, over: str = "batch", **fields: Any) -> Frontier:  # noqa: ANN401 - the vocabulary is checked
     """Return one point per batch size, from 1 to the maximum that fits and runs concurrently.
 
     Args:
+        over: batch, or what lowers the clock: clock_ratio or power_cap_w (`clock_frontier`).
         **fields: A scenario; `batch` (static) or `concurrency` (aggregated) is swept.
 
     Returns:
@@ -48,6 +50,8 @@ def frontier(**fields: Any) -> Frontier:  # noqa: ANN401 - the vocabulary is che
         InfeasibleError: Not even one sequence fits.
         PerfatlasError: The scenario is invalid.
     """
+    if over != "batch":
+        return Frontier(answer=clock_frontier(over, fields))
     scenario = read_scenario(fields)
     if scenario.mode == "disaggregated":
         raise InvalidSpecError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -47,6 +47,8 @@ class EstimateFlags:
         scenario: TOML file with the same names as the flags; flags take precedence.
         trace: Write a Chrome trace of the steps (JSON, for ui.perfetto.dev).
         frontier: Throughput against interactivity for batches from 1 to the largest that fits.
+        frontier_over: What --frontier sweeps: batch, or, for energy against latency, clock_ratio
+            or power_cap_w.
         explain: Sensitivities to the hardware, the next bottleneck and break-even values.
         slo_ttft_s: With --explain: TTFT for which break-even values are sought.
         slo_tpot_s: With --explain: TPOT for which break-even values are sought.
@@ -57,6 +59,7 @@ class EstimateFlags:
     scenario: File | None = None
     trace: File | None = None
     frontier: Annotated[bool, SWITCH] = False
+    frontier_over: Literal["batch", "clock_ratio", "power_cap_w"] = "batch"
     explain: Annotated[bool, SWITCH] = False
     slo_ttft_s: Seconds = None
     slo_tpot_s: Seconds = None
@@ -94,7 +97,7 @@ def estimate(
     if "system" not in set_fields and "prefill_system" not in set_fields:
         require(set_fields, ("system",), example=example_of("estimate"))
     if extra.frontier:
-        return _frontier(set_fields, output)
+        return _frontier(set_fields, output, extra.frontier_over)
     if extra.explain:
         return _explain(set_fields, extra, output)
     return _estimate(set_fields, extra, output)
@@ -105,8 +108,13 @@ def _refuse_combinations(extra: EstimateFlags, output: OutputFlags) -> None:
 
     Raises:
         UsageError: Two of --frontier, --explain, --trace and --table are given, or an option of
-            --explain without it.
+            --explain or --frontier without it.
     """
+    if extra.frontier_over != "batch" and not extra.frontier:
+        raise UsageError(
+            f"--frontier-over {extra.frontier_over} has no effect without --frontier; set"
+            " --frontier, or leave --frontier-over out"
+        )
     forms = {
         "--frontier": extra.frontier,
         "--explain": extra.explain,
@@ -183,19 +191,23 @@ def _estimate_table(set_fields: dict[str, Any], output: OutputFlags) -> int:
     )
 
 
-def _frontier(set_fields: dict[str, Any], output: OutputFlags) -> int:
+def _frontier(set_fields: dict[str, Any], output: OutputFlags, over: str) -> int:
     import perfatlas
 
     with _print_memory_error(set_fields, as_json=output.json):
-        answer = perfatlas.frontier(**set_fields).to_dict()
+        answer = perfatlas.frontier(over=over, **set_fields).to_dict()
     if output.json:
         print_json(answer)
         return 0
     from perfatlas.report.text import open_terminal
-    from perfatlas.verbs.estimate.text import print_frontier
+    from perfatlas.verbs.estimate.text import print_clock_frontier, print_frontier
 
     line = reproduced("estimate --frontier", set_fields)
     console = open_terminal(sys.stdout)
+    if over != "batch":
+        line = reproduced(f"estimate --frontier --frontier-over {over}", set_fields)
+        print_clock_frontier(console, answer, over, reproduce=line, verbose=output.verbose)
+        return 0
     print_frontier(console, answer, reproduce=line, verbose=output.verbose)
     return 0
 

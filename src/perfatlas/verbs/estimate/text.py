@@ -10,6 +10,7 @@ from perfatlas.report.text import (
     limits_of,
     line_chart,
     print_closing,
+    print_line,
     print_plain,
     print_question,
     speaks_unicode,
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 X: Final = "output_tokens_per_s_per_user"
 Y: Final = "output_tokens_per_s_per_gpu"
+ENERGY: Final = "energy_per_output_token_j"
+MILLISECONDS: Final = 1e3  # per second
 HEIGHT: Final = 16
 LOW: Final = 8  # lines of the chart of a brief answer
 TABLE_ROWS: Final = 16
@@ -87,6 +90,68 @@ def print_frontier(
     most = TABLE_ROWS if verbose else FEW_ROWS
     print_plain(console, _points_table(_thinned(rows, most), width=console.width, tier=tier))
     print_closing(console, answer, reproduce=reproduce, verbose=verbose)
+
+
+def print_clock_frontier(
+    console: Console,
+    answer: Mapping[str, Any],
+    over: str,
+    *,
+    reproduce: str,
+    verbose: bool = False,
+) -> None:
+    """Write energy against latency at lower clocks or power limits, and where energy is least.
+
+    Args:
+        console: From `open_terminal`.
+        answer: The `--json` object of the frontier.
+        over: What is swept.
+        reproduce: The command line that reproduces it.
+        verbose: Whether to print a larger chart, more points and all evidence.
+    """
+    results = answer["results"]
+    rows = results["frontier"]
+    print_question(console, {**answer, "results": {"gpus": rows[0]["gpus"]}})
+    title = METRICS[f"frontier.{over}"].label
+    chart = line_chart(
+        [
+            (row["tpot_s"] * MILLISECONDS, row[ENERGY], f"{row[over]:.4g}")
+            for row in rows
+            if row.get("tpot_s")
+        ],
+        titles=("TPOT [ms]", f"{METRICS[ENERGY].label} [J], by {title}"),
+        width=console.width,
+        unicode=speaks_unicode(console),
+        height=HEIGHT if verbose else LOW,
+    )
+    print_plain(console, chart + "\n")
+    names = (ENERGY, "power_w", "ttft_s", "tpot_s", Y)
+    print_plain(
+        console, _clock_table(_thinned(rows, TABLE_ROWS if verbose else FEW_ROWS), over, names)
+    )
+    least, at = results[f"least_{ENERGY}"], results[f"least_energy_{over}"]
+    fast = format_value(ENERGY, rows[-1][ENERGY])
+    print_line(
+        console,
+        f"least energy: {format_value(ENERGY, least)} per output token at {over} = {at:g};"
+        f" {fast} at {rows[-1][over]:g}",
+    )
+    print_closing(console, answer, reproduce=reproduce, verbose=verbose)
+
+
+def _clock_table(rows: Sequence[Mapping[str, Any]], over: str, names: Sequence[str]) -> Table:
+    """Return a table of points over clocks or power limits."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for title in (
+        METRICS[f"frontier.{over}"].label,
+        *(METRICS[name].short_label for name in names),
+    ):
+        table.add_column(title, justify="right", header_style="dim")
+    for row in rows:
+        table.add_row(f"{row[over]:.4g}", *(format_value(name, row.get(name)) for name in names))
+    return table
 
 
 def _points_table(rows: Sequence[Mapping[str, Any]], *, width: int, tier: str) -> Table:

@@ -22,6 +22,7 @@ from perfatlas.fleet.closed_form import (
 from perfatlas.fleet.laws import Validity
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import complete_scenario, refuse_unused
+from perfatlas.verbs.goodput.energy import with_energy
 from perfatlas.verbs.goodput.interruptions import (
     Interruptions,
     bucket_rows,
@@ -71,7 +72,7 @@ def goodput(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
     if facts.write_s is not None:
         derived["checkpoint_write_s"] = facts.write_s
     inputs = SimpleGoodput.read({**fields, **derived})
-    answer = _answered(inputs)
+    answer = with_energy(_answered(inputs), inputs)
     decided = {"method": answer.results["method"], "detection_s": inputs.detection_s}
     if answer.results["method"] == "simulate":
         decided["seed"] = inputs.seed

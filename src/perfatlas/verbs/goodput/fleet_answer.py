@@ -21,6 +21,7 @@ from perfatlas.verbs.goodput.deadline_probability import (
     deadline_probability,
     deadline_remarks,
 )
+from perfatlas.verbs.goodput.energy import with_energy
 from perfatlas.verbs.goodput.fleet_job import FleetJob, fleet_job
 from perfatlas.verbs.goodput.interruptions import bucket_rows
 from perfatlas.verbs.goodput.question import DAY_S, HOUR_S, FleetGoodput
@@ -96,7 +97,7 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
         most_replicas=_most_replicas(ready),
         seed=inputs.seed,
     )
-    answer = _answer(inputs, ready, outcome, facts)
+    answer = with_energy(_answer(inputs, ready, outcome, facts), inputs)
     scenario = complete_scenario(verb_fields("goodput"), whole, **_decided(inputs, ready))
     return FleetRun(answer=replace(answer, scenario=scenario), outcome=outcome)
 

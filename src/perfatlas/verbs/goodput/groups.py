@@ -8,6 +8,7 @@ from perfatlas.vocabulary.fields import (
     GpuDomains,
     JobFailures,
     JobOnFleet,
+    JobPower,
     MeasuredStep,
     ResilientJob,
     SparePool,
@@ -15,7 +16,7 @@ from perfatlas.vocabulary.fields import (
 )
 
 QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
-    "goodput": (ResilientJob, JobFailures, JobOnFleet, MeasuredStep),
+    "goodput": (ResilientJob, JobFailures, JobOnFleet, MeasuredStep, JobPower),
     "goodput spares": (SparePool,),
     "goodput domains": (GpuDomains,),
     "goodput stragglers": (SynchronousGpus,),

@@ -54,6 +54,8 @@ DETAILS: Final = frozenset((
     *("interruptions_per_day", "checkpoint_bytes", "seed"),
 ))  # fmt: skip
 INDENT: Final = 2
+PER_UNIT: Final = {"usd_per_gpu_hour": "GPU-hour", "usd_per_kwh": "kWh"}
+WATTS: Final = {"power_w": "GPU power", "idle_power_w": "waiting GPU power"}
 # fields that are shares, and results that are said elsewhere or are fields
 SHARES: Final = ("target", "mfu", "scheduling", "persistent_cv", "transient_cv")
 HIDDEN: Final = ("gpus", "duration_s", "finish_by_s", "unfinished")
@@ -158,8 +160,10 @@ def goodput_headline(answer: Answered) -> str:
 
 def _field_text(name: str, value: Any) -> str:  # noqa: ANN401 - a field of any kind
     """Return a field and its value as text."""
-    if name == "usd_per_gpu_hour":
-        return f"{value_text(name, value)} per GPU-hour"
+    if name in PER_UNIT:
+        return f"{value_text(name, value)} per {PER_UNIT[name]}"
+    if name in WATTS:
+        return f"{WATTS[name]} {format_value('power_w', value)}"
     if name == "fleet":
         value = PurePath(str(value)).name
     words = [SHORT.get(word, word) for word in _unit_left_out(name).split("_")]

@@ -52,14 +52,16 @@ from perfatlas.serving.config import Control, Outage
 from perfatlas.serving.outcome import (
     ClientDelays,
     Outcome,
+    binned_power,
     binned_series,
+    power_column,
     request_columns,
     series_columns,
     summarize,
 )
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
 from perfatlas.verbs.simulate.costs import cost_results
-from perfatlas.verbs.simulate.energy import energy_results
+from perfatlas.verbs.simulate.energy import energy_results, known_energy, run_energy
 from perfatlas.verbs.simulate.probed_options import probed_options
 from perfatlas.verbs.simulate.repetitions import averaged, half_widths
 from perfatlas.verbs.simulate.resolved_fields import generated_lengths, resolved_fields
@@ -110,6 +112,7 @@ class Simulation(AnsweredRun):
         kv_blocks: KV cache blocks of all schedulers.
         kinds: Number of replicas of each type, if there are several.
         seed: The first seed, if there are several; otherwise None.
+        has_energy: Whether the devices have energies.
         outages: Configured outages of replicas.
     """
 
@@ -119,11 +122,14 @@ class Simulation(AnsweredRun):
     kv_blocks: int
     kinds: tuple[int, ...] = ()
     seed: int | None = None
+    has_energy: bool = False
     outages: tuple[Outage, ...] = ()
 
     def series(self) -> dict[str, list[float]]:
-        """Return the state of all schedulers over time: requests and KV cache usage."""
-        return series_columns(self.outcome.series, self.kv_blocks)
+        """Return the state over time: requests, KV cache usage, power from each row on."""
+        columns = series_columns(self.outcome.series, self.kv_blocks)
+        power = {"deployment_power_w": power_column(self.outcome.energy)}
+        return columns | (power if self.has_energy else {})
 
     def out_of_service(self) -> list[dict[str, Any]]:
         """Return the outages of replicas: replica, from_s, to_s (None if permanent) and kind."""
@@ -249,7 +255,8 @@ def simulated(
     """
     traffic, scenario = split_fields(fields)
     found = summarize(resolved.requests, outcome, traffic.objectives(), ready.seen)
-    one = _Repetition(traffic_results(ready, resolved, outcome, found), outcome)
+    results = traffic_results(ready, resolved, outcome, found)
+    one = _Repetition(results | run_energy(ready, outcome, results["makespan_s"]), outcome)
     return _simulation(ready, resolved, one, (traffic, scenario, fields))
 
 
@@ -278,6 +285,8 @@ def _simulation(
         "seed": traffic.seed,
         **binned_series(one.outcome.series, ready.kv_blocks, SERIES_BINS),
     }
+    if known_energy(ready):
+        series |= binned_power(one.outcome.series, one.outcome.energy, SERIES_BINS)
     costs = cost_results(one.results, traffic.usd_per_gpu_hour)
     energies = energy_results(ready, resolved.requests, one.outcome, one.results)
     one = one._replace(results=one.results | energies | costs | {"series": series})
@@ -289,6 +298,7 @@ def _simulation(
         kv_blocks=ready.kv_blocks,
         kinds=tuple(pool.replicas.number for pool in ready.pools) if ready.heterogeneous else (),
         seed=traffic.seed if traffic.num_seeds > 1 else None,
+        has_energy=known_energy(ready),
         outages=ready.entry.replicas.availability.outages,
     )
 
@@ -316,7 +326,7 @@ def _repetition(run: Run, watch: OnProgress | None) -> _Repetition:
     stopped = watch is not None and watch(1 / runs)
     found = summarize(resolved.requests, outcome, traffic.objectives(), ready.seen, run.window)
     results = traffic_results(ready, resolved, outcome, found) | load_results(run)
-    results |= window_results(run, outcome)
+    results |= window_results(run, outcome) | run_energy(ready, outcome, results["makespan_s"])
     interval: dict[str, Any] = {}
     for number, (end, factors) in enumerate(ends.items(), start=1):
         if outcome.interrupted or stopped:

@@ -1,25 +1,16 @@
-"""Power of a simulated deployment and energy of its tokens, from steps of mean size.
+"""Energy of a simulated run: the integral of power over its steps and the gaps between them.
 
-The minimum work of a step is affine in its sequences, keys and prompt tokens, so that the energy of
-all steps of a run follows from their number, a decode step of mean size, and a prompt of mean size.
+Shape legend: F replicas, B windows.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.scenario.deployments import parts_of
-from perfatlas.serving.closed_form import (
-    TokenEnergy,
-    common_nodes,
-    energies_at,
-    node_results,
-    step_energy_j,
-)
-from perfatlas.step import decode_step
-from perfatlas.verbs.simulate.typical_steps import TypicalSteps, typical_steps
+from perfatlas.serving.closed_form import TokenEnergy, common_nodes, energies_at, node_results
+from perfatlas.serving.requests import TICKS_PER_SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +19,59 @@ if TYPE_CHECKING:
     from perfatlas.scenario.deployments import Deployment, Service
     from perfatlas.serving.outcome import Outcome
     from perfatlas.serving.requests import Requests
-    from perfatlas.step import StepCost
+
+PERCENTILE: Final = 95
+OF_RUN: Final = (
+    *("energy_j", "prefill_energy_j", "decode_energy_j", "idle_energy_j"),
+    *("deployment_power_w", "p95_deployment_power_w", "peak_deployment_power_w"),
+)
+
+
+def run_energy(ready: Service, outcome: Outcome, makespan_s: float) -> dict[str, float | None]:
+    """Return the energy of all GPUs over a run, by phase, and their power over time.
+
+    A step spends its own dynamic energy and the power of boards without kernels; a step that also
+    decodes spends on prompts what it spends beyond its decodes alone. Idle GPUs draw the power of
+    a board without kernels, in gaps between steps and in idle replicas; GPUs that an autoscaler
+    has released draw none.
+
+    Args:
+        ready: The deployment.
+        outcome: Results of the run.
+        makespan_s: First arrival to last token [s].
+
+    Returns:
+        Results by name; None for devices without energies.
+
+    Limits: Replicas out of service draw the power of idle ones. Power is the mean over the windows
+        of the time series, so that shorter peaks are not seen. Transfers of KV caches spend no
+        energy.
+    """
+    if not known_energy(ready):
+        return dict.fromkeys(OF_RUN)
+    on_w_F = _of_replicas(ready, [_on_w(pool) for pool in ready.pools])
+    busy_s_F = outcome.busy_F / TICKS_PER_SECOND
+    prompts_s_F = outcome.energy.prompts_F / TICKS_PER_SECOND
+    there_s_F = np.full_like(busy_s_F, makespan_s)
+    if ready.entry.replicas.availability.scaler is not None:
+        there_s_F = outcome.operated.held_F / TICKS_PER_SECOND
+    energy = outcome.energy
+    prefill_j = float((energy.prompt_j_F + on_w_F * prompts_s_F).sum())
+    decodes_j_F = energy.dynamic_j_F - energy.prompt_j_F + on_w_F * (busy_s_F - prompts_s_F)
+    decode_j = float(decodes_j_F.sum())
+    idle_j = float((on_w_F * np.maximum(there_s_F - busy_s_F, 0.0)).sum())
+    watts_B = window_power_w(outcome)
+    return {
+        "energy_j": prefill_j + decode_j + idle_j,
+        "prefill_energy_j": prefill_j,
+        "decode_energy_j": decode_j,
+        "idle_energy_j": idle_j,
+        "deployment_power_w": (prefill_j + decode_j + idle_j) / makespan_s if makespan_s else None,
+        "p95_deployment_power_w": float(np.percentile(watts_B, PERCENTILE))
+        if watts_B.size
+        else None,
+        "peak_deployment_power_w": float(watts_B.max()) if watts_B.size else None,
+    }
 
 
 def energy_results(
@@ -36,59 +79,74 @@ def energy_results(
 ) -> dict[str, Any]:
     """Return the mean power of a GPU and the energy of tokens and requests, with intervals.
 
-    Idle GPUs draw the power of a board without kernels. GPUs that an autoscaler releases do not
-    count.
+    Energies are those of the steps that ran, and idle GPUs at the rates of the results.
 
     Args:
         ready: The deployment.
         requests: The requests.
         outcome: Results of the run.
-        results: Rates of the run, with their interval.
+        results: Rates of the run, with their interval, and `run_energy`.
 
     Returns:
         Results by name; empty without a completed request.
-
-    Limits: Steps of mean size stand for all steps. The experts that a step reads grow less than its
-        tokens, so that uneven batches of MoE models read less than predicted. Transfers of KV
-        caches and preempted work are left out.
     """
     done_N = outcome.finished_N >= 0
     if not done_N.any():
         return {}
     tokens = float(requests.osl_N[done_N].sum())
-    parts = [(ready, outcome)]
-    if ready.heterogeneous:
-        parts = [(one.ready, one.outcome) for one in parts_of(ready, outcome)]
-    spent = [_run_j(*one, requests) for one in parts]
-    prompt_j, decode_j = (sum(each, np.zeros(1)) / tokens for each in zip(*spent, strict=True))
+    gpus = [_gpus(pool) * pool.replicas.number for pool in ready.pools]
     on_w, cap_w, low, high = (
         sum(
-            (_gpus(pool) * pool.replicas.number / ready.gpus)
-            * getattr(pool.question.placement.power(), name)
-            for pool in ready.pools
+            number / sum(gpus) * getattr(pool.question.placement.power(), name)
+            for pool, number in zip(ready.pools, gpus, strict=True)
         )
         for name in ("on_w", "cap_w", "low", "high")
     )
-    energy = TokenEnergy(prompt_j, decode_j, on_w, cap_w, low, high)
+    prompt_j, dynamic_j = outcome.energy.prompt_j_F.sum(), outcome.energy.dynamic_j_F.sum()
+    prefill_j, decode_j = (
+        np.array([joules / tokens]) for joules in (prompt_j, dynamic_j - prompt_j)
+    )
+    energy = TokenEnergy(prefill_j, decode_j, on_w, cap_w, low, high)
     found = energies_at(energy, _rates(results), tokens / np.count_nonzero(done_N))
     nodes = common_nodes(*(pool.question for pool in ready.pools))
     prices = ready.entry.scenario.pue, ready.entry.scenario.usd_per_kwh
-    return found | node_results({**results, **found}, nodes, prices)
+    return found | _ends_of_run(found, results) | node_results({**results, **found}, nodes, prices)
 
 
-def _run_j(ready: Service, outcome: Outcome, requests: Requests) -> tuple[FloatArray, FloatArray]:
-    """Return the energy of all prompts and of all decode steps of one kind of replicas [J]."""
-    done_N = outcome.finished_N >= 0
-    if not done_N.any():
-        return np.zeros(1), np.zeros(1)
-    steps, entry, decoding = typical_steps(ready, requests, outcome), ready.entry, ready.decoding
-    new = float((requests.isl_N[done_N] - outcome.cached_N[done_N]).sum()) / steps.prompt
-    shared_j = np.zeros(1) if ready.named else _weights_j(decoding)
-    prompt_j = np.maximum(_energy_j(entry, steps.prefill) - shared_j, 0.0)
-    prompt_j = prompt_j * _gpus(entry) / entry.question.plan.attention_dp
-    number = int(outcome.steps_F[-decoding.replicas.number :].sum())
-    decoded = float((requests.osl_N[done_N] - 1).sum())
-    return new * prompt_j, _decodes_j(decoding, steps, number, decoded)
+def known_energy(ready: Service) -> bool:
+    """Return whether all devices of a deployment have energies.
+
+    Args:
+        ready: The deployment.
+    """
+    return all(pool.table.energy is not None for pool in ready.pools)
+
+
+def window_power_w(outcome: Outcome) -> FloatArray:
+    """Return the mean power of all GPUs in equal windows, as many as the series has rows (B,) [W].
+
+    Args:
+        outcome: Results of a run with a time series.
+    """
+    time_W = outcome.energy.time_W / TICKS_PER_SECOND
+    if time_W.size < 2 or time_W[-1] <= time_W[0]:
+        return np.zeros(0)
+    edges = np.linspace(time_W[0], time_W[-1], time_W.size)
+    spent_j_W = np.interp(edges, time_W, outcome.energy.energy_j_W)
+    power_w_B: FloatArray = np.diff(spent_j_W) / np.diff(edges)
+    return power_w_B
+
+
+def _ends_of_run(found: Mapping[str, Any], results: Mapping[str, Any]) -> dict[str, float | None]:
+    """Return the interval of the energy of the run, as wide as that of a token."""
+    token_j, run_j = found.get("energy_per_output_token_j"), results.get("energy_j")
+    if not token_j or not run_j:
+        return {}
+    ends = {end: found.get(f"energy_per_output_token_j_{end}") for end in ("low", "high")}
+    return {
+        f"energy_j_{end}": None if value is None else run_j * value / token_j
+        for end, value in ends.items()
+    }
 
 
 def _rates(results: Mapping[str, Any]) -> dict[str, float]:
@@ -101,27 +159,15 @@ def _rates(results: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
-def _decodes_j(
-    decoding: Deployment, steps: TypicalSteps, number: int, decoded: float
-) -> FloatArray:
-    """Return the energy of the decode steps of all replicas [J]; weights are read once per step."""
-    if steps.decode is None:
-        return np.zeros(1)
-    weights_j = _weights_j(decoding)
-    each_j = np.maximum(_energy_j(decoding, steps.decode) - weights_j, 0.0) / steps.batch
-    sequences = decoded / decoding.question.tokens_per_step / decoding.replicas.ranks
-    dynamic_j: FloatArray = _gpus(decoding) * (number * weights_j + sequences * each_j)
-    return dynamic_j
+def _on_w(pool: Deployment) -> float:
+    """Return the power of the GPUs of a replica without kernels [W]."""
+    return _gpus(pool) * float(pool.question.placement.power().on_w[0])
 
 
-def _weights_j(pool: Deployment) -> FloatArray:
-    """Return the energy of a step that does little more than to read the weights [J]."""
-    one = np.ones(1)
-    return _energy_j(pool, decode_step(pool.question.context(), one, one))
-
-
-def _energy_j(pool: Deployment, cost: StepCost) -> FloatArray:
-    return step_energy_j(pool.question.placement.power(), cost)
+def _of_replicas(ready: Service, values: list[float]) -> FloatArray:
+    """Return values of pools for each of their replicas (F,)."""
+    each_F: FloatArray = np.repeat(values, [pool.replicas.number for pool in ready.pools])
+    return each_F
 
 
 def _gpus(pool: Deployment) -> float:

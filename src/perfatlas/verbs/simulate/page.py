@@ -96,7 +96,8 @@ class SimulatedRun(NamedTuple):
 
     Args:
         columns: Per-request results, from `Simulation.per_request`.
-        series: State over time: time_s, running, waiting, kv_used_share, replicas.
+        series: State over time: time_s, running, waiting, kv_used_share, replicas, and
+            deployment_power_w if the devices have energies.
         out_of_service: Outages of replicas: replica, from_s, to_s, kind.
         seed: Seed of the run, if results are means over several seeds; otherwise None.
     """
@@ -235,6 +236,9 @@ def _charts(run: SimulatedRun) -> list[Section]:
     ]
     if len(set(run.series["replicas"])) > 1:
         charts.append(("Serving replicas", "", serving, TIME, Axis("replicas", "count")))
+    if "deployment_power_w" in run.series:
+        watts = _states(run.series, ("deployment_power_w", "all GPU boards"))
+        charts.append(("Power", "", watts, TIME, Axis("power", "W")))
     spans = _spans(run)
     sections: list[Section] = []
     seed = f"The charts show the run of seed {run.seed}." if run.seed is not None else ""

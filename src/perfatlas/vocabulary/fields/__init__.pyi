@@ -11,6 +11,9 @@ from .goodput import (
     ResilientJob as ResilientJob,
     SparePool as SparePool,
 )
+from .job_power import (
+    JobPower as JobPower,
+)
 from .limits import (
     Limits as Limits,
 )

@@ -106,7 +106,16 @@ class PowerLimit:
 
 @group("Prices", 7)
 class Facility:
-    """The facility and its electricity."""
+    """The facility, the power of its nodes and its electricity."""
+
+    node_power_cap_w: Annotated[
+        Annotated[float, Number(unit="W", at_least=1, at_most=1_000_000)] | None,
+        Row(
+            "Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share of one node.",
+            default="no limit beside that of each GPU",
+            elsewhere=("node_power_limit", "rack_power_cap_w"),
+        ),
+    ] = None
 
     pue: Annotated[
         Annotated[float, Number(unit="ratio", at_least=1, at_most=10)] | None,

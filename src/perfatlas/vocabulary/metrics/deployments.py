@@ -347,6 +347,21 @@ FRONTIER: Final = (
         description="Sequences per replica, or requests in flight over the deployment.",
     ),
     Metric(
+        name="frontier.clock_ratio",
+        label="clock",
+        unit="1",
+        verbs=("estimate --frontier",),
+        description="Clock over the sustained clock.",
+    ),
+    Metric(
+        name="frontier.power_cap_w",
+        label="limit [W]",
+        unit="W",
+        shown="scaled",
+        verbs=("estimate --frontier",),
+        description="Power limit of every GPU.",
+    ),
+    Metric(
         name="frontier.warnings",
         label="warnings",
         holds="text",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from perfatlas.vocabulary.metrics.goodput import GOODPUT
 from perfatlas.vocabulary.metrics.metric import Metric
 from perfatlas.vocabulary.metrics.operators import KERNELS
-from perfatlas.vocabulary.metrics.serving import BOTH
+from perfatlas.vocabulary.metrics.serving import BOTH, SIMULATE
 
 ENERGY: Final = (
     Metric(
@@ -102,7 +103,152 @@ ENERGY: Final = (
         shown="scaled",
         better="lower",
         has_interval=True,
-        verbs=KERNELS,
-        description="Energy of the GPU board in one execution of the operator.",
+        verbs=(*KERNELS, *SIMULATE),
+        description=(
+            "Energy of the GPU board in one execution of the operator; of a simulation, of all GPU"
+            " boards over the run."
+        ),
+    ),
+    Metric(
+        name="job_energy_j",
+        label="energy of the job",
+        short="job energy",
+        unit="J",
+        shown="scaled",
+        better="lower",
+        verbs=GOODPUT,
+        asked_with={"power_w": 600.0, "gpus": 1024},
+        description="Energy of the GPU boards of the job, without its spares.",
+    ),
+    Metric(
+        name="lost_energy_j",
+        label="energy of lost time",
+        short="lost energy",
+        unit="J",
+        shown="scaled",
+        better="lower",
+        verbs=GOODPUT,
+        asked_with={"power_w": 600.0, "gpus": 1024},
+        description=(
+            "Part of `job_energy_j` that is not spent on work that is kept: recomputed work,"
+            " checkpoint stalls, detection, restarts and waiting."
+        ),
+    ),
+    Metric(
+        name="electricity_usd",
+        label="cost of electricity",
+        short="electricity cost",
+        unit="USD",
+        shown="money",
+        better="lower",
+        verbs=GOODPUT,
+        asked_with={"power_w": 600.0, "gpus": 1024, "usd_per_kwh": 0.1},
+        description="Cost of `job_energy_j`, times the PUE.",
+    ),
+    Metric(
+        name="lost_electricity_usd",
+        label="cost of lost electricity",
+        short="lost electricity",
+        unit="USD",
+        shown="money",
+        better="lower",
+        verbs=GOODPUT,
+        asked_with={"power_w": 600.0, "gpus": 1024, "usd_per_kwh": 0.1},
+        description="Cost of `lost_energy_j`, times the PUE.",
+    ),
+    Metric(
+        name="prefill_energy_j",
+        label="energy of prefill",
+        short="prefill energy",
+        unit="J",
+        shown="scaled",
+        better="lower",
+        verbs=SIMULATE,
+        description=(
+            "Part of `energy_j` spent in steps with prompts, beyond what their decodes alone spend."
+        ),
+    ),
+    Metric(
+        name="decode_energy_j",
+        label="energy of decode",
+        short="decode energy",
+        unit="J",
+        shown="scaled",
+        better="lower",
+        verbs=SIMULATE,
+        description="Part of `energy_j` spent in decode steps.",
+    ),
+    Metric(
+        name="idle_energy_j",
+        label="energy of idle GPUs",
+        short="idle energy",
+        unit="J",
+        shown="scaled",
+        better="lower",
+        verbs=SIMULATE,
+        description=(
+            "Part of `energy_j` that GPUs draw between steps and in idle replicas. GPUs released by"
+            " an autoscaler draw none."
+        ),
+    ),
+    Metric(
+        name="deployment_power_w",
+        label="power of all GPUs",
+        short="GPU power",
+        unit="W",
+        shown="scaled",
+        better="lower",
+        verbs=SIMULATE,
+        description="Mean power of all GPU boards together: `energy_j` over the makespan.",
+    ),
+    Metric(
+        name="p95_deployment_power_w",
+        label="power of all GPUs, p95 over time",
+        short="GPU power, p95",
+        unit="W",
+        shown="scaled",
+        better="lower",
+        verbs=SIMULATE,
+        description="Power of all GPU boards that is exceeded in 5% of the windows of the run.",
+    ),
+    Metric(
+        name="peak_deployment_power_w",
+        label="peak power of all GPUs",
+        short="peak GPU power",
+        unit="W",
+        shown="scaled",
+        better="lower",
+        verbs=SIMULATE,
+        description=(
+            "Highest mean power of all GPU boards together in a window of the run; windows are as"
+            " many as samples, at most 2,000."
+        ),
+    ),
+    Metric(
+        name="least_energy_per_output_token_j",
+        label="least energy per output token",
+        short="least J/token",
+        unit="J",
+        shown="scaled",
+        better="lower",
+        verbs=("estimate --frontier",),
+        description="Least energy per output token of the points of the frontier.",
+    ),
+    Metric(
+        name="least_energy_clock_ratio",
+        label="clock of the least energy",
+        short="clock, least J",
+        unit="1",
+        verbs=("estimate --frontier",),
+        description="Clock over the sustained clock at which energy per output token is least.",
+    ),
+    Metric(
+        name="least_energy_power_cap_w",
+        label="power limit of the least energy",
+        short="limit, least J",
+        unit="W",
+        shown="scaled",
+        verbs=("estimate --frontier",),
+        description="Power limit of a GPU at which energy per output token is least.",
     ),
 )

@@ -137,6 +137,24 @@ SERIES: Final = (
         verbs=SIMULATE,
         description="Replicas in service, mean per bin.",
     ),
+    Metric(
+        name="series.deployment_power_w",
+        label="power of all GPUs",
+        unit="W",
+        shown="scaled",
+        holds="numbers",
+        verbs=SIMULATE,
+        description="Power of all GPU boards together, mean per bin.",
+    ),
+    Metric(
+        name="series.deployment_power_max_w",
+        label="power of all GPUs, max",
+        unit="W",
+        shown="scaled",
+        holds="numbers",
+        verbs=SIMULATE,
+        description="Power of all GPU boards together, maximum per bin.",
+    ),
 )
 TABLES: Final = ("--table",)
 TABLE: Final = (

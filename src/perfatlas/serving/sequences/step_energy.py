@@ -1,0 +1,118 @@
+"""The dynamic energy of a step from price tables, as a linear function over a batch of steps.
+
+Like its time, the energy of the j-th of equal steps is base + rise j. The power limit of the GPUs
+acts on each step: it spends at most the dynamic power that the limit leaves, times its time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from perfatlas.compiled import part
+
+if TYPE_CHECKING:
+    from perfatlas.serving.state import SimulationState
+
+
+class EnergyLine(NamedTuple):
+    """Step j spends base + rise j [nJ] on one GPU of each rank."""
+
+    base: int
+    rise: int
+
+
+@part
+def rank_energy(sim: SimulationState, scheduler: Any, linear: int) -> EnergyLine:  # noqa: ANN401 - a row of lanes
+    """Return the dynamic energy of one rank's step, whose time is known.
+
+    Args:
+        sim: The simulation.
+        scheduler: A scheduler with a priced step.
+        linear: Energy of the linear layers of the step [nJ].
+    """
+    base = linear + sim.head_energy_B[scheduler.decodes * sim.tokens_per_decode + scheduler.fresh]
+    if scheduler.chunks > 0:
+        base += scheduler.attention_energy + scheduler.last_energy
+    rise = 0
+    if scheduler.decodes > 0:
+        base += _keyed_energy(sim, scheduler)
+        slope = sim.decode_slope_energy_BK[scheduler.decodes, scheduler.cell]
+        rise = slope * scheduler.decodes
+    return EnergyLine(base, rise)
+
+
+@part
+def decode_energy(sim: SimulationState, scheduler: Any, linear: int) -> int:  # noqa: ANN401 - a row of lanes
+    """Return the dynamic energy of one rank's step without its prompts [nJ].
+
+    Args:
+        sim: The simulation.
+        scheduler: A scheduler with a priced step.
+        linear: Energy of the linear layers of the step without prompts [nJ].
+    """
+    energy = linear + sim.head_energy_B[scheduler.decodes * sim.tokens_per_decode]
+    if scheduler.decodes > 0:
+        energy += _keyed_energy(sim, scheduler)
+    return int(energy)
+
+
+@part
+def _keyed_energy(sim: SimulationState, scheduler: Any) -> int:  # noqa: ANN401 - a row of lanes
+    """Return the energy of decode attention [nJ]."""
+    sequences, k = scheduler.decodes, scheduler.cell
+    keys = scheduler.context + sequences * sim.tokens_per_decode
+    past = keys - sequences * sim.context_K[k]
+    base = sim.decode_base_energy_BK[sequences, k]
+    return int(base + sim.decode_slope_energy_BK[sequences, k] * past)
+
+
+@part
+def batch_energy(sim: SimulationState, r: int, steps: int) -> float:
+    """Return the dynamic energy of the first of a replica's running steps [nJ].
+
+    Args:
+        sim: The simulation.
+        r: The replica.
+        steps: Number of steps, at least 1.
+    """
+    replica = sim.replica_R[r]
+    energy = (replica.energy_base, replica.energy_rise)
+    power = sim.dynamic_power * sim.ranks
+    return spent_energy(energy, (replica.base, replica.rise), power, steps)
+
+
+@part
+def spent_energy(energy: tuple[int, int], time: tuple[int, int], power: float, steps: int) -> float:
+    """Return the energy of the first steps of a batch, each at most its time at a power [nJ].
+
+    Args:
+        energy: Energy of the first step, and its increase per step [nJ].
+        time: Time of the first step, and its increase per step [ps].
+        power: Highest dynamic power [nJ/ps].
+        steps: Number of steps, at least 1.
+    """
+    most, more = power * time[0], power * time[1]
+    first = energy[0] - most
+    last = first + (energy[1] - more) * (steps - 1)
+    if first <= 0.0 and last <= 0.0:
+        return line_sum(float(energy[0]), float(energy[1]), steps)
+    if first >= 0.0 and last >= 0.0:
+        return line_sum(most, more, steps)
+    before = min(int(first / (first - last) * (steps - 1)) + 1, steps)  # steps before they cross
+    if first < 0.0:
+        below = line_sum(float(energy[0]), float(energy[1]), before)
+        return below + line_sum(most + more * before, more, steps - before)
+    above = line_sum(most, more, before)
+    return above + line_sum(energy[0] + energy[1] * before, float(energy[1]), steps - before)
+
+
+@part
+def line_sum(base: float, rise: float, steps: int) -> float:
+    """Return the sum of base + rise j over the first steps.
+
+    Args:
+        base: Value of the first step.
+        rise: Increase per step.
+        steps: Number of steps.
+    """
+    return steps * base + rise * (0.5 * steps * (steps - 1))

@@ -1,0 +1,87 @@
+"""Energy against latency over clocks and power limits."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+import perfatlas
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+
+ENERGY = "energy_per_output_token_j"
+ASKED: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "system": "h100_sxm", "isl": 512}
+
+
+def curve(over: str, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 - fields of estimate
+    return dict(perfatlas.frontier(over=over, **{**ASKED, "osl": 128, **fields}).results)
+
+
+@pytest.mark.parametrize("over", ["clock_ratio", "power_cap_w"])
+@pytest.mark.parametrize("batch", [1, 64])
+def test_the_least_energy_is_that_of_a_point_and_its_estimate(over: str, batch: int) -> None:
+    found = curve(over, batch=batch)
+    energies = [row[ENERGY] for row in found["frontier"]]
+    assert found[f"least_{ENERGY}"] == min(energies)
+    place = energies.index(min(energies))
+    assert found["frontier"][place][over] == found[f"least_energy_{over}"]
+    alone = perfatlas.estimate(
+        **ASKED, osl=128, batch=batch, **{over: found[f"least_energy_{over}"]}
+    )
+    assert alone.results[ENERGY] == pytest.approx(min(energies), rel=1e-9)
+
+
+@pytest.mark.parametrize("over", ["clock_ratio", "power_cap_w"])
+@pytest.mark.parametrize("batch", [1, 64])
+def test_a_lower_clock_or_limit_never_speeds_anything_up(over: str, batch: int) -> None:
+    rows = curve(over, batch=batch)["frontier"]
+    points = [row[over] for row in rows]
+    assert points == sorted(points)
+    for name in ("ttft_s", "tpot_s", "request_latency_s"):
+        times = [row[name] for row in rows]
+        assert all(slow >= fast * (1.0 - 1e-9) for slow, fast in itertools.pairwise(times))
+    if over == "power_cap_w":
+        assert all(row["power_w"] <= row[over] * (1.0 + 1e-9) for row in rows)
+
+
+def test_the_last_point_is_the_deployment_without_a_limit() -> None:
+    free = perfatlas.estimate(**ASKED, osl=128, batch=64).results
+    for over in ("clock_ratio", "power_cap_w"):
+        last = curve(over, batch=64)["frontier"][-1]
+        assert last["tpot_s"] == free["tpot_s"]
+        assert last[ENERGY] == pytest.approx(free[ENERGY])
+
+
+def test_a_larger_batch_of_a_memory_bound_decode_costs_less_at_every_clock() -> None:
+    small, large = (curve("clock_ratio", batch=batch)["frontier"] for batch in (4, 16))
+    for one, other in zip(small, large, strict=True):
+        assert other[ENERGY] < one[ENERGY]
+
+
+def test_the_answer_says_where_the_least_energy_lies() -> None:
+    found = perfatlas.frontier(over="power_cap_w", **ASKED, osl=128, batch=64)
+    assert "least energy per output token is inside the curve" in found.evidence.assumptions[0]
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "message"),
+    [
+        ({"over": "tp"}, InvalidSpecError, "over = tp: a frontier is over batch, clock_ratio or"),
+        (
+            {"over": "clock_ratio", "clock_ratio": 0.5},
+            InvalidSpecError,
+            "clock_ratio = 0.5 has no effect: the frontier sweeps it",
+        ),
+        (
+            {"over": "clock_ratio", "system": "mi300x", "tier": "bound"},
+            UnsupportedError,
+            "needs the energies of the device",
+        ),
+    ],
+)
+def test_curves_that_cannot_be_drawn_are_refused(
+    fields: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        perfatlas.frontier(**{**ASKED, **fields})

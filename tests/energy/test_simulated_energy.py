@@ -1,0 +1,114 @@
+"""Energy of simulated deployments: parts, idle GPUs, limits, pools and autoscaling."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+
+import perfatlas
+from perfatlas.energy import board_energy
+from perfatlas.hardware import resolve_system
+from perfatlas.verbs.simulate import Simulation
+
+PARTS = ("prefill_energy_j", "decode_energy_j", "idle_energy_j")
+ON_W = board_energy(resolve_system("h100_sxm").device).on_w
+
+
+@cache
+def simulated(**fields: Any) -> Simulation:  # noqa: ANN401 - fields of simulate
+    asked = {"model": "meta-llama/Llama-3.1-8B", "system": "h100_sxm", "isl": 400, "osl": 60}
+    return perfatlas.simulate(**{**asked, "request_rate": 4, "num_requests": 60, **fields})
+
+
+def results(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 - fields of simulate
+    return dict(simulated(**fields).answer.results)
+
+
+POOLS = {"mode": "disaggregated", "prefill_workers": 1, "decode_workers": 2}
+SCALED = {"max_replicas": 3, "autoscale_target": 10, "request_rate": 20}
+KINDS = [{"system": "h100_sxm", "dp": 1}, {"system": "h200_sxm", "dp": 1}]
+
+
+@pytest.mark.parametrize("fields", [{}, {"dp": 2}, POOLS, SCALED, {"power_cap_w": 400}])
+def test_parts_sum_to_the_energy_of_the_run_and_of_its_tokens(fields: dict[str, Any]) -> None:
+    found = results(**fields)
+    assert sum(found[name] for name in PARTS) == pytest.approx(found["energy_j"])
+    assert all(found[name] > 0.0 for name in PARTS)
+    assert found["energy_j"] == pytest.approx(60 * 60 * found["energy_per_output_token_j"])
+    assert found["energy_j"] == pytest.approx(found["deployment_power_w"] * found["makespan_s"])
+    assert found["energy_j_low"] < found["energy_j"] < found["energy_j_high"]
+
+
+@pytest.mark.parametrize("fields", [{}, {"dp": 2}, POOLS, SCALED])
+def test_energy_is_the_integral_of_power_over_the_run(fields: dict[str, Any]) -> None:
+    run = simulated(**fields)
+    energy, found = run.outcome.energy, run.answer.results
+    series = run.series()
+    ends = [*series["time_s"][1:], energy.time_W[-1] * 1e-12]
+    integral_j = sum(
+        watts * (end - start)
+        for watts, start, end in zip(
+            series["deployment_power_w"], series["time_s"], ends, strict=True
+        )
+    )
+    # the client sees the last token some milliseconds after the last step
+    assert integral_j == pytest.approx(found["energy_j"], rel=2e-3)
+    binned = found["series"]
+    part_j = sum(binned["deployment_power_w"]) * binned["bin_width_s"]
+    assert part_j == pytest.approx(found["energy_j"], rel=0.01)
+    assert max(binned["deployment_power_max_w"]) >= found["peak_deployment_power_w"] * 0.999
+    peak_w, p95_w = found["peak_deployment_power_w"], found["p95_deployment_power_w"]
+    assert found["deployment_power_w"] < p95_w <= peak_w
+
+
+def test_an_idle_gpu_draws_its_idle_power() -> None:
+    # a request per replica, and long gaps: two more replicas cost their idle power
+    sparse: dict[str, Any] = {"request_rate": 0.2, "num_requests": 10, "routing": "least_loaded"}
+    one, three = results(**sparse), results(**sparse, dp=3)
+    makespan_s = three["makespan_s"]
+    busy_s = simulated(**sparse, dp=3).outcome.busy_F.sum() * 1e-12
+    assert three["idle_energy_j"] == pytest.approx(ON_W * (3 * makespan_s - busy_s))
+    more_j = three["energy_j"] - one["energy_j"]
+    assert more_j == pytest.approx(2 * ON_W * makespan_s, rel=0.02)
+    assert min(three["series"]["deployment_power_w"]) == pytest.approx(3 * ON_W, rel=1e-3)
+
+
+def test_gpus_that_an_autoscaler_has_released_draw_nothing() -> None:
+    scaled, fixed = results(**SCALED), results(request_rate=20, dp=3)
+    assert scaled["replica_time_s"] < 3 * scaled["makespan_s"]
+    busy_s = simulated(**SCALED).outcome.busy_F.sum() * 1e-12
+    assert scaled["idle_energy_j"] == pytest.approx(ON_W * (scaled["replica_time_s"] - busy_s))
+    assert scaled["idle_energy_j"] < fixed["idle_energy_j"]
+    assert scaled["power_w"] <= 700.0
+
+
+def test_a_limit_holds_at_every_time_and_speeds_nothing_up() -> None:
+    free, limited = results(), results(power_cap_w=400)
+    assert limited["peak_deployment_power_w"] <= 400.0 * (1 + 1e-5)
+    assert free["peak_deployment_power_w"] > 450.0
+    for name in ("ttft_s", "tpot_s", "request_latency_s"):
+        assert limited[name]["mean"] >= free[name]["mean"]
+    assert limited["energy_j"] < free["energy_j"]
+
+
+def test_kinds_of_replicas_spend_by_their_own_devices() -> None:
+    run = perfatlas.simulate(
+        model="meta-llama/Llama-3.1-8B", request_rate=4, num_requests=60, replica_kinds=KINDS
+    )
+    found = run.answer.results
+    assert sum(found[name] for name in PARTS) == pytest.approx(found["energy_j"])
+
+
+def test_seeds_are_averaged() -> None:
+    found = results(num_seeds=2)
+    alone = [results(seed=seed)["energy_j"] for seed in (0, 1)]
+    assert found["energy_j"] == pytest.approx(sum(alone) / 2)
+    assert found["energy_j_seed_half_width"] > 0.0
+
+
+def test_devices_without_energies_have_no_energy_of_a_run() -> None:
+    found = results(system="mi300x", num_requests=5)
+    assert all(found[name] is None for name in (*PARTS, "energy_j", "deployment_power_w"))
+    assert "deployment_power_w" not in found["series"]
