@@ -179,12 +179,14 @@ def _hit_named(
         spare = position >= job.active
         _part_out(plan, job, stores, (cause, turn), unit)
         return not spare
+    up = job.active + plan.warm * job.idle
+    gone = min(row.hits, up)
+    wrapped = max(position + gone - up, 0)
     struck = False
-    for i in range(row.hits):
-        up = job.active + plan.warm * job.idle
-        if up == 0:
-            break
-        place = position if position < up else 0  # the list closes the gap of a removed unit
+    for i in range(gone):  # last position first, since a removal moves units behind it
+        place = gone - 1 - i
+        if i < gone - wrapped:
+            place += position - wrapped
         struck = struck or place < job.active
         _unit_out(plan, job, stores, (cause, turn * 64 + i), stores.order_D[place])
     return struck

@@ -14,6 +14,7 @@ from .columns import (
 from .metrics import (
     ClientDelays as ClientDelays,
     Latencies as Latencies,
+    release_columns as release_columns,
     request_columns as request_columns,
     request_latencies as request_latencies,
     series_columns as series_columns,

@@ -53,6 +53,7 @@ from perfatlas.serving.outcome import (
     ClientDelays,
     Outcome,
     binned_series,
+    release_columns,
     request_columns,
     series_columns,
     summarize,
@@ -310,6 +311,7 @@ def _repetition(run: Run, watch: OnProgress | None) -> _Repetition:
     found = summarize(resolved.requests, outcome, traffic.objectives(), ready.seen, run.window)
     results = traffic_results(ready, resolved, outcome, found) | load_results(run)
     results |= window_results(run, outcome)
+    release_columns(resolved.requests, outcome)
     interval: dict[str, Any] = {}
     for number, (end, factors) in enumerate(ends.items(), start=1):
         if outcome.interrupted or stopped:
