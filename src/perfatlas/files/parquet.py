@@ -119,7 +119,7 @@ def write_parquet(path: str | Path, blocks: Callable[[], Iterable[Mapping[str, A
 
     schema: Any = None
     for block in blocks():
-        found = pa.schema([(name, _arrow(name, cells).type) for name, cells in block.items()])
+        found = pa.schema([(name, arrow_cells(name, cells).type) for name, cells in block.items()])
         try:
             both = [found] if schema is None else [schema, found]
             schema = pa.unify_schemas(both, promote_options="permissive")
@@ -129,14 +129,25 @@ def write_parquet(path: str | Path, blocks: Callable[[], Iterable[Mapping[str, A
         try:
             with pq.ParquetWriter(scratch, schema, compression="zstd") as writer:
                 for block in blocks():
-                    columns = [_arrow(n, cells, schema.field(n).type) for n, cells in block.items()]
+                    columns = [
+                        arrow_cells(n, cells, schema.field(n).type) for n, cells in block.items()
+                    ]
                     writer.write_table(pa.table(columns, schema=schema))
         except pa.ArrowException as problem:
             raise InvalidSpecError(f"cannot write '{path}' as Parquet: {problem}") from problem
 
 
-def _arrow(name: str, cells: Any, kind: object = None) -> Any:  # noqa: ANN401 - an Arrow column
-    """Return cells as an Arrow column, by default of the type that fits them."""
+def arrow_cells(name: str, cells: Any, kind: object = None) -> Any:  # noqa: ANN401 - an Arrow column
+    """Return cells as an Arrow column.
+
+    Args:
+        name: Name of the column, for messages.
+        cells: Its cells, as for `write_parquet`.
+        kind: Type; by default the one that fits them.
+
+    Raises:
+        InvalidSpecError: The cells mix types.
+    """
     import pyarrow as pa
 
     if is_arrow(cells):
