@@ -206,9 +206,8 @@ def _refuse_changed_files(partial: PartialFile) -> None:
     changed = [name for name, one in partial.file_hashes.items() if hashes.get(name) != one]
     if changed:
         raise InvalidSpecError(
-            f"'{partial.path}' has {counted(partial.rows, 'row')} of a run that differs in the"
-            f" content of '{changed[0]}', a file that rows name: go on as that run began, set"
-            f" another --output, or delete '{partial.path}' to start from the first row"
+            f"'{partial.path}' has rows of a run that differs in the content of '{changed[0]}', a"
+            " file that rows name: set another --output, or delete it to start from the first row"
         )
 
 
