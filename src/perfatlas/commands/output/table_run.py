@@ -207,7 +207,7 @@ def _refuse_changed_files(partial: PartialFile) -> None:
     if changed:
         raise InvalidSpecError(
             f"'{partial.path}' has rows of a run that differs in the content of '{changed[0]}', a"
-            " file that rows name: set another --output, or delete it to start from the first row"
+            " file that rows name: set another --output, or delete the partial file to start over"
         )
 
 
