@@ -353,7 +353,7 @@ def test_files_are_written_if_stdout_is_closed(
     ]
     with (tmp_path / "spare").open("w") as spare:
         monkeypatch.setattr(sys, "stdout", Closed())
-        assert main(["simulate", *ASKED, *FEW, "--request-rate", "10", "--json", *words]) == 0
+        assert main(["simulate", *ASKED, *FEW, "--request-rate", "10", "--json", *words]) == 141
     assert all(path.stat().st_size for path in paths)
 
 

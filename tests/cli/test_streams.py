@@ -51,11 +51,39 @@ def test_without_stderr_the_exit_code_stays(redirection: str) -> None:
     assert shell(f"perfatlas estimate {unknown} {redirection}").returncode == 3
 
 
-@pytest.mark.parametrize("words", ["--help", "catalog models", "catalog models --json"])
-def test_a_reader_that_leaves_is_no_error(words: str) -> None:
-    read = shell(f"perfatlas {words} | head -1")
-    assert (read.returncode, read.stderr) == (0, "")
-    assert len(read.stdout.splitlines()) == 1
+UNREAD = (
+    "--version",
+    "--help",
+    "goodput --help",
+    "catalog models --json",
+    "goodput --gpus 1024 --mtti-s 3h --checkpoint-write-s 30 --restart-s 300",
+    "collective --system h200_sxm --op all_reduce --bytes 1e6 --gpus 8",
+)
+
+
+@pytest.mark.parametrize("both", [False, True], ids=["stdout", "stdout and stderr"])
+@pytest.mark.parametrize("words", UNREAD)
+def test_an_answer_that_nobody_reads_is_no_success(words: str, both: bool) -> None:  # noqa: FBT001
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        lost = subprocess.run(
+            [sys.executable, "-m", "perfatlas", *words.split()],
+            stdout=writing,
+            stderr=writing if both else subprocess.PIPE,
+            check=False,
+            timeout=100,
+        )
+    finally:
+        os.close(writing)
+    assert lost.returncode == 141
+    assert not lost.stderr
+
+
+def test_a_reader_that_leaves_early_has_its_lines() -> None:
+    read = shell("perfatlas catalog models --json | head -1")
+    assert read.returncode in {0, 141}  # 0 where the pipe held the whole answer
+    assert (read.stdout, read.stderr) == ("{\n", "")
 
 
 def test_a_full_disk_under_version_is_one_line() -> None:

@@ -392,3 +392,33 @@ def test_rows_answered_with_another_content_of_a_file_are_not_resumed(tmp_path: 
         answer_table(squared, resumed(output), asked)
     engine.write_text('base = "vllm"', "utf-8")
     assert answer_table(squared, resumed(output), asked)["rows"] == ROWS
+
+
+def test_rows_that_name_a_file_with_another_content_are_not_resumed(tmp_path: Path) -> None:
+    model = tmp_path / "mine"
+    model.mkdir()
+    config = model / "config.json"
+    config.write_text("{}", "utf-8")
+    later = tmp_path / "later.toml"
+    later.write_text('base = "vllm"', "utf-8")
+    source = tmp_path / "in.csv"
+    names = [str(model)] * 12 + [str(later)] * 3
+    source.write_text("\n".join(["m,model", *(f"{m},{n}" for m, n in enumerate(names))]), "utf-8")
+    output = OutputFlags(table=source, output=tmp_path / "out.csv")
+    asked = replace(ASKED, names=("m", "model"))
+
+    def one_by_one(stops: int) -> Any:  # noqa: ANN401 - a function of rows
+        def answered(number: int, fields: dict[str, Any]) -> Answer:
+            if number == stops:
+                raise KeyboardInterrupt
+            return row_answer(number, fields)
+
+        return answered
+
+    with pytest.raises(KeyboardInterrupt):
+        answer_rows(one_by_one(5), output, asked)
+    config.write_text('{"layers": 2}', "utf-8")
+    with pytest.raises(InvalidSpecError, match=f"content of '{model}', a file that rows name"):
+        answer_rows(one_by_one(-1), resumed(output), asked)
+    config.write_text("{}", "utf-8")
+    assert answer_rows(one_by_one(-1), resumed(output), asked)["rows"] == 15

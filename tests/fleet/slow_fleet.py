@@ -68,6 +68,12 @@ def residual(dice: random.Random, law: Weibull) -> float:
     return float(dice.random() * law.scale_s * hazard ** (1.0 / law.shape))
 
 
+def replace_by_last(units: list[Unit], unit: Unit) -> None:
+    """Remove a unit from a list, in which the last one takes its place."""
+    units[units.index(unit)] = units[-1]
+    units.pop()
+
+
 class Replica:
     """One replica."""
 
@@ -177,9 +183,10 @@ class Replica:
     def _remove(self, unit: Unit, cause: Cause) -> None:
         """Send a unit to repair."""
         if unit in self.active:
-            self.active.remove(unit)
+            replace_by_last(self.active, unit)
+            self.idle = self.idle[-1:] + self.idle[:-1]
         else:
-            self.idle.remove(unit)
+            replace_by_last(self.idle, unit)
         unit.off_since = self.exposed
         names = [repair.name for repair in self.fleet.repairs]
         repair = self.fleet.repairs[names.index(cause.repair) if cause.repair else 0]
@@ -233,7 +240,7 @@ class Replica:
             return None
         hit = (up[first:] + up[:first])[: cause.units]
         struck = any(unit in self.active for unit in hit)
-        for unit in hit:
+        for unit in sorted(hit, key=up.index, reverse=True):
             self._remove(unit, cause)
         return cause if struck else None
 
@@ -246,7 +253,8 @@ class Replica:
             chosen = min(self.idle, key=lambda unit: (unit.idle_since, unit.number))
         elif order == "last_returned":
             chosen = min(self.idle, key=lambda unit: (-unit.idle_since, unit.number))
-        self.idle.remove(chosen)
+        self.idle[self.idle.index(chosen)] = self.idle[0]  # the first spare takes its place
+        self.idle.pop(0)
         self.active.append(chosen)
         if not self.warm:
             self._power_up(chosen)
@@ -263,7 +271,7 @@ class Replica:
             ends = min((spell[0] for spell in self.spells), default=NEVER)
             before = self.now
             self._changed = False
-            cause = self._pass(min(rest, ends - self.now, self.found - self.now))
+            cause = self._pass(max(min(rest, ends - self.now, self.found - self.now), 0.0))
             ran = self.now - before
             if working:
                 self.done = interval if ran >= rest - 1e-9 else self.done + ran / factor

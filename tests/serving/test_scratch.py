@@ -10,7 +10,7 @@ from typing import NoReturn
 import numpy as np
 import pytest
 
-from perfatlas.files import GrowingColumn, large_array, mapped_arrays as scratch
+from perfatlas.files import GrowingColumn, large_array, mapped_arrays as scratch, release_pages
 from perfatlas.quantities import InfeasibleError
 
 ROW = np.dtype([("a", "i8"), ("b", "i8")])
@@ -66,6 +66,32 @@ def test_an_array_on_disk_takes_no_memory_of_its_own() -> None:
     array = large_array(40_000_000, np.int64, fill=1)  # 320 MB
     assert anonymous_kb() - before < 32_000
     assert int(array[::1_000_000].sum()) == 40
+
+
+def resident_kb() -> int:
+    status = Path("/proc/self/status")
+    if not status.exists():
+        pytest.skip("the system does not tell how much memory of files is in use")
+    lines = status.read_text("ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("RssFile"))
+
+
+def test_released_pages_keep_their_values_and_take_no_memory(on_disk: Path) -> None:
+    array = large_array(4_000_000, np.int64)  # 32 MB
+    array[:] = np.arange(4_000_000)
+    before = resident_kb()
+    release_pages(array, array[10:20], np.arange(3))
+    assert before - resident_kb() > 30_000
+    assert int(array.sum()) == 4_000_000 * 3_999_999 // 2
+    assert list(on_disk.iterdir()) == []
+
+
+def test_changes_of_a_private_mapping_are_not_released(tmp_path: Path) -> None:
+    np.arange(1000).tofile(tmp_path / "numbers")
+    private = np.memmap(tmp_path / "numbers", np.int64, "c")
+    private[7] = -1
+    release_pages(private, private[5:9])
+    assert private[:9].tolist() == [0, 1, 2, 3, 4, 5, 6, -1, 8]
 
 
 def test_a_full_disk_is_reported(on_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 INTERRUPTED = 130
+UNREAD = 141  # 128 + SIGPIPE, as a shell reports a program that this signal ends
 USAGE = 2
 DEFECT = 1
 
@@ -24,7 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; return the exit code.
 
     0 ok, 1 internal error, 2 usage, 3 invalid scenario or spec, 4 infeasible, 5 unsupported or
-    missing data, 6 optional dependency missing, 7 validation gate failed, 130 interrupted.
+    missing data, 6 optional dependency missing, 7 validation gate failed, 130 interrupted, 141 the
+    reader of the answer closed the pipe before its end.
 
     Args:
         arguments: The arguments after `perfatlas`; by default those of the process.
@@ -46,11 +48,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         _silence_stdout()  # the reader (head, less) has closed the pipe
-        return 0
+        return UNREAD
     except SystemExit as stop:  # from the library that prints --help
         if not isinstance(stop.__context__, BrokenPipeError):
             raise
-        return 0
+        _silence_stdout()
+        return UNREAD
     except OSError as problem:
         if problem.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
             raise

@@ -34,6 +34,7 @@ from .hashes import (
 from .mapped_arrays import (
     GrowingColumn as GrowingColumn,
     large_array as large_array,
+    release_pages as release_pages,
 )
 from .number_cells import (
     NumberCells as NumberCells,

@@ -1,11 +1,13 @@
 """Arrays that may exceed memory, backed by anonymous files that disappear with the process.
 
 A large array is mapped from an unlinked file: the operating system writes unused pages to disk and
-reclaims their memory, so that a sequential pass needs memory for the current part only.
+reclaims their memory. A pass that releases the pages it has used needs memory for the current part
+only.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
 import tempfile
 from contextlib import contextmanager
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
     Int = NDArray[np.int64]
 
-IN_MEMORY_BYTES: Final = 1 << 27  # per array
+IN_MEMORY_BYTES: Final = 1 << 25  # per array
 _FILL_ROWS: Final = 1 << 20  # per write
 
 
@@ -55,7 +57,29 @@ def large_array(rows: int, dtype: DTypeLike, *, fill: int = 0) -> NDArray[Any]:
         array = _mapped(file, rows, kind)
     for first in range(0, rows if fill else 0, _FILL_ROWS):
         array[first : first + _FILL_ROWS] = fill
+    release_pages(array)
     return array
+
+
+def release_pages(*arrays: NDArray[Any]) -> None:
+    """Return the memory of arrays that are on disk to the operating system; their values stay.
+
+    The next access reads a page again, from the cache of the file system or from disk.
+
+    Args:
+        arrays: Arrays, of which those in memory are left alone.
+    """
+    for array in arrays:
+        mapped: Any = array
+        while isinstance(mapped, np.ndarray) and not isinstance(mapped, np.memmap):
+            mapped = mapped.base
+        # changes of a private mapping would be lost
+        if isinstance(mapped, np.memmap) and mapped.mode == "r+":
+            pages: Any = mapped.base
+            while isinstance(pages, np.ndarray):
+                pages = pages.base
+            if hasattr(mmap, "MADV_DONTNEED"):
+                pages.madvise(mmap.MADV_DONTNEED)
 
 
 class GrowingColumn:

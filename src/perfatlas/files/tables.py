@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.files.atomic import atomic_file
 from perfatlas.files.csv_text import csv_cell, csv_rows_text, is_long
 from perfatlas.files.number_cells import NumberCells
-from perfatlas.files.parquet import is_arrow, plain_cells, read_parquet, write_parquet
+from perfatlas.files.parquet import (
+    arrow_column,
+    is_arrow,
+    plain_cells,
+    read_parquet,
+    write_parquet,
+)
 from perfatlas.files.regular import check_regular
 from perfatlas.files.table_source import TableSource, csv_columns, opened_table, scan_table
 from perfatlas.files.table_text import csv_rows, jsonl_rows
@@ -129,6 +135,10 @@ def write_table(path: str | Path, columns: Mapping[str, Any]) -> None:
         InvalidSpecError: The extension is unknown, the file cannot be written, or a column mixes
             types and the format is Parquet.
     """
+    if table_format(path) == ".parquet":  # asks twice: convert the cells once
+        columns = {
+            name: arrow_column(name, cells) for name, cells in _finite_or_arrow(columns).items()
+        }
     write_blocks(path, lambda: [columns])
 
 
@@ -189,6 +199,8 @@ def _is_typed(cells: Sequence[Any]) -> bool:
 def _finite_cells(cells: Sequence[Any]) -> list[Any]:
     if isinstance(cells, NumberCells):
         return cells.plain()
+    if not any(issubclass(kind, float) for kind in set(map(type, cells))):
+        return list(cells)
     return [None if isinstance(c, float) and not math.isfinite(c) else c for c in cells]
 
 

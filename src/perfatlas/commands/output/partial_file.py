@@ -42,6 +42,7 @@ class PartialFile:
         first_error: The first of these errors with the number of its row, "" if there is none.
         bounds: Rows whose tier is bound.
         names: Columns of the answers, in order of appearance.
+        file_hashes: Hashes of the files that cells of these rows name.
     """
 
     def __init__(self, output: Path, run: Mapping[str, Any], *, resume: bool) -> None:
@@ -60,6 +61,8 @@ class PartialFile:
         self.rows = self.resumed = self.failed = self.bounds = 0
         self.first_error = ""
         self.names: dict[str, None] = {}
+        self.file_hashes: dict[str, str] = {}
+        self._written_hashes = 0
         self._run: dict[str, Any] = json.loads(json.dumps(run, default=str))
         self._waiting: list[tuple[int, Mapping[str, Sequence[Any]]]] = []
         self._written = time.monotonic()
@@ -90,6 +93,7 @@ class PartialFile:
             self._check(before, resume=resume)
             self._file.truncate(self._file.tell())
             self.resumed = self.rows
+            self._written_hashes = len(self.file_hashes)
             return
         if os.fstat(self._file.fileno()).st_size and before is None:
             raise InvalidSpecError(
@@ -147,7 +151,9 @@ class PartialFile:
         if waiting:
             rows = sum(count for count, _ in waiting)
             answers = {n: _as_numbers(cells) for n, cells in joined_columns(waiting).items()}
-            self._append({"rows": rows, "answers": answers})
+            hashes = dict(list(self.file_hashes.items())[self._written_hashes :])
+            self._append({"rows": rows, "answers": answers, "file_hashes": hashes})
+            self._written_hashes = len(self.file_hashes)
             self._count(rows, answers)
         self._written = time.monotonic()
 
@@ -189,6 +195,7 @@ class PartialFile:
             try:
                 block = json.loads(line) if line.endswith(b"\n") else {}
                 part = int(block["rows"]), self._with_arrays(block["answers"])
+                self.file_hashes |= block["file_hashes"]
             except (ValueError, KeyError, TypeError):
                 self._file.seek(place)
                 return

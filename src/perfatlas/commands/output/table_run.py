@@ -173,6 +173,7 @@ def _run(
         "files that flags name": _file_hashes(question.set_fields.values()),
     }
     with PartialFile(target, same, resume=output.resume) as partial:
+        _refuse_changed_files(partial)
         try:
             run.answer(answer_block, partial)
             counts = run.write(partial)
@@ -210,6 +211,17 @@ def _file_hashes(values: Iterable[Any]) -> dict[str, str]:
             if path.is_file():
                 hashes[str(value)] = file_hash(path)
     return hashes
+
+
+def _refuse_changed_files(partial: PartialFile) -> None:
+    """Refuse to continue after rows that name files with another content by now."""
+    hashes = _file_hashes(partial.file_hashes)
+    changed = [name for name, one in partial.file_hashes.items() if hashes.get(name) != one]
+    if changed:
+        raise InvalidSpecError(
+            f"'{partial.path}' has rows of a run that differs in the content of '{changed[0]}', a"
+            " file that rows name: set another --output, or delete the partial file to start over"
+        )
 
 
 class _TableRun:
@@ -279,6 +291,8 @@ class _TableRun:
             invalid = invalid_rows(block, self._kept) if self.source.suffix == ".jsonl" else {}
             columns = self._fields(block, rows)
             valid = [row for row in range(rows) if row not in invalid]
+            named = {c for cells in columns.values() for c in cells if isinstance(c, str)}
+            partial.file_hashes |= _file_hashes(named - partial.file_hashes.keys())
             if invalid:
                 columns = {name: [cells[row] for row in valid] for name, cells in columns.items()}
             parts = answer_block(columns, [start + row for row in valid]) if valid else iter(())

@@ -153,6 +153,7 @@ PLAN: Final = np.dtype(
             "lurking",  # number of causes with possible false fixes
             "named",  # units have identity: which of them a failure hits matters
             "spare_order",  # index in `SPARE_ORDERS`
+            "reallocates",  # a restart takes the units with the lowest numbers
             "lemon_kinds",  # number of causes whose lemons are units
             "members",  # number of causes whose ageing parts belong to units
         )

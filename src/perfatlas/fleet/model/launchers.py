@@ -27,6 +27,7 @@ class RecoveryPolicy:
         elastic: Whether the job continues with fewer nodes.
         peers_hold_state: Whether the other replicas hold the state, so that one step is lost.
         spares: Kind of spares it needs; "" for any.
+        reallocates: Whether a restart allocates all nodes anew, in the order of their numbers.
         source: Documentation or source file.
     """
 
@@ -37,6 +38,7 @@ class RecoveryPolicy:
     source: str
     peers_hold_state: bool = False
     spares: Literal["", "cold", "warm", "hot"] = ""
+    reallocates: bool = False
 
     def text(self) -> str:
         """Return the policy as text."""
@@ -106,6 +108,8 @@ def under_policy(strategy: Strategy, policy: RecoveryPolicy, step_s: float | Non
                 " strategy, or the measured step (step_time_s)"
             )
         strategy = replace(strategy, step_s=step_s)
+    if policy.reallocates:
+        strategy = replace(strategy, spares=replace(strategy.spares, reallocated=True))
     if policy.spares:
         strategy = replace(strategy, spares=replace(strategy.spares, kind=policy.spares))
     return strategy

@@ -194,12 +194,15 @@ class Spares:
             image, health checks), zero for hot ones.
         order: Which spare is taken: a random one, the first by number, the one that has been idle
             longest, or the one that returned last. It matters where units differ.
+        reallocated: Whether every restart allocates all units anew, those with the lowest numbers,
+            as a scheduler does that queues the job again.
     """
 
     count: int | None = None
     kind: Literal["cold", "warm", "hot"] = "cold"
     start: Law = NO_TIME
     order: SpareOrder = "random"
+    reallocated: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

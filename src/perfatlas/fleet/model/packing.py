@@ -210,6 +210,7 @@ def _pack_job(plan: Any, fleet: Fleet, units: int, strategy: Strategy, laws: Pac
 def _pack_identity(plan: Any, fleet: Fleet, units: int, strategy: Strategy) -> int:  # noqa: ANN401
     """Return the number of units that are followed one by one, 0 where their numbers suffice."""
     plan["spare_order"] = SPARE_ORDERS.index(strategy.spares.order)
+    plan["reallocates"] = strategy.spares.reallocated
     differs = what_differs(fleet, strategy)
     if fleet.parts_per_unit > 1:
         differs = (*differs, "failed parts")

@@ -179,12 +179,14 @@ def _hit_named(
         spare = position >= job.active
         _part_out(plan, job, stores, (cause, turn), unit)
         return not spare
+    up = job.active + plan.warm * job.idle
+    gone = min(row.hits, up)
+    wrapped = max(position + gone - up, 0)
     struck = False
-    for i in range(row.hits):
-        up = job.active + plan.warm * job.idle
-        if up == 0:
-            break
-        place = position if position < up else 0  # the list closes the gap of a removed unit
+    for i in range(gone):  # last position first, since a removal moves units behind it
+        place = gone - 1 - i
+        if i < gone - wrapped:
+            place += position - wrapped
         struck = struck or place < job.active
         _unit_out(plan, job, stores, (cause, turn * 64 + i), stores.order_D[place])
     return struck
@@ -221,7 +223,14 @@ def _unit_out(
 
 
 @part
-def _swap(stores: Stores, one: int, two: int) -> None:
+def swap(stores: Stores, one: int, two: int) -> None:
+    """Exchange the units at two positions.
+
+    Args:
+        stores: The tables and heaps.
+        one: A position.
+        two: Another one.
+    """
     first, second = stores.order_D[one], stores.order_D[two]
     stores.order_D[one], stores.order_D[two] = second, first
     stores.spot_D[first], stores.spot_D[second] = two, one
@@ -234,10 +243,10 @@ def _out(plan: Any, job: Any, stores: Stores, unit: int) -> None:  # noqa: ANN40
         power_down(plan, job, stores, unit)
     if stores.spot_D[unit] < job.active:
         job.active -= 1
-        _swap(stores, stores.spot_D[unit], job.active)
+        swap(stores, stores.spot_D[unit], job.active)
     else:
         job.idle -= 1
-    _swap(stores, stores.spot_D[unit], job.active + job.idle)
+    swap(stores, stores.spot_D[unit], job.active + job.idle)
 
 
 @part
@@ -271,13 +280,13 @@ def come_back(plan: Any, job: Any, stores: Stores, now: int) -> None:  # noqa: A
                 lurks = unit * plan.lurking + plan.cause[int(mark)].lurks
                 stores.bad_DL[lurks] += 1
                 if stores.spot_D[unit] < job.active:
-                    _begin_relapses(plan, job, stores, unit)
+                    begin_relapses(plan, job, stores, unit)
 
 
 @part
 def _return(plan: Any, job: Any, stores: Stores, unit: int) -> None:  # noqa: ANN401
     """Make a repaired unit idle."""
-    _swap(stores, stores.spot_D[unit], job.active + job.idle)
+    swap(stores, stores.spot_D[unit], job.active + job.idle)
     job.idle += 1
     job.returned += 1
     stores.unit_D[unit].idle_since = job.returned
@@ -309,14 +318,14 @@ def fill_up(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
 def _join(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
     """Assign an idle unit to the job; some still have the fault they were repaired for."""
     if plan.named == 1:
-        _swap(stores, chosen_spare(plan, job, stores), job.active)
+        swap(stores, chosen_spare(plan, job, stores), job.active)
         unit = stores.order_D[job.active]
         job.idle -= 1
         if plan.warm == 0 and plan.members > 0:
             power_up(plan, job, stores, unit)
             find_next(plan, job, stores)
         if plan.lurking > 0:
-            _begin_relapses(plan, job, stores, unit)
+            begin_relapses(plan, job, stores, unit)
         return
     bad = _take_idle(plan, job, BAD_SPARE, job.took)
     if bad >= 0:
@@ -340,8 +349,15 @@ def _take_idle(plan: Any, job: Any, drawn: int, place: int) -> int:  # noqa: ANN
 
 
 @part
-def _begin_relapses(plan: Any, job: Any, stores: Stores, unit: int) -> None:  # noqa: ANN401
-    """Schedule the relapses of a named unit that joined the job."""
+def begin_relapses(plan: Any, job: Any, stores: Stores, unit: int) -> None:  # noqa: ANN401
+    """Schedule the relapses of a named unit that joined the job.
+
+    Args:
+        plan: The plan.
+        job: The job.
+        stores: Its tables and heaps.
+        unit: The unit.
+    """
     for cause in range(plan.causes):
         lurks = plan.cause[cause].lurks
         if lurks >= 0:

@@ -14,6 +14,7 @@ from perfatlas.fleet.laws import (
     WAITING,
     ticks_at,
 )
+from perfatlas.fleet.simulator.allocation import allocate_anew
 from perfatlas.fleet.simulator.checkpoint_schedule import begin, place_of, work_ends_at
 from perfatlas.fleet.simulator.failure_effects import apply_event, interrupt, new_speed
 from perfatlas.fleet.simulator.pool import come_back, fill_up, next_return
@@ -138,6 +139,8 @@ def _wait(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
         until = min(next_return(job, stores), plan.horizon)
         spend(job, max(until - job.now, 0), WAITING, False)  # noqa: FBT003
         fill_up(plan, job, stores)
+    if plan.reallocates == 1 and plan.named == 1 and job.active == plan.units:
+        allocate_anew(plan, job, stores)
 
 
 @inlined

@@ -17,6 +17,7 @@ from .metrics import (
     ClientDelays as ClientDelays,
     Latencies as Latencies,
     power_column as power_column,
+    release_columns as release_columns,
     request_columns as request_columns,
     request_latencies as request_latencies,
     series_columns as series_columns,

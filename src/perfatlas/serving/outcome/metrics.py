@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.files import large_array
+from perfatlas.files import large_array, release_pages
 from perfatlas.serving.outcome.columns import GAP_EDGES
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.vocabulary.metrics import STATISTICS
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PERCENTILES: Final = tuple(int(name[1:]) for name in STATISTICS[1:])  # the mean is first
 HALF: Final = 32  # bits of a time that are summed separately
-AT_A_TIME: Final = 1 << 20  # requests per batch when computing latencies
+AT_A_TIME: Final = 1 << 18  # requests per batch when computing latencies
 
 
 class ClientDelays(NamedTuple):
@@ -94,6 +94,20 @@ class Latencies:
         return Latencies(**columns)
 
 
+def release_columns(*tables: tuple[Any, ...] | Latencies) -> None:
+    """Return the memory of columns that are on disk to the operating system; their values stay.
+
+    Args:
+        tables: Requests, results and latencies.
+    """
+    for table in tables:
+        for column in vars(table).values() if isinstance(table, Latencies) else table:
+            if isinstance(column, np.ndarray):
+                release_pages(column)
+            elif isinstance(column, tuple):
+                release_columns(column)
+
+
 def request_latencies(
     requests: Requests, outcome: Outcome, seen: ClientDelays = AT_ENGINE
 ) -> Latencies:
@@ -112,6 +126,8 @@ def request_latencies(
             if name not in columns:
                 columns[name] = large_array(place_N.size, np.float64)
             columns[name][first : first + AT_A_TIME] = values_B
+        release_pages(*columns.values())
+        release_columns(requests, outcome)
     return Latencies(**columns, kv_transfer_s=_transfers_s(outcome, place_N), place_N=place_N)
 
 

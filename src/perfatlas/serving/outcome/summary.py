@@ -10,6 +10,7 @@ from perfatlas.serving.outcome.metrics import (
     AT_ENGINE,
     ClientDelays,
     gap_statistics,
+    release_columns,
     request_latencies,
 )
 from perfatlas.serving.requests import TICKS_PER_SECOND
@@ -75,12 +76,17 @@ def summarize(
     makespan_s -= float(outcome.arrival_N[outcome.arrival_N >= 0].min(initial=0)) / TICKS_PER_SECOND
     tokens = int(requests.osl_N[found.place_N].sum())
     prompt = int(requests.isl_N[found.place_N].sum())
+    release_columns(requests, outcome, found)
     rejected = int(np.count_nonzero(outcome.rejected()))
     failed = int(np.count_nonzero(failed_N))
     names = ["ttft_s", "tpot_s", "request_latency_s", "queue_s"]
     names += ["kv_transfer_s"] if outcome.travels.handed_N.size else []
-    result: dict[str, Any] = {name: statistics(getattr(found, name)) for name in names}
+    result: dict[str, Any] = {}
+    for name in names:
+        result[name] = statistics(getattr(found, name))
+        release_columns(found)
     result["itl_s"] = gap_statistics(requests, outcome)
+    release_columns(requests, outcome)
     rate = 1.0 / makespan_s if makespan_s > 0.0 else None
     result |= {
         "makespan_s": makespan_s,

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.serving.outcome.metrics import AT_ENGINE, ClientDelays, request_latencies
+from perfatlas.serving.outcome.metrics import (
+    AT_ENGINE,
+    ClientDelays,
+    release_columns,
+    request_latencies,
+)
 from perfatlas.serving.prices import StepLoads, step_s
 from perfatlas.serving.requests import TICKS_PER_SECOND
 
@@ -58,6 +63,7 @@ def tail_parts(
     parts = {}
     for name in ("ttft_s", "request_latency_s"):
         slowest_K = np.argsort(-getattr(found, name), kind="stable")[:count]
+        release_columns(requests, outcome, found)
         place_K = found.place_N[slowest_K]
         transfer_K = _transfer_times(outcome, place_K)
         between_s_K = (transfer_K.prompt_end - outcome.scheduled_N[place_K]) / TICKS_PER_SECOND
@@ -153,7 +159,7 @@ def _decoding(
     outcome: Outcome, place_K: NDArray[np.int64], transfer_K: _TransferTimes
 ) -> dict[str, FloatArray]:
     """Return the breakdown of the time after the first token (K,) [s]."""
-    between_K = (outcome.finished_N - outcome.first_token_N)[place_K]
+    between_K = outcome.finished_N[place_K] - outcome.first_token_N[place_K]
     between_K = between_K - (transfer_K.transfer - transfer_K.transfer_before)
     between_K = between_K - (transfer_K.join - transfer_K.join_before)
     interference_K = np.minimum(outcome.interference_N[place_K], between_K)

@@ -9,10 +9,11 @@ Shape legend: N requests, T distinct times of arrival, H hashes of all requests.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.files import large_array, release_pages
 from perfatlas.quantities import InvalidSpecError, repr_for_error
 from perfatlas.serving.requests.columns import TICKS_PER_SECOND, Requests
 from perfatlas.serving.requests.lengths import LONGEST_TOKENS
@@ -20,6 +21,8 @@ from perfatlas.vocabulary.fields import LONGEST_S
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+REQUESTS_AT_A_TIME: Final = 1 << 20
 
 
 def mean_rate(requests: Requests) -> float:
@@ -74,7 +77,11 @@ def scale_rate(requests: Requests, factor: float) -> Requests:
             f"rate factor {factor:g} puts the last arrival at {last_s:.3g} s; a simulation is "
             f"limited to {LONGEST_S:g} s: select a window of the requests first"
         )
-    arrival_N = np.rint(requests.arrival_N / factor).astype(np.int64)
+    arrival_N = large_array(requests.arrival_N.shape[0], np.int64)
+    for first in range(0, arrival_N.shape[0], REQUESTS_AT_A_TIME):
+        some = slice(first, first + REQUESTS_AT_A_TIME)
+        arrival_N[some] = np.rint(requests.arrival_N[some] / factor)
+    release_pages(requests.arrival_N, arrival_N)
     return requests._replace(arrival_N=arrival_N)
 
 
@@ -206,18 +213,23 @@ def _begins(session_N: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def _scaled(tokens_N: NDArray[np.int64], factor: float, *, round_up: bool) -> NDArray[np.int64]:
-    # a product like 30 x 0.1 is slightly above 3 and must not be rounded up to 4
-    exact_N = tokens_N * factor
-    near_N = np.rint(exact_N)
-    up_N = np.where(np.abs(exact_N - near_N) <= 1e-9 * exact_N, near_N, np.ceil(exact_N))
-    scaled_N = np.maximum(up_N if round_up else near_N, 1.0)
-    if scaled_N.size and scaled_N.max() > LONGEST_TOKENS:
-        raise InvalidSpecError(
-            f"factor {factor:g} yields a length of {scaled_N.max():.3g} tokens; the maximum is "
-            f"{LONGEST_TOKENS}"
-        )
-    tokens: NDArray[np.int64] = scaled_N.astype(np.int64)
-    return tokens
+    """Return scaled lengths, processed in parts (N,)."""
+    scaled_N = large_array(tokens_N.shape[0], np.int64)
+    for first in range(0, tokens_N.shape[0], REQUESTS_AT_A_TIME):
+        some = slice(first, first + REQUESTS_AT_A_TIME)
+        # a product like 30 x 0.1 is slightly above 3 and must not be rounded up to 4
+        exact_B = tokens_N[some] * factor
+        near_B = np.rint(exact_B)
+        up_B = np.where(np.abs(exact_B - near_B) <= 1e-9 * exact_B, near_B, np.ceil(exact_B))
+        longer_B = np.maximum(up_B if round_up else near_B, 1.0)
+        if longer_B.max() > LONGEST_TOKENS:
+            raise InvalidSpecError(
+                f"factor {factor:g} yields a length of {longer_B.max():.3g} tokens; the maximum is "
+                f"{LONGEST_TOKENS}"
+            )
+        scaled_N[some] = longer_B
+    release_pages(tokens_N, scaled_N)
+    return scaled_N
 
 
 def _positive(name: str, factor: float) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.files import large_array
+from perfatlas.files import large_array, release_pages
 from perfatlas.quantities import InfeasibleError
 from perfatlas.serving.config import FIRST_FROM, ROLES, ROUTINGS
 from perfatlas.serving.outcome import GAP_EDGES
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 FIRST_PAUSE: Final = 1_000_000_000  # ps between rows of a series before it is full
+ROWS_AT_A_TIME: Final = 1 << 18  # requests
 
 
 def initial_states(
@@ -304,10 +305,13 @@ def _first_issued(
 def _request_rows(requests: Requests) -> Rows:
     """Return the initial rows of all requests (N,)."""
     request_N = large_array(requests.isl_N.shape[0], REQUEST)
-    request_N["next_turn"] = NO_INDEX
-    request_N["next_turn_prefix_owner"] = NO_INDEX
-    request_N["isl"] = requests.isl_N
-    request_N["osl"] = requests.osl_N
+    for first in range(0, request_N.shape[0], ROWS_AT_A_TIME):
+        some = slice(first, first + ROWS_AT_A_TIME)
+        request_N["next_turn"][some] = NO_INDEX
+        request_N["next_turn_prefix_owner"][some] = NO_INDEX
+        request_N["isl"][some] = requests.isl_N[some]
+        request_N["osl"][some] = requests.osl_N[some]
+        release_pages(request_N)
     turns = np.flatnonzero(requests.think_N >= 0)
     if turns.size:
         order = np.argsort(requests.session_N, kind="stable")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.files import release_pages
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.serving.config import (
     Control,
@@ -37,17 +38,16 @@ from perfatlas.serving.outcome import (
 from perfatlas.serving.prices import EnergyPrices, StepPrices
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
 from perfatlas.serving.run.initial_offload import offloaded
-from perfatlas.serving.state import LOST, REJECTED
+from perfatlas.serving.state import LOST, REJECTED, SimulationState
 from perfatlas.vocabulary.fields import LONGEST_S
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfatlas.serving.state import SimulationState
-
 SLICE: Final = 20_000  # event times per compiled call, some milliseconds between checks for Ctrl-C
 PER_JOULE: Final = 1e9  # nanojoules of the event loop
 MICROJOULES_PER_JOULE: Final = 1e6  # of its time series
+SLICES_IN_MEMORY: Final = 32  # calls before columns of requests on disk leave memory
 LAST_TICK: Final = int(LONGEST_S) * TICKS_PER_SECOND
 ONE_REPLICA: Final = Replicas()
 TO_THE_END: Final = Control()
@@ -181,8 +181,12 @@ def _simulate(
     sim = sims[0]
     from perfatlas.serving.engine import advance
 
+    slices = 0
     try:
         while advance(groups, SLICE, until) == 0:
+            slices += 1
+            if slices % SLICES_IN_MEMORY == 0:
+                _release_requests(sim)
             left = int(sim.clock_1["left"][0])
             if control.watch is not None and control.watch(1.0 - left / sim.request_N.shape[0]):
                 return True
@@ -198,6 +202,12 @@ def _simulate(
     return False
 
 
+def _release_requests(sim: SimulationState) -> None:
+    """Return the memory of columns of requests that are on disk; requests in flight load theirs."""
+    columns = (getattr(sim, name) for name in SimulationState._fields if name.endswith("_N"))
+    release_pages(*columns)
+
+
 def _outcome(
     sims: tuple[SimulationState, ...],
     interrupted: bool,  # noqa: FBT001 - part of the results
@@ -205,7 +215,9 @@ def _outcome(
 ) -> Outcome:
     """Return the results of a simulation."""
     sim = sims[0]
+    _release_requests(sim)
     clock = sim.clock_1[0]
+    sim.delay_N[sim.finished_N < 0] = 0
     series_WV = sim.series_WV[: clock["rows"]]
     series = Series(*(series_WV[:, column].copy() for column in range(5)))
     return Outcome(
@@ -216,7 +228,7 @@ def _outcome(
         replica_N=sim.replica_N,
         preempted_N=sim.preempted_N,
         cached_N=sim.cached_N,
-        interference_N=np.where(sim.finished_N >= 0, sim.delay_N, 0),
+        interference_N=sim.delay_N,
         lost_N=sim.lost_N,
         gaps_G=gaps_G.copy(),
         steps=int(clock["steps"]),

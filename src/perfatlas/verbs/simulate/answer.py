@@ -55,6 +55,7 @@ from perfatlas.serving.outcome import (
     binned_power,
     binned_series,
     power_column,
+    release_columns,
     request_columns,
     series_columns,
     summarize,
@@ -327,6 +328,7 @@ def _repetition(run: Run, watch: OnProgress | None) -> _Repetition:
     found = summarize(resolved.requests, outcome, traffic.objectives(), ready.seen, run.window)
     results = traffic_results(ready, resolved, outcome, found) | load_results(run)
     results |= window_results(run, outcome) | run_energy(ready, outcome, results["makespan_s"])
+    release_columns(resolved.requests, outcome)
     interval: dict[str, Any] = {}
     for number, (end, factors) in enumerate(ends.items(), start=1):
         if outcome.interrupted or stopped:

@@ -83,7 +83,8 @@ def _without_choice(
     count, trace = outcome.arrival_N.size, set_fields.get("requests") is not None
     if trace and count < (set_fields.get("num_requests") or 0):
         yield f"the trace has {count:,} requests", ("num_requests",)
-    if trace and np.unique(outcome.arrival_N).size == count:
+    spreads = trace and set_fields.get("spread_batches") is not None
+    if spreads and np.unique(outcome.arrival_N).size == count:
         yield "no two requests of the trace arrive at the same time", ("spread_batches",)
 
 
@@ -98,8 +99,9 @@ def _below_limits(
         ("concurrency", outcome.arrival_N, "are in flight"),
         ("max_num_seqs", outcome.scheduled_N, "run"),
     ):
-        most = _most_at_once(start_N, outcome.finished_N)
-        if 0 < most < (set_fields.get(name) or 0):
+        limit = set_fields.get(name)
+        most = _most_at_once(start_N, outcome.finished_N) if limit else 0
+        if limit and 0 < most < limit:
             yield f"at most {most:,} {does} at a time", (name,)
 
 

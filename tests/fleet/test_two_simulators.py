@@ -1,0 +1,84 @@
+"""`goodput` and `fleet schedule` count the same interruptions of one job on one fleet file."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from perfatlas.verbs.goodput import goodput
+from perfatlas.verbs.schedule import fleet_schedule
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+REPAIR = """
+[[repair]]
+name = "swap"
+stages = [{ name = "swap", lasts = "1 d" }]
+"""
+FLEETS = {
+    "memoryless": """
+[[cause]]
+name = "node"
+per_unit = 1
+lifetime = { law = "exponential", mean = "30 d" }
+""",
+    "lemons": """
+[[cause]]
+name = "node"
+per_unit = 1
+lifetime = { law = "exponential", mean = "60 d" }
+lemons = { share = 0.12, factor = 15 }
+""",
+    "ageing": """
+[[cause]]
+name = "fan"
+per_unit = 2
+lifetime = { law = "weibull", shape = 2.5, scale = "40 d" }
+""",
+}
+SECONDS = 60 * 86_400
+SEEDS = 200  # schedules
+JOB = f"job,submit_s,gpus,run_s,checkpoint_interval_s,restart_s\n1,0,160,{10 * SECONDS},7200,600\n"
+
+
+@pytest.mark.parametrize("name", FLEETS)
+def test_interruptions_are_the_same(tmp_path: Path, name: str) -> None:
+    # a job of 20 of 25 nodes that a scheduler queues again, on the first nodes that are up
+    fleet, jobs = tmp_path / "fleet.toml", tmp_path / "jobs.csv"
+    fleet.write_text(f"units = 25\n{FLEETS[name]}{REPAIR}", "utf-8")
+    jobs.write_text(JOB, "utf-8")
+    alone = goodput(
+        fleet=str(fleet), gpus=160, spares=5, spare_kind="warm", response="slurm_requeue",
+        checkpoint_interval_s=7200, checkpoint_write_s=0, restart_s=600, duration_s=SECONDS,
+        half_width=0.0005,
+    ).results  # fmt: skip
+    restarts_S = np.array(
+        [
+            fleet_schedule(
+                jobs=str(jobs), fleet=str(fleet), response="slurm_requeue", until_s=SECONDS,
+                seed=seed,
+            ).answer.results["restarts"]
+            for seed in range(SEEDS)
+        ],
+        np.float64,
+    )  # fmt: skip
+    deviation = restarts_S.std(ddof=1)  # of one schedule, and of one replica
+    error = deviation * math.sqrt(1.0 / SEEDS + 1.0 / alone["replicas"])
+    assert abs(restarts_S.mean() - alone["interruptions"]) < 3.0 * error
+    assert error < 0.02 * alone["interruptions"]
+
+
+def test_a_job_that_is_queued_again_takes_back_its_lemons(tmp_path: Path) -> None:
+    fleet = tmp_path / "fleet.toml"
+    fleet.write_text(f"units = 25\n{FLEETS['lemons']}{REPAIR}", "utf-8")
+    asked = {"fleet": str(fleet), "gpus": 160, "spares": 5, "spare_kind": "warm"}
+    asked |= {"checkpoint_interval_s": 7200, "checkpoint_write_s": 0, "restart_s": 600}
+    asked |= {"duration_s": SECONDS, "half_width": 0.001, "detection_s": 300}
+    anew = goodput(**asked, response="slurm_requeue").results["interruptions"]
+    first = goodput(**asked, spare_order="first").results["interruptions"]
+    random = goodput(**asked).results["interruptions"]
+    assert anew > 1.05 * first > 1.05 * 1.05 * random
