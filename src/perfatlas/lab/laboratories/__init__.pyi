@@ -1,3 +1,11 @@
+from .operator_spread import (
+    operator_rows as operator_rows,
+    scored_sources as scored_sources,
+)
+from .published_kernels import (
+    PublishedTime as PublishedTime,
+    published_times as published_times,
+)
 from .sources import (
     SourceRuns as SourceRuns,
     all_sources as all_sources,
@@ -7,4 +15,5 @@ from .spread import (
     source_rows as source_rows,
     spread_rows as spread_rows,
     write_laboratories as write_laboratories,
+    write_operator_spreads as write_operator_spreads,
 )

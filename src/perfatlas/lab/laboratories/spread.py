@@ -11,12 +11,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.engines import LABORATORIES, step_spreads
+from perfatlas.engines import (
+    LABORATORIES,
+    operator_spreads,
+    shipped_laboratories,
+    step_spreads,
+)
 from perfatlas.files import format_toml, write_atomic
 from perfatlas.serving.closed_form import StepTails
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from perfatlas.lab.laboratories.sources import SourceRuns
     from perfatlas.operators import FloatArray
@@ -32,7 +37,9 @@ HEADER: Final = (
     "# How far the steps of whole runs were from predicted, over sources that each count once, in\n"
     "# ln(measured / predicted), without tokens sent late: written by\n"
     "# lab.laboratories.write_laboratories from the runs of `perfatlas validate sources`.\n"
-    "# Intervals of steps are at least this wide.\n\n"
+    "# Intervals of steps are at least this wide. [operator] has the spread of single operators, in\n"
+    "# ln(one laboratory / another): written by lab.laboratories.write_operator_spreads from the sources\n"
+    "# of `perfatlas validate published`.\n\n"
 )
 
 
@@ -172,9 +179,28 @@ def write_laboratories(sources: Sequence[SourceRuns], path: Path | None = None) 
         path: File, by default the shipped one.
     """
     target = path or Path(str(resources.files("perfatlas").joinpath(LABORATORIES)))
-    write_atomic(target, HEADER + format_toml({"spread": spread_rows(sources)}))
+    _write(target, {**shipped_laboratories(), "spread": spread_rows(sources)})
     step_spreads.cache_clear()
     return target
+
+
+def write_operator_spreads(rows: Mapping[str, Row], path: Path | None = None) -> Path:
+    """Write the spreads of operators to the package data, and return the path.
+
+    Args:
+        rows: By class of operators.
+        path: File, by default the shipped one.
+    """
+    target = path or Path(str(resources.files("perfatlas").joinpath(LABORATORIES)))
+    _write(target, {**shipped_laboratories(), "operator": rows})
+    operator_spreads.cache_clear()
+    return target
+
+
+def _write(target: Path, content: Mapping[str, Any]) -> None:
+    """Write steps first, then operators."""
+    order = sorted(content, reverse=True)
+    write_atomic(target, HEADER + format_toml({name: content[name] for name in order}))
 
 
 def spread_rows(sources: Sequence[SourceRuns]) -> dict[str, Row]:
