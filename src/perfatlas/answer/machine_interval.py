@@ -1,8 +1,8 @@
 """The interval of an operator on any machine of its kind.
 
 The errors of a calibration say how well a time is known on the machine that was measured
-(repeatability). Another machine has other releases, clocks, power and input values (reproducibility,
-ISO 5725-1). Both are independent: their half-widths in the logarithm add in quadrature.
+(repeatability). Another machine has other releases, clocks, power and input values
+(reproducibility, ISO 5725-1). Both are independent: their half-widths in the logarithm add in quadrature.
 
 Shape legend: C candidates, O operators, M matches.
 """
@@ -51,8 +51,8 @@ def on_any_machine(prices: PricedOperators) -> PricedOperators:
     Args:
         prices: Prices with the intervals of their calibrations; those in tier bound stay.
 
-    Limits: The effect is symmetrical and the same for all shapes of a class. The lower limit stays at or
-        above the roofline, unless that of the calibration is below it already.
+    Limits: The effect is symmetrical and the same for all shapes of a class. The lower limit stays
+        at or above the roofline, unless that of the calibration is below it already.
     """
     spreads = [laboratory_spread(match.calibration) for match in prices.matches]
     width_M = np.array([0.0 if one is None else one.half_width for one in spreads] or [0.0])

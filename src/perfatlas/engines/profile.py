@@ -121,6 +121,8 @@ class FrontEnd:
         per_rank: Whether each attention-data-parallel rank has its own tokenizer and detokenizer
             process; otherwise one per replica.
         source: Reference for the times.
+        assumed: Whether the times are those of another engine: they delay tokens, but no rate of
+            sending follows from them.
     """
 
     request_s: float
@@ -129,6 +131,7 @@ class FrontEnd:
     tokenizes: bool
     per_rank: bool
     source: str
+    assumed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -129,6 +129,7 @@ _FRONT: Final = Record(
         "response": _needed(_TIME, *REQUESTS, into="response_s"),
         "tokenizes": _needed(Flag(), *REQUESTS),
         "per": _needed(Text(choices=("rank", "replica")), *BATCHING),
+        "assumed": _perhaps(Flag(), *BATCHING),
         "ref": _REF,
     },
     build=lambda *, per, **given: FrontEnd(per_rank=per == "rank", **given),

@@ -11,8 +11,8 @@ from perfatlas import hardware
 from perfatlas.files import format_toml, write_atomic
 from perfatlas.lab.fitting.few_shot import UNCHANGED, refit_rows
 from perfatlas.measurements.calibrations import (
-    USER_PROTOCOL,
     DEVICE_NAME,
+    USER_PROTOCOL,
     Calibration,
     user_calibration_folder,
     user_calibrations,

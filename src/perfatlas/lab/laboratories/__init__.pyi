@@ -6,6 +6,9 @@ from .published_kernels import (
     PublishedTime as PublishedTime,
     published_times as published_times,
 )
+from .published_services import (
+    published_services as published_services,
+)
 from .sources import (
     SourceRuns as SourceRuns,
     all_sources as all_sources,

@@ -40,6 +40,7 @@ class PublishedTime:
         id: Name of the figure.
         source: Who measured it.
         named: Whether the figure is widely known.
+        counted: Whether it is a draw of its own: no other list has the same run.
         metric: Metric that was published.
         value: As published [SI].
         predicted: The same metric as predicted.
@@ -55,6 +56,7 @@ class PublishedTime:
     id: str
     source: str
     named: bool
+    counted: bool
     metric: str
     value: float
     predicted: float
@@ -108,6 +110,7 @@ def _predicted(figure: Mapping[str, Any]) -> PublishedTime:
         id=figure["id"],
         source=figure["source"],
         named=figure["named"],
+        counted=figure.get("counted", True),
         metric=metric,
         value=figure["value"],
         predicted=predicted,
@@ -132,6 +135,8 @@ def published_draws() -> list[Draw]:
     """Return a draw per source and class of the published figures."""
     places: dict[tuple[str, str], list[PublishedTime]] = {}
     for one in published_times():
+        if not one.counted:
+            continue
         places.setdefault((one.source, one.operators), []).append(one)
     return [_draw(source, operators, own) for (source, operators), own in places.items()]
 

@@ -37,9 +37,10 @@ HEADER: Final = (
     "# How far the steps of whole runs were from predicted, over sources that each count once, in\n"
     "# ln(measured / predicted), without tokens sent late: written by\n"
     "# lab.laboratories.write_laboratories from the runs of `perfatlas validate sources`.\n"
-    "# Intervals of steps are at least this wide. [operator] has the spread of single operators, in\n"
-    "# ln(one laboratory / another): written by lab.laboratories.write_operator_spreads from the sources\n"
-    "# of `perfatlas validate published`.\n\n"
+    "# Intervals of steps are at least this wide.\n"
+    "# [operator]: spread of single operators in ln(one laboratory / another), written by\n"
+    "# lab.laboratories.write_operator_spreads from sources of `perfatlas validate published`.\n"
+    "\n"
 )
 
 

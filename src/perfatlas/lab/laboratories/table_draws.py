@@ -93,7 +93,9 @@ def collector_draws() -> list[Draw]:
     found = []
     for operators, row in rules["collectors"].items():
         expected, *others = row["engines"]
-        own = [_times(one, row["operator"], expected, row["format"], None) for one in MEASURED_DEVICES]
+        own = [
+            _times(one, row["operator"], expected, row["format"], None) for one in MEASURED_DEVICES
+        ]
         for other in others:
             logs = [
                 _logs(_times(device, row["operator"], other, row["format"], None), times)
@@ -165,4 +167,5 @@ def _by_shape(columns: Mapping[str, Any], measured_s: FloatArray) -> Times:
 def _logs(times: Times, expected: Times) -> FloatArray:
     """Return ln(time / expected) of the shapes of both (S,)."""
     both = times.keys() & expected.keys()
-    return np.log(np.array([times[shape] / expected[shape] for shape in sorted(both)]))
+    logs_S: FloatArray = np.log(np.array([times[one] / expected[one] for one in sorted(both)]))
+    return logs_S

@@ -142,6 +142,7 @@ def deployment(
         read_token=front.read_token,
         stream_token=front.stream_token,
         stream_interval=front.stream_interval,
+        stream_backlog=front.stream_backlog,
     )
     return Deployment(
         scenario=scenario,

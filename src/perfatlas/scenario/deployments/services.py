@@ -264,6 +264,7 @@ def fleet_of(ready: Service) -> Fleet:
             link,
             pool.replicas.stream_token,
             pool.replicas.stream_interval,
+            pool.replicas.stream_backlog,
         )
         for pool, role, link in zip(ready.pools, roles, links, strict=True)
     )

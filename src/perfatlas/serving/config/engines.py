@@ -64,6 +64,7 @@ class ReplicaGroup(NamedTuple):
         stream_token: Time of its front end to send output tokens of a request once [ps]; see
             `front`.
         stream_interval: Output tokens that are sent at a time, after the first.
+        stream_backlog: Whether tokens wait for those of earlier steps that are not sent yet.
     """
 
     prices: StepPrices
@@ -74,6 +75,7 @@ class ReplicaGroup(NamedTuple):
     link: Link = Link()
     stream_token: int = 0
     stream_interval: int = 1
+    stream_backlog: bool = True
 
 
 class Fleet(NamedTuple):
@@ -125,6 +127,7 @@ def equal_engines(prices: StepPrices, limits: Limits, replicas: Replicas) -> Fle
         replicas.ranks,
         stream_token=replicas.stream_token,
         stream_interval=replicas.stream_interval,
+        stream_backlog=replicas.stream_backlog,
     )
     return Fleet(
         (group,),
