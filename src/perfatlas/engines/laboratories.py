@@ -78,6 +78,37 @@ def operator_spreads() -> dict[str, OperatorSpread]:
     return {name: OperatorSpread(**row) for name, row in rows.items()}
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReleaseSpread:
+    """How far rates move from one release of an engine to the next.
+
+    Args:
+        q05: 5% quantile of ln(rate of the newer / rate of the older release).
+        q95: 95% quantile.
+        pairs: Pairs of adjacent releases, each counted once.
+        runs: Configurations measured in both releases of a pair.
+        command: Command that scores the configurations that were not fitted.
+    """
+
+    q05: float
+    q95: float
+    pairs: int
+    runs: int
+    command: str
+
+
+@cache
+def release_spread() -> ReleaseSpread:
+    """Return the spread between releases.
+
+    Example:
+        >>> from perfatlas.engines import release_spread
+        >>> release_spread().q05 < 0.0 < release_spread().q95
+        True
+    """
+    return ReleaseSpread(**shipped_laboratories()["release"])
+
+
 def shipped_laboratories() -> dict[str, Any]:
     """Return the content of the shipped file."""
     text = resources.files("perfatlas").joinpath(LABORATORIES).read_text("utf-8")

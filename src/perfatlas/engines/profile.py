@@ -273,6 +273,7 @@ class EngineProfile:
         scheduler: Default limits.
         disaggregation: Behavior with separate prefill and decode workers.
         recipes: Launch settings that the engine's documentation gives for models and devices.
+        borrowed: Release whose profile stands for this one, "" for a profile of its own.
     """
 
     id: str
@@ -292,6 +293,7 @@ class EngineProfile:
     scheduler: SchedulerDefaults
     disaggregation: Disaggregation
     recipes: tuple[Recipe, ...]
+    borrowed: str = ""
 
     def alias(self, format_name: str, architecture: str) -> FormatAlias | None:
         """Return the format that the engine uses on a device, or None if it is unchanged.

@@ -9,6 +9,14 @@ from .published_kernels import (
 from .published_services import (
     published_services as published_services,
 )
+from .releases import (
+    release_row as release_row,
+    scored_releases as scored_releases,
+)
+from .shipped import (
+    write_laboratories as write_laboratories,
+    write_operator_spreads as write_operator_spreads,
+)
 from .sources import (
     SourceRuns as SourceRuns,
     all_sources as all_sources,
@@ -17,6 +25,4 @@ from .spread import (
     pooled as pooled,
     source_rows as source_rows,
     spread_rows as spread_rows,
-    write_laboratories as write_laboratories,
-    write_operator_spreads as write_operator_spreads,
 )

@@ -5,23 +5,14 @@ Shape legend: N runs.
 
 from __future__ import annotations
 
-from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.engines import (
-    LABORATORIES,
-    operator_spreads,
-    shipped_laboratories,
-    step_spreads,
-)
-from perfatlas.files import format_toml, write_atomic
 from perfatlas.serving.closed_form import StepTails
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from perfatlas.lab.laboratories.sources import SourceRuns
     from perfatlas.operators import FloatArray
@@ -33,15 +24,6 @@ TAILS: Final = (0.05, 0.95)
 FEWEST: Final = 5  # runs of a source that is scored or counted
 DIGITS: Final = 3
 COMMAND: Final = "perfatlas validate sources"
-HEADER: Final = (
-    "# How far the steps of whole runs were from predicted, over sources that each count once, in\n"
-    "# ln(measured / predicted), without tokens sent late: written by\n"
-    "# lab.laboratories.write_laboratories from the runs of `perfatlas validate sources`.\n"
-    "# Intervals of steps are at least this wide.\n"
-    "# [operator]: spread of single operators in ln(one laboratory / another), written by\n"
-    "# lab.laboratories.write_operator_spreads from sources of `perfatlas validate published`.\n"
-    "\n"
-)
 
 
 def tails_of(residuals: Sequence[FloatArray]) -> StepTails:
@@ -170,38 +152,6 @@ def pooled(rows: Sequence[Row]) -> Row:
     means = {name: float(np.mean([row[name] for row in rows])) for name in names}
     runs = sum(row["runs"] for row in rows)
     return {"source": "all, each once", "models": "", "runs": runs, **means}
-
-
-def write_laboratories(sources: Sequence[SourceRuns], path: Path | None = None) -> Path:
-    """Write the tails over all sources to the package data, and return the path.
-
-    Args:
-        sources: The sources.
-        path: File, by default the shipped one.
-    """
-    target = path or Path(str(resources.files("perfatlas").joinpath(LABORATORIES)))
-    _write(target, {**shipped_laboratories(), "spread": spread_rows(sources)})
-    step_spreads.cache_clear()
-    return target
-
-
-def write_operator_spreads(rows: Mapping[str, Row], path: Path | None = None) -> Path:
-    """Write the spreads of operators to the package data, and return the path.
-
-    Args:
-        rows: By class of operators.
-        path: File, by default the shipped one.
-    """
-    target = path or Path(str(resources.files("perfatlas").joinpath(LABORATORIES)))
-    _write(target, {**shipped_laboratories(), "operator": rows})
-    operator_spreads.cache_clear()
-    return target
-
-
-def _write(target: Path, content: Mapping[str, Any]) -> None:
-    """Write steps first, then operators."""
-    order = sorted(content, reverse=True)
-    write_atomic(target, HEADER + format_toml({name: content[name] for name in order}))
 
 
 def spread_rows(sources: Sequence[SourceRuns]) -> dict[str, Row]:
