@@ -123,6 +123,7 @@ class FrontEnd:
         source: Reference for the times.
         assumed: Whether the times are those of another engine: they delay tokens, but no rate of
             sending follows from them.
+        tokenizing_ratio: Time to tokenize relative to the measured tokenizers.
     """
 
     request_s: float
@@ -132,6 +133,7 @@ class FrontEnd:
     per_rank: bool
     source: str
     assumed: bool = False
+    tokenizing_ratio: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
