@@ -11,7 +11,12 @@ import perfatlas
 from perfatlas.engines import release_spread, resolve_engine
 from perfatlas.quantities import InvalidSpecError
 
-ASKED: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "system": "h100_sxm", "batch": 64, "isl": 600}
+ASKED: dict[str, Any] = {
+    "model": "meta-llama/Llama-3.1-8B",
+    "system": "h100_sxm",
+    "batch": 64,
+    "isl": 600,
+}
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import tomllib
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
 from perfatlas.answer import laboratory_spread
-from perfatlas.engines import operator_spreads
-from perfatlas.lab.laboratories import published_times
+from perfatlas.engines import operator_spreads, shipped_laboratories
+from perfatlas.lab.laboratories import published_times, write_operator_spreads
 from perfatlas.lab.laboratories.operator_spread import effect_scale, half_width
 from perfatlas.lab.laboratories.table_draws import Draw, table_draw
 from perfatlas.measurements.calibrations import USER_PROTOCOL, load_calibrations
 from perfatlas.verbs.collective import collective
 from perfatlas.verbs.kernel import kernel_gemm
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 OUTSIDE = {  # figures outside the interval of other machines; the list may only get shorter
     "deepgemm-64-7168-2048",
@@ -49,6 +55,14 @@ def test_the_error_of_a_prediction_is_no_spread_between_laboratories() -> None:
 
 def test_tails_are_those_of_three_degrees_of_freedom() -> None:
     assert half_width(0.1) == pytest.approx(0.2353, rel=1e-3)  # t_3 at 95%: 2.3534
+
+
+def test_spreads_are_written_beside_those_of_steps(tmp_path: Path) -> None:
+    path = tmp_path / "laboratories.toml"
+    shipped = shipped_laboratories()
+    write_operator_spreads({"gemm": {"scale": 0.5}}, path)
+    found = tomllib.loads(path.read_text("utf-8"))
+    assert found == {**shipped, "operator": {"gemm": {"scale": 0.5}}}
 
 
 def test_half_widths_add_in_quadrature() -> None:

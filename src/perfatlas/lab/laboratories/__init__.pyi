@@ -6,12 +6,12 @@ from .published_kernels import (
     PublishedTime as PublishedTime,
     published_times as published_times,
 )
-from .published_services import (
-    published_services as published_services,
-)
 from .releases import (
     release_row as release_row,
     scored_releases as scored_releases,
+)
+from .services import (
+    published_services as published_services,
 )
 from .shipped import (
     write_laboratories as write_laboratories,

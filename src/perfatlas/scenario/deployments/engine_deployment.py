@@ -128,7 +128,6 @@ def deployment(
     limits = _limits(question, memory, traffic, resolved.requests)
     tiers = tier_sizes(traffic, question, resolved.requests)
     limits = limits._replace(max_num_seqs=min(limits.max_num_seqs, most_running), **tiers.limits)
-    table = _table(scenario, question, limits, resolved.requests, {} if known is None else known)
     front = front_end(question, traffic, pooled=pooled)
     replicas = Replicas(
         number=number,
@@ -150,7 +149,7 @@ def deployment(
         memory=memory,
         limits=limits,
         replicas=replicas,
-        table=table,
+        table=_table(scenario, question, limits, resolved.requests, {} if known is None else known),
         front=front,
         tiers=tiers,
     )
