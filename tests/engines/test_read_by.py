@@ -55,6 +55,14 @@ def _interval(results: Any) -> Any:  # noqa: ANN401 - results
     return {"width": results["tpot_s_high"] / results["tpot_s_low"]}
 
 
+def sending(engine: str) -> Any:  # noqa: ANN401 - an answer
+    """Return the answer of an engine whose steps are faster than its front end sends tokens."""
+    load = {"batch": 2048, "max_num_seqs": 2048, "isl": 16, "osl": 100}
+    return estimated(
+        engine, model=SMALL, system="b200_sxm", mode="aggregated", method="formula", **load
+    )
+
+
 QUESTIONS: Final[dict[str, tuple[Callable[[str], Any], ...]]] = {
     "operators": (
         lambda e: rows(e, "compute", format="fp8", tp=2),
@@ -92,6 +100,7 @@ QUESTIONS: Final[dict[str, tuple[Callable[[str], Any], ...]]] = {
         lambda e: simulated(e, isl=20000, kv_blocks=3000),
         lambda e: simulated(e, model=GPT, scheduler="sglang", request_rate=None, concurrency=8),
         lambda e: simulated(e, model=GPT, scheduler="sglang", request_rate=None, concurrency=4),
+        lambda e: sending(e).results,
     ),
     "disaggregated serving": (
         lambda e: estimated(e, **POOLS, concurrency=1).results,

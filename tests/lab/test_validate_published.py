@@ -1,49 +1,107 @@
-"""Published runs of collectives: never fitted to, errors stated, budgets that may only shrink."""
+"""Spread between laboratories, and widely known figures beside their predictions."""
 
 from __future__ import annotations
+
+import tomllib
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from perfatlas.collectives import bus_bandwidth
-from perfatlas.hardware import resolve_system
-from perfatlas.lab.validate.published_collectives import published_runs, validate_published
+from perfatlas.answer import laboratory_spread
+from perfatlas.engines import operator_spreads, shipped_laboratories
+from perfatlas.lab.laboratories import published_times, write_operator_spreads
+from perfatlas.lab.laboratories.operator_spread import effect_scale, half_width
+from perfatlas.lab.laboratories.table_draws import Draw, table_draw
+from perfatlas.measurements.calibrations import USER_PROTOCOL, load_calibrations
+from perfatlas.verbs.collective import collective
+from perfatlas.verbs.kernel import kernel_gemm
 
-# Mean absolute error per operation, and the least share inside the 90% interval.
-BUDGETS = {"all_reduce": (0.27, 0.77), "dispatch": (0.41, 0.83), "combine": (0.31, 0.83)}
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OUTSIDE = {  # figures outside the interval of other machines; the list may only get shorter
+    "deepgemm-64-7168-2048",
+    "deepgemm-grouped",
+    "fa3-128-512",
+    "fa3-128-1024",
+    "fa3-128-2048",
+    "bridge-h100-pcie",
+}
+MATMUL = {"system": "h200_sxm", "m": 8192, "n": 8192, "k": 8192}
 
 
-def test_every_run_names_its_source_and_one_measurement() -> None:
-    runs = published_runs()
-    assert len({run["id"] for run in runs}) == len(runs) > 50
-    for run in runs:
-        resolve_system(run["system"])
-        assert len(run["source"]) > 30
-        assert ("time_s" in run) != ("busbw_bytes_per_s" in run)
-
-
-def test_bus_bandwidth_and_time_agree() -> None:
-    # CoreWeave README, one NVL72 rack: 8 GiB in 20,299 us at 834.57 GB/s
-    (row,) = (r for r in validate_published()["published"] if r["id"] == "nvl72-rack-8192mib")
-    assert row["published_s"] == pytest.approx(20299e-6, rel=1e-4)
-    found = bus_bandwidth(
-        "all_reduce", np.array([2.0**33]), np.array([72.0]), np.array([row["published_s"]])
+def draw(source: str, *logs: float, spread: float = 0.0) -> Draw:
+    values = np.array(logs)
+    return table_draw(source, "gemm", "release", values)._replace(
+        spreads=np.full(values.size, spread)
     )
-    assert found[0] == pytest.approx(834.57e9, rel=1e-6)
 
 
-def test_errors_stay_within_their_budgets() -> None:
-    results = validate_published()
-    totals = {row["op"]: row for row in results["published_totals"]}
-    assert set(totals) == {*BUDGETS, "all"}
-    for op, (mape, inside) in BUDGETS.items():
-        assert totals[op]["mape"] <= mape
-        assert totals[op]["inside_90"] >= inside
-    assert sum(totals[op]["rows"] for op in BUDGETS) == totals["all"]["rows"]
+def test_the_scale_of_two_equal_deviations_is_their_size() -> None:
+    # of x = +-d with t of many degrees of freedom, the likeliest standard deviation is d
+    assert effect_scale([draw("a", 0.2, -0.2)], 1e9) == pytest.approx(0.2, rel=0.03)
 
 
-@pytest.mark.parametrize("start", ["h100-8-nodes", "h100-node-ring", "b200-2-nodes"])
-def test_nodes_of_eight_are_near(start: str) -> None:
-    rows = [r for r in validate_published()["published"] if r["id"].startswith(start)]
-    assert rows
-    assert all(abs(row["error"]) <= 0.05 and row["inside_90"] for row in rows)
+def test_every_source_counts_once_however_many_times_it_has() -> None:
+    few, many = draw("few", 0.3, -0.3), draw("many", *[0.1, -0.1] * 50)
+    assert effect_scale([few, many], 1e9) == pytest.approx(np.sqrt(0.05), rel=0.03)
+
+
+def test_the_error_of_a_prediction_is_no_spread_between_laboratories() -> None:
+    alone = effect_scale([draw("a", 0.5, -0.5, spread=0.4)], 1e9)
+    assert alone == pytest.approx(0.3, rel=0.03)  # 0.5^2 = 0.3^2 + 0.4^2
+
+
+def test_tails_are_those_of_three_degrees_of_freedom() -> None:
+    assert half_width(0.1) == pytest.approx(0.2353, rel=1e-3)  # t_3 at 95%: 2.3534
+
+
+def test_spreads_are_written_beside_those_of_steps(tmp_path: Path) -> None:
+    path = tmp_path / "laboratories.toml"
+    shipped = shipped_laboratories()
+    write_operator_spreads({"gemm": {"scale": 0.5}}, path)
+    found = tomllib.loads(path.read_text("utf-8"))
+    assert found == {**shipped, "operator": {"gemm": {"scale": 0.5}}}
+
+
+def test_half_widths_add_in_quadrature() -> None:
+    results = kernel_gemm(**MATMUL).results
+    width = operator_spreads()["gemm"].half_width
+    slow = np.log(results["tabulated_high_s"] / results["time_s"])
+    assert np.log(results["time_s_high"] / results["time_s"]) == pytest.approx(
+        np.hypot(slow, width)
+    )
+    assert results["time_s_low"] == results["bound_time_s"]  # the roofline is the limit here
+
+
+@pytest.mark.parametrize("gpus", [1, 8])
+def test_the_interval_of_other_machines_contains_that_of_the_measured_one(gpus: int) -> None:
+    results = collective(system="h100_sxm", op="all_reduce", bytes=2**20, gpus=gpus).results
+    low_s, high_s = results["tabulated_low_s"], results["tabulated_high_s"]
+    assert results["time_s_low"] <= low_s <= results["time_s"]
+    if gpus > 1:
+        assert results["time_s"] <= high_s <= results["time_s_high"]
+
+
+def test_a_bound_has_no_spread() -> None:
+    results = kernel_gemm(**MATMUL, tier="bound").results
+    assert results["time_s_low"] == results["time_s"] == results["tabulated_low_s"]
+    assert results["time_s_high"] is None
+    assert results["tabulated_high_s"] is None
+
+
+def test_the_users_own_machine_is_no_other_laboratory() -> None:
+    from dataclasses import replace
+
+    shipped = load_calibrations("h200_sxm")["h200_sxm/gemm/vllm/bf16"]
+    assert laboratory_spread(shipped) == operator_spreads()["gemm"]
+    assert laboratory_spread(replace(shipped, operator="streaming")) == operator_spreads()["all"]
+    assert laboratory_spread(replace(shipped, protocol=f"{USER_PROTOCOL}; mine")) is None
+
+
+def test_known_figures_outside_the_interval_are_listed() -> None:
+    named = [one for one in published_times() if one.named]
+    found = {one.id for one in named if not one.machine_s[0] <= one.published_s <= one.machine_s[1]}
+    assert found == OUTSIDE
+    assert len(named) == 36

@@ -97,13 +97,13 @@ def test_a_request_waits_for_a_step_with_the_chance_that_one_runs() -> None:
 def test_a_client_sees_every_token_late_and_asks_again_later_still() -> None:
     # 2 sequences of 8 tokens, 1 s each, are 16 tokens/s at the engine; a client's round takes 2 s
     engine = Latencies(one(0.25), one(0.125), one(1.0), one(16.0))
-    client = ClientSide(one(0.5), one(0.25), one(0.0), one(0.25))
+    client = ClientSide(one(0.5), one(0.25), one(0.0), one(0.0), one(0.25))
     assert numbers(at_client(engine, client, one(2), one(8))) == [1.0, 0.125, 1.75, 8.0]
 
 
 def test_a_client_gets_the_middle_token_of_a_step() -> None:
     engine = Latencies(one(0.25), one(0.125), one(1.125), one(9 * 8 / 1.125))
-    client = ClientSide(one(0.0), one(0.01), one(0.01), one(0.0))
+    client = ClientSide(one(0.0), one(0.01), one(0.01), one(0.01), one(0.0))
     # 8 other tokens of 10 ms each: half of them go before
     found = at_client(engine, client, one(9), one(8))
     assert numbers(found)[:3] == pytest.approx([0.25 + 0.05, 0.125, 1.125 + 0.05])
@@ -112,7 +112,7 @@ def test_a_client_gets_the_middle_token_of_a_step() -> None:
 
 def test_a_front_end_slower_than_the_steps_sets_the_rate() -> None:
     engine = Latencies(one(0.1), one(0.01), one(0.1 + 99 * 0.01), one(64 * 100 / 1.09))
-    client = ClientSide(one(0.0), one(1e-3), one(1e-3), one(0.0))
+    client = ClientSide(one(0.0), one(1e-3), one(1e-3), one(1e-3), one(0.0))
     found = at_client(engine, client, one(64), one(100))
     assert found.output_tokens_per_s[0] == pytest.approx(1000)  # the engine alone gives 5,872
     assert found.request_latency_s[0] == pytest.approx(6.4)  # Little: 64 of 100 tokens each

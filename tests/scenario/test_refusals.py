@@ -40,7 +40,7 @@ SCENARIOS: list[tuple[dict[str, Any], int, tuple[str, ...]]] = [
         ("unknown model 'Llama-3.1-71B'", "did you mean", "config.json"),
     ),
     ({"engine": "vlm"}, 3, ("unknown engine 'vlm'", "did you mean 'vllm", "catalog engines")),
-    ({"engine": "vllm@0.1"}, 3, ("unknown engine 'vllm@0.1'",)),
+    ({"engine": "vllm@new"}, 3, ("unknown engine 'vllm@new'",)),
     ({"gpus": 8, "tp": 3}, 3, ("gpus = 8", "3 x 1 x 1 x 1 x 1 = 3", "leave gpus out")),
     ({"gpus": 8, "tp": 8, "dp": 2}, 3, ("gpus = 8", "= 16")),
     ({"isl": 100, "prefix": 100}, 3, ("prefix = 100", "isl = 100", "at most 99")),

@@ -30,6 +30,10 @@ from .evidence import (
     question_evidence as question_evidence,
     step_evidence as step_evidence,
 )
+from .machine_interval import (
+    laboratory_spread as laboratory_spread,
+    on_any_machine as on_any_machine,
+)
 from .quantization import (
     quantization_note as quantization_note,
     quantization_of as quantization_of,

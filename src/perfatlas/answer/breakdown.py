@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfatlas.answer.envelope import Evidence
+from perfatlas.answer.machine_interval import on_any_machine
 from perfatlas.answer.tiers import MIXED, joined_tiers, tier_name
 from perfatlas.hardware import cited_sources
 from perfatlas.operators import BOUND_NAMES
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from perfatlas.hardware import System
     from perfatlas.measurements.calibrations import CalibrationMatch
+    from perfatlas.operators import FloatArray
     from perfatlas.pricing import PricedOperators
     from perfatlas.step import StepCost
 
@@ -205,15 +207,16 @@ def price_columns(prices: PricedOperators) -> dict[str, list[Any]]:
     """Return the common results of a single operator, one value per candidate.
 
     Args:
-        prices: Prices of one operator (C, 1).
+        prices: Prices of one operator (C, 1), with the intervals of their calibrations.
     """
     calibrated = (prices.match_CO[:, 0] >= 0).tolist()
-    high_s, measured = prices.high_s_CO[:, 0].tolist(), prices.measured_CO[:, 0].tolist()
+    measured, machine = prices.measured_CO[:, 0].tolist(), on_any_machine(prices)
     return {
         "time_s": prices.time_s_CO[:, 0].tolist(),
-        "time_s_low": prices.low_s_CO[:, 0].tolist(),
-        # a bound is a lower limit and has no upper end
-        "time_s_high": [h if known else None for h, known in zip(high_s, calibrated, strict=True)],
+        "time_s_low": machine.low_s_CO[:, 0].tolist(),
+        "time_s_high": _known(machine.high_s_CO[:, 0], calibrated),
+        "tabulated_low_s": prices.low_s_CO[:, 0].tolist(),
+        "tabulated_high_s": _known(prices.high_s_CO[:, 0], calibrated),
         "bound": [BOUND_NAMES[code] for code in prices.code_CO[:, 0].tolist()],
         "bound_time_s": prices.bound_s_CO[:, 0].tolist(),
         "tier": [
@@ -221,6 +224,12 @@ def price_columns(prices: PricedOperators) -> dict[str, list[Any]]:
             for known, own in zip(calibrated, measured, strict=True)
         ],
     }
+
+
+def _known(high_s_C: FloatArray, calibrated: Sequence[bool]) -> list[float | None]:
+    """Return upper limits; a bound is a lower limit and has none."""
+    pairs = zip(high_s_C.tolist(), calibrated, strict=True)
+    return [high_s if known else None for high_s, known in pairs]
 
 
 def single_row(

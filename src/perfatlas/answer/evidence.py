@@ -13,7 +13,7 @@ from perfatlas.answer.envelope import Evidence
 from perfatlas.answer.quantization import SHARED
 from perfatlas.answer.tiers import MEASURED_STANDING, joined_tiers
 from perfatlas.energy import board_energy
-from perfatlas.engines import step_spreads
+from perfatlas.engines import release_spread, step_spreads
 from perfatlas.hardware import cited_sources
 from perfatlas.kernels.tiers import holds_quantization
 from perfatlas.operators import Gemm, LatentAttention
@@ -154,6 +154,13 @@ def engine_assumptions(question: Candidates) -> list[str]:
     if question.profile.name != "ideal":
         hidden = "overlapped with the GPU" if host.overlapped else "added to GPU time"
         remarks.append(f"host time per step {hidden}: {host.source}")
+    if question.profile.borrowed:
+        spread = release_spread()
+        remarks.append(
+            f"{question.profile.id} has no profile: that of {question.profile.borrowed} is used,"
+            f" and the interval is wider by the spread of {spread.runs} configurations between"
+            f" releases (`{spread.command}`)"
+        )
     if question.model.architecture.has_experts:
         remarks.append(f"expert load: {question.expert_distribution}")
     if question.drafts:

@@ -6,6 +6,10 @@ from .catalog import (
 )
 from .laboratories import (
     LABORATORIES as LABORATORIES,
+    OperatorSpread as OperatorSpread,
+    operator_spreads as operator_spreads,
+    release_spread as release_spread,
+    shipped_laboratories as shipped_laboratories,
     step_spreads as step_spreads,
 )
 from .profile import (

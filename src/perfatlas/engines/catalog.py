@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
+from dataclasses import replace
 from functools import cache, lru_cache
 from importlib import resources
+from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.engines.profile_file import profile_of
 from perfatlas.files import check_regular, read_toml
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.engines.profile import EngineProfile
+
+RELEASE: Final = re.compile(r"v?\d+(\.\d+)*")  # 0.17, 1.3.0
 
 
 @cache
@@ -39,11 +44,14 @@ def _version_key(profile_id: str) -> tuple[int, ...]:
 def resolve_engine(text: str) -> EngineProfile:
     """Return the profile for "vllm" (newest version), "vllm@0.24" or the path of a profile.
 
+    A patch release has the profile of its release; a release without a profile that of the nearest
+    one, which its `borrowed` names.
+
     Args:
         text: Engine name or profile id, in any letter case, or the path of a TOML file.
 
     Raises:
-        InvalidSpecError: There is no such engine or version, or its profile is incomplete.
+        InvalidSpecError: There is no such engine, or its profile is incomplete.
 
     Example:
         >>> from perfatlas.engines import resolve_engine
@@ -108,8 +116,35 @@ def _catalog_profile(text: str) -> EngineProfile:
     dated = sorted(engine_ids(), key=_version_key)
     newest = {profile_id.split("@")[0]: profile_id for profile_id in dated}
     known = newest | {profile_id: profile_id for profile_id in dated}
+    name, _, version = text.lower().partition("@")
+    if name in newest and RELEASE.fullmatch(version) and f"{name}@{version}" not in known:
+        return _of_release(name, version.removeprefix("v"))
     lists = "`perfatlas catalog engines` lists all"
     return _load(known[resolve_name(text, known, what="engine", lists=lists)])
+
+
+def _of_release(name: str, version: str) -> EngineProfile:
+    """Return the profile of a patch release or of a beginning, or that of the nearest release.
+
+    Releases are ordered by their numbers, and the nearest is one of both neighbours.
+    """
+    own = sorted((one for one in engine_ids() if one.split("@")[0] == name), key=_version_key)
+    begun = [one for one in own if one.split("@")[1].startswith(f"{version}.")]
+    if begun:
+        return _load(begun[-1])
+    asked = _version_key(f"{name}@{version}")
+    older = [one for one in own if _version_key(one) <= asked]
+    newer = [one for one in own if _version_key(one) > asked]
+    near = [*older[-1:], *newer[:1]]
+    nearest = min(near, key=lambda one: _apart(_version_key(one), asked))
+    if f"{version}.".startswith(nearest.split("@")[1] + "."):
+        return _load(nearest)
+    return replace(_load(nearest), id=f"{name}@{version}", version=version, borrowed=nearest)
+
+
+def _apart(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    """Return how far two releases are apart, the most significant number first."""
+    return tuple(abs(a - b) for a, b in zip_longest(one, other, fillvalue=0))
 
 
 def all_reduce_groups(profile: EngineProfile) -> dict[str, tuple[int, ...]]:

@@ -121,6 +121,8 @@ class FrontEnd:
         per_rank: Whether each attention-data-parallel rank has its own tokenizer and detokenizer
             process; otherwise one per replica.
         source: Reference for the times.
+        assumed: Whether the times are those of another engine: they delay tokens, but no rate of
+            sending follows from them.
         tokenizing_ratio: Time to tokenize relative to the measured tokenizers.
     """
 
@@ -130,6 +132,7 @@ class FrontEnd:
     tokenizes: bool
     per_rank: bool
     source: str
+    assumed: bool = False
     tokenizing_ratio: float = 1.0
 
 
@@ -272,6 +275,7 @@ class EngineProfile:
         scheduler: Default limits.
         disaggregation: Behavior with separate prefill and decode workers.
         recipes: Launch settings that the engine's documentation gives for models and devices.
+        borrowed: Release whose profile stands for this one, "" for a profile of its own.
     """
 
     id: str
@@ -291,6 +295,7 @@ class EngineProfile:
     scheduler: SchedulerDefaults
     disaggregation: Disaggregation
     recipes: tuple[Recipe, ...]
+    borrowed: str = ""
 
     def alias(self, format_name: str, architecture: str) -> FormatAlias | None:
         """Return the format that the engine uses on a device, or None if it is unchanged.

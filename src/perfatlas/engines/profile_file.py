@@ -130,6 +130,7 @@ _FRONT: Final = Record(
         "tokenizes": _needed(Flag(), *REQUESTS),
         "tokenizing_ratio": _perhaps(Number(least=0.0), *REQUESTS),
         "per": _needed(Text(choices=("rank", "replica")), *BATCHING),
+        "assumed": _perhaps(Flag(), *BATCHING),
         "ref": _REF,
     },
     build=lambda *, per, **given: FrontEnd(per_rank=per == "rank", **given),

@@ -12,6 +12,7 @@ from perfatlas.files import format_toml, write_atomic
 from perfatlas.lab.fitting.few_shot import UNCHANGED, refit_rows
 from perfatlas.measurements.calibrations import (
     DEVICE_NAME,
+    USER_PROTOCOL,
     Calibration,
     user_calibration_folder,
     user_calibrations,
@@ -183,7 +184,7 @@ def _calibration(name: str, device: Device, rows: MeasuredRows, change: CellChan
         residual_quantiles=dict(change.quantiles),
         baselines={"prior_mape": round(before.mape, 4)},
         excluded=dict(change.left_out),
-        protocol=f"user measurements; errors on rows held out by ({held_out}); kept:"
+        protocol=f"{USER_PROTOCOL}; errors on rows held out by ({held_out}); kept:"
         f" {change.kept}, from {change.prior}",
         data_hash=rows.data_hash,
         data_version=f"{file} ({', '.join(stacks)[:80]})" if stacks else file,

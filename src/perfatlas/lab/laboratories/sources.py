@@ -6,7 +6,7 @@ Shape legend: N runs, C candidates.
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from perfatlas.operators import FloatArray
     from perfatlas.serving.closed_form import Evaluation
+    from perfatlas.step import Candidates
 
 RULES: Final = "data/validation/sources.toml"
 Fields = dict[str, Any]
@@ -137,7 +138,9 @@ def _token_gaps() -> list[SourceRuns]:
     for gpu in rules["systems"]:
         own = [row for row in rows if row["gpu"] == gpu]
         fields = [
-            scenario_of(row, rules["isl"]) | {"max_num_batched_tokens": tokens} for row in own
+            scenario_of(row, rules["isl"])
+            | {"max_num_batched_tokens": tokens, "engine": rules["engine"]}
+            for row in own
         ]
         measured_s = np.array([1e-3 * float(row["itl_p50_ms"]) for row in own])
         found.append(_runs(f"ML.ENERGY {gpu}", own, fields, measured_s, _decode_times))
@@ -182,6 +185,19 @@ def _offline_scenario(row: Mapping[str, str], rules: Mapping[str, Any]) -> Field
     return fields | formats
 
 
+def source_file(name: str) -> list[Mapping[str, str]]:
+    """Return the rows of the file of a source.
+
+    Args:
+        name: Its rules in the shipped data file.
+
+    Raises:
+        MissingDependencyError: The file is missing.
+        UnsupportedError: The file is not that of the rules.
+    """
+    return _rows(source_rules()[name])
+
+
 def _rows(rules: Mapping[str, Any]) -> list[Mapping[str, str]]:
     path = shared_folder() / rules["file"]
     if not path.is_file():
@@ -189,6 +205,13 @@ def _rows(rules: Mapping[str, Any]) -> list[Mapping[str, str]]:
     if file_hash(path) != f"sha256:{rules['sha256']}":
         raise UnsupportedError(f"{path} is not the file of {RULES}")
     return list(read_table(path))
+
+
+def _at_engine(question: Candidates) -> Candidates:
+    """Return candidates without a front end: what is measured in the process of the engine."""
+    front = replace(question.profile.front, request_s=0.0, response_s=0.0, token_s=0.0)
+    profile = replace(question.profile, front=replace(front, tokenizes=False))
+    return replace(question, profile=profile)
 
 
 Times = tuple["FloatArray", "FloatArray", "FloatArray", "FloatArray"]
@@ -230,10 +253,11 @@ def _runs(
         pool = group.pools[0]
         if pool is None:
             continue
-        rows_C, question = pool
+        rows_C, asked = pool
+        question = _at_engine(asked) if times is _token_times else asked
         evaluation = evaluate(question, KERNELS_ONLY)
         fits_C = evaluation.memory.fits
-        values_4C = np.stack(times(evaluation, question.profile.front.token_s))
+        values_4C = np.stack(times(evaluation, asked.profile.front.token_s))
         if times is _token_times:
             values_4C[:3] *= question.plan.gpus_per_replica
         found_4N[:, rows_C[fits_C]] = values_4C[:, fits_C]

@@ -5,14 +5,10 @@ Shape legend: N runs.
 
 from __future__ import annotations
 
-from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.engines import LABORATORIES, step_spreads
-from perfatlas.files import format_toml, write_atomic
 from perfatlas.serving.closed_form import StepTails
 
 if TYPE_CHECKING:
@@ -28,12 +24,6 @@ TAILS: Final = (0.05, 0.95)
 FEWEST: Final = 5  # runs of a source that is scored or counted
 DIGITS: Final = 3
 COMMAND: Final = "perfatlas validate sources"
-HEADER: Final = (
-    "# How far the steps of whole runs were from predicted, over sources that each count once, in\n"
-    "# ln(measured / predicted), without tokens sent late: written by\n"
-    "# lab.laboratories.write_laboratories from the runs of `perfatlas validate sources`.\n"
-    "# Intervals of steps are at least this wide.\n\n"
-)
 
 
 def tails_of(residuals: Sequence[FloatArray]) -> StepTails:
@@ -162,19 +152,6 @@ def pooled(rows: Sequence[Row]) -> Row:
     means = {name: float(np.mean([row[name] for row in rows])) for name in names}
     runs = sum(row["runs"] for row in rows)
     return {"source": "all, each once", "models": "", "runs": runs, **means}
-
-
-def write_laboratories(sources: Sequence[SourceRuns], path: Path | None = None) -> Path:
-    """Write the tails over all sources to the package data, and return the path.
-
-    Args:
-        sources: The sources.
-        path: File, by default the shipped one.
-    """
-    target = path or Path(str(resources.files("perfatlas").joinpath(LABORATORIES)))
-    write_atomic(target, HEADER + format_toml({"spread": spread_rows(sources)}))
-    step_spreads.cache_clear()
-    return target
 
 
 def spread_rows(sources: Sequence[SourceRuns]) -> dict[str, Row]:

@@ -57,6 +57,12 @@ DECLARATION: Final = Declaration(
             needs=TABLES,
         ),
         Command(
+            name="validate published",
+            help="Widely known figures, and kernels of other laboratories.",
+            run="published_command:published",
+            needs=TABLES,
+        ),
+        Command(
             name="validate plans",
             help="The predicted best of published serving deployments against the measured best.",
             run="command:plans",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from perfatlas.lab.laboratories import all_sources, pooled, source_rows
+from perfatlas.lab.laboratories import all_sources, pooled, scored_releases, source_rows
 
 
 def validate_sources() -> dict[str, Any]:
@@ -12,6 +12,7 @@ def validate_sources() -> dict[str, Any]:
 
     Returns:
         `sources`: by source and kind of model; `pooled`: their means, every source counting once;
+        `releases`: the spread between releases on the half of configurations that was not fitted;
         `left_out`: runs without a prediction and why.
 
     Raises:
@@ -23,6 +24,7 @@ def validate_sources() -> dict[str, Any]:
     return {
         "sources": rows,
         "pooled": [pooled(rows)],
+        "releases": scored_releases(),
         "left_out": [
             {"source": one.source, "reason": reason, "runs": runs}
             for one in sources

@@ -38,6 +38,15 @@ def sources(*, json: Annotated[bool, SWITCH] = False) -> int:
     console = open_terminal(sys.stdout)
     rows = [*results["sources"], *results["pooled"]]
     print_rows(console, rows, columns=COLUMNS, title="sources, interval fitted to all others")
+    releases = {
+        "releases": "",
+        "runs": "runs",
+        "median_ratio": "newer/older",
+        "largest_ratio": "largest",
+        "inside_90": "in 90%",
+    }
+    title = "releases of TensorRT-LLM, spread fitted to other models and GPUs"
+    print_rows(console, results["releases"], columns=releases, title=title)
     columns = {"source": "", "runs": "runs", "reason": "left out"}
     print_rows(console, results["left_out"], columns=columns, title="left out")
     return 0

@@ -1,6 +1,7 @@
 from .calibration import (
     KERNELS as KERNELS,
     SUBSTITUTE_FAMILIES as SUBSTITUTE_FAMILIES,
+    USER_PROTOCOL as USER_PROTOCOL,
     Calibration as Calibration,
     CalibrationMatch as CalibrationMatch,
     as_substitute as as_substitute,

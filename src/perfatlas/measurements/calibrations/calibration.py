@@ -64,6 +64,7 @@ KERNEL_FIELDS: Final = (
 LINK_FIELDS: Final = ("device.scale_up.", "device.overhead_ratio", "node.", "fabric")
 # Families that can substitute for another: engines share DeepGEMM, CUTLASS and FlashInfer kernels.
 SUBSTITUTE_FAMILIES: Final = ("vllm", "sglang", "trtllm")
+USER_PROTOCOL: Final = "user measurements"  # beginning of the protocol of a user's own calibration
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,6 +43,7 @@ from .silicon import (
     silicon_root as silicon_root,
     silicon_systems as silicon_systems,
     table_paths as table_paths,
+    version_key as version_key,
 )
 from .sparse_tables import (
     SPARSE_FORMATS as SPARSE_FORMATS,

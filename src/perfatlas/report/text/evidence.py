@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import counted
 from perfatlas.report.text.breakdown import WIDE, break_name
-from perfatlas.report.text.quantities import MISSING, format_share
+from perfatlas.report.text.quantities import MISSING, format_interval, format_share
 from perfatlas.report.text.typesetting import typeset
 from perfatlas.vocabulary.metrics import LOW
 
@@ -29,8 +29,8 @@ MIXED: Final = "operators without measured kernels are at their roofline"
 COVERED: Final = {
     "estimate": "the 90% interval covers steps on other machines, not arrivals",
     "simulate": "the 90% interval covers step times, not arrivals and request lengths",
-    "kernel": "the 90% interval covers kernels like this one with cold caches",
-    "collective": "the 90% interval covers such collectives without other traffic",
+    "kernel": "the 90% interval covers such kernels on other machines, with cold caches",
+    "collective": "the 90% interval covers other machines, without other traffic",
 }
 KERNELS_COVERED: Final = "the 90% interval covers kernel times, not engine scheduling and load"
 MOST_DEVICES: Final = 2  # by name
@@ -80,7 +80,7 @@ def confidence_lines(answer: Mapping[str, Any]) -> list[str]:
         ...     print(line)
         analytical model (physics): fitted to measured kernels
         1 calibration on 35,742 rows of h200_sxm, median error 6.5%
-        the 90% interval covers kernels like this one with cold caches
+        the 90% interval covers such kernels on other machines, with cold caches
     """
     evidence = answer["evidence"]
     tiers = str(evidence.get("tier") or "").split("+")
@@ -93,7 +93,16 @@ def confidence_lines(answer: Mapping[str, Any]) -> list[str]:
     covered = _covered(answer)
     if covered and _has_interval(answer.get("results") or {}):
         lines.append(covered)
+        lines += _tabulated(answer["results"])
     return lines
+
+
+def _tabulated(results: Mapping[str, Any]) -> list[str]:
+    """Return the interval on the machine that was measured, if it is another one."""
+    low_s, high_s = results.get("tabulated_low_s"), results.get("tabulated_high_s")
+    if low_s is None or high_s is None or high_s == results["time_s_high"]:
+        return []
+    return [f"as tabulated, on the measured machine: {format_interval('time_s', low_s, high_s)}"]
 
 
 def _covered(answer: Mapping[str, Any]) -> str | None:

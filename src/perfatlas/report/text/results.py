@@ -20,6 +20,7 @@ HIDDEN: Final = (
 )
 # omitted in a brief answer
 DETAILS: Final = frozenset((
+    *("tabulated_low_s", "tabulated_high_s"),
     *("tier", "prefill_steps", "makespan_s", "steps", "kv_capacity_tokens", "replica_time_s"),
     *("prefill_kv_capacity_tokens", "stored_bytes", "host_held_bytes", "ssd_held_bytes"),
     *("capacity_requests_per_s", "offered_load", "stability", "warm_up_requests"),

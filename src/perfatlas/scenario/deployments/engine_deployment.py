@@ -165,6 +165,7 @@ def _replicas(
         read_token=front.read_token,
         stream_token=front.stream_token,
         stream_interval=front.stream_interval,
+        stream_backlog=front.stream_backlog,
     )
 
 

@@ -24,6 +24,7 @@ class FrontEnd(NamedTuple):
         read_token: Time to tokenize one prompt token, serial per thread [ps].
         stream_token: Time to send one chunk of output tokens, serial [ps].
         stream_interval: Output tokens per chunk, after the first.
+        stream_backlog: Whether chunks wait for those of earlier steps: the times are measured.
         readers: Tokenizer threads per replica, 0 for one per request.
         note: Assumptions, a sentence.
     """
@@ -32,6 +33,7 @@ class FrontEnd(NamedTuple):
     read_token: int
     stream_token: int
     stream_interval: int
+    stream_backlog: bool
     readers: int
     note: str
 
@@ -41,6 +43,7 @@ AT_ENGINE: Final = FrontEnd(
     read_token=0,
     stream_token=0,
     stream_interval=1,
+    stream_backlog=True,
     readers=1,
     note="latencies are measured at the engine, without HTTP, tokenization and detokenization",
 )
@@ -65,12 +68,13 @@ def front_end(question: Candidates, traffic: Traffic, *, pooled: bool) -> FrontE
     read_token = 0 if read is None else round(read.token_s * TICKS_PER_SECOND)
     if pooled:
         seen = ClientDelays(front.request_s, front.token_s, front.response_s)
-        return FrontEnd(seen, read_token, 0, 1, 0, note)
+        return AT_ENGINE._replace(seen=seen, read_token=read_token, readers=0, note=note)
     return FrontEnd(
         ClientDelays(front.request_s, 0.0, front.response_s),
         read_token,
         round(front.token_s / several * TICKS_PER_SECOND),
         interval,
+        not front.assumed,
         several,
         note,
     )

@@ -265,6 +265,7 @@ def fleet_of(ready: Service) -> Fleet:
             pool.replicas.stream_token,
             pool.replicas.stream_interval,
             pool.table.energy,
+            pool.replicas.stream_backlog,
         )
         for pool, role, link in zip(ready.pools, roles, links, strict=True)
     )

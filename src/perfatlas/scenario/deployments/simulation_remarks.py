@@ -110,7 +110,8 @@ def _front_ends_hold_back(ready: Service, resolved: ResolvedTraffic, outcome: Ou
         there_N = done_N & (replica_N >= first) & (replica_N < first + number)
         first += number
         osl_N, replicas = resolved.requests.osl_N[there_N], pool.replicas
-        sent = int((1 + (osl_N - 1) / replicas.stream_interval).sum()) * replicas.stream_token
+        chunks = int((1 + (osl_N - 1) / replicas.stream_interval).sum())
+        sent = chunks * replicas.stream_token if replicas.stream_backlog else 0
         busiest = max(busiest, sent / (number * max(spent, 1)))
     if busiest < BUSY:
         return []

@@ -120,7 +120,7 @@ def _is_held_back(question: Candidates, results: Mapping[str, FloatArray]) -> Bo
     gaps_C = question.load.osl - 1.0
     between_s_C = results["request_latency_s"] - results["ttft_s"]
     on_rank_C = question.load.sequences / question.plan.attention_dp
-    sends_s_C = on_rank_C * client_side(question).stream_s
+    sends_s_C = on_rank_C * client_side(question).gap_s
     held_C: BoolArray = (gaps_C > 0.0) & (gaps_C * sends_s_C > HELD_BACK * between_s_C)
     return held_C
 

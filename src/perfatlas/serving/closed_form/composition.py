@@ -60,7 +60,8 @@ def predicted(
     parts = _Loaded(load, decode_alone)
     known = step_tails(load.question) if tails is None else tails
     client = client_side(load.question)
-    unlimited = client._replace(stream_s=np.zeros_like(client.stream_s))
+    none = np.zeros_like(client.stream_s)
+    unlimited = client._replace(stream_s=none, gap_s=none)
     sent = np.where(load.question.aggregated_C, load.batch, 0.0)
     latencies = _compose(parts, _Times(*(cost.total_s() for cost in costs)), client)
     low = _compose(parts, _Times(*(fastest_s(cost, known) for cost in costs)), unlimited)

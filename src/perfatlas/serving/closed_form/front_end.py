@@ -32,10 +32,12 @@ def client_side(question: Candidates) -> ClientSide:
     each_C = np.ones(osl.size)
     # the first token is sent alone, the others in groups of stream_interval
     sendings = (1.0 + (osl - 1.0) / question.limits.stream_interval) / osl
+    stream_s = front.token_s * sendings / processes(question) * question.plan.attention_dp
     return ClientSide(
         request_s=front.request_s + read_s * question.load.isl,
         token_s=front.token_s * each_C,
-        stream_s=front.token_s * sendings / processes(question) * question.plan.attention_dp,
+        stream_s=stream_s,
+        gap_s=np.zeros_like(stream_s) if front.assumed else stream_s,
         response_s=front.response_s * each_C,
     )
 
@@ -84,5 +86,7 @@ def front_end_note(question: Candidates, read: Tokenizing | None, *, pooled: boo
     sent = "output token" if several == 1 else f"{several} output tokens"
     parts.append(f"{1e6 * front.token_s:.3g} µs per {sent} to send")
     queue = "without queueing there" if pooled else "one process handles them in order"
+    if front.assumed:
+        queue += ", at a rate that is not known and limits none here"
     sources = "; ".join((front.source, *(() if read is None else (read.source,))))
     return f"{', '.join(parts)}; {queue} (sources: {sources})"

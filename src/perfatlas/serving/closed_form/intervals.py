@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.engines import step_errors, step_spreads
+from perfatlas.engines import release_spread, step_errors, step_spreads
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
@@ -48,18 +48,21 @@ def step_tails(question: Candidates) -> StepTails:
         question: The candidates.
 
     Limits: None for tier bound and for the ideal engine: their interval is that of the kernels. An
-        engine without measured runs has the errors between laboratories. The host time that may
+        engine without measured runs has the errors between laboratories. A release that borrows
+        its profile is wider by the spread between adjacent releases, in either direction, whatever
+        their distance. The host time that may
         not be overlapped is the time to send an output token.
     """
     if question.tier == "bound" or question.profile.name == IDEAL:
         return KERNELS_ONLY
     spread = step_spreads()[model_kind(question)]
     error = step_errors().get(question.profile.name)
-    return StepTails(
-        q05=spread.q05 if error is None else min(error.q05, spread.q05),
-        q95=spread.q95 if error is None else max(error.q95, spread.q95),
-        sequence_s=question.profile.front.token_s,
-    )
+    q05 = spread.q05 if error is None else min(error.q05, spread.q05)
+    q95 = spread.q95 if error is None else max(error.q95, spread.q95)
+    if question.profile.borrowed:
+        move = max(map(abs, (release_spread().q05, release_spread().q95)))
+        q05, q95 = -math.hypot(q05, move), math.hypot(q95, move)
+    return StepTails(q05=q05, q95=q95, sequence_s=question.profile.front.token_s)
 
 
 def model_kind(question: Candidates) -> str:

@@ -115,12 +115,14 @@ class ClientSide(NamedTuple):
             waiting for other requests.
         token_s: From the step that produces a token to the client, without other tokens.
         stream_s: Time to send a token, divided by the rank's share of the front end's sequences.
+        gap_s: Least time between two tokens of a rank: `stream_s`, or 0 where it is assumed.
         response_s: From the last token to the end of the response, when the client continues.
     """
 
     request_s: FloatArray
     token_s: FloatArray
     stream_s: FloatArray
+    gap_s: FloatArray
     response_s: FloatArray
 
     @property
@@ -160,7 +162,7 @@ def at_client(
         >>> from perfatlas.serving.closed_form import ClientSide, Latencies, at_client
         >>> one = np.ones(1)
         >>> engine = Latencies(0.1 * one, 0.01 * one, 1.09 * one, 8 * 100 / 1.09 * one)
-        >>> client = ClientSide(0 * one, 2e-3 * one, 2e-3 * one, 0 * one)
+        >>> client = ClientSide(0 * one, 2e-3 * one, 2e-3 * one, 2e-3 * one, 0 * one)
         >>> seen = at_client(engine, client, 8 * one, 100 * one)
         >>> float(seen.output_tokens_per_s[0])  # one per 2 ms; the engine alone reaches 734
         500.0
@@ -169,7 +171,7 @@ def at_client(
     behind_s = client.stream_s * np.maximum(sequences - 1.0, 0.0) / 2.0
     first_s = latencies.ttft_s + client.late_s + behind_s
     engines = latencies.output_tokens_per_s * engine_s / (engine_s + client.turnaround_s + behind_s)
-    rate = np.minimum(engines, 1.0 / np.maximum(client.stream_s, TINY))
+    rate = np.minimum(engines, 1.0 / np.maximum(client.gap_s, TINY))
     latency_s = np.maximum(
         engine_s + client.late_s + behind_s, sequences * osl / rate - client.response_s
     )

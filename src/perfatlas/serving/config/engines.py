@@ -65,6 +65,7 @@ class ReplicaGroup(NamedTuple):
             `front`.
         stream_interval: Output tokens that are sent at a time, after the first.
         energy: Dynamic energy of steps and power of GPUs; None counts no energy.
+        stream_backlog: Whether tokens wait for those of earlier steps that are not sent yet.
     """
 
     prices: StepPrices
@@ -76,6 +77,7 @@ class ReplicaGroup(NamedTuple):
     stream_token: int = 0
     stream_interval: int = 1
     energy: EnergyPrices | None = None
+    stream_backlog: bool = True
 
 
 class Fleet(NamedTuple):
@@ -127,6 +129,7 @@ def equal_engines(prices: StepPrices, limits: Limits, replicas: Replicas) -> Fle
         replicas.ranks,
         stream_token=replicas.stream_token,
         stream_interval=replicas.stream_interval,
+        stream_backlog=replicas.stream_backlog,
     )
     return Fleet(
         (group,),

@@ -131,6 +131,7 @@ class Replicas(NamedTuple):
         stream_token: Time of a front end to send output tokens of a request once [ps]; see
             `front`.
         stream_interval: Output tokens that are sent at a time, after the first.
+        stream_backlog: Whether tokens wait for those of earlier steps that are not sent yet.
     """
 
     number: int = 1
@@ -144,6 +145,7 @@ class Replicas(NamedTuple):
     read_token: int = 0
     stream_token: int = 0
     stream_interval: int = 1
+    stream_backlog: bool = True
 
 
 class Control(NamedTuple):

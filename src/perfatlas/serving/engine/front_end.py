@@ -67,7 +67,8 @@ def stream(sim: SimulationState, r: int, steps: int, end: int) -> None:
 
     The backlog shrinks while a step runs and grows by its tokens when it ends. Over equal batches
     whose steps change linearly, the backlog before the last step's tokens is that of the first step
-    plus all changes since, or the growth since its minimum.
+    plus all changes since, or the growth since its minimum. Front ends whose times are those of
+    another engine have no backlog, as it would limit the rate.
 
     Args:
         sim: The simulation.
@@ -92,6 +93,8 @@ def stream(sim: SimulationState, r: int, steps: int, end: int) -> None:
             falls = min(max((base + rise - work) // -rise + 1, 0), more)
             least = min(least, falls * work - batch_time(base + rise, rise, falls))
         left = max(left + change, change - least)
+    if not sim.stream_backlog:
+        left = 0
     replica.late = left + (work + sim.stream_token) // 2
     replica.unsent = left + work
     replica.sent = end

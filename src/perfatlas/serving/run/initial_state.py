@@ -91,6 +91,7 @@ def _group_state(
         "link_M3": np.array(list(zip(*group.link, strict=True)), np.int64),
         "stream_token": group.stream_token,
         "stream_step": _stream_step(group),
+        "stream_backlog": group.stream_backlog,
         "first_replica": first,
         "replica_R": shared["replica_F"][first : first + group.number],
         "end_R": shared["end_F"][first : first + group.number],

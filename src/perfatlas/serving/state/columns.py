@@ -106,6 +106,7 @@ class SimulationState(NamedTuple):
     link_M3: NDArray[np.int64]  # pieces of a link: first token, its time, time per further token
     stream_token: int
     stream_step: int  # per decoding sequence
+    stream_backlog: bool  # whether tokens wait for those of earlier steps
     read_token: int
     latency: int
     first_from: int  # index in FIRST_FROM

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from perfatlas.verbs.collective.question import CollectiveInputs
 
 RESULTS: Final = (
-    *("time_s", "time_s_low", "time_s_high", "bus_bandwidth_bytes_per_s", "algorithm"),
-    *("bound", "bound_time_s", "tier"),
+    *("time_s", "time_s_low", "time_s_high", "tabulated_low_s", "tabulated_high_s"),
+    *("bus_bandwidth_bytes_per_s", "algorithm", "bound", "bound_time_s", "tier"),
 )
 
 

@@ -193,7 +193,7 @@ def _wide(evaluation: Evaluation, phases: Sequence[str]) -> Notes:
 
 def _front_end_limited(question: Candidates, evaluation: Evaluation) -> Notes:
     """Yield a warning if the front end limits the rate."""
-    stream_s_C = client_side(question).stream_s
+    stream_s_C = client_side(question).gap_s
     most_C = np.full(stream_s_C.shape, np.inf)
     np.divide(question.plan.attention_dp, stream_s_C, out=most_C, where=stream_s_C > 0.0)
     held_C = evaluation.latencies.output_tokens_per_s >= most_C * (1.0 - ROUNDING)

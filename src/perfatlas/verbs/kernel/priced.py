@@ -11,6 +11,7 @@ import numpy as np
 from perfatlas.answer import (
     MEASURED_STANDING,
     Answer,
+    on_any_machine,
     price_columns,
     quantization_note,
     quantization_of,
@@ -104,7 +105,7 @@ class PricedQuestions:
         A roofline time has no interval; a device without known energies has neither.
         """
         limits_C = np.array([one.power_cap_w or np.inf for one in self.inputs])
-        power, prices = power_columns(self.devices, limits_C), self.prices
+        power, prices = power_columns(self.devices, limits_C), on_any_machine(self.prices)
         energy_C = prices.chip_energy_j_CO[:, 0] + prices.memory_energy_j_CO[:, 0]
         time_s_C, low_s_C, high_s_C = (
             times_CO[:, 0] for times_CO in (prices.time_s_CO, prices.low_s_CO, prices.high_s_CO)

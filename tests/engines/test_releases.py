@@ -1,0 +1,70 @@
+"""Releases of an engine: own profiles, patch releases, and borrowed ones."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+import perfatlas
+from perfatlas.engines import release_spread, resolve_engine
+from perfatlas.quantities import InvalidSpecError
+
+ASKED: dict[str, Any] = {
+    "model": "meta-llama/Llama-3.1-8B",
+    "system": "h100_sxm",
+    "batch": 64,
+    "isl": 600,
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "engine", "borrowed"),
+    [
+        ("vllm", "vllm@0.24", ""),
+        ("vllm@0.11.1", "vllm@0.11", ""),
+        ("vllm@v0.11", "vllm@0.11", ""),
+        ("vllm@0.12", "vllm@0.12", "vllm@0.11"),
+        ("vllm@0.110", "vllm@0.110", "vllm@0.24"),
+        ("vllm@0.2", "vllm@0.2", "vllm@0.11"),
+        ("vllm@1.0", "vllm@1.0", "vllm@0.24"),
+        ("TRTLLM@0.17", "trtllm@0.17", "trtllm@1.3"),
+    ],
+)
+def test_a_release_has_its_profile_or_the_nearest(text: str, engine: str, borrowed: str) -> None:
+    profile = resolve_engine(text)
+    assert (profile.id, profile.borrowed) == (engine, borrowed)
+
+
+def test_what_is_no_release_is_refused() -> None:
+    with pytest.raises(InvalidSpecError, match="unknown engine 'vllm@new'"):
+        resolve_engine("vllm@new")
+
+
+def test_a_borrowed_profile_is_named_and_widens_the_interval() -> None:
+    own, other = (
+        perfatlas.estimate(**ASKED, mode="static", engine=engine)
+        for engine in ("trtllm", "trtllm@0.17")
+    )
+    assert own.results["tpot_s"] == other.results["tpot_s"]
+    assert any("trtllm@0.17 has no profile: that of trtllm@1.3" in one for one in _notes(other))
+    assert not any("has no profile" in one for one in _notes(own))
+    move = max(-release_spread().q05, release_spread().q95)
+    wide, narrow = (
+        math.log(one.results["tpot_s_high"] / one.results["tpot_s"]) for one in (other, own)
+    )
+    assert wide == pytest.approx(math.hypot(narrow, move), rel=0.02)
+
+
+def test_synchronous_scheduling_adds_host_time_to_every_step() -> None:
+    old, new = (
+        perfatlas.estimate(**ASKED, mode="static", engine=engine).results["tpot_s"]
+        for engine in ("vllm@0.11", "vllm@0.24")
+    )
+    # 126 us and 50.42 us for each of 64 sequences; 0.24 hides its 126 + 64 x 4.42 us
+    assert old - new == pytest.approx(126e-6 + 64 * 50.42e-6, rel=0.02)
+
+
+def _notes(answer: perfatlas.Answer) -> tuple[str, ...]:
+    return tuple(answer.evidence.assumptions)
