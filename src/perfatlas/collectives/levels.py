@@ -55,8 +55,12 @@ from perfatlas.collectives.wire import between_nodes_wire_bytes, ring_wire_bytes
 from perfatlas.operators import with_fields
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from perfatlas.collectives.physics import BoundArray
     from perfatlas.operators import FloatArray
+
+    FlagArray = NDArray[np.bool_]
 
 Physics = Callable[["FloatArray", "FloatArray", "FloatArray"], tuple["FloatArray", "BoundArray"]]
 MEASURED: Final = LIBRARY_PARAMETERS.index("ranks_measured")
@@ -293,16 +297,14 @@ def _with_fabric(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
         tails_U2=np.where(crosses_U[:, None], tails_U2, inner.tails_U2),
         least_s_U=np.where(hierarchical_U, inside_s_U, 0.0),
         algorithm_U=np.where(crosses_U, named_U, inner.algorithm_U),
-        notes=(
-            *inner.notes,
-            *cells.notes,
-            FABRIC_NOTE,
-            *assumed_fabrics(
-                [query.systems[place] for place in np.unique(query.index_U[crosses_U])]
-            ),
-            *([NODES_NOTE] if beyond else []),
-        ),
+        notes=(*inner.notes, *cells.notes, *_fabric_notes(query, crosses_U, beyond=bool(beyond))),
     )
+
+
+def _fabric_notes(query: CollectiveQuery, crosses_U: FlagArray, *, beyond: bool) -> list[str]:
+    """Return the notes on groups that span nodes."""
+    crossed = [query.systems[place] for place in np.unique(query.index_U[crosses_U]).tolist()]
+    return [FABRIC_NOTE, *assumed_fabrics(crossed), *([NODES_NOTE] if beyond else [])]
 
 
 def _exchanges(op: str) -> bool:

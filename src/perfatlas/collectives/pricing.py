@@ -66,15 +66,24 @@ class Implementation:
         custom_groups: Kernel family -> group sizes inside a domain that its custom all-reduce
             supports; the calibration holds the buffer size above which the library is used. If
             empty, all all-reduces use the library.
-        pcie_groups: The same between GPUs without NVLink.
+        pcie_groups: The same between GPUs without NVLink; None if it makes no difference.
         silicon_version: Engine version whose tables tier measured reads; "" for those that the
             calibrations were fitted on.
     """
 
     family: str = ""
     custom_groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    pcie_groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    pcie_groups: Mapping[str, tuple[int, ...]] | None = None
     silicon_version: str = ""
+
+    def over_pcie(self, family: str) -> tuple[int, ...]:
+        """Return the group sizes of a family's custom all-reduce between GPUs without NVLink.
+
+        Args:
+            family: Kernel family.
+        """
+        groups = self.custom_groups if self.pcie_groups is None else self.pcie_groups
+        return groups.get(family, ())
 
 
 LIBRARY_ALONE: Final = Implementation()
@@ -155,7 +164,7 @@ def price_collectives(
         index_U=system_index_U,
         family=implementation.family,
         custom_groups=implementation.custom_groups.get(implementation.family, ()),
-        pcie_groups=implementation.pcie_groups.get(implementation.family, ()),
+        pcie_groups=implementation.over_pcie(implementation.family),
         format_name=shapes.format_name,
         version=implementation.silicon_version if tier == "measured" else None,
     )
@@ -164,7 +173,7 @@ def price_collectives(
             question,
             family=name,
             custom_groups=groups,
-            pcie_groups=implementation.pcie_groups.get(name, ()),
+            pcie_groups=implementation.over_pcie(name),
         )
         for name, groups in implementation.custom_groups.items()
     ]

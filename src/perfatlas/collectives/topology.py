@@ -227,8 +227,9 @@ def _on_rings(
     wire_U = ring_wire_bytes(query.op, query.size_LU[0], query.group.ranks_LU[0])
     wire_s_U = wire_U / query.links.bandwidth_LU[0]
     moving_U = np.maximum(own_s_U - latency_U, np.finfo(np.float64).tiny)
+    own_U = np.divide(wire_s_U, moving_U, out=np.ones_like(wire_s_U), where=where_U)
     drawn = [np.full_like(wire_s_U, share) for share in rings.shares]
-    drawn += [wire_s_U / moving_U] if rings.own else []
+    drawn += [own_U] if rings.own else []
     typical_U = np.median(np.stack(drawn), axis=0)
     wide_DU = np.stack([*drawn, *(np.full_like(wire_s_U, share) for share in rings.spanned)])
     time_U = latency_U + wire_s_U / typical_U

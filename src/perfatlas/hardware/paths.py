@@ -103,8 +103,8 @@ def parse_topology(text: str, where: str) -> Matrix:
 
 
 def _check_path(word: str, place: int, other: int, where: str) -> None:
-    known = word in PCIE_PATHS or _LINKS.fullmatch(word) or (word == "X") == (place == other)
-    if not known or (word == "X" and place != other):
+    known = word in PCIE_PATHS or _LINKS.fullmatch(word) is not None
+    if not (known or (word == "X" and place == other)):
         raise InvalidSpecError(
             f"{where}: GPU{place} to GPU{other} is {repr_for_error(word)}; expected NV followed by"
             f" the number of links, {', '.join(PCIE_PATHS)}"

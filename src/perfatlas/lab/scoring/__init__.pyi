@@ -2,6 +2,12 @@ from .budgets import (
     drifted as drifted,
     read_budgets as read_budgets,
 )
+from .device_splits import (
+    DeviceSplit as DeviceSplit,
+    device_splits as device_splits,
+    kernel_split_scores as kernel_split_scores,
+    split_rules as split_rules,
+)
 from .independent import (
     independent_check as independent_check,
 )
