@@ -2,12 +2,6 @@ from .budgets import (
     drifted as drifted,
     read_budgets as read_budgets,
 )
-from .device_splits import (
-    DeviceSplit as DeviceSplit,
-    device_splits as device_splits,
-    kernel_split_scores as kernel_split_scores,
-    split_rules as split_rules,
-)
 from .independent import (
     independent_check as independent_check,
 )
@@ -15,6 +9,12 @@ from .left_out import (
     left_out_errors as left_out_errors,
     left_out_table as left_out_table,
     slow_medians as slow_medians,
+)
+from .lenders import (
+    DeviceSplit as DeviceSplit,
+    device_splits as device_splits,
+    kernel_split_scores as kernel_split_scores,
+    split_rules as split_rules,
 )
 from .medians import (
     ROUNDING as ROUNDING,

@@ -19,7 +19,6 @@ from .engine_transfer import (
     engine_transfers as engine_transfers,
 )
 from .hidden import (
-    hidden_devices as hidden_devices,
     without_devices as without_devices,
 )
 from .new_architectures import (

@@ -16,7 +16,7 @@ def hidden_devices() -> frozenset[str]:
     """Return the devices whose calibrations are not used.
 
     Example:
-        >>> from perfatlas.measurements.calibrations import hidden_devices, without_devices
+        >>> from perfatlas.measurements.calibrations.hidden import hidden_devices, without_devices
         >>> with without_devices(["b200_sxm"]):
         ...     sorted(hidden_devices())
         ['b200_sxm']

@@ -1,10 +1,10 @@
-"""`perfatlas kernel gemm|attention|moe`: one operator on one GPU."""
+"""`perfatlas kernel gemm|attention|moe|elementwise`: one operator on one GPU."""
 
 from __future__ import annotations
 
 from perfatlas.commands.output import Answering, command_of
 
-gemm, attention, moe = (
+gemm, attention, moe, elementwise = (
     command_of(
         Answering(
             command=f"kernel {operator}",
@@ -13,5 +13,5 @@ gemm, attention, moe = (
             table=f"answer:{operator}_table",
         )
     )
-    for operator in ("gemm", "attention", "moe")
+    for operator in ("gemm", "attention", "moe", "elementwise")
 )

@@ -109,7 +109,7 @@ def kernel_split_scores(
 def _cell_row(
     kin: Kin, split: DeviceSplit, device: str, key: tuple[str, str, str]
 ) -> dict[str, Any]:
-    """Return the errors of a cell with a donor's parameters; None where nobody has the cell."""
+    """Return the errors of a cell with a donor's parameters; None where no lender has the cell."""
     row: dict[str, Any] = {
         "split": split.name,
         "system": device,
