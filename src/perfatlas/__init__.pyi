@@ -887,7 +887,8 @@ def kernel_elementwise(
             x head_dim of a rotary embedding, or the vocabulary of sampling.
         kv_width: Elements of keys and values per token: 2 x KV heads x head_dim. Default: 0. Needs
             op = rope_and_cache.
-        kv_format: Number format of the KV cache. Default: bf16. Needs op = rope_and_cache.
+        kv_format: Number format of the KV cache. Default: bf16. Needs op = rope_and_cache and
+            kv_width other than 0.
         format: Number format that activations are quantized to. Default: fp8. Needs op = quantize.
         kernel_family: Engine that provides the kernels, such as vllm or sglang. Default: the
             fastest engine.
