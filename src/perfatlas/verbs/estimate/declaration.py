@@ -24,6 +24,7 @@ DECLARATION: Final = Declaration(
         "estimate",
         "estimate_columns",
         "estimate_table",
+        "explain",
         "frontier",
     ),
 )
