@@ -42,6 +42,7 @@ __all__ = [
     "goodput_spares",
     "goodput_stragglers",
     "kernel_attention",
+    "kernel_elementwise",
     "kernel_gemm",
     "kernel_moe",
     "max_request_rate",
@@ -1244,6 +1245,59 @@ def kernel_attention(
         InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
             has no effect.
         UnsupportedError: The device does not support the format, or there is no data for the tier.
+    """
+
+def kernel_elementwise(
+    *,
+    system: str,
+    op: Literal["norm", "activation", "rope_and_cache", "quantize", "embedding", "sampling"],
+    tokens: int | str,
+    width: int | str,
+    kv_width: int | str = 0,
+    kv_format: str = "bf16",
+    format: str = "fp8",
+    kernel_family: str | None = None,
+    protocol: Literal["cold"] = "cold",
+    tier: Literal["auto", "bound", "physics", "measured"] = "auto",
+    silicon_version: str | None = None,
+    clock_ratio: float | str = 1.0,
+    power_cap_w: float | str | None = None,
+) -> Answer:
+    """Return the time of an operator that is limited by memory bandwidth on one device.
+
+    Args:
+        system: System: a catalog name, a TOML file, or a name with overrides such as
+            h200_sxm{device.memory.bandwidth=6TB/s}.
+        op: Operator: norm with its residual addition, gated activation, rotary embedding with the
+            append to the KV cache, dynamic quantization, embedding lookup or sampling.
+        tokens: Rows: tokens of the step.
+        width: Elements per token: the hidden size, the output width of an activation, query heads
+            x head_dim of a rotary embedding, or the vocabulary of sampling.
+        kv_width: Elements of keys and values per token: 2 x KV heads x head_dim. Default: 0. Needs
+            op = rope_and_cache.
+        kv_format: Number format of the KV cache. Default: bf16. Needs op = rope_and_cache and
+            kv_width other than 0.
+        format: Number format that activations are quantized to. Default: fp8. Needs op = quantize.
+        kernel_family: Engine that provides the kernels, such as vllm or sglang. Default: the
+            fastest engine.
+        protocol: Measurement protocol: cold (caches empty at the start). Default: cold.
+        tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
+            rows), or auto, the best available without measured rows. Default: auto.
+        silicon_version: Engine version of the measured tables. Default: the version of the
+            calibrations. Needs tier = measured.
+        clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
+        power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
+            Default: the TDP, at which kernels were measured.
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
+        UnsupportedError: There is no data for the tier.
+
+    Example:
+        >>> from perfatlas.verbs.kernel import kernel_elementwise
+        >>> asked = {"system": "h200_sxm", "op": "norm", "tokens": 4096, "width": 8192}
+        >>> kernel_elementwise(**asked).results["bound"]
+        'memory'
     """
 
 def kernel_gemm(

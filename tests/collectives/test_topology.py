@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from perfatlas.collectives.topology import NOTE, published_rings
+from perfatlas.collectives.topology import NOTE, PAIR_NOTE, published_rings
 from perfatlas.verbs.collective import collective, collective_columns
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SIZE = 1 << 26
 
@@ -27,7 +30,8 @@ def test_large_groups_reach_a_typical_share_of_the_link_and_span_all_machines(
     results, notes = asked(system, gpus)
     assert NOTE in notes
     link = {"l40s": 32e9, "rtx_4090": 32e9, "rtx_pro_6000_server": 64e9}[system]
-    shares = [ring["share"] for ring in published_rings() if ring["gpus"] == gpus]
+    usual = [ring for ring in published_rings() if ring["usual"]]
+    shares = [ring["share"] for ring in usual if ring["gpus"] == gpus]
     rate = results["bus_bandwidth_bytes_per_s"] / link
     assert min(shares) * 0.9 <= rate <= max(shares)
     fastest = rate * results["time_s"] / results["time_s_low"]
@@ -86,3 +90,65 @@ def test_one_gpu_in_a_table_of_rings_divides_nothing_by_zero() -> None:
         warnings.simplefilter("error")
         table = collective_columns(rows)
     assert list(table["time_s"]) == [0.0, asked("l40s", 8)[0]["time_s"]]
+
+
+def test_a_stated_topology_takes_rings_with_its_paths() -> None:
+    # 8 GPUs on two sockets copy through host memory: 28 GB/s of 64 published, 0.44 of the link
+    results, notes = asked("rtx_pro_6000_server{node.topology=two_sockets_8}", 8)
+    assert results["bus_bandwidth_bytes_per_s"] == pytest.approx(0.44 * 64e9, rel=0.03)
+    assert any("SYS paths with host memory" in note for note in notes)
+    shares = [ring["share"] for ring in published_rings() if ring["gpus"] == 8]
+    rate = results["bus_bandwidth_bytes_per_s"] / 64e9
+    assert rate * results["time_s"] / results["time_s_high"] <= min(shares)
+
+
+def test_switches_and_peer_access_are_no_slower_than_host_memory() -> None:
+    through_host = asked("l40s{node.topology=two_switches_8, node.peer_access=no}", 4)[0]
+    direct = asked("l40s{node.topology=two_switches_8}", 4)[0]
+    assert direct["time_s"] < through_host["time_s"]
+    forced = asked("l40s{node.topology=two_sockets_8, node.peer_access=yes}", 4)[0]
+    assert forced["time_s"] < asked("l40s{node.topology=two_sockets_8}", 4)[0]["time_s"]
+
+
+def test_bridged_pairs_use_their_nvlinks(tmp_path: Path) -> None:
+    file = tmp_path / "topo.txt"
+    file.write_text("GPU0 X NV12\nGPU1 NV12 X\n", "utf-8")
+    size = "node.devices=2, device.scale_up.domain_size=2"
+    system = f"h100_pcie{{node.topology={file}, {size}}}"
+    answer = collective(system=system, op="all_reduce", bytes=1 << 30, gpus=2)
+    results = answer.results
+    # NVIDIA/nccl#1161: 115.4 GB/s between two H100 PCIe; one of the two draws
+    assert 115.4e9 < results["bus_bandwidth_bytes_per_s"] < 0.82 * 300e9
+    assert results["time_s_high"] >= (1 << 30) / 115.4e9
+    assert results["bound_time_s"] == pytest.approx((1 << 30) / 300e9)
+
+
+def test_nvlink_is_not_slower_than_pcie_at_the_same_rate() -> None:
+    for gpus in (2, 4, 8):
+        over_nvlink = asked("l40s{device.scale_up.kind=nvlink}", gpus)[0]
+        assert over_nvlink["time_s"] <= asked("l40s", gpus)[0]["time_s"]
+
+
+@pytest.mark.parametrize(("family", "gpus"), [("vllm", 4), ("sglang", 8)])
+def test_engines_leave_large_pcie_groups_to_the_library(family: str, gpus: int) -> None:
+    fields: dict[str, Any] = {"system": "l40s", "op": "all_reduce", "bytes": 1 << 16}
+    own = collective(**fields, gpus=gpus, kernel_family=family)
+    library = collective(**fields, gpus=gpus, kernel_family="nccl")
+    assert own.results["time_s"] == library.results["time_s"]
+    assert any("over PCIe; others use the library" in note for note in own.evidence.assumptions)
+
+
+def test_the_topology_of_a_table_is_said_to_be_unknown() -> None:
+    assert PAIR_NOTE in asked("l40s", 2)[1]
+
+
+def test_a_topology_that_narrows_the_interval_alone_has_an_effect() -> None:
+    answer = collective(
+        system="l40s{node.topology=two_sockets_8}", op="all_reduce", bytes=SIZE, gpus=8
+    )
+    assert not [text for text in answer.warnings if "has no effect" in text]
+
+
+def test_an_assumed_network_between_nodes_is_named() -> None:
+    assert any("assumed: ethernet_roce" in note for note in asked("l40s", 16)[1])
+    assert not any("network between nodes is assumed" in note for note in asked("h100_sxm", 16)[1])

@@ -125,6 +125,7 @@ CHANGED: Final[dict[str, Any]] = {
     "formats.<name>.architectures": ["hopper"],
     "expert_exchange.value": "all_to_all",
     "all_reduce.group_sizes.value": [2, 4],
+    "all_reduce.pcie_group_sizes.value": [4],
     "all_reduce_norm_fusion.formats": [],
     "all_reduce_norm_fusion.model_types": ["deepseek_v3"],
     "all_reduce_norm_fusion.<architecture>": {"2": 0},

@@ -192,7 +192,9 @@ _GOODPUT: Final[Values] = {
     "checkpoint_bytes": (1e11, 3e12),
     "checkpoint_bytes_per_s": (1e10, 3e9),
 }
-_OPERATORS: Final = {f"kernel {name}": _KERNELS for name in ("gemm", "attention", "moe")}
+_OPERATORS: Final = {
+    f"kernel {name}": _KERNELS for name in ("gemm", "attention", "moe", "elementwise")
+}
 _OTHERS: Final[Mapping[str, Values]] = {
     **_OPERATORS,
     "collective": {

@@ -126,6 +126,8 @@ ELSEWHERE = {  # where the base does not state or read them
     "device.calibration_relative": ("gh200", "h100_sxm"),
     "device.l2": ("h200_sxm", "30 MB"),
     "device.tdp": ("h200_sxm", "350W"),  # a higher one changes nothing
+    "node.topology": ("l40s", "two_switches_8"),
+    "node.peer_access": ("l40s", "yes"),
 }
 WITH = {"fabric.leaf_nodes": "fabric.oversubscription=8, "}  # without it leaves do not matter
 

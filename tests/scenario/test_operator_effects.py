@@ -10,7 +10,12 @@ import pytest
 from perfatlas.declarations import verb_fields
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.collective import collective
-from perfatlas.verbs.kernel import kernel_attention, kernel_gemm, kernel_moe
+from perfatlas.verbs.kernel import (
+    kernel_attention,
+    kernel_elementwise,
+    kernel_gemm,
+    kernel_moe,
+)
 from tests.golden.option_values import others_of
 
 if TYPE_CHECKING:
@@ -69,6 +74,16 @@ MOE: Final[Fields] = {
     "format": ("fp8_block",),
     "distribution": ("balanced", "power_law_1.2"),
 }
+ELEMENTWISE: Final[Fields] = {
+    **SHARED,
+    "op": ("sampling",),
+    "tokens": (20000,),
+    "width": (2048,),
+    "kv_width": (512,),
+    "kv_format": ("fp8",),
+    "tier": ("bound",),
+    "format": ("nvfp4",),
+}
 COLLECTIVE: Final[Fields] = {
     "system": ("b200_sxm",),
     "op": ("all_to_all", "send_recv"),
@@ -104,6 +119,12 @@ def _cases() -> list[tuple[Verb, Fields, list[Fields], list[Fields]]]:
             layers,
         ),
         (kernel_moe, MOE, _grid(tier=TIERS, ep=(1, 8)), experts),
+        (
+            kernel_elementwise,
+            ELEMENTWISE,
+            _grid(tier=("physics",), op=("norm", "rope_and_cache", "quantize", "embedding")),
+            _grid(tokens=(65536,), width=(4096,)),
+        ),
         (
             collective,
             COLLECTIVE,

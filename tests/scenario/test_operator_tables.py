@@ -10,7 +10,13 @@ import pytest
 from perfatlas.measurements.tables import has_silicon
 from perfatlas.quantities import PerfatlasError
 from perfatlas.verbs.collective import collective, collective_columns
-from perfatlas.verbs.kernel import kernel_attention, kernel_columns, kernel_gemm, kernel_moe
+from perfatlas.verbs.kernel import (
+    kernel_attention,
+    kernel_columns,
+    kernel_elementwise,
+    kernel_gemm,
+    kernel_moe,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,6 +65,16 @@ def _moe(draw: random.Random) -> Fields:
     }
 
 
+def _elementwise(draw: random.Random) -> Fields:
+    return {
+        "op": draw.choice(("norm", "activation", "rope_and_cache", "quantize", "tanh")),
+        "tokens": draw.randint(1, 9000),
+        "width": draw.choice((1024, "8k")),
+        "kv_width": draw.choice((None, 256)),
+        "format": draw.choice((None, "nvfp4", "fp1")),
+    }
+
+
 def _collective(draw: random.Random) -> Fields:
     return {
         "op": draw.choice(("all_reduce", "all_gather", "dispatch", "send_recv")),
@@ -73,6 +89,7 @@ VERBS: list[tuple[Callable[..., Any], Callable[[random.Random], Fields]]] = [
     (kernel_gemm, _gemm),
     (kernel_attention, _attention),
     (kernel_moe, _moe),
+    (kernel_elementwise, _elementwise),
     (collective, _collective),
 ]
 

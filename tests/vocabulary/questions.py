@@ -18,7 +18,12 @@ from perfatlas.verbs.goodput import (
     goodput_spares,
     goodput_stragglers,
 )
-from perfatlas.verbs.kernel import kernel_attention, kernel_gemm, kernel_moe
+from perfatlas.verbs.kernel import (
+    kernel_attention,
+    kernel_elementwise,
+    kernel_gemm,
+    kernel_moe,
+)
 from perfatlas.verbs.schedule import fleet_schedule
 from perfatlas.verbs.simulate import max_request_rate, required_replicas, simulate
 from perfatlas.vocabulary.metrics import METRICS
@@ -63,6 +68,8 @@ OPERATORS: Final = {
     "moe": Question(kernel_moe, {
         "system": "h200_sxm", "tokens": 64, "hidden": 2048, "intermediate": 768, "experts": 128,
         "top_k": 8}),
+    "elementwise": Question(kernel_elementwise, {
+        "system": "h200_sxm", "op": "norm", "tokens": 4096, "width": 4096}),
     "collective": Question(
         collective, {"system": "h200_sxm", "op": "all_reduce", "bytes": 1 << 20, "gpus": 8}),
 }  # fmt: skip
@@ -181,6 +188,7 @@ SHORTEST: Final = {
     "kernel gemm": OPERATORS["gemm"],
     "kernel attention": OPERATORS["attention"],
     "kernel moe": OPERATORS["moe"],
+    "kernel elementwise": OPERATORS["elementwise"],
     "collective": OPERATORS["collective"],
     "estimate": ESTIMATES["static"],
     "simulate": SIMULATIONS["one pool"],

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     TableAnswers = Callable[[Mapping[str, Sequence[Any]]], dict[str, list[Any]]]
 SYSTEMS: Final = ("system", "prefill_system", "decode_system")
 _INTERVAL: Final = ("_low", "_high")
+# Fields that state what an interval otherwise spans.
+_NARROWING: Final = ("node.topology", "node.peer_access")
 
 
 def warn_unused_changes(question: Question) -> Question:
@@ -54,18 +56,19 @@ def changes_without_effect(
         results: Their results, if already computed.
     """
     notes = []
-    own = None if results is None else predicted(results)
+    known = results
     for name in SYSTEMS:
         text = fields.get(name)
         if not isinstance(text, str):
             continue
         for path, unchanged in changed_fields(text).items():
-            own = own or predicted(results_of(**fields))
+            known = known or results_of(**fields)
             try:
-                other = predicted(results_of(**{**fields, name: unchanged}))
+                other = results_of(**{**fields, name: unchanged})
             except PerfatlasError:
                 continue
-            if own == other:
+            whole = path in _NARROWING
+            if known == other if whole else predicted(known) == predicted(other):
                 notes.append(no_effect(path, unchanged=_is_same(text, unchanged, path)))
     return list(dict.fromkeys(notes))
 

@@ -22,7 +22,9 @@ from perfatlas.collectives.notes import (
     RANKS_NOTE,
     SEND_NOTE,
     SWITCH_NOTE,
+    assumed_fabrics,
     refused_groups,
+    refused_pcie_groups,
 )
 from perfatlas.collectives.parameters import (
     CUSTOM_OPERATOR,
@@ -48,13 +50,17 @@ from perfatlas.collectives.physics import (
     library_time_s,
 )
 from perfatlas.collectives.query import CollectiveQuery, LevelTimes
-from perfatlas.collectives.topology import with_typical_rings
+from perfatlas.collectives.topology import with_pcie_rings
 from perfatlas.collectives.wire import between_nodes_wire_bytes, ring_wire_bytes
 from perfatlas.operators import with_fields
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from perfatlas.collectives.physics import BoundArray
     from perfatlas.operators import FloatArray
+
+    FlagArray = NDArray[np.bool_]
 
 Physics = Callable[["FloatArray", "FloatArray", "FloatArray"], tuple["FloatArray", "BoundArray"]]
 MEASURED: Final = LIBRARY_PARAMETERS.index("ranks_measured")
@@ -73,7 +79,7 @@ def level_times(query: CollectiveQuery) -> LevelTimes:
     inner = _library_levels(query, _inner_cells(query))
     if query.op == "all_reduce" and query.custom_groups:
         inner = _with_custom(query, inner)
-    return _with_fabric(query, with_typical_rings(query, inner))
+    return _with_fabric(query, with_pcie_rings(query, inner))
 
 
 def _inner_cells(query: CollectiveQuery) -> Cells:
@@ -202,11 +208,16 @@ def _with_custom(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
     time_U, latency_U = _with_latency(custom_time_s, shape_UD, parameters_UP)
     ranks_LU, match_U = query.group.ranks_LU, cells.match_S[query.index_U]
     runs_U = (match_U >= 0) & (ranks_LU[1:] == 1.0).all(axis=0) & (ranks_LU[0] > 1.0)
-    taken_U = np.isin(ranks_LU[0], query.custom_groups)
-    if np.any(runs_U & ~taken_U):
+    pcie_U = query.links.one_link_U > 0.0
+    sizes_U = np.isin(ranks_LU[0], query.custom_groups)
+    taken_U = sizes_U & (~pcie_U | np.isin(ranks_LU[0], query.pcie_groups))
+    if np.any(runs_U & ~sizes_U):
         inner = with_fields(
             inner, notes=(*inner.notes, refused_groups(query.family, query.custom_groups))
         )
+    if np.any(runs_U & sizes_U & ~taken_U):
+        note = refused_pcie_groups(query.family, query.pcie_groups)
+        inner = with_fields(inner, notes=(*inner.notes, note))
     runs_U &= taken_U & (ranks_LU[0] <= parameters_UP[:, CUSTOM_MEASURED])
     # Sizes handed over to the library were measured with in-network reduction where available.
     handed_U = shape_UD[:, 0] > parameters_UP[:, CUSTOM_HAND_OVER]
@@ -286,8 +297,14 @@ def _with_fabric(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
         tails_U2=np.where(crosses_U[:, None], tails_U2, inner.tails_U2),
         least_s_U=np.where(hierarchical_U, inside_s_U, 0.0),
         algorithm_U=np.where(crosses_U, named_U, inner.algorithm_U),
-        notes=(*inner.notes, *cells.notes, FABRIC_NOTE, *([NODES_NOTE] if beyond else [])),
+        notes=(*inner.notes, *cells.notes, *_fabric_notes(query, crosses_U, beyond=bool(beyond))),
     )
+
+
+def _fabric_notes(query: CollectiveQuery, crosses_U: FlagArray, *, beyond: bool) -> list[str]:
+    """Return the notes on groups that span nodes."""
+    crossed = [query.systems[place] for place in np.unique(query.index_U[crosses_U]).tolist()]
+    return [FABRIC_NOTE, *assumed_fabrics(crossed), *([NODES_NOTE] if beyond else [])]
 
 
 def _exchanges(op: str) -> bool:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from perfatlas.hardware import System
+
 RANKS_NOTE: Final = (
     "collectives beyond the measured number of ranks are extrapolated, with the interval of fits on"
     " 2 and 4 ranks scored on 8; small messages are assumed to use a tree where it is shorter"
@@ -36,6 +38,31 @@ EXPERTS_NOTE: Final = (
 SEND_NOTE: Final = "send_recv was not measured and is priced as one pair of an all_to_all"
 
 
+def assumed_fabrics(systems: Sequence[System]) -> tuple[str, ...]:
+    """Return a note for each network between nodes that is assumed and not documented.
+
+    Args:
+        systems: Systems whose nodes communicate.
+
+    Example:
+        >>> from perfatlas.collectives.notes import assumed_fabrics
+        >>> from perfatlas.hardware import resolve_system
+        >>> assumed_fabrics([resolve_system("h100_sxm")])
+        ()
+    """
+    found: dict[str, None] = {}
+    for system in systems:
+        source = system.sources.get("fabric")
+        if source is not None and source.kind == "assumed":
+            note = (
+                f"the network between nodes is assumed: {system.fabric.name}, {system.node.nics}"
+                f" NICs of {system.node.nic_bandwidth / 1e9:.4g} GB/s per node of"
+                f" {system.device.name}"
+            )
+            found[note] = None
+    return tuple(found)
+
+
 def refused_groups(family: str, sizes: Sequence[int]) -> str:
     """Return the note on group sizes that an engine's custom all-reduce does not support.
 
@@ -51,3 +78,22 @@ def refused_groups(family: str, sizes: Sequence[int]) -> str:
     *first, last = (str(size) for size in sizes)
     named = f"{', '.join(first)} or {last}" if first else last
     return f"{family}'s custom all-reduce supports groups of {named} ranks; others use the library"
+
+
+def refused_pcie_groups(family: str, sizes: Sequence[int]) -> str:
+    """Return the note on groups without NVLink that an engine leaves to the library.
+
+    Args:
+        family: The engine.
+        sizes: Group sizes that its custom all-reduce supports over PCIe; empty for none.
+
+    Example:
+        >>> from perfatlas.collectives.notes import refused_pcie_groups
+        >>> refused_pcie_groups("vllm", (2,))
+        "vllm's custom all-reduce supports groups of 2 ranks over PCIe; others use the library"
+    """
+    named = " or ".join(str(size) for size in sizes) or "no"
+    return (
+        f"{family}'s custom all-reduce supports groups of {named} ranks over PCIe; others use the"
+        " library"
+    )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.collectives.codes import EXCHANGES, REDUCTIONS
-from perfatlas.hardware import resolve_system
+from perfatlas.hardware import resolve_system, system_names
 from perfatlas.measurements.calibrations import (
     CalibrationMatch,
     find_calibration,
@@ -141,14 +141,24 @@ def _noted(cells: Cells, systems: Sequence[System], operator: str, notes: Sequen
 
 def _find(device: Device, operator: str, family: str, format_name: str) -> CalibrationMatch | None:
     """Return the calibration of a device, or of one with links of the same type."""
+    kind = device.scale_up.kind
+    if _other_links(device):
+        renamed = replace(device, name=f"{device.name} over {kind}", calibration_relative="")
+        return find_calibration(renamed, operator, family, format_name)
     match = find_calibration(device, operator, family, format_name)
     if match is None or match.calibration.device == device.name:
         return match
-    kind = device.scale_up.kind
     if resolve_system(match.calibration.device).device.scale_up.kind == kind:
         return match
     stand_in = replace(device, calibration_relative=LINK_STAND_INS.get(kind, ""))
     return find_calibration(stand_in, operator, family, format_name)
+
+
+def _other_links(device: Device) -> bool:
+    """Return whether the user gave a device of the catalog links of another type."""
+    changed = "device.scale_up.kind" in device.overridden
+    known = changed and device.name in system_names()
+    return known and resolve_system(device.name).device.scale_up.kind != device.scale_up.kind
 
 
 def exchange_cells(systems: Sequence[System], op: str, family: str, names: Sequence[str]) -> Cells:

@@ -22,6 +22,7 @@ from perfatlas.collectives.placement import (
     within_group,
 )
 from perfatlas.collectives.query import CollectiveQuery, LevelTimes
+from perfatlas.collectives.topology import with_bridges
 from perfatlas.collectives.wire import least_wire_bytes, ring_wire_bytes
 from perfatlas.operators import BOUND_LATENCY, BOUND_NETWORK, with_fields
 from perfatlas.pricing import COMMUNICATION, PricedOperators, choose, of_one_operator
@@ -65,13 +66,24 @@ class Implementation:
         custom_groups: Kernel family -> group sizes inside a domain that its custom all-reduce
             supports; the calibration holds the buffer size above which the library is used. If
             empty, all all-reduces use the library.
+        pcie_groups: The same between GPUs without NVLink; None if it makes no difference.
         silicon_version: Engine version whose tables tier measured reads; "" for those that the
             calibrations were fitted on.
     """
 
     family: str = ""
     custom_groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    pcie_groups: Mapping[str, tuple[int, ...]] | None = None
     silicon_version: str = ""
+
+    def over_pcie(self, family: str) -> tuple[int, ...]:
+        """Return the group sizes of a family's custom all-reduce between GPUs without NVLink.
+
+        Args:
+            family: Kernel family.
+        """
+        groups = self.custom_groups if self.pcie_groups is None else self.pcie_groups
+        return groups.get(family, ())
 
 
 LIBRARY_ALONE: Final = Implementation()
@@ -138,7 +150,7 @@ def price_collectives(
     shapes = with_fields(shapes, ranks=np.maximum(shapes.ranks, 1.0))
     links = link_columns(systems, system_index_U)
     group = talking_group(shapes.op, place_group(shapes.ranks, shapes.stride, links))
-    links = within_group(links, group)
+    links = with_bridges(within_group(links, group), group, systems, system_index_U)
     bound = _bound(shapes, group, links)
     if tier == "bound":
         return _in_bound(bound)
@@ -152,11 +164,17 @@ def price_collectives(
         index_U=system_index_U,
         family=implementation.family,
         custom_groups=implementation.custom_groups.get(implementation.family, ()),
+        pcie_groups=implementation.over_pcie(implementation.family),
         format_name=shapes.format_name,
         version=implementation.silicon_version if tier == "measured" else None,
     )
     engines = [
-        with_fields(question, family=name, custom_groups=groups)
+        with_fields(
+            question,
+            family=name,
+            custom_groups=groups,
+            pcie_groups=implementation.over_pcie(name),
+        )
         for name, groups in implementation.custom_groups.items()
     ]
     if question.family or not engines or shapes.op != "all_reduce":

@@ -34,6 +34,7 @@ class CollectiveQuery:
         index_U: Position in `systems` (U,).
         family: Engine whose all-reduce is used.
         custom_groups: Group sizes supported by the engine's custom all-reduce; empty for none.
+        pcie_groups: The same between GPUs without NVLink.
         format_name: Number format of the elements.
         version: Version of the engine's tables that correct the physics inside a domain, "" for
             the version of the calibrations; None for uncorrected physics.
@@ -48,6 +49,7 @@ class CollectiveQuery:
     index_U: IntArray
     family: str
     custom_groups: tuple[int, ...]
+    pcie_groups: tuple[int, ...]
     format_name: str
     version: str | None = None
 

@@ -1,4 +1,4 @@
-"""Rings over PCIe, whose switches and sockets are not known.
+"""Rings over PCIe: on the topology that the node states, otherwise on a typical machine.
 
 Shape legend: U unique shapes, L levels.
 """
@@ -8,83 +8,240 @@ from __future__ import annotations
 import tomllib
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.collectives.placement import HOST_LINK
 from perfatlas.collectives.wire import ring_wire_bytes
+from perfatlas.hardware import SWITCH_PATHS, UNKNOWN_ROUTE, ring_route
 from perfatlas.operators import with_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from perfatlas.collectives.placement import Group, Links
     from perfatlas.collectives.query import CollectiveQuery, LevelTimes
-    from perfatlas.operators import FloatArray
+    from perfatlas.hardware import Route, System
+    from perfatlas.operators import FloatArray, IntArray
 
     BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
 
 RINGS: Final = "data/collectives/pcie_rings.toml"
 RING_OPS: Final = ("all_reduce", "all_gather", "reduce_scatter")
+FEW_RINGS: Final = 3  # published rings below which the interval spans those of other paths too
 PAIR: Final = 2.0  # ranks whose path is one pair of links on every machine
 NOTE: Final = (
     "groups of more than two GPUs over PCIe are priced on a typical machine: the median of"
     " published rings and the calibrated one; the interval spans them all"
-    " (data/collectives/pcie_rings.toml)"
+    " (data/collectives/pcie_rings.toml); node.topology states a topology"
+)
+PAIR_NOTE: Final = (
+    "pairs of GPUs over PCIe are priced as on the machine of the table, whose topology is not"
+    " published"
 )
 
 
+class Rings(NamedTuple):
+    """The rings that a group may run on.
+
+    Args:
+        shares: Shares of one direction of a GPU's link that published rings reach; their median
+            is the price.
+        spanned: Shares that the interval spans.
+        own: Whether the machine of the calibration is one of them.
+        note: What was assumed, "" for nothing.
+    """
+
+    shares: tuple[float, ...]
+    spanned: tuple[float, ...]
+    own: bool
+    note: str
+
+
 @cache
+def _data() -> Mapping[str, Any]:
+    text = resources.files("perfatlas").joinpath(RINGS).read_text("utf-8")
+    return tomllib.loads(text)
+
+
 def published_rings() -> tuple[Mapping[str, Any], ...]:
-    """Return the published machines: GPUs of the ring, share of the link, reference.
+    """Return the published machines: GPUs of the ring, share of the link, path, transport.
 
     Example:
         >>> from perfatlas.collectives.topology import published_rings
         >>> all(0.0 < ring["share"] < 1.0 for ring in published_rings())
         True
     """
-    text = resources.files("perfatlas").joinpath(RINGS).read_text("utf-8")
-    return tuple(tomllib.loads(text)["machine"])
+    return tuple(_data()["machine"])
 
 
-def with_typical_rings(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
-    """Return the levels with groups of more than two GPUs over PCIe on a typical machine.
+def with_pcie_rings(query: CollectiveQuery, inner: LevelTimes) -> LevelTimes:
+    """Return the levels with groups over PCIe on the rings that they may run on.
 
-    The rate of the calibrated machine is one draw among those of the published ones. Latencies are
-    those of the calibrated machine.
+    Latencies are those of the calibrated machine. Without a stated topology the rate of the
+    calibrated machine is one draw among those of the published ones.
 
     Args:
         query: The collective.
         inner: Its levels as calibrated, on one machine of unknown topology.
 
     Limits: Published rings have four and eight GPUs; each group size uses the nearest. Measured
-        rows keep their time.
+        rows keep their time where no topology is stated.
     """
     pcie_S = np.array([system.device.scale_up.kind == "pcie" for system in query.systems])
-    ranks_U = query.group.ranks_LU[0]
-    unknown_U = pcie_S[query.index_U] & (ranks_U > PAIR) & (inner.match_U >= 0) & ~inner.measured_U
-    if query.op not in RING_OPS or not np.any(unknown_U):
+    inside_U = pcie_S[query.index_U] & (query.group.ranks_LU[0] > 1.0) & (inner.match_U >= 0)
+    if query.op not in RING_OPS or not np.any(inside_U):
         return inner
-    latency_U = inner.latency_s_LU[0]
-    moving_U = inner.time_s_LU[0] - latency_U
-    wire_s_U = ring_wire_bytes(query.op, query.size_LU[0], ranks_U) / query.links.bandwidth_LU[0]
-    own_U = wire_s_U / np.maximum(moving_U, np.finfo(np.float64).tiny)
-    typical_U, best_U = _shares(ranks_U, own_U)
-    faster_s_U = latency_U + wire_s_U / typical_U
-    time_U = np.where(unknown_U, faster_s_U, inner.time_s_LU[0])
-    slow_U = _log_ratio(inner.time_s_LU[0], time_U, unknown_U)
-    fast_U = _log_ratio(latency_U + wire_s_U / best_U, time_U, unknown_U)
-    low_U, high_U = inner.tails_U2.T
-    tails_U2 = np.column_stack(
-        (
-            np.where(unknown_U, np.minimum(low_U, fast_U), low_U),
-            np.where(unknown_U, high_U + np.maximum(slow_U, 0.0), high_U),
-        )
+    notes: dict[str, None] = {}
+    ranks_U = query.group.ranks_LU[0]
+    for place in np.unique(query.index_U[inside_U]).tolist():
+        of_system_U = inside_U & (query.index_U == place)
+        for ranks in np.unique(ranks_U[of_system_U]).tolist():
+            where_U = of_system_U & (ranks_U == ranks)
+            rings = rings_of(query.systems[place], int(ranks))
+            if rings.own:
+                where_U &= ~inner.measured_U
+            if not np.any(where_U):
+                continue
+            notes[rings.note] = None
+            if rings.shares:
+                inner = _on_rings(query, inner, rings, where_U)
+    return with_fields(inner, notes=(*inner.notes, *notes))
+
+
+def rings_of(system: System, ranks: int) -> Rings:
+    """Return the rings that a group of GPUs of a node may run on.
+
+    Args:
+        system: A system whose GPUs communicate over PCIe.
+        ranks: GPUs of the group.
+
+    Example:
+        >>> from perfatlas.collectives.topology import rings_of
+        >>> from perfatlas.hardware import resolve_system
+        >>> rings_of(resolve_system("l40s{node.topology=two_sockets_8}"), 8).shares
+        (0.44,)
+    """
+    route = ring_route(system.node.paths, ranks, system.node.peer_access)
+    if bridge_rate(system, ranks):
+        return _bridged(route)
+    if route.path == "NV":  # this architecture has no bridges
+        route = UNKNOWN_ROUTE
+    if ranks <= PAIR:
+        return Rings((), (), own=True, note=PAIR_NOTE)
+    if not route.path and not route.transport:
+        usual = _nearest_size([ring for ring in published_rings() if ring["usual"]], ranks)
+        return Rings(usual, usual, own=True, note=NOTE)
+    alike, what = _alike(route)
+    shares = _nearest_size(alike, ranks)
+    few = len(shares) < FEW_RINGS
+    spanned = _nearest_size(published_rings(), ranks) if few else shares
+    note = (
+        f"the ring of {ranks} GPUs takes {route.path or 'unknown'} paths with {route.transport}:"
+        f" priced at the median of published rings {what} ({len(shares)}); the interval spans"
+        f" {'all published rings' if few else 'them'} (data/collectives/pcie_rings.toml)"
     )
+    return Rings(shares, spanned, own=False, note=note)
+
+
+def _alike(route: Route) -> tuple[list[Mapping[str, Any]], str]:
+    """Return the published machines nearest to a route, and what they have in common with it."""
+    same = [ring for ring in published_rings() if ring["transport"] == route.transport]
+    levels = {True: "behind switches", False: "across host bridges"}
+    if not route.path:
+        return same, f"with {route.transport}"
+    if route.path == "SYS":
+        level = [ring for ring in same if ring["path"] == "SYS"]
+        return (level, "across sockets") if level else (same, f"with {route.transport}")
+    switched = route.path in SWITCH_PATHS
+    level = [
+        ring
+        for ring in same
+        if ring["path"] not in ("", "SYS") and (ring["path"] in SWITCH_PATHS) == switched
+    ]
+    if level:
+        return level, levels[switched]
+    # switches alone were not published: rings with peer access in one socket are no faster
+    one_socket = [ring for ring in same if ring["path"] not in ("", "SYS")]
+    return one_socket or same, f"with {route.transport} in one socket"
+
+
+def bridge_rate(system: System, ranks: int) -> float:
+    """Return the rate of NVLink bridges between all GPUs of a group, 0 without [bytes/s].
+
+    Args:
+        system: A system whose GPUs communicate over PCIe otherwise.
+        ranks: GPUs of the group.
+    """
+    route = ring_route(system.node.paths, ranks, system.node.peer_access)
+    over_pcie = system.device.scale_up.kind == HOST_LINK
+    rates: Mapping[str, float] = _data()["bridge"]["link_rate"]
+    return route.links * rates.get(system.device.architecture, 0.0) if over_pcie else 0.0
+
+
+def with_bridges(links: Links, group: Group, systems: Sequence[System], index_U: IntArray) -> Links:
+    """Return the links with those of NVLink bridges for groups that they join completely.
+
+    Args:
+        links: Links of each shape.
+        group: Placement of the ranks.
+        systems: Distinct systems.
+        index_U: Position in `systems` (U,).
+    """
+    if not any(system.node.paths for system in systems):
+        return links
+    inside_U = (group.ranks_LU[1:] == 1.0).all(axis=0)
+    places = zip(index_U.tolist(), group.ranks_LU[0].tolist(), strict=True)
+    rate_U = np.array([bridge_rate(systems[place], int(ranks)) for place, ranks in places])
+    joined_U = inside_U & (rate_U > 0.0)
+    bandwidth_LU = links.bandwidth_LU.copy()
+    bandwidth_LU[0] = np.where(joined_U, rate_U, bandwidth_LU[0])
+    one_link_U = np.where(joined_U, 0.0, links.one_link_U)
+    return links._replace(bandwidth_LU=bandwidth_LU, one_link_U=one_link_U)
+
+
+def _bridged(route: Route) -> Rings:
+    """Return the rings of a group whose GPUs are all joined by NVLink bridges."""
+    shares = tuple(_data()["bridge"]["shares"])
+    note = (
+        f"GPUs joined by {route.links} NVLinks: the median of a published run and of NCCL's own"
+        " constant; the interval spans both (data/collectives/pcie_rings.toml)"
+    )
+    return Rings(shares, shares, own=False, note=note)
+
+
+def _nearest_size(rings: Sequence[Mapping[str, Any]], ranks: int) -> tuple[float, ...]:
+    """Return the shares of the rings whose number of GPUs is nearest, in octaves."""
+    distance = [abs(float(np.log2(ranks / ring["gpus"]))) for ring in rings]
+    near = min(distance, default=0.0)
+    found = zip(rings, distance, strict=True)
+    return tuple(float(ring["share"]) for ring, far in found if far == near)
+
+
+def _on_rings(
+    query: CollectiveQuery, inner: LevelTimes, rings: Rings, where_U: BoolArray
+) -> LevelTimes:
+    """Return the levels with the median rate of some rings, and an interval that spans them."""
+    latency_U, own_s_U = inner.latency_s_LU[0], inner.time_s_LU[0]
+    wire_U = ring_wire_bytes(query.op, query.size_LU[0], query.group.ranks_LU[0])
+    wire_s_U = wire_U / query.links.bandwidth_LU[0]
+    moving_U = np.maximum(own_s_U - latency_U, np.finfo(np.float64).tiny)
+    own_U = np.divide(wire_s_U, moving_U, out=np.ones_like(wire_s_U), where=where_U)
+    drawn = [np.full_like(wire_s_U, share) for share in rings.shares]
+    drawn += [own_U] if rings.own else []
+    typical_U = np.median(np.stack(drawn), axis=0)
+    wide_DU = np.stack([*drawn, *(np.full_like(wire_s_U, share) for share in rings.spanned)])
+    time_U = latency_U + wire_s_U / typical_U
+    fast_U = _log_ratio(latency_U + wire_s_U / wide_DU.max(axis=0), time_U, where_U)
+    slow_U = _log_ratio(latency_U + wire_s_U / wide_DU.min(axis=0), time_U, where_U)
+    low_U, high_U = inner.tails_U2.T
+    tails_U2 = np.column_stack((np.minimum(low_U, fast_U), high_U + np.maximum(slow_U, 0.0)))
     return with_fields(
         inner,
-        time_s_LU=np.stack((time_U, *inner.time_s_LU[1:])),
-        tails_U2=tails_U2,
-        notes=(*inner.notes, NOTE),
+        time_s_LU=np.stack((np.where(where_U, time_U, own_s_U), *inner.time_s_LU[1:])),
+        tails_U2=np.where(where_U[:, None], tails_U2, inner.tails_U2),
+        measured_U=inner.measured_U & ~where_U,
     )
 
 
@@ -93,23 +250,3 @@ def _log_ratio(above_U: FloatArray, below_U: FloatArray, where_U: BoolArray) -> 
     ratio_U = np.divide(above_U, below_U, out=np.ones_like(above_U), where=where_U)
     log_U: FloatArray = np.log(ratio_U)
     return log_U
-
-
-def _shares(ranks_U: FloatArray, own_U: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the median and the largest share of the link over machines, each (U,)."""
-    sizes = np.array([ring["gpus"] for ring in published_rings()])
-    share = np.array([ring["share"] for ring in published_rings()])
-    typical_U, best_U = own_U.copy(), own_U.copy()
-    for size in np.unique(sizes).tolist():
-        near_U = np.abs(np.log2(ranks_U / size)) == _nearest(ranks_U, sizes)
-        known = share[sizes == size]
-        drawn = np.column_stack((own_U, np.broadcast_to(known, (own_U.size, known.size))))
-        typical_U = np.where(near_U, np.median(drawn, axis=1), typical_U)
-        best_U = np.where(near_U, drawn.max(axis=1), best_U)
-    return typical_U, best_U
-
-
-def _nearest(ranks_U: FloatArray, sizes: np.ndarray[Any, Any]) -> FloatArray:
-    """Return the distance in octaves to the nearest published group size (U,)."""
-    distance_U: FloatArray = np.abs(np.log2(ranks_U[:, None] / sizes)).min(axis=1)
-    return distance_U

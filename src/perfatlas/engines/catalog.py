@@ -147,11 +147,12 @@ def _apart(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(abs(a - b) for a, b in zip_longest(one, other, fillvalue=0))
 
 
-def all_reduce_groups(profile: EngineProfile) -> dict[str, tuple[int, ...]]:
+def all_reduce_groups(profile: EngineProfile, *, pcie: bool = False) -> dict[str, tuple[int, ...]]:
     """Return the group sizes that an engine reduces with its own kernels, by kernel family.
 
     Args:
         profile: The engine; without its own kernel family, all families are returned.
+        pcie: Between GPUs without NVLink.
 
     Example:
         >>> from perfatlas.engines import all_reduce_groups, resolve_engine
@@ -161,7 +162,7 @@ def all_reduce_groups(profile: EngineProfile) -> dict[str, tuple[int, ...]]:
     lenders = (resolve_engine(name) for name in engine_names())
     profiles = (profile,) if profile.kernel_family else tuple(lenders)
     return {
-        one.kernel_family: one.all_reduce.group_sizes
+        one.kernel_family: one.all_reduce.pcie_group_sizes if pcie else one.all_reduce.group_sizes
         for one in profiles
         if one.kernel_family and profile.all_reduce.custom and one.all_reduce.custom
     }

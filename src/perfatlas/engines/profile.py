@@ -70,6 +70,7 @@ class AllReduceRules:
         implementation: "custom" (one- and two-shot kernels; the library above the measured sizes)
             or "library".
         group_sizes: Group sizes of the custom kernels; the library reduces all others.
+        pcie_group_sizes: Those of them that they reduce between GPUs without NVLink.
         norm_fusion_bytes: {architecture: {tp: largest buffer}} of the fused all-reduce + norm
             [bytes].
         norm_fusion_formats: Formats that the fused kernel also quantizes to.
@@ -79,6 +80,7 @@ class AllReduceRules:
 
     implementation: Literal["custom", "library"]
     group_sizes: tuple[int, ...]
+    pcie_group_sizes: tuple[int, ...]
     norm_fusion_bytes: Mapping[str, Mapping[int, float]]
     norm_fusion_formats: tuple[str, ...]
     norm_fusion_model_types: tuple[str, ...]

@@ -260,6 +260,7 @@ _ALL_REDUCE: Final = Record[dict[str, Any]](
     fields={
         "implementation": _needed(Text(choices=("custom", "library")), *COLLECTIVES),
         "group_sizes": _perhaps(_Documented(_WIDTHS, *COLLECTIVES)),
+        "pcie_group_sizes": _perhaps(_Documented(_WIDTHS, *COLLECTIVES)),
         "ref": _REF,
     },
     build=dict,
@@ -380,10 +381,12 @@ def profile_of(profile_id: str, table: Mapping[str, object]) -> EngineProfile:
 
 def _all_reduce(kernels: Mapping[str, Any], fused: Mapping[str, Any]) -> AllReduceRules:
     groups = kernels.get("group_sizes", {})
+    pcie = kernels.get("pcie_group_sizes", groups)
     sources = [part["source"] for part in (kernels, groups, fused) if part]
     return AllReduceRules(
         implementation=kernels["implementation"],
         group_sizes=groups.get("value", ()),
+        pcie_group_sizes=pcie.get("value", ()),
         norm_fusion_bytes={
             architecture: {int(tp): mib * MEBIBYTE for tp, mib in limits.items()}
             for architecture, limits in fused.get("limits", {}).items()

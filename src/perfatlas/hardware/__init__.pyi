@@ -10,6 +10,14 @@ from .device import (
     Node as Node,
     System as System,
 )
+from .paths import (
+    HOST as HOST,
+    PEER as PEER,
+    SWITCH_PATHS as SWITCH_PATHS,
+    UNKNOWN_ROUTE as UNKNOWN_ROUTE,
+    Route as Route,
+    ring_route as ring_route,
+)
 from .resolve import (
     changed_fields as changed_fields,
     resolve_system as resolve_system,

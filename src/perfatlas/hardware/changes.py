@@ -110,6 +110,8 @@ def apply_changes(spec: Spec, changes: Mapping[str, Entry], name: str = "") -> S
     new = dict(spec.entries)
     for section in ("node", "fabric"):
         if section in changes:
+            for path in ("topology", "peer_access"):  # of the replaced node
+                new.pop(f"{section}.{path}", None)
             new |= catalog_group(section, str(changes[section].value), spec.origin)
             new[section] = changes[section]
     new |= changes

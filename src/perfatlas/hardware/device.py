@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from perfatlas.hardware.paths import Matrix
     from perfatlas.quantities import Source
 
 
@@ -107,12 +108,25 @@ class Device:
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """A server: devices and NICs, independent of the device type."""
+    """A server: devices and NICs, independent of the device type.
+
+    Args:
+        name: Catalog name.
+        devices: GPUs.
+        nics: NICs of the network between nodes.
+        nic_bandwidth: One NIC, per direction [bytes/s].
+        topology: Board, file or printed matrix of the paths between GPUs; "" if unknown.
+        peer_access: Whether GPUs read each other's memory over PCIe; "auto" follows NCCL's rule.
+        paths: Paths between GPUs (GPUs, GPUs); empty if unknown.
+    """
 
     name: str
     devices: int
     nics: int
-    nic_bandwidth: float  # one NIC, per direction [bytes/s]
+    nic_bandwidth: float
+    topology: str = ""
+    peer_access: str = "auto"
+    paths: Matrix = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ from perfatlas.hardware import spec as catalog
 from perfatlas.hardware.changes import apply_changes, number, split_overrides, without_change
 from perfatlas.hardware.checks import check_spec, peaks
 from perfatlas.hardware.device import Device, Fabric, Node, ScaleUp, System
+from perfatlas.hardware.paths import read_topology
 from perfatlas.hardware.schema import FIELDS, attributes_of
 from perfatlas.hardware.spec import Spec, catalog_spec, file_spec
 from perfatlas.quantities import InvalidSpecError, Source
@@ -106,6 +107,23 @@ def _device(spec: Spec) -> Device:
     )
 
 
+def _node(spec: Spec) -> Node:
+    """Return the node with the paths between its GPUs.
+
+    Raises:
+        InvalidSpecError: The topology cannot be read, or has fewer GPUs than a scale-up domain.
+    """
+    stated = _attributes(spec.entries, "node")
+    paths = read_topology(str(stated.get("topology", "")))
+    domain = int(number(spec.entries, "device.scale_up.domain_size"))
+    if paths and len(paths) < domain:
+        raise InvalidSpecError(
+            f"{spec.origin}: node.topology has {len(paths)} GPUs, and device.scale_up.domain_size ="
+            f" {domain}; set device.scale_up.domain_size and node.devices to {len(paths)} too"
+        )
+    return Node(name=str(spec.entries["node"].value), **stated, paths=paths)
+
+
 def _sources(entries: Mapping[str, Entry], prefix: str) -> dict[str, Source]:
     """Return the sources of stated values by path; empty text is not a value."""
     return {
@@ -118,7 +136,7 @@ def _sources(entries: Mapping[str, Entry], prefix: str) -> dict[str, Source]:
 def _system(spec: Spec, name: str) -> System:
     check_spec(spec)
     entries = spec.entries
-    node = Node(name=str(entries["node"].value), **_attributes(entries, "node"))
+    node = _node(spec)
     fabric = Fabric(name=str(entries["fabric"].value), **_attributes(entries, "fabric"))
     return System(
         name=name,
@@ -182,6 +200,8 @@ def resolve_system(text: str) -> System:
     if "{" not in stripped and not _looks_like_path(stripped):
         return _catalog_system(stripped)
     path = stripped.partition("{")[0].strip()
+    if "node.topology" in stripped:  # it may name a file, which may change
+        _changed_system.cache_clear()
     if not _looks_like_path(path):
         return _changed_system(stripped)
     return _path_system(stripped, _stamp(path))

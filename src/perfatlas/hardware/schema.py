@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from perfatlas.files import Field, Flag, Number, Text, Value
+from perfatlas.hardware.paths import PEER_ACCESS, TopologyText
 
 FORMATS: Final = ("bf16", "fp16", "tf32", "fp32", "fp64", "fp8", "fp4", "int8")
 # Formats computed by the matrix units; their dense peaks scale with the units' width.
@@ -152,6 +153,8 @@ FIELDS: Final[dict[str, SpecField]] = {
     "node.devices": _count(*BETWEEN),
     "node.nics": _count(*BETWEEN),
     "node.nic_bandwidth": _rate(*BETWEEN),
+    "node.topology": SpecField(TopologyText(), required=False, read_by=COLLECTIVES),
+    "node.peer_access": _text(*PEER_ACCESS, required=False, read_by=COLLECTIVES),
     "fabric": _text(read_by=BETWEEN),
     "fabric.kind": _text(*FABRIC_KINDS),
     "fabric.topology": _text(*TOPOLOGIES),

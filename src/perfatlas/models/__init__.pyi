@@ -25,6 +25,9 @@ from .drafting import (
     draft_operators as draft_operators,
     with_drafter as with_drafter,
 )
+from .elementwise import (
+    stream_bytes as stream_bytes,
+)
 from .emission import (
     ModelFormats as ModelFormats,
     StepTokens as StepTokens,

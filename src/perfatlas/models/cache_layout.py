@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.models.architecture import GatedDeltaNet, GqaAttention, Mamba1, Mamba2, MlaAttention
-from perfatlas.models.emission import ACTIVATION_BYTES
+from perfatlas.models.elementwise import ACTIVATION_BYTES
 from perfatlas.models.mixers import INDEX_KEY_BYTES, INDEX_SCALE_BYTES
 from perfatlas.models.recurrent_mixers import STATE_BYTES
 

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perfatlas.formats import get_format
+from perfatlas.models.elementwise import ACTIVATION_BYTES, norm_bytes
 from perfatlas.operators import Gemm, Operator, Streaming
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, Phase, Shard
 
 # All engines profiled here keep activations between operators in 16 bits.
-ACTIVATION_BYTES: Final = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,11 +201,5 @@ class Emission:
 
     def norm(self, name: str, *, residual: bool = True) -> Streaming:
         """Return a norm over the hidden size; with a residual it also adds and stores it."""
-        streams = 2.0 if residual else 1.0
-        width_bytes = self.hidden * ACTIVATION_BYTES
-        return self.streaming(
-            name,
-            "norm",
-            (streams * width_bytes, streams * width_bytes),
-            cold=width_bytes,
-        )
+        row = norm_bytes(self.hidden, residual=residual)
+        return self.streaming(name, "norm", (row.read, row.write), cold=row.cold)

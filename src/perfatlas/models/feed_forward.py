@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfatlas.formats import get_format
 from perfatlas.models.architecture import DenseFfn
-from perfatlas.models.emission import ACTIVATION_BYTES
+from perfatlas.models.elementwise import ACTIVATION_BYTES, activation_bytes
 from perfatlas.operators import GroupedGemm
 
 if TYPE_CHECKING:
@@ -101,6 +101,7 @@ def _dense(
     """
     width = float(intermediate)
     matrices = 2.0 if gated else 1.0
+    moved = activation_bytes(width, gated=gated)
     first = "gate_up_projection" if gated else "up_projection"
     down: Shard = "row_partial" if prefix else "row"
     return (
@@ -108,7 +109,7 @@ def _dense(
         emission.streaming(
             f"{prefix}activation",
             "activation",
-            (matrices * width * ACTIVATION_BYTES, width * ACTIVATION_BYTES),
+            (moved.read, moved.write),
             shard="width",
         ),
         *emission.gemm(f"{prefix}down_projection", emission.hidden, width, down),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.formats import get_format
-from perfatlas.models.emission import ACTIVATION_BYTES
+from perfatlas.models.elementwise import ACTIVATION_BYTES, rope_and_cache_bytes
 from perfatlas.operators import Attention, KeyScores, KeySelection, LatentAttention, Phase
 
 if TYPE_CHECKING:
@@ -65,13 +65,11 @@ def _before_attention(
     query_width = float(mixer.num_heads * mixer.head_dim)
     kv_width_C = kv_heads_C * float(mixer.head_dim + mixer.value_head_dim)
     kv_bytes = get_format(emission.formats.kv).weight_bytes
+    moved = rope_and_cache_bytes(query_width, kv_width_C, kv_bytes)
     append = emission.streaming(
         "rope_and_cache",
         "rope_and_cache",
-        (
-            (query_width + kv_width_C) * ACTIVATION_BYTES,
-            query_width * ACTIVATION_BYTES + kv_width_C * kv_bytes,
-        ),
+        (moved.read, moved.write),
         shard="width",
     )
     if mixer.qk_norm == "none":

@@ -27,10 +27,11 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from perfatlas.models.architecture import GatedDeltaNet, GqaAttention, Mamba1, Mamba2, MlaAttention
-from perfatlas.models.emission import ACTIVATION_BYTES, Emission, ModelFormats, StepTokens
+from perfatlas.models.elementwise import ACTIVATION_BYTES, TOKEN_ID_BYTES
+from perfatlas.models.emission import Emission, ModelFormats, StepTokens
 from perfatlas.models.feed_forward import ffn_operators
 from perfatlas.models.mixers import gqa_operators, mla_operators
 from perfatlas.models.recurrent_mixers import (
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 __all__ = ["ModelFormats", "StepTokens", "layer_operators", "step_operators"]
 
 # A sampled token is an int32 id.
-TOKEN_ID_BYTES: Final = 4.0
 
 
 def step_operators(

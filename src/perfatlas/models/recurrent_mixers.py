@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfatlas.models.emission import ACTIVATION_BYTES
+from perfatlas.models.elementwise import ACTIVATION_BYTES
 from perfatlas.operators import (
     DELTA_CHUNK,
     Convolution,

@@ -63,5 +63,6 @@ def _implementation(context: StepContext) -> Implementation:
     return Implementation(
         family=context.profile.kernel_family,
         custom_groups=all_reduce_groups(context.profile),
+        pcie_groups=all_reduce_groups(context.profile, pcie=True),
         silicon_version=context.silicon_version,
     )

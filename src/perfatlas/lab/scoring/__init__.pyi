@@ -10,6 +10,12 @@ from .left_out import (
     left_out_table as left_out_table,
     slow_medians as slow_medians,
 )
+from .lenders import (
+    DeviceSplit as DeviceSplit,
+    device_splits as device_splits,
+    kernel_split_scores as kernel_split_scores,
+    split_rules as split_rules,
+)
 from .medians import (
     ROUNDING as ROUNDING,
     Key as Key,

@@ -32,6 +32,7 @@ from perfatlas.measurements.calibrations import (
     donor_of,
     expected_quantiles,
     find_shipped_calibration,
+    kernel_errors_apart,
     load_calibrations,
 )
 from perfatlas.quantities import UsageError
@@ -295,7 +296,9 @@ def _unseen_device(kin: Kin, device: str, *, family: bool) -> Scored | str:
         return "no other device to borrow from"
     cell, rows = kin.cells[device], kin.rows(device)
     target, *known = kin.silicon(device, *others)
-    told = expected_quantiles(target, known, kin.pairs(others))
+    hidden = frozenset(kin.cells) - frozenset(others)
+    apart = kernel_errors_apart(hidden) if cell.operator in KERNELS else {}
+    told = expected_quantiles(target, known, kin.pairs(others), apart)
     return Scored(
         rows=rows,
         predicted_s=cell.predict(rows.shape_UD, donor.parameters),

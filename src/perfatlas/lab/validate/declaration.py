@@ -63,6 +63,12 @@ DECLARATION: Final = Declaration(
             needs=TABLES,
         ),
         Command(
+            name="validate devices",
+            help="Devices priced as if they had no tables, and ratios of unchanged plans.",
+            run="devices_command:devices",
+            needs=TABLES,
+        ),
+        Command(
             name="validate plans",
             help="The predicted best of published serving deployments against the measured best.",
             run="command:plans",

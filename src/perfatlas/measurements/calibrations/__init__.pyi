@@ -20,13 +20,21 @@ from .engine_transfer import (
     ENGINE_TRANSFERS as ENGINE_TRANSFERS,
     engine_transfers as engine_transfers,
 )
+from .hidden import (
+    without_devices as without_devices,
+)
+from .new_architectures import (
+    kernel_errors_apart as kernel_errors_apart,
+)
 from .transfer import (
     DIGITS as DIGITS,
     Pair as Pair,
     Pairs as Pairs,
     Silicon as Silicon,
+    Transfers as Transfers,
     catalog_silicon as catalog_silicon,
     donor_of as donor_of,
+    errors_apart as errors_apart,
     expected_quantiles as expected_quantiles,
     load_transfers as load_transfers,
     silicon_of as silicon_of,

@@ -10,6 +10,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.measurements.calibrations.engine_transfer import engine_transfers, envelope
+from perfatlas.measurements.calibrations.hidden import hidden_devices
+from perfatlas.measurements.calibrations.new_architectures import kernel_errors_apart
 from perfatlas.measurements.calibrations.transfer import (
     Silicon,
     catalog_silicon,
@@ -218,11 +220,9 @@ def find_calibration(
 ) -> CalibrationMatch | None:
     """Return the best calibration for an operator on a device, None if there is none.
 
-    Order of preference: the device's own cell; the same device with another engine's kernels; the
-    device's kernel relative; the parameters of a donor (`transfer.donor_of`), if this device has
-    any calibration or a donor's vendor, and so runs the same kernels. Each substitution is noted
-    and widens the quantiles. A user calibration replaces the shipped cell and is noted with the
-    hash of its rows.
+    Order of preference: the device's own cell; the same device with another engine's kernels; its
+    relative; a donor (`transfer.donor_of`), if this device has any calibration or a donor's vendor.
+    Substitutions are noted and widen the quantiles. A user calibration replaces the shipped cell.
 
     Args:
         device: Device the operator runs on.
@@ -248,14 +248,7 @@ def kernel_families(device_names: Iterable[str]) -> tuple[str, ...]:
 def find_shipped_calibration(
     device: Device, operator: str, family: str, format_name: str
 ) -> CalibrationMatch | None:
-    """Return the result of `find_calibration` without user calibrations.
-
-    Args:
-        device: Device the operator runs on.
-        operator: As in `Calibration`.
-        family: Kernel family.
-        format_name: Format of the cell.
-    """
+    """Return the result of `find_calibration`, which has the arguments, without those of a user."""
     return find_calibration_at(device, (operator, family, format_name), NO_FILE)
 
 
@@ -270,7 +263,9 @@ def find_calibration_at(
         stamp: `user_file_stamp` of the device's name; for many cells it is read once.
     """
     silicon = silicon_of(device, links=cell[0] not in KERNELS)
-    found = _find(silicon, device.calibration_relative, _changed(device, cell[0]), cell, stamp)
+    changed, hidden = _changed(device, cell[0]), hidden_devices()
+    relative = "" if device.calibration_relative in hidden else device.calibration_relative
+    found = _find(silicon, relative, changed, cell, stamp, hidden)
     return found and with_overheads(found, device)
 
 
@@ -297,8 +292,8 @@ def with_overheads(match: CalibrationMatch, device: Device) -> CalibrationMatch:
 
 def _changed(device: Device, operator: str) -> tuple[str, ...]:
     """Return the overridden fields for which calibrations do not describe the silicon."""
-    fields = KERNEL_FIELDS if operator in KERNELS else LINK_FIELDS
-    return tuple(name for name in device.overridden if name.startswith(fields))
+    of_kind = KERNEL_FIELDS if operator in KERNELS else LINK_FIELDS
+    return tuple(name for name in device.overridden if name.startswith(of_kind))
 
 
 @cache
@@ -308,11 +303,13 @@ def _find(
     changed: tuple[str, ...],
     cell: tuple[str, str, str],
     stamp: tuple[str, int, int],
+    hidden: frozenset[str],
 ) -> CalibrationMatch | None:
     operator, family, format_name = cell
     device_name = silicon.name
     mine = _user_cells(device_name, stamp)
-    cells = _cells(device_name, operator, format_name, mine)
+    seen = device_name not in hidden
+    cells = _cells(device_name, operator, format_name, mine) if seen else ()
     if cells:
         match = _noted(_same_device(cells, family), mine)
         if match.calibration.id in mine:  # measured on the user's device, including its changes
@@ -325,7 +322,7 @@ def _find(
             lent, f"{device_name} has no measured {operator} kernels; those of {relative} are used"
         )
     calibrated = bool(load_calibrations(relative or device_name) or mine)
-    return _from_donor(silicon, cell, calibrated=calibrated)
+    return _from_donor(silicon, cell, hidden, calibrated=calibrated)
 
 
 def _cells(
@@ -367,9 +364,7 @@ def _same_device(cells: Sequence[Calibration], family: str) -> CalibrationMatch:
 
 
 def _substitution_order(cell: Calibration) -> int:
-    """Return the order of preference of a cell that substitutes for another engine's."""
-    known = SUBSTITUTE_FAMILIES
-    return known.index(cell.family) if cell.family in known else len(known)
+    return [*SUBSTITUTE_FAMILIES, cell.family].index(cell.family)
 
 
 def _what_if(match: CalibrationMatch, changed: Sequence[str]) -> CalibrationMatch:
@@ -394,16 +389,20 @@ def as_substitute(match: CalibrationMatch, note: str) -> CalibrationMatch:
 
 
 def _from_donor(
-    silicon: Silicon, cell: tuple[str, str, str], *, calibrated: bool
+    silicon: Silicon, cell: tuple[str, str, str], hidden: frozenset[str], *, calibrated: bool
 ) -> CalibrationMatch | None:
     """Return a match with the parameters of a donor, None if there is no donor."""
     operator, family, format_name = cell
-    measured = [key for key in load_transfers(operator) if key[1] == format_name]
+    transfers = load_transfers(operator).items()
+    measured = [
+        key for key, one in transfers if key[1] == format_name and not hidden.issuperset(one[0])
+    ]
     families = [family, *SUBSTITUTE_FAMILIES, *(name for name, _ in measured)]
     lender = next((name for name in families if (name, format_name) in measured), None)
     if lender is None:
         return None
     names, pairs = load_transfers(operator)[lender, format_name]
+    names = tuple(name for name in names if name not in hidden)
     known = catalog_silicon(names, links=operator not in KERNELS)
     if not calibrated:
         known = tuple(one for one in known if one.vendor == silicon.vendor)
@@ -411,7 +410,8 @@ def _from_donor(
     lent = load_calibrations(donor).get(f"{donor}/{operator}/{lender}/{format_name}")
     if lent is None:
         return None
-    quantiles = expected_quantiles(silicon, known, pairs) or _transfer(lent)
+    apart = kernel_errors_apart(hidden) if operator in KERNELS else {}
+    quantiles = expected_quantiles(silicon, known, pairs, apart) or _transfer(lent)
     note = (
         f"{silicon.name} has no measured {operator} {format_name} kernels; parameters of {donor}"
         f" are used, which best predict the most similar of {len(known)} measured devices"

@@ -11,6 +11,7 @@ from functools import cache
 from math import hypot, inf, sqrt
 from pathlib import Path
 from statistics import fmean
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.hardware import resolve_system
@@ -129,19 +130,27 @@ def donor_of(target: Silicon, known: Sequence[Silicon], pairs: Pairs) -> str:
     return ""
 
 
-def expected_quantiles(target: Silicon, known: Sequence[Silicon], pairs: Pairs) -> dict[str, float]:
+def expected_quantiles(
+    target: Silicon,
+    known: Sequence[Silicon],
+    pairs: Pairs,
+    apart: Mapping[int, float] = MappingProxyType({}),
+) -> dict[str, float]:
     """Return the expected q05 ... q95 of ln(measured/predicted) with a donor's parameters.
 
     Leave-one-out: each known device is treated as unmeasured, with a donor at the same distance as
     the target's. The error of whole devices (medians of the turns) and the scatter of rows about
     it add as independent errors. The first is multiplied by Student's t with as many degrees of
     freedom as turns, and centred at zero, as each device is as often donor as target. Empty if
-    fewer than two devices can take a turn.
+    fewer than two devices can take a turn. If all turns are nearer than the target, whose kernels
+    may not be tuned yet, the error of whole devices at its distance in other cells is added.
 
     Args:
         target: The device to price; its own rows and parameters are not used.
         known: Devices that have the cell.
         pairs: Those devices priced with each other's parameters.
+        apart: `errors_apart` of the known devices; with them, turns of devices of one architecture
+            count as one draw where the target is of another.
 
     Source:
         Two-level random effects model of devices and rows; the variance between few devices is
@@ -152,24 +161,66 @@ def expected_quantiles(target: Silicon, known: Sequence[Silicon], pairs: Pairs) 
         little about a new one.
     """
     others = [one for one in known if one.name != target.name]
-    found = _turns(target, others, pairs)
-    if not found:
+    turns, missing = _turns(target, others, pairs)
+    if not turns:
         return {}
+    found = [quantiles for _, quantiles in turns]
+    new = apart.get(missing, 0.0)
+    near = any(one.architecture == target.architecture for one in others)
+    draws = len({turn.architecture for turn, _ in turns}) if apart and not near else len(turns)
     bias = sqrt(fmean(turn[2] ** 2 for turn in found))
-    rank = min(len(found), len(T_95)) - 1
+    rank = min(draws, len(T_95)) - 1
     spread = [fmean(abs(turn[place] - turn[2]) for turn in found) for place in range(5)]
     quantiles = {
-        "q05": -hypot(T_95[rank] * bias, spread[0]),
-        "q25": -hypot(T_75[rank] * bias, spread[1]),
+        "q05": -hypot(T_95[rank] * bias, T_95[-1] * new, spread[0]),
+        "q25": -hypot(T_75[rank] * bias, T_75[-1] * new, spread[1]),
         "q50": 0.0,
-        "q75": hypot(T_75[rank] * bias, spread[3]),
-        "q95": hypot(T_95[rank] * bias, spread[4]),
+        "q75": hypot(T_75[rank] * bias, T_75[-1] * new, spread[3]),
+        "q95": hypot(T_95[rank] * bias, T_95[-1] * new, spread[4]),
     }
     return {name: round(value, DIGITS) for name, value in quantiles.items()}
 
 
-def _turns(target: Silicon, known: Sequence[Silicon], pairs: Pairs) -> list[tuple[float, ...]]:
-    """Return the quantiles of each device that can represent the target."""
+def errors_apart(cells: Iterable[Transfers], silicon: Mapping[str, Silicon]) -> dict[int, float]:
+    """Return the error of whole devices priced from each distance, over many cells.
+
+    Args:
+        cells: Transfers of operators, kernel families and formats.
+        silicon: The known devices by name; others are left out.
+
+    Returns:
+        Distance -> root mean square of the median of ln(measured/predicted). A distance at which
+        no known device was priced has the variance of the nearest one for each step to it.
+
+    Example:
+        >>> from perfatlas.measurements.calibrations import Pair, Silicon, Transfers, errors_apart
+        >>> a, b = (Silicon(name, "v", name, "large tiles") for name in "ab")
+        >>> pairs = {("a", "b"): Pair(0.3, (0.1, 0.2, 0.3, 0.4, 0.5))}
+        >>> cells = [Transfers(("a", "b"), pairs)]
+        >>> {step: round(rms, 2) for step, rms in errors_apart(cells, {"a": a, "b": b}).items()}
+        {1: 0.3, 2: 0.42}
+    """
+    squares: dict[int, list[float]] = {step: [] for step in STEPS}
+    for cell in cells:
+        known = [silicon[name] for name in cell.devices if name in silicon]
+        for step in STEPS:
+            turns = _turns_at(known, step, cell.pairs)
+            squares[step] += [quantiles[2] ** 2 for _, quantiles in turns]
+    found: dict[int, float] = {}
+    for step in STEPS:
+        nearer = [known for known in STEPS[: step + 1] if squares[known]]
+        if nearer:
+            found[step] = sqrt((1 + step - nearer[-1]) * fmean(squares[nearer[-1]]))
+    return found
+
+
+def _turns(
+    target: Silicon, known: Sequence[Silicon], pairs: Pairs
+) -> tuple[list[tuple[Silicon, tuple[float, ...]]], int]:
+    """Return the devices that can represent the target, with their quantiles.
+
+    With them the distance of the target if all of them are nearer, otherwise -1.
+    """
     at = {step: _turns_at(known, step, pairs) for step in STEPS}
     asked = next((step for step in STEPS if _at_step(target, known, step)), OTHER_KIND)
     found = at[asked]
@@ -177,9 +228,12 @@ def _turns(target: Silicon, known: Sequence[Silicon], pairs: Pairs) -> list[tupl
     if asked == SAME_KIND and all(one.kind != target.kind for one, _ in found):
         found = found + at[OTHER_KIND]
     farther, nearer = STEPS[asked + 1 :], STEPS[:asked][::-1]
-    for step in (*farther, *nearer):
+    for step in farther:
         found = found or at[step]
-    return [quantiles for _, quantiles in found]
+    missing = -1 if found else asked
+    for step in nearer:
+        found = found or at[step]
+    return found, missing
 
 
 def _turns_at(

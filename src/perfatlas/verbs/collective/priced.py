@@ -110,5 +110,6 @@ def _implementation(inputs: CollectiveInputs) -> Implementation:
     return Implementation(
         family=engine.kernel_family,
         custom_groups=all_reduce_groups(engine),
+        pcie_groups=all_reduce_groups(engine, pcie=True),
         silicon_version=inputs.silicon_version or "",
     )

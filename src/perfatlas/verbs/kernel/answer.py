@@ -1,4 +1,4 @@
-"""`kernel gemm`, `kernel attention`, `kernel moe`: the time of one operator on one device."""
+"""`kernel gemm`, `attention`, `moe`, `elementwise`: the time of one operator on one device."""
 
 from __future__ import annotations
 
@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING, Any
 from perfatlas.answer import warn_unused_changes, with_unused_changes
 from perfatlas.declarations import signature_of
 from perfatlas.scenario.fields import Answered, answer_columns
-from perfatlas.verbs.kernel.operator_columns import attention_columns, gemm_columns, moe_columns
+from perfatlas.verbs.kernel.operator_columns import (
+    attention_columns,
+    elementwise_columns,
+    gemm_columns,
+    moe_columns,
+)
 from perfatlas.verbs.kernel.priced import operator_answer, price_questions
-from perfatlas.verbs.kernel.question import read_attention, read_gemm, read_moe
+from perfatlas.verbs.kernel.question import (
+    read_attention,
+    read_elementwise,
+    read_gemm,
+    read_moe,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -76,11 +86,34 @@ def kernel_moe(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the t
     return operator_answer("kernel moe", price_questions(inputs, moe_columns(inputs)))
 
 
+@signature_of("kernel elementwise")
+@warn_unused_changes
+def kernel_elementwise(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table of fields
+    """Return the time of an operator that is limited by memory bandwidth on one device.
+
+    Args:
+        **fields: Fields of `perfatlas kernel elementwise`.
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
+        UnsupportedError: There is no data for the tier.
+
+    Example:
+        >>> from perfatlas.verbs.kernel import kernel_elementwise
+        >>> asked = {"system": "h200_sxm", "op": "norm", "tokens": 4096, "width": 8192}
+        >>> kernel_elementwise(**asked).results["bound"]
+        'memory'
+    """
+    inputs = [read_elementwise(fields)]
+    priced = price_questions(inputs, elementwise_columns(inputs))
+    return operator_answer("kernel elementwise", priced)
+
+
 def kernel_columns(operator: str, table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     """Return the answers of a table of queries for one operator.
 
     Args:
-        operator: gemm, attention or moe.
+        operator: gemm, attention, moe or elementwise.
         table: Columns of fields by name; None and empty text mean "not given".
 
     Returns:
@@ -106,11 +139,15 @@ def _priced_columns(operator: str, table: Mapping[str, Sequence[Any]]) -> dict[s
             lambda inputs: _rows(inputs, attention_columns(inputs)),
             apart=lambda one: one.window > 0,  # sparse attention is priced as one operator
         )
+    if operator == "elementwise":
+        return answer_columns(
+            table, read_elementwise, lambda inputs: _rows(inputs, elementwise_columns(inputs))
+        )
     return answer_columns(table, read_moe, lambda inputs: _rows(inputs, moe_columns(inputs)))
 
 
-gemm_table, attention_table, moe_table = (
-    partial(kernel_columns, operator) for operator in ("gemm", "attention", "moe")
+gemm_table, attention_table, moe_table, elementwise_table = (
+    partial(kernel_columns, operator) for operator in ("gemm", "attention", "moe", "elementwise")
 )
 
 

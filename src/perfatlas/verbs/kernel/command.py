@@ -1,10 +1,10 @@
-"""`perfatlas kernel gemm|attention|moe`: one operator on one GPU."""
+"""`perfatlas kernel gemm|attention|moe|elementwise`: one operator on one GPU."""
 
 from __future__ import annotations
 
 from perfatlas.commands.output import Answering, command_of
 
-gemm, attention, moe = (
+gemm, attention, moe, elementwise = (
     command_of(
         Answering(
             command=f"kernel {operator}",
@@ -12,5 +12,5 @@ gemm, attention, moe = (
             first="time_s",
         )
     )
-    for operator in ("gemm", "attention", "moe")
+    for operator in ("gemm", "attention", "moe", "elementwise")
 )

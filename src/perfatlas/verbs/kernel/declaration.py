@@ -39,9 +39,16 @@ DECLARATION: Final = Declaration(
             ),
             table="answer:moe_table",
         ),
+        Command(
+            name="kernel elementwise",
+            help="Time of a norm, activation, rotary embedding, quantization, lookup or sampling.",
+            run="command:elementwise",
+            example="kernel elementwise --system h200_sxm --op norm --tokens 4096 --width 8192",
+        ),
     ),
     functions=(
         "kernel_attention",
+        "kernel_elementwise",
         "kernel_gemm",
         "kernel_moe",
     ),

@@ -7,6 +7,7 @@ from typing import Final
 from perfatlas.vocabulary.fields import (
     AttentionShape,
     ClockChoice,
+    ElementwiseShape,
     GemmShape,
     KernelChoice,
     MoeShape,
@@ -20,6 +21,14 @@ QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
     "kernel attention": (
         SystemChoice,
         AttentionShape,
+        KernelChoice,
+        TierChoice,
+        ClockChoice,
+        PowerLimit,
+    ),
+    "kernel elementwise": (
+        SystemChoice,
+        ElementwiseShape,
         KernelChoice,
         TierChoice,
         ClockChoice,

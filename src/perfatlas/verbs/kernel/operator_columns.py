@@ -6,14 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfatlas.operators import Attention, Gemm, GroupedGemm, LatentAttention, Phase
+from perfatlas.models import stream_bytes
+from perfatlas.operators import Attention, Gemm, GroupedGemm, LatentAttention, Phase, Streaming
 from perfatlas.scenario.resolution import format_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.operators import FloatArray
-    from perfatlas.verbs.kernel.question import AttentionInputs, GemmInputs, MoeInputs
+    from perfatlas.verbs.kernel.question import (
+        AttentionInputs,
+        ElementwiseInputs,
+        GemmInputs,
+        MoeInputs,
+    )
 
 
 def gemm_columns(inputs: Sequence[GemmInputs]) -> Gemm:
@@ -101,6 +107,35 @@ def moe_columns(inputs: Sequence[MoeInputs]) -> GroupedGemm:
         weight_bytes_per_element=number_format.weight_bytes,
         input_bytes_per_element=number_format.activation_bytes,
         distribution=inputs[0].distribution,
+    )
+
+
+def elementwise_columns(inputs: Sequence[ElementwiseInputs]) -> Streaming:
+    """Return elementwise operators of one kind and format as an operator over candidates.
+
+    Args:
+        inputs: Queries with equal text fields.
+    """
+    first = inputs[0]
+    tokens, width = (
+        _column([getattr(one, name) for one in inputs]) for name in ("tokens", "width")
+    )
+    row = stream_bytes(
+        first.op,
+        width,
+        kv_width=_column([one.kv_width for one in inputs]),
+        kv_bytes=format_of(first.kv_format).weight_bytes,
+        quantized_bytes=format_of(first.format).activation_bytes,
+    )
+    return Streaming(
+        name=first.op,
+        phase=Phase.PREFILL,
+        count=np.ones(len(inputs)),
+        stream=first.op,
+        tokens=tokens,
+        read_bytes=tokens * row.read,
+        write_bytes=tokens * row.write,
+        cold_read_bytes=row.cold + tokens * row.cold_per_token,
     )
 
 

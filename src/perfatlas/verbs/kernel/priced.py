@@ -83,15 +83,16 @@ class PricedQuestions:
         """Return the results of all queries."""
         work, prices = self.operator.work(), self.prices
         time_s_C, bytes_C = prices.time_s_CO[:, 0], work.cold_bytes + work.activation_bytes
+        flop_per_s, peak = _rates(work.flop, time_s_C), self._peak_flop_per_s()
         columns = {
             **price_columns(prices),
             "flop": work.flop.tolist(),
             "cold_bytes": work.cold_bytes.tolist(),
             "activation_bytes": work.activation_bytes.tolist(),
-            "flop_per_s": (work.flop / time_s_C).tolist(),
-            "bytes_per_s": (bytes_C / time_s_C).tolist(),
-            "peak_share": (work.flop / time_s_C / self._peak_flop_per_s()).tolist(),
-            "roofline_share": (prices.bound_s_CO[:, 0] / time_s_C).tolist(),
+            "flop_per_s": flop_per_s,
+            "bytes_per_s": _rates(bytes_C, time_s_C),
+            "peak_share": [None if rate is None else rate / peak for rate in flop_per_s],
+            "roofline_share": _rates(prices.bound_s_CO[:, 0], time_s_C),
             "arithmetic_intensity": (work.flop / bytes_C).tolist(),
             **self._energy(),
         }
@@ -147,6 +148,14 @@ class PricedQuestions:
             " time is the roofline, a lower limit"
         )
         return (warning,)
+
+
+def _rates(work_C: FloatArray, time_s_C: FloatArray) -> list[float | None]:
+    """Return work per time; None where a roofline counts no time, as caches may hold all bytes."""
+    return [
+        work / time_s if time_s > 0.0 else None
+        for work, time_s in zip(work_C.tolist(), time_s_C.tolist(), strict=True)
+    ]
 
 
 def price_questions(inputs: Sequence[OperatorInputs], operator: Operator) -> PricedQuestions:

@@ -9,6 +9,7 @@ from perfatlas.scenario.fields import InputFields, refuse_unused
 from perfatlas.vocabulary.fields import (
     AttentionShape,
     ClockChoice,
+    ElementwiseShape,
     GemmShape,
     KernelChoice,
     MoeShape,
@@ -42,7 +43,13 @@ class MoeInputs(
     """The routed experts of one layer on one device."""
 
 
-OperatorInputs = GemmInputs | AttentionInputs | MoeInputs
+class ElementwiseInputs(
+    InputFields, PowerLimit, ClockChoice, TierChoice, KernelChoice, ElementwiseShape, SystemChoice
+):
+    """An operator limited by memory bandwidth on one device."""
+
+
+OperatorInputs = GemmInputs | AttentionInputs | MoeInputs | ElementwiseInputs
 
 
 def read_gemm(fields: Mapping[str, Any]) -> GemmInputs:
@@ -101,4 +108,18 @@ def read_moe(fields: Mapping[str, Any]) -> MoeInputs:
             f"ep = {inputs.ep} must divide experts = {inputs.experts} and moe_tp = {inputs.moe_tp}"
             f" intermediate = {inputs.intermediate}"
         )
+    return inputs
+
+
+def read_elementwise(fields: Mapping[str, Any]) -> ElementwiseInputs:
+    """Return the elementwise operator of named fields.
+
+    Args:
+        fields: The fields as given; None means "not given".
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
+    """
+    inputs = ElementwiseInputs.read(fields)
+    refuse_unused(vars(inputs), fields_of(type(inputs)))
     return inputs

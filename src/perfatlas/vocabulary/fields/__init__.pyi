@@ -29,6 +29,7 @@ from .operators import (
     AttentionShape as AttentionShape,
     CollectiveKernels as CollectiveKernels,
     CollectiveShape as CollectiveShape,
+    ElementwiseShape as ElementwiseShape,
     GemmShape as GemmShape,
     KernelChoice as KernelChoice,
     MoeShape as MoeShape,

@@ -15,6 +15,7 @@ QUANTIZED: Final = ("fp8_dynamic", "fp8_block", "nvfp4")
 GQA: Final = Equals("kind", "gqa")
 MLA: Final = Equals("kind", "mla")
 REDUCTION: Final = Equals("op", "all_reduce", "reduce_scatter")
+ROPE: Final = Equals("op", "rope_and_cache")
 LIBRARY: Final = "nccl"
 
 
@@ -138,6 +139,49 @@ class AttentionShape:
             elsewhere=("sliding_window", "window_size", "index_topk"),
         ),
     ] = 0
+
+
+@group("Elementwise operator", 2)
+class ElementwiseShape:
+    """An operator that is limited by memory bandwidth."""
+
+    op: Annotated[
+        Literal["norm", "activation", "rope_and_cache", "quantize", "embedding", "sampling"],
+        Row(
+            "Operator: norm with its residual addition, gated activation, rotary embedding with"
+            " the append to the KV cache, dynamic quantization, embedding lookup or sampling.",
+            elsewhere=("operation",),
+        ),
+    ]
+    tokens: Annotated[Count, Row("Rows: tokens of the step.", elsewhere=("num_tokens", "m"))]
+    width: Annotated[
+        Count,
+        Row(
+            "Elements per token: the hidden size, the output width of an activation, query heads x"
+            " head_dim of a rotary embedding, or the vocabulary of sampling.",
+            elsewhere=("hidden", "hidden_size", "hidden_dim", "vocab_size"),
+        ),
+    ]
+    kv_width: Annotated[
+        CountOrZero,
+        Row("Elements of keys and values per token: 2 x KV heads x head_dim.", needs=ROPE),
+    ] = 0
+    kv_format: Annotated[
+        FormatName,
+        Row(
+            "Number format of the KV cache.",
+            needs=AllOf(ROPE, NotEqual("kv_width", 0)),
+            elsewhere=("kv_cache_dtype", "kvcache_dtype"),
+        ),
+    ] = "bf16"
+    format: Annotated[
+        FormatName,
+        Row(
+            "Number format that activations are quantized to.",
+            needs=Equals("op", "quantize"),
+            elsewhere=("dtype", "precision"),
+        ),
+    ] = "fp8"
 
 
 @group("Experts", 2)

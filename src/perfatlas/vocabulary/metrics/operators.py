@@ -6,7 +6,7 @@ from typing import Final
 
 from perfatlas.vocabulary.metrics.metric import Metric
 
-KERNELS: Final = ("kernel gemm", "kernel attention", "kernel moe")
+KERNELS: Final = ("kernel gemm", "kernel attention", "kernel moe", "kernel elementwise")
 OPERATORS: Final = (*KERNELS, "collective")
 
 OPERATOR: Final = (
