@@ -50,7 +50,8 @@ def output_of(command: str, folder: Path = ROOT) -> str | None:
         command: As quoted.
         folder: Where it runs.
     """
-    environment = {**os.environ, **TERMINAL, "PYTHONIOENCODING": "utf-8"}
+    own = {"XDG_DATA_HOME": str(folder / "data")}  # no run of the user is used or added
+    environment = {**os.environ, **TERMINAL, **own, "PYTHONIOENCODING": "utf-8"}
     done = subprocess.run(  # noqa: S603 - our own program with words of our own documents
         [sys.executable, "-m", "perfatlas", *words_of(command)],
         capture_output=True,

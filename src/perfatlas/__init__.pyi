@@ -1,7 +1,7 @@
 """Model, measure and explain deep-learning workloads; names are loaded when first used."""
 
-from collections.abc import Callable, Sequence
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 from perfatlas.answer import Answer as Answer, AnsweredRun as AnsweredRun
 from perfatlas.verbs.estimate import (
@@ -14,6 +14,7 @@ from perfatlas.verbs.goodput import FleetRun as FleetRun
 from perfatlas.verbs.schedule import FleetSchedule as FleetSchedule
 from perfatlas.verbs.search import SearchAnswer as SearchAnswer
 from perfatlas.verbs.simulate import Simulation as Simulation
+from perfatlas.verbs.sweep import Sweep as Sweep, sweep as sweep
 
 __version__: str
 
@@ -25,9 +26,11 @@ __all__ = [
     "Frontier",
     "SearchAnswer",
     "Simulation",
+    "Sweep",
     "TableAnswer",
     "__version__",
     "collective",
+    "compare",
     "estimate",
     "estimate_columns",
     "estimate_table",
@@ -45,6 +48,7 @@ __all__ = [
     "required_replicas",
     "search",
     "simulate",
+    "sweep",
     "train",
 ]
 
@@ -99,6 +103,185 @@ def collective(
         >>> answer = collective(system="h200_sxm", op="all_reduce", bytes=2**20, gpus=8)
         >>> answer.results["time_s"] > answer.results["bound_time_s"]
         True
+    """
+
+def compare(
+    *,
+    scenarios: Sequence[Mapping[str, Any]] | None = None,
+    systems: object = None,
+    engines: object = None,
+    formats: object = None,
+    model: str,
+    system: str | None = None,
+    engine: str = "vllm",
+    tier: Literal["auto", "bound", "physics", "measured"] = "auto",
+    silicon_version: str | None = None,
+    clock_ratio: float | str = 1.0,
+    power_cap_w: float | str | None = None,
+    mode: Literal["static", "aggregated", "disaggregated"] = "static",
+    method: Literal["auto", "formula", "simulate"] = "auto",
+    gpus: int | str | None = None,
+    tp: int | str | None = None,
+    pp: int | str = 1,
+    cp: int | str = 1,
+    attention_dp: int | str = 1,
+    ep: int | str | None = None,
+    moe_tp: int | str | None = None,
+    dp: int | str | None = None,
+    expert_distribution: str = "uniform",
+    format: str | None = None,
+    gemm_format: str | None = None,
+    moe_format: str | None = None,
+    kv_format: str | None = None,
+    attention_format: str | None = None,
+    batch: int | str | None = None,
+    concurrency: int | str | None = None,
+    isl: int | str = 1024,
+    osl: int | str = 128,
+    prefix: int | str = 0,
+    max_num_seqs: int | str | None = None,
+    max_num_batched_tokens: int | str | None = None,
+    block_size: int | str | None = None,
+    gpu_memory_utilization: float | str | None = None,
+    kv_blocks: int | str | None = None,
+    stream_interval: int | str | None = None,
+    speculative_depth: int | str = 0,
+    speculative_acceptance: float | str | None = None,
+    prefill_workers: int | str = 1,
+    prefill_batch: int | str = 1,
+    decode_workers: int | str = 1,
+    decode_batch: int | str | None = None,
+    prefill_system: str | None = None,
+    decode_system: str | None = None,
+    prefill_tp: int | str | None = None,
+    decode_tp: int | str | None = None,
+    prefill_pp: int | str | None = None,
+    decode_pp: int | str | None = None,
+    prefill_cp: int | str | None = None,
+    prefill_attention_dp: int | str | None = None,
+    decode_attention_dp: int | str | None = None,
+    prefill_ep: int | str | None = None,
+    decode_ep: int | str | None = None,
+    prefill_moe_tp: int | str | None = None,
+    decode_moe_tp: int | str | None = None,
+    pue: float | str | None = None,
+    usd_per_kwh: float | str | None = None,
+) -> Answer:
+    """Return the estimates of several scenarios, and the difference of each to the first.
+
+    Args:
+        scenarios: Scenarios as mappings of fields of `estimate`, each with an optional `label`.
+        systems: Further systems to compare with system, such as b200_sxm,gb200. Default: none.
+        engines: Further engines to compare with engine, such as sglang,trtllm. Default: none.
+        formats: Further number formats to compare with format, such as bf16,fp8. Default: none.
+        model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
+            folder.
+        system: System: a catalog name, a TOML file, or a name with overrides such as
+            h200_sxm{device.memory.bandwidth=6TB/s}.
+        engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with a
+            version, as in vllm@0.24, or the path of a TOML profile. Default: vllm.
+        tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
+            rows), or auto, the best available without measured rows. Default: auto.
+        silicon_version: Engine version of the measured tables. Default: the version of the
+            calibrations. Needs tier = measured.
+        clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
+        power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
+            Default: the TDP, at which kernels were measured.
+        mode: Serving mode: one batch, continuous batching, or separate prefill and decode pools.
+            Default: static.
+        method: Method for aggregated and disaggregated serving: formula (closed forms without
+            queueing), simulate (a short simulation), or auto (simulate if prompts queue); static
+            batches always use closed forms. Default: auto.
+        gpus: Total GPUs: tp x pp x cp x attention_dp x dp. Default: the product.
+        tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
+        pp: Pipeline-parallel size. Default: 1; search tries all.
+        cp: Context-parallel size (prefill only). Default: 1.
+        attention_dp: Attention data-parallel size. Default: 1; search tries all.
+        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp /
+            moe_tp; 1 if moe_tp is not set; search tries all.
+        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep; search
+            tries all.
+        dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
+            the GPUs.
+        expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
+            or power_law_1.2. Default: uniform. Needs an MoE model.
+        format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
+            means the engine's default fp8. Default: the checkpoint's.
+        gemm_format: Number format of dense layers. Default: format.
+        moe_format: Number format of expert layers. Default: format. Needs an MoE model.
+        kv_format: Number format of the KV cache. Default: the checkpoint's.
+        attention_format: Number format of attention arithmetic. Default: bf16.
+        batch: Sequences per static batch and replica. Default: 1.
+        concurrency: Requests in flight over the whole deployment (closed loop). Default: dp;
+            search tries all loads.
+        isl: Input tokens per request; the mean if lengths vary. Default: 1024.
+        osl: Output tokens per request; the mean if lengths vary. Default: 128.
+        prefix: Cached prefix tokens, included in isl. Default: 0.
+        max_num_seqs: Maximum sequences per step. Default: the engine's.
+        max_num_batched_tokens: Maximum tokens per step. Default: the engine's.
+        block_size: Tokens per KV block. Default: the engine's.
+        gpu_memory_utilization: Fraction of GPU memory that the engine may use [fraction]. Default:
+            the engine's.
+        kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
+        stream_interval: Output tokens that the front end sends to the client per chunk. Default:
+            the engine's. Needs an engine whose front end takes time and mode other than
+            disaggregated.
+        speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
+            Default: 0.
+        speculative_acceptance: Probability that a draft token is accepted if all preceding ones
+            are [fraction]. Needs speculative_depth other than 0.
+        prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
+        prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
+            mode = disaggregated.
+        decode_workers: Number of decode workers. Default: 1. Needs mode = disaggregated.
+        decode_batch: Sequences in flight per decode worker; in a simulation, the maximum. Default:
+            concurrency / decode_workers. Needs mode = disaggregated.
+        prefill_system: System of each prefill worker. Default: as system. Needs mode =
+            disaggregated.
+        decode_system: System of each decode worker. Default: as system. Needs mode =
+            disaggregated.
+        prefill_tp: Tensor-parallel size of each prefill worker. Default: as tp. Needs mode =
+            disaggregated.
+        decode_tp: Tensor-parallel size of each decode worker. Default: as tp. Needs mode =
+            disaggregated.
+        prefill_pp: Pipeline-parallel size of each prefill worker. Default: as pp. Needs mode =
+            disaggregated.
+        decode_pp: Pipeline-parallel size of each decode worker. Default: as pp. Needs mode =
+            disaggregated.
+        prefill_cp: Context-parallel size (prefill only) of each prefill worker. Default: as cp.
+            Needs mode = disaggregated.
+        prefill_attention_dp: Attention data-parallel size of each prefill worker. Default: as
+            attention_dp. Needs mode = disaggregated.
+        decode_attention_dp: Attention data-parallel size of each decode worker. Default: as
+            attention_dp. Needs mode = disaggregated.
+        prefill_ep: Expert-parallel size of each prefill worker. Default: as ep. Needs mode =
+            disaggregated.
+        decode_ep: Expert-parallel size of each decode worker. Default: as ep. Needs mode =
+            disaggregated.
+        prefill_moe_tp: Tensor-parallel size inside an expert of each prefill worker. Default: as
+            moe_tp. Needs mode = disaggregated.
+        decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
+            moe_tp. Needs mode = disaggregated.
+        pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
+            Default: 1 with a price of electricity, else no power of the facility is reported.
+        usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
+            reported.
+
+    Returns:
+        An answer with `rows`, the results of each scenario or its error, and `differences`, a row
+        per operator and phase of each scenario but the first.
+
+    Raises:
+        InvalidSpecError: There are fewer than two scenarios, or the first cannot be answered.
+
+    Example:
+        >>> from perfatlas.verbs.compare import compare
+        >>> answer = compare(
+        ...     model="meta-llama/Llama-3.1-8B", system="h100_sxm", systems=("h200_sxm",)
+        ... )
+        >>> rows = answer.results["rows"]
+        >>> rows[0]["label"], rows[1]["tpot_s"] < rows[0]["tpot_s"]
+        ('h100_sxm', True)
     """
 
 def estimate(
@@ -2273,6 +2456,9 @@ def train(
     vpp: int | str = 1,
     pipeline_schedule: Literal["gpipe", "1f1b", "interleaved", "zb_h1", "zb_v", "dualpipe"]
     | None = None,
+    expert_overlap: bool = False,
+    dispatcher: Literal["alltoall", "deepep"] | None = None,
+    cuda_graphs: Literal["none", "attention", "full"] = "none",
     sequence_parallel: bool | None = None,
     zero: Literal["0", "1", "2", "3", "fsdp2"] = "1",
     expert_distribution: str = "uniform",
@@ -2308,6 +2494,14 @@ def train(
         vpp: Chunks of layers per stage of an interleaved pipeline. Default: 1.
         pipeline_schedule: Order of forward and backward passes. Default: interleaved if vpp > 1,
             else 1f1b.
+        expert_overlap: Run forward passes beside backward passes of other micro-batches, so that
+            computation hides the transfers of tokens to experts; dualpipe always does. Default:
+            false. Needs an MoE model.
+        dispatcher: How tokens travel to experts: alltoall (a copy per expert) or deepep (one per
+            node, which forwards it; also HybridEP). Default: the engine's. Needs an MoE model.
+        cuda_graphs: What runs as CUDA graphs: none, attention with the router (attention), or the
+            whole step (full). Steps of small MoE layers wait for the host without them. Default:
+            none. Needs an MoE model.
         sequence_parallel: Divide the tokens of norms and residuals over the tensor-parallel ranks.
             Default: true if tp > 1.
         zero: What data-parallel ranks shard: 0 nothing, 1 optimizer states, 2 also gradients, 3

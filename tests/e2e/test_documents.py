@@ -45,10 +45,14 @@ FOREIGN: Final = frozenset(
         "--detail",
         "--dynamo-python",
         "--enable-expert-parallel",
+        "--host",
         "--llm-python",
         "--no-async-scheduling",
+        "--nthreads",
+        "--nworkers",
         "--output-file",
         "--report",
+        "--sampled",
         "--save-detailed",
         "--save-result",
         "--scheduler-recv-interval",
@@ -70,6 +74,7 @@ def test_every_output_quoted_in_a_document_is_what_the_command_prints(
     monkeypatch.chdir(tmp_path)
     for name, value in REFRESH.TERMINAL.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
 
     def printed(command: str) -> str | None:
         words = REFRESH.words_of(command)

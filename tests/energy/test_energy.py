@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from perfatlas.energy.operators import voltage
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.devices import DeviceColumns
 from perfatlas.kernels.tiers import price_operators
-from perfatlas.operators import FloatArray, Gemm, Phase
+from perfatlas.operators import FloatArray, Gemm, GroupedGemm, Phase
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.report.text.limits import limits_of
 from perfatlas.serving.closed_form.energy import TokenEnergy
@@ -61,6 +62,38 @@ def test_energy_of_a_product_by_hand() -> None:
     chip_j = flop * 1.23e-12 + (weights + activations) * 52.1e-12
     assert found.chip_energy_j_CO[0, 0] == pytest.approx(chip_j)
     assert found.memory_energy_j_CO[0, 0] == pytest.approx(weights * 81.4e-12)
+
+
+def experts(tokens: float) -> GroupedGemm:
+    return GroupedGemm(
+        name="experts",
+        phase=Phase.PREFILL,
+        count=np.ones(1),
+        tokens=np.array([tokens]),
+        hidden=np.array([7168.0]),
+        intermediate=np.array([2048.0]),
+        experts=np.array([256.0]),
+        top_k=np.array([8.0]),
+        ep=np.ones(1),
+        moe_tp=np.ones(1),
+        matrices=3,
+        format="bf16",
+        weight_bytes_per_element=2.0,
+        input_bytes_per_element=2.0,
+    )
+
+
+def test_experts_are_charged_issuing_sms_beyond_their_roofline() -> None:
+    prices = price_operators([experts(64.0)], h100(), family="vllm", tier="auto")
+    bound = with_energy([experts(64.0)], prices, h100())
+    slower = replace(prices, time_s_CO=prices.time_s_CO + 1e-3)
+    slow = with_energy([experts(64.0)], slower, h100())
+    # 1 ms longer, 132 SMs that issue with 1.19 W each
+    extra_j = slow.chip_energy_j_CO - bound.chip_energy_j_CO
+    assert extra_j[0, 0] == pytest.approx(132 * 1.19 * 1e-3)
+    roofline = replace(prices, time_s_CO=prices.bound_s_CO)
+    least = with_energy([experts(64.0)], roofline, h100())
+    assert (least.chip_energy_j_CO < bound.chip_energy_j_CO).all()
 
 
 def test_the_energy_share_of_a_clock_is_the_squared_voltage() -> None:

@@ -7,14 +7,18 @@ import pytest
 
 from perfatlas.lab.power import (
     Watts,
-    fit_floor_and_scale,
+    fit_factors,
     held_out,
+    kernel_watts,
     power_error,
     power_splits,
+    sample_counts,
     served_power,
 )
 from perfatlas.lab.power.served import scenario_of
 from perfatlas.lab.runs import shared_folder
+from perfatlas.measurements.tables import has_silicon
+from perfatlas.quantities import UnsupportedError
 
 
 def test_a_held_out_group_does_not_determine_its_own_prediction() -> None:
@@ -22,18 +26,49 @@ def test_a_held_out_group_does_not_determine_its_own_prediction() -> None:
     measured = 2.0 * 100.0 + 0.5 * dynamic
     groups = np.repeat([0, 1, 2], 4)
     measured[groups == 2] *= 1.5
-    predicted, inside = held_out(Watts(measured, dynamic, 100.0 * ones, 1e4 * ones), groups)
+    predicted, inside = held_out(
+        Watts(measured, dynamic, 0.0 * ones, 100.0 * ones, 1e4 * ones), groups
+    )
     ratio = measured / predicted
     assert ratio[groups == 2] == pytest.approx(1.5, rel=0.02)
     assert not inside[groups == 2].any()
 
 
-def test_floor_and_scale_are_never_negative() -> None:
+def test_factors_are_never_negative_and_never_raise_the_limit() -> None:
     dynamic, ones = np.linspace(10.0, 400.0, 9), np.ones(9)
-    falling = Watts(500.0 - dynamic, dynamic, 100.0 * ones, 1e4 * ones)
-    floor, scale = fit_floor_and_scale(falling)
-    assert floor > 0.0
-    assert scale >= 0.0
+    falling = Watts(500.0 - dynamic, dynamic, dynamic, 100.0 * ones, 300.0 * ones)
+    factors = fit_factors(falling)
+    assert min(factors) >= 0.0
+    assert factors.limit <= 1.0
+
+
+def test_active_power_without_useful_work_is_found() -> None:
+    active, ones = np.tile([0.0, 100.0, 200.0, 300.0], 5), np.ones(20)
+    dynamic = np.repeat([20.0, 80.0, 150.0, 250.0, 400.0], 4)
+    measured = 120.0 + dynamic + 1.5 * active
+    factors = fit_factors(Watts(measured, dynamic, active, 120.0 * ones, 1e4 * ones))
+    assert factors.active == pytest.approx(1.5, rel=0.05)
+    assert factors.scale == pytest.approx(1.0, rel=0.05)
+
+
+@pytest.mark.parametrize(("samples", "mean"), [(1, 256.275), (3, 466.5026666666667), (7, 1e3 / 7)])
+def test_a_mean_of_milliwatts_tells_its_number_of_samples(samples: int, mean: float) -> None:
+    assert sample_counts(np.array([mean])).tolist() == [samples]
+
+
+def test_a_reading_that_is_no_mean_of_milliwatts_is_named() -> None:
+    with pytest.raises(UnsupportedError, match=r"a reading of 300\.0 W"):
+        sample_counts(np.array([300.0]), most=0)
+
+
+@pytest.mark.skipif(not has_silicon(), reason="the measured tables are not installed")
+def test_long_readings_of_experts_are_predicted_within_their_goal() -> None:
+    found, kernels = kernel_watts(("moe_perf",)), power_splits().kernels
+    rows = found.samples >= kernels["samples"][1]
+    watts = Watts(found.measured_w, found.dynamic_w, found.active_w, found.on_w, found.cap_w)
+    predicted, inside = held_out(watts.take(rows), found.fold[rows])
+    assert power_error(predicted, found.measured_w[rows])["mape"] < 0.10
+    assert 0.85 <= inside.mean() <= 0.95
 
 
 def test_errors_by_hand() -> None:
@@ -65,6 +100,6 @@ def test_served_models_are_predicted_without_any_of_their_watts() -> None:
         pytest.skip("the file of served models is not at hand")
     served = served_power()
     assert not served.refused
-    for gpu, most in (("H100", 0.19), ("B200", 0.165)):
+    for gpu, most in (("H100", 0.14), ("B200", 0.125)):
         own = served.text("gpu") == gpu
         assert power_error(served.timed_w()[own], served.measured_w[own])["mape"] < most

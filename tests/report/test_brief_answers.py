@@ -9,6 +9,7 @@ import pytest
 
 from perfatlas.report.text import format_value, limits_of, open_terminal, print_answer, typeset
 from perfatlas.verbs.collective import collective
+from perfatlas.verbs.compare.text import print_comparison
 from perfatlas.verbs.estimate import explain, print_explanation
 from perfatlas.verbs.estimate.answer import estimate
 from perfatlas.verbs.estimate.batch_frontier import frontier
@@ -47,6 +48,7 @@ OTHERS = {
         collective, {"system": "mi300x", "op": "all_reduce", "bytes": 1 << 20, "gpus": 8}),
 }  # fmt: skip
 PRINTERS = {
+    "compare": print_comparison,
     "estimate --explain": print_explanation,
     "estimate --frontier": print_frontier,
     "fleet schedule": print_schedule,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from perfatlas.models import resolve_model
+from perfatlas.training.profiles import resolve_training_engine
 from perfatlas.training.step import WATERFALL, training_steps
-from perfatlas.training.step.run import slowest_of
 from perfatlas.training.work import busiest_rank
 from tests.training.asked import BF16, gpt, layouts, question
 
@@ -126,8 +126,26 @@ def test_more_expensive_links_expose_more() -> None:
     assert slow.waterfall["compute"] == fast.waterfall["compute"]
 
 
-def test_the_slowest_of_one_rank_is_no_slower() -> None:
-    assert slowest_of(0.1, np.array([1.0]))[0] == 0.0
+def test_jitter_is_the_expected_maximum_of_all_ranks() -> None:
+    engine = replace(resolve_training_engine("ideal"), jitter=0.01)
+    steps = training_steps(question(layouts(dp=[1, 8], global_batch=8), engine=engine))
+    # exponential: d (1 + 1/2 + ... + 1/8 - 1) of the rest of the step
+    harmonic = sum(1.0 / n for n in range(1, 9))
+    rest_C = steps.step_s_C - steps.waterfall["jitter"]
+    assert steps.waterfall["jitter"][0] == 0.0
+    assert steps.waterfall["jitter"][1] / rest_C[1] == pytest.approx(0.01 * (harmonic - 1.0))
+
+
+def test_engines_that_keep_whole_gradients_reduce_once() -> None:
+    sizes = layouts(pp=4, dp=8, zero=[1, 2, 3], global_batch=256)
+    slow = "h100_sxm{node.nic_bandwidth=10GB/s}"
+    each = training_steps(question(sizes, engine="megatron", system=slow)).waterfall["exposed_dp"]
+    once = training_steps(question(sizes, engine="torchtitan", system=slow))
+    exposed_C = once.waterfall["exposed_dp"]
+    # torch.distributed.pipelining reduces in the last backward pass, as ZeRO-1 does
+    assert exposed_C.tolist() == [exposed_C[0]] * 3
+    assert each[1] > 2.0 * each[0]
+    assert each[2] > each[1]
 
 
 def test_a_sharded_model_has_the_parameters_of_the_whole() -> None:
@@ -155,7 +173,7 @@ def test_skewed_routing_waits_for_the_busiest_rank() -> None:
     for name in names:
         sizes = layouts(dp=32, ep=[1, 4, 32], global_batch=64)
         steps[name] = training_steps(
-            question(sizes, model="Qwen/Qwen3-30B-A3B", engine="megatron", distribution=name)
+            question(sizes, model="Qwen/Qwen3-30B-A3B", engine="ideal", distribution=name)
         )
     times_NC = np.stack([steps[name].step_s_C for name in names])
     flop_NC = np.stack([steps[name].model_flop_C for name in names])

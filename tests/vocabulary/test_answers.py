@@ -76,7 +76,7 @@ def _walk(value: Results, holder: str = "") -> Iterator[tuple[str, str, Any]]:
             continue
         if isinstance(inner, dict):
             yield from _walk(inner, key)
-        elif metric.holds == "rows":
+        elif metric.holds == "rows" or (metric.rows_of and isinstance(inner, list)):
             for row in inner:
                 yield from _walk(row, key)
 
@@ -112,6 +112,8 @@ def _has_form(metric: Metric, value: object, command: str, key: str) -> bool:
         return isinstance(value, dict) and set(value) == set(metric.statistics)
     if metric.parts and isinstance(value, dict):
         return set(value) <= set(metric.parts)
+    if command in metric.rows_of:
+        return isinstance(value, list)
     kinds = FORMS["number" if stem_of(key) != key else metric.holds]
     return value is None or (
         isinstance(value, kinds) and isinstance(value, bool) == (bool in kinds)

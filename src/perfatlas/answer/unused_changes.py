@@ -75,25 +75,26 @@ def with_unused_changes(
 ) -> dict[str, list[Any]]:
     """Return the answers of a table, warnings on changes of systems without effect among them.
 
-    The rows of one system are asked once more for each of its changes.
+    Rows whose systems change a field are asked once more without it, all systems together.
 
     Args:
         table: Columns of questions by name.
         answer: From columns of questions to columns of answers, `warnings` and `error` among them.
     """
     found = answer(table)
-    rows_by_system: dict[str, list[int]] = {}
-    for row, text in enumerate(table.get("system", ())):
-        if isinstance(text, str) and not found["error"][row]:
-            rows_by_system.setdefault(text, []).append(row)
-    for text, rows in rows_by_system.items():
-        for path, unchanged in changed_fields(text).items():
-            some = {name: [cells[row] for row in rows] for name, cells in table.items()}
-            other = answer({**some, "system": [unchanged] * len(rows)})
-            said = no_effect(path, unchanged=_is_same(text, unchanged, path))
-            for place, row in enumerate(rows):
-                if not other["error"][place] and _row(found, row) == _row(other, place):
-                    found["warnings"][row] = "; ".join(filter(None, (found["warnings"][row], said)))
+    cells = table.get("system", ())
+    rows_N = [row for row, error in enumerate(found["error"]) if not error] if cells else []
+    texts = dict.fromkeys(cells[row] for row in rows_N if isinstance(cells[row], str))
+    changes = {text: changed_fields(text) for text in texts}
+    for path in sorted({path for unchanged in changes.values() for path in unchanged}):
+        rows = [row for row in rows_N if path in changes.get(cells[row], ())]
+        some = {name: [column[row] for row in rows] for name, column in table.items()}
+        other = answer({**some, "system": [changes[cells[row]][path] for row in rows]})
+        for place, row in enumerate(rows):
+            text = cells[row]
+            if not other["error"][place] and _row(found, row) == _row(other, place):
+                said = no_effect(path, unchanged=_is_same(text, changes[text][path], path))
+                found["warnings"][row] = "; ".join(filter(None, (found["warnings"][row], said)))
     return found
 
 

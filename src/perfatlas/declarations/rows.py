@@ -15,6 +15,9 @@ class Command(NamedTuple):
             others.
         example: Words after `perfatlas` that work; a message about what is missing quotes them.
         needs: Data it needs that do not come with perfatlas.
+        table: Where columns of questions become columns of answers, as "module:function".
+        row: Where the number of a row, from 0, and its fields become an answer, as
+            "module:function", for commands without `table`. A command with either can be swept.
     """
 
     name: str
@@ -22,6 +25,8 @@ class Command(NamedTuple):
     run: str = ""
     example: str = ""
     needs: str = ""
+    table: str = ""
+    row: str = ""
 
     @property
     def line(self) -> str:

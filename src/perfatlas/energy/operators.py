@@ -32,8 +32,10 @@ def with_energy(
     """Return prices with the energy of one execution of each operator.
 
     Energy of the chip: FLOP, bytes between last-level cache and SMs, and issuing, at the voltage
-    of the highest clock; `energy_share` is what a lower voltage leaves of it. Energy of memory and
-    links: bytes. The power that a board draws without kernels is not part of it.
+    of the highest clock; `energy_share` is what a lower voltage leaves of it. SMs issue for a share
+    of the time of an operator; those of experts issue for all of the time beyond the roofline.
+    Energy of memory and links: bytes. The power that a board draws without kernels is not part of
+    it.
 
     Args:
         operators: The operators of the columns (O).
@@ -53,6 +55,8 @@ def with_energy(
     flop_j_DF = np.array([[board.flop_j[key] for key in keys] for board in boards])
     format_O = np.array([keys.index(key) for key in peaks], np.int64)
     share_O = np.array([_issue_share(operator, shares) for operator in operators])
+    grouped = shares["grouped"]["value"]
+    excess_O = np.array([grouped * isinstance(operator, GroupedGemm) for operator in operators])
 
     def of_device(values: list[float]) -> FloatArray:
         column: FloatArray = np.array(values)[index_C][:, None]
@@ -63,7 +67,9 @@ def with_energy(
     chip_j_CO += prices.chip_bytes_CO * of_device(
         [effect["sram"] * b.sram_j_per_byte for b in boards]
     )
-    chip_j_CO += prices.time_s_CO * (of_device([b.issue_w for b in boards]) * share_O)
+    excess_s_CO = np.maximum(prices.time_s_CO - prices.bound_s_CO, 0.0)
+    issue_s_CO = share_O * prices.time_s_CO + excess_O * excess_s_CO
+    chip_j_CO += of_device([b.issue_w for b in boards]) * issue_s_CO
     memory_j_CO = prices.memory_bytes_CO * of_device(
         [effect["memory"] * b.memory_j_per_byte for b in boards]
     )

@@ -39,6 +39,7 @@ from .number_cells import (
     NumberCells as NumberCells,
 )
 from .parquet import (
+    arrow_column as arrow_column,
     plain_cells as plain_cells,
 )
 from .regular import (

@@ -119,7 +119,7 @@ def write_parquet(path: str | Path, blocks: Callable[[], Iterable[Mapping[str, A
 
     schema: Any = None
     for block in blocks():
-        found = pa.schema([(name, _arrow(name, cells).type) for name, cells in block.items()])
+        found = pa.schema([(name, arrow_column(name, cells).type) for name, cells in block.items()])
         try:
             both = [found] if schema is None else [schema, found]
             schema = pa.unify_schemas(both, promote_options="permissive")
@@ -129,14 +129,25 @@ def write_parquet(path: str | Path, blocks: Callable[[], Iterable[Mapping[str, A
         try:
             with pq.ParquetWriter(scratch, schema, compression="zstd") as writer:
                 for block in blocks():
-                    columns = [_arrow(n, cells, schema.field(n).type) for n, cells in block.items()]
+                    columns = [
+                        arrow_column(n, cells, schema.field(n).type) for n, cells in block.items()
+                    ]
                     writer.write_table(pa.table(columns, schema=schema))
         except pa.ArrowException as problem:
             raise InvalidSpecError(f"cannot write '{path}' as Parquet: {problem}") from problem
 
 
-def _arrow(name: str, cells: Any, kind: object = None) -> Any:  # noqa: ANN401 - an Arrow column
-    """Return cells as an Arrow column, by default of the type that fits them."""
+def arrow_column(name: str, cells: Any, kind: object = None) -> Any:  # noqa: ANN401 - an Arrow column
+    """Return cells as an Arrow column.
+
+    Args:
+        name: The column, for messages.
+        cells: A list, `NumberCells` or an Arrow column.
+        kind: Arrow type; by default the one that fits the cells.
+
+    Raises:
+        InvalidSpecError: The cells have several types.
+    """
     import pyarrow as pa
 
     if is_arrow(cells):

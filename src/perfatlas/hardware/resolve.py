@@ -137,7 +137,7 @@ def _catalog_system(name: str) -> System:
     return _system(_with_defaults(spec), spec.name)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)  # a block of a sweep, with and without its changes
 def _changed_system(text: str) -> System:
     name, changes = split_overrides(text)
     base = _with_defaults(catalog_spec(name))

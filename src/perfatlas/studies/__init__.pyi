@@ -1,3 +1,16 @@
+from .executors import (
+    dask_results as dask_results,
+    local_results as local_results,
+    usable_processors as usable_processors,
+)
+from .export import (
+    export_run as export_run,
+    run_blocks as run_blocks,
+    run_schema as run_schema,
+)
+from .expressions import (
+    Expression as Expression,
+)
 from .factors import (
     FACTORS as FACTORS,
     Factor as Factor,
@@ -6,12 +19,31 @@ from .factors import (
 from .pareto import (
     pareto_points as pareto_points,
 )
+from .points import (
+    Axis as Axis,
+    Method as Method,
+    Points as Points,
+    Sample as Sample,
+    SampledName as SampledName,
+    spread as spread,
+)
 from .probability import (
     probability_at_most as probability_at_most,
     value_exceeded as value_exceeded,
 )
 from .refusals import (
     refused_by_rule as refused_by_rule,
+)
+from .run_folder import (
+    STATS as STATS,
+    RunFolder as RunFolder,
+    find_run as find_run,
+    runs_folder as runs_folder,
+)
+from .run_index import (
+    drop_run as drop_run,
+    indexed_runs as indexed_runs,
+    put_run as put_run,
 )
 from .scaling import (
     ScaledScenario as ScaledScenario,

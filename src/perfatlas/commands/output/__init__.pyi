@@ -2,6 +2,7 @@ from .answering import (
     Answering as Answering,
     answer_command as answer_command,
     command_of as command_of,
+    table_function as table_function,
 )
 from .answers import (
     print_json as print_json,

@@ -12,13 +12,14 @@ from perfatlas.commands.output.table_run import (
     TableQuestion,
     answer_rows,
     answer_table,
+    row_answers,
     show_summary,
     wants_table,
 )
 from perfatlas.declarations import commands, example_of, verb_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,10 +30,6 @@ class Answering:
         command: As it is typed.
         function: Its name in `perfatlas`: from named fields to an answer.
         first: The column with which its answers begin in a table; no field of it.
-        table: Where columns of questions become columns of answers, as "module:function"; by
-            default each row is answered by itself.
-        row: Where the number of a row, from 0, and its fields become an answer, as
-            "module:function"; by default the function answers it.
         text: What writes an answer for people, as "module:function"; by default that of all verbs.
         needed: Fields that must be given; by default those that the table of fields requires.
         unless: The field that stands in for all of them.
@@ -41,8 +38,6 @@ class Answering:
     command: str
     function: str
     first: str
-    table: str = ""
-    row: str = ""
     text: str = ""
     needed: tuple[str, ...] | None = None
     unless: str = ""
@@ -53,8 +48,37 @@ class Answering:
         Args:
             place: As "module:function".
         """
-        module, _, function = place.partition(":")
-        return getattr(import_module(f"{commands()[self.command][0]}.{module}"), function)
+        return _found(self.command, place)
+
+
+def _found(command: str, place: str) -> Any:  # noqa: ANN401 - a function
+    """Return a function of the folder that declares a command."""
+    module, _, function = place.partition(":")
+    return getattr(import_module(f"{commands()[command][0]}.{module}"), function)
+
+
+def table_function(
+    command: str,
+) -> Callable[[dict[str, list[Any]], Sequence[int]], Mapping[str, Sequence[Any]]]:
+    """Return the function from columns of questions, and row numbers, to columns of answers.
+
+    Args:
+        command: A command whose declaration has `table` or `row`.
+
+    Example:
+        >>> from perfatlas.commands.output import table_function
+        >>> answer = table_function("goodput stragglers")
+        >>> answer({"gpus": [8], "persistent_cv": [0.0]}, [0])["step_slowdown"]
+        [1.0]
+    """
+    from perfatlas.commands.output.partial_file import joined_columns
+
+    declared = commands()[command][1]
+    if declared.table:
+        answer_columns = _found(command, declared.table)
+        return lambda columns, _: answer_columns(columns)
+    answer_row = _found(command, declared.row)
+    return lambda columns, numbers: joined_columns(list(row_answers(answer_row, columns, numbers)))
 
 
 def command_of(form: Answering) -> Callable[..., int]:
@@ -96,10 +120,11 @@ def answer_command(form: Answering, set_fields: dict[str, Any], output: OutputFl
         asked = TableQuestion(
             command=form.command, names=fields, first=form.first, set_fields=set_fields
         )
-        if form.table:
-            summary = answer_table(form.find(form.table), output, asked)
-        elif form.row:
-            summary = answer_rows(form.find(form.row), output, asked)
+        declared = commands()[form.command][1]
+        if declared.table:
+            summary = answer_table(form.find(declared.table), output, asked)
+        elif declared.row:
+            summary = answer_rows(form.find(declared.row), output, asked)
         else:
             summary = answer_rows(lambda _, fields: function(**fields), output, asked)
         return show_summary(form.command, summary, set_fields=set_fields, as_json=output.json)

@@ -122,14 +122,27 @@ def answer_rows(
     """
 
     def answer_block(columns: dict[str, list[Any]], numbers: Sequence[int]) -> Iterator[Part]:
-        for number, *cells in zip(numbers, *columns.values(), strict=True):
-            fields = {n: c for n, c in zip(columns, cells, strict=True) if c not in (None, "")}
-            answer = _answer_row(verb_function, number, fields)
-            columns_of_row = {n: c for n, c in answer.items() if n not in STATUS_COLUMNS}
-            status = {name: answer.get(name) for name in STATUS_COLUMNS}
-            yield 1, {name: [cell] for name, cell in (columns_of_row | status).items()}
+        return row_answers(verb_function, columns, numbers)
 
     return _run(answer_block, output, question)
+
+
+def row_answers(
+    verb_function: RowFunction, columns: Mapping[str, Sequence[Any]], numbers: Sequence[int]
+) -> Iterator[Part]:
+    """Yield the answer of each row of a block, or its error, as columns of one row.
+
+    Args:
+        verb_function: Function from the number of a row and its fields to an answer.
+        columns: Fields by name.
+        numbers: Numbers of the rows.
+    """
+    for number, *cells in zip(numbers, *columns.values(), strict=True):
+        fields = {n: c for n, c in zip(columns, cells, strict=True) if c not in (None, "")}
+        answer = _answer_row(verb_function, number, fields)
+        columns_of_row = {n: c for n, c in answer.items() if n not in STATUS_COLUMNS}
+        status = {name: answer.get(name) for name in STATUS_COLUMNS}
+        yield 1, {name: [cell] for name, cell in (columns_of_row | status).items()}
 
 
 def _answer_row(verb_function: RowFunction, number: int, fields: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ SHOWN: Final = {"parameter": "parameter", "value": "fitted", "shipped": "shipped
 
 
 def power(measurements: Path = FOLDER, *, json: Annotated[bool, SWITCH] = False) -> int:
-    """Fit the energies of Hopper to measured watts of sustained loads.
+    """Fit the energies of Hopper to sustained loads, and the issue power of a B200 to its kernels.
 
     Prints the fitted values beside the shipped ones and writes nothing.
 
@@ -22,12 +22,12 @@ def power(measurements: Path = FOLDER, *, json: Annotated[bool, SWITCH] = False)
         measurements: Folder `measurements` of the perfatlas repository.
         json: Print one JSON object.
     """
-    from perfatlas.lab.power import fit_loads, shipped_values
+    from perfatlas.lab.power import fit_kernels, fit_loads, shipped_values
 
     shipped = shipped_values()
     rows = [
         {"parameter": name, "value": value, "shipped": shipped[name]}
-        for name, value in fit_loads(Path(measurements)).items()
+        for name, value in (fit_loads(Path(measurements)) | fit_kernels()).items()
     ]
     if json:
         asked = {"measurements": str(measurements)}

@@ -5,11 +5,13 @@ from .loads import (
     shipped_values as shipped_values,
 )
 from .readings import (
+    fit_kernels as fit_kernels,
     kernel_watts as kernel_watts,
+    sample_counts as sample_counts,
 )
 from .scores import (
     Watts as Watts,
-    fit_floor_and_scale as fit_floor_and_scale,
+    fit_factors as fit_factors,
     held_out as held_out,
     power_error as power_error,
 )

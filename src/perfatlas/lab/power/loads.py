@@ -140,11 +140,12 @@ def fit_loads(folder: Path) -> dict[str, float]:
 
 
 def shipped_values() -> dict[str, float]:
-    """Return the shipped values of everything that `fit_loads` returns."""
+    """Return the shipped values of everything that `fit_loads` and `fit_kernels` return."""
     data = energy_data()
     hopper = data["generation"]["hopper"]
     names = ("bf16", "fp8", "sram", "issue", "voltage_slope", "awake")
     found = {f"generation.hopper.{name}": hopper[name]["value"] for name in names}
+    found["generation.blackwell.issue"] = data["generation"]["blackwell"]["issue"]["value"]
     found |= {f"memory.{name}": data["memory"][name]["value"] for name in ("hbm3", "hbm3e")}
     for device in power_splits().loads["devices"]:
         one = resolve_system(device).device
@@ -203,7 +204,7 @@ def _predicted_w(loads: Loads, device: str, share: float) -> FloatArray:
     dynamic += board.memory_j_per_byte * loads.memory_bytes_per_s()
     dynamic += share * board.issue_w * loads.number("busy_share")
     ones = np.ones_like(dynamic)
-    return Watts(ones, dynamic, board.on_w * ones, board.cap_w * ones).predicted()
+    return Watts(ones, dynamic, 0.0 * ones, board.on_w * ones, board.cap_w * ones).predicted()
 
 
 def _boards_on_w(loads: Loads) -> tuple[dict[str, float], dict[str, float]]:

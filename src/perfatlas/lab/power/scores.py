@@ -1,4 +1,4 @@
-"""Errors of predicted power: floor and scale fitted to some rows, scored on others.
+"""Errors of predicted power: factors on its parts fitted to some rows, scored on others.
 
 Shape legend: N rows, G groups.
 """
@@ -15,15 +15,44 @@ if TYPE_CHECKING:
 
     from perfatlas.operators import FloatArray
 
-STARTS: Final = ((1.5, 0.8), (3.0, 0.4))
+STARTS: Final = ((1.5, 0.8, 1.0, 0.95), (1.0, 1.0, 2.0, 0.9))
 QUANTILES: Final = (0.05, 0.95)
+MOST_EVALUATIONS: Final = 1500
+
+
+class Factors(NamedTuple):
+    """Factors on the parts of a power, each at least 0.
+
+    Args:
+        floor: Factor of the power without kernels.
+        scale: Factor of the dynamic power.
+        active: Factor of the power of SMs that are active without useful work.
+        limit: Factor of the power limit, at most 1.
+    """
+
+    floor: float = 1.0
+    scale: float = 1.0
+    active: float = 1.0
+    limit: float = 1.0
+
+
+UNCHANGED: Final = Factors()
 
 
 class Watts(NamedTuple):
-    """What power is predicted from, each (N,) [W]."""
+    """What power is predicted from, each (N,) [W].
+
+    Args:
+        measured: Reading.
+        dynamic: Power of useful work.
+        active: Power of SMs that are active without useful work.
+        on: Power without kernels.
+        cap: Power limit.
+    """
 
     measured: FloatArray
     dynamic: FloatArray
+    active: FloatArray
     on: FloatArray
     cap: FloatArray
 
@@ -35,42 +64,48 @@ class Watts(NamedTuple):
         """
         return Watts(*(one[rows] for one in self))
 
-    def predicted(self, floor: float = 1.0, scale: float = 1.0) -> FloatArray:
-        """Return the power with a floor and a scale (N,) [W].
+    def predicted(self, factors: Factors = UNCHANGED) -> FloatArray:
+        """Return the power (N,) [W].
 
         Args:
-            floor: Factor on the power without kernels, at least 0.
-            scale: Factor on the dynamic power, at least 0.
+            factors: Factors on its parts.
         """
-        return np.minimum(max(floor, 0.0) * self.on + max(scale, 0.0) * self.dynamic, self.cap)
+        floor, scale, active, limit = factors
+        total = floor * self.on + scale * self.dynamic + active * self.active
+        return np.minimum(total, limit * self.cap)
 
 
-def fit_floor_and_scale(watts: Watts) -> tuple[float, float]:
-    """Return the floor and scale of least mean relative error.
+def fit_factors(watts: Watts) -> Factors:
+    """Return the factors of least mean relative error.
 
     Args:
         watts: Rows of the fit.
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.lab.power import Watts, fit_floor_and_scale
+        >>> from perfatlas.lab.power import Watts, fit_factors
         >>> dynamic, ones = np.linspace(10.0, 500.0, 20), np.ones(20)
         >>> measured = 2.0 * 100.0 + 0.5 * dynamic
-        >>> found = fit_floor_and_scale(Watts(measured, dynamic, 100.0 * ones, 900.0 * ones))
-        >>> np.round(found, 2).tolist()
+        >>> watts = Watts(measured, dynamic, 0.0 * ones, 100.0 * ones, 900.0 * ones)
+        >>> np.round(fit_factors(watts)[:2], 2).tolist()
         [2.0, 0.5]
     """
 
     def error(point: FloatArray) -> float:
-        return float(np.abs(watts.predicted(*point) / watts.measured - 1.0).mean())
+        return float(np.abs(watts.predicted(_factors(point)) / watts.measured - 1.0).mean())
 
-    found = (minimize(error, start, method="Nelder-Mead") for start in STARTS)
-    floor, scale = min(found, key=lambda one: float(one.fun)).x
-    return max(float(floor), 0.0), max(float(scale), 0.0)
+    options = {"maxfev": MOST_EVALUATIONS, "fatol": 1e-5, "xatol": 1e-4}
+    found = (minimize(error, one, method="Nelder-Mead", options=options) for one in STARTS)
+    return _factors(min(found, key=lambda one: float(one.fun)).x)
+
+
+def _factors(point: FloatArray) -> Factors:
+    floor, scale, active, limit = np.maximum(point, 0.0).tolist()
+    return Factors(floor, scale, active, min(limit, 1.0))
 
 
 def held_out(watts: Watts, groups: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
-    """Return predictions with floor and scale of all other groups, and whether they hold.
+    """Return predictions with the factors of all other groups, and whether they hold.
 
     Args:
         watts: All rows.
@@ -78,17 +113,18 @@ def held_out(watts: Watts, groups: NDArray[Any]) -> tuple[FloatArray, FloatArray
 
     Returns:
         Predicted power (N,) [W], and 1 where the reading is inside the 5% to 95% quantiles of
-        measured over predicted power of the other groups, else 0 (N,).
+        measured over predicted power of the other groups, else 0 (N,). Those groups too are
+        predicted with factors of all groups but their own.
     """
     predicted_N, inside_N = np.zeros(groups.shape), np.zeros(groups.shape)
     for group in np.unique(groups):
         own = groups == group
-        others = watts.take(~own)
-        point = fit_floor_and_scale(others)
-        predicted_N[own] = watts.take(own).predicted(*point)
-        ends = np.quantile(others.measured / others.predicted(*point), QUANTILES)
-        ratio = watts.measured[own] / predicted_N[own]
-        inside_N[own] = (ends[0] <= ratio) & (ratio <= ends[1])
+        predicted_N[own] = watts.take(own).predicted(fit_factors(watts.take(~own)))
+    ratio_N = watts.measured / predicted_N
+    for group in np.unique(groups):
+        own = groups == group
+        low, high = np.quantile(ratio_N[~own], QUANTILES)
+        inside_N[own] = (low <= ratio_N[own]) & (ratio_N[own] <= high)
     return predicted_N, inside_N
 
 

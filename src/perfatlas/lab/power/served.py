@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.energy import board_energy
 from perfatlas.files import file_hash
+from perfatlas.hardware import resolve_system
 from perfatlas.lab.power.splits import power_splits
 from perfatlas.lab.runs import missing_data, read_table, shared_folder
 from perfatlas.quantities import MissingDependencyError, UnsupportedError
@@ -23,10 +25,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.operators import FloatArray
+    from perfatlas.step import Candidates
 
 # Checkpoints that are another one in a number format: suffix of the name -> format.
 QUANTIZED: Final = "-FP8"
 BLOCK_SCALED: Final = "Qwen/"
+EXPERTS: Final = "MoE"  # architecture
+VALUES: Final = ("dynamic", "on", "cap", "low", "high", "w", "w_low", "w_high", "j")
 OWN_ENTRIES: Final = ("meta-llama/Llama-3.1-405B-Instruct-FP8",)
 
 
@@ -40,9 +45,15 @@ class ServedPower:
         measured_j: Per output token, all GPUs (N,) [J].
         rate: Measured output tokens per second and GPU (N,).
         dynamic_w: Dynamic power at the measured rate (N,) [W].
+        active_w: Power of SMs at the measured rate that are active beyond the predicted time of
+            models with experts (N,) [W].
         on_w: Power without kernels (N,) [W].
         cap_w: Power limit (N,) [W].
         end_w: Predicted end to end (N,) [W].
+        end_low_w: Lower end of its 90% interval (N,) [W].
+        end_high_w: Upper end of its 90% interval (N,) [W].
+        low: 5% quantile of measured over predicted power that the device has (N,).
+        high: 95% quantile (N,).
         end_j: Energy per output token, predicted end to end (N,) [J].
         refused: Reason -> runs without a prediction.
     """
@@ -52,9 +63,14 @@ class ServedPower:
     measured_j: FloatArray
     rate: FloatArray
     dynamic_w: FloatArray
+    active_w: FloatArray
     on_w: FloatArray
     cap_w: FloatArray
     end_w: FloatArray
+    end_low_w: FloatArray
+    end_high_w: FloatArray
+    low: FloatArray
+    high: FloatArray
     end_j: FloatArray
     refused: Mapping[str, int]
 
@@ -68,7 +84,7 @@ class ServedPower:
 
     def timed_w(self) -> FloatArray:
         """Return the power predicted from the measured rate (N,) [W]."""
-        return np.minimum(self.on_w + self.dynamic_w, self.cap_w)
+        return np.minimum(self.on_w + self.dynamic_w + self.active_w, self.cap_w)
 
 
 def served_power(isl: str = "isl") -> ServedPower:
@@ -126,22 +142,13 @@ def scenario_of(row: Mapping[str, str], isl: str = "isl") -> dict[str, Any]:
 
 def _predicted(rows: Sequence[Mapping[str, str]], fields: Sequence[dict[str, Any]]) -> ServedPower:
     resolution = resolve({name: [one[name] for one in fields] for name in fields[0]})
-    found = {name: np.full(len(rows), np.nan) for name in ("dynamic", "on", "cap", "w", "j")}
+    found = {name: np.full(len(rows), np.nan) for name in VALUES}
     for group in resolution.groups:
         pool = group.pools[0]
         if pool is None:
             continue
         rows_C, question = pool
-        evaluation = evaluate(question)
-        fits_C = evaluation.memory.fits
-        columns = result_columns(question, evaluation)
-        values = {
-            "dynamic": evaluation.energy.dynamic_j,
-            "on": evaluation.energy.on_w,
-            "cap": evaluation.energy.cap_w,
-            "w": columns["power_w"],
-            "j": columns["energy_per_output_token_j"],
-        }
+        fits_C, values = _values(question)
         for name, values_C in values.items():
             found[name][rows_C[fits_C]] = values_C[fits_C]
     known = np.isfinite(found["w"])
@@ -153,15 +160,43 @@ def _predicted(rows: Sequence[Mapping[str, str]], fields: Sequence[dict[str, Any
     kept = tuple(row for row, ok in zip(rows, known.tolist(), strict=True) if ok)
     gpus = np.array([float(row["n_gpus"]) for row in kept])
     rate = np.array([float(row["output_tok_s"]) for row in kept]) / gpus
+    predicted_rate = found["w"][known] / found["j"][known]
+    issue_w = np.array([_issue_w(row["gpu"]) * (row["arch"] == EXPERTS) for row in kept])
     return ServedPower(
         rows=kept,
         measured_w=np.array([float(row["avg_power_w_all_gpus"]) for row in kept]) / gpus,
         measured_j=np.array([float(row["energy_per_output_token_j"]) for row in kept]),
         rate=rate,
         dynamic_w=found["dynamic"][known] * rate,
+        active_w=issue_w * np.maximum(1.0 - rate / predicted_rate, 0.0),
         on_w=found["on"][known],
         cap_w=found["cap"][known],
         end_w=found["w"][known],
+        end_low_w=found["w_low"][known],
+        end_high_w=found["w_high"][known],
+        low=found["low"][known],
+        high=found["high"][known],
         end_j=found["j"][known],
         refused=reasons,
     )
+
+
+def _values(question: Candidates) -> tuple[NDArray[np.bool_], dict[str, FloatArray]]:
+    """Return whether candidates fit in memory, and their `VALUES`, each (C,)."""
+    evaluation = evaluate(question)
+    columns, energy = result_columns(question, evaluation), evaluation.energy
+    return evaluation.memory.fits, {
+        "dynamic": energy.dynamic_j,
+        "on": energy.on_w,
+        "cap": energy.cap_w,
+        "low": energy.low,
+        "high": energy.high,
+        "w": columns["power_w"],
+        "w_low": columns["power_w_low"],
+        "w_high": columns["power_w_high"],
+        "j": columns["energy_per_output_token_j"],
+    }
+
+
+def _issue_w(gpu: str) -> float:
+    return board_energy(resolve_system(power_splits().served["systems"][gpu]).device).issue_w

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -43,7 +44,7 @@ def validate_power(measurements: Path) -> dict[str, Any]:
     Returns:
         `kernels`: watts of measured kernels, held out by geometry; `served`: W/GPU of served
         models, with the measured rate given and end to end, with the shipped energies and with
-        floor and scale of all other models; `loads`: sustained loads that no energy is fitted to,
+        factors fitted to all other models; `loads`: sustained loads that no energy is fitted to,
         not blind; `inputs`: the same for other input lengths; `ratios`:
         J/token of B200 over H100 in matched runs; `figures`: named figures with their error.
 
@@ -65,16 +66,17 @@ def validate_power(measurements: Path) -> dict[str, Any]:
 
 def _kernels() -> list[Row]:
     found, rows = kernel_watts(), []
-    watts = Watts(found.measured_w, found.dynamic_w, found.on_w, found.cap_w)
-    tables, goal = np.array(found.table), power_splits().kernels["goal_mape"]
-    for name in dict.fromkeys(found.table):
-        own = tables == name
-        some = watts.take(own)
+    watts = Watts(found.measured_w, found.dynamic_w, found.active_w, found.on_w, found.cap_w)
+    tables, kernels = np.array(found.table), power_splits().kernels
+    for name, samples in product(dict.fromkeys(found.table), kernels["samples"]):
+        own = (tables == name) & (found.samples >= samples)
+        some, goal = watts.take(own), kernels["goal_mape"]
         constant = np.abs(np.median(some.measured) / some.measured - 1.0).mean()
         predicted, inside = held_out(some, found.fold[own])
         rows.append(
             {
                 "table": name,
+                "samples": samples,
                 **_row(predicted, some.measured, goal),
                 "shipped_mape": power_error(some.predicted(), some.measured)["mape"],
                 "constant_mape": float(constant),
@@ -91,12 +93,23 @@ def _served(served: ServedPower) -> list[Row]:
     for gpu, goal in splits["goal_mape"].items():
         own = gpus == gpu
         shipped_goal = splits["goal_mape_from_h100"] if gpu == "B200" else None
+        end_w = served.dynamic_w / served.rate * rate
+        timed_w = served.timed_w()
         ways = {
-            "measured rate": served.dynamic_w,
-            "end to end": served.dynamic_w / served.rate * rate,
+            "measured rate": (served.dynamic_w, served.active_w),
+            "end to end": (end_w, np.zeros_like(end_w)),
         }
-        for way, dynamic_w in ways.items():
-            watts = Watts(served.measured_w, dynamic_w, served.on_w, served.cap_w).take(own)
+        intervals = {
+            "measured rate": (
+                served.low * timed_w,
+                np.minimum(served.high * timed_w, served.cap_w),
+            ),
+            "end to end": (served.end_low_w, served.end_high_w),
+        }
+        for way, parts in ways.items():
+            low_w, high_w = intervals[way]
+            covered = (low_w <= served.measured_w) & (served.measured_w <= high_w)
+            watts = Watts(served.measured_w, *parts, served.on_w, served.cap_w).take(own)
             predicted, inside = held_out(watts, models[own])
             about = {"gpu": gpu, "given": way}
             rows.append(
@@ -104,12 +117,13 @@ def _served(served: ServedPower) -> list[Row]:
                     **about,
                     "energies": "as shipped",
                     **_row(watts.predicted(), watts.measured, shipped_goal),
+                    "inside_90": float(covered[own].mean()),
                 }
             )
             rows.append(
                 {
                     **about,
-                    "energies": "floor and scale of other models",
+                    "energies": "factors of other models",
                     **_row(predicted, watts.measured, goal),
                     "inside_90": float(inside.mean()),
                 }

@@ -20,7 +20,13 @@ ERRORS: Final = {
 }
 SERVED: Final = {"gpu": "", "given": "given", "energies": "energies", "rows": "runs", **ERRORS}
 HEADINGS: Final = {
-    "kernels": {"table": "", "rows": "rows", "constant_mape": "constant", **ERRORS},
+    "kernels": {
+        "table": "",
+        "samples": "samples",
+        "rows": "rows",
+        "constant_mape": "constant",
+        **ERRORS,
+    },
     "loads": {
         "device": "",
         "study": "",

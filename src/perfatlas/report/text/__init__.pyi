@@ -64,6 +64,10 @@ from .sourced import (
     profile_values as profile_values,
     system_values as system_values,
 )
+from .study_summary import (
+    print_study_summary as print_study_summary,
+    row_text as row_text,
+)
 from .tables import (
     TitledRows as TitledRows,
     print_tables as print_tables,

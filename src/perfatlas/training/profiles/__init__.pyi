@@ -6,4 +6,5 @@ from .catalog import (
 from .profile import (
     TrainingEngine as TrainingEngine,
     lower_limit_of as lower_limit_of,
+    unseen_release as unseen_release,
 )

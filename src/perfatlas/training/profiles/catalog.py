@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from perfatlas.quantities import resolve_name
-from perfatlas.training.profiles.profile import training_engine_of
+from perfatlas.training.profiles.profile import training_engines_of, unseen_release
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from perfatlas.training.profiles.profile import TrainingEngine
 
 
+_VERSION: Final = re.compile(r"\d+(\.\d+)*")
+
+
 @cache
+def training_engines() -> Mapping[str, TrainingEngine]:
+    """Return every profile by id, such as "megatron@26.04"."""
+    folder = resources.files("perfatlas").joinpath("data/training_engines")
+    files = sorted((one for one in folder.iterdir() if one.name.endswith(".toml")), key=str)
+    found: dict[str, TrainingEngine] = {}
+    for one in files:
+        found |= training_engines_of(
+            one.name.removesuffix(".toml"), tomllib.loads(one.read_text("utf-8"))
+        )
+    return found
+
+
 def training_engine_ids() -> tuple[str, ...]:
     """Return every profile id, such as "megatron@26.04", sorted."""
-    folder = resources.files("perfatlas").joinpath("data/training_engines")
-    names = (item.name for item in folder.iterdir())
-    return tuple(sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml")))
+    return tuple(sorted(training_engines()))
 
 
 def training_engine_names() -> tuple[str, ...]:
@@ -34,6 +50,8 @@ def _version_key(engine_id: str) -> tuple[int, ...]:
 def resolve_training_engine(text: str) -> TrainingEngine:
     """Return the profile for "megatron" (newest version) or "megatron@26.04".
 
+    A release later than all known ones has the numbers of the newest and a wider interval.
+
     Args:
         text: Name or profile id, in any letter case.
 
@@ -47,12 +65,13 @@ def resolve_training_engine(text: str) -> TrainingEngine:
     """
     dated = sorted(training_engine_ids(), key=_version_key)
     newest = {one.split("@")[0]: one for one in dated}
+    asked = text.strip().casefold()
+    name, _, version = asked.partition("@")
+    dotted = name in newest and _VERSION.fullmatch(version)
+    if dotted and _version_key(asked) > _version_key(newest[name]):
+        return unseen_release(training_engines()[newest[name]], version)
     known = newest | {one: one for one in dated}
     lists = f"training engines: {', '.join(training_engine_ids())}"
-    return _load(known[resolve_name(text.strip(), known, what="training engine", lists=lists)])
-
-
-@cache
-def _load(engine_id: str) -> TrainingEngine:
-    path = resources.files("perfatlas").joinpath(f"data/training_engines/{engine_id}.toml")
-    return training_engine_of(engine_id, tomllib.loads(path.read_text("utf-8")))
+    return training_engines()[
+        known[resolve_name(text.strip(), known, what="training engine", lists=lists)]
+    ]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import Duration, Field, Flag, Number, Text, Whole, read_fields
+from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,20 +27,37 @@ class TrainingEngine:
         pipeline_send_overlap: Whether the interleaved schedule sends beside computation.
         gradient_overlap: Whether data-parallel collectives run beside the backward and forward
             passes.
+        reduction: How often ZeRO-2 and ZeRO-3 reduce gradients, and ZeRO-3 gathers weights, without
+            a pipeline: in every micro_batch or once per step.
+        reduction_in_pipelines: The same with a pipeline.
         gradient_buckets: Pieces into which the gradients of a stage are cut.
         communication_sms: SMs that a collective takes from the kernels beside it.
+        dispatcher_sms: SMs that the kernels take that send tokens to experts and back.
+        dispatcher: How tokens travel to experts: "alltoall" or "deepep".
+        dispatch_format: Number format in which tokens are sent to experts; they come back in 16
+            bits.
         fused_attention: Whether attention runs as one kernel that does not store its scores.
         dropout: Whether the outputs of attention and feed-forward networks are dropped out.
         gradient_format: Default format of accumulated gradients.
         context_bytes: Memory outside the framework's allocator: device context, communicators
             [bytes].
         host_s_per_step: Host time that no kernel hides, per step [s].
+        host_s_per_moe_layer: Host time of the forward and the backward pass of a MoE layer without
+            CUDA graphs [s].
         efficiency_compute: Speed of compute kernels relative to their calibrations.
         efficiency_communication: Speed of collectives inside a step relative to their calibrations.
         efficiency_experts: Further factor on the speed of MoE layers.
-        jitter: Relative spread of a rank's step time; the step waits for the slowest rank.
-        error_low: ln(measured/predicted) at the 5% quantile of the validation.
+        speed_dense: Further factor of this release on the speed of kernels in dense models.
+        speed_moe: The same in MoE models.
+        jitter: Standard deviation of a rank's step time over its mean; the step waits for the
+            slowest rank.
+        jitter_distribution: Distribution of a rank's step time, as in `training.jitter`.
+        error_low: ln(measured/predicted) of dense models at the 5% quantile of the validation.
         error_high: The same at the 95% quantile.
+        error_low_moe: As error_low, of MoE models.
+        error_high_moe: As error_high, of MoE models.
+        drift_dense: Factor by which later releases ran dense models faster at equal layouts.
+        drift_moe: The same of MoE models.
         source: Where the settings come from.
         fit: Where the fitted numbers come from.
     """
@@ -50,21 +69,44 @@ class TrainingEngine:
     tiled_tensor_overlap: bool
     pipeline_send_overlap: bool
     gradient_overlap: bool
+    reduction: str
+    reduction_in_pipelines: str
     gradient_buckets: int
     communication_sms: int
+    dispatcher_sms: int
+    dispatcher: str
+    dispatch_format: str
     fused_attention: bool
     dropout: bool
     gradient_format: str
     context_bytes: float
     host_s_per_step: float
+    host_s_per_moe_layer: float
     efficiency_compute: float
     efficiency_communication: float
     efficiency_experts: float
+    speed_dense: float
+    speed_moe: float
     jitter: float
+    jitter_distribution: str
     error_low: float
     error_high: float
+    error_low_moe: float
+    error_high_moe: float
+    drift_dense: float
+    drift_moe: float
     source: str
     fit: str
+
+    def errors(self, *, moe: bool) -> tuple[float, float]:
+        """Return the ends of ln(measured/predicted) of the validation.
+
+        Args:
+            moe: Of MoE models, else of dense ones.
+        """
+        if moe:
+            return self.error_low_moe, self.error_high_moe
+        return self.error_low, self.error_high
 
 
 def lower_limit_of(engine: TrainingEngine) -> TrainingEngine:
@@ -79,13 +121,36 @@ def lower_limit_of(engine: TrainingEngine) -> TrainingEngine:
     return replace(
         engine,
         communication_sms=0,
+        dispatcher_sms=0,
         host_s_per_step=0.0,
+        host_s_per_moe_layer=0.0,
+        speed_dense=1.0,
+        speed_moe=1.0,
         efficiency_compute=1.0,
         efficiency_communication=1.0,
         efficiency_experts=1.0,
         jitter=0.0,
         error_low=0.0,
         error_high=0.0,
+        error_low_moe=0.0,
+        error_high_moe=0.0,
+    )
+
+
+def unseen_release(engine: TrainingEngine, version: str) -> TrainingEngine:
+    """Return a later release, whose interval also covers what releases change at equal layouts.
+
+    Args:
+        engine: The newest release whose runs are known.
+        version: The later release.
+    """
+    fit = f"no runs of {engine.name}@{version} are known: numbers of {engine.id}, wider by the"
+    return replace(
+        engine,
+        id=f"{engine.name}@{version}",
+        error_low=engine.error_low - math.log(engine.drift_dense),
+        error_low_moe=engine.error_low_moe - math.log(engine.drift_moe),
+        fit=f"{fit} drift of releases; {engine.fit}",
     )
 
 
@@ -96,41 +161,68 @@ _FIELDS: Final[dict[str, Field[Any]]] = {
     name: Field(reader, required=True, into=into)
     for name, reader, into in (
         ("name", Text(empty=False), ""),
-        ("version", Text(empty=False), ""),
-        ("date", Text(empty=False), ""),
         ("kernel_family", Text(), ""),
         ("tiled_tensor_overlap", Flag(), ""),
         ("pipeline_send_overlap", Flag(), ""),
         ("gradient_overlap", Flag(), ""),
+        ("reduction", Text(choices=("micro_batch", "step")), ""),
+        ("reduction_in_pipelines", Text(choices=("micro_batch", "step")), ""),
         ("gradient_buckets", Whole(least=1), ""),
         ("communication_sms", Whole(least=0, most=1024), ""),
+        ("dispatcher_sms", Whole(least=0, most=1024), ""),
+        ("dispatcher", Text(choices=("alltoall", "deepep")), ""),
+        ("dispatch_format", Text(choices=("bf16", "fp8_block")), ""),
         ("fused_attention", Flag(), ""),
         ("dropout", Flag(), ""),
         ("gradient_format", Text(choices=("fp32", "bf16")), ""),
         ("context", Number(dimension="bytes", unit="B", least=0.0), "context_bytes"),
         ("host_per_step", Duration(), "host_s_per_step"),
+        ("host_per_moe_layer", Duration(), "host_s_per_moe_layer"),
         ("efficiency_compute", _FACTOR, ""),
         ("efficiency_communication", _FACTOR, ""),
         ("efficiency_experts", _FACTOR, ""),
         ("jitter", _SHARE, ""),
+        ("jitter_distribution", Text(choices=("normal", "exponential", "uniform")), ""),
         ("error_low", Number(least=-5.0, most=0.0), ""),
         ("error_high", Number(least=0.0, most=5.0), ""),
+        ("error_low_moe", Number(least=-5.0, most=0.0), ""),
+        ("error_high_moe", Number(least=0.0, most=5.0), ""),
+        ("drift_dense", Number(least=1.0, most=5.0), ""),
+        ("drift_moe", Number(least=1.0, most=5.0), ""),
         ("ref", _LONG, "source"),
         ("fit", _LONG, ""),
     )
 }
 
 
-def training_engine_of(engine_id: str, table: Mapping[str, object]) -> TrainingEngine:
-    """Return the profile that a file describes.
+_RELEASE: Final[dict[str, Field[Any]]] = {
+    "date": Field(Text(empty=False), required=True),
+    "speed_dense": Field(_FACTOR, required=True),
+    "speed_moe": Field(_FACTOR, required=True),
+    "fit": Field(_LONG, required=True, into="release_fit"),
+}
+
+
+def training_engines_of(name: str, table: Mapping[str, object]) -> dict[str, TrainingEngine]:
+    """Return the profiles of all releases that a file describes, by id.
 
     Args:
-        engine_id: Name and version, equal to those in the file.
-        table: The file, as `tomllib` reads it.
+        name: Name of the engine, equal to that in the file.
+        table: The file, as `tomllib` reads it: the fields that all releases share, and `release`,
+            a table of releases by version.
 
     Raises:
         InvalidSpecError: A key is unknown or missing, or a value is invalid.
     """
-    given = read_fields(table, _FIELDS, f"training engine {engine_id}")
-    given.pop("version")
-    return TrainingEngine(id=engine_id, **given)
+    shared = {key: value for key, value in table.items() if key != "release"}
+    releases = table.get("release")
+    if not isinstance(releases, dict) or not releases:
+        raise InvalidSpecError(f"training engine {name}: release is a table of versions")
+    given = read_fields(shared, _FIELDS, f"training engine {name}")
+    found = {}
+    for version, entries in releases.items():
+        engine_id = f"{name}@{version}"
+        own = read_fields(entries, _RELEASE, f"training engine {engine_id}")
+        fit = "; ".join(text for text in (given["fit"], own.pop("release_fit")) if text)
+        found[engine_id] = TrainingEngine(id=engine_id, **{**given, **own, "fit": fit})
+    return found

@@ -3,6 +3,9 @@ from .memory import (
     WEIGHT_BYTES as WEIGHT_BYTES,
     TrainingMemory as TrainingMemory,
 )
+from .pairs import (
+    pair_of_layers as pair_of_layers,
+)
 from .question import (
     PRICED_AS as PRICED_AS,
     TRAINED_FORMATS as TRAINED_FORMATS,

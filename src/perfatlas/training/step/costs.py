@@ -18,12 +18,14 @@ import numpy as np
 from perfatlas.collectives import CollectiveShapes, price_collectives
 from perfatlas.kernels.tiers import price_operators
 from perfatlas.models import MoeFfn
-from perfatlas.operators import GroupedGemm, with_fields
+from perfatlas.operators import BOUND_MEMORY, GroupedGemm, with_fields
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, take_layouts
+from perfatlas.training.overlap import contended_rate
 from perfatlas.training.step.exposure import exposed_beside, exposed_in_tiles
 from perfatlas.training.work import (
     Part,
     RankParameters,
+    Routes,
     Row,
     busiest_rank,
     model_operators,
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 # rows that leave for the experts' ranks and come back, which wait for the busiest rank
 EXPERT_OPS: Final = ("dispatch", "combine")
 KINDS: Final = ("compute", "tp", "cp", "ep")
+MOST_TAKEN: Final = 0.99  # of SMs or memory bandwidth: computation never stops
 _SHAPE_COLUMNS: Final = (
     "tp",
     "cp",
@@ -72,6 +75,7 @@ class MicroBatchCosts:
         exchanges: The collectives.
         exchange_s_UE: Their times before overlap (U, E) [s].
         exposed_s_UE: Their times that are not hidden (U, E) [s].
+        memory_bound_U: Share of the computation that memory bandwidth bounds (U,).
     """
 
     index_C: IntArray
@@ -86,6 +90,7 @@ class MicroBatchCosts:
     exchanges: tuple[Exchange, ...]
     exchange_s_UE: FloatArray
     exposed_s_UE: FloatArray
+    memory_bound_U: FloatArray
 
 
 def micro_batch_costs(question: TrainingQuestion) -> MicroBatchCosts:
@@ -121,7 +126,8 @@ def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:
         family=question.engine.kernel_family,
         tier=question.tier,
     )
-    exchanges = rank_exchanges(architecture, rows, layouts, question.engine)
+    routes = Routes(question.dispatcher or question.engine.dispatcher, _domain(question))
+    exchanges = rank_exchanges(architecture, rows, layouts, question.engine, routes)
     count_UO = np.stack([row.operator.count for row in rows], axis=1)
     speed_UO = np.stack([_speed(question, row) for row in rows], axis=1)
     names = ("time_s_CO", "low_s_CO", "high_s_CO")
@@ -161,15 +167,26 @@ def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:
         exchanges=exchanges,
         exchange_s_UE=comm_VUE[0],
         exposed_s_UE=exposed_VUE[0],
+        memory_bound_U=(times_VUO[0] * (prices.code_CO == BOUND_MEMORY)).sum(axis=1)
+        / times_VUO[0].sum(axis=1),
     )
+
+
+def _domain(question: TrainingQuestion) -> FloatArray:
+    """Return the GPUs of the scale-up domain of each candidate (U,)."""
+    sizes = np.array([float(one.device.scale_up.domain_size) for one in question.systems])
+    domain_U: FloatArray = sizes[question.index_C]
+    return domain_U
 
 
 def _speed(question: TrainingQuestion, row: Row) -> FloatArray:
     """Return the speed of a kernel relative to its calibration, that of the busiest rank (U,)."""
     layouts = question.layouts
-    speed_U = np.full(layouts.size, question.engine.efficiency_compute)
+    engine = question.engine
+    release = engine.speed_moe if question.architecture.has_experts else engine.speed_dense
+    speed_U = np.full(layouts.size, engine.efficiency_compute * release)
     if isinstance(row.operator, GroupedGemm):
-        return speed_U * question.engine.efficiency_experts / _busiest(question, row.segment)
+        return speed_U * engine.efficiency_experts / _busiest(question, row.segment)
     return speed_U
 
 
@@ -252,21 +269,37 @@ def _exposed(
 ) -> FloatArray:
     """Return the times of collectives that no computation hides (V, U, E) [s]."""
     exposed_VUE = np.empty_like(comm_VUE)
-    slowdown_U = sm_share(question)
+    none_U = np.zeros(question.layouts.size)
+    rate_U = rate_beside(question, none_U, none_U)  # products, which SMs bound
     for at, one in enumerate(exchanges):
         time_VU = comm_VUE[:, :, at]
         window_VU = times_VUO[:, :, list(one.beside)].sum(axis=2)
         if one.overlap == "exposed":
             exposed_VUE[:, :, at] = time_VU
         elif one.overlap == "bulk":
-            exposed_VUE[:, :, at] = exposed_beside(time_VU, window_VU, slowdown_U)
+            exposed_VUE[:, :, at] = exposed_beside(time_VU, window_VU, rate_U)
         else:
             tiles_U = np.maximum(one.ranks_C, 1.0)
-            exposed_VUE[:, :, at] = exposed_in_tiles(time_VU, window_VU, tiles_U, slowdown_U)
+            exposed_VUE[:, :, at] = exposed_in_tiles(time_VU, window_VU, tiles_U, rate_U)
     return exposed_VUE
 
 
-def sm_share(question: TrainingQuestion) -> FloatArray:
-    """Return the share of the SMs that a collective takes (C,)."""
-    share_C: FloatArray = question.engine.communication_sms / question.devices().gather("sm_count")
-    return np.minimum(share_C, 1.0)
+def rate_beside(
+    question: TrainingQuestion, memory_bound_C: FloatArray, traffic_bytes_per_s_C: FloatArray
+) -> FloatArray:
+    """Return the speed of computation beside a collective, over its speed alone (C,).
+
+    Args:
+        question: The candidates, for devices and the SMs of a collective.
+        memory_bound_C: Share of the computation that memory bandwidth bounds (C,).
+        traffic_bytes_per_s_C: Memory traffic of the collective (C,) [bytes/s].
+    """
+    if question.tier == "bound":
+        return np.ones_like(memory_bound_C)
+    devices = question.devices()
+    sms_C = question.engine.communication_sms / devices.gather("sm_count")
+    bandwidth_C = traffic_bytes_per_s_C / devices.gather("memory_bandwidth")
+    rate_C: FloatArray = contended_rate(
+        memory_bound_C, np.minimum(sms_C, MOST_TAKEN), np.minimum(bandwidth_C, MOST_TAKEN)
+    )
+    return rate_C

@@ -5,18 +5,24 @@ Shape legend: C candidates, R ranks of a pipeline.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.training.step.costs import GroupColumns, collective_times, sm_share
+from perfatlas.training.step.costs import GroupColumns, collective_times, rate_beside
 from perfatlas.training.step.exposure import exposed_beside
 from perfatlas.training.step.memory import WEIGHT_BYTES
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from perfatlas.operators import FloatArray
     from perfatlas.training.step.question import TrainingQuestion
     from perfatlas.training.step.stages import StageColumns
+
+# A ring reads and writes its buffer once on every rank.
+_READ_AND_WRITTEN: Final = 2.0
+PER_MICRO_BATCH: Final = "micro_batch"
 
 
 class LayerSharding(NamedTuple):
@@ -26,11 +32,46 @@ class LayerSharding(NamedTuple):
     backward_s_C: FloatArray
 
 
+class _Collectives(NamedTuple):
+    """Collectives of dense and of expert parameters, one after the other.
+
+    Args:
+        time_s_C: Their time alone (C,) [s].
+        rate_C: Speed of computation beside them, over its speed alone (C,).
+    """
+
+    time_s_C: FloatArray
+    rate_C: FloatArray
+
+
+def reduced_per_micro_batch(question: TrainingQuestion) -> NDArray[np.bool_]:
+    """Return where gradients are reduced, and weights gathered, in every micro-batch (C,).
+
+    Elsewhere ranks keep whole gradients, and with ZeRO-3 whole weights, until the last micro-batch.
+
+    Args:
+        question: The candidates.
+
+    Source: PyTorch FSDP2, `set_requires_gradient_sync` and `set_reshard_after_backward`: both are
+        the choice of the training loop; torch.distributed.pipelining turns them off for all but
+        the last backward pass of a stage. Megatron-FSDP reduces every micro-batch.
+    """
+    engine, layouts = question.engine, question.layouts
+    each_C = np.where(
+        layouts.pp > 1,
+        engine.reduction_in_pipelines == PER_MICRO_BATCH,
+        engine.reduction == PER_MICRO_BATCH,
+    )
+    reduced_C: NDArray[np.bool_] = each_C & (layouts.zero >= 2)
+    return reduced_C
+
+
 def sharded_layers(
     question: TrainingQuestion,
     stages: StageColumns,
     forward_s_C: FloatArray,
     backward_s_C: FloatArray,
+    memory_bound_C: FloatArray,
 ) -> LayerSharding:
     """Return what ZeRO-3 adds to a layer; zero for other candidates.
 
@@ -42,26 +83,29 @@ def sharded_layers(
         stages: Parameters of a layer.
         forward_s_C: Forward pass of a layer without it (C,) [s].
         backward_s_C: Backward pass of a layer without it (C,) [s].
+        memory_bound_C: Share of the computation that memory bandwidth bounds (C,).
 
     Source: ZeRO (arXiv 1910.02054), section 7.2: 1.5 times the volume of plain data parallelism;
         PyTorch FSDP (arXiv 2304.11277), section 3.3: prefetching.
     """
-    active_C = question.layouts.zero >= 3
+    active_C = (question.layouts.zero >= 3) & reduced_per_micro_batch(question)
     if not np.any(active_C):
         none_C = np.zeros_like(forward_s_C)
         return LayerSharding(none_C, none_C)
     groups = (stages.layer_dense_C, stages.layer_expert_C)
-    gather_s_C = _times(question, "all_gather", [held * WEIGHT_BYTES for held in groups])
-    scatter_s_C = _times(
-        question, "reduce_scatter", [held * question.gradient_bytes for held in groups]
+    gather = _times(
+        question, "all_gather", [held * WEIGHT_BYTES for held in groups], memory_bound_C
     )
-    slowdown_C = sm_share(question)
+    gradients = [held * question.gradient_bytes for held in groups]
+    scatter = _times(question, "reduce_scatter", gradients, memory_bound_C)
     ahead = question.engine.gradient_overlap
     forward_C = forward_s_C if ahead else np.zeros_like(forward_s_C)
     backward_C = backward_s_C if ahead else np.zeros_like(forward_s_C)
+    both_s_C = gather.time_s_C + scatter.time_s_C
+    slower_C = np.minimum(gather.rate_C, scatter.rate_C)
     return LayerSharding(
-        np.where(active_C, exposed_beside(gather_s_C, forward_C, slowdown_C), 0.0),
-        np.where(active_C, exposed_beside(gather_s_C + scatter_s_C, backward_C, slowdown_C), 0.0),
+        np.where(active_C, exposed_beside(gather.time_s_C, forward_C, gather.rate_C), 0.0),
+        np.where(active_C, exposed_beside(both_s_C, backward_C, slower_C), 0.0),
     )
 
 
@@ -70,64 +114,77 @@ def step_collectives(
     stages: StageColumns,
     forward_s_CR: FloatArray,
     backward_s_CR: FloatArray,
+    memory_bound_C: FloatArray,
 ) -> FloatArray:
-    """Return what the collectives of a step without ZeRO-3 add to it (C,) [s].
+    """Return what the collectives of a step add to it outside its layers (C,) [s].
 
     Gradients are reduced in buckets beside the last backward passes of a rank, and sharded
     weights gathered beside the first forward passes. With interleaving, all chunks but the last
     finish a round of the pipeline earlier, which is time for their gradients. The last bucket has
-    nothing to run beside.
+    nothing to run beside. With ZeRO-3 in every micro-batch, the first layer that is gathered and
+    the last one that is reduced have nothing to run beside.
 
     Args:
         question: The candidates.
         stages: Parameters of the stages.
         forward_s_CR: Forward passes of one micro-batch on each rank (C, R) [s].
         backward_s_CR: Backward passes of one micro-batch on each rank (C, R) [s].
+        memory_bound_C: Share of the computation that memory bandwidth bounds (C,).
 
     Source: Megatron-LM docs, `overlap_grad_reduce`, `overlap_param_gather`; volumes: ZeRO
         (arXiv 1910.02054), section 7.
     Limits: The rank with most parameters is taken, and the rank that finishes last.
     """
-    layouts = question.layouts
+    layouts, engine = question.layouts, question.engine
     held = [stages.over_ranks(part).max(axis=1) for part in (stages.dense_CS, stages.expert_CS)]
     gradients = [part * question.gradient_bytes for part in held]
     weights = [part * WEIGHT_BYTES for part in held]
     sharded_C = layouts.zero >= 1
-    reduce_s_C = np.where(
-        sharded_C,
-        _times(question, "reduce_scatter", gradients),
-        _times(question, "all_reduce", gradients),
-    )
-    reduce_s_C = reduce_s_C * np.where(layouts.zero == 2, layouts.micro_batches, 1.0)
-    gather_s_C = np.where(sharded_C, _times(question, "all_gather", weights), 0.0)
+    scattered = _times(question, "reduce_scatter", gradients, memory_bound_C)
+    reduced = _times(question, "all_reduce", gradients, memory_bound_C)
+    gathered = _times(question, "all_gather", weights, memory_bound_C)
+    each_C = reduced_per_micro_batch(question)
+    passes_C = np.where(each_C, layouts.micro_batches, 1.0)
+    reduce_s_C = np.where(sharded_C, scattered.time_s_C, reduced.time_s_C) * passes_C
+    gather_s_C = np.where(sharded_C, gathered.time_s_C, 0.0)
     rounds_C = (layouts.vpp - 1.0) * np.minimum(layouts.pp, layouts.micro_batches)
     windows_C = (rounds_C + 1.0) / layouts.vpp
-    engine, slowdown_C = question.engine, sm_share(question)
     share = 1.0 - 1.0 / engine.gradient_buckets if engine.gradient_overlap else 0.0
     exposed_C = np.zeros_like(reduce_s_C)
-    # ZeRO-2 reduces the gradients of every micro-batch beside its backward pass
-    reduced_beside_C = np.where(layouts.zero == 2, layouts.micro_batches, windows_C)
-    for time_s_C, window_s_CR, passes_C in (
-        (reduce_s_C, backward_s_CR, reduced_beside_C),
-        (gather_s_C, forward_s_CR, windows_C),
+    for time_s_C, rate_C, window_s_CR, beside_C in (
+        # gradients of every micro-batch are reduced beside its own backward pass
+        (
+            reduce_s_C,
+            np.where(sharded_C, scattered.rate_C, reduced.rate_C),
+            backward_s_CR,
+            np.where(each_C, layouts.micro_batches, windows_C),
+        ),
+        (gather_s_C, gathered.rate_C, forward_s_CR, windows_C),
     ):
-        window_s_C = window_s_CR[:, 0] * passes_C * share
+        window_s_C = window_s_CR[:, 0] * beside_C * share
         exposed_C += time_s_C * (1.0 - share)
-        exposed_C += exposed_beside(time_s_C * share, window_s_C, slowdown_C)
-    return np.where(layouts.zero >= 3, 0.0, exposed_C)
+        exposed_C += exposed_beside(time_s_C * share, window_s_C, rate_C)
+    layers_C = np.maximum(stages.over_ranks(stages.layers_CS).max(axis=1), 1.0)
+    ends_C = (gathered.time_s_C * layouts.micro_batches + scattered.time_s_C) / layers_C
+    return np.where((layouts.zero >= 3) & each_C, ends_C, exposed_C)
 
 
-def _times(question: TrainingQuestion, op: str, sizes: list[FloatArray]) -> FloatArray:
-    """Return the time of a collective of dense and of expert parameters, one after the other."""
+def _times(
+    question: TrainingQuestion, op: str, sizes: list[FloatArray], memory_bound_C: FloatArray
+) -> _Collectives:
+    """Return a collective of dense and of expert parameters, one after the other."""
     layouts = question.layouts
     groups = (
         (layouts.dp * layouts.cp, layouts.tp),
         (layouts.expert_dp, layouts.ep * layouts.expert_tp),
     )
-    total_s_C = np.zeros_like(layouts.tp)
+    total_s_C, moved_C = np.zeros_like(layouts.tp), np.zeros_like(layouts.tp)
     for bytes_C, (ranks_C, stride_C) in zip(sizes, groups, strict=True):
-        if np.any((bytes_C > 0.0) & (ranks_C > 1.0)):
+        runs_C = (bytes_C > 0.0) & (ranks_C > 1.0)
+        if np.any(runs_C):
             group = GroupColumns(ranks_C, stride_C, question.index_C)
             times_VC = collective_times(question, op, bytes_C, group)
             total_s_C += times_VC[0] / question.engine.efficiency_communication
-    return total_s_C
+            moved_C += np.where(runs_C, _READ_AND_WRITTEN * bytes_C, 0.0)
+    traffic_C = moved_C / np.where(total_s_C > 0.0, total_s_C, 1.0)
+    return _Collectives(total_s_C, rate_beside(question, memory_bound_C, traffic_C))

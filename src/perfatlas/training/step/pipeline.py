@@ -57,7 +57,13 @@ def copies_of_layers(schedule: str) -> int:
 
 
 def pipelines_of(
-    schedule: str, layouts: Layouts, stage_s_PCS: FloatArray, send_s_C: FloatArray, *, overlap: bool
+    schedule: str,
+    layouts: Layouts,
+    stage_s_PCS: FloatArray,
+    send_s_C: FloatArray,
+    *,
+    overlap: bool,
+    pair_s_CS: FloatArray | None = None,
 ) -> Pipelines:
     """Return the pipelines of the candidates.
 
@@ -67,6 +73,7 @@ def pipelines_of(
         stage_s_PCS: Forward pass, input gradient and weight gradient of each stage (3, C, S) [s].
         send_s_C: Transfer between two stages (C,) [s].
         overlap: Whether ranks compute while they send.
+        pair_s_CS: Overlapped pairs of passes, for schedules that have them (C, S) [s].
     """
     forward_s_CS, input_s_CS, weight_s_CS = stage_s_PCS
     return Pipelines(
@@ -79,4 +86,5 @@ def pipelines_of(
         weight_gradient_s_CS=weight_s_CS,
         send_s_CS=np.broadcast_to(send_s_C[:, None], forward_s_CS.shape),
         sends_overlap_C=np.full(layouts.size, overlap),
+        pair_s_CS=pair_s_CS,
     )

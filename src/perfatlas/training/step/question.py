@@ -22,10 +22,9 @@ if TYPE_CHECKING:
 
 # Formats in which linear layers are multiplied.
 TRAINED_FORMATS: Final = ("bf16", "fp8_static", "fp8_dynamic", "fp8_block", "mxfp8", "nvfp4")
-# Formats without measured kernels, and those whose kernels price them: the same tensor cores.
+# Formats without measured kernels, and those whose kernels price them: the same tensor cores, which
+# scale MX blocks as they scale tensors; kernels of fp8_block scale partial sums in registers.
 PRICED_AS: Final = {"mxfp8": "fp8_dynamic"}
-# Experts in mxfp8 are scaled by blocks.
-EXPERTS_PRICED_AS: Final = {"mxfp8": "fp8_block"}
 GRADIENT_BYTES: Final = {"fp32": 4.0, "bf16": 2.0}
 
 
@@ -45,6 +44,11 @@ class TrainingQuestion:
         optimizer: Optimizer.
         gradient_format: Format of accumulated gradients.
         distribution: Routing of tokens to experts.
+        expert_overlap: Whether a forward pass runs beside a backward pass of another micro-batch
+            wherever a schedule other than DualPipe has both, to hide the transfers of experts.
+        dispatcher: How tokens travel to experts: "alltoall", a copy per expert, or "deepep", one
+            per node, which forwards it. "" is the engine's.
+        cuda_graphs: What runs without the host: "none", "attention" (and the router), or "full".
     """
 
     architecture: Architecture
@@ -58,6 +62,9 @@ class TrainingQuestion:
     optimizer: str = "adamw"
     gradient_format: str = "fp32"
     distribution: str = "balanced"
+    expert_overlap: bool = False
+    dispatcher: str = ""
+    cuda_graphs: str = "full"
 
     def devices(self) -> DeviceColumns:
         """Return the device of each candidate."""
@@ -70,7 +77,7 @@ class TrainingQuestion:
     def priced_formats(self) -> ModelFormats:
         """Formats whose kernels price the step."""
         gemm = PRICED_AS.get(self.formats.gemm, self.formats.gemm)
-        moe = EXPERTS_PRICED_AS.get(self.formats.moe, self.formats.moe)
+        moe = PRICED_AS.get(self.formats.moe, self.formats.moe)
         return replace(self.formats, gemm=gemm, moe=moe)
 
     @property

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.kernels.tiers import price_operators
+from perfatlas.models import MoeFfn
 from perfatlas.operators import Phase, Streaming
-from perfatlas.training.schedules import peak_activations, pipeline_steps
+from perfatlas.training.jitter import expected_slowdown
+from perfatlas.training.schedules import find_schedule, peak_activations, pipeline_steps
 from perfatlas.training.step.costs import KINDS, GroupColumns, collective_times, micro_batch_costs
 from perfatlas.training.step.data_parallel import sharded_layers, step_collectives
 from perfatlas.training.step.memory import (
@@ -22,6 +24,7 @@ from perfatlas.training.step.memory import (
     kept_by_stages,
     training_memory,
 )
+from perfatlas.training.step.pairs import overlapped_experts_s, paired_stages
 from perfatlas.training.step.pipeline import copies_of_layers, pipelines_of
 from perfatlas.training.step.stages import group_shares, spread_over_stages, stage_columns
 from perfatlas.training.work import Part
@@ -48,6 +51,8 @@ FLOP_CONVENTION: Final = (
 # forward pass, input gradients and weight gradients have equal model FLOP
 PASSES: Final = 3.0
 ACTIVATION_BYTES: Final = 2.0
+# Share of the launches of a MoE layer that CUDA graphs leave to the host.
+LAUNCHED: Final = {"none": 1.0, "attention": 0.5, "full": 0.0}
 _ROW_ELEMENTS: Final = 1024.0  # elements of a row of the optimizer's kernels
 
 
@@ -125,21 +130,38 @@ def training_steps(question: TrainingQuestion) -> TrainingSteps:
         np.stack([forward_CS, input_CS + again_CS, weight_CS]),
         _send_s(question),
         overlap=question.engine.pipeline_send_overlap and question.schedule == "interleaved",
+        pair_s_CS=_pair_s(question, costs, stages, forward_CS, input_CS + again_CS + weight_CS),
     )
     piped = pipeline_steps(pipelines)
     backward_CR = stages.over_ranks(input_CS + weight_CS + again_CS)
     forward_CR = stages.over_ranks(forward_CS)
     busiest_C = (forward_CR + backward_CR).argmax(axis=1)
-    once_s_C = step_collectives(question, stages, forward_CR, backward_CR)
+    once_s_C = step_collectives(
+        question, stages, forward_CR, backward_CR, costs.memory_bound_U[costs.index_C]
+    )
     parts = _busy_parts(question, stages, times, busiest_C)
     busy_s_C = sum(parts.values(), np.zeros(layouts.size))
+    if pipelines.pair_s_CS is not None:  # computation of the other micro-batch hides transfers
+        hidden_s_C = busy_s_C - piped.busy_s_CP[np.arange(layouts.size), busiest_C]
+        parts["exposed_ep"] -= hidden_s_C
+        busy_s_C = busy_s_C - hidden_s_C
+    bubble_s_C = np.maximum(piped.step_s_C - piped.exposed_send_s_C - busy_s_C, 0.0)
+    if question.expert_overlap and question.architecture.has_experts:
+        hidden_s_C = overlapped_experts_s(question, costs)
+        parts["exposed_ep"] -= hidden_s_C
+        busy_s_C = busy_s_C - hidden_s_C
     parts["exposed_dp"] = parts["exposed_dp"] + once_s_C
     parts["exposed_pp"] = piped.exposed_send_s_C
-    parts["bubble"] = np.maximum(piped.step_s_C - piped.exposed_send_s_C - busy_s_C, 0.0)
+    parts["bubble"] = bubble_s_C
     parts["optimizer"] = _optimizer_s(question, stages)
-    parts["host"] = np.full(layouts.size, question.engine.host_s_per_step)
+    launched_s_C = _launch_s(question, stages, busiest_C)
+    parts["host"] = question.engine.host_s_per_step + np.maximum(launched_s_C - busy_s_C, 0.0)
     steady_s_C = sum(parts.values(), np.zeros(layouts.size))
-    parts["jitter"] = steady_s_C * slowest_of(question.engine.jitter, layouts.gpus)
+    parts["jitter"] = steady_s_C * expected_slowdown(
+        question.engine.jitter_distribution,
+        np.full(layouts.size, question.engine.jitter),
+        layouts.gpus.astype(np.int64),
+    )
     step_s_C = steady_s_C + parts["jitter"]
     low_C, high_C = _spread(question, costs, _each_on(stages, times, busiest_C))
     flop_C, again_flop_C = _flop(question, costs)
@@ -160,23 +182,48 @@ def training_steps(question: TrainingQuestion) -> TrainingSteps:
     )
 
 
-def slowest_of(spread: float, ranks_C: FloatArray) -> FloatArray:
-    """Return by what share the slowest of many ranks is slower than the mean one (C,).
+def _pair_s(
+    question: TrainingQuestion,
+    costs: MicroBatchCosts,
+    stages: StageColumns,
+    forward_CS: FloatArray,
+    backward_CS: FloatArray,
+) -> FloatArray | None:
+    """Return overlapped pairs of passes, None for schedules and models without them (C, S) [s]."""
+    overlaps = find_schedule(question.schedule).overlaps_pairs
+    if not (overlaps and question.architecture.has_experts):
+        return None
+    return paired_stages(question, costs, stages, forward_CS, backward_CS)
+
+
+def _launch_s(
+    question: TrainingQuestion, stages: StageColumns, busiest_C: FloatArray
+) -> FloatArray:
+    """Return the host time of the MoE layers of a step on the busiest rank (C,) [s].
+
+    The host launches kernels ahead of the device; a rank whose kernels are shorter waits for it.
 
     Args:
-        spread: Relative standard deviation of the step time of a rank.
-        ranks_C: Ranks that wait for each other (C,).
+        question: The candidates.
+        stages: The pipeline stages.
+        busiest_C: Rank with most work (C,).
 
-    Source: derived: the maximum of n Gaussian variables is about sigma sqrt(2 ln n) above the mean.
-
-    Example:
-        >>> import numpy as np
-        >>> from perfatlas.training.step.run import slowest_of
-        >>> round(float(slowest_of(0.01, np.array([1024.0]))[0]), 4)
-        0.0372
+    Limits: Bubbles give the host no time to catch up. Graphs of attention and router leave half
+        of the launches (assumption).
     """
-    share_C: FloatArray = spread * np.sqrt(2.0 * np.log(np.maximum(ranks_C, 1.0)))
-    return share_C
+    layouts, groups = question.layouts, question.architecture.layers
+    shares_G = group_shares(question.architecture)
+    moe = sum(
+        float(share)
+        for share, group in zip(shares_G, groups, strict=True)
+        if isinstance(group.ffn, MoeFfn)
+    )
+    held_CR = stages.over_ranks(stages.layers_CS)
+    layers_C = moe * held_CR[np.arange(layouts.size), busiest_C]
+    batches_C = layouts.micro_batches / copies_of_layers(question.schedule)
+    each_s = question.engine.host_s_per_moe_layer * LAUNCHED[question.cuda_graphs]
+    launched_s_C: FloatArray = each_s * layers_C * batches_C
+    return launched_s_C
 
 
 def _stage_times(
@@ -190,7 +237,8 @@ def _stage_times(
     again_VKCG = np.moveaxis(costs.recomputed_s[:, :, :, at][:, level_C, :, row_C], 0, 2)
     layer_PC = (each_VPKCG[0, :, :, :, 1:-1] * shares_G).sum(axis=(1, 3))
     again_C = (again_VKCG[0, :, :, 1:-1] * shares_G).sum(axis=(0, 2))
-    sharding = sharded_layers(question, stages, layer_PC[0], layer_PC[1] + layer_PC[2] + again_C)
+    backward_C = layer_PC[1] + layer_PC[2] + again_C
+    sharding = sharded_layers(question, stages, layer_PC[0], backward_C, costs.memory_bound_U[at])
     none_C = np.zeros_like(again_C)
     return _RankTimes(
         stages.spread(each_VPKCG, shares_G),
@@ -242,10 +290,9 @@ def _spread(
     low_C, high_C = each_VC[1] / each_VC[0], each_VC[2] / each_VC[0]
     if question.tier == "bound":
         return np.ones_like(low_C), np.full_like(high_C, np.inf)
-    engine = question.engine
-    if engine.error_low < 0.0 or engine.error_high > 0.0:
-        low_C = np.full_like(low_C, np.exp(engine.error_low))
-        high_C = np.full_like(high_C, np.exp(engine.error_high))
+    low, high = question.engine.errors(moe=question.architecture.has_experts)
+    if low < 0.0 or high > 0.0:
+        low_C, high_C = np.full_like(low_C, np.exp(low)), np.full_like(high_C, np.exp(high))
     calibrated_C = np.any(costs.prices.match_CO >= 0, axis=1)[costs.index_C]
     return low_C, np.where(calibrated_C, high_C, np.inf)
 

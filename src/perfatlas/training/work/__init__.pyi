@@ -1,5 +1,6 @@
 from .communication import (
     Exchange as Exchange,
+    Routes as Routes,
     rank_exchanges as rank_exchanges,
 )
 from .experts import (

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
+from perfatlas.formats import get_format
 from perfatlas.models import MoeFfn
 from perfatlas.operators import Attention, Gemm, GroupedGemm, LatentAttention, with_fields
 from perfatlas.parallelism import expert_groups_reached
@@ -62,7 +63,11 @@ class Exchange(NamedTuple):
 
 
 def rank_exchanges(
-    architecture: Architecture, rows: Sequence[Row], layouts: Layouts, engine: TrainingEngine
+    architecture: Architecture,
+    rows: Sequence[Row],
+    layouts: Layouts,
+    engine: TrainingEngine,
+    routes: Routes,
 ) -> tuple[Exchange, ...]:
     """Return the collectives of one micro-batch, segment by segment.
 
@@ -71,6 +76,7 @@ def rank_exchanges(
         rows: The operators, from `model_operators`.
         layouts: The layouts (C,).
         engine: The training engine, with its overlaps.
+        routes: How tokens travel to experts.
 
     Source: volumes and groups: Korthikanti et al. 2022 (arXiv 2205.05198), section 4.2.2; overlaps
         of gradients: Megatron-LM tensor_parallel/layers.py,
@@ -82,8 +88,20 @@ def rank_exchanges(
     if bool(np.any(layouts.cp > 1)):
         found += _context(rows, layouts)
     if bool(np.any(layouts.ep * layouts.expert_tp > 1)):
-        found += _experts(architecture, rows, layouts)
+        found += _experts(architecture, rows, layouts, engine, routes)
     return tuple(found)
+
+
+class Routes(NamedTuple):
+    """How tokens travel to experts.
+
+    Args:
+        dispatcher: "alltoall", a copy per expert, or "deepep", one per node, which forwards it.
+        domain_C: GPUs of a scale-up domain (C,).
+    """
+
+    dispatcher: str
+    domain_C: FloatArray
 
 
 class _Block(NamedTuple):
@@ -206,7 +224,11 @@ def _context(rows: Sequence[Row], layouts: Layouts) -> Iterator[Exchange]:
 
 
 def _experts(
-    architecture: Architecture, rows: Sequence[Row], layouts: Layouts
+    architecture: Architecture,
+    rows: Sequence[Row],
+    layouts: Layouts,
+    engine: TrainingEngine,
+    routes: Routes,
 ) -> Iterator[Exchange]:
     """Yield dispatch and combine, and the gathers inside the group that shares an expert."""
     for row in rows:
@@ -214,21 +236,22 @@ def _experts(
         if not isinstance(operator, GroupedGemm) or row.part == Part.WEIGHT_GRADIENT:
             continue
         own_C = layouts.tokens / layouts.token_ranks
-        routed = with_fields(
+        whole = with_fields(
             operator,
             experts=operator.experts * layouts.ep,
             top_k=np.full_like(own_C, _top_k(architecture, row.segment)),
-            ep=layouts.ep,
         )
-        sent_C = own_C * np.where(layouts.ep > 1, expert_groups_reached(routed), 0.0)
+        copies_C, ranks_C, stride_C = _journeys(whole, layouts, routes)
+        sent_C = own_C * np.where(layouts.ep > 1, copies_C, 0.0)
         row_bytes = operator.hidden * ACTIVATION_BYTES
+        sent_bytes = operator.hidden * get_format(engine.dispatch_format).activation_bytes
         inside_C = np.where(layouts.expert_tp > 1, own_C * layouts.expert_tp, 0.0)
         across = Exchange(
             name=f"{operator.name}_dispatch",
             op="dispatch",
-            bytes_C=sent_C * row_bytes,
-            ranks_C=layouts.ep,
-            stride_C=layouts.expert_tp,
+            bytes_C=sent_C * sent_bytes,
+            ranks_C=ranks_C,
+            stride_C=stride_C,
             segment=row.segment,
             part=row.part,
             kind="ep",
@@ -242,7 +265,28 @@ def _experts(
         yield across
         yield inside._replace(name=f"{operator.name}_gather", op="all_gather")
         yield inside._replace(name=f"{operator.name}_scatter", op="reduce_scatter")
-        yield across._replace(name=f"{operator.name}_combine", op="combine")
+        yield across._replace(
+            name=f"{operator.name}_combine", op="combine", bytes_C=sent_C * row_bytes
+        )
+
+
+def _journeys(
+    whole: GroupedGemm, layouts: Layouts, routes: Routes
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return copies per token, and ranks and stride of the groups that exchange them (C,).
+
+    Source: Megatron-LM, MoEAlltoAllTokenDispatcher, copies a token for each of its experts; DeepEP
+        README, "normal kernels": one copy per node through the NICs, forwarded over NVLink.
+    Limits: Forwarding inside a node runs beside the transfers between nodes, which are slower.
+    """
+    if routes.dispatcher == "alltoall":
+        return whole.top_k, layouts.ep, layouts.expert_tp
+    span_C = layouts.ep * layouts.expert_tp
+    spans_C = (span_C > routes.domain_C) & (span_C % routes.domain_C == 0.0)
+    groups_C = np.where(spans_C, span_C / routes.domain_C, layouts.ep)
+    reached_C = expert_groups_reached(with_fields(whole, ep=groups_C))
+    stride_C = np.where(spans_C, routes.domain_C, layouts.expert_tp)
+    return reached_C, groups_C, stride_C
 
 
 def _top_k(architecture: Architecture, segment: int) -> float:

@@ -9,6 +9,5 @@ collective = command_of(
         command="collective",
         function="collective",
         first="time_s",
-        table="answer:collective_columns",
     )
 )

@@ -13,6 +13,7 @@ DECLARATION: Final = Declaration(
             help="Time of a collective or a transfer between GPUs.",
             run="command:collective",
             example="collective --system h200_sxm --op all_reduce --bytes 1MB --gpus 8",
+            table="answer:collective_columns",
         ),
     ),
     functions=("collective",),

@@ -94,3 +94,12 @@ def estimate_table(table: Mapping[str, Sequence[Any]]) -> TableAnswer:
     cells |= {f"{phase}_bound": answered(texts) for phase, texts in found.bounds_N.items()}
     cells |= {"warnings": warnings, "error_code": codes, "error": errors}
     return TableAnswer(answer=answer, cells=cells)
+
+
+def estimate_cells(table: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
+    """Return the answers of all rows as columns, numbers among them as arrays.
+
+    Args:
+        table: As for `estimate_table`.
+    """
+    return estimate_table(table).cells

@@ -5,7 +5,7 @@ Shape legend: N rows, C some of them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from perfatlas.verbs.estimate.columns import EstimateColumns, estimate_columns
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.operators import IntArray
+    from perfatlas.operators import FloatArray, IntArray
     from perfatlas.scenario.resolution import BoolArray
 
     Table = Mapping[str, Sequence[Any]]
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 def unused_changes_of_rows(table: Table, found: EstimateColumns) -> dict[int, list[str]]:
     """Return warnings about system changes without effect on predicted values, by row.
 
-    Rows of systems with changes are priced again for each change, by closed forms.
+    Rows whose systems change a field are priced again without it, by closed forms, all systems
+    together; rows that then are equal are priced once.
 
     Args:
         table: The scenarios (N).
@@ -35,24 +36,50 @@ def unused_changes_of_rows(table: Table, found: EstimateColumns) -> dict[int, li
     messages: dict[int, list[str]] = {}
     answered = np.flatnonzero(~found.refused)
     for name in SYSTEMS:
-        for text, rows_C in _systems(table.get(name, ()), answered).items():
+        changes = _systems(table.get(name, ()), answered)
+        for path in sorted({path for unchanged in changes.values() for path in unchanged}):
+            cells = table[name]
+            rows_C = np.array(
+                [row for row in answered.tolist() if path in changes.get(cells[row], ())]
+            )
             rows = _rows(table, rows_C)
-            own = estimate_columns(rows)
-            for path, unchanged in _changes(text).items():
-                other = estimate_columns({**rows, name: [unchanged] * rows_C.size})
-                for row in rows_C[_same(own, other)].tolist():
-                    messages.setdefault(row, []).append(no_effect(path))
+            own = _own(found, rows, rows_C)
+            rows[name] = [changes[cell][path] for cell in rows[name]]
+            first_U, place_C = _distinct(rows)
+            other = estimate_columns({n: [c[u] for u in first_U] for n, c in rows.items()})
+            for row in rows_C[_same(own, _taken(other, place_C))].tolist():
+                messages.setdefault(row, []).append(no_effect(path))
     return messages
 
 
-def _systems(cells: Sequence[Any], rows_N: IntArray) -> dict[str, IntArray]:
-    """Return the rows of each system that may contain changes."""
-    found: dict[str, list[int]] = {}
-    for row in rows_N.tolist() if len(cells) else ():
-        text = cells[row]
-        if isinstance(text, str) and ("{" in text or "." in text):
-            found.setdefault(text, []).append(row)
-    return {text: np.array(rows, np.int64) for text, rows in found.items()}
+class _Predicted(NamedTuple):
+    """Predictions of some rows: results by name (C,), and which rows are refused (C,)."""
+
+    columns: Mapping[str, FloatArray]
+    refused: BoolArray
+
+
+def _taken(found: EstimateColumns, rows_C: IntArray) -> _Predicted:
+    columns = {name: values_N[rows_C] for name, values_N in found.columns.items()}
+    return _Predicted(columns, found.refused[rows_C])
+
+
+def _own(found: EstimateColumns, rows: Table, rows_C: IntArray) -> _Predicted:
+    """Return the closed forms of some rows, which `found` has unless it simulated any."""
+    if not found.simulated_N[rows_C].any():
+        return _taken(found, rows_C)
+    return _taken(estimate_columns(rows), np.arange(rows_C.size))
+
+
+def _systems(cells: Sequence[Any], rows_N: IntArray) -> dict[str, dict[str, str]]:
+    """Return, for each system of rows that changes fields, the systems without each change."""
+    texts = dict.fromkeys(cells[row] for row in rows_N.tolist()) if len(cells) else {}
+    changed = {
+        text: _changes(text)
+        for text in texts
+        if isinstance(text, str) and ("{" in text or "." in text)
+    }
+    return {text: changes for text, changes in changed.items() if changes}
 
 
 def _changes(text: str) -> dict[str, str]:
@@ -68,7 +95,18 @@ def _rows(table: Table, rows_C: IntArray) -> dict[str, list[Any]]:
     return rows | {"method": ["formula"] * rows_C.size}
 
 
-def _same(own: EstimateColumns, other: EstimateColumns) -> BoolArray:
+def _distinct(rows: Table) -> tuple[list[int], IntArray]:
+    """Return the first of each set of equal rows, and the set that each row is in (C,)."""
+    keys = list(zip(*rows.values(), strict=True))
+    try:
+        place = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    except TypeError:  # cells such as lists, which cannot be compared quickly
+        return list(range(len(keys))), np.arange(len(keys))
+    place_C = np.fromiter(map(place.__getitem__, keys), np.int64, len(keys))
+    return np.unique(place_C, return_index=True)[1].tolist(), place_C
+
+
+def _same(own: _Predicted, other: _Predicted) -> BoolArray:
     """Return where both predict the same values, ignoring intervals (C,)."""
     same_C: BoolArray = ~(own.refused | other.refused)
     for name in own.columns.keys() | other.columns.keys():

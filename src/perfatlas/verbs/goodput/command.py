@@ -38,7 +38,6 @@ ONE: Final = Answering(
     command="goodput",
     function="goodput",
     first="goodput",
-    row="rows:goodput_row",
     text=TEXT,
 )
 

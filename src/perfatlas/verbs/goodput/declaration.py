@@ -13,6 +13,7 @@ DECLARATION: Final = Declaration(
             help="Goodput of a job under failures, with checkpoints and spares.",
             run="command:goodput",
             example="goodput --gpus 16384 --mtti-s 11134 --checkpoint-write-s 60 --restart-s 300",
+            row="rows:goodput_row",
         ),
         Command(
             name="goodput spares",
@@ -21,18 +22,21 @@ DECLARATION: Final = Declaration(
             example=(
                 "goodput spares --nodes 2048 --node-mtbf-s 1.3e7 --repair-s 86400 --target 0.999"
             ),
+            row="rows:spares_row",
         ),
         Command(
             name="goodput domains",
             help="Share of domains that work while some GPUs are out: blast radius, k of n.",
             run="command:domains",
             example="goodput domains --domain-size 72 --unavailability 0.001",
+            row="rows:domains_row",
         ),
         Command(
             name="goodput stragglers",
             help="Cost of waiting for the slowest GPU in a synchronous step.",
             run="command:stragglers",
             example="goodput stragglers --gpus 16384 --persistent-cv 0.01",
+            row="rows:stragglers_row",
         ),
     ),
     functions=(

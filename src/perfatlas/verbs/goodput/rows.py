@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from perfatlas.quantities import PerfatlasError
 from perfatlas.verbs.goodput.answer import goodput, is_simulated
+from perfatlas.verbs.goodput.domains import goodput_domains
 from perfatlas.verbs.goodput.question import Goodput
+from perfatlas.verbs.goodput.spares import goodput_spares
+from perfatlas.verbs.goodput.stragglers import goodput_stragglers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,3 +41,42 @@ def _draws(fields: Mapping[str, Any]) -> bool:
         return is_simulated(Goodput.read(fields))
     except PerfatlasError:
         return False
+
+
+def spares_row(_: int, fields: Mapping[str, Any]) -> Answer:
+    """Return the answer of a row of `goodput spares`.
+
+    Args:
+        _: The row, from 0.
+        fields: Its fields, without empty cells.
+
+    Raises:
+        PerfatlasError: The row cannot be answered.
+    """
+    return goodput_spares(**fields)
+
+
+def domains_row(_: int, fields: Mapping[str, Any]) -> Answer:
+    """Return the answer of a row of `goodput domains`.
+
+    Args:
+        _: The row, from 0.
+        fields: Its fields, without empty cells.
+
+    Raises:
+        PerfatlasError: The row cannot be answered.
+    """
+    return goodput_domains(**fields)
+
+
+def stragglers_row(_: int, fields: Mapping[str, Any]) -> Answer:
+    """Return the answer of a row of `goodput stragglers`.
+
+    Args:
+        _: The row, from 0.
+        fields: Its fields, without empty cells.
+
+    Raises:
+        PerfatlasError: The row cannot be answered.
+    """
+    return goodput_stragglers(**fields)

@@ -10,7 +10,6 @@ gemm, attention, moe = (
             command=f"kernel {operator}",
             function=f"kernel_{operator}",
             first="time_s",
-            table=f"answer:{operator}_table",
         )
     )
     for operator in ("gemm", "attention", "moe")

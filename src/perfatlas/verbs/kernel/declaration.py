@@ -17,6 +17,7 @@ DECLARATION: Final = Declaration(
             help="Time of a GEMM, (m, k) x (k, n).",
             run="command:gemm",
             example="kernel gemm --system h200_sxm --m 64 --n 8192 --k 8192 --format bf16",
+            table="answer:gemm_table",
         ),
         Command(
             name="kernel attention",
@@ -26,6 +27,7 @@ DECLARATION: Final = Declaration(
                 "kernel attention --system h200_sxm --phase decode --batch 64 --kv-len 4096 "
                 "--num-heads 8 --num-kv-heads 1 --head-dim 128"
             ),
+            table="answer:attention_table",
         ),
         Command(
             name="kernel moe",
@@ -35,6 +37,7 @@ DECLARATION: Final = Declaration(
                 "kernel moe --system h200_sxm --tokens 64 --hidden 4096 --intermediate 1536 "
                 "--experts 128 --top-k 8 --format fp8_block"
             ),
+            table="answer:moe_table",
         ),
     ),
     functions=(

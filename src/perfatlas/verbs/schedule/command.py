@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
@@ -30,14 +30,13 @@ from perfatlas.commands.output import (
 from perfatlas.declarations import example_of, verb_fields
 from perfatlas.files import check_writable, table_format, write_atomic, write_table
 from perfatlas.quantities import UsageError, printable
+from perfatlas.verbs.schedule.rows import schedule_row
 
 if TYPE_CHECKING:
-    from perfatlas.answer import Answer
     from perfatlas.verbs.schedule.answer import FleetSchedule
 
 INTERRUPTED: Final = 130
 SLOW: Final = "scheduling; Ctrl-C keeps results so far"
-ROWS_LEFT_OUT: Final = ("classes", "trace", "interrupted")  # results without a table column
 
 
 @Parameter(name="*", group=OUTPUT)
@@ -91,7 +90,7 @@ def schedule(
         asked = TableQuestion(
             command="fleet schedule", names=names, first="completed", set_fields=set_fields
         )
-        summary = answer_rows(_row, output, asked)
+        summary = answer_rows(schedule_row, output, asked)
         return show_summary("fleet schedule", summary, set_fields=set_fields, as_json=output.json)
     _require(set_fields)
     for path in extra.files().values():
@@ -123,15 +122,6 @@ def _refuse_beside_table(extra: ScheduleFiles, set_fields: dict[str, Any]) -> No
     flags = [*extra.files(), *(["--compare"] if "compare" in set_fields else [])]
     if flags:
         raise UsageError(f"{flags[0]} cannot be combined with --table")
-
-
-def _row(_: int, fields: dict[str, Any]) -> Answer:
-    """Return an answer with results as table cells."""
-    import perfatlas
-
-    answer = perfatlas.fleet_schedule(**fields).answer
-    kept = {name: value for name, value in answer.results.items() if name not in ROWS_LEFT_OUT}
-    return replace(answer, results=kept)
 
 
 def _show(done: FleetSchedule, set_fields: dict[str, Any], output: OutputFlags) -> None:

@@ -41,9 +41,10 @@ INTERVAL: Final = (
     " for an engine that is not fitted, of kernels on inference shapes, assumed fully correlated;"
     " kernels of gradients are priced as forward kernels of the transposed shape"
 )
-DUALPIPE: Final = (
-    "dualpipe: no computation hides the transfers of experts, since its overlap of a forward with"
-    " a backward pass is not composed; the step is an upper estimate"
+PAIRS: Final = (
+    "pairs of a forward and a backward pass hide transfers of experts in the order of"
+    " arXiv 2412.19437; the kernels that move tokens take {sms} SMs and memory bandwidth from the"
+    " computation beside them"
 )
 LOWER_LIMIT: Final = (
     "kernels and collectives run at their lower limits; no efficiency of the engine, no SMs for"
@@ -107,7 +108,7 @@ def _priced_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
 
 def _apart(inputs: TrainInputs) -> Hashable:
     """Return what questions priced together share beside their texts."""
-    return schedule_of(inputs)
+    return schedule_of(inputs), inputs.expert_overlap
 
 
 def _rows(inputs: Sequence[TrainInputs]) -> list[Answered | PerfatlasError]:
@@ -145,6 +146,7 @@ def _scenario(inputs: TrainInputs, question: TrainingQuestion) -> dict[str, Any]
         pipeline_schedule=question.schedule,
         sequence_parallel=bool(layouts.sequence_parallel[0]),
         gradient_format=question.gradient_format,
+        dispatcher=question.dispatcher if question.architecture.has_experts else None,
     )
 
 
@@ -163,8 +165,9 @@ def _evidence(question: TrainingQuestion, steps: TrainingSteps) -> Evidence:
     if question.formats.gemm in PRICED_AS:
         other = PRICED_AS[question.formats.gemm]
         assumed.append(f"{question.formats.gemm} has no measured kernels; priced as {other}")
-    if question.schedule == "dualpipe" and question.architecture.has_experts:
-        assumed.append(DUALPIPE)
+    paired = question.schedule == "dualpipe" or question.expert_overlap
+    if paired and question.architecture.has_experts:
+        assumed.append(PAIRS.format(sms=engine.dispatcher_sms))
     if question.architecture.has_experts:
         assumed.append(f"expert load: {question.distribution}")
     return Evidence(

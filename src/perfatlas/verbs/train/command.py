@@ -9,7 +9,6 @@ train = command_of(
         command="train",
         function="train",
         first="step_time_s",
-        table="answer:train_columns",
         text="text:print_training",
     )
 )

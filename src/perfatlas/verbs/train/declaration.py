@@ -16,6 +16,7 @@ DECLARATION: Final = Declaration(
                 "train --model meta-llama/Llama-3.1-70B --system h100_sxm --gpus 64 --tp 4 --pp 4 "
                 "--vpp 5 --cp 2 --sequence-length 8192 --global-batch 128"
             ),
+            table="answer:train_columns",
         ),
     ),
     functions=("train",),

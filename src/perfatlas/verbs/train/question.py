@@ -76,7 +76,24 @@ def read_training(fields: Mapping[str, Any]) -> TrainInputs:
             "tier = measured is not supported by train: gradients have no measured rows; use auto"
         )
     _check_block_scaling(inputs)
+    _check_expert_overlap(inputs)
     return inputs
+
+
+def _check_expert_overlap(inputs: TrainInputs) -> None:
+    """Refuse pairs of passes where the schedule has none, or transfers that they could hide."""
+    if not inputs.expert_overlap:
+        return
+    schedule = schedule_of(inputs)
+    if inputs.ep * inputs.expert_tp == 1:
+        raise InvalidSpecError("expert_overlap hides transfers between experts' ranks; set ep > 1")
+    if schedule == "dualpipe":
+        raise InvalidSpecError("pipeline_schedule = dualpipe overlaps experts; omit expert_overlap")
+    if inputs.pp > 1 and schedule != "interleaved":
+        raise InvalidSpecError(
+            f"expert_overlap with pp = {inputs.pp} needs an interleaved schedule, not {schedule};"
+            " set vpp > 1"
+        )
 
 
 def _check_block_scaling(inputs: TrainInputs) -> None:
@@ -187,4 +204,7 @@ def question_of(inputs: Sequence[TrainInputs]) -> TrainingQuestion:
         optimizer=first.optimizer,
         gradient_format=first.gradient_format or engine.gradient_format,
         distribution=first.expert_distribution,
+        expert_overlap=first.expert_overlap,
+        dispatcher=first.dispatcher or engine.dispatcher,
+        cuda_graphs=first.cuda_graphs,
     )

@@ -14,6 +14,9 @@ from .goodput import (
 from .limits import (
     Limits as Limits,
 )
+from .name_lists import (
+    Names as Names,
+)
 from .numbers import (
     LARGEST_COUNT as LARGEST_COUNT,
     LONGEST_S as LONGEST_S,

@@ -122,6 +122,34 @@ class TrainingLayout:
         PipelineSchedule | None,
         Row("Order of forward and backward passes.", default="interleaved if vpp > 1, else 1f1b"),
     ] = None
+    expert_overlap: Annotated[
+        bool,
+        Row(
+            "Run forward passes beside backward passes of other micro-batches, so that computation"
+            " hides the transfers of tokens to experts; dualpipe always does.",
+            needs=Fact("experts"),
+            elsewhere=("overlap_moe_expert_parallel_comm", "moe_a2a_overlap"),
+        ),
+    ] = False
+    dispatcher: Annotated[
+        Literal["alltoall", "deepep"] | None,
+        Row(
+            "How tokens travel to experts: alltoall (a copy per expert) or deepep (one per node,"
+            " which forwards it; also HybridEP).",
+            default="the engine's",
+            needs=Fact("experts"),
+            elsewhere=("moe_token_dispatcher_type", "moe_flex_dispatcher_backend"),
+        ),
+    ] = None
+    cuda_graphs: Annotated[
+        Literal["none", "attention", "full"],
+        Row(
+            "What runs as CUDA graphs: none, attention with the router (attention), or the whole"
+            " step (full). Steps of small MoE layers wait for the host without them.",
+            needs=Fact("experts"),
+            elsewhere=("cuda_graph_impl", "cuda_graph_scope"),
+        ),
+    ] = "none"
     sequence_parallel: Annotated[
         bool | None,
         Row(

@@ -36,6 +36,7 @@ class Metric:
         verbs: Commands that report it.
         statistics: Statistics that it has, for the commands in `statistics_of`.
         statistics_of: Commands that report it as an object of statistics.
+        rows_of: Commands that report it as a list of objects.
         asked_with: Fields, beside the required ones, that make a command report it; for tests.
         parts: Labels of the parts, by key, if it divides a whole; the unit is that of the metric.
         description: Description, a sentence.
@@ -52,6 +53,7 @@ class Metric:
     verbs: tuple[str, ...]
     statistics: tuple[str, ...] = STATISTICS
     statistics_of: tuple[str, ...] = ()
+    rows_of: tuple[str, ...] = ()
     asked_with: Mapping[str, Any] = field(default_factory=dict)
     parts: Mapping[str, str] = field(default_factory=dict)
     description: str

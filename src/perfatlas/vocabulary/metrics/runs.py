@@ -144,8 +144,9 @@ TABLE: Final = (
         name="rows",
         label="rows",
         holds="count",
-        verbs=TABLES,
-        description="Number of rows in the table.",
+        verbs=(*TABLES, "compare"),
+        rows_of=("compare",),
+        description="Number of rows in the table; of compare, a row per scenario.",
     ),
     Metric(
         name="answered",

@@ -4,3 +4,7 @@ from .fits import (
 from .scores import (
     validate_training as validate_training,
 )
+from .trace import (
+    fit_to_trace as fit_to_trace,
+    trace_comparison as trace_comparison,
+)

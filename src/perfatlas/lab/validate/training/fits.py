@@ -1,7 +1,11 @@
-"""Fits of the numbers of a training engine to the runs that the splits allow."""
+"""Fits of the numbers of a training engine to the runs that the splits allow.
+
+Shape legend: R runs.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,69 +13,187 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from perfatlas.lab.validate.training.runs import published_runs, rules
+from perfatlas.training.layouts import Layouts
 from perfatlas.training.step import training_steps
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from perfatlas.lab.validate.training.runs import PublishedRun
     from perfatlas.operators import FloatArray
+    from perfatlas.training.step import TrainingQuestion
 
-LEAST: Final = 0.3
-MOST: Final = 1.2
-STEP: Final = 0.01
+# Numbers, whether they are fitted to MoE or to dense runs, and their bounds.
+NUMBERS: Final = (
+    ("efficiency_compute", False, (0.3, 1.2)),
+    ("efficiency_experts", True, (0.3, 2.0)),
+    ("host_s_per_moe_layer", True, (0.0, 0.02)),
+)
+JITTER: Final = (0.0, 0.05)
+# What runs share that differ in scale alone.
+SCALED: Final = (
+    *("stack", "model", "gpu", "seq_len", "precision", "micro_batch", "recompute", "zero_fsdp"),
+    *("tp", "pp", "vpp", "cp", "ep"),
+)
+ROUNDS: Final = 2
+TOLERANCE: Final = 0.01  # of the bounds
 QUANTILES: Final = (0.05, 0.95)
+UNFITTED: Final = {
+    "speed_dense": 1.0,
+    "speed_moe": 1.0,
+    "jitter": 0.0,
+    "host_s_per_moe_layer": 0.0,
+}
 
 
-def fit_training_engine(name: str) -> dict[str, float]:
-    """Return the numbers of a training engine, fitted to published runs.
+def fit_training_engine(name: str) -> dict[str, Any]:
+    """Return the numbers of a training engine and of its releases, fitted to published runs.
 
-    `efficiency_compute` is fitted to dense runs and then `efficiency_experts` to MoE runs, so that
-    the mean absolute logarithm of measured over predicted time is least; `error_low` and
-    `error_high` are quantiles of the residuals that remain.
+    Each number makes the mean absolute logarithm of measured over predicted time least; `jitter`
+    that of runs which differ in scale alone, each relative to their mean. The speeds of releases
+    follow from the rule in `data/validation/training.toml`. `error_low` and `error_high` are
+    quantiles of the residuals that remain, of dense and of MoE models.
 
     Args:
         name: Name of the engine.
+
+    Returns:
+        The numbers by field; `rows`: runs that they are fitted to; `release`: speeds by version.
     """
-    runs = [run for run in published_runs() if _fitted(run, name)]
-    dense = [run for run in runs if run.question and not run.question.architecture.has_experts]
-    sparse = [run for run in runs if run.question and run.question.architecture.has_experts]
-    found = {"rows": float(len(runs))}
-    numbers: dict[str, Any] = {}
-    for number, part in (("efficiency_compute", dense), ("efficiency_experts", sparse)):
+    own = [run for run in published_runs() if _of_engine(run, name)]
+    early = [run for run in own if run.run["stack"] <= rules()["split"]["time"]["last_fitted"]]
+    numbers: dict[str, Any] = dict(UNFITTED)
+    scaled = _scaled(early)
+    if scaled:
+        numbers["jitter"] = _jitter(scaled, numbers)
+    for _ in range(ROUNDS):
+        for number, moe, bounds in NUMBERS:
+            part = [run for run in early if _is_moe(run) is moe]
+            if part:
+                numbers[number] = _best(number, part, numbers, bounds)
+    speeds = _release_speeds(own, numbers)
+    errors: dict[str, float] = {}
+    for moe, ending in ((False, ""), (True, "_moe")):
+        part = [run for run in early if _is_moe(run) is moe]
         if part:
-            numbers[number] = _best(number, part, numbers)
-    residuals = _residuals(runs, numbers)
-    low, high = np.quantile(residuals, QUANTILES)
-    return found | numbers | {"error_low": float(low), "error_high": float(high)}
+            low, high = np.quantile(_residuals(part, numbers, speeds), QUANTILES)
+            errors |= {f"error_low{ending}": float(low), f"error_high{ending}": float(high)}
+    return {"rows": len(early), **numbers, **errors, "release": speeds}
 
 
-def _fitted(published: PublishedRun, name: str) -> bool:
-    """Return whether a run is fitted: its engine, and no later container or left-out model."""
-    split, run = rules()["split"], published.run
+def _of_engine(published: PublishedRun, name: str) -> bool:
+    """Return whether a run belongs to an engine and its model is not left out."""
     if published.question is None or published.question.engine.name != name:
         return False
-    early = run["stack"] <= split["time"]["last_fitted"]
-    return early and run["model"] not in split["model"]["left_out"]
+    return published.run["model"] not in rules()["split"]["model"]["left_out"]
 
 
-def _best(number: str, runs: Sequence[PublishedRun], known: dict[str, Any]) -> float:
+def _is_moe(published: PublishedRun) -> bool:
+    question = published.question
+    return question is not None and question.architecture.has_experts
+
+
+def _best(
+    number: str,
+    runs: Sequence[PublishedRun],
+    known: Mapping[str, Any],
+    bounds: tuple[float, float],
+) -> float:
     def loss(value: float) -> float:
         return float(np.abs(_residuals(runs, {**known, number: value})).mean())
 
-    found = minimize_scalar(loss, bounds=(LEAST, MOST), method="bounded", options={"xatol": STEP})
-    return round(float(found.x), 3)
+    tolerance = TOLERANCE * (bounds[1] - bounds[0])
+    found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": tolerance})
+    return float(f"{found.x:.3g}")
 
 
-def _residuals(runs: Sequence[PublishedRun], numbers: dict[str, Any]) -> FloatArray:
-    """Return ln(measured/predicted) of runs with other numbers of the engine."""
-    found = []
+def _scaled(runs: Sequence[PublishedRun]) -> list[list[PublishedRun]]:
+    """Return the groups of runs that differ in scale alone, by a factor of four or more."""
+    groups: dict[tuple[Any, ...], list[PublishedRun]] = {}
     for published in runs:
-        question = published.question
-        if question is None:
-            continue
-        engine = replace(question.engine, **numbers)
-        steps = training_steps(replace(question, engine=engine))
-        measured_s = float(published.run["step_time_s_derived"])
-        found.append(np.log(measured_s / float(steps.step_s_C[0])))
-    return np.array(found)
+        run = published.run
+        each = int(run["global_batch"]) / int(run["n_gpus"])
+        groups.setdefault((each, *(run[name] for name in SCALED)), []).append(published)
+
+    def gpus(group: list[PublishedRun]) -> list[int]:
+        return [int(one.run["n_gpus"]) for one in group]
+
+    return [group for group in groups.values() if max(gpus(group)) >= 4 * min(gpus(group))]
+
+
+def _jitter(groups: Sequence[Sequence[PublishedRun]], known: Mapping[str, Any]) -> float:
+    """Return the spread of ranks that best explains how groups of runs scale."""
+    runs = [one for group in groups for one in group]
+    ends = np.cumsum([len(group) for group in groups])[:-1]
+
+    def loss(value: float) -> float:
+        residual_R = _residuals(runs, {**known, "jitter": value})
+        parts = np.split(residual_R, ends)
+        return float(np.abs(np.concatenate([part - part.mean() for part in parts])).mean())
+
+    tolerance = TOLERANCE * (JITTER[1] - JITTER[0])
+    found = minimize_scalar(loss, bounds=JITTER, method="bounded", options={"xatol": tolerance})
+    return float(f"{found.x:.3g}")
+
+
+def _release_speeds(
+    runs: Sequence[PublishedRun], numbers: Mapping[str, Any]
+) -> dict[str, dict[str, float]]:
+    """Return the speeds of kernels of each release, of dense and of MoE models, shrunk to 1."""
+    prior = rules()["split"]["release"]["prior_runs"]
+    found: dict[str, dict[str, float]] = {}
+    for moe, field in ((False, "speed_dense"), (True, "speed_moe")):
+        part = [run for run in runs if _is_moe(run) is moe and run.run["stack"]]
+        stacks = np.array([run.run["stack"] for run in part])
+        slower_R = _residuals(part, numbers)
+        for stack in sorted(set(stacks.tolist())):
+            own_R = slower_R[stacks == stack]
+            speed = math.exp(-float(own_R.sum()) / (len(own_R) + prior))
+            found.setdefault(stack, {})[field] = round(speed, 3)
+    return found
+
+
+def _residuals(
+    runs: Sequence[PublishedRun],
+    numbers: Mapping[str, Any],
+    speeds: Mapping[str, Mapping[str, float]] | None = None,
+) -> FloatArray:
+    """Return ln(measured/predicted) of runs with other numbers of the engine (R,)."""
+    residual_R = np.zeros(len(runs))
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for at, published in enumerate(runs):
+        groups.setdefault(_shared(published), []).append(at)
+    for places in groups.values():
+        questions = [one for at in places if (one := runs[at].question) is not None]
+        own = (speeds or {}).get(questions[0].engine.id.split("@")[1], {})
+        engine = replace(questions[0].engine, **{**numbers, **own})
+        steps = training_steps(replace(_together(questions), engine=engine))
+        measured_s = [float(runs[at].run["step_time_s_derived"]) for at in places]
+        residual_R[places] = np.log(np.array(measured_s) / steps.step_s_C)
+    return residual_R
+
+
+def _shared(published: PublishedRun) -> tuple[Any, ...]:
+    """Return what runs share that are answered together."""
+    question, run = published.question, published.run
+    if question is None:
+        raise ValueError(published.refused)
+    names = ("formats", "schedule", "expert_overlap", "dispatcher", "cuda_graphs")
+    return (
+        run["model"], run["layers"], run["heads"], question.engine.id,
+        *(getattr(question, name) for name in names),
+    )  # fmt: skip
+
+
+def _together(questions: Sequence[TrainingQuestion]) -> TrainingQuestion:
+    """Return questions that share model, engine, formats and schedule as one."""
+    columns = {
+        name: np.concatenate([getattr(one.layouts, name) for one in questions])
+        for name in vars(questions[0].layouts)
+    }
+    return replace(
+        questions[0],
+        layouts=Layouts(**columns),
+        systems=tuple(one.systems[0] for one in questions),
+        index_C=np.arange(len(questions)),
+    )

@@ -49,10 +49,25 @@ def page_text(found: Mapping[str, Any]) -> str:
     template = resources.files("perfatlas").joinpath("data/validation/training_page.md")
     parts = [template.read_text("utf-8").rstrip()]
     parts += [f"## {title}\n\n{_errors(found[name])}" for name, title in TITLES.items()]
+    parts.append("## A trace and the run that it is part of\n\n" + _trace(found["trace"]))
     refused = [[row["source"], row["reason"], f"{row['rows']}"] for row in found["refused"]]
     parts.append("## Refused rows\n\n" + table(["source", "reason", "rows"], refused))
     parts.append("## Peak memory\n\n" + _memory(found["memory"]))
     return "\n\n".join(parts) + "\n"
+
+
+def _trace(rows: Sequence[Mapping[str, Any]]) -> str:
+    cells = [
+        [
+            row["figure"],
+            f"{row['published']:,.4g}",
+            f"{row['predicted']:,.4g}",
+            f"{row['error']:+.1%}",
+            "yes" if row["fitted"] else "no",
+        ]
+        for row in rows
+    ]
+    return table(["DeepSeek-V3, H800", "published", "predicted", "error", "fitted"], cells)
 
 
 def _errors(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -21,11 +21,13 @@ from perfatlas.models import (
     resolve_model,
 )
 from perfatlas.training.layouts import RECOMPUTE_LEVELS, Layouts, layout_problems
-from perfatlas.training.profiles import resolve_training_engine
+from perfatlas.training.profiles import resolve_training_engine, training_engine_ids
 from perfatlas.training.step import TrainingQuestion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from perfatlas.training.profiles import TrainingEngine
 
 Run = dict[str, str]
 SHARDING: Final = {
@@ -100,8 +102,9 @@ def _missing(run: Run) -> str:
 
 
 def _question(run: Run) -> TrainingQuestion:
-    engine = resolve_training_engine(rules()["engines"][run["source"]])
+    engine = _engine(run)
     name = _format(run)
+    recipe = _recipe(run, name)
     pp, chunks = int(run["pp"]), int(run["vpp"] or 1)
     vpp = chunks if pp > 1 else 1
     tp = int(run["tp"])
@@ -117,7 +120,7 @@ def _question(run: Run) -> TrainingQuestion:
     return TrainingQuestion(
         architecture=_architecture(run),
         engine=engine,
-        formats=ModelFormats(gemm=name, moe=name, kv="bf16", attention="bf16"),
+        formats=ModelFormats(gemm=name, moe=name, kv="bf16", attention=_attention(run, recipe)),
         tier="auto",
         systems=(resolve_system(rules()["systems"][run["gpu"]]),),
         index_C=np.zeros(1, np.int64),
@@ -130,7 +133,40 @@ def _question(run: Run) -> TrainingQuestion:
         schedule="interleaved" if vpp > 1 else "1f1b",
         gradient_format=engine.gradient_format,
         distribution="balanced",
+        expert_overlap=recipe.get("expert_overlap", False),
+        dispatcher=recipe.get("dispatcher", "deepep"),
+        cuda_graphs=recipe.get("cuda_graphs", "none"),
     )
+
+
+def _engine(run: Run) -> TrainingEngine:
+    """Return the release that a run states, else the newest one that is fitted."""
+    name = rules()["engines"][run["source"]]
+    if f"{name}@{run['stack']}" in training_engine_ids():
+        return resolve_training_engine(f"{name}@{run['stack']}")
+    last = f"{name}@{rules()['split']['time']['last_fitted']}"
+    return resolve_training_engine(last if last in training_engine_ids() else name)
+
+
+def _recipe(run: Run, name: str) -> Mapping[str, Any]:
+    """Return the first recipe that holds for a run, without settings where none does."""
+    for recipe in rules()["recipe"]:
+        holds = (
+            run["model"] in recipe["models"]
+            and run["gpu"] in recipe["gpus"]
+            and name in recipe.get("formats", (name,))
+            and recipe.get("first", "") <= run["stack"] <= recipe.get("last", run["stack"])
+        )
+        if holds:
+            found: Mapping[str, Any] = recipe
+            return found
+    return {}
+
+
+def _attention(run: Run, recipe: Mapping[str, Any]) -> str:
+    """Return the format of attention."""
+    without = f"{run['model']} {run['gpu']}" in recipe.get("without_fp8_attention", ())
+    return "fp8_static" if recipe.get("fp8_attention", False) and not without else "bf16"
 
 
 def _format(run: Run) -> str:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfatlas.lab.validate.training.runs import published_runs, rules
+from perfatlas.lab.validate.training.trace import trace_comparison
+from perfatlas.training.profiles import resolve_training_engine, unseen_release
 from perfatlas.training.step import training_steps
 
 if TYPE_CHECKING:
@@ -32,7 +35,8 @@ def validate_training() -> Row:
 
     Returns:
         `totals`: all scored rows, the mean over sources, and the dense and MoE rows of Megatron;
-        a part for each key of `PARTS`; `memory`: predicted and published peaks; `refused`: reasons
+        a part for each key of `PARTS`; `trace`: the published trace of
+        a pair; `memory`: predicted and published peaks; `refused`: reasons
         with the number of rows; `rows`: every scored run.
 
     Limits: Recomputation that a page does not state is taken as none.
@@ -52,6 +56,7 @@ def part_scores(runs: Sequence[PublishedRun]) -> Row:
         "totals": _totals(rows),
         **{name: _by(rows, keys) for name, keys in PARTS.items()},
         "splits": _splits(rows),
+        "trace": trace_comparison(),
         "memory": [row for row in rows if row["peak_bytes"] is not None],
         "refused": [
             {"source": source, "reason": reason, "rows": count}
@@ -81,10 +86,29 @@ def _scored(published: PublishedRun) -> Row:
         "predicted_s": predicted_s,
         "error": predicted_s / measured_s - 1.0,
         "inside": bool(steps.low_s_C[0] <= measured_s <= steps.high_s_C[0]),
+        **_forward_in_time(published, measured_s),
         "fits": bool(steps.memory.fits[0]),
         "peak_bytes": float(peak) * 2.0**30 if peak else None,
         "predicted_peak_bytes": own_bytes,
         "reference": run["reference"],
+    }
+
+
+def _forward_in_time(published: PublishedRun, measured_s: float) -> Row:
+    """Return the error and coverage of a later container, asked with the last one that is fitted.
+
+    Its interval carries the drift of releases.
+    """
+    split, run, question = rules()["split"], published.run, published.question
+    last = split["time"]["last_fitted"]
+    if question is None or run["stack"] <= last:
+        return {}
+    known = resolve_training_engine(f"{question.engine.name}@{last}")
+    engine = unseen_release(known, run["stack"])
+    steps = training_steps(replace(question, engine=engine))
+    return {
+        "forward_error": float(steps.step_s_C[0]) / measured_s - 1.0,
+        "forward_inside": bool(steps.low_s_C[0] <= measured_s <= steps.high_s_C[0]),
     }
 
 
@@ -134,15 +158,25 @@ def _splits(rows: Sequence[Row]) -> list[Row]:
     """Return the errors on the rows that each split leaves out of its fit."""
     split = rules()["split"]
     last = split["time"]["last_fitted"]
-    held = {"containers after " + last: [r for r in rows if r["stack"] and r["stack"] > last]}
+    later = [
+        {**row, "error": row["forward_error"], "inside": row["forward_inside"]}
+        for row in rows
+        if "forward_error" in row
+    ]
+    held = {f"containers after {last}, with its numbers": later}
+    for name, moe in (("dense", False), ("MoE", True)):
+        held[f"the same, {name}"] = [row for row in later if (row["model"] not in DENSE) is moe]
     for name, gpus in split["generation"].items():
         held[f"{name} left out"] = [row for row in rows if row["gpu"] in gpus]
     left_out = split["model"]["left_out"]
     held["models left out"] = [row for row in rows if row["model"] in left_out]
-    dense = [
-        row for row in rows if row["source"].startswith("Megatron-B") and row["model"] in DENSE
-    ]
-    unseen = [row for row in dense if row["stack"] > last or row["model"] in left_out]
-    held["Megatron-Bridge, dense, not fitted"] = unseen
-    held["Megatron-Bridge, dense, fitted"] = [row for row in dense if row not in unseen]
+    megatron = [row for row in rows if row["source"].startswith("Megatron-Bridge")]
+    for name, moe in (("dense", False), ("MoE", True)):
+        part = [row for row in megatron if (row["model"] not in DENSE) is moe]
+        ends = [row for row in later if row["source"].startswith("Megatron-Bridge")]
+        ends = [row for row in ends if (row["model"] not in DENSE) is moe]
+        early = [row for row in part if "forward_error" not in row]
+        unseen = [row for row in early if row["model"] in left_out]
+        held[f"Megatron-Bridge, {name}, not fitted"] = [*ends, *unseen]
+        held[f"Megatron-Bridge, {name}, fitted"] = [row for row in early if row not in unseen]
     return [{"what": name, **error_of(part)} for name, part in held.items() if part]

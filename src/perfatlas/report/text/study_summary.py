@@ -1,0 +1,111 @@
+"""The summary of a study: its counts, best rows, and reasons of refused rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.files import Number
+from perfatlas.hardware import FIELDS
+from perfatlas.quantities import counted, format_quantity
+from perfatlas.report.text.quantities import format_value
+from perfatlas.report.text.rows import label_of, print_labelled, print_rows
+from perfatlas.report.text.terminal import print_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.console import Console
+
+BEST: Final = 5
+REASONS: Final = 5
+
+
+def cell_text(name: str, value: Any) -> str:  # noqa: ANN401 - a cell
+    """Return a value with its unit.
+
+    Args:
+        name: A field, hardware field or result.
+        value: The value.
+
+    Example:
+        >>> from perfatlas.report.text.study_summary import cell_text
+        >>> cell_text("device.memory.bandwidth", 4.8e12), cell_text("batch", 64)
+        ('4.8 TB/s', '64')
+    """
+    path = name.removeprefix("prefill_system.").removeprefix("decode_system.")
+    reader = FIELDS[path].reader if path in FIELDS else None
+    if isinstance(reader, Number) and reader.unit:
+        return format_quantity(float(value), reader.unit)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return format_value(name, value)
+
+
+def row_text(row: Mapping[str, Any], objective: str) -> str:
+    """Return a row in one line: its values, then its objective.
+
+    Args:
+        row: A best row of a summary.
+        objective: The metric that ranks it.
+    """
+    names = [name for name in _columns(row, objective) if name != "point"]
+    return ", ".join(f"{name.rpartition('.')[2]} {cell_text(name, row[name])}" for name in names)
+
+
+def _columns(row: Mapping[str, Any], objective: str) -> list[str]:
+    """Return the columns of a best row that are shown: the objective first, no intervals."""
+    own = objective if objective in row else f"result_{objective}"
+    rest = [name for name in row if name not in (own, f"{own}_low", f"{own}_high", "point")]
+    return ["point", own, *rest]
+
+
+def print_study_summary(
+    console: Console, results: Mapping[str, Any], verb: str, *, verbose: bool
+) -> None:
+    """Write the counts, best rows and refusals of a run.
+
+    Args:
+        console: From `open_terminal`.
+        results: The summary of the run.
+        verb: Its verb.
+        verbose: Whether to list all best rows and reasons.
+    """
+    left, refused = sum(results["left_out"].values()), results["failed"]
+    counts = [f"{results['answered']:,} answered"]
+    counts += [f"{refused:,} refused"] if refused else []
+    counts += [f"{left:,} left out by constraints"] if left else []
+    print_line(console, f"{verb} at {counted(results['points'], 'point')}", style="bold")
+    print_line(console, ", ".join(counts))
+    if bounds := results["rows_in_tier_bound"]:
+        print_line(console, f"{bounds:,} rows in tier bound: limits, not predictions")
+    _print_best(console, results, verbose=verbose)
+    lines = [(f"{count:,}", f"left out: not {text}") for text, count in results["left_out"].items()]
+    lines += [(f"{count:,}", f"not met: {text}") for text, count in results["not_met"].items()]
+    shown = results["refusals"] if verbose else results["refusals"][:REASONS]
+    lines += [
+        (f"{row['count']:,}", f"refused, as point {row['point']}: {row['error'][:200]}")
+        if row["error"]
+        else (f"{row['count']:,}", row["reason"])
+        for row in shown
+    ]
+    print_labelled(console, lines)
+    if hidden := len(results["refusals"]) - len(shown):
+        print_line(console, f"--verbose shows {counted(hidden, 'further reason')}", style="dim")
+
+
+def _print_best(console: Console, results: Mapping[str, Any], *, verbose: bool) -> None:
+    if not results["best"]:
+        return
+    objective = results["objective"]
+    shown = results["best"] if verbose else results["best"][:BEST]
+    names = _columns(shown[0], objective)
+    rows = [{name: cell_text(name, row[name]) for name in names} for row in shown]
+    titles = {
+        name: label_of(name.removeprefix("result_"), short=True)
+        if name in (objective, f"result_{objective}")
+        else name.removeprefix("device.")
+        for name in names
+    }
+    which = "highest" if results["better"] == "higher" else "lowest"
+    title = f"{which} {label_of(objective)}"
+    print_rows(console, rows, columns=titles, title=title)

@@ -1,0 +1,258 @@
+"""Expressions over columns: constraints and derived columns of studies.
+
+The text is parsed with the standard library's `ast`, and only arithmetic, comparisons, `and`, `or`,
+`not`, `in`, conditional expressions and a list of functions are accepted. Nothing is executed as
+Python code.
+
+Shape legend: N rows.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+LONGEST_TEXT: Final = 1000  # characters
+MOST_PARTS: Final = 200  # names, numbers and operators of one expression
+_BINARY: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: np.divide,
+    ast.FloorDiv: np.floor_divide,
+    ast.Mod: np.mod,
+    ast.Pow: np.power,
+}
+_COMPARED: Final[dict[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_ORDERED: Final = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+FUNCTIONS: Final[dict[str, tuple[int, Callable[..., Any]]]] = {  # least number of arguments
+    "abs": (1, np.abs),
+    "ceil": (1, np.ceil),
+    "exp": (1, np.exp),
+    "floor": (1, np.floor),
+    "log": (1, np.log),
+    "log2": (1, np.log2),
+    "log10": (1, np.log10),
+    "max": (2, lambda *parts: reduce(np.maximum, parts)),
+    "min": (2, lambda *parts: reduce(np.minimum, parts)),
+    "round": (1, np.round),
+    "sqrt": (1, np.sqrt),
+}
+_MANY: Final = ("max", "min")
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A checked expression.
+
+    Args:
+        text: As it was written.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.studies import Expression
+        >>> Expression("tp * pp <= 8").of({"tp": np.array([4.0, 8.0]), "pp": np.array([2.0, 2.0])})
+        array([ True, False])
+    """
+
+    text: str
+
+    def __post_init__(self) -> None:
+        """Refuse a text that is not an expression of this language.
+
+        Raises:
+            InvalidSpecError: The part that is refused is named.
+        """
+        _ = self.names
+
+    @cached_property
+    def _tree(self) -> ast.expr:
+        if len(self.text) > LONGEST_TEXT:
+            raise InvalidSpecError(
+                f"expression {repr_for_error(self.text)} is longer than {LONGEST_TEXT} characters"
+            )
+        try:
+            tree = ast.parse(self.text.strip(), mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
+            reason = getattr(problem, "msg", str(problem))
+            raise InvalidSpecError(
+                f"expression {repr_for_error(self.text)} cannot be read: {reason}; write one such"
+                " as 'tp * pp <= 8'"
+            ) from problem
+        if sum(1 for _ in ast.walk(tree)) > MOST_PARTS:
+            raise InvalidSpecError(
+                f"expression {repr_for_error(self.text)} has more than {MOST_PARTS} parts"
+            )
+        return tree
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names it reads, dotted ones included, in order of appearance."""
+        return tuple(dict.fromkeys(self._names(self._tree)))
+
+    def _names(self, node: ast.AST) -> Iterator[str]:
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            yield self._dotted(node)
+            return
+        self._check(node)
+        children: list[ast.AST] = list(ast.iter_child_nodes(node))
+        if isinstance(node, ast.Call):
+            children = list(node.args)
+        for child in children:
+            if isinstance(child, ast.expr):
+                yield from self._names(child)
+
+    def _dotted(self, node: ast.AST) -> str:
+        if isinstance(node, ast.Name):
+            return node.id
+        if isinstance(node, ast.Attribute):
+            return f"{self._dotted(node.value)}.{node.attr}"
+        raise self._refused(node)
+
+    def _check(self, node: ast.AST) -> None:
+        """Refuse a part that is not of this language."""
+        good = isinstance(node, (ast.BoolOp, ast.IfExp, ast.Compare, ast.List, ast.Tuple))
+        if isinstance(node, ast.Constant):
+            good = isinstance(node.value, (int, float, str))
+        elif isinstance(node, ast.BinOp):
+            good = type(node.op) in _BINARY
+        elif isinstance(node, ast.UnaryOp):
+            good = type(node.op) in _UNARY
+        elif isinstance(node, ast.Call):
+            self._check_call(node)
+            good = True
+        elif isinstance(node, ast.Compare):
+            good = all(self._is_comparison(*pair) for pair in _pairs(node))
+        if not good:
+            raise self._refused(node)
+
+    def _is_comparison(self, kind: ast.cmpop, right: ast.expr) -> bool:
+        if isinstance(kind, (ast.In, ast.NotIn)):
+            return isinstance(right, (ast.List, ast.Tuple))
+        return type(kind) in _COMPARED and not isinstance(right, (ast.List, ast.Tuple))
+
+    def _check_call(self, node: ast.Call) -> None:
+        name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)
+        if name not in FUNCTIONS:
+            raise InvalidSpecError(
+                f"expression {repr_for_error(self.text)}: unknown function"
+                f" {repr_for_error(name)}{did_you_mean(name, FUNCTIONS)}; the functions are"
+                f" {', '.join(FUNCTIONS)}"
+            )
+        least = FUNCTIONS[name][0]
+        most = len(node.args) if name in _MANY else least
+        if node.keywords or not least <= len(node.args) <= most:
+            raise InvalidSpecError(
+                f"expression {repr_for_error(self.text)}: {name} takes"
+                f" {f'{least} or more' if name in _MANY else least} arguments without names"
+            )
+
+    def _refused(self, node: ast.AST) -> InvalidSpecError:
+        part = ast.unparse(node) if isinstance(node, ast.expr) else type(node).__name__
+        return InvalidSpecError(
+            f"expression {repr_for_error(self.text)}: {repr_for_error(part)} is not supported; use"
+            " names, numbers, texts, + - * / // % **, comparisons, and, or, not, in [...],"
+            f" x if c else y, and {', '.join(FUNCTIONS)}"
+        )
+
+    def of(self, columns: Mapping[str, Any]) -> Any:  # noqa: ANN401 - numbers, flags or texts
+        """Return the value of every row (N,), or one value if it reads no column.
+
+        Args:
+            columns: Arrays (N,) by name, numbers as floats with NaN for missing ones.
+
+        Raises:
+            InvalidSpecError: Texts and numbers are mixed.
+        """
+        try:
+            with np.errstate(all="ignore"):
+                return self._value(self._tree, columns)
+        except (TypeError, ValueError, OverflowError, ZeroDivisionError) as problem:
+            raise InvalidSpecError(
+                f"expression {repr_for_error(self.text)} cannot be evaluated: it mixes texts and"
+                " numbers, or a text has no such operation"
+            ) from problem
+
+    def _value(self, node: ast.AST, columns: Mapping[str, Any]) -> Any:  # noqa: ANN401
+        value = self._value
+        match node:
+            case ast.Name() | ast.Attribute():
+                found = columns[self._dotted(node)]
+            case ast.Constant(value=int() | float() | str() as constant):
+                found = constant if isinstance(constant, str) else float(constant)
+            case ast.BinOp(left=left, op=kind, right=right):
+                found = _BINARY[type(kind)](value(left, columns), value(right, columns))
+            case ast.UnaryOp(op=kind, operand=inside):
+                found = _UNARY[type(kind)](value(inside, columns))
+            case ast.BoolOp(op=kind, values=parts):
+                join = np.logical_and if isinstance(kind, ast.And) else np.logical_or
+                found = reduce(join, (_flags(value(part, columns)) for part in parts))
+            case ast.IfExp(test=test, body=body, orelse=other):
+                chosen = _flags(value(test, columns))
+                found = np.where(chosen, value(body, columns), value(other, columns))
+            case ast.Call(func=ast.Name(id=name), args=arguments):
+                found = FUNCTIONS[name][1](*(value(part, columns) for part in arguments))
+            case ast.Compare():
+                found = self._compared(node, columns)
+            case _:
+                raise self._refused(node)
+        return found
+
+    def _compared(self, node: ast.Compare, columns: Mapping[str, Any]) -> Any:  # noqa: ANN401
+        left, found = self._value(node.left, columns), []
+        for kind, other in _pairs(node):
+            if isinstance(other, (ast.List, ast.Tuple)):
+                among = [left == self._value(part, columns) for part in other.elts]
+                inside = reduce(np.logical_or, among, np.False_)
+                found.append(np.logical_not(inside) if isinstance(kind, ast.NotIn) else inside)
+                continue
+            right = self._value(other, columns)
+            if type(kind) in _ORDERED and _is_text(left) != _is_text(right):
+                raise TypeError(kind)
+            found.append(_COMPARED[type(kind)](left, right))
+            left = right
+        return reduce(np.logical_and, found)
+
+
+def _not(value: Any) -> Any:  # noqa: ANN401 - an array or one value
+    return np.logical_not(_flags(value))
+
+
+_UNARY: Final[dict[type[ast.unaryop], Callable[[Any], Any]]] = {
+    ast.Not: _not,
+    ast.UAdd: operator.pos,
+    ast.USub: operator.neg,
+}
+
+
+def _pairs(node: ast.Compare) -> Iterator[tuple[ast.cmpop, ast.expr]]:
+    return zip(node.ops, node.comparators, strict=True)
+
+
+def _is_text(value: Any) -> bool:  # noqa: ANN401 - an array or one value
+    return isinstance(value, str) or getattr(value, "dtype", np.bool_) == np.object_
+
+
+def _flags(value: Any) -> Any:  # noqa: ANN401 - an array or one value
+    """Return truth values; a missing number is false."""
+    if _is_text(value):
+        raise TypeError(value)
+    numbers = np.asarray(value)
+    return numbers if numbers.dtype == np.bool_ else (numbers != 0) & ~np.isnan(numbers)

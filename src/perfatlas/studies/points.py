@@ -1,0 +1,231 @@
+"""Points of a study: values crossed, varied together or sampled, in blocks of a fixed order.
+
+A point is a number; its values follow from it, so that no list of points is held in memory.
+
+Shape legend: N points of a block, A values of an axis, S samples, D sampled names.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+
+from perfatlas.quantities import InvalidSpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    IntArray = NDArray[np.int64]
+
+Method = Literal["sobol", "latin_hypercube"]
+MOST_LATIN: Final = 5_000_000  # samples; a Latin hypercube is drawn whole, 8 bytes per value
+MOST_SOBOL: Final = 1 << 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Axis:
+    """Names that vary together, crossed with other axes.
+
+    Args:
+        names: The names.
+        values: For each name its values (A,).
+    """
+
+    names: tuple[str, ...]
+    values: tuple[tuple[Any, ...], ...]
+
+    @property
+    def size(self) -> int:
+        """Number of values A."""
+        return len(self.values[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampledName:
+    """A name whose values are sampled.
+
+    Args:
+        name: The name.
+        choices: Its values, each with the same share; empty for a range.
+        low: Start of the range.
+        high: End of the range.
+        log: Whether the logarithm is uniform.
+        whole: Whether values are rounded to integers; each then has the same share.
+    """
+
+    name: str
+    choices: tuple[Any, ...] = ()
+    low: float = 0.0
+    high: float = 0.0
+    log: bool = False
+    whole: bool = False
+
+    def values(self, shares_N: NDArray[np.float64]) -> list[Any]:
+        """Return the values at quantiles of the distribution (N,).
+
+        Args:
+            shares_N: Quantiles from 0 to 1, 1 excluded (N,).
+        """
+        if self.choices:
+            places = np.minimum(shares_N * len(self.choices), len(self.choices) - 1).astype(int)
+            return [self.choices[place] for place in places.tolist()]
+        low, high = (self.low - 0.5, self.high + 0.5) if self.whole else (self.low, self.high)
+        if self.log:
+            low = max(low, 0.5) if self.whole else low
+            values_N = np.exp(math.log(low) + shares_N * (math.log(high) - math.log(low)))
+        else:
+            values_N = low + shares_N * (high - low)
+        if self.whole:
+            rounded: list[Any] = (
+                np.clip(np.round(values_N), self.low, self.high).astype(int).tolist()
+            )
+            return rounded
+        exact: list[Any] = np.clip(values_N, self.low, self.high).tolist()
+        return exact
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """Names that are sampled together.
+
+    Args:
+        method: sobol (scrambled) or latin_hypercube, of scipy.stats.qmc.
+        points: Number of samples S.
+        seed: Seed of the scrambling or of the hypercube.
+        names: What is sampled (D).
+
+    Source: Owen 1998, Scrambling Sobol' and Niederreiter-Xing points; McKay et al. 1979 for the
+        Latin hypercube; both as scipy implements them.
+    """
+
+    method: Method
+    points: int
+    seed: int
+    names: tuple[SampledName, ...]
+
+    def shares(self, first: int, last: int) -> NDArray[np.float64]:
+        """Return the samples of a range, each between 0 and 1 (N, D).
+
+        Args:
+            first: The first sample.
+            last: The sample behind the last one.
+        """
+        from scipy.stats import qmc
+
+        if self.method == "latin_hypercube":
+            return _latin(len(self.names), self.points, self.seed)[first:last]
+        # blocks of a power of two, as the sequence is drawn without a remark on its balance
+        count = 1 << max(last - first - 1, 0).bit_length()
+        engine = qmc.Sobol(len(self.names), scramble=True, seed=self.seed)
+        if first:
+            engine.fast_forward(first)
+        drawn: NDArray[np.float64] = engine.random(count)[: last - first]
+        return drawn
+
+
+@cache
+def _latin(dimensions: int, points: int, seed: int) -> NDArray[np.float64]:
+    from scipy.stats import qmc
+
+    drawn: NDArray[np.float64] = qmc.LatinHypercube(dimensions, seed=seed).random(points)
+    return drawn
+
+
+@dataclass(frozen=True, kw_only=True)
+class Points:
+    """All points of a study, in order: the last axis varies fastest, samples slowest.
+
+    Args:
+        axes: Crossed axes.
+        sample: Names that are sampled, crossed with the axes; None for none.
+
+    Example:
+        >>> from perfatlas.studies import Axis, Points
+        >>> tp = Axis(names=("tp",), values=((1, 2),))
+        >>> batch = Axis(names=("batch",), values=((8, 16, 32),))
+        >>> points = Points(axes=(tp, batch))
+        >>> points.size, points.columns(2, 5)
+        (6, {'tp': [1, 2, 2], 'batch': [32, 8, 16]})
+    """
+
+    axes: tuple[Axis, ...]
+    sample: Sample | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse samples that cannot be drawn.
+
+        Raises:
+            InvalidSpecError: There are too many.
+        """
+        if self.sample is None:
+            return
+        most = MOST_LATIN if self.sample.method == "latin_hypercube" else MOST_SOBOL
+        if self.sample.points > most:
+            raise InvalidSpecError(
+                f"sample.points = {self.sample.points:,} with method {self.sample.method}: at most"
+                f" {most:,}{'; use sobol' if most == MOST_LATIN else ''}"
+            )
+
+    @property
+    def size(self) -> int:
+        """Number of points."""
+        return math.prod(axis.size for axis in self.axes) * (
+            1 if self.sample is None else self.sample.points
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that vary, samples first."""
+        sampled = () if self.sample is None else self.sample.names
+        crossed = (name for axis in self.axes for name in axis.names)
+        return (*(one.name for one in sampled), *crossed)
+
+    def columns(self, first: int, last: int) -> dict[str, list[Any]]:
+        """Return the values of a range of points, by name (N,).
+
+        Args:
+            first: The first point.
+            last: The point behind the last one.
+        """
+        rest_N = np.arange(first, last, dtype=np.int64)
+        crossed: dict[str, list[Any]] = {}
+        for axis in reversed(self.axes):
+            rest_N, place_N = np.divmod(rest_N, axis.size)
+            places = place_N.tolist()
+            for name, values in zip(axis.names, axis.values, strict=True):
+                crossed[name] = [values[place] for place in places]
+        sampled = self._sampled(rest_N)
+        return {name: sampled.get(name) or crossed[name] for name in self.names}
+
+    def _sampled(self, sample_N: IntArray) -> dict[str, list[Any]]:
+        if self.sample is None or not sample_N.size:
+            return {}
+        start = int(sample_N[0])
+        shares = self.sample.shares(start, int(sample_N[-1]) + 1)
+        place_N = sample_N - start
+        return {one.name: one.values(shares[place_N, d]) for d, one in enumerate(self.sample.names)}
+
+
+def spread(low: float, high: float, steps: int, *, log: bool = False) -> list[float]:
+    """Return numbers from low to high, both included, evenly spaced or in equal ratios.
+
+    Args:
+        low: The first.
+        high: The last.
+        steps: How many.
+        log: Whether their ratios are equal.
+
+    Example:
+        >>> from perfatlas.studies import spread
+        >>> spread(1.0, 8.0, 4, log=True)
+        [1.0, 2.0, 4.0, 8.0]
+    """
+    found = np.geomspace(low, high, steps) if log else np.linspace(low, high, steps)
+    exact: Sequence[float] = found.tolist()
+    return [float(f"{value:.15g}") for value in exact]

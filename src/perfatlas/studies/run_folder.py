@@ -1,0 +1,282 @@
+"""The folder of one run: what was asked, its answers in blocks, and its summary.
+
+`run.json` describes the run, `study.toml` is the study as written, `blocks` has one Parquet file
+per block of points, and `summary.json` is written when all blocks are there. Every file is written
+atomically, so that a killed process leaves complete files only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.files import user_folder, write_atomic
+from perfatlas.quantities import InvalidSpecError, UsageError, counted, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+SCHEMA: Final = 1  # of run.json
+DESCRIPTION: Final = "run.json"
+SUMMARY: Final = "summary.json"
+STUDY: Final = "study.toml"
+LOCK: Final = "lock"
+NEEDED: Final = ("id", "name", "command", "study", "versions", "points", "block_points", "blocks")
+STATS: Final = b"perfatlas.stats"  # metadata of a block: its contribution to the summary, as JSON
+
+
+def runs_folder() -> Path:
+    """Return the folder of all runs: `runs` in the user's data folder."""
+    return user_folder("data") / "runs"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The folder of one run.
+
+    Args:
+        path: The folder; its name is the id of the run.
+    """
+
+    path: Path
+
+    @property
+    def id(self) -> str:
+        """The id of the run."""
+        return self.path.name
+
+    def create(self, description: Mapping[str, Any], study: str) -> None:
+        """Write what is asked; a folder that a killed process has begun is completed.
+
+        Args:
+            description: What `describe` returns later, as JSON values.
+            study: The study as it was written.
+
+        Raises:
+            InvalidSpecError: The folder cannot be written.
+        """
+        try:
+            (self.path / "blocks").mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise InvalidSpecError(
+                f"cannot write the run folder '{self.path}': {problem.strerror}; set PERFATLAS_HOME"
+                " or XDG_DATA_HOME to a folder that can be written"
+            ) from problem
+        if not (self.path / DESCRIPTION).exists():
+            write_atomic(self.path / STUDY, study)
+            text = json.dumps({"schema": SCHEMA, **description}, indent=1)
+            write_atomic(self.path / DESCRIPTION, text)
+
+    def describe(self) -> dict[str, Any]:
+        """Return what was asked, with versions and hashes.
+
+        Raises:
+            InvalidSpecError: The description is missing or damaged; the message says what to do.
+        """
+        path = self.path / DESCRIPTION
+        try:
+            found = json.loads(path.read_text("utf-8"))
+            missing = [name for name in NEEDED if name not in found]
+        except (OSError, ValueError, TypeError) as problem:
+            reason = getattr(problem, "strerror", None) or "it is not a description in JSON"
+            raise self.corrupt(f"{DESCRIPTION} cannot be read ({reason})") from problem
+        if missing:
+            raise self.corrupt(f"{DESCRIPTION} lacks {', '.join(missing)}")
+        if found.get("schema") != SCHEMA:
+            raise InvalidSpecError(
+                f"run folder '{self.path}' was written by another version of perfatlas"
+                f" ({found['versions'].get('perfatlas')}): export it with that version, or delete"
+                f" it with `perfatlas runs rm {self.id}`"
+            )
+        return dict(found)
+
+    def corrupt(self, what: str, remedy: str = "") -> InvalidSpecError:
+        """Return the error of a damaged folder, with what to do.
+
+        Args:
+            what: The file and what is wrong with it.
+            remedy: What repairs it; by default deleting the run.
+        """
+        remedy = remedy or f"delete it with `perfatlas runs rm {self.id}` and repeat the sweep"
+        return InvalidSpecError(f"run folder '{self.path}' is damaged: {what}; {remedy}")
+
+    def summary(self) -> dict[str, Any] | None:
+        """Return the summary of a complete run, None if it is not complete.
+
+        Raises:
+            InvalidSpecError: It is damaged.
+        """
+        path = self.path / SUMMARY
+        if not path.exists():
+            return None
+        try:
+            return dict(json.loads(path.read_text("utf-8")))
+        except (OSError, ValueError, TypeError) as problem:
+            raise self.corrupt(
+                f"{SUMMARY} cannot be read", f"delete '{path}' and repeat the sweep with --resume"
+            ) from problem
+
+    def finish(self, summary: Mapping[str, Any]) -> None:
+        """Write the summary, which makes the run complete.
+
+        Args:
+            summary: JSON values.
+        """
+        write_atomic(self.path / SUMMARY, json.dumps(summary, indent=1))
+
+    def block_path(self, number: int) -> Path:
+        """Return the file of a block.
+
+        Args:
+            number: The block, from 0.
+        """
+        return self.path / "blocks" / f"{number:06d}.parquet"
+
+    def write_block(self, number: int, content: bytes) -> None:
+        """Write the answers of a block atomically.
+
+        Args:
+            number: The block, from 0.
+            content: A Parquet file.
+
+        Raises:
+            InvalidSpecError: The file cannot be written, for example because the disk is full.
+        """
+        write_atomic(self.block_path(number), content)
+
+    def stats(self, number: int) -> dict[str, Any] | None:
+        """Return what a block adds to the summary, None if the block is not there.
+
+        Args:
+            number: The block, from 0.
+
+        Raises:
+            InvalidSpecError: The block is damaged.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        path = self.block_path(number)
+        if not path.exists():
+            return None
+        try:
+            metadata = pq.read_schema(path).metadata or {}
+            return dict(json.loads(metadata[STATS]))
+        except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as problem:
+            raise self.corrupt(
+                f"blocks/{path.name} is not a block of this run",
+                "repeat the sweep with --resume, which computes this block again",
+            ) from problem
+
+    def is_whole(self, number: int) -> bool:
+        """Return whether a block is there and every page has its checksum.
+
+        Args:
+            number: The block, from 0.
+        """
+        with contextlib.suppress(InvalidSpecError):
+            return self.stats(number) is not None and self.read_block(number) is not None
+        return False
+
+    def read_block(self, number: int) -> Any:  # noqa: ANN401 - an Arrow table
+        """Return the columns of a block.
+
+        Args:
+            number: The block, from 0.
+
+        Raises:
+            InvalidSpecError: The block is missing or damaged.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        path = self.block_path(number)
+        try:
+            with pq.ParquetFile(path, page_checksum_verification=True) as file:
+                return file.read()
+        except (pa.ArrowException, OSError) as problem:
+            state = "is damaged" if path.exists() else "is missing"
+            raise self.corrupt(
+                f"blocks/{path.name} {state}",
+                "repeat the sweep with --resume, which computes this block again",
+            ) from problem
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the lock of the run, so that one process at a time writes it.
+
+        Raises:
+            UsageError: Another process holds it.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UsageError(
+                    f"another process is writing run {self.id}: wait for it, or end it"
+                ) from None
+            yield
+        finally:
+            os.close(descriptor)
+
+    def is_running(self) -> bool:
+        """Return whether a process is writing the run."""
+        if not (self.path / LOCK).exists():
+            return False
+        try:
+            with self.locked():
+                return False
+        except UsageError:
+            return True
+
+    def remove(self) -> None:
+        """Delete the run.
+
+        Raises:
+            UsageError: A process is writing it.
+        """
+        with self.locked():
+            shutil.rmtree(self.path, ignore_errors=False)
+
+
+def all_runs() -> list[RunFolder]:
+    """Return the folders of all runs, sorted by id."""
+    folder = runs_folder()
+    if not folder.is_dir():
+        return []
+    return [RunFolder(path) for path in sorted(folder.iterdir()) if path.is_dir()]
+
+
+def find_run(text: str) -> RunFolder:
+    """Return the run of an id, or of a beginning that only one has.
+
+    Args:
+        text: As the user wrote it.
+
+    Raises:
+        InvalidSpecError: No run or several have it.
+    """
+    runs = {run.id: run for run in all_runs()}
+    if text in runs:
+        return runs[text]
+    found = [name for name in runs if text and name.startswith(text)]
+    if len(found) == 1:
+        return runs[found[0]]
+    if found:
+        raise InvalidSpecError(
+            f"run {text!r}: {counted(len(found), 'run')} begin with it: {_listed(found)}"
+        )
+    hint = did_you_mean(text, runs) or "; `perfatlas runs list` lists all"
+    raise InvalidSpecError(f"unknown run {text!r}{hint}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

@@ -1,0 +1,124 @@
+"""The index of runs: one SQLite table in the folder of all runs.
+
+The run folders are the truth and the index only saves reading them all: it is brought up to date
+with them when it is read, and made again from them when it is missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.quantities import InvalidSpecError, PerfatlasError
+from perfatlas.studies.run_folder import RunFolder, all_runs, runs_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+COLUMNS: Final = ("id", "name", "command", "created", "points", "blocks", "state", "error")
+WAIT_S: Final = 30.0  # for another process's transaction
+_CREATE: Final = (
+    "CREATE TABLE IF NOT EXISTS runs (id TEXT PRIMARY KEY, name TEXT, command TEXT, created TEXT,"
+    " points INTEGER, blocks INTEGER, state TEXT, error TEXT)"
+)
+_PUT: Final = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+
+
+def index_path() -> Path:
+    """Return the file of the index."""
+    return runs_folder() / "index.sqlite"
+
+
+def put_run(run: RunFolder) -> None:
+    """Add a run to the index, or renew its row.
+
+    Args:
+        run: The run.
+
+    Raises:
+        InvalidSpecError: The index cannot be written.
+    """
+    row = _row(run)
+    with _opened() as index:
+        index.execute(_PUT, [row[name] for name in COLUMNS])
+
+
+def drop_run(run: RunFolder) -> None:
+    """Remove a run from the index.
+
+    Args:
+        run: The run, whose folder may be gone.
+
+    Raises:
+        InvalidSpecError: The index cannot be written.
+    """
+    with _opened() as index:
+        index.execute("DELETE FROM runs WHERE id = ?", [run.id])
+
+
+def indexed_runs() -> list[dict[str, Any]]:
+    """Return the rows of all runs, the latest first.
+
+    Rows of complete runs come from the index; others, and those of folders that the index does not
+    know, are read from the folders.
+
+    Raises:
+        InvalidSpecError: The index cannot be read or written.
+    """
+    runs = {run.id: run for run in all_runs()}
+    if not runs and not index_path().exists():
+        return []
+    with _opened() as index:
+        rows = {row[0]: dict(zip(COLUMNS, row, strict=True)) for row in _all(index)}
+        for gone in rows.keys() - runs.keys():
+            index.execute("DELETE FROM runs WHERE id = ?", [gone])
+        for name, run in runs.items():
+            if rows.get(name, {}).get("state") != "complete":
+                rows[name] = _row(run)
+                index.execute(_PUT, [rows[name][column] for column in COLUMNS])
+    kept = [rows[name] for name in runs]
+    return sorted(kept, key=lambda row: (row["created"], row["id"]), reverse=True)
+
+
+def _all(index: sqlite3.Connection) -> list[tuple[Any, ...]]:
+    return index.execute(f"SELECT {', '.join(COLUMNS)} FROM runs").fetchall()  # noqa: S608 - ours
+
+
+def _row(run: RunFolder) -> dict[str, Any]:
+    """Return the row of a run, from its folder."""
+    row: dict[str, Any] = dict.fromkeys(COLUMNS, "") | {"id": run.id, "points": 0, "blocks": 0}
+    try:
+        described = run.describe()
+        row |= {
+            name: described[name] for name in ("name", "command", "created", "points", "blocks")
+        }
+        complete = run.summary() is not None
+    except PerfatlasError as problem:
+        return row | {"state": "damaged", "error": str(problem)}
+    state = "complete" if complete else "running" if run.is_running() else "interrupted"
+    return row | {"state": state}
+
+
+@contextlib.contextmanager
+def _opened() -> Iterator[sqlite3.Connection]:
+    """Yield the index inside one transaction; a damaged one is made again."""
+    path = index_path()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        index = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)
+    except (OSError, sqlite3.Error) as problem:
+        raise InvalidSpecError(f"cannot open the index of runs '{path}': {problem}") from problem
+    with contextlib.closing(index):
+        try:
+            index.execute("BEGIN IMMEDIATE")
+            index.execute(_CREATE)
+            _all(index)  # a table with other columns is refused here
+            yield index
+            index.execute("COMMIT")
+        except sqlite3.DatabaseError as problem:
+            raise InvalidSpecError(
+                f"cannot read or write the index of runs '{path}': {problem}; if the disk is not"
+                " full, delete this file: it is made again from the run folders"
+            ) from problem

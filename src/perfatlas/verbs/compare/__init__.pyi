@@ -1,0 +1,3 @@
+from .answer import (
+    compare as compare,
+)

@@ -1,0 +1,122 @@
+"""`compare`: estimates of several scenarios side by side, and what makes the difference."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.answer import Answer, Evidence, joined_tiers
+from perfatlas.declarations import signature_of
+from perfatlas.quantities import PerfatlasError
+from perfatlas.verbs.compare.differences import step_differences
+from perfatlas.verbs.compare.metrics import COMPARED
+from perfatlas.verbs.compare.question import compared_scenarios
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MIXED_TIERS: Final = (
+    "the compared scenarios are priced in different tiers: a time of tier bound is a lower limit"
+)
+
+
+@signature_of("compare")
+def compare(
+    *,
+    scenarios: Sequence[Mapping[str, Any]] | None = None,
+    **fields: Any,  # noqa: ANN401 - the vocabulary is checked by the schema of estimates
+) -> Answer:
+    """Return the estimates of several scenarios, and the difference of each to the first.
+
+    Args:
+        scenarios: Scenarios as mappings of fields of `estimate`, each with an optional `label`.
+        **fields: Fields that all scenarios share, and `systems`, `engines` and `formats`, whose
+            combinations are compared.
+
+    Returns:
+        An answer with `rows`, the results of each scenario or its error, and `differences`, a row
+        per operator and phase of each scenario but the first.
+
+    Raises:
+        InvalidSpecError: There are fewer than two scenarios, or the first cannot be answered.
+
+    Example:
+        >>> from perfatlas.verbs.compare import compare
+        >>> answer = compare(
+        ...     model="meta-llama/Llama-3.1-8B", system="h100_sxm", systems=("h200_sxm",)
+        ... )
+        >>> rows = answer.results["rows"]
+        >>> rows[0]["label"], rows[1]["tpot_s"] < rows[0]["tpot_s"]
+        ('h100_sxm', True)
+    """
+    asked = compared_scenarios(scenarios, fields)
+    base = _estimated(asked[0])
+    rows, differences, told = [_row(asked[0]["label"], base)], [], [_told(asked[0], base)]
+    answers = [base]
+    for one in asked[1:]:
+        try:
+            answer = _estimated(one)
+        except PerfatlasError as problem:
+            rows.append({"label": one["label"], "error": str(problem)})
+            told.append(one)
+            continue
+        answers.append(answer)
+        rows.append(_row(one["label"], answer))
+        told.append(_told(one, answer))
+        steps = (_prefill_steps(base), _prefill_steps(answer))
+        differences += step_differences(one["label"], base.breakdown, answer.breakdown, steps)
+    tiers = {answer.evidence.tier for answer in answers}
+    warnings = dict.fromkeys(text for answer in answers for text in answer.warnings)
+    if len(tiers) > 1 and any("bound" in tier for tier in tiers):
+        warnings = {MIXED_TIERS: None, **warnings}
+    return Answer(
+        command="compare",
+        scenario={"scenarios": told},
+        results={"rows": rows, "differences": differences},
+        breakdown=[],
+        evidence=_joined(answers),
+        warnings=tuple(warnings),
+    )
+
+
+def _estimated(scenario: Mapping[str, Any]) -> Answer:
+    import perfatlas
+
+    fields = {name: value for name, value in scenario.items() if name != "label"}
+    return perfatlas.estimate(**fields)
+
+
+def _told(asked: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
+    """Return the resolved scenario of an estimate with its label."""
+    return {"label": asked["label"], **answer.to_dict()["scenario"]}
+
+
+def _row(label: str, answer: Answer) -> dict[str, Any]:
+    results = answer.to_dict()["results"]
+    found = {
+        f"{name}{end}": results[f"{name}{end}"]
+        for name in COMPARED
+        for end in ("", "_low", "_high")
+        if f"{name}{end}" in results
+    }
+    return {"label": label, **found, "error": None}
+
+
+def _prefill_steps(answer: Answer) -> float:
+    return float(answer.results.get("prefill_steps") or 1.0)
+
+
+def _joined(answers: Sequence[Answer]) -> Evidence:
+    """Return the evidence of all answers, without repetitions."""
+    calibrations = {
+        str(one["id"]): one for answer in answers for one in answer.evidence.calibrations
+    }
+    versions: dict[str, str] = {}
+    for answer in answers:
+        versions |= answer.evidence.data_versions
+    return Evidence(
+        tier=joined_tiers([answer.evidence.tier for answer in answers]),
+        calibrations=tuple(calibrations.values()),
+        data_versions=versions,
+        assumptions=tuple(dict.fromkeys(t for a in answers for t in a.evidence.assumptions)),
+        sources=tuple(dict.fromkeys(t for a in answers for t in a.evidence.sources)),
+    )

@@ -1,0 +1,28 @@
+"""The groups of fields that `compare` is asked."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from perfatlas.vocabulary.fields import ESTIMATED, Names, Row, group
+
+
+@group("Comparison", 0)
+class Alternatives:
+    """What differs between the compared scenarios."""
+
+    systems: Annotated[
+        Names | None,
+        Row("Further systems to compare with system, such as b200_sxm,gb200.", "none"),
+    ] = None
+    engines: Annotated[
+        Names | None,
+        Row("Further engines to compare with engine, such as sglang,trtllm.", "none"),
+    ] = None
+    formats: Annotated[
+        Names | None,
+        Row("Further number formats to compare with format, such as bf16,fp8.", "none"),
+    ] = None
+
+
+QUESTIONS: Final[dict[str, tuple[type, ...]]] = {"compare": (Alternatives, *ESTIMATED)}

@@ -1,0 +1,104 @@
+"""Metrics that `compare` alone answers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from perfatlas.vocabulary.metrics import METRICS, Metric, declare_metrics
+
+COMPARE: Final = ("compare",)
+COMPARED: Final = (
+    "ttft_s",
+    "tpot_s",
+    "request_latency_s",
+    "output_tokens_per_s_per_gpu",
+    "output_tokens_per_s_per_user",
+    "power_w",
+    "energy_per_output_token_j",
+    "energy_per_request_j",
+)
+
+declare_metrics(
+    *(
+        Metric(
+            name=f"rows.{name}",
+            label=METRICS[name].label,
+            short=METRICS[name].short,
+            unit=METRICS[name].unit,
+            shown=METRICS[name].shown,
+            better=METRICS[name].better,
+            has_interval=True,
+            verbs=COMPARE,
+            description=METRICS[name].description,
+        )
+        for name in COMPARED
+    ),
+    Metric(
+        name="rows.label",
+        label="scenario",
+        holds="text",
+        verbs=COMPARE,
+        description="Name of a compared scenario; the first is the base.",
+    ),
+    Metric(
+        name="rows.error",
+        label="error",
+        holds="text",
+        verbs=COMPARE,
+        description="Why a scenario cannot be answered.",
+    ),
+    Metric(
+        name="differences",
+        label="differences",
+        holds="rows",
+        verbs=COMPARE,
+        description="Operators of each compared scenario beside those of the base.",
+    ),
+    Metric(
+        name="differences.label",
+        label="scenario",
+        holds="text",
+        verbs=COMPARE,
+        description="The compared scenario.",
+    ),
+    Metric(
+        name="differences.phase",
+        label="phase",
+        holds="text",
+        verbs=COMPARE,
+        description="Phase of the request: prefill or decode.",
+    ),
+    Metric(
+        name="differences.name",
+        label="operator",
+        holds="text",
+        verbs=COMPARE,
+        description="The operator.",
+    ),
+    *(
+        Metric(
+            name=f"differences.{name}",
+            label=label,
+            unit="s",
+            shown="scaled",
+            verbs=COMPARE,
+            description=text,
+        )
+        for name, label, text in (
+            (
+                "base_time_s",
+                "time in the base",
+                "Time in the base: a decode step, or all prefill steps.",
+            ),
+            ("time_s", "time", "Time in the compared scenario, likewise."),
+            ("difference_s", "difference", "Time in the scenario minus that in the base."),
+        )
+    ),
+    *(
+        Metric(name=f"differences.{name}", label=label, holds="text", verbs=COMPARE, description=t)
+        for name, label, t in (
+            ("base_bound", "bound in the base", "What bounds the operator in the base."),
+            ("bound", "bound", "What bounds the operator in the compared scenario."),
+        )
+    ),
+)

@@ -1,0 +1,97 @@
+"""Text of a comparison: results side by side, and the operators that make the difference."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.report.text import (
+    format_value,
+    print_closing,
+    print_line,
+    print_plain,
+)
+from perfatlas.vocabulary.metrics import METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import Console
+
+SHOWN: Final = ("ttft_s", "tpot_s", "output_tokens_per_s_per_gpu", "energy_per_output_token_j")
+MOST_OPERATORS: Final = 3
+MOST_SCENARIOS: Final = 8  # whose differences a brief answer shows
+
+
+def print_comparison(
+    console: Console, answer: Mapping[str, Any], *, reproduce: str, verbose: bool = False
+) -> None:
+    """Write a comparison.
+
+    Args:
+        console: From `open_terminal`.
+        answer: The `--json` object.
+        reproduce: The command line that reproduces it.
+        verbose: Whether to print all operators and evidence.
+    """
+    results = answer["results"]
+    rows = results["rows"]
+    base = answer["scenario"]["scenarios"][0]
+    print_line(console, f"{base['model']}: {rows[0]['label']} compared with others", style="bold")
+    console.print()
+    _print_results(console, rows)
+    console.print()
+    others = rows[1:] if verbose else rows[1 : MOST_SCENARIOS + 1]
+    most = len(results["differences"]) if verbose else MOST_OPERATORS
+    for row in others:
+        if row["error"] is not None:
+            print_line(console, f"{row['label']}: {row['error']}")
+            continue
+        for line in _difference_lines(row["label"], results["differences"], most):
+            print_line(console, line)
+    if len(others) < len(rows) - 1:
+        print_line(console, f"--verbose shows {len(rows) - 1 - len(others)} more", style="dim")
+    print_closing(console, answer, reproduce=reproduce, verbose=verbose)
+
+
+def _print_results(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write a row per scenario, each value with its ratio to the base."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("  scenario", header_style="dim", overflow="fold")
+    names = [name for name in SHOWN if rows[0].get(name) is not None]
+    for name in names:
+        title = METRICS[name].short_label
+        table.add_column(title, header_style="dim", justify="right", no_wrap=True)
+    for row in rows:
+        cells = [f"  {row['label']}"]
+        for name in names:
+            value = row.get(name)
+            text = "-" if value is None else format_value(name, value)
+            if value is not None and row is not rows[0]:
+                text += f" x{value / rows[0][name]:.2f}"
+            cells.append(text)
+        table.add_row(*cells)
+    print_plain(console, table)
+
+
+def _difference_lines(label: str, rows: Sequence[Mapping[str, Any]], most: int) -> list[str]:
+    """Return a line per phase: the step in both, and the operators that differ most."""
+    lines = []
+    for phase in dict.fromkeys(row["phase"] for row in rows):
+        own = [row for row in rows if (row["label"], row["phase"]) == (label, phase)]
+        if not own:
+            continue
+        before, after = (sum(row[key] for row in own) for key in ("base_time_s", "time_s"))
+        parts = "; ".join(_operator_text(row) for row in own[:most] if row["difference_s"])
+        change = f"{format_value('time_s', before)} -> {format_value('time_s', after)}"
+        work = "prefill" if phase == "prefill" else f"{phase} step"
+        lines.append(f"{label}, {work} {change}: {parts or 'the same'}")
+    return lines
+
+
+def _operator_text(row: Mapping[str, Any]) -> str:
+    sign = "-" if row["difference_s"] < 0 else "+"
+    bounds = dict.fromkeys(one for one in (row["base_bound"], row["bound"]) if one)
+    size = format_value("time_s", abs(row["difference_s"]))
+    return f"{row['name']} {sign}{size} ({' -> '.join(bounds)})"

@@ -1,0 +1,4 @@
+from .answer import (
+    Sweep as Sweep,
+    sweep as sweep,
+)

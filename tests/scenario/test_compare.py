@@ -1,0 +1,98 @@
+"""`compare`: estimates side by side, and the operators that make the difference."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from perfatlas.cli import main
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.verbs.compare import compare
+from perfatlas.verbs.compare.differences import step_differences
+from perfatlas.verbs.estimate import estimate
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MODEL: Final[dict[str, Any]] = {"model": "meta-llama/Llama-3.1-8B", "batch": 8}
+SYSTEMS: Final[dict[str, Any]] = {**MODEL, "system": "h100_sxm", "systems": ("h200_sxm",)}
+
+
+def test_rows_are_the_estimates() -> None:
+    rows = compare(**SYSTEMS).results["rows"]
+    for row in rows:
+        alone = estimate(**MODEL, system=row["label"]).results
+        assert {name: row[name] for name in ("ttft_s", "tpot_s", "tpot_s_low")} == {
+            name: alone[name] for name in ("ttft_s", "tpot_s", "tpot_s_low")
+        }
+
+
+def test_differences_sum_to_that_of_the_steps() -> None:
+    answer = compare(**SYSTEMS)
+    first, second = (row["tpot_s"] for row in answer.results["rows"])
+    decode = [row for row in answer.results["differences"] if row["phase"] == "decode"]
+    assert sum(row["difference_s"] for row in decode) == pytest.approx(second - first, rel=1e-9)
+
+
+def test_operators_by_hand() -> None:
+    base = [
+        {"phase": "prefill", "name": "attention", "time_s": 2.0, "bound": "compute"},
+        {"phase": "decode", "name": "attention", "time_s": 3.0, "bound": "memory"},
+    ]
+    other = [
+        {"phase": "prefill", "name": "attention", "time_s": 1.0, "bound": "compute"},
+        {"phase": "decode", "name": "router", "time_s": 1.0, "bound": "latency"},
+    ]
+    rows = step_differences("b", base, other, (2.0, 3.0))
+    found = [(row["phase"], row["name"], row["difference_s"]) for row in rows]
+    assert found == [
+        ("prefill", "attention", -1.0),
+        ("decode", "attention", -3.0),
+        ("decode", "router", 1.0),
+    ]
+
+
+def test_all_combinations_of_alternatives_are_compared() -> None:
+    rows = compare(**SYSTEMS, format="bf16", formats="fp8").results["rows"]
+    assert [row["label"] for row in rows] == [
+        "h100_sxm bf16",
+        "h100_sxm fp8",
+        "h200_sxm bf16",
+        "h200_sxm fp8",
+    ]
+
+
+def test_a_scenario_that_cannot_be_answered_has_its_error() -> None:
+    rows = compare(**MODEL, system="h100_sxm", format="fp8", systems="a100_sxm").results["rows"]
+    assert rows[0]["error"] is None
+    assert "no fp8 tensor cores" in rows[1]["error"]
+
+
+def test_the_scenario_asks_the_same_again() -> None:
+    answer = compare(**SYSTEMS)
+    assert compare(**answer.scenario).results == answer.results
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"systems": None}, "needs two scenarios"),
+        ({"systems": "h100_sxm"}, "two scenarios are called 'h100_sxm'"),
+        ({"systems": ",".join(["h200_sxm"] * 64)}, "more than the 64"),
+        ({"systems": "h200_sxm,,"}, "names divided by commas"),
+    ],
+)
+def test_impossible_comparisons_are_refused(change: dict[str, Any], text: str) -> None:
+    with pytest.raises(InvalidSpecError, match=text):
+        compare(**{**SYSTEMS, **change})
+
+
+def test_files_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, form in (("plain", "bf16"), ("quantized", "fp8")):
+        text = f'model = "{MODEL["model"]}"\nsystem = "h200_sxm"\nformat = "{form}"\n'
+        (tmp_path / f"{name}.toml").write_text(text, "utf-8")
+    assert main(["compare", *(str(p) for p in sorted(tmp_path.iterdir()))]) == 0
+    text = capsys.readouterr().out
+    assert "plain compared with others" in text
+    assert "quantized, decode step" in text

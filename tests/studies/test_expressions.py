@@ -1,0 +1,80 @@
+"""Expressions of studies: values by hand, laws, and everything that is no expression."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.studies import Expression
+
+COLUMNS = {
+    "tp": np.array([1.0, 2.0, 8.0]),
+    "batch": np.array([8.0, np.nan, 64.0]),
+    "kv_format": np.array(["fp8", "bf16", "fp8"], object),
+    "device.memory.bandwidth": np.array([4.8e12, 6e12, 8e12]),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("tp * 2 + 1", [3, 5, 17]),
+        ("2 ** tp // 3 % 4", [0, 1, 1]),  # 2 // 3, 4 // 3, 85 % 4
+        ("-tp", [-1, -2, -8]),
+        ("max(tp, 4, 2) / min(tp, 4)", [4, 2, 2]),
+        ("log2(tp) + sqrt(4)", [2, 3, 5]),
+        ("tp if tp > 1 else 100", [100, 2, 8]),
+        ("device.memory.bandwidth / 1e12", [4.8, 6, 8]),
+        ("1 < tp <= 8", [False, True, True]),
+        ("tp in [1, 8]", [True, False, True]),
+        ("kv_format not in ['bf16', 'fp16']", [True, False, True]),
+        ("kv_format == 'fp8' and not tp == 8", [True, False, False]),
+        ("batch > 1", [True, False, True]),  # a missing number meets nothing
+        ("batch or tp > 8", [True, False, True]),
+    ],
+)
+def test_values_by_hand(text: str, expected: list[float]) -> None:
+    assert Expression(text).of(COLUMNS).tolist() == pytest.approx(expected)
+
+
+def test_names_are_in_order_of_appearance() -> None:
+    text = "max(tp, pp) * device.tdp if fabric.kind == 'ethernet' else tp"
+    assert set(Expression(text).names) == {"tp", "pp", "device.tdp", "fabric.kind"}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("__import__('os').system('true')", "unknown function"),
+        ("tp.__class__()", "unknown function"),
+        ("[x for x in tp]", "not supported"),
+        ("lambda: 1", "not supported"),
+        ("tp[0]", "not supported"),
+        ("f'{tp}'", "not supported"),
+        ("tp := 3", "cannot be read"),
+        ("open('x')", "unknown function 'open'"),
+        ("sqr(tp)", "did you mean 'sqrt'"),
+        ("sqrt(tp, 2)", "takes 1 arguments"),
+        ("max(tp)", "takes 2 or more"),
+        ("tp +", "cannot be read"),
+        ("", "cannot be read"),
+        ("tp & 3", "not supported"),
+        ("tp is 3", "not supported"),
+        ("tp in batch", "not supported"),
+        ("None", "not supported"),
+        ("1 + " * 300 + "1", "longer than|more than"),
+        ("(" * 400 + "1" + ")" * 400, "cannot be read"),
+    ],
+)
+def test_what_is_no_expression_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(InvalidSpecError, match=problem):
+        Expression(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["kv_format * 2", "kv_format < 3", "kv_format and tp", "-kv_format"]
+)
+def test_texts_and_numbers_do_not_mix(text: str) -> None:
+    with pytest.raises(InvalidSpecError, match="mixes texts and numbers"):
+        Expression(text).of(COLUMNS)

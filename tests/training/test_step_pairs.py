@@ -1,0 +1,122 @@
+"""Pairs of passes inside a step, the published trace, launches by the host, and dispatchers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from perfatlas.lab.validate.training.trace import (
+    fit_to_trace,
+    production_run,
+    published_trace,
+    trace_comparison,
+)
+from perfatlas.models import ModelFormats
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.training.profiles import resolve_training_engine
+from perfatlas.training.step import training_steps
+from perfatlas.verbs.train import train
+from tests.training.asked import layouts, question
+
+MODEL = "Qwen/Qwen3-30B-A3B"
+FP8 = ModelFormats(gemm="fp8_block", moe="fp8_block", kv="bf16", attention="bf16")
+
+
+def test_the_production_run_follows_from_its_trace() -> None:
+    """Efficiencies are set by three sums of the trace; span, hidden share and run are predicted."""
+    engine = resolve_training_engine(published_trace()["engine"])
+    assert fit_to_trace() == {name: getattr(engine, name) for name in fit_to_trace()}
+    errors = {row["figure"]: row["error"] for row in trace_comparison()}
+    assert abs(errors["span of the pair [ms]"]) < 0.10
+    assert abs(errors["communication that is hidden"]) < 0.10
+    assert abs(errors["GPU-hours per trillion tokens"]) < 0.15
+
+
+def test_pairs_hide_transfers_and_no_more_than_them() -> None:
+    run = production_run(resolve_training_engine("hai_llm"))
+    paired = training_steps(run)
+    serial = training_steps(replace(run, schedule="1f1b"))
+    hidden_s = serial.waterfall["exposed_ep"] - paired.waterfall["exposed_ep"]
+    assert 0.5 * serial.waterfall["exposed_ep"] < hidden_s
+    assert paired.waterfall["exposed_ep"] > 0.0
+    assert sum(paired.waterfall.values()) == pytest.approx(paired.step_s_C)
+    # without SMs for the dispatcher nothing slows down beside it but what memory bounds
+    free = replace(run.engine, dispatcher_sms=0)
+    assert training_steps(replace(run, engine=free)).step_s_C < paired.step_s_C
+
+
+def test_candidates_with_pairs_do_not_change_each_other() -> None:
+    sizes = layouts(pp=[4, 8, 4], dp=8, ep=[8, 4, 8], recompute=[0, 2, 2], global_batch=256)
+    asked: dict[str, Any] = {"model": MODEL, "engine": "megatron", "schedule": "dualpipe"}
+    together = training_steps(question(sizes, **asked)).step_s_C
+    for at, (pp, ep, level) in enumerate(((4, 8, 0), (8, 4, 2), (4, 8, 2))):
+        alone = layouts(pp=pp, dp=8, ep=ep, recompute=level, global_batch=256)
+        assert training_steps(question(alone, **asked)).step_s_C[0] == together[at]
+
+
+def test_expert_overlap_hides_all_but_the_first_micro_batch() -> None:
+    engine = replace(resolve_training_engine("ideal"), dispatcher_sms=0)
+    sizes = layouts(dp=8, ep=8, global_batch=[8, 80], micro_batch=1)
+    asked = question(sizes, model=MODEL, engine=engine, tier="bound")
+    serial_C = training_steps(asked).waterfall["exposed_ep"]
+    paired_C = training_steps(replace(asked, expert_overlap=True)).waterfall["exposed_ep"]
+    # one micro-batch has nothing to run beside; of ten, nine backward passes have a forward one
+    assert paired_C[0] == serial_C[0]
+    assert paired_C[1] >= serial_C[1] / 10.0 * (1.0 - 1e-9)
+    assert paired_C[1] < serial_C[1] / 5.0
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({}, "set ep > 1"),
+        ({"pp": 2, "ep": 4}, "needs an interleaved schedule"),
+        ({"pp": 2, "ep": 4, "pipeline_schedule": "dualpipe"}, "omit expert_overlap"),
+    ],
+)
+def test_overlap_without_pairs_is_refused(sizes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidSpecError, match=message):
+        train(model=MODEL, system="h100_sxm", gpus=8, global_batch=64, expert_overlap=True, **sizes)
+
+
+def test_short_kernels_wait_for_the_host() -> None:
+    # by hand: 48 MoE layers of 1 s of launches, 2 micro-batches: 96 s; kernels are far shorter
+    engine = replace(resolve_training_engine("ideal"), host_s_per_moe_layer=1.0)
+    asked = question(layouts(global_batch=2), model=MODEL, engine=engine, cuda_graphs="none")
+    steps = training_steps(asked)
+    rest_s = steps.step_s_C - steps.waterfall["host"]
+    assert steps.waterfall["host"][0] > 0.0
+    once_s = steps.waterfall["optimizer"]
+    assert steps.step_s_C[0] - once_s[0] == pytest.approx(96.0)
+    half = training_steps(replace(asked, cuda_graphs="attention"))
+    assert half.step_s_C[0] - once_s[0] == pytest.approx(48.0)
+    full = training_steps(replace(asked, cuda_graphs="full"))
+    assert full.step_s_C == pytest.approx(rest_s)
+
+
+def test_one_copy_per_node_or_one_per_expert() -> None:
+    sizes = layouts(dp=16, ep=16, global_batch=16)
+    asked = question(sizes, model=MODEL, engine="ideal")
+    copies = {}
+    for dispatcher in ("alltoall", "deepep"):
+        steps = training_steps(replace(asked, dispatcher=dispatcher))
+        sent = next(one for one in steps.costs.exchanges if one.op == "combine")
+        copies[dispatcher] = sent.bytes_C[0] / (4096 * 2048 * 2.0)
+        ranks = {"alltoall": 16.0, "deepep": 2.0}
+        assert sent.ranks_C[0] == ranks[dispatcher]
+    assert copies["alltoall"] == 8.0
+    # 128 experts on 2 nodes, 8 per token: 2 (1 - 64/128 x 63/127 x ... x 57/121)
+    missed = np.prod([(64.0 - draw) / (128.0 - draw) for draw in range(8)])
+    assert copies["deepep"] == pytest.approx(2.0 * (1.0 - missed))
+
+
+def test_a_release_without_runs_may_be_faster() -> None:
+    known, later = (resolve_training_engine(one) for one in ("megatron", "Megatron@27.02"))
+    assert later.id == "megatron@27.02"
+    assert later.errors(moe=True)[0] == known.errors(moe=True)[0] - np.log(1.8)
+    assert later.errors(moe=False)[1] == known.errors(moe=False)[1]
+    with pytest.raises(InvalidSpecError, match="training engines: "):
+        resolve_training_engine("megatron@26.03")
