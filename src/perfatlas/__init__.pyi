@@ -33,6 +33,7 @@ __all__ = [
     "estimate",
     "estimate_columns",
     "estimate_table",
+    "explain",
     "fleet_schedule",
     "frontier",
     "goodput",
@@ -267,6 +268,184 @@ def estimate(
         >>> answer = estimate(model="meta-llama/Llama-3.1-8B", system="h200_sxm", batch=8)
         >>> answer.results["tpot_s"] > answer.results["tpot_s_low"] > 0
         True
+    """
+
+def explain(
+    *,
+    slo_ttft_s: float | None = None,
+    slo_tpot_s: float | None = None,
+    slo_request_latency_s: float | None = None,
+    spread: float | None = None,
+    model: str,
+    system: str | None = None,
+    engine: str = "vllm",
+    tier: Literal["auto", "bound", "physics", "measured"] = "auto",
+    silicon_version: str | None = None,
+    clock_ratio: float | str = 1.0,
+    power_cap_w: float | str | None = None,
+    mode: Literal["static", "aggregated", "disaggregated"] = "static",
+    method: Literal["auto", "formula", "simulate"] = "auto",
+    gpus: int | str | None = None,
+    tp: int | str | None = None,
+    pp: int | str = 1,
+    cp: int | str = 1,
+    attention_dp: int | str = 1,
+    ep: int | str | None = None,
+    moe_tp: int | str | None = None,
+    dp: int | str | None = None,
+    expert_distribution: str = "uniform",
+    format: str | None = None,
+    gemm_format: str | None = None,
+    moe_format: str | None = None,
+    kv_format: str | None = None,
+    attention_format: str | None = None,
+    batch: int | str | None = None,
+    concurrency: int | str | None = None,
+    isl: int | str = 1024,
+    osl: int | str = 128,
+    prefix: int | str = 0,
+    max_num_seqs: int | str | None = None,
+    max_num_batched_tokens: int | str | None = None,
+    block_size: int | str | None = None,
+    gpu_memory_utilization: float | str | None = None,
+    kv_blocks: int | str | None = None,
+    stream_interval: int | str | None = None,
+    speculative_depth: int | str = 0,
+    speculative_acceptance: float | str | None = None,
+    prefill_workers: int | str = 1,
+    prefill_batch: int | str = 1,
+    decode_workers: int | str = 1,
+    decode_batch: int | str | None = None,
+    prefill_system: str | None = None,
+    decode_system: str | None = None,
+    prefill_tp: int | str | None = None,
+    decode_tp: int | str | None = None,
+    prefill_pp: int | str | None = None,
+    decode_pp: int | str | None = None,
+    prefill_cp: int | str | None = None,
+    prefill_attention_dp: int | str | None = None,
+    decode_attention_dp: int | str | None = None,
+    prefill_ep: int | str | None = None,
+    decode_ep: int | str | None = None,
+    prefill_moe_tp: int | str | None = None,
+    decode_moe_tp: int | str | None = None,
+    pue: float | str | None = None,
+    usd_per_kwh: float | str | None = None,
+) -> Answer:
+    """Return an estimate with its sensitivities to the hardware.
+
+    Args:
+        slo_ttft_s: TTFT for which break-even values are sought [s].
+        slo_tpot_s: TPOT for which they are sought [s].
+        slo_request_latency_s: Request latency for which they are sought [s]. Without any of the
+            three, TTFT and TPOT 10% below the prediction.
+        spread: Also return Sobol indices for hardware between 1/spread and spread times its values.
+        model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
+            folder.
+        system: System: a catalog name, a TOML file, or a name with overrides such as
+            h200_sxm{device.memory.bandwidth=6TB/s}.
+        engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with a
+            version, as in vllm@0.24, or the path of a TOML profile. Default: vllm.
+        tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
+            rows), or auto, the best available without measured rows. Default: auto.
+        silicon_version: Engine version of the measured tables. Default: the version of the
+            calibrations. Needs tier = measured.
+        clock_ratio: GPU clock relative to the sustained clock [ratio]. Default: 1.
+        power_cap_w: Power limit of a GPU [W]: its clock is lowered until it draws no more.
+            Default: the TDP, at which kernels were measured.
+        mode: Serving mode: one batch, continuous batching, or separate prefill and decode pools.
+            Default: static.
+        method: Method for aggregated and disaggregated serving: formula (closed forms without
+            queueing), simulate (a short simulation), or auto (simulate if prompts queue); static
+            batches always use closed forms. Default: auto.
+        gpus: Total GPUs: tp x pp x cp x attention_dp x dp. Default: the product.
+        tp: Tensor-parallel size. Default: the GPUs of one replica; search tries all.
+        pp: Pipeline-parallel size. Default: 1; search tries all.
+        cp: Context-parallel size (prefill only). Default: 1.
+        attention_dp: Attention data-parallel size. Default: 1; search tries all.
+        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: tp x attention_dp /
+            moe_tp; 1 if moe_tp is not set; search tries all.
+        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep; search
+            tries all.
+        dp: Independent replicas, each with its own requests. Default: 1; in search, the rest of
+            the GPUs.
+        expert_distribution: Routing of tokens to experts: uniform (random), balanced (equal loads)
+            or power_law_1.2. Default: uniform. Needs an MoE model.
+        format: Number format of weights and matrix products: sets gemm_format and moe_format; fp8
+            means the engine's default fp8. Default: the checkpoint's.
+        gemm_format: Number format of dense layers. Default: format.
+        moe_format: Number format of expert layers. Default: format. Needs an MoE model.
+        kv_format: Number format of the KV cache. Default: the checkpoint's.
+        attention_format: Number format of attention arithmetic. Default: bf16.
+        batch: Sequences per static batch and replica. Default: 1.
+        concurrency: Requests in flight over the whole deployment (closed loop). Default: dp;
+            search tries all loads.
+        isl: Input tokens per request; the mean if lengths vary. Default: 1024.
+        osl: Output tokens per request; the mean if lengths vary. Default: 128.
+        prefix: Cached prefix tokens, included in isl. Default: 0.
+        max_num_seqs: Maximum sequences per step. Default: the engine's.
+        max_num_batched_tokens: Maximum tokens per step. Default: the engine's.
+        block_size: Tokens per KV block. Default: the engine's.
+        gpu_memory_utilization: Fraction of GPU memory that the engine may use [fraction]. Default:
+            the engine's.
+        kv_blocks: Number of KV blocks, instead of the derived one. Default: derived from memory.
+        stream_interval: Output tokens that the front end sends to the client per chunk. Default:
+            the engine's. Needs an engine whose front end takes time and mode other than
+            disaggregated.
+        speculative_depth: Draft tokens per step, from a single-layer drafter (MTP, EAGLE).
+            Default: 0.
+        speculative_acceptance: Probability that a draft token is accepted if all preceding ones
+            are [fraction]. Needs speculative_depth other than 0.
+        prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
+        prefill_batch: Prompts per prefill step; in a simulation, the maximum. Default: 1. Needs
+            mode = disaggregated.
+        decode_workers: Number of decode workers. Default: 1. Needs mode = disaggregated.
+        decode_batch: Sequences in flight per decode worker; in a simulation, the maximum. Default:
+            concurrency / decode_workers. Needs mode = disaggregated.
+        prefill_system: System of each prefill worker. Default: as system. Needs mode =
+            disaggregated.
+        decode_system: System of each decode worker. Default: as system. Needs mode =
+            disaggregated.
+        prefill_tp: Tensor-parallel size of each prefill worker. Default: as tp. Needs mode =
+            disaggregated.
+        decode_tp: Tensor-parallel size of each decode worker. Default: as tp. Needs mode =
+            disaggregated.
+        prefill_pp: Pipeline-parallel size of each prefill worker. Default: as pp. Needs mode =
+            disaggregated.
+        decode_pp: Pipeline-parallel size of each decode worker. Default: as pp. Needs mode =
+            disaggregated.
+        prefill_cp: Context-parallel size (prefill only) of each prefill worker. Default: as cp.
+            Needs mode = disaggregated.
+        prefill_attention_dp: Attention data-parallel size of each prefill worker. Default: as
+            attention_dp. Needs mode = disaggregated.
+        decode_attention_dp: Attention data-parallel size of each decode worker. Default: as
+            attention_dp. Needs mode = disaggregated.
+        prefill_ep: Expert-parallel size of each prefill worker. Default: as ep. Needs mode =
+            disaggregated.
+        decode_ep: Expert-parallel size of each decode worker. Default: as ep. Needs mode =
+            disaggregated.
+        prefill_moe_tp: Tensor-parallel size inside an expert of each prefill worker. Default: as
+            moe_tp. Needs mode = disaggregated.
+        decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
+            moe_tp. Needs mode = disaggregated.
+        pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
+            Default: 1 with a price of electricity, else no power of the facility is reported.
+        usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
+            reported.
+
+    Returns:
+        The answer of `estimate` with `sensitivity` (elasticities by metric and factor),
+        `next_bottleneck`, `break_even` and, with a spread, `sobol`.
+
+    Raises:
+        InvalidSpecError: A target or the spread is invalid.
+        PerfatlasError: As for `estimate`.
+
+    Example:
+        >>> from perfatlas.verbs.estimate import explain
+        >>> answer = explain(model="meta-llama/Llama-3.1-8B", system="h200_sxm", tier="bound")
+        >>> answer.results["next_bottleneck"][0]["field"]
+        'device.memory.bandwidth'
     """
 
 def fleet_schedule(

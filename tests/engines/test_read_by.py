@@ -144,6 +144,7 @@ def profile() -> dict[str, Any]:
     table["formats"]["mxfp4"] = {"value": "mxfp4_mxfp8", "architectures": ["blackwell"], "ref": "t"}
     table["fusion"][0]["model_types"] = ["llama"]
     table["all_reduce_norm_fusion"]["model_types"] = ["llama"]
+    table["front"]["tokenizing_ratio"] = 2.0
     table["recipe"] = [
         {
             "name": "gpt-oss",

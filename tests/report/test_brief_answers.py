@@ -9,6 +9,7 @@ import pytest
 
 from perfatlas.report.text import format_value, limits_of, open_terminal, print_answer, typeset
 from perfatlas.verbs.collective import collective
+from perfatlas.verbs.estimate import explain, print_explanation
 from perfatlas.verbs.estimate.answer import estimate
 from perfatlas.verbs.estimate.batch_frontier import frontier
 from perfatlas.verbs.estimate.text import print_frontier
@@ -37,6 +38,7 @@ OTHERS = {
         estimate, {"model": DEEPSEEK, "system": "gb200", "gpus": 16, "batch": 64}),
     "no kernels": Question(estimate, {**MODEL, "system": "mi300x", "gpus": 16}),
     "frontier": Question(frontier, MODEL),
+    "explained": Question(explain, {**MODEL, "tp": 4, "spread": 1.5, "slo_tpot_s": 0.004}),
     "frontier, bound": Question(frontier, {**MODEL, "tier": "bound"}),
     "estimate, bound": Question(estimate, {**MODEL, "tier": "bound"}),
     "simulate, bound": Question(simulate, {**RATE, "tier": "bound"}),
@@ -45,6 +47,7 @@ OTHERS = {
         collective, {"system": "mi300x", "op": "all_reduce", "bytes": 1 << 20, "gpus": 8}),
 }  # fmt: skip
 PRINTERS = {
+    "estimate --explain": print_explanation,
     "estimate --frontier": print_frontier,
     "fleet schedule": print_schedule,
     "goodput": print_goodput,

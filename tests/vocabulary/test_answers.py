@@ -49,6 +49,7 @@ def _of_the_command_line(folder: Path) -> Iterator[dict[str, Any]]:
     words = ["estimate", "--system", "h200_sxm", "--json", "--model"]
     table = ["--table", str(rows), "--output", str(told)]
     yield _printed([*words, MODEL["model"], "--frontier", "--osl", "64"])
+    yield _printed([*words, MODEL["model"], "--explain", "--tier", "bound", "--spread", "1.5"])
     searched = ["--gpus", "2", "--mode", "static", "--usd-per-gpu-hour", "2"]
     searched += ["--emit", "vllm", "--speculative-depth", "1", "--speculative-acceptance", "0.7"]
     searched_model = ["search", *words[1:], "Qwen/Qwen3-30B-A3B"]

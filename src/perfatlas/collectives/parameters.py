@@ -19,6 +19,7 @@ from perfatlas.measurements.calibrations import (
     CalibrationMatch,
     find_calibration,
     load_calibrations,
+    with_overheads,
 )
 from perfatlas.quantities import UnsupportedError
 
@@ -206,7 +207,7 @@ def fabric_cells(
     found: list[CalibrationMatch | None] = []
     for system in systems:
         match = find_calibration(system.device, operator, family, "any")
-        if match is None or not match.own:
+        if match is None or not match.own_kernels:
             note = (
                 f"inter-node communication of {system.name} uses the NICs and software measured as"
                 f" {reference}"
@@ -215,6 +216,7 @@ def fabric_cells(
             match = CalibrationMatch(
                 calibration=shipped, own=False, quantiles=_envelope(tails), notes=(note,)
             )
+            match = with_overheads(match, system.device)
         found.append(match)
     return _columns(found, names)
 

@@ -121,6 +121,7 @@ class FrontEnd:
         per_rank: Whether each attention-data-parallel rank has its own tokenizer and detokenizer
             process; otherwise one per replica.
         source: Reference for the times.
+        tokenizing_ratio: Time to tokenize relative to the measured tokenizers.
     """
 
     request_s: float
@@ -129,6 +130,7 @@ class FrontEnd:
     tokenizes: bool
     per_rank: bool
     source: str
+    tokenizing_ratio: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)

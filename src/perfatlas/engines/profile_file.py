@@ -128,6 +128,7 @@ _FRONT: Final = Record(
         "token": _needed(_TIME, *REQUESTS, into="token_s"),
         "response": _needed(_TIME, *REQUESTS, into="response_s"),
         "tokenizes": _needed(Flag(), *REQUESTS),
+        "tokenizing_ratio": _perhaps(Number(least=0.0), *REQUESTS),
         "per": _needed(Text(choices=("rank", "replica")), *BATCHING),
         "ref": _REF,
     },

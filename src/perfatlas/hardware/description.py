@@ -22,7 +22,17 @@ class SpecRow(NamedTuple):
     note: str
 
 
-def _values(system: System) -> dict[str, Value]:
+def field_values(system: System) -> dict[str, Value]:
+    """Return the values of a system [SI], by field.
+
+    Args:
+        system: The system.
+
+    Example:
+        >>> from perfatlas.hardware import field_values, resolve_system
+        >>> field_values(resolve_system("h200_sxm"))["device.memory.bandwidth"]
+        4800000000000.0
+    """
     device = system.device
     parts = {"device": device, "device.scale_up": device.scale_up}
     parts |= {"node": system.node, "fabric": system.fabric}
@@ -53,7 +63,7 @@ def describe(system: System) -> list[SpecRow]:
         >>> rows["device.memory.bandwidth"]
         '4.8 TB/s'
     """
-    values = _values(system)
+    values = field_values(system)
     rows = []
     for path in FIELDS:
         if path in system.sources:

@@ -187,6 +187,29 @@ def resolve_system(text: str) -> System:
     return _path_system(stripped, _stamp(path))
 
 
+def with_values(system: System, values: Mapping[str, float]) -> System:
+    """Return a system with other values of some numeric fields, as overrides of its name set them.
+
+    Args:
+        system: The system.
+        values: New values by field [SI]; counts are rounded.
+
+    Raises:
+        InvalidSpecError: A value is invalid or contradicts other fields.
+
+    Example:
+        >>> from perfatlas.hardware import resolve_system, with_values
+        >>> with_values(resolve_system("h200_sxm"), {"device.tdp": 500.0}).name
+        'h200_sxm{device.tdp=500.0}'
+    """
+    head, _, tail = system.name.partition("{")
+    parts = [part.strip() for part in tail.rstrip().removesuffix("}").split(",")]
+    kept = [part for part in parts if part and part.partition("=")[0].strip() not in values]
+    for path, value in values.items():
+        kept.append(f"{path}={round(value) if _is_whole(path) else float(value)!r}")
+    return resolve_system(f"{head.strip()}{{{', '.join(kept)}}}" if kept else head.strip())
+
+
 def changed_fields(text: str) -> dict[str, str]:
     """Return, for each override, the system without it, by path of the field.
 

@@ -145,6 +145,7 @@ FIELDS: Final[dict[str, SpecField]] = {
     "device.scale_up.in_network_reduction": _flag(*COLLECTIVES),
     "device.scale_up.kind": _text(*LINK_KINDS, read_by=(*COLLECTIVES, *POWER)),
     "device.host_link.bandwidth": _rate(*OFFLOADING, into="host_link_bandwidth"),
+    "device.overhead_ratio": _number("count", "", (1e-6, 1e6), *KERNELS, *COLLECTIVES, default=1.0),
     "device.tdp": _power(*KERNELS, *POWER, into="tdp_w"),
     "device.idle": _power(*POWER, into="idle_w"),
     "node": _text(read_by=BETWEEN),

@@ -11,6 +11,11 @@ from .export import (
 from .expressions import (
     Expression as Expression,
 )
+from .factors import (
+    FACTORS as FACTORS,
+    Factor as Factor,
+    factors_of as factors_of,
+)
 from .pareto import (
     pareto_points as pareto_points,
 )
@@ -39,4 +44,15 @@ from .run_index import (
     drop_run as drop_run,
     indexed_runs as indexed_runs,
     put_run as put_run,
+)
+from .scaling import (
+    ScaledScenario as ScaledScenario,
+    scaled_scenario as scaled_scenario,
+)
+from .sensitivity import (
+    LATENCIES as LATENCIES,
+    break_even as break_even,
+    elasticities as elasticities,
+    next_bottlenecks as next_bottlenecks,
+    sobol_shares as sobol_shares,
 )

@@ -64,7 +64,7 @@ class Matches:
         matches = [match for match in found if match is not None]
         if not matches:
             return -1
-        chosen = next((m for m in matches if m.own), matches[0])
+        chosen = next((m for m in matches if m.own_kernels), matches[0])
         if lent:
             chosen = as_substitute(chosen, lent.note)
         if self.version is not None:

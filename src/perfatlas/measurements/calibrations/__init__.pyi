@@ -12,6 +12,7 @@ from .calibration import (
     load_calibrations as load_calibrations,
     read_calibrations as read_calibrations,
     user_calibrations as user_calibrations,
+    with_overheads as with_overheads,
 )
 from .engine_transfer import (
     ANY_KERNEL as ANY_KERNEL,

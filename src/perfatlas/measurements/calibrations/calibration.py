@@ -59,8 +59,9 @@ KERNEL_FIELDS: Final = (
     "device.l2",
     "device.shared_memory",
     "device.memory.bandwidth",
+    "device.overhead_ratio",
 )
-LINK_FIELDS: Final = ("device.scale_up.", "node.", "fabric")
+LINK_FIELDS: Final = ("device.scale_up.", "device.overhead_ratio", "node.", "fabric")
 # Families that can substitute for another: engines share DeepGEMM, CUTLASS and FlashInfer kernels.
 SUBSTITUTE_FAMILIES: Final = ("vllm", "sglang", "trtllm")
 
@@ -126,6 +127,8 @@ class CalibrationMatch:
         quantiles: Expected {"q05", ..., "q95"} of ln(measured/predicted).
         notes: Substitutions and user calibrations; empty for the device's own shipped cell.
         table: Version and data hash of the table that corrects it in tier measured; otherwise "".
+        own_kernels: Whether these kernels were measured on the device before a user changed it, so
+            that a change of the hardware does not change which kernels run.
     """
 
     calibration: Calibration
@@ -133,6 +136,7 @@ class CalibrationMatch:
     quantiles: Mapping[str, float]
     notes: tuple[str, ...] = ()
     table: tuple[str, str] = ("", "")
+    own_kernels: bool = False
 
     @property
     def limits(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
@@ -265,7 +269,29 @@ def find_calibration_at(
         stamp: `user_file_stamp` of the device's name; for many cells it is read once.
     """
     silicon = silicon_of(device, links=cell[0] not in KERNELS)
-    return _find(silicon, device.calibration_relative, _changed(device, cell[0]), cell, stamp)
+    found = _find(silicon, device.calibration_relative, _changed(device, cell[0]), cell, stamp)
+    return found and with_overheads(found, device)
+
+
+def with_overheads(match: CalibrationMatch, device: Device) -> CalibrationMatch:
+    """Return a match with its fixed times scaled by the overhead ratio of a device.
+
+    The ramp of a collective, overhead_ramp_s (wire time / reference time)^ramp_exponent, has a
+    fixed time in its reference too, which scales with the others.
+
+    Args:
+        match: A calibration for the device.
+        device: The device.
+    """
+    ratio = device.further.get("overhead_ratio", 1.0)
+    if ratio == 1.0:
+        return match
+    fitted = match.calibration.parameters
+    scaled = {name: value * ratio for name, value in fitted.items() if name.endswith("_s")}
+    if "ramp_exponent" in fitted:
+        scaled["overhead_ramp_s"] *= ratio ** -fitted["ramp_exponent"]
+    calibration = replace(match.calibration, parameters={**fitted, **scaled})
+    return replace(match, calibration=calibration)
 
 
 def _changed(device: Device, operator: str) -> tuple[str, ...]:
@@ -327,7 +353,10 @@ def _same_device(cells: Sequence[Calibration], family: str) -> CalibrationMatch:
     for cell in cells:
         if family in ("", cell.family):
             return CalibrationMatch(
-                calibration=cell, own=True, quantiles=dict(cell.residual_quantiles)
+                calibration=cell,
+                own=True,
+                quantiles=dict(cell.residual_quantiles),
+                own_kernels=True,
             )
     cell = min(cells, key=_substitution_order)
     note = f"{family} has no measured {cell.operator} {cell.format} kernels; {cell.id} is used"
@@ -344,9 +373,8 @@ def _substitution_order(cell: Calibration) -> int:
 
 def _what_if(match: CalibrationMatch, changed: Sequence[str]) -> CalibrationMatch:
     """Return the match for silicon that differs from the measured one."""
-    return as_substitute(
-        match, f"{', '.join(changed)} changed; kernel parameters are those of the original device"
-    )
+    note = f"{', '.join(changed)} changed; kernel parameters are those of the original device"
+    return replace(as_substitute(match, note), own_kernels=match.own_kernels)
 
 
 def as_substitute(match: CalibrationMatch, note: str) -> CalibrationMatch:

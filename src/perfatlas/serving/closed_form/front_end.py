@@ -5,6 +5,7 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -52,9 +53,11 @@ def client_note(question: Candidates) -> str:
 
 def reading(question: Candidates, text: str) -> Tokenizing | None:
     """Return the time to tokenize a prompt token, None for pre-tokenized prompts."""
-    if not question.profile.front.tokenizes:
+    front = question.profile.front
+    if not front.tokenizes:
         return None
-    return tokenizing(question.model.architecture.vocab_size, text)
+    found = tokenizing(question.model.architecture.vocab_size, text)
+    return replace(found, token_s=found.token_s * front.tokenizing_ratio)
 
 
 def processes(question: Candidates) -> FloatArray:

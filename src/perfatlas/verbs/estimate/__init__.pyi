@@ -8,6 +8,12 @@ from .batch_frontier import (
 from .columns import (
     estimate_columns as estimate_columns,
 )
+from .explain import (
+    explain as explain,
+)
+from .explain_text import (
+    print_explanation as print_explanation,
+)
 from .table import (
     TableAnswer as TableAnswer,
     estimate_table as estimate_table,

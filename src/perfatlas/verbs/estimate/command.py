@@ -1,4 +1,4 @@
-"""`perfatlas estimate`: one inference scenario, a table of them, or a frontier over batches."""
+"""`perfatlas estimate`: one inference scenario, a table, a frontier, or sensitivities."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from perfatlas.commands.flags import (
     File,
     Output,
     OutputFlags,
+    Seconds,
     set_flags,
     takes_fields,
 )
@@ -46,11 +47,28 @@ class EstimateFlags:
         scenario: TOML file with the same names as the flags; flags take precedence.
         trace: Write a Chrome trace of the steps (JSON, for ui.perfetto.dev).
         frontier: Throughput against interactivity for batches from 1 to the largest that fits.
+        explain: Sensitivities to the hardware, the next bottleneck and break-even values.
+        slo_ttft_s: With --explain: TTFT for which break-even values are sought.
+        slo_tpot_s: With --explain: TPOT for which break-even values are sought.
+        slo_request_latency_s: With --explain: request latency, likewise.
+        spread: With --explain: Sobol indices for hardware from 1/spread to spread times its values.
     """
 
     scenario: File | None = None
     trace: File | None = None
     frontier: Annotated[bool, SWITCH] = False
+    explain: Annotated[bool, SWITCH] = False
+    slo_ttft_s: Seconds = None
+    slo_tpot_s: Seconds = None
+    slo_request_latency_s: Seconds = None
+    spread: float | None = None
+
+    @property
+    def of_explain(self) -> dict[str, Any]:
+        """The options of --explain that are set."""
+        names = ("slo_ttft_s", "slo_tpot_s", "slo_request_latency_s", "spread")
+        values = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 @takes_fields("estimate")
@@ -69,18 +87,38 @@ def estimate(
     """
     extra, output = extra or EstimateFlags(), output or OutputFlags()
     set_fields = set_flags(flags, extra.scenario)
+    _refuse_combinations(extra, output)
     if wants_table(output):
-        if extra.frontier or extra.trace is not None:
-            raise UsageError("--frontier and --trace cannot be combined with --table")
         return _estimate_table(set_fields, output)
     require(set_fields, ("model",), example=example_of("estimate"))
     if "system" not in set_fields and "prefill_system" not in set_fields:
         require(set_fields, ("system",), example=example_of("estimate"))
     if extra.frontier:
-        if extra.trace is not None:
-            raise UsageError("--frontier and --trace cannot be combined; use one of the two")
         return _frontier(set_fields, output)
+    if extra.explain:
+        return _explain(set_fields, extra, output)
     return _estimate(set_fields, extra, output)
+
+
+def _refuse_combinations(extra: EstimateFlags, output: OutputFlags) -> None:
+    """Refuse flags that exclude each other.
+
+    Raises:
+        UsageError: Two of --frontier, --explain, --trace and --table are given, or an option of
+            --explain without it.
+    """
+    forms = {
+        "--frontier": extra.frontier,
+        "--explain": extra.explain,
+        "--trace": extra.trace is not None,
+        "--table": output.table is not None,
+    }
+    given = [flag for flag, is_given in forms.items() if is_given]
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)} cannot be combined; use one of them")
+    if extra.of_explain and not extra.explain:
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in extra.of_explain)
+        raise UsageError(f"{flags} needs --explain, whose break-even values and indices it sets")
 
 
 def _estimate(set_fields: dict[str, Any], extra: EstimateFlags, output: OutputFlags) -> int:
@@ -159,4 +197,20 @@ def _frontier(set_fields: dict[str, Any], output: OutputFlags) -> int:
     line = reproduced("estimate --frontier", set_fields)
     console = open_terminal(sys.stdout)
     print_frontier(console, answer, reproduce=line, verbose=output.verbose)
+    return 0
+
+
+def _explain(set_fields: dict[str, Any], extra: EstimateFlags, output: OutputFlags) -> int:
+    import perfatlas
+
+    with _print_memory_error(set_fields, as_json=output.json):
+        answer = perfatlas.explain(**extra.of_explain, **set_fields).to_dict()
+    if output.json:
+        print_json(answer)
+        return 0
+    from perfatlas.report.text import open_terminal
+    from perfatlas.verbs.estimate.explain_text import print_explanation
+
+    line = reproduced("estimate --explain", {**set_fields, **extra.of_explain})
+    print_explanation(open_terminal(sys.stdout), answer, reproduce=line, verbose=output.verbose)
     return 0

@@ -25,6 +25,7 @@ DECLARATION: Final = Declaration(
         "estimate",
         "estimate_columns",
         "estimate_table",
+        "explain",
         "frontier",
     ),
 )

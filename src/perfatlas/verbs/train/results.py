@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.models import parameter_counts
 from perfatlas.training.step import STATE_BYTES, WEIGHT_BYTES
+from perfatlas.verbs.train.metrics import PARTS
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
@@ -50,7 +51,7 @@ def training_results(question: TrainingQuestion, steps: TrainingSteps) -> list[d
         }
         row["gpus"] = int(layouts.gpus[at])
         row["micro_batches"] = int(layouts.micro_batches[at])
-        row["waterfall"] = {name: float(part_C[at]) for name, part_C in steps.waterfall.items()}
+        row["waterfall"] = {name: float(steps.waterfall[name][at]) for name in PARTS}
         row["memory"] = memory_of(steps.memory, at)
         row["checkpoint_bytes"] = state_bytes
         found.append(row)

@@ -6,7 +6,7 @@ from typing import Final
 
 from perfatlas.vocabulary.metrics.metric import Metric
 
-ESTIMATE: Final = ("estimate", "estimate --frontier")
+ESTIMATE: Final = ("estimate", "estimate --frontier", "estimate --explain")
 FIND: Final = "simulate --find-rate"
 FIND_REPLICAS: Final = "simulate --find-replicas"
 SIMULATE: Final = ("simulate", FIND, FIND_REPLICAS)
@@ -363,7 +363,7 @@ DEPLOYMENT: Final = (
         name="method",
         label="method",
         holds="text",
-        verbs=("estimate", "search", "goodput"),
+        verbs=("estimate", "estimate --explain", "search", "goodput"),
         description="How the answer was computed: name of a closed form, or simulate.",
     ),
     Metric(

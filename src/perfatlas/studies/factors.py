@@ -1,0 +1,133 @@
+"""Factors of an estimate: hardware fields, and the times of the engine, that change its results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal
+
+from perfatlas.hardware import field_values
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.engines import EngineProfile
+    from perfatlas.hardware import System
+
+Kind = Literal["rate", "latency", "per_clock", "capacity", "count", "power"]
+Sides = Literal["both", "up", "down"]
+HOST: Final = "engine.host"
+FRONT_END: Final = "engine.front"
+PEAK: Final = "device.peak."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Factor:
+    """One factor of an estimate.
+
+    Args:
+        name: Hardware field, or a group of times of the engine: engine.host, engine.front.
+        label: Label for people.
+        kind: Physical kind. Times are homogeneous: scaling all rates by r and all latencies by 1/r
+            scales them by 1/r. The other kinds have no time in their unit.
+        sides: Sides on which a change is small: a count is changed by one, a power limit lowered.
+        improves: Whether it can be the bottleneck: rates and latencies of separate parts. Peaks
+            and exponentials are parts of the clock.
+    """
+
+    name: str
+    label: str
+    kind: Kind
+    sides: Sides = "both"
+    improves: bool = False
+
+    @property
+    def of_engine(self) -> bool:
+        """Whether it is a time of the engine instead of a field of the hardware."""
+        return self.name.startswith("engine.")
+
+    @property
+    def is_latency(self) -> bool:
+        """Whether a smaller value is the better one."""
+        return self.kind == "latency"
+
+
+FACTORS: Final = (
+    Factor(name="device.clock.peak", label="clock and peaks", kind="rate", improves=True),
+    Factor(name="device.memory.bandwidth", label="memory bandwidth", kind="rate", improves=True),
+    Factor(
+        name="device.scale_up.bandwidth", label="scale-up bandwidth", kind="rate", improves=True
+    ),
+    Factor(name="node.nic_bandwidth", label="NIC bandwidth", kind="rate", improves=True),
+    Factor(name="device.host_link.bandwidth", label="host link bandwidth", kind="rate"),
+    Factor(name="fabric.latency", label="fabric latency", kind="latency", improves=True),
+    Factor(
+        name="device.overhead_ratio",
+        label="fixed kernel times",
+        kind="latency",
+        improves=True,
+    ),
+    Factor(name=HOST, label="host time per step", kind="latency", improves=True),
+    Factor(name=FRONT_END, label="front end", kind="latency", improves=True),
+    *(
+        Factor(name=f"{PEAK}{name}", label=f"{name} FLOP per clock", kind="per_clock")
+        for name in ("bf16", "fp16", "fp8", "fp4", "int8")
+    ),
+    Factor(
+        name="device.exponentials_per_sm_clock",
+        label="exponentials per clock",
+        kind="per_clock",
+    ),
+    Factor(name="device.l2", label="L2 capacity", kind="capacity"),
+    Factor(name="device.memory.capacity", label="memory capacity", kind="capacity"),
+    Factor(name="device.sm_count", label="SMs and peaks", kind="count", sides="up"),
+    Factor(name="device.tdp", label="board power limit", kind="power", sides="down"),
+)
+
+
+def factors_of(systems: Sequence[System]) -> tuple[Factor, ...]:
+    """Return the factors of some systems: the fields that all of them state, and the engine's.
+
+    Args:
+        systems: The systems of an estimate.
+
+    Example:
+        >>> from perfatlas.hardware import resolve_system
+        >>> from perfatlas.studies import factors_of
+        >>> names = [factor.name for factor in factors_of([resolve_system("a100_sxm")])]
+        >>> "device.peak.bf16" in names, "device.peak.fp8" in names
+        (True, False)
+    """
+    stated = [field_values(system) for system in systems]
+    return tuple(
+        factor
+        for factor in FACTORS
+        if factor.of_engine
+        or all(isinstance(v.get(factor.name), int | float) and v[factor.name] for v in stated)
+    )
+
+
+def scaled_profile(profile: EngineProfile, host: float, front: float) -> EngineProfile:
+    """Return an engine with other times of its host work and its front end.
+
+    Args:
+        profile: The engine.
+        host: Ratio of the times of host work.
+        front: Ratio of the times of the front end, tokenization included.
+    """
+    work, client = profile.host, profile.front
+    return replace(
+        profile,
+        host=replace(
+            work,
+            step_s=work.step_s * host,
+            per_sequence_s=work.per_sequence_s * host,
+            per_layer_prefill_s=work.per_layer_prefill_s * host,
+        ),
+        front=replace(
+            client,
+            request_s=client.request_s * front,
+            token_s=client.token_s * front,
+            response_s=client.response_s * front,
+            tokenizing_ratio=client.tokenizing_ratio * front,
+        ),
+    )

@@ -1,0 +1,173 @@
+"""Results of one scenario on hardware that differs from its own, in one vectorised evaluation.
+
+Shape legend: N changes, S distinct systems.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.files import Number
+from perfatlas.hardware import FIELDS, field_values, with_values
+from perfatlas.scenario.deployments import evaluate_one, evaluate_pools
+from perfatlas.scenario.resolution import columns_of, pool_load
+from perfatlas.serving.closed_form import PoolRates, evaluate, result_columns
+from perfatlas.step import take_columns
+from perfatlas.studies.factors import FRONT_END, HOST, PEAK, factors_of, scaled_profile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfatlas.hardware import System
+    from perfatlas.scenario.fields import Scenario
+    from perfatlas.serving.closed_form import PoolLoad
+    from perfatlas.step import Candidates
+    from perfatlas.studies.factors import Factor
+
+    FloatArray = NDArray[np.float64]
+    Change = Mapping[str, float]
+
+
+SMALLEST: Final = 1e-12  # of a field whose range starts at 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaledScenario:
+    """A scenario whose closed forms can be evaluated with factors scaled by ratios.
+
+    Plan, limits, formats and kernels are those of the scenario for all changes.
+
+    Args:
+        pools: The candidate of one pool, or those of a prefill and a decode worker (1).
+        load: Workers and requests in flight of two pools.
+        factors: Factors that can be scaled.
+    """
+
+    pools: tuple[Candidates, ...]
+    load: PoolLoad | None
+    factors: tuple[Factor, ...]
+
+    @property
+    def systems(self) -> tuple[System, ...]:
+        """The system of each pool."""
+        return tuple(pool.placement.systems[int(pool.placement.index_C[0])] for pool in self.pools)
+
+    def values(self, name: str) -> tuple[float, ...]:
+        """Return the value of a hardware field in each pool [SI].
+
+        Args:
+            name: The field.
+        """
+        return tuple(float(field_values(system)[name]) for system in self.systems)
+
+    def most(self, name: str, ratio: float) -> float:
+        """Return the largest ratio up to a limit that keeps a factor and its inverse allowed.
+
+        Args:
+            name: The factor.
+            ratio: The limit, above 1.
+        """
+        if name not in FIELDS:
+            return ratio
+        reader = FIELDS[name].reader
+        if isinstance(reader, Number):
+            for value in self.values(name):
+                ratio = min(ratio, reader.most / value, value / max(reader.least, SMALLEST))
+        return max(ratio, 1.0)
+
+    def results(self, changes: Sequence[Change]) -> dict[str, FloatArray]:
+        """Return the result columns of `estimate` by closed forms under each change (N,).
+
+        Args:
+            changes: Ratio of each scaled factor, by name; other factors keep their value (N).
+
+        Raises:
+            InvalidSpecError: A scaled value contradicts the rest of a system.
+        """
+        rows: dict[tuple[float, float], list[int]] = {}
+        for place, change in enumerate(changes):
+            times = (change.get(HOST, 1.0), change.get(FRONT_END, 1.0))
+            rows.setdefault(times, []).append(place)
+        columns: dict[str, FloatArray] = {}
+        for (host, front), places in rows.items():
+            found = self._evaluated([changes[place] for place in places], host, front)
+            for name, values in found.items():
+                whole = columns.setdefault(name, np.full(len(changes), np.nan))
+                whole[places] = values
+        return columns
+
+    def _evaluated(
+        self, changes: Sequence[Change], host: float, front: float
+    ) -> dict[str, FloatArray]:
+        """Return the results of changes that share the times of the engine."""
+        questions = [
+            replace(_on_systems(pool, changes), profile=scaled_profile(pool.profile, host, front))
+            for pool in self.pools
+        ]
+        if self.load is None:
+            return result_columns(questions[0], evaluate(questions[0]))
+        prefill, decode = questions
+        first = np.zeros(len(changes), np.int64)
+        load = replace(self.load, **take_columns(self.load, first))
+        return PoolRates(
+            load=load, prefill=(prefill, evaluate(prefill)), decode=(decode, evaluate(decode))
+        ).columns()
+
+
+def scaled_scenario(scenario: Scenario) -> ScaledScenario:
+    """Return a scenario whose hardware and engine times can be scaled.
+
+    Args:
+        scenario: The scenario; in tier measured, tier physics is used, since corrections by
+            measured rows hold only for the measured hardware.
+
+    Raises:
+        PerfatlasError: As for `evaluate_one`.
+    """
+    physics: dict[str, Any] = {"tier": "physics"} if scenario.tier == "measured" else {}
+    scenario = scenario.model_copy(update=physics)
+    load: PoolLoad | None = None
+    pools: tuple[Candidates, ...]
+    if scenario.mode == "disaggregated":
+        rates = evaluate_pools(scenario)
+        pools, load = (rates.prefill[0], rates.decode[0]), pool_load(columns_of([scenario]))
+    else:
+        pools = (evaluate_one(scenario)[0],)
+    made = ScaledScenario(pools=pools, load=load, factors=())
+    return replace(made, factors=factors_of(made.systems))
+
+
+def _on_systems(pool: Candidates, changes: Sequence[Change]) -> Candidates:
+    """Return the candidate of a pool on the changed systems (N)."""
+    known: dict[tuple[tuple[str, float], ...], int] = {}
+    index = np.empty(len(changes), np.int64)
+    systems: list[System] = []
+    base = pool.placement.systems[int(pool.placement.index_C[0])]
+    values = field_values(base)
+    for place, change in enumerate(changes):
+        own = tuple(
+            (name, ratio)
+            for name, ratio in change.items()
+            if name not in (HOST, FRONT_END) and ratio != 1.0
+        )
+        if own not in known:
+            known[own] = len(systems)
+            systems.append(with_values(base, _scaled(values, dict(own))) if own else base)
+        index[place] = known[own]
+    spread = pool.take([0] * len(changes))
+    placement = replace(spread.placement, systems=tuple(systems), index_C=index)
+    return replace(spread, placement=placement)
+
+
+def _scaled(values: Mapping[str, Any], change: Change) -> dict[str, float]:
+    """Return the new values of a change; a peak is relative to the peak at the new clock."""
+    every = change.get("device.clock.peak", 1.0) * change.get("device.sm_count", 1.0)
+    return {
+        name: float(values[name]) * ratio * (every if name.startswith(PEAK) else 1.0)
+        for name, ratio in change.items()
+    }

@@ -1,0 +1,147 @@
+"""Text of an explained estimate: a tornado chart, the next bottleneck, break-even values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.hardware import FIELDS, unit_of
+from perfatlas.quantities import format_quantity
+from perfatlas.report.text import (
+    format_number,
+    format_value,
+    print_closing,
+    print_line,
+    print_plain,
+    print_question,
+    print_rows,
+    speaks_unicode,
+)
+from perfatlas.studies import FACTORS
+from perfatlas.vocabulary.metrics import METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import Console
+
+LABELS: Final = {factor.name: factor.label for factor in FACTORS}
+SHOWN: Final = ("ttft_s", "tpot_s")
+MOST: Final = 7  # factors of a brief answer
+LEAST: Final = 0.005  # elasticity printed as 0.01
+WIDTH: Final = 10  # of a bar of elasticity 1
+
+
+def print_explanation(
+    console: Console, answer: Mapping[str, Any], *, reproduce: str, verbose: bool = False
+) -> None:
+    """Write the sensitivities of an estimate.
+
+    Args:
+        console: From `open_terminal`.
+        answer: The `--json` object of `estimate --explain`.
+        reproduce: The command line that reproduces it.
+        verbose: Whether to print all factors, metrics and evidence.
+    """
+    print_question(console, answer)
+    results = answer["results"]
+    names = [name for name in SHOWN if name in results["sensitivity"]]
+    _print_tornado(console, results, names, verbose=verbose)
+    console.print()
+    for line in (*_bottleneck_lines(results, names), *_target_lines(results)):
+        print_line(console, line)
+    if "sobol" in results:
+        console.print()
+        _print_sobol(console, results["sobol"], names)
+    print_closing(console, answer, reproduce=reproduce, verbose=verbose)
+
+
+def _print_tornado(
+    console: Console, results: Mapping[str, Any], names: Sequence[str], *, verbose: bool
+) -> None:
+    """Write a bar per factor, the largest first: the change of a latency by 1% of the factor."""
+    from rich.table import Table
+
+    sensitivity = results["sensitivity"]
+    unicode = speaks_unicode(console)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("  1% more of", header_style="dim", no_wrap=True)
+    for name in names:
+        title = f"{METRICS[name].short_label} {format_value(name, results[name])}"
+        table.add_column(title, header_style="dim", justify="right", no_wrap=True)
+        table.add_column("", no_wrap=True)
+    factors = {factor for name in names for factor in sensitivity[name]}
+    largest = {one: max(abs(sensitivity[name][one]) for name in names) for one in factors}
+    ordered = sorted(largest, key=lambda one: (-largest[one], one))
+    shown = [one for one in ordered if verbose or largest[one] >= LEAST]
+    for one in shown if verbose else shown[:MOST]:
+        cells = [f"  {LABELS[one]}"]
+        for name in names:
+            slope = sensitivity[name][one]
+            cells += [_percent(slope), _bar(slope, unicode=unicode)]
+        table.add_row(*cells)
+    print_plain(console, table)
+
+
+def _percent(slope: float) -> str:
+    return f"{slope:+.2f}%" if abs(slope) >= LEAST else "0%"
+
+
+def _bar(slope: float, *, unicode: bool) -> str:
+    return ("█" if unicode else "#") * min(round(abs(slope) * WIDTH), WIDTH)
+
+
+def _bottleneck_lines(results: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+    """Return a line per latency: what limits it now, and after it has been improved."""
+    lines = []
+    for metric in names:
+        rows = [row for row in results["next_bottleneck"] if row["metric"] == metric]
+        label, first = METRICS[metric].short_label, LABELS[rows[0]["field"]]
+        later = "; ".join(
+            f"{format_number(row['ratio'])}x better: {format_value(metric, row['value'])},"
+            f" then {LABELS[row['field']]}"
+            for row in rows[1:]
+        )
+        lines.append(f"{label} depends most on {first}; {later}")
+    return lines
+
+
+def _target_lines(results: Mapping[str, Any]) -> list[str]:
+    """Return a line per target with the values that meet it, each alone."""
+    lines = []
+    targets = dict.fromkeys((row["metric"], row["target"]) for row in results["break_even"])
+    for metric, target in targets:
+        rows = [
+            row
+            for row in results["break_even"]
+            if (row["metric"], row["target"]) == (metric, target) and row["ratio"] is not None
+        ]
+        label = f"{METRICS[metric].short_label} of {format_value(metric, target)}"
+        met = results[metric] is not None and results[metric] <= target
+        if not rows:
+            lines.append(f"no single factor brings {label}" if not met else f"{label} is met")
+            continue
+        values = ", or ".join(_value_text(row) for row in rows[:3])
+        lines.append(f"{label} {'still holds with' if met else 'needs'} {values}")
+    return lines
+
+
+def _value_text(row: Mapping[str, Any]) -> str:
+    ratio = f"x{row['ratio']:.3g}"
+    unit = unit_of(row["field"]) if row["field"] in FIELDS else ""
+    if row["value"] is None or not unit:
+        return f"{LABELS[row['field']]} {ratio}"
+    value = format_quantity(row["value"], unit, digits=4)
+    return f"{LABELS[row['field']]} {value} ({ratio})"
+
+
+def _print_sobol(
+    console: Console, sobol: Mapping[str, Mapping[str, Any]], names: Sequence[str]
+) -> None:
+    """Write the shares of variance, total indices."""
+    fields = sobol[names[0]]
+    rows = [
+        {"share of variance": LABELS[one]}
+        | {METRICS[name].short_label: f"{100 * sobol[name][one]['total']:.0f}%" for name in names}
+        for one in sorted(fields, key=lambda one: -max(sobol[n][one]["total"] for n in names))
+    ]
+    print_rows(console, rows)
