@@ -21,6 +21,7 @@ from perfatlas.quantities import InvalidSpecError, UnsupportedError, UsageError
 from perfatlas.studies import RunFolder, local_results
 from perfatlas.verbs.sweep import answer as sweeping
 from tests.sweep.support import BLOCKS, GEMM, blocks_of, start, write_study
+from tests.sweep.tasks import killed, squared_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -218,20 +219,6 @@ def test_other_versions_and_data_are_other_runs(
         perfatlas.sweep(study, jobs=1)
     assert described == json.dumps(first.describe())
     assert len(list(home.glob("perfatlas/runs/gemm-*"))) == 2
-
-
-def squared_once(text: str, number: int) -> int:
-    """Return the square; the first process that is asked for 3 is killed."""
-    mark = Path(text) / "killed"
-    if number == 3 and not mark.exists():
-        mark.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return number**2
-
-
-def killed(_text: str, _number: int) -> int:
-    os.kill(os.getpid(), signal.SIGKILL)
-    return 0
 
 
 def test_a_killed_process_is_replaced(tmp_path: Path) -> None:

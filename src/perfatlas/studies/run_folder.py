@@ -1,4 +1,4 @@
-"""The folder of one run: what was asked, its answers in blocks, and its summary.
+"""The folder of one run: its study, its answers in blocks, and its summary.
 
 `run.json` describes the run, `study.toml` is the study as written, `blocks` has one Parquet file
 per block of points, and `summary.json` is written when all blocks are there. Every file is written
@@ -74,7 +74,7 @@ class RunFolder:
             write_atomic(self.path / DESCRIPTION, text)
 
     def describe(self) -> dict[str, Any]:
-        """Return what was asked, with versions and hashes.
+        """Return its study, with versions and hashes.
 
         Raises:
             InvalidSpecError: The description is missing or damaged; the message says what to do.

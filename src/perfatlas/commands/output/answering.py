@@ -68,8 +68,8 @@ def table_function(
     Example:
         >>> from perfatlas.commands.output import table_function
         >>> answer = table_function("goodput stragglers")
-        >>> answer({"gpus": [8], "persistent_cv": [0.0]}, [0])["step_slowdown"]
-        [1.0]
+        >>> answer({"gpus": [8, 0], "persistent_cv": [0.01, 0.01]}, [0, 1])["error_code"]
+        [None, 'invalid']
     """
     from perfatlas.commands.output.partial_file import joined_columns
 

@@ -1,4 +1,4 @@
-"""Two runs side by side: what was asked, and the results at the points that both have.
+"""Two runs side by side: their studies, and the results at the points that both have.
 
 Shape legend: P shared points.
 """

@@ -16,7 +16,7 @@ DECLARATION: Final = Declaration(
         ),
         Command(
             name="runs show",
-            help="Show what a run was asked, with versions and hashes, and its summary.",
+            help="Show the study of a run, with versions and hashes, and its summary.",
             run="command:show",
         ),
         Command(
@@ -26,7 +26,7 @@ DECLARATION: Final = Declaration(
         ),
         Command(
             name="runs compare",
-            help="Compare two runs: what was asked, and results at the points they share.",
+            help="Compare two runs: their studies, and results at the points they share.",
             run="command:compare",
         ),
         Command(

@@ -19,7 +19,7 @@ LONGEST: Final = 40
 def print_run(
     console: Console, described: Mapping[str, Any], results: Mapping[str, Any], *, verbose: bool
 ) -> None:
-    """Write what a run was asked, and its summary.
+    """Write the description of a run, and its summary.
 
     Args:
         console: From `open_terminal`.
@@ -57,7 +57,7 @@ def print_comparison(console: Console, results: Mapping[str, Any], *, verbose: b
     """
     first, second = results["runs"]
     print_line(console, f"first {first}, second {second}", style="bold")
-    for title, name in (("what was asked", "asked"), ("versions and data", "versions")):
+    for title, name in (("study", "asked"), ("versions and data", "versions")):
         rows = [{key: str(value)[:LONGEST] for key, value in row.items()} for row in results[name]]
         print_rows(console, rows[:MOST_ROWS], title=title)
         if not rows:
