@@ -8,12 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfatlas.lab.validate.training.trace import (
-    fit_to_trace,
-    production_run,
-    published_trace,
-    trace_comparison,
-)
+from perfatlas.lab.validate.training import fit_to_trace, trace_comparison
+from perfatlas.lab.validate.training.trace import production_run, published_trace
 from perfatlas.models import ModelFormats
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.training.profiles import resolve_training_engine

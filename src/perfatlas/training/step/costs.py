@@ -120,23 +120,12 @@ def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:
     """Return the costs of distinct shapes."""
     architecture, layouts = question.architecture, question.layouts
     rows = model_operators(architecture, question.priced_formats, layouts, question.distribution)
-    prices = price_operators(
-        [row.operator for row in rows],
-        question.devices(),
-        family=question.engine.kernel_family,
-        tier=question.tier,
-    )
-    routes = Routes(question.dispatcher or question.engine.dispatcher, _domain(question))
-    exchanges = rank_exchanges(architecture, rows, layouts, question.engine, routes)
-    count_UO = np.stack([row.operator.count for row in rows], axis=1)
-    speed_UO = np.stack([_speed(question, row) for row in rows], axis=1)
-    names = ("time_s_CO", "low_s_CO", "high_s_CO")
-    prices = with_fields(prices, **{name: getattr(prices, name) / speed_UO for name in names})
-    times_VUO = np.stack([getattr(prices, name) for name in names]) * count_UO
+    prices, times_VUO = _priced(question, rows)
+    exchanges = rank_exchanges(architecture, rows, layouts, question.engine, _routes(question))
     comm_VUE = _exchange_times(question, exchanges)
     exposed_VUE = _exposed(question, exchanges, comm_VUE, times_VUO)
     segments = len(architecture.layers) + 2
-    flop_UO = prices.flop_CO * count_UO
+    flop_UO = prices.flop_CO * np.stack([row.operator.count for row in rows], axis=1)
     shape = (len(Part), len(KINDS), layouts.size, segments)
     time_s = np.zeros((3, *shape))
     recomputed_s = np.zeros((3, len(RECOMPUTE_LEVELS), *shape[1:]))
@@ -167,16 +156,37 @@ def _price(question: TrainingQuestion, index_C: IntArray) -> MicroBatchCosts:
         exchanges=exchanges,
         exchange_s_UE=comm_VUE[0],
         exposed_s_UE=exposed_VUE[0],
-        memory_bound_U=(times_VUO[0] * (prices.code_CO == BOUND_MEMORY)).sum(axis=1)
-        / times_VUO[0].sum(axis=1),
+        memory_bound_U=_memory_bound(prices, times_VUO[0]),
     )
 
 
-def _domain(question: TrainingQuestion) -> FloatArray:
-    """Return the GPUs of the scale-up domain of each candidate (U,)."""
+def _priced(question: TrainingQuestion, rows: Sequence[Row]) -> tuple[PricedOperators, FloatArray]:
+    """Return prices at the speed of the engine, and times per layer (V, U, O) [s]."""
+    prices = price_operators(
+        [row.operator for row in rows],
+        question.devices(),
+        family=question.engine.kernel_family,
+        tier=question.tier,
+    )
+    count_UO = np.stack([row.operator.count for row in rows], axis=1)
+    speed_UO = np.stack([_speed(question, row) for row in rows], axis=1)
+    names = ("time_s_CO", "low_s_CO", "high_s_CO")
+    prices = with_fields(prices, **{name: getattr(prices, name) / speed_UO for name in names})
+    times_VUO = np.stack([getattr(prices, name) for name in names]) * count_UO
+    return prices, times_VUO
+
+
+def _routes(question: TrainingQuestion) -> Routes:
+    """Return how tokens travel to experts."""
     sizes = np.array([float(one.device.scale_up.domain_size) for one in question.systems])
-    domain_U: FloatArray = sizes[question.index_C]
-    return domain_U
+    return Routes(question.dispatcher or question.engine.dispatcher, sizes[question.index_C])
+
+
+def _memory_bound(prices: PricedOperators, time_s_UO: FloatArray) -> FloatArray:
+    """Return the share of the computation that memory bandwidth bounds (U,)."""
+    bound_UO = prices.code_CO == BOUND_MEMORY
+    share_U: FloatArray = (time_s_UO * bound_UO).sum(axis=1) / time_s_UO.sum(axis=1)
+    return share_U
 
 
 def _speed(question: TrainingQuestion, row: Row) -> FloatArray:

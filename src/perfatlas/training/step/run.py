@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.operators import FloatArray
+    from perfatlas.training.schedules import Pipelines
     from perfatlas.training.step.costs import MicroBatchCosts
     from perfatlas.training.step.memory import TrainingMemory
     from perfatlas.training.step.question import TrainingQuestion
@@ -124,38 +125,21 @@ def training_steps(question: TrainingQuestion) -> TrainingSteps:
     again_CS = times.again_VKCS[0].sum(axis=0)
     input_CS = times.kinds_VPKCS[0, Part.INPUT_GRADIENT].sum(axis=0) + times.sharding_PCS[1]
     weight_CS = times.kinds_VPKCS[0, Part.WEIGHT_GRADIENT].sum(axis=0)
+    backward_CS = input_CS + weight_CS + again_CS
     pipelines = pipelines_of(
         question.schedule,
         layouts,
         np.stack([forward_CS, input_CS + again_CS, weight_CS]),
         _send_s(question),
         overlap=question.engine.pipeline_send_overlap and question.schedule == "interleaved",
-        pair_s_CS=_pair_s(question, costs, stages, forward_CS, input_CS + again_CS + weight_CS),
+        pair_s_CS=_pair_s(question, costs, stages, forward_CS, backward_CS),
     )
-    piped = pipeline_steps(pipelines)
-    backward_CR = stages.over_ranks(input_CS + weight_CS + again_CS)
-    forward_CR = stages.over_ranks(forward_CS)
+    forward_CR, backward_CR = stages.over_ranks(forward_CS), stages.over_ranks(backward_CS)
     busiest_C = (forward_CR + backward_CR).argmax(axis=1)
-    once_s_C = step_collectives(
+    parts = _parts(question, costs, stages, times, busiest_C, pipelines)
+    parts["exposed_dp"] = parts["exposed_dp"] + step_collectives(
         question, stages, forward_CR, backward_CR, costs.memory_bound_U[costs.index_C]
     )
-    parts = _busy_parts(question, stages, times, busiest_C)
-    busy_s_C = sum(parts.values(), np.zeros(layouts.size))
-    if pipelines.pair_s_CS is not None:  # computation of the other micro-batch hides transfers
-        hidden_s_C = busy_s_C - piped.busy_s_CP[np.arange(layouts.size), busiest_C]
-        parts["exposed_ep"] -= hidden_s_C
-        busy_s_C = busy_s_C - hidden_s_C
-    bubble_s_C = np.maximum(piped.step_s_C - piped.exposed_send_s_C - busy_s_C, 0.0)
-    if question.expert_overlap and question.architecture.has_experts:
-        hidden_s_C = overlapped_experts_s(question, costs)
-        parts["exposed_ep"] -= hidden_s_C
-        busy_s_C = busy_s_C - hidden_s_C
-    parts["exposed_dp"] = parts["exposed_dp"] + once_s_C
-    parts["exposed_pp"] = piped.exposed_send_s_C
-    parts["bubble"] = bubble_s_C
-    parts["optimizer"] = _optimizer_s(question, stages)
-    launched_s_C = _launch_s(question, stages, busiest_C)
-    parts["host"] = question.engine.host_s_per_step + np.maximum(launched_s_C - busy_s_C, 0.0)
     steady_s_C = sum(parts.values(), np.zeros(layouts.size))
     parts["jitter"] = steady_s_C * expected_slowdown(
         question.engine.jitter_distribution,
@@ -180,6 +164,35 @@ def training_steps(question: TrainingQuestion) -> TrainingSteps:
         stages=stages,
         busiest_C=busiest_C,
     )
+
+
+def _parts(
+    question: TrainingQuestion,
+    costs: MicroBatchCosts,
+    stages: StageColumns,
+    times: _RankTimes,
+    busiest_C: FloatArray,
+    pipelines: Pipelines,
+) -> dict[str, FloatArray]:
+    """Return the parts of a step but jitter and the collectives of the whole step (C,) [s]."""
+    piped = pipeline_steps(pipelines)
+    parts = _busy_parts(question, stages, times, busiest_C)
+    busy_s_C = sum(parts.values(), np.zeros(question.layouts.size))
+    if pipelines.pair_s_CS is not None:  # computation of the other micro-batch hides transfers
+        own_s_C = piped.busy_s_CP[np.arange(question.layouts.size), busiest_C]
+        parts["exposed_ep"] -= busy_s_C - own_s_C
+        busy_s_C = own_s_C
+    bubble_s_C = np.maximum(piped.step_s_C - piped.exposed_send_s_C - busy_s_C, 0.0)
+    if question.expert_overlap and question.architecture.has_experts:
+        hidden_s_C = overlapped_experts_s(question, costs)
+        parts["exposed_ep"] -= hidden_s_C
+        busy_s_C = busy_s_C - hidden_s_C
+    parts["exposed_pp"] = piped.exposed_send_s_C
+    parts["bubble"] = bubble_s_C
+    parts["optimizer"] = _optimizer_s(question, stages)
+    launched_s_C = _launch_s(question, stages, busiest_C)
+    parts["host"] = question.engine.host_s_per_step + np.maximum(launched_s_C - busy_s_C, 0.0)
+    return parts
 
 
 def _pair_s(
