@@ -35,7 +35,7 @@ from perfatlas.scenario.resolution.node_limits import (
     node_limit_error,
 )
 from perfatlas.scenario.resolution.refusals import Refusals
-from perfatlas.scenario.resolution.size_errors import too_many_sequences
+from perfatlas.scenario.resolution.size_errors import product_message, sequences_message
 from perfatlas.step import Candidates, EngineLimits, Load, Placement, take_columns
 
 if TYPE_CHECKING:
@@ -156,10 +156,10 @@ def _size_rules(
 
     def false_product(row: int) -> InvalidSpecError:
         sizes = int(plan.tp[row]), int(plan.dp[row])
-        return InvalidSpecError(false_product(scenario(row), *sizes))
+        return InvalidSpecError(product_message(scenario(row), *sizes))
 
     def too_many(row: int) -> InvalidSpecError:
-        return InvalidSpecError(too_many_sequences(scenario(row), int(batch_N[row])))
+        return InvalidSpecError(sequences_message(scenario(row), int(batch_N[row])))
 
     return (
         (columns.is_set("gpus") & (remainder_N != 0.0), false_product),

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.fields import Scenario
 
 
-def false_product(s: Scenario, tp: int, dp: int) -> str:
+def product_message(s: Scenario, tp: int, dp: int) -> str:
     """Return the message that a plan does not match gpus."""
     total = tp * s.pp * s.cp * s.attention_dp * dp
     return (
@@ -18,7 +18,7 @@ def false_product(s: Scenario, tp: int, dp: int) -> str:
     )
 
 
-def too_many_sequences(s: Scenario, batch: int) -> str:
+def sequences_message(s: Scenario, batch: int) -> str:
     """Return the message that a static batch exceeds max_num_seqs."""
     ranks, most = s.attention_dp, s.max_num_seqs or 0
     return (
