@@ -77,7 +77,9 @@ def test_an_answer_that_nobody_reads_is_no_success(words: str, both: bool) -> No
     finally:
         os.close(writing)
     assert lost.returncode == 141
-    assert not lost.stderr
+    # on a busy machine an answer may take long enough for a notice of progress
+    notices = (lost.stderr or b"").splitlines()
+    assert all(line.startswith(b"perfatlas: simulating") for line in notices)
 
 
 def test_a_reader_that_leaves_early_has_its_lines() -> None:

@@ -31,6 +31,7 @@ PACKAGES: Final = ("numpy", "scipy", "numba", "llvmlite")
 # tolerance of statistics of simulations with another tie-breaking
 STATISTICS: Final = (".mean", ".p50", "_per_s", "requests_completed", "makespan_s")
 NEAR: Final = 0.02
+ITERATED: Final = 1e-3  # likewise, of fits whose iterations end at another place
 TOLERANCE: Final = 1e-9  # relative, where machine or packages differ from those of the answers
 PLACE: Final = re.compile(r"\[\d+\]|~\d+")
 NOTHING: Final = object()
@@ -95,6 +96,8 @@ class KeyMap:
         dropped: Old key (or prefix) -> why it was removed.
         added: New key (or prefix) -> why it was added.
         statistical: Question -> why it is compared by statistics.
+        iterated: Question -> why its numbers depend on the last digits of a fit, so that they are
+            compared to `ITERATED` on another machine or with other packages.
         refused: Question -> why it is rejected now (exit code 2 or 3).
         changed: Question -> why its answer is another one by intent; only its exit code is
             compared.
@@ -107,6 +110,7 @@ class KeyMap:
     dropped: dict[str, str] = field(default_factory=dict)
     added: dict[str, str] = field(default_factory=dict)
     statistical: dict[str, str] = field(default_factory=dict)
+    iterated: dict[str, str] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     changed: dict[str, str] = field(default_factory=dict)
     intervals: dict[str, str] = field(default_factory=dict)
@@ -184,7 +188,8 @@ def differences(
         elif by_statistics:
             same = _near(key, value, other)
         else:
-            same = _same(value, other, exact=exact)
+            loose = ITERATED if question in keys.iterated else TOLERANCE
+            same = _same(value, other, 0.0 if exact else loose)
         if not same:
             yield Difference(question=question, key=key, expected=value, found=other)
     for key, value in found.items():
@@ -279,9 +284,9 @@ def _renamed(key: str, old: str, new: str) -> str:
     return step + slash + general.replace("\0", "[")
 
 
-def _same(expected: object, found: object, *, exact: bool) -> bool:
-    if isinstance(expected, bool) or isinstance(found, bool) or exact:
+def _same(expected: object, found: object, tolerance: float) -> bool:
+    if isinstance(expected, bool) or isinstance(found, bool) or not tolerance:
         return isinstance(expected, bool) == isinstance(found, bool) and expected == found
     if isinstance(expected, int | float) and isinstance(found, int | float):
-        return math.isclose(expected, found, rel_tol=TOLERANCE, abs_tol=0.0)
+        return math.isclose(expected, found, rel_tol=tolerance, abs_tol=0.0)
     return expected == found

@@ -139,6 +139,14 @@ def test_questions_named_for_it_are_compared_by_statistics() -> None:
     assert one.key == "exit"
 
 
+def test_numbers_of_fits_are_compared_less_closely_on_another_machine() -> None:
+    keys = KeyMap(iterated={"q": "iterations"})
+    expected, near = {"exit": 0, "results.x": 1.0}, {"exit": 0, "results.x": 1.0005}
+    assert not [*differences("q", expected, near, keys=keys, exact=False)]
+    assert len([*differences("q", expected, near, keys=keys, exact=True)]) == 1
+    assert len([*differences("other", expected, near, keys=keys, exact=False)]) == 1
+
+
 def test_questions_with_another_answer_by_intent_keep_their_exit_code() -> None:
     keys = KeyMap(changed={"q": "units have identity"})
     expected: dict[str, Scalar] = {"exit": 0, "results.goodput": 0.9}

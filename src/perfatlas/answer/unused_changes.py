@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Question = Callable[..., Answer]
     TableAnswers = Callable[[Mapping[str, Sequence[Any]]], dict[str, list[Any]]]
 SYSTEMS: Final = ("system", "prefill_system", "decode_system")
-_INTERVAL: Final = ("_low", "_high")
+_INTERVAL: Final = ("_low", "_high", "_low_s", "_high_s")
 # Fields that state what an interval otherwise spans.
 _NARROWING: Final = ("node.topology", "node.peer_access")
 

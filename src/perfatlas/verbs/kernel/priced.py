@@ -36,7 +36,8 @@ from perfatlas.operators import BOUND_COMPUTE, LatentAttention, Phase, with_fiel
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.scenario.resolution import format_of, kernel_engine
-from perfatlas.verbs.kernel.question import AttentionInputs
+from perfatlas.verbs.kernel.question import AttentionInputs, ElementwiseInputs
+from perfatlas.vocabulary.fields import fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -290,6 +291,12 @@ def operator_answer(command: str, priced: PricedQuestions) -> Answer:
     )
 
 
+def _is_unread(inputs: ElementwiseInputs, name: str) -> bool:
+    """Return whether an elementwise operator does not read one of its formats."""
+    needs = fields_of(type(inputs))[name].row.needs
+    return needs is not None and needs.missing(vars(inputs), {}) is not None
+
+
 def _decided(priced: PricedQuestions) -> dict[str, Any]:
     """Return the fields of the first question that follow from others."""
     inputs = priced.inputs[0]
@@ -297,6 +304,7 @@ def _decided(priced: PricedQuestions) -> dict[str, Any]:
         name: format_of(getattr(inputs, name)).name
         for name in ("format", "kv_format")
         if hasattr(inputs, name)
+        and not (isinstance(inputs, ElementwiseInputs) and _is_unread(inputs, name))
     }
     if isinstance(inputs, AttentionInputs):
         one_query = inputs.phase == "decode"
