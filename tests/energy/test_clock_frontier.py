@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 
 import perfatlas
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.report.text import open_terminal
+from perfatlas.verbs.estimate.text import print_clock_frontier
 
 ENERGY = "energy_per_output_token_j"
 ASKED: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "system": "h100_sxm", "isl": 512}
@@ -85,3 +88,20 @@ def test_curves_that_cannot_be_drawn_are_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         perfatlas.frontier(**{**ASKED, **fields})
+
+
+def test_limits_without_measured_kernels_are_refused_with_their_reason() -> None:
+    with pytest.raises(UnsupportedError, match="needs measured kernels"):
+        perfatlas.frontier(over="power_cap_w", **ASKED, osl=128, batch=64, tier="bound")
+
+
+def test_the_printed_points_include_the_least_energy() -> None:
+    answer = perfatlas.frontier(over="power_cap_w", **ASKED, osl=128, batch=64).to_dict()
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="utf-8")
+    console = open_terminal(stream, width=80, environ={})
+    print_clock_frontier(console, answer, "power_cap_w", reproduce="")
+    stream.flush()
+    at = f"{answer['results']['least_energy_power_cap_w']:.4g}"
+    table = raw.getvalue().decode().partition("J/token")[2]
+    assert at in [line.split()[0] for line in table.splitlines() if line.strip()]

@@ -56,6 +56,7 @@ def test_the_lower_of_both_limits_holds() -> None:
     ("fields", "error", "message"),
     [
         ({"node_power_cap_w": 1500.0}, InvalidSpecError, "leaves nothing to the 8 GPUs of hgx_hop"),
+        ({"node_power_cap_w": 1500.0}, InvalidSpecError, "set it to more than 1826 W"),
         ({"node_power_cap_w": 3000.0}, InvalidSpecError, "leaves 123 W to each GPU, which cannot"),
         ({"node_power_cap_w": 5000.0, "tier": "bound"}, InvalidSpecError, "needs measured kernels"),
         ({"node_power_cap_w": 5000.0, "system": "l40s"}, UnsupportedError, "is unknown; set power"),

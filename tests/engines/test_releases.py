@@ -68,3 +68,8 @@ def test_synchronous_scheduling_adds_host_time_to_every_step() -> None:
 
 def _notes(answer: perfatlas.Answer) -> tuple[str, ...]:
     return tuple(answer.evidence.assumptions)
+
+
+def test_the_ideal_engine_has_no_releases() -> None:
+    with pytest.raises(InvalidSpecError, match="unknown engine 'ideal@2'"):
+        resolve_engine("ideal@2")

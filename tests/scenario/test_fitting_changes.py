@@ -118,3 +118,12 @@ def test_formats_that_a_device_lacks_are_not_advised() -> None:
     assert "format = int4_wo fits" in advice
     assert "fp8" not in advice
     assert "format = fp8_dynamic fits" in " ".join(_advice({**fields, "system": "h100_sxm"}))
+
+
+def test_advice_does_not_call_a_number_the_fewest_where_fewer_fit() -> None:
+    # 7 GPUs allow only tp 1, which is too small for 141 GB of weights; tp 2 on 2 GPUs fits
+    fields: dict[str, Any] = {"model": "meta-llama/Llama-3.1-70B", "system": "h100_sxm"}
+    assert estimate(**fields, gpus=2).results["gpus"] == 2
+    assert "set gpus = 8, the fewest above 7 that fit (tp = 2" in " ".join(
+        _advice({**fields, "gpus": 7})
+    )

@@ -117,7 +117,8 @@ def _catalog_profile(text: str) -> EngineProfile:
     newest = {profile_id.split("@")[0]: profile_id for profile_id in dated}
     known = newest | {profile_id: profile_id for profile_id in dated}
     name, _, version = text.lower().partition("@")
-    if name in newest and RELEASE.fullmatch(version) and f"{name}@{version}" not in known:
+    unknown = name in newest and RELEASE.fullmatch(version) and f"{name}@{version}" not in known
+    if unknown and _load(newest[name]).kernel_family:  # ideal is no program with releases
         return _of_release(name, version.removeprefix("v"))
     lists = "`perfatlas catalog engines` lists all"
     return _load(known[resolve_name(text, known, what="engine", lists=lists)])

@@ -25,11 +25,15 @@ MEANINGS: Final = {
     "bound": "a lower limit on time, without an interval",
 }
 MIXED: Final = "operators without measured kernels are at their roofline"
-# what the interval covers, by the first word of the command
+# what the interval covers, by the command or its first word
 COVERED: Final = {
     "estimate": "the 90% interval covers steps on other machines, not arrivals",
     "simulate": "the 90% interval covers step times, not arrivals and request lengths",
     "kernel": "the 90% interval covers such kernels on other machines, with cold caches",
+    "kernel elementwise": (
+        "the 90% interval covers such kernels on other machines, with activations in L2 where they"
+        " fit"
+    ),
     "collective": "the 90% interval covers other machines, without other traffic",
 }
 KERNELS_COVERED: Final = "the 90% interval covers kernel times, not engine scheduling and load"
@@ -111,7 +115,7 @@ def _covered(answer: Mapping[str, Any]) -> str | None:
     engine = str((answer.get("scenario") or {}).get("engine") or "").partition("@")[0]
     if command == "estimate" and engine.lower() == "ideal":
         return KERNELS_COVERED
-    return COVERED.get(command)
+    return COVERED.get(str(answer.get("command")), COVERED.get(command))
 
 
 def _has_interval(results: Mapping[str, Any]) -> bool:

@@ -110,6 +110,8 @@ def _smallest_plan(scenario: Scenario) -> tuple[str, ...]:
         if candidate_memory(question).fits[0] and _is_priced(question):
             sizes = ", ".join(f"{name} = {size}" for name, size in resolved_plan(question).items())
             kind = "the fewest that fit" if gpus <= domain else "the fewest whole domains that fit"
+            if scenario.gpus is not None and scenario.gpus > 1 and gpus <= domain:
+                kind = f"the fewest above {scenario.gpus} that fit"
             return (f"set gpus = {gpus}, {kind} ({sizes}).",)
     return ()
 

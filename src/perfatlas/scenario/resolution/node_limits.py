@@ -66,7 +66,8 @@ def node_limit_error(limit_w: float, system: System, gpu_w: float) -> PerfatlasE
     others_w = node_power(node).node_w(0.0)
     return InvalidSpecError(
         f"{NODE_LIMIT} = {limit_w:g} W leaves nothing to the {node.devices} GPUs of {node.name},"
-        f" whose other parts draw {others_w:.0f} W; set it to more"
+        f" whose other parts draw {others_w:.0f} W; set it to more than {math.ceil(others_w)} W, or"
+        " leave it out"
     )
 
 

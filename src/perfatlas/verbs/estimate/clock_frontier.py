@@ -38,7 +38,7 @@ def clock_frontier(over: str, fields: Mapping[str, Any]) -> Answer:
 
     Raises:
         InvalidSpecError: What is swept is unknown or given, or there are two pools.
-        UnsupportedError: The device has no energies.
+        UnsupportedError: The device has no energies, or no point has an answer.
         PerfatlasError: The scenario is invalid.
     """
     scenario = read_scenario(dict(fields))
@@ -88,7 +88,11 @@ def _largest(given: Mapping[str, Any], over: str) -> float:
 
 
 def _points(given: Mapping[str, Any], over: str, largest: float) -> list[dict[str, Any]]:
-    """Return the rows of the points that can be kept, in ascending order."""
+    """Return the rows of the points that can be kept, in ascending order.
+
+    Raises:
+        UnsupportedError: No point has an answer.
+    """
     step = (1.0 - LOWEST) / (POINTS - 1)
     tried = [round(largest * (LOWEST + step * number), 6) for number in range(POINTS)]
     columns = estimate_table(
@@ -101,4 +105,9 @@ def _points(given: Mapping[str, Any], over: str, largest: float) -> list[dict[st
         row = {k: v[position] for k, v in columns.items() if not k.startswith(("error", "tier"))}
         memory = {name: row.pop(f"memory_{name}") for name in MEMORY}
         rows.append({over: value} | row | {"memory": memory})
+    if not rows:
+        raise UnsupportedError(
+            f"no point of a frontier over {over} has an answer; the last one:"
+            f" {columns['error'][-1]}"
+        )
     return rows

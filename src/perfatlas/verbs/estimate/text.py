@@ -126,10 +126,11 @@ def print_clock_frontier(
     )
     print_plain(console, chart + "\n")
     names = (ENERGY, "power_w", "ttft_s", "tpot_s", Y)
-    print_plain(
-        console, _clock_table(_thinned(rows, TABLE_ROWS if verbose else FEW_ROWS), over, names)
-    )
-    least, at = results[f"least_{ENERGY}"], results[f"least_energy_{over}"]
+    at = results[f"least_energy_{over}"]
+    shown = _thinned(rows, TABLE_ROWS if verbose else FEW_ROWS)
+    shown = [row for row in rows if row in shown or row[over] == at]
+    print_plain(console, _clock_table(shown, over, names))
+    least = results[f"least_{ENERGY}"]
     fast = format_value(ENERGY, rows[-1][ENERGY])
     print_line(
         console,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from perfatlas.energy import (
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.devices import DeviceColumns, device_peak
 from perfatlas.kernels.tiers import gather_operators, price_operators
-from perfatlas.operators import BOUND_COMPUTE, LatentAttention, Phase, with_fields
+from perfatlas.operators import BOUND_COMPUTE, LatentAttention, Phase, Streaming, with_fields
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.scenario.resolution import format_of, kernel_engine
@@ -49,6 +49,13 @@ if TYPE_CHECKING:
     from perfatlas.pricing import PricedOperators
     from perfatlas.quantities import PerfatlasError
     from perfatlas.verbs.kernel.question import OperatorInputs
+
+COLD: Final = "cold caches, one kernel of a CUDA graph"
+STREAMED: Final = (
+    "one kernel of a CUDA graph: activations that fit in the L2 cache are there, left by the kernel"
+    " before; the roofline counts the rest, and weights and tables, which are cold; arithmetic is"
+    " not counted"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -331,7 +338,8 @@ def _same_by_default(priced: PricedQuestions) -> bool:
 
 def _assumptions(priced: PricedQuestions, match: CalibrationMatch | None) -> list[str]:
     inputs, measured = priced.inputs[0], bool(priced.prices.measured_CO[0, 0])
-    said = ["cold caches, one kernel of a CUDA graph", *board_energy(priced.system.device).notes]
+    streaming = isinstance(priced.operator, Streaming)
+    said = [STREAMED if streaming else COLD, *board_energy(priced.system.device).notes]
     said += quantization_note(priced.operator, match, measured=measured)
     if inputs.clock_ratio != 1.0:
         said.append(
