@@ -1268,8 +1268,9 @@ def kernel_elementwise(
     Args:
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
-        op: Operator: norm with its residual addition, gated activation, rotary embedding with the
-            append to the KV cache, dynamic quantization, embedding lookup or sampling.
+        op: Operator: RMSNorm or LayerNorm with its residual addition, gated activation, rotary
+            embedding with the append to the KV cache, dynamic quantization, embedding lookup or
+            sampling.
         tokens: Rows: tokens of the step.
         width: Elements per token: the hidden size, the output width of an activation, query heads
             x head_dim of a rotary embedding, or the vocabulary of sampling.
