@@ -50,7 +50,7 @@ def compare(
     """
     asked = compared_scenarios(scenarios, fields)
     base = _base(asked[0])
-    rows, differences, told = [_row(asked[0]["label"], base)], [], [_told(asked[0], base)]
+    rows, differences, told = [_row(asked[0]["label"], base)], [], [_described(asked[0], base)]
     answers = [base]
     for one in asked[1:]:
         try:
@@ -61,7 +61,7 @@ def compare(
             continue
         answers.append(answer)
         rows.append(_row(one["label"], answer))
-        told.append(_told(one, answer))
+        told.append(_described(one, answer))
         steps = (_prefill_steps(base), _prefill_steps(answer))
         differences += step_differences(one["label"], base.breakdown, answer.breakdown, steps)
     tiers = {answer.evidence.tier for answer in answers}
@@ -99,7 +99,7 @@ def _base(scenario: Mapping[str, Any]) -> Answer:
         ) from problem
 
 
-def _told(asked: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
+def _described(asked: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
     """Return the resolved scenario of an estimate with its label."""
     return {"label": asked["label"], **answer.to_dict()["scenario"]}
 
