@@ -1255,7 +1255,7 @@ def kernel_elementwise(
     width: int | str,
     kv_width: int | str = 0,
     kv_format: str = "bf16",
-    format: str = "fp8",
+    format: str = "fp8_static",
     kernel_family: str | None = None,
     protocol: Literal["cold"] = "cold",
     tier: Literal["auto", "bound", "physics", "measured"] = "auto",
@@ -1278,7 +1278,8 @@ def kernel_elementwise(
             op = rope_and_cache.
         kv_format: Number format of the KV cache. Default: bf16. Needs op = rope_and_cache and
             kv_width other than 0.
-        format: Number format that activations are quantized to. Default: fp8. Needs op = quantize.
+        format: Number format that activations are quantized to. Default: fp8_static. Needs op =
+            quantize.
         kernel_family: Engine that provides the kernels, such as vllm or sglang. Default: the
             fastest engine.
         protocol: Measurement protocol: cold (caches empty at the start). Default: cold.

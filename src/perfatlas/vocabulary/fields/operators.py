@@ -182,7 +182,7 @@ class ElementwiseShape:
             needs=Equals("op", "quantize"),
             elsewhere=("dtype", "precision"),
         ),
-    ] = "fp8"
+    ] = "fp8_static"
 
 
 @group("Experts", 2)
