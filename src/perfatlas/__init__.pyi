@@ -1255,7 +1255,7 @@ def kernel_elementwise(
     width: int | str,
     kv_width: int | str = 0,
     kv_format: str = "bf16",
-    format: str = "fp8",
+    format: str = "fp8_static",
     kernel_family: str | None = None,
     protocol: Literal["cold"] = "cold",
     tier: Literal["auto", "bound", "physics", "measured"] = "auto",
@@ -1268,8 +1268,9 @@ def kernel_elementwise(
     Args:
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
-        op: Operator: norm with its residual addition, gated activation, rotary embedding with the
-            append to the KV cache, dynamic quantization, embedding lookup or sampling.
+        op: Operator: RMSNorm or LayerNorm with its residual addition, gated activation, rotary
+            embedding with the append to the KV cache, dynamic quantization, embedding lookup or
+            sampling.
         tokens: Rows: tokens of the step.
         width: Elements per token: the hidden size, the output width of an activation, query heads
             x head_dim of a rotary embedding, or the vocabulary of sampling.
@@ -1277,7 +1278,8 @@ def kernel_elementwise(
             op = rope_and_cache.
         kv_format: Number format of the KV cache. Default: bf16. Needs op = rope_and_cache and
             kv_width other than 0.
-        format: Number format that activations are quantized to. Default: fp8. Needs op = quantize.
+        format: Number format that activations are quantized to. Default: fp8_static. Needs op =
+            quantize.
         kernel_family: Engine that provides the kernels, such as vllm or sglang. Default: the
             fastest engine.
         protocol: Measurement protocol: cold (caches empty at the start). Default: cold.

@@ -26,6 +26,7 @@ def test_advice_states_shortfall_and_remedies() -> None:
         assert change in text
     assert "l4" not in text
     assert re.search(r"batch = \d+ per replica fits", text)
+    assert re.search(r"for sequences of [\d,]+ tokens\.", text)
 
 
 def test_devices_are_named_in_the_order_they_are_preferred() -> None:

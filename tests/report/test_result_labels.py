@@ -68,3 +68,17 @@ def test_labels_are_short_where_lines_would_be_too_wide() -> None:
         assert label in stream.getvalue()
         assert "over 3 seeds, 90%" in stream.getvalue()
         assert max(map(len, lines)) <= width
+
+
+def test_the_energy_of_a_kernel_is_told_and_that_of_a_run_is_a_detail() -> None:
+    kernel = {"time_s": 1e-5, "power_w": 600.0, "energy_j": 6e-3}
+    assert "energy" in [one.label for one in printed_results(kernel, brief=True)]
+    run = {"makespan_s": 10.0, "energy_j": 6e3}
+    assert "energy" not in [one.label for one in printed_results(run, brief=True)]
+    assert "energy" in [one.label for one in printed_results(run)]
+
+
+def test_an_operator_without_flop_has_no_rates_of_them() -> None:
+    copy = {"time_s": 1e-5, "flop": 0.0, "flop_per_s": 0.0, "bytes_per_s": 4e12}
+    assert [one.label for one in printed_results(copy, brief=True)] == ["time", "bytes/s"]
+    assert len(printed_results(copy)) == 4

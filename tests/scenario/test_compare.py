@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from perfatlas.cli import main
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.verbs.compare import compare
 from perfatlas.verbs.compare.differences import step_differences
 from perfatlas.verbs.estimate import estimate
@@ -69,6 +69,14 @@ def test_a_scenario_that_cannot_be_answered_has_its_error() -> None:
     assert "no fp8 tensor cores" in rows[1]["error"]
 
 
+def test_a_base_that_does_not_fit_is_named_with_its_advice() -> None:
+    asked = {**MODEL, "model": "meta-llama/Llama-3.1-70B", "tp": 1, "system": "h100_sxm"}
+    with pytest.raises(InfeasibleError, match=r"^h100_sxm, with which the others") as problem:
+        compare(**asked, systems="b200_sxm")
+    assert problem.value.advice
+    assert str(problem.value).count(problem.value.advice[0]) == 1
+
+
 def test_the_scenario_asks_the_same_again() -> None:
     answer = compare(**SYSTEMS)
     assert compare(**answer.scenario).results == answer.results
@@ -81,6 +89,7 @@ def test_the_scenario_asks_the_same_again() -> None:
         ({"systems": "h100_sxm"}, "two scenarios are called 'h100_sxm'"),
         ({"systems": ",".join(["h200_sxm"] * 64)}, "more than the 64"),
         ({"systems": "h200_sxm,,"}, "names divided by commas"),
+        ({"system": None}, "needs --system, the system with which they are compared"),
     ],
 )
 def test_impossible_comparisons_are_refused(change: dict[str, Any], text: str) -> None:

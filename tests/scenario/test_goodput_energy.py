@@ -8,6 +8,7 @@ import pytest
 
 import perfatlas
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.verbs.goodput.text import goodput_headline, result_lines
 
 JOB: dict[str, Any] = {
     "mtti_s": 7200.0,
@@ -68,3 +69,11 @@ def test_a_job_on_a_fleet_has_energy() -> None:
 def test_power_that_has_no_effect_is_refused(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidSpecError, match=message):
         answered(**fields)
+
+
+def test_energies_are_told_in_watt_hours() -> None:
+    found = answered(duration_s=DAY_S, usd_per_kwh=0.1, pue=1.5, idle_power_w=100.0)
+    lines = {label: value for label, value, _ in result_lines(found.to_dict()["results"])}
+    watt_hours = found.results["job_energy_j"] / 3600.0
+    assert lines["energy of the job"] == f"{watt_hours / 1e6:.2f} MWh"
+    assert "PUE 1.50" in goodput_headline(found.to_dict())

@@ -270,7 +270,9 @@ def test_runs_are_listed_shown_exported_compared_and_deleted(
     assert main(["runs", "list", "--json"]) == 0
     assert told(capsys)["results"]["runs"] == rows
     assert main(["runs", "show", "first"]) == 0  # the beginning of an id
-    assert "estimate at 12 points" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "estimate at 12 points" in shown
+    assert "scenario.model" in shown
     for suffix in ("csv", "jsonl", "parquet"):
         path = tmp_path / f"rows.{suffix}"
         assert main(["runs", "export", names[0], "--output", str(path)]) == 0
@@ -301,5 +303,8 @@ def test_an_unknown_run_is_compared_with_the_names_of_others() -> None:
     run = perfatlas.sweep({**ESTIMATE, "name": "bandwidth"}, jobs=1).run
     with pytest.raises(PerfatlasError, match=f"did you mean '{run.id}'"):
         find_run("bandwith" + run.id.removeprefix("bandwidth"))
+    longer = perfatlas.sweep({**ESTIMATE, "name": "bandwidth2"}, jobs=1).run
+    assert find_run("bandwidth").id == run.id  # the name of one, the beginning of two
+    assert find_run("bandwidth2").id == longer.id
     with pytest.raises(UsageError, match="no effect without --executor dask"):
         perfatlas.sweep(ESTIMATE, scheduler="tcp://127.0.0.1:1")

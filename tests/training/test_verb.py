@@ -118,6 +118,16 @@ def test_advice_does_not_repeat_changes() -> None:
         assert not any(earlier <= one for earlier in advice[:at])
 
 
+def test_advice_keeps_tensor_parallelism_inside_a_node() -> None:
+    with pytest.raises(InfeasibleError) as problem:
+        train(
+            model="meta-llama/Llama-3.1-405B", system="h100_sxm", gpus=1024, tp=8, pp=16, vpp=8,
+            sequence_length=8192, global_batch=256,
+        )  # fmt: skip
+    assert "set cp = 2" in problem.value.advice
+    assert not any("tp =" in one for one in problem.value.advice)
+
+
 def test_advice_fits() -> None:
     wanted: dict[str, Any] = {
         "model": "meta-llama/Llama-3.1-70B",

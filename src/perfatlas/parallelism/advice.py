@@ -219,7 +219,7 @@ def _fewer_sequences(
     sentence = (
         f"batch = {replica:g} per replica fits, the largest with this plan:"
         f" the KV cache holds {float(footprint.kv_capacity_tokens[0]):,.0f} tokens,"
-        f" for sequences of {float(question.load.tokens_per_sequence[0]):g}."
+        f" for sequences of {float(question.load.tokens_per_sequence[0]):,.0f} tokens."
     )
     return [sentence]
 

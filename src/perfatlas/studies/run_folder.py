@@ -256,7 +256,7 @@ def all_runs() -> list[RunFolder]:
 
 
 def find_run(text: str) -> RunFolder:
-    """Return the run of an id, or of a beginning that only one has.
+    """Return the run of an id, of a name, or of a beginning that only one has.
 
     Args:
         text: As the user wrote it.
@@ -267,7 +267,8 @@ def find_run(text: str) -> RunFolder:
     runs = {run.id: run for run in all_runs()}
     if text in runs:
         return runs[text]
-    found = [name for name in runs if text and name.startswith(text)]
+    named = [name for name in runs if name.rpartition("-")[0] == text]
+    found = named or [name for name in runs if text and name.startswith(text)]
     if len(found) == 1:
         return runs[found[0]]
     if found:

@@ -25,7 +25,14 @@ METHODS: Final = {
     "binomial": "closed form, exact",
     "order_statistics": "closed form for normal noise",
 }
-SHORT: Final = {"gpu": "GPU", "gpus": "GPUs", "mfu": "MFU", "mtbf": "MTBF", "mtti": "MTTI"}
+SHORT: Final = {
+    "gpu": "GPU",
+    "gpus": "GPUs",
+    "mfu": "MFU",
+    "mtbf": "MTBF",
+    "mtti": "MTTI",
+    "pue": "PUE",
+}
 BAR: Final = 24
 OTHERS: Final = "others"
 MOST_BUCKETS: Final = 5  # of a brief answer, beside the productive one

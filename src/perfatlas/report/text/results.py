@@ -26,10 +26,11 @@ DETAILS: Final = frozenset((
     *("capacity_requests_per_s", "offered_load", "stability", "warm_up_requests"),
     *("measured_requests", "precision_reached", "utilization"),
     *("prefill_mfu", "prefill_mbu", "decode_mfu", "decode_mbu", "energy_per_request_j"),
-    *("kv_transfer_s", "node_power_w", "electricity_usd_per_hour", "energy_j", "idle_energy_j"),
+    *("kv_transfer_s", "node_power_w", "electricity_usd_per_hour", "idle_energy_j"),
     *("prefill_energy_j", "decode_energy_j", "deployment_power_w", "p95_deployment_power_w"),
     "peak_deployment_power_w",
 ))  # fmt: skip
+OF_FLOP: Final = ("flop", "flop_per_s", "peak_share", "arithmetic_intensity")
 INCOMPLETE: Final = ("requests_rejected", "requests_lost", "requests_unserved", "interrupted")
 NARROW: Final = 64
 INDENT, LONG_GAP, SHORT_GAP = 2, 3, 2  # columns before and between
@@ -89,12 +90,18 @@ def printed_results(
 
 
 def _unneeded(results: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return redundant results: completed requests if all were, totals of kinds, power of runs."""
-    power = ("power_w", "energy_per_output_token_j") if "makespan_s" in results else ()
+    """Return redundant results.
+
+    They are completed requests if all were, totals of kinds, power of runs, and rates of FLOP of
+    operators that have none.
+    """
+    run = ("power_w", "energy_j", "energy_per_output_token_j")
+    power = run if "makespan_s" in results else ()
     complete = () if any(results.get(name) for name in INCOMPLETE) else ("requests_completed",)
     return (
         *complete,
         *power,
+        *(OF_FLOP if results.get("flop") == 0.0 else ()),
         *(("utilization", "output_tokens_per_s") if "kind_1" in results else ()),
     )
 

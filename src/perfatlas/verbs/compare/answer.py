@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.answer import Answer, Evidence, joined_tiers
 from perfatlas.declarations import signature_of
-from perfatlas.quantities import PerfatlasError
+from perfatlas.quantities import InfeasibleError, PerfatlasError
 from perfatlas.verbs.compare.differences import step_differences
 from perfatlas.verbs.compare.metrics import COMPARED
 from perfatlas.verbs.compare.question import compared_scenarios
@@ -49,7 +49,7 @@ def compare(
         ('h100_sxm', True)
     """
     asked = compared_scenarios(scenarios, fields)
-    base = _estimated(asked[0])
+    base = _base(asked[0])
     rows, differences = [_row(asked[0]["label"], base)], []
     resolved = [_resolved(asked[0], base)]
     answers = [base]
@@ -84,6 +84,20 @@ def _estimated(scenario: Mapping[str, Any]) -> Answer:
 
     fields = {name: value for name, value in scenario.items() if name != "label"}
     return perfatlas.estimate(**fields)
+
+
+def _base(scenario: Mapping[str, Any]) -> Answer:
+    """Return the estimate with which others are compared; a refusal names the scenario."""
+    try:
+        return _estimated(scenario)
+    except InfeasibleError as problem:
+        message = str(problem).removesuffix(" ".join(("", *problem.advice)))
+        raise InfeasibleError(
+            f"{scenario['label']}, with which the others are compared, cannot be answered:"
+            f" {message}",
+            advice=problem.advice,
+            memory=problem.memory,
+        ) from problem
 
 
 def _resolved(asked: Mapping[str, Any], answer: Answer) -> dict[str, Any]:

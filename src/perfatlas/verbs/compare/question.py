@@ -58,7 +58,13 @@ def compared_scenarios(
             found.append({**given, **shared, **own, "label": label})
     if len(found) < 2:
         raise InvalidSpecError(
-            "a comparison needs two scenarios: give two files, or --systems, --engines or --formats"
+            "a comparison needs two scenarios: give two files, or --systems, --engines or"
+            " --formats, whose values are compared with that of --system, --engine or --format"
+        )
+    if lists.systems and not all(one.get("system") for one in found):
+        raise InvalidSpecError(
+            f"--systems {','.join(lists.systems)} needs --system, the system with which they are"
+            " compared"
         )
     if len(found) > MOST:
         raise InvalidSpecError(

@@ -22,6 +22,7 @@ from perfatlas.report.text import (
     share_text,
     time_text,
 )
+from perfatlas.verbs.goodput.energy import SECONDS_PER_HOUR
 from perfatlas.vocabulary.metrics import HIGH, LOW, METRICS, find_metric
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ DETAILS: Final = frozenset((
 ))  # fmt: skip
 INDENT: Final = 2
 PER_UNIT: Final = {"usd_per_gpu_hour": "GPU-hour", "usd_per_kwh": "kWh"}
-WATTS: Final = {"power_w": "GPU power", "idle_power_w": "waiting GPU power"}
+WATTS: Final = {"power_w": "GPU power", "idle_power_w": "power of a waiting GPU"}
+ENERGIES: Final = ("job_energy_j", "lost_energy_j")  # told in Wh, as electricity is sold
 # fields that are shares, and results that are said elsewhere or are fields
 SHARES: Final = ("target", "mfu", "scheduling", "persistent_cv", "transient_cv")
 HIDDEN: Final = ("gpus", "duration_s", "finish_by_s", "unfinished")
@@ -72,7 +74,11 @@ def value_text(name: str, value: Any) -> str:  # noqa: ANN401 - a field or resul
         >>> from perfatlas.verbs.goodput.text import value_text
         >>> value_text("mtti_s", 7200.0), value_text("usd_per_gpu_hour", 2.5)
         ('2 h', '$2.50')
+        >>> value_text("job_energy_j", 3.6e12)
+        '1.00 GWh'
     """
+    if name in ENERGIES and isinstance(value, int | float):
+        return format_quantity(value / SECONDS_PER_HOUR, "Wh", exact=False)
     if find_metric(name) is not None or not isinstance(value, int | float):
         return format_value(name, value)
     if "bytes" in name.split("_"):

@@ -50,7 +50,7 @@ def show(
     """Show a run; return the exit code.
 
     Args:
-        run: Its id, or the beginning of it.
+        run: Its name, its id, or the beginning of its id.
         json: Print one JSON object.
         verbose: Show all best rows, reasons of refused rows, versions and hashes.
     """
@@ -91,7 +91,7 @@ def export(run: str, /, *, output: File, json: Annotated[bool, SWITCH] = False) 
     """Export a run; return the exit code.
 
     Args:
-        run: Its id, or the beginning of it.
+        run: Its name, its id, or the beginning of its id.
         output: The file; its extension selects the format.
         json: Print one JSON object.
     """

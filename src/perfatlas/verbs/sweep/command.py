@@ -48,7 +48,7 @@ class SweepFlags:
 
 
 def sweep(study: File, /, *, flags: SweepFlags | None = None) -> int:
-    """Answer a study; return the exit code.
+    """Run a study; return the exit code.
 
     Args:
         study: Study file (TOML).

@@ -10,7 +10,7 @@ DECLARATION: Final = Declaration(
     commands=(
         Command(
             name="sweep",
-            help="Answer a study: a verb over lists, ranges or samples of names and hardware.",
+            help="Run a command over lists, ranges or samples of its fields and of hardware.",
             run="command:sweep",
         ),
     ),

@@ -62,7 +62,8 @@ def changes_that_fit(question: TrainingQuestion, at: int) -> Iterator[str]:
         at: Position of the candidate.
     """
     one = take_layouts(question.layouts, np.array([at]))
-    changes = list(_changes(one))
+    domain = question.systems[int(question.index_C[at])].device.scale_up.domain_size
+    changes = list(_changes(one, domain))
     layouts = _stacked([_changed(one, change) for change in changes])
     asked = replace(question, layouts=layouts, index_C=np.full(layouts.size, question.index_C[at]))
     broken_C = np.zeros(layouts.size, np.bool_)
@@ -81,8 +82,8 @@ def changes_that_fit(question: TrainingQuestion, at: int) -> Iterator[str]:
         yield _change_text(change, one, take_layouts(layouts, whole[[position]]))
 
 
-def _changes(one: Layouts) -> Iterator[dict[str, float]]:
-    """Yield changes of a layout, the cheapest first."""
+def _changes(one: Layouts, domain: float) -> Iterator[dict[str, float]]:
+    """Yield changes of a layout, the cheapest first; tp grows within a scale-up domain only."""
     full = float(RECOMPUTE_LEVELS.index("full"))
     cheap: list[dict[str, float]] = []
     if one.recompute[0] < full:
@@ -96,7 +97,7 @@ def _changes(one: Layouts) -> Iterator[dict[str, float]]:
         yield first | second
     for name in ("tp", "pp", "cp", "dp", "ep"):
         size = 2.0 * float(getattr(one, name)[0])
-        while size <= MOST_RANKS:
+        while size <= (domain if name == "tp" else MOST_RANKS):
             yield {name: size}
             yield from ({name: size} | change for change in cheap)
             size *= 2.0

@@ -148,8 +148,9 @@ class ElementwiseShape:
     op: Annotated[
         Literal["norm", "activation", "rope_and_cache", "quantize", "embedding", "sampling"],
         Row(
-            "Operator: norm with its residual addition, gated activation, rotary embedding with"
-            " the append to the KV cache, dynamic quantization, embedding lookup or sampling.",
+            "Operator: RMSNorm or LayerNorm with its residual addition, gated activation, rotary"
+            " embedding with the append to the KV cache, dynamic quantization, embedding lookup or"
+            " sampling.",
             elsewhere=("operation",),
         ),
     ]
@@ -181,7 +182,7 @@ class ElementwiseShape:
             needs=Equals("op", "quantize"),
             elsewhere=("dtype", "precision"),
         ),
-    ] = "fp8"
+    ] = "fp8_static"
 
 
 @group("Experts", 2)

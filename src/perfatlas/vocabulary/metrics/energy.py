@@ -147,7 +147,7 @@ ENERGY: Final = (
     ),
     Metric(
         name="lost_electricity_usd",
-        label="cost of lost electricity",
+        label="electricity of lost time",
         short="lost electricity",
         unit="USD",
         shown="money",
