@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -45,22 +45,29 @@ SEEDS = 200  # schedules
 JOB = f"job,submit_s,gpus,run_s,checkpoint_interval_s,restart_s\n1,0,160,{10 * SECONDS},7200,600\n"
 
 
-@pytest.mark.parametrize("name", FLEETS)
-def test_interruptions_are_the_same(tmp_path: Path, name: str) -> None:
-    # a job of 20 of 25 nodes that a scheduler queues again, on the first nodes that are up
+@pytest.mark.parametrize(
+    ("name", "response", "same"),
+    [
+        *((name, "slurm_requeue", {"response": "slurm_requeue"}) for name in FLEETS),
+        ("lemons", "kueue", {"spare_order": "first", "detection_s": 350}),
+    ],
+)
+def test_interruptions_are_the_same(
+    tmp_path: Path, name: str, response: str, same: dict[str, Any]
+) -> None:
+    # a job of 20 of 25 nodes that a scheduler queues again, on the first nodes that are up; Kueue
+    # replaces the lost node by the first one that is idle
     fleet, jobs = tmp_path / "fleet.toml", tmp_path / "jobs.csv"
     fleet.write_text(f"units = 25\n{FLEETS[name]}{REPAIR}", "utf-8")
     jobs.write_text(JOB, "utf-8")
     alone = goodput(
-        fleet=str(fleet), gpus=160, spares=5, spare_kind="warm", response="slurm_requeue",
-        checkpoint_interval_s=7200, checkpoint_write_s=0, restart_s=600, duration_s=SECONDS,
-        half_width=0.0005,
+        fleet=str(fleet), gpus=160, spares=5, spare_kind="warm", checkpoint_interval_s=7200,
+        checkpoint_write_s=0, restart_s=600, duration_s=SECONDS, half_width=0.0005, **same,
     ).results  # fmt: skip
     restarts_S = np.array(
         [
             fleet_schedule(
-                jobs=str(jobs), fleet=str(fleet), response="slurm_requeue", until_s=SECONDS,
-                seed=seed,
+                jobs=str(jobs), fleet=str(fleet), response=response, until_s=SECONDS, seed=seed
             ).answer.results["restarts"]
             for seed in range(SEEDS)
         ],

@@ -18,6 +18,17 @@ SIMPLE: dict[str, Any] = {**JOB, "mtti_s": 28_440}
 FLEET: dict[str, Any] = {**JOB, "fleet": "llama3", "gpus": 16_384, "half_width": 0.05}
 SPARES: dict[str, Any] = {"nodes": 100, "node_mtbf_s": 1e7, "repair_s": DAY}
 MODEL = "meta-llama/Llama-3.1-405B"
+LEMONS = """
+units = 44
+[[cause]]
+name = "node"
+per_unit = 1
+lifetime = { law = "exponential", mean = "60 d" }
+lemons = { share = 0.1, factor = 20 }
+[[repair]]
+name = "swap"
+stages = [{ name = "swap", lasts = "1 d" }]
+"""
 SILENT = """
 units = 64
 [[cause]]
@@ -144,6 +155,23 @@ def test_spares_that_do_not_exist_and_units_that_nobody_uses_are_remarked_on() -
     assert any("warm has no effect" in text for text in idle.warnings)
     used = goodput_spares(**SPARES, spares=1, warm=True)
     assert not any("has no effect" in text for text in used.warnings)
+
+
+@pytest.mark.parametrize("response", ["slurm_requeue", "jobset"])
+def test_the_order_of_spares_is_remarked_on_where_all_nodes_are_allocated_anew(
+    tmp_path: Path, response: str
+) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text(LEMONS, "utf-8")
+    asked = FLEET | {"fleet": str(path), "gpus": 320, "spares": 4}
+    usual = goodput(**asked, response=response)
+    for order in ("first", "last_returned"):
+        ordered = goodput(**asked, response=response, spare_order=order)
+        said = f"spare_order = {order} has no effect: response = {response} allocates all nodes"
+        assert any(said in text for text in ordered.warnings)
+        assert ordered.results == usual.results
+    first = goodput(**asked, spare_order="first")
+    assert not any("has no effect" in text for text in first.warnings)
 
 
 def test_waiting_more_often_for_gpus_that_are_always_slow_changes_nothing() -> None:

@@ -93,6 +93,16 @@ def test_compared_streams_are_measured_over_the_same_jobs() -> None:
     assert none["wait_s"]["mean"] > same["wait_s"]["mean"]
 
 
+def test_a_stream_says_which_jobs_are_left_out() -> None:
+    run = fleet_schedule(**CLUSTER, load=0.5)
+    found, jobs = run.answer.results, run.outcome.jobs.size
+    first, last = found["warm_up_jobs"], found["warm_up_jobs"] + found["measured_jobs"]
+    said = f"the first {first:,} jobs are left out as warm-up (MSER-5, of waiting and of the GPUs"
+    assert any(said in text for text in run.answer.evidence.assumptions)
+    said = f"and the last {jobs - last:,}, which may not have ended"
+    assert any(said in text for text in run.answer.evidence.assumptions)
+
+
 def test_a_fixed_sample_says_what_of_it_is_warm_up() -> None:
     found = fleet_schedule(**CLUSTER, load=0.9, num_jobs=2000).answer
     assert any("set until_s to change it" in text for text in found.evidence.assumptions)

@@ -129,6 +129,7 @@ def test_fields_that_repeat_the_strategy_are_refused(job: dict[str, Any], tmp_pa
         "did you mean 'far'": {"strategy": "fat"},
         "has no [[strategy]] table": {"strategy_file": str(tmp_path / "fleet2.toml")},
         "unknown fleet 'nowhere'; there is no such file": {"strategy_file": "nowhere"},
+        "fleet or strategy file '/dev/zero' is a device": {"strategy_file": "/dev/zero"},
     }
     (tmp_path / "fleet2.toml").write_text(FLEET)
     endless = tmp_path / "endless.toml"

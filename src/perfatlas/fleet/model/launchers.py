@@ -9,7 +9,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Literal
 
 from perfatlas.fleet.laws import Constant
-from perfatlas.fleet.model.model import NO_TIME, Fleet, Strategy
+from perfatlas.fleet.model.model import NO_TIME, Fleet, Spares, Strategy
 from perfatlas.quantities import InvalidSpecError, parse_duration
 
 if TYPE_CHECKING:
@@ -109,7 +109,9 @@ def under_policy(strategy: Strategy, policy: RecoveryPolicy, step_s: float | Non
             )
         strategy = replace(strategy, step_s=step_s)
     if policy.reallocates:
-        strategy = replace(strategy, spares=replace(strategy.spares, reallocated=True))
+        # which spare fills a place does not matter where all places are assigned anew
+        spares = replace(strategy.spares, reallocated=True, order=Spares().order)
+        strategy = replace(strategy, spares=spares)
     if policy.spares:
         strategy = replace(strategy, spares=replace(strategy.spares, kind=policy.spares))
     return strategy

@@ -96,7 +96,7 @@ def resolve_strategies(name: str) -> tuple[StrategyTable, ...]:
     Raises:
         InvalidSpecError: The name or file does not exist, or the file is invalid.
     """
-    path = _path_of(name)
+    path = _path_of(name, "fleet or strategy file")
     if path is not None:
         return strategies_of(read_toml(path), name)
     known = _shipped_name(name)
@@ -108,17 +108,17 @@ def _shipped_table(name: str) -> dict[str, Any]:
     return tomllib.loads(text)
 
 
-def _path_of(name: str) -> Path | None:
+def _path_of(name: str, holds: str = "fleet") -> Path | None:
     """Return the path of a file, None for the name of a shipped fleet."""
     path = Path(name)
     if name in shipped_fleets() or not (path.is_file() or path.suffix == ".toml" or "/" in name):
         return None
     if not path.is_file():
         if not path.is_dir():
-            check_regular(path, "fleet")
+            check_regular(path, holds)
         what = "a directory" if path.is_dir() else "no file"
         raise InvalidSpecError(
-            f"fleet {repr_for_error(name)}: {what} at this path; expected a TOML file or one of"
+            f"{holds} {repr_for_error(name)}: {what} at this path; expected a TOML file or one of"
             f" {', '.join(shipped_fleets())}"
         )
     return path

@@ -49,6 +49,11 @@ def unused_fleet_options(inputs: FleetGoodput, ready: FleetJob) -> list[str]:
             f"spare_kind = {inputs.spare_kind}: warm and hot spares differ only in spare_start_s;"
             " both are powered on and can fail"
         )
+    if "spare_order" in inputs.model_fields_set and ready.strategy.spares.reallocated:
+        notes.append(
+            f"spare_order = {inputs.spare_order} has no effect: response = {inputs.response}"
+            " allocates all nodes anew at each restart, lowest node numbers first"
+        )
     idle = ready.job.fleet.units - ready.job.units - spares
     if inputs.fleet_units is not None and idle > 0:
         notes.append(

@@ -152,7 +152,11 @@ def fleet_schedule(
     results = results_of(outcome, base.job_source.trace, load)
     if stream is not None:
         results |= stream.results()
-        base = replace(base, warnings=(*base.warnings, *stream.warnings()))
+        base = replace(
+            base,
+            notes=(*base.notes, stream.note(base.jobs.size)),
+            warnings=(*base.warnings, *stream.warnings()),
+        )
     elif inputs.jobs is None:
         results["warm_up_jobs"] = measured_jobs(outcome)[0]
         base = replace(base, notes=(*base.notes, *transient_note(results)))

@@ -114,6 +114,18 @@ class Stream:
             "wait_s_half_width": self.half_width_s if math.isfinite(self.half_width_s) else None,
         }
 
+    def note(self, submitted: int) -> str:
+        """Return which jobs are measured, as a sentence.
+
+        Args:
+            submitted: Jobs of the stream.
+        """
+        return (
+            f"steady state: the first {self.first:,} jobs are left out as warm-up (MSER-5, of"
+            f" waiting and of the GPUs in use), and the last {submitted - self.last:,}, which may"
+            " not have ended; GPU time is counted after the warm-up"
+        )
+
     def warnings(self) -> list[str]:
         """Return warnings about stability and precision."""
         notes = []
