@@ -13,8 +13,6 @@ from .expressions import (
 )
 from .factors import (
     FACTORS as FACTORS,
-    Factor as Factor,
-    factors_of as factors_of,
 )
 from .pareto import (
     pareto_points as pareto_points,
@@ -46,11 +44,9 @@ from .run_index import (
     put_run as put_run,
 )
 from .scaling import (
-    ScaledScenario as ScaledScenario,
     scaled_scenario as scaled_scenario,
 )
 from .sensitivity import (
-    LATENCIES as LATENCIES,
     break_even as break_even,
     elasticities as elasticities,
     next_bottlenecks as next_bottlenecks,

@@ -92,7 +92,7 @@ def factors_of(systems: Sequence[System]) -> tuple[Factor, ...]:
 
     Example:
         >>> from perfatlas.hardware import resolve_system
-        >>> from perfatlas.studies import factors_of
+        >>> from perfatlas.studies.factors import factors_of
         >>> names = [factor.name for factor in factors_of([resolve_system("a100_sxm")])]
         >>> "device.peak.bf16" in names, "device.peak.fp8" in names
         (True, False)

@@ -23,8 +23,10 @@ from .table_run import (
     TableQuestion as TableQuestion,
     answer_rows as answer_rows,
     answer_table as answer_table,
-    show_summary as show_summary,
     wants_table as wants_table,
+)
+from .table_summary import (
+    show_summary as show_summary,
 )
 from .waiting import (
     notice_if_slow as notice_if_slow,

@@ -13,9 +13,9 @@ from perfatlas.commands.output.table_run import (
     answer_rows,
     answer_table,
     row_answers,
-    show_summary,
     wants_table,
 )
+from perfatlas.commands.output.table_summary import show_summary
 from perfatlas.declarations import commands, example_of, verb_fields
 
 if TYPE_CHECKING:

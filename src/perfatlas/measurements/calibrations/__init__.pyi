@@ -3,17 +3,11 @@ from .calibration import (
     SUBSTITUTE_FAMILIES as SUBSTITUTE_FAMILIES,
     USER_PROTOCOL as USER_PROTOCOL,
     Calibration as Calibration,
-    CalibrationMatch as CalibrationMatch,
-    as_substitute as as_substitute,
     calibration_folder as calibration_folder,
-    find_calibration as find_calibration,
-    find_calibration_at as find_calibration_at,
-    find_shipped_calibration as find_shipped_calibration,
     kernel_families as kernel_families,
     load_calibrations as load_calibrations,
     read_calibrations as read_calibrations,
     user_calibrations as user_calibrations,
-    with_overheads as with_overheads,
 )
 from .engine_transfer import (
     ANY_KERNEL as ANY_KERNEL,
@@ -22,6 +16,14 @@ from .engine_transfer import (
 )
 from .hidden import (
     without_devices as without_devices,
+)
+from .matching import (
+    CalibrationMatch as CalibrationMatch,
+    as_substitute as as_substitute,
+    find_calibration as find_calibration,
+    find_calibration_at as find_calibration_at,
+    find_shipped_calibration as find_shipped_calibration,
+    with_overheads as with_overheads,
 )
 from .new_architectures import (
     kernel_errors_apart as kernel_errors_apart,

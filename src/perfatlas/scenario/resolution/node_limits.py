@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.resolution.field_columns import ScenarioColumns
 
 NODE_LIMIT: Final = "node_power_cap_w"
+LIMITS_OF_POWER: Final = ("power_cap_w", NODE_LIMIT)
 
 
 def gpu_limits_w(
@@ -66,4 +67,19 @@ def node_limit_error(limit_w: float, system: System, gpu_w: float) -> PerfatlasE
     return InvalidSpecError(
         f"{NODE_LIMIT} = {limit_w:g} W leaves nothing to the {node.devices} GPUs of {node.name},"
         f" whose other parts draw {others_w:.0f} W; set it to more"
+    )
+
+
+def limit_at_bound_error(name: str, limit_w_N: FloatArray, row: int) -> InvalidSpecError:
+    """Return the error of a power limit in tier bound.
+
+    Args:
+        name: The limit.
+        limit_w_N: Its values (N,) [W].
+        row: The row.
+    """
+    return InvalidSpecError(
+        f"{name} = {limit_w_N[row]:g} W needs measured kernels: the clock under a power limit"
+        " follows from a model, so that a roofline time at that clock is no lower limit; leave"
+        f" {name} out, or choose a tier with measured kernels"
     )

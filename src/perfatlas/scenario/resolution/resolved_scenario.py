@@ -27,8 +27,15 @@ from perfatlas.scenario.resolution.default_plans import (
 )
 from perfatlas.scenario.resolution.field_columns import columns_of
 from perfatlas.scenario.resolution.groups import SHARED_FIELDS, distinct_rows, formats_of_rows
-from perfatlas.scenario.resolution.node_limits import NODE_LIMIT, gpu_limits_w, node_limit_error
+from perfatlas.scenario.resolution.node_limits import (
+    LIMITS_OF_POWER,
+    NODE_LIMIT,
+    gpu_limits_w,
+    limit_at_bound_error,
+    node_limit_error,
+)
 from perfatlas.scenario.resolution.refusals import Refusals
+from perfatlas.scenario.resolution.size_errors import product_message, sequences_message
 from perfatlas.step import Candidates, EngineLimits, Load, Placement, take_columns
 
 if TYPE_CHECKING:
@@ -47,7 +54,6 @@ LIMITS: Final = (
     "kv_blocks",
     "stream_interval",
 )
-LIMITS_OF_POWER: Final = ("power_cap_w", NODE_LIMIT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,34 +156,14 @@ def _size_rules(
 
     def false_product(row: int) -> InvalidSpecError:
         sizes = int(plan.tp[row]), int(plan.dp[row])
-        return InvalidSpecError(_false_product(scenario(row), *sizes))
+        return InvalidSpecError(product_message(scenario(row), *sizes))
 
     def too_many(row: int) -> InvalidSpecError:
-        return InvalidSpecError(_too_many(scenario(row), int(batch_N[row])))
+        return InvalidSpecError(sequences_message(scenario(row), int(batch_N[row])))
 
     return (
         (columns.is_set("gpus") & (remainder_N != 0.0), false_product),
         (columns.equals("mode", "static") & too_many_N, too_many),
-    )
-
-
-def _false_product(s: Scenario, tp: int, dp: int) -> str:
-    """Return the message that a plan does not match gpus."""
-    total = tp * s.pp * s.cp * s.attention_dp * dp
-    return (
-        f"gpus = {s.gpus}, but tp x pp x cp x attention_dp x dp ="
-        f" {tp} x {s.pp} x {s.cp} x {s.attention_dp} x {dp} = {total};"
-        " leave gpus out, or make the product match"
-    )
-
-
-def _too_many(s: Scenario, batch: int) -> str:
-    """Return the message that a static batch exceeds max_num_seqs."""
-    ranks, most = s.attention_dp, s.max_num_seqs or 0
-    return (
-        f"max_num_seqs = {most}, but a batch of {batch} needs {-(-batch // ranks)}"
-        f" concurrent sequences; use a batch of at most {most * ranks} per replica,"
-        " raise max_num_seqs, or use mode aggregated, in which requests queue"
     )
 
 
@@ -271,15 +257,7 @@ def _refuse_limits(workers: Workers, rows_C: IntArray, tier: str, refusals: Refu
     for name in LIMITS_OF_POWER if tier == "bound" else ():
         limit_w_N = workers.columns.numbers(name, np.inf)
         limited_C = rows_C[np.isfinite(limit_w_N[rows_C])]
-        refusals.refuse(limited_C, partial(_at_bound, name, limit_w_N), workers.stage)
-
-
-def _at_bound(name: str, limit_w_N: FloatArray, row: int) -> InvalidSpecError:
-    return InvalidSpecError(
-        f"{name} = {limit_w_N[row]:g} W needs measured kernels: the clock under a power limit"
-        " follows from a model, so that a roofline time at that clock is no lower limit; leave"
-        f" {name} out, or choose a tier with measured kernels"
-    )
+        refusals.refuse(limited_C, partial(limit_at_bound_error, name, limit_w_N), workers.stage)
 
 
 def _refuse_node_limits(

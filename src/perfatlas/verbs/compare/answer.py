@@ -50,18 +50,19 @@ def compare(
     """
     asked = compared_scenarios(scenarios, fields)
     base = _estimated(asked[0])
-    rows, differences, told = [_row(asked[0]["label"], base)], [], [_told(asked[0], base)]
+    rows, differences = [_row(asked[0]["label"], base)], []
+    resolved = [_resolved(asked[0], base)]
     answers = [base]
     for one in asked[1:]:
         try:
             answer = _estimated(one)
         except PerfatlasError as problem:
             rows.append({"label": one["label"], "error": str(problem)})
-            told.append(one)
+            resolved.append(one)
             continue
         answers.append(answer)
         rows.append(_row(one["label"], answer))
-        told.append(_told(one, answer))
+        resolved.append(_resolved(one, answer))
         steps = (_prefill_steps(base), _prefill_steps(answer))
         differences += step_differences(one["label"], base.breakdown, answer.breakdown, steps)
     tiers = {answer.evidence.tier for answer in answers}
@@ -70,7 +71,7 @@ def compare(
         warnings = {MIXED_TIERS: None, **warnings}
     return Answer(
         command="compare",
-        scenario={"scenarios": told},
+        scenario={"scenarios": resolved},
         results={"rows": rows, "differences": differences},
         breakdown=[],
         evidence=_joined(answers),
@@ -85,7 +86,7 @@ def _estimated(scenario: Mapping[str, Any]) -> Answer:
     return perfatlas.estimate(**fields)
 
 
-def _told(asked: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
+def _resolved(asked: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
     """Return the resolved scenario of an estimate with its label."""
     return {"label": asked["label"], **answer.to_dict()["scenario"]}
 

@@ -8,10 +8,10 @@ from .batch_frontier import (
 from .columns import (
     estimate_columns as estimate_columns,
 )
-from .explain import (
+from .sensitivities import (
     explain as explain,
 )
-from .explain_text import (
+from .sensitivities_text import (
     print_explanation as print_explanation,
 )
 from .table import (

@@ -221,7 +221,7 @@ def _explain(set_fields: dict[str, Any], extra: EstimateFlags, output: OutputFla
         print_json(answer)
         return 0
     from perfatlas.report.text import open_terminal
-    from perfatlas.verbs.estimate.explain_text import print_explanation
+    from perfatlas.verbs.estimate.sensitivities_text import print_explanation
 
     line = reproduced("estimate --explain", {**set_fields, **extra.of_explain})
     print_explanation(open_terminal(sys.stdout), answer, reproduce=line, verbose=output.verbose)

@@ -1,11 +1,13 @@
 from .answer import (
     Simulation as Simulation,
     simulate as simulate,
-    split_fields as split_fields,
 )
 from .page import (
     SimulatedRun as SimulatedRun,
     traffic_page as traffic_page,
+)
+from .question import (
+    split_fields as split_fields,
 )
 from .replica_count import (
     required_replicas as required_replicas,

@@ -16,7 +16,6 @@ from perfatlas.answer import (
     step_evidence,
 )
 from perfatlas.declarations import signature_of, verb_fields
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments import (
     ResolvedTraffic,
     Service,
@@ -37,15 +36,10 @@ from perfatlas.scenario.deployments import (
     traffic_warnings,
 )
 from perfatlas.scenario.fields import (
-    TRAFFIC_NAMES,
     Traffic,
-    parse_traffic,
     plain_values,
-    shared_fields,
 )
 from perfatlas.scenario.resolution import (
-    planned_scenario,
-    read_scenario,
     with_formats,
 )
 from perfatlas.serving.config import Control, Outage
@@ -64,6 +58,7 @@ from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
 from perfatlas.verbs.simulate.costs import cost_results
 from perfatlas.verbs.simulate.energy import energy_results, known_energy, run_energy
 from perfatlas.verbs.simulate.probed_options import probed_options
+from perfatlas.verbs.simulate.question import split_fields
 from perfatlas.verbs.simulate.repetitions import averaged, half_widths
 from perfatlas.verbs.simulate.resolved_fields import generated_lengths, resolved_fields
 from perfatlas.verbs.simulate.results import (
@@ -349,27 +344,6 @@ def _part(watch: OnProgress | None, number: int, parts: int) -> OnProgress | Non
     if watch is None:
         return None
     return lambda share: watch((number + share) / parts)
-
-
-def split_fields(fields: Mapping[str, Any]) -> tuple[Traffic, Scenario]:
-    """Return the traffic and the deployment of named fields.
-
-    Raises:
-        InvalidSpecError: A name or value is invalid.
-    """
-    traffic = parse_traffic({name: v for name, v in fields.items() if name in TRAFFIC_NAMES})
-    rest = {name: v for name, v in fields.items() if name not in TRAFFIC_NAMES}
-    if traffic.replica_kinds is not None:
-        rest = shared_fields(rest, traffic)
-    mode = rest.get("mode") or "aggregated"
-    if mode == "static":
-        raise UnsupportedError(
-            "simulate does not support mode = static; use aggregated or disaggregated, or estimate"
-        )
-    for name in ("method", "batch", "prefix"):
-        if rest.get(name) not in (None, "", 0):
-            raise InvalidSpecError(f"{name} has no effect in simulate; remove it")
-    return traffic, planned_scenario(read_scenario({**rest, "mode": mode}, queues=True))
 
 
 def _answer(

@@ -9,7 +9,8 @@ from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError, counted
 from perfatlas.scenario.deployments import price_ends, refuse_unused_options
 from perfatlas.scenario.fields import plain_values
-from perfatlas.verbs.simulate.answer import Simulation, simulation_of, split_fields
+from perfatlas.verbs.simulate.answer import Simulation, simulation_of
+from perfatlas.verbs.simulate.question import split_fields
 from perfatlas.verbs.simulate.replica_search import (
     ReplicaSearch,
     beyond_capacity,

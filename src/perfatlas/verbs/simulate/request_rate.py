@@ -21,7 +21,8 @@ from perfatlas.scenario.deployments import (
 )
 from perfatlas.scenario.fields import plain_values
 from perfatlas.serving.requests import TICKS_PER_SECOND
-from perfatlas.verbs.simulate.answer import Simulation, simulate, simulated, split_fields
+from perfatlas.verbs.simulate.answer import Simulation, simulate, simulated
+from perfatlas.verbs.simulate.question import split_fields
 from perfatlas.verbs.simulate.rate_search import Search, capacity_of, find, full_rate
 from perfatlas.verbs.simulate.results import containing_predictions
 

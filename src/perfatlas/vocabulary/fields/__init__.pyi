@@ -48,7 +48,6 @@ from .rows import (
     Catalog as Catalog,
     Field as Field,
     Row as Row,
-    Written as Written,
     fields_of as fields_of,
     group as group,
 )

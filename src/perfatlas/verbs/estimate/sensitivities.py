@@ -13,7 +13,10 @@ from perfatlas.verbs.estimate.answer import estimate
 from perfatlas.verbs.estimate.metrics import TARGETS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from perfatlas.answer import Answer
+    from perfatlas.scenario.fields import Scenario
 
 SHORTER: Final = 0.9  # of the predicted latency: the target if none is given
 FIXED: Final = (
@@ -59,14 +62,6 @@ def explain(
         >>> answer.results["next_bottleneck"][0]["field"]
         'device.memory.bandwidth'
     """
-    from perfatlas.studies import (
-        break_even,
-        elasticities,
-        next_bottlenecks,
-        scaled_scenario,
-        sobol_shares,
-    )
-
     given = {
         "ttft_s": slo_ttft_s,
         "tpot_s": slo_tpot_s,
@@ -82,13 +77,36 @@ def explain(
     if scenario.mode != "static":
         fields["method"] = "formula"
     answer = estimate(**fields)
+    targets = {name: value for name, value in given.items() if value is not None}
+    explained = _sensitivities(scenario, targets, spread)
+    notes = (FIXED, WITHOUT_TABLE) if "measured" in answer.evidence.tier else (FIXED,)
+    return replace(
+        answer,
+        command="estimate --explain",
+        scenario={**answer.scenario, **_set(given, spread)},
+        results={**answer.results, **explained},
+        evidence=replace(answer.evidence, assumptions=(*answer.evidence.assumptions, *notes)),
+    )
+
+
+def _sensitivities(
+    scenario: Scenario, targets: Mapping[str, float], spread: float | None
+) -> dict[str, Any]:
+    """Return elasticities, next bottlenecks, break-even values and Sobol indices by name."""
+    from perfatlas.studies import (
+        break_even,
+        elasticities,
+        next_bottlenecks,
+        scaled_scenario,
+        sobol_shares,
+    )
+
     scaled = scaled_scenario(scenario)
     sensitivity = elasticities(scaled)
-    targets = {name: value for name, value in given.items() if value is not None}
     if not targets:
         now = scaled.results([{}])
         targets = {n: SHORTER * float(now[n][0]) for n in TARGETS if n in sensitivity}
-    explained: dict[str, Any] = {
+    found: dict[str, Any] = {
         "sensitivity": sensitivity,
         "next_bottleneck": next_bottlenecks(scaled),
         "break_even": [
@@ -99,15 +117,8 @@ def explain(
         ],
     }
     if spread is not None:
-        explained["sobol"] = sobol_shares(scaled, spread)
-    notes = (FIXED, WITHOUT_TABLE) if "measured" in answer.evidence.tier else (FIXED,)
-    return replace(
-        answer,
-        command="estimate --explain",
-        scenario={**answer.scenario, **_set(given, spread)},
-        results={**answer.results, **explained},
-        evidence=replace(answer.evidence, assumptions=(*answer.evidence.assumptions, *notes)),
-    )
+        found["sobol"] = sobol_shares(scaled, spread)
+    return found
 
 
 def _check(targets: dict[str, float | None], spread: float | None) -> None:

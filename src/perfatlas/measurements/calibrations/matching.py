@@ -1,0 +1,282 @@
+"""The calibration that prices an operator on a device: its own, a relative's or a donor's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.measurements.calibrations.calibration import (
+    KERNELS,
+    SUBSTITUTE_FAMILIES,
+    Calibration,
+    load_calibrations,
+    shipped_cells,
+    user_cells,
+    user_file,
+)
+from perfatlas.measurements.calibrations.engine_transfer import engine_transfers, envelope
+from perfatlas.measurements.calibrations.hidden import hidden_devices
+from perfatlas.measurements.calibrations.new_architectures import kernel_errors_apart
+from perfatlas.measurements.calibrations.transfer import (
+    Silicon,
+    catalog_silicon,
+    donor_of,
+    expected_quantiles,
+    load_transfers,
+    silicon_of,
+)
+from perfatlas.measurements.calibrations.user_folder import NO_FILE, user_file_stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfatlas.hardware import Device
+
+
+# Overridden device fields for which a calibration no longer describes the measured silicon.
+KERNEL_FIELDS: Final = (
+    "device.peak.",
+    "device.sm_count",
+    "device.dies",
+    "device.exponentials_per_sm_clock",
+    "device.clock.peak",
+    "device.l2",
+    "device.shared_memory",
+    "device.memory.bandwidth",
+    "device.overhead_ratio",
+)
+LINK_FIELDS: Final = ("device.scale_up.", "device.overhead_ratio", "node.", "fabric")
+# Families that can substitute for another: engines share DeepGEMM, CUTLASS and FlashInfer kernels.
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibrationMatch:
+    """The calibration that prices an operator on a device, with its expected errors.
+
+    Args:
+        calibration: The fitted cell.
+        own: Whether it was measured on this device with these kernels.
+        quantiles: Expected {"q05", ..., "q95"} of ln(measured/predicted).
+        notes: Substitutions and user calibrations; empty for the device's own shipped cell.
+        table: Version and data hash of the table that corrects it in tier measured; otherwise "".
+        own_kernels: Whether these kernels were measured on the device before a user changed it, so
+            that a change of the hardware does not change which kernels run.
+    """
+
+    calibration: Calibration
+    own: bool
+    quantiles: Mapping[str, float]
+    notes: tuple[str, ...] = ()
+    table: tuple[str, str] = ("", "")
+    own_kernels: bool = False
+
+    @property
+    def limits(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
+        """Minimum and maximum of each dimension of the fitted rows."""
+        return self.calibration.least_shape, self.calibration.most_shape
+
+
+def find_calibration(
+    device: Device, operator: str, family: str, format_name: str
+) -> CalibrationMatch | None:
+    """Return the best calibration for an operator on a device, None if there is none.
+
+    Order of preference: the device's own cell; the same device with another engine's kernels; its
+    relative; a donor (`transfer.donor_of`), if this device has any calibration or a donor's vendor.
+    Substitutions are noted and widen the quantiles. A user calibration replaces the shipped cell.
+
+    Args:
+        device: Device the operator runs on.
+        operator: gemm, moe, prefill_attention, ... as in `Calibration`.
+        family: Kernel family; "" selects the most accurate cell.
+        format_name: Format, with "+<kv_format>_kv" where the cache differs.
+    """
+    return find_calibration_at(
+        device, (operator, family, format_name), user_file_stamp(device.name)
+    )
+
+
+def find_shipped_calibration(
+    device: Device, operator: str, family: str, format_name: str
+) -> CalibrationMatch | None:
+    """Return the result of `find_calibration`, which has the arguments, without those of a user."""
+    return find_calibration_at(device, (operator, family, format_name), NO_FILE)
+
+
+def find_calibration_at(
+    device: Device, cell: tuple[str, str, str], stamp: tuple[str, int, int]
+) -> CalibrationMatch | None:
+    """Return the result of `find_calibration` for a known version of the user's file.
+
+    Args:
+        device: Device the operator runs on.
+        cell: Operator, kernel family and format.
+        stamp: `user_file_stamp` of the device's name; for many cells it is read once.
+    """
+    silicon = silicon_of(device, links=cell[0] not in KERNELS)
+    changed, hidden = _changed(device, cell[0]), hidden_devices()
+    relative = "" if device.calibration_relative in hidden else device.calibration_relative
+    found = _find(silicon, relative, changed, cell, stamp, hidden)
+    return found and with_overheads(found, device)
+
+
+def with_overheads(match: CalibrationMatch, device: Device) -> CalibrationMatch:
+    """Return a match with its fixed times scaled by the overhead ratio of a device.
+
+    The ramp of a collective, overhead_ramp_s (wire time / reference time)^ramp_exponent, has a
+    fixed time in its reference too, which scales with the others.
+
+    Args:
+        match: A calibration for the device.
+        device: The device.
+    """
+    ratio = device.further.get("overhead_ratio", 1.0)
+    if ratio == 1.0:
+        return match
+    fitted = match.calibration.parameters
+    scaled = {name: value * ratio for name, value in fitted.items() if name.endswith("_s")}
+    if "ramp_exponent" in fitted:
+        scaled["overhead_ramp_s"] *= ratio ** -fitted["ramp_exponent"]
+    calibration = replace(match.calibration, parameters={**fitted, **scaled})
+    return replace(match, calibration=calibration)
+
+
+def _changed(device: Device, operator: str) -> tuple[str, ...]:
+    """Return the overridden fields for which calibrations do not describe the silicon."""
+    of_kind = KERNEL_FIELDS if operator in KERNELS else LINK_FIELDS
+    return tuple(name for name in device.overridden if name.startswith(of_kind))
+
+
+@cache
+def _find(
+    silicon: Silicon,
+    relative: str,
+    changed: tuple[str, ...],
+    cell: tuple[str, str, str],
+    stamp: tuple[str, int, int],
+    hidden: frozenset[str],
+) -> CalibrationMatch | None:
+    operator, family, format_name = cell
+    device_name = silicon.name
+    mine = user_cells(device_name, stamp)
+    seen = device_name not in hidden
+    cells = _cells(device_name, operator, format_name, mine) if seen else ()
+    if cells:
+        match = _noted(_same_device(cells, family), mine)
+        if match.calibration.id in mine:  # measured on the user's device, including its changes
+            changed = tuple(name for name in changed if name not in user_file(stamp).changed)
+        return _what_if(match, changed) if changed else match
+    cells = _cells(relative, operator, format_name) if relative else ()
+    if cells:
+        lent = _same_device(cells, family)
+        return as_substitute(
+            lent, f"{device_name} has no measured {operator} kernels; those of {relative} are used"
+        )
+    calibrated = bool(load_calibrations(relative or device_name) or mine)
+    return _from_donor(silicon, cell, hidden, calibrated=calibrated)
+
+
+def _cells(
+    device_name: str,
+    operator: str,
+    format_name: str,
+    mine: Mapping[str, Calibration] = MappingProxyType({}),
+) -> tuple[Calibration, ...]:
+    """Return the cells of all families: the user's first, then the most accurate first."""
+    shipped = {cell.id: cell for cell in shipped_cells(device_name, operator, format_name)}
+    known = {**shipped, **mine}.values()
+    found = (c for c in known if (c.operator, c.format) == (operator, format_name))
+    return tuple(sorted(found, key=lambda cell: (cell.id not in mine, cell.mape)))
+
+
+def _noted(match: CalibrationMatch, mine: Mapping[str, Calibration]) -> CalibrationMatch:
+    """Return a match with a note if its cell is a user calibration."""
+    cell = match.calibration
+    if cell.id not in mine:
+        return match
+    note = f"{cell.id} is a user calibration: {cell.data_version}, {cell.data_hash}"
+    return replace(match, notes=(*match.notes, note))
+
+
+def _same_device(cells: Sequence[Calibration], family: str) -> CalibrationMatch:
+    for cell in cells:
+        if family in ("", cell.family):
+            return CalibrationMatch(
+                calibration=cell,
+                own=True,
+                quantiles=dict(cell.residual_quantiles),
+                own_kernels=True,
+            )
+    cell = min(cells, key=_substitution_order)
+    note = f"{family} has no measured {cell.operator} {cell.format} kernels; {cell.id} is used"
+    apart = engine_transfers(cell.operator)
+    quantiles = envelope([*(other.residual_quantiles for other in cells), apart])
+    return CalibrationMatch(calibration=cell, own=False, quantiles=quantiles, notes=(note,))
+
+
+def _substitution_order(cell: Calibration) -> int:
+    return [*SUBSTITUTE_FAMILIES, cell.family].index(cell.family)
+
+
+def _what_if(match: CalibrationMatch, changed: Sequence[str]) -> CalibrationMatch:
+    """Return the match for silicon that differs from the measured one."""
+    note = f"{', '.join(changed)} changed; kernel parameters are those of the original device"
+    return replace(as_substitute(match, note), own_kernels=match.own_kernels)
+
+
+def as_substitute(match: CalibrationMatch, note: str) -> CalibrationMatch:
+    """Return a match used as a substitute, with a note and the quantiles of transfers.
+
+    Args:
+        match: Match of the kernels that are used.
+        note: Note on the substitution.
+    """
+    return CalibrationMatch(
+        calibration=match.calibration,
+        own=False,
+        quantiles=_transfer(match.calibration),
+        notes=(*match.notes, note),
+    )
+
+
+def _from_donor(
+    silicon: Silicon, cell: tuple[str, str, str], hidden: frozenset[str], *, calibrated: bool
+) -> CalibrationMatch | None:
+    """Return a match with the parameters of a donor, None if there is no donor."""
+    operator, family, format_name = cell
+    transfers = load_transfers(operator).items()
+    measured = [
+        key for key, one in transfers if key[1] == format_name and not hidden.issuperset(one[0])
+    ]
+    families = [family, *SUBSTITUTE_FAMILIES, *(name for name, _ in measured)]
+    lender = next((name for name in families if (name, format_name) in measured), None)
+    if lender is None:
+        return None
+    names, pairs = load_transfers(operator)[lender, format_name]
+    names = tuple(name for name in names if name not in hidden)
+    known = catalog_silicon(names, links=operator not in KERNELS)
+    if not calibrated:
+        known = tuple(one for one in known if one.vendor == silicon.vendor)
+    donor = donor_of(silicon, known, pairs)
+    lent = load_calibrations(donor).get(f"{donor}/{operator}/{lender}/{format_name}")
+    if lent is None:
+        return None
+    apart = kernel_errors_apart(hidden) if operator in KERNELS else {}
+    quantiles = expected_quantiles(silicon, known, pairs, apart) or _transfer(lent)
+    note = (
+        f"{silicon.name} has no measured {operator} {format_name} kernels; parameters of {donor}"
+        f" are used, which best predict the most similar of {len(known)} measured devices"
+    )
+    return CalibrationMatch(calibration=lent, own=False, quantiles=quantiles, notes=(note,))
+
+
+def _transfer(cell: Calibration) -> dict[str, float]:
+    """Return the quantiles for another device, at least as wide as on the measured one."""
+    known = [cell.transfer_quantiles] if cell.transfer_quantiles else []
+    if not known:
+        # No other device has this format; use the transfers of the operator's other formats.
+        same = load_calibrations(cell.device).values()
+        known = [c.transfer_quantiles for c in same if c.operator == cell.operator]
+    return envelope([cell.residual_quantiles, *(one for one in known if one)])
