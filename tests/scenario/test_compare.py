@@ -63,6 +63,12 @@ def test_all_combinations_of_alternatives_are_compared() -> None:
     ]
 
 
+def test_labels_name_the_system_of_a_file() -> None:
+    scenario = {**MODEL, "system": "h100_sxm", "label": "a"}
+    rows = compare(scenarios=[scenario], systems=("h200_sxm",)).results["rows"]
+    assert [row["label"] for row in rows] == ["a h100_sxm", "a h200_sxm"]
+
+
 def test_a_scenario_that_cannot_be_answered_has_its_error() -> None:
     rows = compare(**MODEL, system="h100_sxm", format="fp8", systems="a100_sxm").results["rows"]
     assert rows[0]["error"] is None
@@ -105,3 +111,12 @@ def test_files_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     text = capsys.readouterr().out
     assert "plain compared with others" in text
     assert "quantized, decode step" in text
+
+
+def test_all_compared_models_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("meta-llama/Llama-3.1-8B", "Qwen/Qwen3-8B"):
+        text = f'model = "{name}"\nsystem = "h200_sxm"\n'
+        (tmp_path / f"{name.partition('/')[2]}.toml").write_text(text, "utf-8")
+    assert main(["compare", *(str(p) for p in sorted(tmp_path.iterdir()))]) == 0
+    first = " ".join(capsys.readouterr().out.split())
+    assert first.startswith("meta-llama/Llama-3.1-8B, Qwen/Qwen3-8B: Llama-3.1-8B compared")

@@ -31,6 +31,9 @@ COLUMNS = {
         ("kv_format not in ['bf16', 'fp16']", [True, False, True]),
         ("kv_format == 'fp8' and not tp == 8", [True, False, False]),
         ("batch > 1", [True, False, True]),  # a missing number meets nothing
+        ("not batch > 10", [True, False, False]),  # nor does its contrary
+        ("batch != 1", [True, False, True]),
+        ("batch not in [1, 2]", [True, False, True]),
         ("batch or tp > 8", [True, False, True]),
     ],
 )
@@ -70,6 +73,11 @@ def test_names_are_in_order_of_appearance() -> None:
 def test_what_is_no_expression_is_refused(text: str, problem: str) -> None:
     with pytest.raises(InvalidSpecError, match=problem):
         Expression(text)
+
+
+def test_a_number_beyond_floats_is_named() -> None:
+    with pytest.raises(InvalidSpecError, match=r"a number beyond 1\.8e308"):
+        Expression(f"tp < {'9' * 400}").of(COLUMNS)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
+from perfatlas.cli import main
 from perfatlas.hardware import resolve_system, with_values
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.resolution import read_scenario
@@ -114,6 +115,33 @@ def test_improving_the_bottleneck_moves_it() -> None:
     assert rows[0]["field"] == rows[0]["improved"] == "device.memory.bandwidth"
     assert rows[0]["value"] > rows[1]["value"] > rows[2]["value"]
     assert rows[2]["field"] == "device.overhead_ratio"
+
+
+def test_links_in_series_are_no_bottleneck_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    """An L40S reaches others through its host link: both limit, and neither helps alone."""
+    fields = {"model": DENSE["model"], "system": "l40s", "tp": 4, "batch": 64}
+    scaled = scaled_scenario(read_scenario(fields))
+    slopes = elasticities(scaled)["ttft_s"]
+    assert slopes["device.scale_up.bandwidth"] < slopes["device.clock.peak"] < 0.0
+    now, better = scaled.results([{}, {"device.scale_up.bandwidth": 2.0}])["ttft_s"]
+    assert better == now
+    assert next_bottlenecks(scaled)[0]["field"] == "device.clock.peak"
+    words = [f"--{name}={value}" for name, value in fields.items()]
+    assert main(["estimate", "--explain", *words]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "improving scale-up bandwidth alone shortens TTFT less" in text
+
+
+def test_targets_of_tier_measured_are_those_of_tier_physics(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fields = {**DENSE, "tier": "measured", "batch": 16}
+    value = explain(**fields).results["next_bottleneck"][0]["value"]
+    words = [f"--{name}={value}" for name, value in fields.items()]
+    for ratio, verb in ((0.99, "needs"), (1.01, "still holds with")):
+        assert main(["estimate", "--explain", *words, f"--slo-ttft-s={ratio * value}"]) == 0
+        text = " ".join(capsys.readouterr().out.split())
+        assert f"s {verb} " in text
 
 
 def test_shares_of_variance_sum_to_one_where_factors_hardly_interact() -> None:

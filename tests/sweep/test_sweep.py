@@ -210,6 +210,16 @@ def test_names_of_the_issue_of_formats_are_hardware_fields() -> None:
         ({"verb": "search"}, "'search' is not one of"),
         ({"varry": {}}, "did you mean 'vary'"),
         ({"constraints": ["tpp < 8"]}, "unknown name 'tpp'; did you mean 'tp'"),
+        ({"sample": {"vary": 3}}, "vary = 3: expected a table"),
+        ({"vary": {"clock_ratio": [0.5, math.nan]}}, "clock_ratio = nan: expected a finite number"),
+        (
+            {"vary": {"isl": {"from": 1, "to": math.inf, "steps": 3}}},
+            "isl = inf: expected a finite",
+        ),
+        (
+            {"vary": {one: {"from": 1, "to": 10**6, "steps": 10**6} for one in ("isl", "dp")}},
+            "1,000,000,000,000 points are more than the 1,638,400,000",
+        ),
         ({"constraints": ["prefill_tp < 8"]}, "the study does not set it"),
         ({"constraints": ["tp"]}, "compare it"),
         ({"constraints": "tp < 8"}, "expected a list of expressions"),

@@ -184,7 +184,11 @@ class Expression:
         try:
             with np.errstate(all="ignore"):
                 return self._value(self._tree, columns)
-        except (TypeError, ValueError, OverflowError, ZeroDivisionError) as problem:
+        except OverflowError as problem:
+            raise InvalidSpecError(
+                f"expression {repr_for_error(self.text)} has a number beyond 1.8e308"
+            ) from problem
+        except (TypeError, ValueError, ZeroDivisionError) as problem:
             raise InvalidSpecError(
                 f"expression {repr_for_error(self.text)} cannot be evaluated: it mixes texts and"
                 " numbers, or a text has no such operation"
@@ -199,6 +203,8 @@ class Expression:
                 found = constant if isinstance(constant, str) else float(constant)
             case ast.BinOp(left=left, op=kind, right=right):
                 found = _BINARY[type(kind)](value(left, columns), value(right, columns))
+            case ast.UnaryOp(op=ast.Not(), operand=inside):
+                found = _not(value(inside, columns)) & self._known(inside, columns)
             case ast.UnaryOp(op=kind, operand=inside):
                 found = _UNARY[type(kind)](value(inside, columns))
             case ast.BoolOp(op=kind, values=parts):
@@ -221,14 +227,23 @@ class Expression:
             if isinstance(other, (ast.List, ast.Tuple)):
                 among = [left == self._value(part, columns) for part in other.elts]
                 inside = reduce(np.logical_or, among, np.False_)
-                found.append(np.logical_not(inside) if isinstance(kind, ast.NotIn) else inside)
+                if isinstance(kind, ast.NotIn):
+                    inside = np.logical_not(inside) & self._known(node.left, columns)
+                found.append(inside)
                 continue
             right = self._value(other, columns)
             if type(kind) in _ORDERED and _is_text(left) != _is_text(right):
                 raise TypeError(kind)
             found.append(_COMPARED[type(kind)](left, right))
             left = right
+        if any(isinstance(kind, ast.NotEq) for kind in node.ops):
+            found.append(self._known(node, columns))
         return reduce(np.logical_and, found)
+
+    def _known(self, node: ast.AST, columns: Mapping[str, Any]) -> Any:  # noqa: ANN401
+        """Return whether no name of a part is missing: what is missing differs from nothing."""
+        cells = [columns[name] for name in self._names(node)]
+        return reduce(np.logical_and, (~_is_missing(one) for one in cells), np.True_)
 
 
 def _not(value: Any) -> Any:  # noqa: ANN401 - an array or one value
@@ -240,6 +255,13 @@ _UNARY: Final[dict[type[ast.unaryop], Callable[[Any], Any]]] = {
     ast.UAdd: operator.pos,
     ast.USub: operator.neg,
 }
+
+
+def _is_missing(value: Any) -> Any:  # noqa: ANN401 - an array or one value
+    cells = np.asarray(value)
+    if cells.dtype.kind == "f":
+        return np.isnan(cells)
+    return np.array([cell is None for cell in cells.flat], np.bool_).reshape(cells.shape)
 
 
 def _pairs(node: ast.Compare) -> Iterator[tuple[ast.cmpop, ast.expr]]:

@@ -106,42 +106,49 @@ def next_bottlenecks(scaled: ScaledScenario) -> list[dict[str, Any]]:
     Returns:
         Rows of `metric`, `improved` (the field that limits the scenario most), `ratio` (by how much
         it is improved, first 1), `value` (the latency then [s]), `field` (what then limits it most)
-        and `elasticity` (of the latency to that field).
+        and `elasticity` (of the latency to an improvement of that field alone, which two equally
+        fast links in series do not reward).
     """
-    now = elasticities(scaled)
-    known: dict[tuple[str, float], tuple[dict[str, dict[str, float]], Columns]] = {}
+    factors = {factor.name: factor for factor in scaled.factors if factor.improves}
+    known: dict[tuple[str, float], tuple[dict[str, float], dict[str, dict[str, float]]]] = {}
+    _, now = _improvements(scaled, {})
     rows = []
-    for metric in (name for name in LATENCIES if name in now):
-        first = _largest(scaled.factors, now[metric])
+    for metric, gains in now.items():
+        first = factors[max(gains, key=gains.__getitem__)]
         for ratio in IMPROVEMENTS:
-            improved = {first.name: 1.0 / ratio if first.is_latency else ratio}
             if (first.name, ratio) not in known:
-                then = elasticities(scaled, improved)
-                known[first.name, ratio] = then, scaled.results([improved])
-            slopes, results = known[first.name, ratio]
-            largest = _largest(scaled.factors, slopes[metric])
+                improved = {first.name: 1.0 / ratio if first.is_latency else ratio}
+                known[first.name, ratio] = _improvements(scaled, improved)
+            values, then = known[first.name, ratio]
+            largest = factors[max(then[metric], key=then[metric].__getitem__)]
+            gain = then[metric][largest.name]
             rows.append(
                 {
                     "metric": metric,
                     "improved": first.name,
                     "ratio": ratio,
-                    "value": float(results[metric][0]),
+                    "value": values[metric],
                     "field": largest.name,
-                    "elasticity": slopes[metric][largest.name],
+                    "elasticity": gain if largest.is_latency else -gain,
                 }
             )
     return rows
 
 
-def _largest(factors: Sequence[Factor], slopes: Mapping[str, float]) -> Factor:
-    """Return the factor whose improvement shortens a latency most."""
-    improvable = [factor for factor in factors if factor.improves]
-    return max(improvable, key=lambda factor: _gain(factor, slopes[factor.name]))
-
-
-def _gain(factor: Factor, slope: float) -> float:
-    """Return the elasticity to an improvement, positive where it shortens a latency."""
-    return slope if factor.is_latency else -slope
+def _improvements(
+    scaled: ScaledScenario, base: dict[str, float]
+) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
+    """Return latencies [s], and by how much improving each factor alone shortens them (slopes)."""
+    factors = [factor for factor in scaled.factors if factor.improves]
+    better = {f.name: 1.0 / (1.0 + STEP) if f.is_latency else 1.0 + STEP for f in factors}
+    changes = [{**base, name: base.get(name, 1.0) * ratio} for name, ratio in better.items()]
+    columns = scaled.results([base, *changes])
+    columns = {m: columns[m] for m in LATENCIES if m in columns and np.all(columns[m] > 0.0)}
+    gains = {
+        metric: dict(zip(better, (np.log(v[0] / v[1:]) / np.log1p(STEP)).tolist(), strict=True))
+        for metric, v in columns.items()
+    }
+    return {metric: float(v[0]) for metric, v in columns.items()}, gains
 
 
 def break_even(scaled: ScaledScenario, metric: str, target: float) -> list[dict[str, Any]]:

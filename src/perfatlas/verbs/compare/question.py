@@ -52,7 +52,7 @@ def compared_scenarios(
             named = [str(given["label"])] if "label" in given else []
             if not named and scenarios:
                 named = [f"scenario {place + 1}"]
-            words = (f"default {name}" if v is None else str(v) for name, v in chosen.items())
+            words = (str(v or given.get(name, f"default {name}")) for name, v in chosen.items())
             label = " ".join([*named, *words]) or "as given"
             own = {name: v for name, v in chosen.items() if v is not None}
             found.append({**given, **shared, **own, "label": label})

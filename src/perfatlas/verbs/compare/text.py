@@ -35,8 +35,9 @@ def print_comparison(
     """
     results = answer["results"]
     rows = results["rows"]
-    base = answer["scenario"]["scenarios"][0]
-    print_line(console, f"{base['model']}: {rows[0]['label']} compared with others", style="bold")
+    models = dict.fromkeys(str(one.get("model")) for one in answer["scenario"]["scenarios"])
+    title = f"{', '.join(models)}: {rows[0]['label']} compared with others"
+    print_line(console, title, style="bold")
     console.print()
     _print_results(console, rows)
     console.print()

@@ -101,8 +101,23 @@ def _bottleneck_lines(results: Mapping[str, Any], names: Sequence[str]) -> list[
             f" then {LABELS[row['field']]}"
             for row in rows[1:]
         )
+        alone = _without_effect(results, metric, rows[0])
         lines.append(f"{label} depends most on {first}; {later}")
+        if alone:
+            lines.append(
+                f"improving {' or '.join(alone)} alone shortens {label} less: another part is"
+                " equally slow"
+            )
     return lines
+
+
+def _without_effect(results: Mapping[str, Any], metric: str, first: Mapping[str, Any]) -> list[str]:
+    """Return labels of factors with a larger elasticity than that whose improvement helps most."""
+    slopes = results["sensitivity"][metric]
+    improvable = [one for one in FACTORS if one.improves and one.name in slopes]
+    gains = {one: slopes[one.name] * (1.0 if one.is_latency else -1.0) for one in improvable}
+    own = next(gain for one, gain in gains.items() if one.name == first["field"])
+    return [one.label for one, gain in gains.items() if gain > own + LEAST]
 
 
 def _target_lines(results: Mapping[str, Any]) -> list[str]:
@@ -116,13 +131,19 @@ def _target_lines(results: Mapping[str, Any]) -> list[str]:
             if (row["metric"], row["target"]) == (metric, target) and row["ratio"] is not None
         ]
         label = f"{METRICS[metric].short_label} of {format_value(metric, target)}"
-        met = results[metric] is not None and results[metric] <= target
+        met = _closed_form(results, metric) <= target
         if not rows:
             lines.append(f"no single factor brings {label}" if not met else f"{label} is met")
             continue
         values = ", or ".join(_value_text(row) for row in rows[:3])
         lines.append(f"{label} {'still holds with' if met else 'needs'} {values}")
     return lines
+
+
+def _closed_form(results: Mapping[str, Any], metric: str) -> float:
+    """Return a latency [s] as break-even values are sought for it, in tier physics."""
+    rows = results["next_bottleneck"]
+    return next(float(row["value"]) for row in rows if row["metric"] == metric)
 
 
 def _value_text(row: Mapping[str, Any]) -> str:

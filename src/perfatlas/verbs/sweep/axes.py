@@ -167,7 +167,12 @@ def read_sample(command: str, raw: Mapping[str, Any], origin: str) -> Sample | N
             raise InvalidSpecError(
                 f"{where}: {key} = {repr_for_error(value)}: expected an integer of {least} or more"
             )
-    vary = flattened(raw.get("vary", {}))
+    table = raw.get("vary", {})
+    if not isinstance(table, dict):
+        raise InvalidSpecError(
+            f"{where}: vary = {repr_for_error(table)}: expected a table, [sample.vary]"
+        )
+    vary = flattened(table)
     if not vary:
         raise InvalidSpecError(f"{where}: nothing is sampled; give a table [sample.vary]")
     names = tuple(_sampled(command, name, value, f"{where}.vary") for name, value in vary.items())

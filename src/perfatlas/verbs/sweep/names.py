@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -123,6 +124,8 @@ def read_value(command: str, name: str, value: Any, where: str) -> Any:  # noqa:
     Raises:
         InvalidSpecError: It is no value of this name.
     """
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InvalidSpecError(f"{where}: {name} = {value}: expected a finite number")
     if is_hardware(name):
         reader = FIELDS[hardware_field(name)[1]].reader
         number: Any = reader.read(value, f"{where}: {name}")
