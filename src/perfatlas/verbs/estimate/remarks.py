@@ -53,10 +53,20 @@ def estimate_warnings(
         _front_end_limited(question, evaluation),
         _too_long(question),
         _without_energies(question),
+        _of_another_release(question),
     ):
         for candidate, text in found:
             notes[candidate].append(text)
     return [tuple(texts) for texts in notes]
+
+
+def _of_another_release(question: Candidates) -> Notes:
+    """Say that a release has no profile, and which one stands for it."""
+    profile = question.profile
+    for candidate in range(question.size) if profile.borrowed else ():
+        yield candidate, (
+            f"{profile.id} has no profile: {profile.borrowed} stands for it, with a wider interval"
+        )
 
 
 def _without_energies(question: Candidates) -> Notes:
