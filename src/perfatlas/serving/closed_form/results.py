@@ -33,7 +33,12 @@ if TYPE_CHECKING:
 
 LATENCIES: Final = ("ttft_s", "tpot_s", "request_latency_s")
 DIFFERENT: Final = "different nodes"  # of two pools, without a common power
-MEMORY: Final = tuple(metric.key for name, metric in METRICS.items() if name.startswith("memory."))
+# those of estimate: importing train adds memory metrics of its own
+MEMORY: Final = tuple(
+    metric.key
+    for name, metric in METRICS.items()
+    if name.startswith("memory.") and "estimate" in metric.verbs
+)
 WHOLE: Final[Mapping[str, type]] = {"count": int, "flag": bool}
 
 
