@@ -63,10 +63,9 @@ def estimate_warnings(
 def _of_another_release(question: Candidates) -> Notes:
     """Say that a release has no profile, and which one stands for it."""
     profile = question.profile
+    note = f"{profile.id} has no profile: {profile.borrowed} stands for it, with a wider interval"
     for candidate in range(question.size) if profile.borrowed else ():
-        yield candidate, (
-            f"{profile.id} has no profile: {profile.borrowed} stands for it, with a wider interval"
-        )
+        yield candidate, note
 
 
 def _without_energies(question: Candidates) -> Notes:
