@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from perfatlas.cli import main
+from perfatlas.cli import main
 from perfatlas.hardware import resolve_system, with_values
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.resolution import read_scenario
@@ -184,3 +185,10 @@ def test_an_explanation_has_the_estimate_and_its_sensitivities() -> None:
 def test_impossible_questions_are_refused(change: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidSpecError, match=text):
         explain(**{**DENSE, **change})
+
+
+def test_the_text_names_no_change_beyond_four_times(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["estimate", "--explain", "--tier", "bound", "--model", DENSE["model"]]
+    assert main([*words, "--system", "h200_sxm", "--slo-tpot-s", "100us"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "no single factor reaches TPOT of 100 µs by a change of at most 4x" in text
