@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from perfatlas.cli import main
-from perfatlas.cli import main
 from perfatlas.hardware import resolve_system, with_values
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.resolution import read_scenario
