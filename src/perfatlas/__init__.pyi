@@ -165,9 +165,6 @@ def compare(
     decode_ep: int | str | None = None,
     prefill_moe_tp: int | str | None = None,
     decode_moe_tp: int | str | None = None,
-    node_power_cap_w: float | str | None = None,
-    pue: float | str | None = None,
-    usd_per_kwh: float | str | None = None,
 ) -> Answer:
     """Return the estimates of several scenarios, and the difference of each to the first.
 
@@ -264,12 +261,6 @@ def compare(
             moe_tp. Needs mode = disaggregated.
         decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
             moe_tp. Needs mode = disaggregated.
-        node_power_cap_w: Power limit of a node (AC) [W], shared by its GPUs; of a rack, its share
-            of one node. Default: no limit beside that of each GPU.
-        pue: Power usage effectiveness: power of the facility over that of its nodes [ratio].
-            Default: 1 with a price of electricity, else no power of the facility is reported.
-        usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
-            reported.
 
     Returns:
         An answer with `rows`, the results of each scenario or its error, and `differences`, a row
@@ -634,7 +625,8 @@ def explain(
     Example:
         >>> from perfatlas.verbs.estimate import explain
         >>> answer = explain(model="meta-llama/Llama-3.1-8B", system="h200_sxm", tier="bound")
-        >>> answer.results["next_bottleneck"][0]["field"]
+        >>> rows = answer.results["next_bottleneck"]
+        >>> next(row["field"] for row in rows if row["metric"] == "tpot_s")
         'device.memory.bandwidth'
     """
 

@@ -270,6 +270,13 @@ _OTHERS: Final[Mapping[str, Values]] = {
         "formats": ("bf16,fp8", "int8"),
         "kv_formats": ("bf16,fp8", "fp8"),
     },
+    "compare": {
+        "expert_distribution": _SERVING["expert_distribution"],
+        "silicon_version": _SERVING["silicon_version"],
+        "systems": ("b200_sxm,gb200", "l40s"),
+        "engines": ("sglang,trtllm", "ideal"),
+        "formats": ("bf16,fp8", "int8"),
+    },
     "train": {
         "engine": ("fsdp", "ideal"),
         "expert_distribution": _SERVING["expert_distribution"],

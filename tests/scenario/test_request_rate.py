@@ -170,14 +170,14 @@ def test_an_interrupted_search_brackets_the_rate() -> None:
 
 
 def test_no_rate_is_found_that_front_ends_cannot_send() -> None:
-    asked = {**ASKED, "engine": "sglang", "tp": 8, "format": "fp8", "isl": 100, "osl": 1000}
+    asked = {**ASKED, "engine": "vllm", "tp": 8, "format": "fp8", "isl": 100, "osl": 1000}
     found = max_request_rate(**{**asked, "num_requests": 500}, slo_tpot_s=0.05).answer.results
     assert found["max_requests_per_s"] < 1 / 46e-6 / 1000  # a token takes 46 us to send
     assert not found["saturated"]
 
 
 def test_a_front_end_that_falls_behind_is_saturated() -> None:
-    asked = {**ASKED, "engine": "sglang", "tp": 8, "format": "fp8", "isl": 100, "osl": 1000}
+    asked = {**ASKED, "engine": "vllm", "tp": 8, "format": "fp8", "isl": 100, "osl": 1000}
     found = simulate(**{**asked, "num_requests": 1000}, request_rate=30).answer
     assert found.results["saturated"]
     assert any("front ends send output tokens" in said for said in found.warnings)

@@ -113,6 +113,8 @@ def _row(label: str, answer: Answer) -> dict[str, Any]:
         for end in ("", "_low", "_high")
         if f"{name}{end}" in results
     }
+    found["gpus"] = results["gpus"]
+    found["kv_capacity_tokens"] = results["memory"]["kv_capacity_tokens"]
     return {"label": label, **found, "error": None}
 
 

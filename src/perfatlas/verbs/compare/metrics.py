@@ -34,6 +34,21 @@ declare_metrics(
         for name in COMPARED
     ),
     Metric(
+        name="rows.gpus",
+        label="GPUs",
+        holds="count",
+        verbs=COMPARE,
+        description="GPUs of the deployment.",
+    ),
+    Metric(
+        name="rows.kv_capacity_tokens",
+        label="KV cache capacity",
+        holds="count",
+        unit="tokens",
+        verbs=COMPARE,
+        description="Tokens that the KV cache of a replica holds.",
+    ),
+    Metric(
         name="rows.label",
         label="scenario",
         holds="text",

@@ -13,12 +13,11 @@ from perfatlas.scenario.resolution import read_scenario
 from perfatlas.serving.closed_form import MEMORY
 from perfatlas.verbs.estimate.answer import estimate
 from perfatlas.verbs.estimate.clock_frontier import clock_frontier
-from perfatlas.verbs.estimate.table import estimate_table
+from perfatlas.verbs.estimate.table import NOT_OF_POINTS, estimate_table
 
 SWEPT: Final = ("batch", "concurrency")
 LARGEST: Final = 65536  # sequences per replica; no engine runs more concurrently
 POINTS_PER_ROUND: Final = 16
-LEFT_OUT: Final = ("error", "error_code", "tier", "prefill_bound", "decode_bound")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +123,7 @@ def _fitting(given: dict[str, Any], swept: str, sizes: list[int]) -> list[dict[s
     for position, size in enumerate(sizes):
         if columns["error_code"][position]:
             break
-        row = {k: v[position] for k, v in columns.items() if k not in LEFT_OUT}
+        row = {k: v[position] for k, v in columns.items() if k not in NOT_OF_POINTS}
         memory = {name: row.pop(f"memory_{name}") for name in MEMORY}
         rows.append({"batch": size} | row | {"memory": memory})
     return rows

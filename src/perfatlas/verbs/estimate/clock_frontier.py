@@ -11,7 +11,7 @@ from perfatlas.scenario.deployments import evaluate_one
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.serving.closed_form import MEMORY
 from perfatlas.verbs.estimate.answer import estimate
-from perfatlas.verbs.estimate.table import estimate_table
+from perfatlas.verbs.estimate.table import NOT_OF_POINTS, estimate_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -102,7 +102,7 @@ def _points(given: Mapping[str, Any], over: str, largest: float) -> list[dict[st
     for position, value in enumerate(tried):
         if columns["error_code"][position]:
             continue
-        row = {k: v[position] for k, v in columns.items() if not k.startswith(("error", "tier"))}
+        row = {k: v[position] for k, v in columns.items() if k not in NOT_OF_POINTS}
         memory = {name: row.pop(f"memory_{name}") for name in MEMORY}
         rows.append({over: value} | row | {"memory": memory})
     if not rows:

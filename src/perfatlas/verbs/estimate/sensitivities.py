@@ -59,7 +59,8 @@ def explain(
     Example:
         >>> from perfatlas.verbs.estimate import explain
         >>> answer = explain(model="meta-llama/Llama-3.1-8B", system="h200_sxm", tier="bound")
-        >>> answer.results["next_bottleneck"][0]["field"]
+        >>> rows = answer.results["next_bottleneck"]
+        >>> next(row["field"] for row in rows if row["metric"] == "tpot_s")
         'device.memory.bandwidth'
     """
     given = {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.scenario.resolution import resolve
@@ -18,6 +18,9 @@ from perfatlas.verbs.estimate.unused_changes import unused_changes_of_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+# columns of a table that the points of a frontier do not have
+NOT_OF_POINTS: Final = ("error", "error_code", "tier", "prefill_bound", "decode_bound")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -161,13 +161,8 @@ def fleet_schedule(
         results["warm_up_jobs"] = measured_jobs(outcome)[0]
         base = replace(base, notes=(*base.notes, *transient_note(results)))
     if outcomes[1:]:
-        results["compared"] = [
-            compared_row(change, one) for change, one in zip(changes, outcomes[1:], strict=False)
-        ]
-        rows = zip((row["name"] for row in results["compared"]), outcomes[1:], strict=True)
-        base = replace(
-            base, warnings=(*base.warnings, *filter(None, [failed_jobs_remark([*rows])]))
-        )
+        results["compared"], remark = _compared(changes, outcomes[1:])
+        base = replace(base, warnings=(*base.warnings, *filter(None, [remark])))
     results["interrupted"] = any(one.interrupted for one in outcomes)
     given = schedule_scenario(
         inputs,
@@ -179,6 +174,15 @@ def fleet_schedule(
         answer=_answer([base, *others], outcome, results, given=given, to=horizon_s),
         outcome=outcome,
     )
+
+
+def _compared(
+    changes: Sequence[Mapping[str, Any]], outcomes: Sequence[ScheduleOutcome]
+) -> tuple[list[dict[str, Any]], str]:
+    """Return the rows of other schedules, and a remark on their failed jobs or ""."""
+    found = [compared_row(change, one) for change, one in zip(changes, outcomes, strict=False)]
+    rows = zip((row["name"] for row in found), outcomes, strict=True)
+    return found, failed_jobs_remark([*rows])
 
 
 def _others(
