@@ -109,6 +109,7 @@ def collective(
 def compare(
     *,
     scenarios: Sequence[Mapping[str, Any]] | None = None,
+    models: object = None,
     systems: object = None,
     engines: object = None,
     formats: object = None,
@@ -170,11 +171,13 @@ def compare(
 
     Args:
         scenarios: Scenarios as mappings of fields of `estimate`, each with an optional `label`.
+        models: Further models to compare with model, such as 'Qwen/Qwen3-32B{kv_heads=4}'.
+            Default: none.
         systems: Further systems to compare with system, such as b200_sxm,gb200. Default: none.
         engines: Further engines to compare with engine, such as sglang,trtllm. Default: none.
         formats: Further number formats to compare with format, such as bf16,fp8. Default: none.
         model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
-            folder.
+            folder; name{layers=48} overrides dimensions.
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
         engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with a
@@ -342,7 +345,7 @@ def estimate(
 
     Args:
         model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
-            folder.
+            folder; name{layers=48} overrides dimensions.
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
         engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with a
@@ -520,7 +523,7 @@ def explain(
             three, TTFT and TPOT 10% below the prediction.
         spread: Also return Sobol indices for hardware between 1/spread and spread times its values.
         model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
-            folder.
+            folder; name{layers=48} overrides dimensions.
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
         engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with a
@@ -822,7 +825,7 @@ def frontier(
     Args:
         over: batch, or what lowers the clock: clock_ratio or power_cap_w (`clock_frontier`).
         model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
-            folder.
+            folder; name{layers=48} overrides dimensions.
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
         engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with a
@@ -1516,7 +1519,7 @@ def max_request_rate(
     Args:
         progress: Called regularly; returns True to stop the search.
         model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
-            folder.
+            folder; name{layers=48} overrides dimensions.
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
         engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with a
@@ -1847,7 +1850,7 @@ def required_replicas(
     Args:
         progress: Called regularly; returns True to stop the search.
         model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
-            folder.
+            folder; name{layers=48} overrides dimensions.
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
         engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with a
@@ -2112,7 +2115,7 @@ def search(
 
     Args:
         model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
-            folder.
+            folder; name{layers=48} overrides dimensions.
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
         engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with a
@@ -2321,7 +2324,7 @@ def simulate(
         progress: Called regularly with the fraction of the work done; returns True to stop the
             simulation and keep the results so far.
         model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
-            folder.
+            folder; name{layers=48} overrides dimensions.
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
         engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), optionally with a
@@ -2554,7 +2557,7 @@ def train(
 
     Args:
         model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
-            folder.
+            folder; name{layers=48} overrides dimensions.
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
         engine: Training engine: megatron, torchtitan, fsdp or ideal (no host time), optionally

@@ -273,6 +273,7 @@ _OTHERS: Final[Mapping[str, Values]] = {
     "compare": {
         "expert_distribution": _SERVING["expert_distribution"],
         "silicon_version": _SERVING["silicon_version"],
+        "models": ("Qwen/Qwen3-8B,Qwen/Qwen3-32B", "Qwen/Qwen3-30B-A3B"),
         "systems": ("b200_sxm,gb200", "l40s"),
         "engines": ("sglang,trtllm", "ideal"),
         "formats": ("bf16,fp8", "int8"),

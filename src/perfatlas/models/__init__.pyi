@@ -21,6 +21,11 @@ from .catalog import (
     model_names as model_names,
     resolve_model as resolve_model,
 )
+from .dimensions import (
+    MODEL_FIELDS as MODEL_FIELDS,
+    read_dimension as read_dimension,
+    unknown_dimension as unknown_dimension,
+)
 from .drafting import (
     draft_operators as draft_operators,
     with_drafter as with_drafter,

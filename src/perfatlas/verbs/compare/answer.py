@@ -29,8 +29,8 @@ def compare(
 
     Args:
         scenarios: Scenarios as mappings of fields of `estimate`, each with an optional `label`.
-        **fields: Fields that all scenarios share, and `systems`, `engines` and `formats`, whose
-            combinations are compared.
+        **fields: Fields that all scenarios share, and `models`, `systems`, `engines` and
+            `formats`, whose combinations are compared.
 
     Returns:
         An answer with `rows`, the results of each scenario or its error, and `differences`, a row

@@ -17,7 +17,7 @@ from perfatlas.answer import (
 from perfatlas.declarations import signature_of, verb_fields
 from perfatlas.engines import resolve_engine
 from perfatlas.models import resolve_model
-from perfatlas.quantities import UnsupportedError
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments import evaluate_one, evaluate_pools
 from perfatlas.scenario.fields import complete_scenario
 from perfatlas.scenario.resolution import read_scenario
@@ -113,6 +113,7 @@ def search(**fields: Any) -> SearchAnswer:  # noqa: ANN401 - checked against the
     inputs = read_search(fields)
     engine = resolve_engine(inputs.engine)
     if inputs.emit is not None:
+        _refuse_changed_model(inputs)
         check_launcher(inputs.emit, engine.name, pools=inputs.mode == "disaggregated")
     found = find_pools(inputs) if inputs.mode == "disaggregated" else find(inputs)
     if found.size and np.all(np.isnan(found.candidates["score"])):
@@ -131,6 +132,16 @@ def search(**fields: Any) -> SearchAnswer:  # noqa: ANN401 - checked against the
     if not leaders:
         raise no_simulated_plan(inputs, min(inputs.num_simulated, found.size))
     return _answer(inputs, found, leaders, notes)
+
+
+def _refuse_changed_model(inputs: SearchInputs) -> None:
+    """Refuse to write a launch command for a model without a checkpoint."""
+    model = resolve_model(inputs.model)
+    if model.name != model.base:
+        raise InvalidSpecError(
+            f"emit = {inputs.emit}: {model.name} has no checkpoint to launch; leave emit out, or"
+            f" search {model.base}"
+        )
 
 
 def _answer(
