@@ -52,3 +52,6 @@ from .sensitivity import (
     next_bottlenecks as next_bottlenecks,
     sobol_shares as sobol_shares,
 )
+from .sensitivity_text import (
+    print_sensitivities as print_sensitivities,
+)

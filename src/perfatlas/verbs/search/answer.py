@@ -35,7 +35,7 @@ from perfatlas.verbs.search.leaders import (
 )
 from perfatlas.verbs.search.metrics import RESULTS
 from perfatlas.verbs.search.pools import find_pools
-from perfatlas.verbs.search.question import SIZES, read_search
+from perfatlas.verbs.search.question import SIZES, SLOS, read_search
 from perfatlas.verbs.search.rows import (
     candidate_table,
     deficit,
@@ -46,6 +46,8 @@ from perfatlas.verbs.search.shortfall import no_plan, no_simulated_plan
 from perfatlas.verbs.search.why import SIMULATION, reason_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from perfatlas.answer import Evidence
     from perfatlas.scenario.fields import Scenario
     from perfatlas.verbs.search.find import Found
@@ -72,10 +74,23 @@ class SearchAnswer(AnsweredRun):
     Args:
         found: The candidates.
         inputs: The search.
+        best: Fields with which `estimate` prices the best plan.
     """
 
     found: Found
     inputs: SearchInputs
+    best: Mapping[str, Any]
+
+    def explained(self) -> Answer:
+        """Return `explain` of the best plan, in closed form: what its latencies depend on.
+
+        The SLOs of the search are the targets of the break-even values.
+        """
+        import perfatlas
+
+        targets = {name: getattr(self.inputs, name) for name in SLOS}
+        given = {name: limit for name, limit in targets.items() if limit is not None}
+        return perfatlas.explain(**given, **self.best)
 
     @property
     def candidates_per_cpu_s(self) -> float:
@@ -190,7 +205,9 @@ def _answer(
         breakdown=breakdown[0],
         evidence=replace(evidence[0], assumptions=(*evidence[0].assumptions, *notes)),
     )
-    return SearchAnswer(answer=answer, found=found, inputs=inputs)
+    first = leaders[0]
+    best = estimate_fields(found, first.row, first.place, inputs)
+    return SearchAnswer(answer=answer, found=found, inputs=inputs, best=best)
 
 
 def _priced(scenario: Scenario) -> tuple[list[dict[str, Any]], Evidence]:

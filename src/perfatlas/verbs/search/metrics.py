@@ -198,4 +198,11 @@ RESULTS: Final = declare_metrics(
         verbs=("search",),
         description="Candidates over the CPU time of their pricing; of --json and --verbose.",
     ),
+    Metric(
+        name="explained",
+        label="sensitivities of the best plan",
+        holds="object",
+        verbs=("search --explain",),
+        description="Results of estimate --explain for the best plan, with the SLOs as targets.",
+    ),
 )

@@ -17,6 +17,7 @@ from perfatlas.report.text import (
     print_question,
     speaks_unicode,
 )
+from perfatlas.studies import print_sensitivities
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -67,6 +68,10 @@ def print_search(
     )
     print_plain(console, chart)
     print_line(console, counts_line(results, verbose=verbose))
+    if "explained" in results:
+        console.print()
+        print_line(console, f"sensitivities of the first ({plan_text(plans[0])}), by closed forms:")
+        print_sensitivities(console, results["explained"], verbose=verbose)
     for command in results.get("launch", ()):
         print_plain(console, f"launch: {command}", wrap=False)
     print_closing(console, answer, reproduce=reproduce, verbose=verbose)
