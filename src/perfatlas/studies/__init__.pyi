@@ -55,3 +55,7 @@ from .sensitivity import (
 from .sensitivity_text import (
     print_sensitivities as print_sensitivities,
 )
+from .shipped import (
+    shipped_studies as shipped_studies,
+    study_purpose as study_purpose,
+)
