@@ -153,7 +153,7 @@ class Cluster:
         for number, (_, end_s, node, failed) in enumerate(sorted(self.jobs, key=lambda j: j[1])):
             if failed:
                 rows += [
-                    f"n{node:04}:1:2 [0] transport.cc:9 NCCL WARN NET/IB : Got completion with error",
+                    f"n{node:04}:1:2 [0] transport.cc:9 NCCL WARN NET/IB : Got completion",
                     f"job{number} FAILED",
                     "Root Cause (first observed failure):",
                     f"  time      : {iso(end_s).replace('T', '_')}",

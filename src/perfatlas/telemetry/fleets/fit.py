@@ -117,7 +117,7 @@ def fleet_rates(
     nodes: int,
     options: FleetOptions = _USUAL,
 ) -> tuple[CauseRate, ...]:
-    """Return the failure rates that `fit_fleet` would fit, without distributions, lemons or repairs.
+    """Return the failure rates of `fit_fleet`, without distributions, lemons or repairs.
 
     Args:
         history: The history.
