@@ -221,14 +221,20 @@ def _something_else(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN40
             return
         job.draining = 1
     elif job.back <= job.now:
-        took = job.took
-        come_back(plan, job, stores, job.now)
-        if plan.regrows == 1:
-            fill_up(plan, job, stores)
-        if job.took > took:
-            spend(job, min(plan.rejoin, plan.horizon - job.now), RESTART, False)  # noqa: FBT003
-            new_speed(plan, job)
+        _regrow(plan, job, stores)
     plan_events(plan, job, stores)
+
+
+@part
+def _regrow(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
+    """Take repaired units back, and into the job if it regrows."""
+    took = job.took
+    come_back(plan, job, stores, job.now)
+    if plan.regrows == 1:
+        fill_up(plan, job, stores)
+    if job.took > took:
+        spend(job, min(plan.rejoin, plan.horizon - job.now), RESTART, False)  # noqa: FBT003
+        new_speed(plan, job)
 
 
 @part

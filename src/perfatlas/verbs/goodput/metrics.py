@@ -1,0 +1,114 @@
+"""Metrics that the frontier of recovery strategies alone reports."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from perfatlas.vocabulary.metrics import Metric, declare_metrics
+
+VERBS: Final = ("goodput --frontier",)
+FRONTIER: Final = "strategy_frontier"
+BEST: Final = "best_strategy"
+
+
+def _of_rows(rows: str) -> tuple[Metric, ...]:
+    """Return the metrics of a row of the frontier."""
+    return (
+        Metric(
+            name=f"{rows}.response",
+            label="recovery policy",
+            holds="text",
+            verbs=VERBS,
+            description="Documented response of a launcher to a lost node.",
+        ),
+        Metric(
+            name=f"{rows}.checkpoint_levels",
+            label="checkpoint levels",
+            holds="text",
+            verbs=VERBS,
+            description="Levels of checkpoints, the nearest first.",
+        ),
+        Metric(
+            name=f"{rows}.useful_share_of_held",
+            label="useful share of GPU-hours held",
+            short="useful of held",
+            unit="1",
+            shown="share",
+            better="higher",
+            verbs=VERBS,
+            description="Useful GPU-hours over those held by the job and its spares.",
+        ),
+        Metric(
+            name=f"{rows}.goodput_half_width",
+            label="half-width of the goodput",
+            short="± 90%",
+            unit="1",
+            shown="share",
+            verbs=VERBS,
+            description="Half of the 90% interval of the mean of its replicas.",
+        ),
+    )
+
+
+RESULTS: Final = declare_metrics(
+    Metric(
+        name=FRONTIER,
+        label="recovery strategies that no other exceeds",
+        short="frontier",
+        holds="rows",
+        verbs=VERBS,
+        description="Strategies with more goodput than any that holds as few GPUs, fewest first.",
+    ),
+    *_of_rows(FRONTIER),
+    Metric(
+        name=BEST,
+        label="best strategy",
+        holds="object",
+        verbs=VERBS,
+        description="The one of them with the most useful GPU-hours per GPU-hour held.",
+    ),
+    *_of_rows(BEST),
+    Metric(
+        name="why",
+        label="why the best",
+        holds="text",
+        verbs=VERBS,
+        description="What the next best strategy loses more.",
+    ),
+    Metric(
+        name="strategies",
+        label="strategies",
+        holds="count",
+        verbs=VERBS,
+        description="Strategies that were simulated.",
+    ),
+    Metric(
+        name="strategies_dominated",
+        label="dominated strategies",
+        holds="count",
+        verbs=VERBS,
+        description="Strategies that another exceeds in goodput and GPUs held.",
+    ),
+    Metric(
+        name="strategies_skipped",
+        label="combinations that do not apply",
+        short="skipped",
+        holds="rows",
+        verbs=VERBS,
+        description="Combinations that a policy does not allow, by reason.",
+    ),
+    Metric(
+        name="strategies_skipped.reason",
+        label="reason",
+        holds="text",
+        verbs=VERBS,
+        description="Why they do not apply.",
+    ),
+    Metric(
+        name="strategies_skipped.count",
+        label="combinations",
+        holds="count",
+        verbs=VERBS,
+        description="Number of combinations.",
+    ),
+)
