@@ -83,7 +83,7 @@ def test_text_page_and_table_have_the_energy(
     out = capsys.readouterr().out
     assert "energy of the cluster" in out
     assert "Wh" in out
-    assert "energy of idle GPUs" in page.read_text("utf-8")
+    assert "energy of GPUs without a job" in page.read_text("utf-8")
     rows, answered = tmp_path / "rows.csv", tmp_path / "answered.jsonl"
     rows.write_text("power_w\n600\n300\n", "utf-8")
     assert main([*words, "--table", str(rows), "--output", str(answered)]) == 0

@@ -46,6 +46,7 @@ def print_strategies(
     print_line(console, goodput_headline({**answer, "command": "goodput"}), style="bold")
     console.print()
     print_rows(console, [_shown(row) for row in rows])
+    print_line(console, "of held: useful share of the GPU-hours of job and spares", style="dim")
     print_line(console, f"best per GPU-hour held: {_named(results['best_strategy'])}")
     print_line(console, f"why: {results['why']}")
     if len(rows) > 1:
@@ -88,10 +89,10 @@ def _shown(row: Answered) -> dict[str, str]:
         "GPUs held": f"{row['gpus_held']:,}",
         "spares": f"{row['spares']:,}",
         "policy": str(row["response"]),
-        "checkpoints": str(row["checkpoint_levels"]),
+        "levels": str(row["checkpoint_levels"]),
         "every": time_text(row["checkpoint_interval_s"]),
         "goodput": share_text(row["goodput"]),
-        "useful of held": share_text(row["useful_share_of_held"]),
+        "of held": share_text(row["useful_share_of_held"]),
     }
     if "usd_per_useful_gpu_hour" in row:
         cells["useful hour"] = format_value(

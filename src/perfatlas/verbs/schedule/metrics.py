@@ -60,8 +60,8 @@ RESULTS: Final = declare_metrics(
     ),
     Metric(
         name="idle_gpu_energy_j",
-        label="energy of idle GPUs",
-        short="idle energy",
+        label="energy of GPUs without a job",
+        short="idle GPU energy",
         unit="J",
         shown="scaled",
         better="lower",
@@ -82,8 +82,8 @@ RESULTS: Final = declare_metrics(
     ),
     Metric(
         name="cluster_electricity_usd",
-        label="cost of electricity",
-        short="electricity cost",
+        label="cost of electricity of the cluster",
+        short="cluster bill",
         unit="USD",
         shown="money",
         better="lower",
@@ -94,7 +94,7 @@ RESULTS: Final = declare_metrics(
     Metric(
         name="lost_work_electricity_usd",
         label="electricity of lost work",
-        short="lost electricity",
+        short="bill of lost work",
         unit="USD",
         shown="money",
         better="lower",
