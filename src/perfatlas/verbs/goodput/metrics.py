@@ -58,6 +58,7 @@ def _of_rows(rows: str) -> tuple[Metric, ...]:
             unit="1",
             shown="share",
             better="higher",
+            has_interval=True,
             verbs=VERBS,
             description="Productive share of the time of the job.",
         ),
@@ -81,15 +82,6 @@ def _of_rows(rows: str) -> tuple[Metric, ...]:
             verbs=VERBS,
             description="Useful GPU-hours over those held by the job and its spares.",
         ),
-        Metric(
-            name=f"{rows}.goodput_half_width",
-            label="half-width of the goodput",
-            short="± 90%",
-            unit="1",
-            shown="share",
-            verbs=VERBS,
-            description="Half of the 90% interval of the mean of its replicas.",
-        ),
     )
 
 
@@ -97,7 +89,7 @@ RESULTS: Final = declare_metrics(
     Metric(
         name=FRONTIER,
         label="recovery strategies that no other exceeds",
-        short="frontier",
+        short="best strategies",
         holds="rows",
         verbs=VERBS,
         description="Strategies with more goodput than any that holds as few GPUs, fewest first.",
