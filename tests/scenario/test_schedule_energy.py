@@ -19,7 +19,7 @@ CLUSTER: Final[dict[str, Any]] = {
     "load": 0.7, "num_jobs": 300, "nodes": 16, "node_mtbf_s": "3d", "repair_s": "12h",
     "checkpoint_interval_s": 3600, "restart_s": 300, "response": "slurm_requeue",
 }  # fmt: skip
-POWER: Final = {"power_w": 620.0, "idle_power_w": 90.0, "repair_power_w": 20.0}
+POWER: Final[dict[str, Any]] = {"power_w": 620.0, "idle_power_w": 90.0, "repair_power_w": 20.0}
 
 
 @pytest.fixture(scope="module")

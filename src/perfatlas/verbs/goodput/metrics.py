@@ -13,6 +13,11 @@ BEST: Final = "best_strategy"
 
 def _of_rows(rows: str) -> tuple[Metric, ...]:
     """Return the metrics of a row of the frontier."""
+    return (*_choices(rows), *_outcomes(rows))
+
+
+def _choices(rows: str) -> tuple[Metric, ...]:
+    """Return the metrics of what a strategy chooses."""
     return (
         Metric(
             name=f"{rows}.response",
@@ -44,6 +49,12 @@ def _of_rows(rows: str) -> tuple[Metric, ...]:
             verbs=VERBS,
             description="Spare nodes of the strategy.",
         ),
+    )
+
+
+def _outcomes(rows: str) -> tuple[Metric, ...]:
+    """Return the metrics of what a strategy takes and gives."""
+    return (
         Metric(
             name=f"{rows}.gpus_held",
             label="GPUs held",
