@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.telemetry.fleets import FleetOptions, fit_fleet
+from perfatlas.telemetry.fleets import FleetOptions, fleet_rates
 from perfatlas.telemetry.formats import ImportOptions, import_logs
 from perfatlas.telemetry.history import joined, observation_windows
 from perfatlas.telemetry.reading import Clock
@@ -25,7 +25,13 @@ if TYPE_CHECKING:
     from tests.telemetry.clusters import Cluster
 
 UTILIZATIONS: Final = (0.1, 0.18, 0.4, 0.7, 0.95)
-JOINED: Final = (("sacct", "xid"), ("sacct", "slurm_events"), ("sacct", "xid", "slurm_events"))
+JOINED: Final = (
+    ("sacct", "xid"),
+    ("sacct", "slurm_events"),
+    ("sacct", "xid", "slurm_events"),
+    ("sacct", "torchrun"),
+)
+WITHOUT_EXPOSURE: Final = ("torchrun",)  # its output does not say how long jobs ran
 MTBF_DAYS: Final = 45.0
 LEVEL: Final = 0.9
 _UTC: Final = ImportOptions(clock=Clock(zone="UTC"))
@@ -38,11 +44,9 @@ def holds(one: Cluster, history: History) -> bool:
     windows = observation_windows(
         history, nodes=one.nodes, gpus_per_node=8, window_s=window_s, units=parts
     )
-    # no shapes: the interval of the rate is asked, and parts of unknown age are quicker to fit
     options = FleetOptions(level=LEVEL, repair="as_old")
-    fit = fit_fleet(history, windows, one.nodes, options)
-    cause = fit.causes[0]
-    return 1.0 / cause.rate.high_per_s < MTBF_DAYS * DAY_S < 1.0 / cause.rate.low_per_s
+    rate = fleet_rates(history, windows, one.nodes, options)[0].rate
+    return 1.0 / rate.high_per_s < MTBF_DAYS * DAY_S < 1.0 / rate.low_per_s
 
 
 def main() -> None:
@@ -78,7 +82,8 @@ def histories(one: Cluster, logs: Sequence[str]) -> dict[str, History]:
         for names in JOINED
         if set(names) <= set(logs)
     }
-    return found | several
+    alone = {name: one for name, one in found.items() if name not in WITHOUT_EXPOSURE}
+    return alone | several
 
 
 if __name__ == "__main__":

@@ -247,7 +247,7 @@ def metrics_page() -> str:
     for metric in declared_metrics().values():
         groups.setdefault(metric.verbs, []).append(metric)
     parts = [METRICS_INTRODUCTION]
-    for verbs, metrics in groups.items():
+    for verbs, metrics in sorted(groups.items()):  # whichever verb was imported first
         rows = [_metric_cells(metric, verbs) for metric in metrics]
         parts += [f"## {', '.join(verbs)}\n", _head(METRICS_COLUMNS), *rows, ""]
     return "\n".join(parts)

@@ -10,7 +10,7 @@ from perfatlas.verbs.estimate import (
     estimate_columns as estimate_columns,
     estimate_table as estimate_table,
 )
-from perfatlas.verbs.goodput import FleetRun as FleetRun
+from perfatlas.verbs.goodput import FleetRun as FleetRun, StrategyFrontier as StrategyFrontier
 from perfatlas.verbs.schedule import FleetSchedule as FleetSchedule
 from perfatlas.verbs.search import SearchAnswer as SearchAnswer
 from perfatlas.verbs.simulate import Simulation as Simulation
@@ -26,6 +26,7 @@ __all__ = [
     "Frontier",
     "SearchAnswer",
     "Simulation",
+    "StrategyFrontier",
     "Sweep",
     "TableAnswer",
     "__version__",
@@ -39,6 +40,7 @@ __all__ = [
     "frontier",
     "goodput",
     "goodput_domains",
+    "goodput_frontier",
     "goodput_spares",
     "goodput_stragglers",
     "kernel_attention",
@@ -678,6 +680,11 @@ def fleet_schedule(
     patience_s: float | str | None = None,
     until_s: float | str | None = None,
     seed: int | str = 0,
+    power_w: float | str | None = None,
+    idle_power_w: float | str | None = None,
+    repair_power_w: float | str = 0.0,
+    pue: float | str | None = None,
+    usd_per_kwh: float | str | None = None,
 ) -> FleetSchedule:
     """Return the simulated schedule of jobs that share a cluster.
 
@@ -754,6 +761,16 @@ def fleet_schedule(
             submission if jobs are generated, else when all have ended.
         seed: Seed of random draws. Default: 0. Needs num_jobs or load or job_rate or node_mtbf_s
             or fleet.
+        power_w: Mean power of a GPU board while its job computes, work that is lost later included
+            [W]. Default: no energy is reported.
+        idle_power_w: Power of a GPU board without a job, or whose job waits: detection, restarts,
+            waiting for a node [W]. Default: required with power_w. Needs power_w.
+        repair_power_w: Power of a GPU board whose node is under repair [W]. Default: 0. Needs
+            power_w.
+        pue: Power usage effectiveness: factor on the electricity of the GPUs [ratio]. Default: 1.
+            Needs power_w and usd_per_kwh.
+        usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
+            reported. Needs power_w.
 
     Raises:
         InvalidSpecError: A name or value is invalid, or a file is invalid.
@@ -954,7 +971,9 @@ def goodput(
     fleet_units: int | str | None = None,
     strategy: str | None = None,
     strategy_file: str | None = None,
-    response: Literal["slurm_requeue", "torchrun", "jobset", "torchft", "in_job_restart"]
+    response: Literal[
+        "slurm_requeue", "slurm_no_kill", "torchrun", "jobset", "torchft", "in_job_restart"
+    ]
     | None = None,
     checkpoint_lag_s: float | str = 0.0,
     spare_kind: Literal["cold", "warm", "hot"] = "cold",
@@ -1110,6 +1129,149 @@ def goodput_domains(
         >>> found = goodput_domains(domain_size=72, needed=71, unavailability=1e-3).results
         >>> print(f"{found['domain_availability']:.5f} {found['blast_usable_share']:.4f}")
         0.99756 0.9305
+    """
+
+def goodput_frontier(
+    *,
+    gpus: int | str | None = None,
+    checkpoint_interval_s: float | str | None = None,
+    checkpoint_write_s: float | str | None = None,
+    restart_s: float | str | None = None,
+    method: Literal["auto", "exact", "simulate", "young", "daly", "saxena", "meta"] = "auto",
+    duration_s: float | str = 2592000.0,
+    usd_per_gpu_hour: float | str | None = None,
+    half_width: float | str = 0.002,
+    seed: int | str = 0,
+    mtti_s: float | str | None = None,
+    node_mtbf_s: float | str | None = None,
+    failure_rate: str | None = None,
+    failures_seen: int | str | None = None,
+    gpus_per_node: int | str = 8,
+    failure_shape: float | str = 1.0,
+    detection_s: float | str | None = None,
+    spares: int | str | None = None,
+    repair_s: float | str | None = None,
+    fleet: str | None = None,
+    fleet_units: int | str | None = None,
+    strategy: str | None = None,
+    strategy_file: str | None = None,
+    response: Literal[
+        "slurm_requeue", "slurm_no_kill", "torchrun", "jobset", "torchft", "in_job_restart"
+    ]
+    | None = None,
+    checkpoint_lag_s: float | str = 0.0,
+    spare_kind: Literal["cold", "warm", "hot"] = "cold",
+    spare_start_s: float | str = 0.0,
+    spare_order: Literal["random", "first", "longest_idle", "last_returned"] = "random",
+    fewest_gpus: int | str | None = None,
+    replica_gpus: int | str | None = None,
+    work_s: float | str | None = None,
+    finish_by_s: float | str | None = None,
+    mfu: float | str | None = None,
+    scheduling: float | str | None = None,
+    what_if: bool = False,
+    more_spares: int | str = 30,
+    verify_s: float | str | None = None,
+    model: str | None = None,
+    system: str | None = None,
+    format: str = "bf16",
+    step_time_s: float | str | None = None,
+    tokens_per_step: int | str | None = None,
+    checkpoint_bytes: float | str | None = None,
+    checkpoint_bytes_per_s: float | str | None = None,
+    power_w: float | str | None = None,
+    idle_power_w: float | str | None = None,
+    pue: float | str | None = None,
+    usd_per_kwh: float | str | None = None,
+) -> StrategyFrontier:
+    """Return the recovery strategies of a job that no other exceeds in goodput and GPUs held.
+
+    Args:
+        gpus: GPUs of the job. Default: with fleet, all units except spares.
+        checkpoint_interval_s: Work time between checkpoints [s]. Default: the optimum.
+        checkpoint_write_s: Blocking checkpoint write time [s].
+        restart_s: Restart time from detection to resumed work; a failure during restart starts it
+            over [s].
+        method: Method: exact (renewal model), simulate, young, daly, saxena or meta; auto uses
+            exact if it is valid and simulate otherwise. Default: auto. Needs no fleet or method =
+            simulate.
+        duration_s: Period over which failures and GPU-hours are counted [s]. Default: 30 days.
+            Needs no work_s.
+        usd_per_gpu_hour: Price of one GPU-hour [USD]. Needs gpus or fleet.
+        half_width: Relative half-width of the confidence interval at which the simulation stops
+            [fraction]. Default: 0.002.
+        seed: Seed of random draws. Default: 0.
+        mtti_s: Mean time to interruption of the job [s]. Needs no fleet.
+        node_mtbf_s: Mean time between failures of one node [s]. Needs no fleet.
+        failure_rate: Published failure rate, such as llama3_node_unexpected or rsc1_node. Needs no
+            fleet.
+        failures_seen: Number of observed failures behind mtti_s or node_mtbf_s, for a confidence
+            interval. Needs no fleet and no failure_rate.
+        gpus_per_node: GPUs per node. Default: 8. Needs no fleet and (no mtti_s, spares or
+            failure_shape other than 1).
+        failure_shape: Weibull shape of node lifetimes (1 = exponential, above 1 = wear-out).
+            Default: 1. Needs no fleet.
+        detection_s: Time until a failure is detected [s]. Default: 0, or the fleet's.
+        spares: Spare nodes of the job. Default: unlimited; with fleet, its remaining units.
+        repair_s: Mean time to repair a failed node [s]. Needs no fleet and spares.
+        fleet: Fleet with node failure and repair rates: a TOML file, llama3 or rsc1.
+        fleet_units: Units (nodes or racks) of the fleet. Default: from the fleet file. Needs
+            fleet.
+        strategy: Recovery strategy: a [[strategy]] table of the fleet. Default: the first. Needs
+            fleet.
+        strategy_file: TOML file of [[strategy]] tables. Default: the fleet file. Needs fleet.
+        response: Documented response of a launcher to a lost node: sets the detection time of
+            causes that have none, and whether the job shrinks, its peers hold the state or its
+            spares are hot. Default: as the strategy says. Needs fleet.
+        checkpoint_lag_s: Delay from the end of a write until the checkpoint is durable [s].
+            Default: 0. Needs fleet.
+        spare_kind: State of spares; warm and hot spares are powered on and can fail. Default:
+            cold. Needs fleet.
+        spare_start_s: Additional restart time when a spare joins the job [s]. Default: 0. Needs
+            fleet.
+        spare_order: Which spare joins the job: a random one, the first by number, the one that has
+            been idle longest, or the one that returned from repair last. Default: random. Needs
+            fleet and units that differ.
+        fewest_gpus: Minimum GPUs for elastic operation: the job continues with fewer GPUs instead
+            of waiting. Default: not elastic. Needs fleet.
+        replica_gpus: GPUs that an elastic job releases together, such as one data-parallel
+            replica. Default: one unit. Needs fleet, (fewest_gpus or what_if) and (a strategy that
+            does not shrink the job or fewest_gpus).
+        work_s: Useful work after which the job ends, instead of duration_s [s]. Default: none.
+            Needs fleet.
+        finish_by_s: Deadline of the job; the answer gives the probability of missing it [s].
+            Default: none. Needs fleet and work_s.
+        mfu: Model FLOPs utilization (MFU) in productive time [fraction]. Needs fleet.
+        scheduling: Fraction of time the job is scheduled [fraction]. Default: 1. Needs fleet.
+        what_if: Rank single changes by the GPU-hours they save. Default: false. Needs fleet.
+        more_spares: Number of spares that what_if adds. Default: 30. Needs fleet and what_if.
+        verify_s: Duration of the verification that what_if adds before each checkpoint against
+            silent errors [s]. Default: from another strategy. Needs fleet, what_if, a strategy
+            without verification and a fleet with silent errors.
+        model: Trained model: a Hugging Face id or catalog name; its parameters give FLOPs and
+            checkpoint size. Needs (no checkpoint_bytes and (checkpoint_bytes_per_s or fleet)) or
+            step_time_s.
+        system: System of the job, for the peak FLOP/s of the MFU. Needs step_time_s or
+            tokens_per_step.
+        format: Number format of that peak. Default: bf16. Needs step_time_s.
+        step_time_s: Measured time of one training step [s]. Needs fleet.
+        tokens_per_step: Tokens per training step, over all GPUs. Needs fleet.
+        checkpoint_bytes: Checkpoint size, such as 5.7TB [bytes]. Default: 14 bytes per parameter
+            of model. Needs checkpoint_bytes_per_s or (fleet and a strategy with bandwidths).
+        checkpoint_bytes_per_s: Checkpoint write bandwidth of the whole job, such as 100GB/s,
+            instead of checkpoint_write_s [bytes/s].
+        power_w: Mean power of a GPU board while the job computes [W]. Default: no energy is
+            reported. Needs gpus or fleet.
+        idle_power_w: Power of a GPU board while the job waits: checkpoint stalls, detection,
+            restarts [W]. Default: power_w. Needs power_w.
+        pue: Power usage effectiveness: factor on the electricity of the GPUs [ratio]. Default: 1.
+            Needs power_w and usd_per_kwh.
+        usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
+            reported. Needs power_w.
+
+    Raises:
+        InvalidSpecError: The question is invalid, has no fleet or gpus, or no policy applies.
+        InfeasibleError: The job is larger than the fleet.
     """
 
 def goodput_spares(

@@ -19,6 +19,7 @@ DRAIN: dict[str, Any] = {**FAILING, "response": "drain"}
 JOBSET: dict[str, Any] = {**FAILING, "response": "jobset"}
 
 # what is asked, which option nothing reads, what makes it count
+POWER: dict[str, Any] = {"power_w": 600, "idle_power_w": 80}
 UNREAD: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
     ({**DRAWN, "job_format": "acme"}, "job_format", {}),
     ({**DRAWN, "leave_out_larger": True}, "leave_out_larger", {"max_job_gpus": 128}),
@@ -60,6 +61,10 @@ UNREAD: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
     ({**FILE, "max_job_gpus": 8}, "max_job_gpus", {"jobs": None, "num_jobs": 9, "load": 1}),
     ({**FILE, "zone": "UTC"}, "zone", {}),
     ({**DRAWN, "repair_s": 9}, "repair_s", {"node_mtbf_s": 5e5}),
+    ({**DRAWN, "idle_power_w": 80}, "idle_power_w", {"power_w": 600}),
+    ({**DRAWN, "repair_power_w": 80}, "repair_power_w", {"power_w": 600, "idle_power_w": 80}),
+    ({**DRAWN, "usd_per_kwh": 0.1}, "usd_per_kwh", {"power_w": 600, "idle_power_w": 80}),
+    ({**DRAWN, **POWER, "pue": 1.2}, "pue", {"usd_per_kwh": 0.1}),
 ]
 
 

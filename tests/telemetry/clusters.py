@@ -135,6 +135,35 @@ class Cluster:
                 rows.append((at_s, event | {"involvedObject": {"kind": "Node", "name": node}}))
         return self.json_lines(path, rows)
 
+    def dcgm(self, path: Path) -> Path:
+        """Write scrapes of dcgm-exporter: the counter of Xids, at first and after each failure."""
+        counts = dict.fromkeys(range(self.nodes), 0)
+        scrapes = [(START_S, node) for node in counts]
+        rows = []
+        for time_s, node in [*scrapes, *((time_s, n) for time_s, n, *_ in sorted(self.failures))]:
+            counts[node] += time_s > START_S
+            labels = f'gpu="0",UUID="GPU-{node}",Hostname="n{node:04}",xid="79"'
+            rows.append(f"DCGM_EXP_XID_ERRORS_TOTAL{{{labels}}} {counts[node]} {time_s * 1e3:.0f}")
+        path.write_text("\n".join(rows) + "\n", "utf-8")
+        return path
+
+    def torchrun(self, path: Path) -> Path:
+        """Write the outputs of the jobs that a network error of their node ended."""
+        rows = []
+        for number, (_, end_s, node, failed) in enumerate(sorted(self.jobs, key=lambda j: j[1])):
+            if failed:
+                rows += [
+                    f"n{node:04}:1:2 [0] transport.cc:9 NCCL WARN NET/IB : Got completion",
+                    f"job{number} FAILED",
+                    "Root Cause (first observed failure):",
+                    f"  time      : {iso(end_s).replace('T', '_')}",
+                    f"  host      : n{node:04}",
+                    "  rank      : 0 (local_rank: 0)",
+                    "  exitcode  : 1 (pid: 7)",
+                ]
+        path.write_text("\n".join(rows or ["quiet"]) + "\n", "utf-8")
+        return path
+
     def jobs_log(self, path: Path) -> Path:
         """Write the log of every job: start, and interruption or end."""
         rows: list[tuple[float, dict[str, object]]] = []
@@ -152,6 +181,8 @@ LOGS: Final[dict[str, Callable[[Cluster, Path], Path]]] = {
     "sacct": lambda one, folder: one.sacct(folder / "sacct.txt"),
     "sacct_json": lambda one, folder: one.sacct_json(folder / "sacct.json"),
     "xid": lambda one, folder: one.kernel_log(folder / "kern.log"),
+    "dcgm": lambda one, folder: one.dcgm(folder / "scrapes.prom"),
+    "torchrun": lambda one, folder: one.torchrun(folder / "torchrun.log"),
     "nvsentinel": lambda one, folder: one.nvsentinel(folder / "health.jsonl"),
     "slurm_events": lambda one, folder: one.slurm_events(folder / "events.txt"),
     "kubernetes": lambda one, folder: one.kubernetes(folder / "events.jsonl"),

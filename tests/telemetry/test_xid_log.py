@@ -9,8 +9,16 @@ import pytest
 from hypothesis import given, strategies as st
 
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.telemetry.fleets import fit_fleet, fleet_document
 from perfatlas.telemetry.formats.xid_log import read_xid_log
-from perfatlas.telemetry.history import xid_code, xid_meaning
+from perfatlas.telemetry.history import (
+    FAILURE,
+    GPU_RESET,
+    PROCESS,
+    observation_windows,
+    xid_code,
+    xid_meaning,
+)
 from perfatlas.telemetry.reading import Clock
 from tests.telemetry.support import check_law, shared
 
@@ -145,9 +153,46 @@ def test_every_code_has_the_causes_of_the_published_table() -> None:
             known += 1
             told = {n for n, v in row.items() if v == "true"}
             assert code.causes == told, row["xid"]
-    assert known == 31
+    assert known == 80
     assert xid_code(149).causes == frozenset()
     assert xid_code(109).kind == "unclear"
+
+
+# Resolution Bucket (Immediate Action) of NVIDIA's catalogue to the action, "" for none.
+ENDS = {
+    "RESTART_APP": PROCESS,
+    "RESET_GPU": GPU_RESET,
+    "RESTART_BM": "node_reboot",
+    "CONTACT_SUPPORT": "repair",
+    "CHECK_MECHANICALS": "repair",
+    **dict.fromkeys(("IGNORE", "RESTART_VM", "WORKFLOW_XID_45", "XID_154"), ""),
+    **dict.fromkeys(("WORKFLOW_XID_48", "WORKFLOW_NVLINK_ERR", "WORKFLOW_NVLINK5_ERR"), GPU_RESET),
+}
+
+
+def test_every_code_has_the_documented_action() -> None:
+    codes = [code for code in map(xid_code, range(1, 200)) if code.title]
+    assert len(codes) == 97
+    for code in codes:
+        assert code.action == ENDS[code.bucket], code.xid
+        # codes that count as failures by default always say what they take
+        assert code.action or code.kind != FAILURE, code.xid
+    assert xid_code(94).action == PROCESS  # contained: the application restarts, the node stays
+    assert xid_code(95).action == GPU_RESET
+    assert xid_code(79).action == "node_reboot"
+
+
+def test_errors_that_a_restart_ends_send_no_node_to_repair(tmp_path: Path) -> None:
+    for xid in (94, 95, 79):
+        path = log(tmp_path, HEAD.format(0) + f"NVRM: Xid (PCI:0000:61:00): {xid}, x\n")
+        history = read_xid_log([path])
+        start_s = float(history.start_s_E[0])
+        windows = observation_windows(
+            history, nodes=2, gpus_per_node=8, window_s=(start_s - 1.0, start_s + 9e6), units={}
+        )
+        (cause,) = fleet_document(fit_fleet(history, windows, 2))["cause"]
+        takes = ("nothing", "process") if xid == 94 else ("unit", "process")
+        assert (cause["takes"], cause["loses"]) == (takes if xid != 79 else ("unit", "unit"))
 
 
 def test_what_is_no_code_has_no_meaning() -> None:

@@ -59,6 +59,9 @@ def _of_the_command_line(folder: Path) -> Iterator[dict[str, Any]]:
     yield _printed([*searched_model, *searched])
     yield _printed([*searched_model, "--gpus", "2", "--mode", "disaggregated"])
     yield {**_printed([*words, MODEL["model"], *table]), "command": LOADED}
+    job = ["--gpus", "16000", "--checkpoint-write-s", "30", "--restart-s", "600"]
+    job += ["--duration-s", "2d", "--half-width", "0.5", "--usd-per-gpu-hour", "2"]
+    yield _printed(["goodput", "--frontier", "--fleet", "llama3", "--json", *job])
     yield _printed([*words, "meta-llama/Llama-3.1-405B"], code=4)
 
 

@@ -142,6 +142,7 @@ PLAN: Final = np.dtype(
             "replica_units",  # units dropped together when the job shrinks; 0 to wait
             "fewest",  # units it shrinks to
             "rejoin",  # ticks of a pause when units come back
+            "regrows",  # 1 where units join a running job
             "crews",  # 0 unlimited
             "maintenance_every",
             "maintenance",

@@ -19,6 +19,7 @@ from .identity import (
     units_differ as units_differ,
 )
 from .launchers import (
+    RecoveryPolicy as RecoveryPolicy,
     recovery_policies as recovery_policies,
     under_policy as under_policy,
     with_policy as with_policy,

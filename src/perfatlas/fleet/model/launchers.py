@@ -28,6 +28,7 @@ class RecoveryPolicy:
         peers_hold_state: Whether the other replicas hold the state, so that one step is lost.
         spares: Kind of spares it needs; "" for any.
         reallocates: Whether a restart allocates all nodes anew, in the order of their numbers.
+        regrows: Whether nodes join a running job.
         source: Documentation or source file.
     """
 
@@ -39,6 +40,7 @@ class RecoveryPolicy:
     peers_hold_state: bool = False
     spares: Literal["", "cold", "warm", "hot"] = ""
     reallocates: bool = False
+    regrows: bool = True
 
     def text(self) -> str:
         """Return the policy as text."""
@@ -99,7 +101,11 @@ def under_policy(strategy: Strategy, policy: RecoveryPolicy, step_s: float | Non
     if policy.elastic == "always" and strategy.shrink is None:
         raise InvalidSpecError(
             f"response = {policy.name} drops whole replicas: set fewest_gpus and replica_gpus"
+            if policy.regrows
+            else f"response = {policy.name} continues on the remaining nodes: set fewest_gpus"
         )
+    if strategy.shrink is not None:
+        strategy = replace(strategy, shrink=replace(strategy.shrink, regrows=policy.regrows))
     if policy.peers_hold_state:
         step_s = strategy.step_s or step_s
         if step_s is None:

@@ -215,12 +215,15 @@ class Shrink:
         fewest: Units below which the job waits.
         overhead: Factor on the step time beyond the share of units lost.
         rejoin_s: Pause when a unit rejoins [s].
+        regrows: Whether units join a running job; otherwise it is complete again only after it
+            fell below `fewest` and waited for all of its units.
     """
 
     replica_units: int
     fewest: int
     overhead: float = 1.0
     rejoin_s: float = 0.0
+    regrows: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -186,7 +186,7 @@ def _pack_job(plan: Any, fleet: Fleet, units: int, strategy: Strategy, laws: Pac
         plan["spare_start"] = laws.add(spares.start, "start of a spare")
     plan["parts"], plan["parts_needed"] = fleet.parts_per_unit, fleet.parts_needed
     plan["crews"] = fleet.crews or 0
-    plan["shrink_overhead"] = 1.0
+    plan["shrink_overhead"], plan["regrows"] = 1.0, 1
     if strategy.shrink is not None:
         plan["replica_units"], plan["fewest"] = (
             strategy.shrink.replica_units,
@@ -194,6 +194,7 @@ def _pack_job(plan: Any, fleet: Fleet, units: int, strategy: Strategy, laws: Pac
         )
         plan["shrink_overhead"] = strategy.shrink.overhead
         plan["rejoin"] = ticks(strategy.shrink.rejoin_s)
+        plan["regrows"] = strategy.shrink.regrows
     plan["maintenance_every"] = plan["slow_patience"] = NEVER
     if strategy.slow_patience_s is not None:
         plan["slow_patience"] = ticks(strategy.slow_patience_s)

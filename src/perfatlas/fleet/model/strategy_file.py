@@ -89,6 +89,7 @@ _SHRINK: Final = Record(
         "fewest": Field(Whole(), required=True, meaning="the minimum number of units"),
         "overhead": Field(Number()),
         "rejoin": Field(_TIME, into="rejoin_s"),
+        "regrows": Field(Flag()),
     },
     build=lambda *, replica_units=1, **given: Shrink(replica_units=replica_units, **given),
 )

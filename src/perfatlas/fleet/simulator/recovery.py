@@ -132,8 +132,11 @@ def _wait(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
     """Assign idle units to the job; wait for repairs unless it can shrink."""
     if plan.spares < 0:
         return
+    if plan.regrows == 0 and job.active >= plan.fewest:
+        come_back(plan, job, stores, job.now)
+        return
     fill_up(plan, job, stores)
-    if plan.replica_units > 0 and job.active >= plan.fewest:
+    if plan.regrows == 1 and plan.replica_units > 0 and job.active >= plan.fewest:
         return
     while job.active < plan.units and job.now < plan.horizon:
         until = min(next_return(job, stores), plan.horizon)
@@ -231,10 +234,11 @@ def plan_events(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
         job.found = from_now + place_of(plan, job, job.struck_at) + job.slow_work + plan.verify
     job.back = NEVER
     ages = plan.members * plan.warm  # a spare that returns ages from then on
-    if plan.spares >= 0 and (job.active < plan.units or job.repairing_bad > 0 or ages > 0):
+    grows = plan.regrows == 1 and job.active < plan.units
+    if plan.spares >= 0 and (grows or job.repairing_bad > 0 or ages > 0):
         come_back(plan, job, stores, job.now)
         job.back = next_return(job, stores)
-        if job.idle > 0 and job.active < plan.units:
+        if job.idle > 0 and grows:
             job.back = job.now
     if job.draining == 1:
         job.maintenance_due = from_now + place_of(plan, job, job.index + 1)

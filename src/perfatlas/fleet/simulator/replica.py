@@ -21,7 +21,7 @@ from perfatlas.fleet.simulator.checkpoint_schedule import (
 from perfatlas.fleet.simulator.failure_effects import apply_event, end_slowdowns, new_speed
 from perfatlas.fleet.simulator.failure_streams import find_next, start_streams
 from perfatlas.fleet.simulator.lemons import draw_lemons
-from perfatlas.fleet.simulator.pool import fill_up
+from perfatlas.fleet.simulator.pool import come_back, fill_up
 from perfatlas.fleet.simulator.random_streams import MERGED_GAP
 from perfatlas.fleet.simulator.recovery import (
     clear,
@@ -221,12 +221,20 @@ def _something_else(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN40
             return
         job.draining = 1
     elif job.back <= job.now:
-        took = job.took
-        fill_up(plan, job, stores)
-        if job.took > took:
-            spend(job, min(plan.rejoin, plan.horizon - job.now), RESTART, False)  # noqa: FBT003
-            new_speed(plan, job)
+        _regrow(plan, job, stores)
     plan_events(plan, job, stores)
+
+
+@part
+def _regrow(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
+    """Take repaired units back, and into the job if it regrows."""
+    took = job.took
+    come_back(plan, job, stores, job.now)
+    if plan.regrows == 1:
+        fill_up(plan, job, stores)
+    if job.took > took:
+        spend(job, min(plan.rejoin, plan.horizon - job.now), RESTART, False)  # noqa: FBT003
+        new_speed(plan, job)
 
 
 @part

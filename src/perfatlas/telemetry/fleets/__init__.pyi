@@ -8,6 +8,7 @@ from .file import (
 from .fit import (
     FleetFit as FleetFit,
     fit_fleet as fit_fleet,
+    fleet_rates as fleet_rates,
 )
 from .lifetime_fit import (
     fit_lifetimes as fit_lifetimes,

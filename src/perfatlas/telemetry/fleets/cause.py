@@ -8,7 +8,7 @@ lemons, as their mixture would look like infant mortality.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from scipy.stats import binomtest
@@ -54,14 +54,34 @@ _BY_LOAD_P: Final = 0.01  # level of the test whether busy nodes fail more often
 _BEST_AIC: Final = 2.0  # AIC margin by which two parameters must beat the exponential distribution
 
 
-def fit_cause(
+class CauseRate(NamedTuple):
+    """The failure rate of a cause.
+
+    Args:
+        row: Its row in the ranking.
+        rate: The rate with its interval.
+        intervals: Survival intervals.
+        under_jobs: Whether it was seen only while jobs ran.
+        events_E: The counted failures (E,).
+        loaded: Remarks on busy nodes.
+    """
+
+    row: CauseRow
+    rate: RatePosterior
+    intervals: SurvivalIntervals
+    under_jobs: bool
+    events_E: Bool
+    loaded: list[str]
+
+
+def rate_cause(
     observed: Observed,
     events_E: Bool,
     row: CauseRow,
     watch: ObservationWindow,
     options: FleetOptions,
-) -> CauseFit:
-    """Return the fit of a cause.
+) -> CauseRate:
+    """Return the failure rate of a cause.
 
     Args:
         observed: What was observed.
@@ -80,6 +100,22 @@ def fit_cause(
         under_jobs = bool(loaded)
     intervals = _intervals(observed, events_E, row, watch, options, under_jobs=under_jobs)
     rate = rate_posterior(intervals.failures, intervals.exposure_s, level=options.level)
+    return CauseRate(row, rate, intervals, under_jobs, events_E, loaded)
+
+
+def fit_cause(
+    observed: Observed, found: CauseRate, watch: ObservationWindow, options: FleetOptions
+) -> CauseFit:
+    """Return the fit of a cause.
+
+    Args:
+        observed: What was observed.
+        found: Its failure rate.
+        watch: Observation window of its component.
+        options: Assumptions that the logs do not contain.
+    """
+    row, rate, intervals, under_jobs, events_E, loaded = found
+    history = observed.history
     operating_s = observed.operating.by_node() if observed.operating and under_jobs else None
     lemons = _lemons(observed, events_E, watch, operating_s, options)
     comparison = _compared(intervals.seen, options.level)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.quantities import InvalidSpecError, counted, did_you_mean
 from perfatlas.telemetry.fits import (
@@ -14,12 +14,12 @@ from perfatlas.telemetry.fits import (
     rank_causes,
     without_cascades,
 )
-from perfatlas.telemetry.fleets.cause import durations, fit_cause
+from perfatlas.telemetry.fleets.cause import CauseRate, durations, fit_cause, rate_cause
 from perfatlas.telemetry.fleets.records import CauseFit, Durations, FleetOptions, Observed
 from perfatlas.telemetry.history import JOB, PROCESS, ObservationWindow, repair_times
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
@@ -92,17 +92,75 @@ def fit_fleet(
     Limits: logs of the same failures (kernel lines and exporter metrics) must not be joined, as
         every failure would count twice.
     """
+    seen = _seen(history, watches, nodes, options)
+    fits = [
+        fit_cause(seen.observed, found, watches[found.row.component], options)
+        for found in _rates(seen, watches, options)
+    ]
+    return FleetFit(
+        nodes=nodes,
+        watches=watches,
+        causes=tuple(fits),
+        repair=_any_repair(seen.observed.history, seen.counted_E, watches, options),
+        ranking=seen.ranking,
+        options=options,
+        history=seen.observed.history,
+        cascades=seen.cascades,
+        agreement=seen.agreement,
+        operating=seen.observed.operating,
+    )
+
+
+def fleet_rates(
+    history: History,
+    watches: Mapping[str, ObservationWindow],
+    nodes: int,
+    options: FleetOptions = _USUAL,
+) -> tuple[CauseRate, ...]:
+    """Return the failure rates of `fit_fleet`, without distributions, lemons or repairs.
+
+    Args:
+        history: The history.
+        watches: Observation window and number of units by component.
+        nodes: Nodes of the fleet.
+        options: Assumptions that the logs do not contain.
+
+    Raises:
+        InvalidSpecError: As for `fit_fleet`.
+    """
+    return tuple(_rates(_seen(history, watches, nodes, options), watches, options))
+
+
+class _Seen(NamedTuple):
+    """A history prepared for its fit: secondary failures and records of one failure are marked."""
+
+    observed: Observed
+    counted_E: Bool
+    ranking: tuple[CauseRow, ...]
+    cascades: int
+    agreement: LogAgreement | None
+
+
+def _seen(
+    history: History, watches: Mapping[str, ObservationWindow], nodes: int, options: FleetOptions
+) -> _Seen:
     if nodes < 1:
         raise InvalidSpecError(f"nodes = {nodes}: expected 1 or more")
     _check_nodes(history, nodes, options)
     history, agreement = match_logs(history, options.match_s)
     history, cascades = without_cascades(history, options.cascade_s)
-    counted_E = history.kind.is_any(options.kinds)
     observed = _observed(history, watches, nodes)
     longest_s = observed.window_s[1] - observed.window_s[0]
     ranking = rank_causes(history, nodes * longest_s, kinds=options.kinds, level=options.level)
-    fits = []
-    for row in ranking:
+    return _Seen(observed, history.kind.is_any(options.kinds), ranking, cascades, agreement)
+
+
+def _rates(
+    seen: _Seen, watches: Mapping[str, ObservationWindow], options: FleetOptions
+) -> Iterator[CauseRate]:
+    """Yield the failure rate of each cause, the most frequent first."""
+    history = seen.observed.history
+    for row in seen.ranking:
         if row.component not in watches:
             raise InvalidSpecError(
                 f"{counted(row.events, 'failure')} of component {row.component!r}, which has no"
@@ -110,19 +168,8 @@ def fit_fleet(
                 f" {', '.join(watches) or 'none'}{did_you_mean(row.component, watches)}"
             )
         rows_E = history.component.is_any([row.component]) & history.cause.is_any([row.cause])
-        fits.append(fit_cause(observed, rows_E & counted_E, row, watches[row.component], options))
-    return FleetFit(
-        nodes=nodes,
-        watches=watches,
-        causes=tuple(fits),
-        repair=_any_repair(history, counted_E, watches, options),
-        ranking=ranking,
-        options=options,
-        history=history,
-        cascades=cascades,
-        agreement=agreement,
-        operating=observed.operating,
-    )
+        events_E = rows_E & seen.counted_E
+        yield rate_cause(seen.observed, events_E, row, watches[row.component], options)
 
 
 def _observed(history: History, watches: Mapping[str, ObservationWindow], nodes: int) -> Observed:

@@ -74,9 +74,9 @@ def local_seconds(texts: Sequence[str], zone: str) -> NDArray[np.float64] | None
         None where a time is not in the usual form, ambiguous or nonexistent: such times are read
         one by one.
     """
-    known_R = np.array([len(text) == _WRITTEN for text in texts], bool)
+    known_R = np.fromiter(map(len, texts), np.int64, len(texts)) == _WRITTEN
     seconds_R = np.full(len(texts), np.nan)
-    usual = [text for text in texts if len(text) == _WRITTEN]
+    usual = list(texts) if known_R.all() else [text for text in texts if len(text) == _WRITTEN]
     if len(usual) < len(texts):
         others = {text for text in texts if len(text) != _WRITTEN}
         if not all(text.strip().lower() in UNKNOWN_TIMES for text in others):

@@ -9,9 +9,10 @@ Source: sacct(1), JOB STATE CODES; JobRequeue in slurm.conf(5).
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from perfatlas.telemetry.history import (
     EFFECT,
@@ -28,11 +29,14 @@ from perfatlas.telemetry.history import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from numpy.typing import NDArray
 
     from perfatlas.telemetry.history import JobRuns
     from perfatlas.telemetry.reading import FileCounts
 
+    Int = NDArray[np.int64]
+
+_NO_END: Final = "run without a recorded end"
 # Component and kind by state; the cause is the state in lower case. Other states are no events.
 _MEANING: Final = {
     "NODE_FAIL": ("host", FAILURE),
@@ -64,65 +68,66 @@ def run_failures(runs: JobRuns) -> History:
         without a recorded end are no events. Other runs are counted as ignored.
     """
     builder = HistoryBuilder()
-    state, job = runs.state.text(), runs.job.text()
-    failed, hosts = runs.failed_node.text(), runs.hosts.text()
-    next_s = _next_starts(runs)
-    by_file: dict[int, list[int]] = {}
-    for row, file in enumerate(runs.file_E.tolist()):
-        by_file.setdefault(file, []).append(row)
+    next_s_R = _next_starts(runs)
+    reason_R, reasons = _no_events(runs)
     for file, counts in enumerate(runs.files):
-        without: dict[str, list[int]] = {}
-        for row in by_file.get(file, ()):
-            end_s = float(runs.end_s_R[row])
-            reason = _no_event(state[row], end_s)
-            if reason:
-                without.setdefault(reason, []).append(int(runs.line_E[row]))
-                continue
-            component, kind = _MEANING[state[row]]
-            alone = expand_hosts(hosts[row]) if runs.host_count_R[row] == 1 else ("",)
+        of_file_R = runs.file_E == file
+        for row in np.flatnonzero(of_file_R & (reason_R < 0)).tolist():
+            state = runs.state.at(row)
+            component, kind = _MEANING[state]
+            alone = expand_hosts(runs.hosts.at(row)) if runs.host_count_R[row] == 1 else ("",)
             builder.add(
                 Event(
-                    start_s=end_s,
+                    start_s=float(runs.end_s_R[row]),
                     component=component,
-                    cause=state[row].lower(),
+                    cause=state.lower(),
                     kind=kind,
                     line=int(runs.line_E[row]),
-                    node=failed[row] or alone[0],
-                    job=job[row],
-                    recovered_s=next_s[row] if component == JOB else NOT_TOLD,
+                    node=runs.failed_node.at(row) or alone[0],
+                    job=runs.job.at(row),
+                    recovered_s=float(next_s_R[row]) if component == JOB else NOT_TOLD,
                 )
             )
-        builder.end_file(_counts(counts, without))
+        builder.end_file(_counts(counts, runs.line_E[of_file_R], reason_R[of_file_R], reasons))
     return builder.close(runs.occupancy())
 
 
-def _no_event(state: str, end_s: float) -> str:
-    """Return why a run is not an event, "" where it is one."""
+def _no_events(runs: JobRuns) -> tuple[Int, tuple[str, ...]]:
+    """Return why each run is not an event, as an index (R,), -1 where it is one; the reasons."""
+    of_state = [_no_event(state) for state in runs.state.names]
+    reasons = tuple(dict.fromkeys([*filter(None, of_state), _NO_END]))
+    of_state_S = np.array([reasons.index(why) if why else -1 for why in of_state], np.int64)
+    reason_R = of_state_S[runs.state.code_E]
+    reason_R[(reason_R < 0) & np.isnan(runs.end_s_R)] = reasons.index(_NO_END)
+    return reason_R, reasons
+
+
+def _no_event(state: str) -> str:
+    """Return why a run in a state is not an event, "" where it is one."""
     if state == "COMPLETED":
         return "run that completed"
     if state in UNFINISHED:
         return "run that had not ended"
-    if state not in _MEANING:
-        return f"run in state {state}"
-    return "run without a recorded end" if math.isnan(end_s) else ""
+    return "" if state in _MEANING else f"run in state {state}"
 
 
-def _counts(counts: FileCounts, without: Mapping[str, list[int]]) -> FileCounts:
+def _counts(counts: FileCounts, line_R: Int, reason_R: Int, reasons: tuple[str, ...]) -> FileCounts:
     """Return the counts of a file, with runs that are no events as ignored."""
     ignored, first = dict(counts.ignored), dict(counts.first)
-    for reason, lines in without.items():
-        ignored[reason], first[reason] = len(lines), min(lines)
-    parsed = counts.parsed - sum(map(len, without.values()))
+    codes, at = np.unique(reason_R, return_index=True)
+    for code in codes[np.argsort(at)].tolist():
+        if code >= 0:
+            line = line_R[reason_R == code]
+            ignored[reasons[code]], first[reasons[code]] = line.size, int(line.min())
+    parsed = counts.parsed - int(np.count_nonzero(reason_R >= 0))
     return replace(counts, parsed=parsed, ignored=ignored, first=first)
 
 
-def _next_starts(runs: JobRuns) -> list[float]:
-    """Return the start of the next run of the same job [s], NaN for none."""
-    following = [NOT_TOLD] * runs.size
-    latest: dict[int, int] = {}
-    for row, code in enumerate(runs.job.code_E.tolist()):
-        before = latest.get(code)
-        if before is not None:
-            following[before] = float(runs.start_s_R[row])
-        latest[code] = row
-    return following
+def _next_starts(runs: JobRuns) -> NDArray[np.float64]:
+    """Return the start of the next run of the same job [s] (R,), NaN for none."""
+    following_R = np.full(runs.size, NOT_TOLD)
+    by_job_R = np.argsort(runs.job.code_E, kind="stable")
+    code_R = runs.job.code_E[by_job_R]
+    again = np.flatnonzero(code_R[1:] == code_R[:-1])
+    following_R[by_job_R[again]] = runs.start_s_R[by_job_R[again + 1]]
+    return following_R

@@ -51,7 +51,9 @@ def _run_columns(rows: Rows, zone: str) -> RunColumns | None:
 
     def cells(name: str) -> list[str]:
         column = columns.get(name)
-        return [""] * len(kept_K) if column is None else [column[row] for row in kept_K]
+        if column is None:
+            return [""] * len(kept_K)
+        return column if len(kept_K) == len(column) else [column[row] for row in kept_K]
 
     state = _each(cells("State"), state_name)
     end_s_K = local_seconds(cells("End"), zone)
@@ -95,12 +97,13 @@ def _kept(
     ignored: list[tuple[str, int]] = []
     kept: list[int] = []
     started = (~np.isnan(start_s_R)).tolist()
-    known: dict[str, str] = {}
+    known = {written: state_name(written) for written in set(rows.columns["State"])}
+    have_run = all(started) and all(state not in ("", "PENDING") for state in known.values())
+    if have_run and all(map(str.isdigit, rows.columns["JobID"])):
+        return rows.columns["JobID"], ignored, list(range(len(started)))
     cells = zip(rows.columns["JobID"], rows.columns["State"], started, rows.lines, strict=True)
     for row, (text, written, has_start, line) in enumerate(cells):
-        state = known.get(written)
-        if state is None:
-            state = known[written] = state_name(written)
+        state = known[written]
         if text.isdigit():
             job, step, waiting = text, "", False
         else:
@@ -121,4 +124,4 @@ def _kept(
 def _each(texts: Sequence[str], parse: Callable[[str], _Value]) -> list[_Value]:
     """Return each text parsed, equal ones once."""
     parsed = {text: parse(text) for text in dict.fromkeys(texts)}
-    return [parsed[text] for text in texts]
+    return list(map(parsed.__getitem__, texts))

@@ -8,6 +8,7 @@ a free-text field where only one way is consistent with all other fields.
 from __future__ import annotations
 
 import re
+from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.quantities import InvalidSpecError, repr_for_error
@@ -17,11 +18,10 @@ from perfatlas.telemetry.reading import refuse
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from perfatlas.telemetry.reading import Line, LogFile, Tally
+    from perfatlas.telemetry.reading import Line, LineGroup, LogFile, Tally
 
 MOST_LINES: Final = 2_000  # lines of one record
-_TOGETHER: Final = 4096  # plain lines that are read together
-_FEWEST_TOGETHER: Final = 16
+_FEWEST_TOGETHER: Final = 16  # plain lines that are read together
 _HEADER: Final = re.compile(r"\ufeff?(?P<first>[A-Za-z]\w*)(?P<bar>[^\w\s]+|\t)(?=[A-Za-z])")
 # Free text of users or programs.
 FREE_TEXT: Final = (
@@ -84,8 +84,8 @@ class Rows(NamedTuple):
         columns: Texts by name; of duplicate names, the first.
     """
 
-    lines: list[int]
-    columns: dict[str, tuple[str, ...]]
+    lines: Sequence[int]
+    columns: dict[str, list[str]]
 
     def records(self) -> Iterator[Record]:
         """Yield the rows one by one."""
@@ -105,30 +105,12 @@ def sacct_rows(file: LogFile, required: Sequence[str], tally: Tally) -> Iterator
     Raises:
         InvalidSpecError: The header is missing or lacks a column, or the file ends inside a record.
     """
-    lines = file.lines()
-    header = _header(file, next(lines), required, tally)
+    groups = file.groups()
+    first = next(groups)
+    header = _header(file, next(first.lines()), required, tally)
     assembler = _Assembler(file, header, tally)
-    bar, wanted = header.bar, len(header.names) - 1 + header.closed
-    plain: list[Line] = []
-    for line in lines:
-        if (
-            not assembler.pending
-            and line.valid
-            and line.text.count(bar) == wanted
-            and not line.text.isspace()
-        ):
-            plain.append(line)
-            if len(plain) == _TOGETHER:
-                yield from assembler.add_plain(plain)
-                plain = []
-            continue
-        if plain:
-            yield from assembler.add_plain(plain)
-            plain = []
-        if not line.valid:
-            tally.repair("invalid UTF-8 shown as U+FFFD", line.number)
-        yield from assembler.add(line)
-    yield from assembler.add_plain(plain)
+    for group in chain((first.part(1, len(first.texts)),), groups):
+        yield from assembler.add_group(group)
     assembler.end()
 
 
@@ -164,6 +146,24 @@ class _Assembler:
         self.checks = _checks(header.names)
         self.free = [i for i, name in enumerate(header.names) if name in FREE_TEXT]
 
+    def add_group(self, group: LineGroup) -> Iterator[Rows | Record]:
+        """Yield the records completed by lines, those of one line each together."""
+        wanted = len(self.header.names) - 1 + self.header.closed
+        bars = [text.count(self.header.bar) for text in group.texts]
+        if not group.valid:
+            self.tally.repair("invalid UTF-8 shown as U+FFFD", group.first)
+        elif not self.pending and bars.count(wanted) == len(bars):
+            yield from self.add_plain(group)
+            return
+        start = 0
+        for place, line in enumerate(group.lines()):
+            if group.valid and not self.pending and bars[place] == wanted:
+                continue
+            yield from self.add_plain(group.part(start, place))
+            yield from self.add(line)
+            start = place + 1
+        yield from self.add_plain(group.part(start, len(bars)))
+
     def add(self, line: Line) -> Iterator[Record]:
         """Yield the record completed by a line, if any."""
         if not self.pending and not line.text.strip():
@@ -187,32 +187,34 @@ class _Assembler:
             self.tally.ignore(_NO_RECORD, self.pending.pop(0).number)
             self.bars.pop(0)
 
-    def add_plain(self, lines: list[Line]) -> Iterator[Rows | Record]:
+    def add_plain(self, group: LineGroup) -> Iterator[Rows | Record]:
         """Yield lines that have the number of fields of the header."""
-        if self.pending or len(lines) < _FEWEST_TOGETHER:
-            for line in lines:
+        count = len(group.texts)
+        if self.pending or count < _FEWEST_TOGETHER:
+            for line in group.lines():
                 yield from self.add(line)
             return
-        columns = self._columns(lines)
+        columns = self._columns(group.texts)
         if columns is not None:
-            yield Rows([line.number for line in lines], columns)
+            yield Rows(range(group.first, group.first + count), columns)
             return
-        half = len(lines) // 2
-        yield from self.add_plain(lines[:half])
-        yield from self.add_plain(lines[half:])
+        yield from self.add_plain(group.part(0, count // 2))
+        yield from self.add_plain(group.part(count // 2, count))
 
-    def _columns(self, lines: list[Line]) -> dict[str, tuple[str, ...]] | None:
+    def _columns(self, texts: list[str]) -> dict[str, list[str]] | None:
         """Return the columns of lines, None where a field does not fit its column."""
-        bar, width = self.header.bar, len(self.header.names)
-        rows = [line.text.split(bar) for line in lines]
-        if self.header.closed:
-            if any(row[-1] for row in rows):
-                return None
-            rows = [row[:width] for row in rows]
-        columns = list(zip(*rows, strict=True))
+        bar, closed = self.header.bar, self.header.closed
+        if closed and not all(text.endswith(bar) for text in texts):
+            return None
+        if len(bar) == 1:  # one pass over all lines: the number of fields of each is known
+            cells = ("" if closed else bar).join(texts).split(bar)
+        else:
+            cells = [cell for text in texts for cell in text.removesuffix(bar).split(bar)]
+        width = len(self.header.names)
+        columns = [cells[place : len(texts) * width : width] for place in range(width)]
         if not all(_column_fits(columns[place], check) for place, check in self.checks):
             return None
-        found: dict[str, tuple[str, ...]] = {}
+        found: dict[str, list[str]] = {}
         for name, column in zip(self.header.names, columns, strict=True):
             if found.setdefault(name, column) != column:
                 return None
@@ -316,7 +318,7 @@ class _Assembler:
         return [cells[place] for place, _ in self.checks]
 
 
-def _column_fits(column: tuple[str, ...], check: Callable[[str], bool]) -> bool:
+def _column_fits(column: list[str], check: Callable[[str], bool]) -> bool:
     """Return whether all cells of a column fit it; usual cells are recognised together."""
     usual = _USUAL.get(check)
     if usual is not None and usual.fullmatch("\n".join(column)):

@@ -205,24 +205,23 @@ class RunsBuilder:
             tally.ignore(reason, line)
         submit_s = np.where(np.isnan(columns.times["submit_s"]), -1.0, columns.times["submit_s"])
         start_s = columns.times["start_s"].tolist()
-        keys = list(
-            zip(columns.labels["job"], columns.run, submit_s.tolist(), start_s, strict=True)
-        )
-        if len(set(keys)) < len(keys) or not self._rows.keys().isdisjoint(keys):
+        parts = (columns.labels["job"], columns.run, submit_s.tolist(), start_s)
+        first = len(self._line)
+        rows = dict(zip(zip(*parts, strict=True), range(first, first + len(start_s)), strict=True))
+        if len(rows) < len(start_s) or not self._rows.keys().isdisjoint(rows):
             for run, line in zip(columns.runs(), columns.lines, strict=True):
                 self.add(run, line, tally)
             return
-        first = len(self._line)
-        self._rows.update(zip(keys, range(first, first + len(keys)), strict=True))
+        self._rows.update(rows)
         for name, labels in self._labels.items():
             labels.extend(columns.labels[name])
         for name, times in self._times.items():
             times.frombytes(columns.times[name].astype(np.float64).tobytes())
         for name, counts in self._counts.items():
             counts.extend(columns.counts[name])
-        self._file.extend([len(self._files)] * len(keys))
+        self._file.extend([len(self._files)] * len(rows))
         self._line.extend(columns.lines)
-        tally.parsed += len(keys)
+        tally.parsed += len(rows)
 
     def end_file(self, counts: FileCounts) -> None:
         """End a file: further runs belong to the next one.

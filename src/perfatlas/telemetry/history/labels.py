@@ -74,7 +74,9 @@ class LabelBuilder:
             names: The names.
         """
         known = self.known
-        self.codes.extend([known.setdefault(name, len(known)) for name in names])
+        for name in dict.fromkeys(names):
+            known.setdefault(name, len(known))
+        self.codes.extend(map(known.__getitem__, names))
 
     def close(self, order_E: NDArray[np.int64]) -> Labels:
         """Return the column.

@@ -26,7 +26,8 @@ class XidCode:
         causes: Possible causes in NVIDIA's table: hw_error, driver_error,
             user_app_error, system_memory_corruption, bus_error, thermal_issue, fb_corruption. Most
             codes have several, as a code is a symptom. Empty where none are stated.
-        action: Documented action that ends it, one of `history.ACTIONS`; "" for none.
+        bucket: Immediate action that NVIDIA's catalogue documents, "" for a code not in the table.
+        action: Action that ends it, one of `history.ACTIONS`; "" for none.
     """
 
     xid: int
@@ -34,6 +35,7 @@ class XidCode:
     component: str
     kind: str
     causes: frozenset[str]
+    bucket: str = ""
     action: str = ""
 
     @property

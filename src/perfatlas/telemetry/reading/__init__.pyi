@@ -9,6 +9,7 @@ from .line_tally import (
 )
 from .lines import (
     Line as Line,
+    LineGroup as LineGroup,
     LogFile as LogFile,
 )
 from .log_position import (

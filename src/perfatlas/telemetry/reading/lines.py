@@ -55,6 +55,38 @@ class Line(NamedTuple):
     ended: bool
 
 
+class LineGroup(NamedTuple):
+    """Consecutive lines of a log.
+
+    Args:
+        first: Number of the first line.
+        texts: Text of each line without the line break.
+        valid: Whether all are valid UTF-8.
+        ended: Whether the last one has a line break.
+    """
+
+    first: int
+    texts: list[str]
+    valid: bool
+    ended: bool
+
+    def part(self, start: int, end: int) -> LineGroup:
+        """Return some of the lines.
+
+        Args:
+            start: Index of the first one.
+            end: Index after the last one.
+        """
+        ended = self.ended or end < len(self.texts)
+        return LineGroup(self.first + start, self.texts[start:end], self.valid, ended)
+
+    def lines(self) -> Iterator[Line]:
+        """Yield the lines."""
+        last = self.first + len(self.texts) - 1
+        for number, text in enumerate(self.texts, self.first):
+            yield Line(number, text, self.valid, self.ended or number < last)
+
+
 class LogFile:
     """A log, read once by lines or by blocks of text.
 
@@ -80,17 +112,50 @@ class LogFile:
             InvalidSpecError: The file cannot be read, is empty, has an unsupported or truncated
                 compression, or a line is too long.
         """
+        for group in self.groups():
+            for line in group.lines():
+                self.count = line.number
+                yield line
+
+    def groups(self) -> Iterator[LineGroup]:
+        """Yield the lines in groups; `count` is the number of the last line so far.
+
+        A line that is not valid UTF-8 is a group by itself.
+
+        Raises:
+            InvalidSpecError: As for `lines`.
+        """
         with self._opened() as stream:
-            while raw := stream.readline(LONGEST_LINE_BYTES):
-                self.count += 1
-                ended = raw.endswith(b"\n")
-                if not ended and len(raw) >= LONGEST_LINE_BYTES:
+            rest = b""
+            while block := stream.read1(_BLOCK_BYTES):
+                block = rest + block
+                first_end = block.find(b"\n")
+                if (len(block) if first_end < 0 else first_end) >= LONGEST_LINE_BYTES:
                     problem = f"longer than {LONGEST_LINE_BYTES >> 20} MiB; is this a text log?"
-                    raise refuse(self.path, self.count, problem)
-                text, valid = _decoded(raw)
-                if self.count == 1:
-                    text = text.removeprefix(_BYTE_ORDER_MARK)
-                yield Line(self.count, text.rstrip("\r\n"), valid, ended)
+                    raise refuse(self.path, self.count + 1, problem)
+                end = block.rfind(b"\n") + 1
+                rest = block[end:]
+                yield from self._grouped(block[:end])
+            yield from self._grouped(rest)
+
+    def _grouped(self, raw: bytes) -> Iterator[LineGroup]:
+        """Yield whole lines as groups."""
+        text, valid = _decoded(raw)
+        if not valid and raw.count(b"\n", 0, -1):
+            *ended, last = raw.split(b"\n")
+            for line in (*(line + b"\n" for line in ended), last):
+                yield from self._grouped(line)
+            return
+        if not raw:
+            return
+        if not self.count:
+            text = text.removeprefix(_BYTE_ORDER_MARK)
+        texts = text.removesuffix("\n").split("\n")
+        if "\r" in text:
+            texts = [line.rstrip("\r") for line in texts]
+        first = self.count + 1
+        self.count += len(texts)
+        yield LineGroup(first, texts, valid, raw.endswith(b"\n"))
 
     def blocks(self) -> Iterator[str]:
         """Yield the text in arbitrary blocks, with U+FFFD for invalid UTF-8.

@@ -17,3 +17,7 @@ from .spares import (
 from .stragglers import (
     goodput_stragglers as goodput_stragglers,
 )
+from .strategy_frontier import (
+    StrategyFrontier as StrategyFrontier,
+    goodput_frontier as goodput_frontier,
+)

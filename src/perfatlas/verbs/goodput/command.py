@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Annotated, Any, Final
 
 from cyclopts import Parameter
 
 from perfatlas.commands.flags import (
     OUTPUT,
+    SWITCH,
     File,
     Output,
     OutputFlags,
@@ -22,16 +23,18 @@ from perfatlas.commands.output import (
     answer_command,
     command_of,
     notice_if_slow,
+    print_json,
     reproduced,
     require,
     show_answer,
     wants_table,
 )
 from perfatlas.declarations import example_of
-from perfatlas.files import check_writable, write_atomic
+from perfatlas.files import check_writable, table_format, write_atomic, write_table
 from perfatlas.quantities import UsageError, printable
 
 SLOW: Final = "simulating until goodput is as precise as --half-width"
+SLOW_FRONTIER: Final = "simulating recovery strategies"
 
 TEXT: Final = "text:print_goodput"
 ONE: Final = Answering(
@@ -50,9 +53,12 @@ class GoodputFiles:
     Args:
         scenario: TOML file with the same names as the flags; flags take precedence.
         page: HTML page of the answer.
+        frontier: Recovery strategies of a fleet's job: interval x checkpoint levels x spares x
+            policy, and those that no other exceeds; --output writes all of them.
     """
 
     scenario: File | None = None
+    frontier: Annotated[bool, SWITCH] = False
     page: PageFlags = field(default_factory=PageFlags)
 
 
@@ -75,6 +81,8 @@ def goodput(
     extra, output = extra or GoodputFiles(), output or OutputFlags()
     html, script = extra.page.html, extra.page.script
     set_fields = set_flags(flags, extra.scenario)
+    if extra.frontier:
+        return _frontier(set_fields, extra, output)
     if wants_table(output):
         if html is not None or set_fields.get("what_if"):
             flag = "--html" if html is not None else "--what-if"
@@ -107,6 +115,35 @@ def goodput(
         write_atomic(html, page)
         sys.stderr.write(printable(f"perfatlas: --html written to {html}\n"))
     return code
+
+
+def _frontier(set_fields: dict[str, Any], extra: GoodputFiles, output: OutputFlags) -> int:
+    """Answer the frontier of recovery strategies; return the exit code."""
+    import perfatlas
+
+    for flag, is_set in {"--table": output.table, "--html": extra.page.html}.items():
+        if is_set is not None:
+            raise UsageError(f"{flag} cannot be combined with --frontier")
+    if output.output is not None:
+        table_format(str(output.output))
+        check_writable(output.output)
+    with notice_if_slow(SLOW_FRONTIER):
+        found = perfatlas.goodput_frontier(**set_fields)
+    if output.output is not None:
+        write_table(str(output.output), found.columns)
+        told = f"{found.results['strategies']:,} strategies written to {output.output}"
+        sys.stderr.write(printable(f"perfatlas: {told}\n"))
+    answer = found.answer.to_dict()
+    if output.json:
+        print_json(answer)
+        return 0
+    from perfatlas.report.text import open_terminal
+    from perfatlas.verbs.goodput.frontier_text import print_strategies
+
+    line = reproduced("goodput --frontier", set_fields)
+    console = open_terminal(sys.stdout)
+    print_strategies(console, answer, reproduce=line, verbose=output.verbose)
+    return 0
 
 
 spares = command_of(

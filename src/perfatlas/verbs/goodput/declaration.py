@@ -41,8 +41,10 @@ DECLARATION: Final = Declaration(
     ),
     functions=(
         "FleetRun",
+        "StrategyFrontier",
         "goodput",
         "goodput_domains",
+        "goodput_frontier",
         "goodput_spares",
         "goodput_stragglers",
     ),

@@ -94,18 +94,22 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
         ready.job,
         ready.strategy,
         half_width=inputs.half_width,
-        most_replicas=_most_replicas(ready),
+        most_replicas=most_replicas(ready),
         seed=inputs.seed,
     )
     answer = with_energy(_answer(inputs, ready, outcome, facts), inputs)
-    scenario = complete_scenario(verb_fields("goodput"), whole, **_decided(inputs, ready))
-    return FleetRun(answer=replace(answer, scenario=scenario), outcome=outcome)
+    return FleetRun(answer=replace(answer, scenario=decided_fields(whole, ready)), outcome=outcome)
 
 
-def _decided(inputs: FleetGoodput, ready: FleetJob) -> dict[str, Any]:
-    """Return the fields that the fleet and the strategy decide; None if they are not one number.
+def decided_fields(inputs: FleetGoodput, ready: FleetJob) -> dict[str, Any]:
+    """Return the scenario with the fields that the fleet and the strategy decide.
 
-    With what_if, other strategies have their own spares, unless they were given.
+    With what_if, other strategies have their own spares, unless they were given: then they are not
+    one number, and None.
+
+    Args:
+        inputs: The fields as set.
+        ready: The job.
     """
     standing = ready.strategy.spares
     spares = {
@@ -116,13 +120,14 @@ def _decided(inputs: FleetGoodput, ready: FleetJob) -> dict[str, Any]:
     if inputs.what_if:
         given = inputs.model_fields_set
         spares = {name: value if name in given else None for name, value in spares.items()}
-    return spares | {
+    decided = spares | {
         "gpus": ready.gpus,
         "fleet_units": ready.job.fleet.units,
         "strategy": ready.strategy.name if ready.strategy_is_named else None,
         "seed": inputs.seed,
         "method": "simulate",
     }
+    return complete_scenario(verb_fields("goodput"), inputs, **decided)
 
 
 def _answer(inputs: FleetGoodput, ready: FleetJob, outcome: Outcome, facts: StepFacts) -> Answer:
@@ -163,7 +168,12 @@ def _answer(inputs: FleetGoodput, ready: FleetJob, outcome: Outcome, facts: Step
     )
 
 
-def _most_replicas(ready: FleetJob) -> int:
+def most_replicas(ready: FleetJob) -> int:
+    """Return the number of replicas that are simulated at most.
+
+    Args:
+        ready: The job.
+    """
     from perfatlas.fleet.model import fleet_rate_per_s
 
     failures = fleet_rate_per_s(ready.job.fleet, ready.job.units) * ready.job.horizon_s

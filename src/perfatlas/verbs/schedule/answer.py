@@ -17,6 +17,7 @@ from perfatlas.jobs.model import (
     TICKS_PER_SECOND,
 )
 from perfatlas.scenario.fields import refuse_unused
+from perfatlas.verbs.schedule.energy import energy_notes, energy_results, with_energy
 from perfatlas.verbs.schedule.jobs import offered
 from perfatlas.verbs.schedule.prepared import Prepared, prepare, response_of
 from perfatlas.verbs.schedule.question import JOB_NAMES, parse_schedule, variants
@@ -125,7 +126,8 @@ def fleet_schedule(
             nodes_per_domain, nodes_per_leaf; order, backfill, depth, preemption, placement,
             together, required,
             keeps_place, half_life_s, shares; response, detection_s, max_restarts, patience_s;
-            node_mtbf_s with repair_s, or fleet, or failures (a file); until_s, seed.
+            node_mtbf_s with repair_s, or fleet, or failures (a file); until_s, seed; power_w with
+            idle_power_w, repair_power_w, usd_per_kwh and pue.
 
     Raises:
         InvalidSpecError: A name or value is invalid, or a file is invalid.
@@ -161,7 +163,7 @@ def fleet_schedule(
         results["warm_up_jobs"] = measured_jobs(outcome)[0]
         base = replace(base, notes=(*base.notes, *transient_note(results)))
     if outcomes[1:]:
-        results["compared"], remark = _compared(changes, outcomes[1:])
+        results["compared"], remark = _compared(changes, others, outcomes[1:])
         base = replace(base, warnings=(*base.warnings, *filter(None, [remark])))
     results["interrupted"] = any(one.interrupted for one in outcomes)
     given = schedule_scenario(
@@ -177,10 +179,15 @@ def fleet_schedule(
 
 
 def _compared(
-    changes: Sequence[Mapping[str, Any]], outcomes: Sequence[ScheduleOutcome]
+    changes: Sequence[Mapping[str, Any]],
+    runs: Sequence[Prepared],
+    outcomes: Sequence[ScheduleOutcome],
 ) -> tuple[list[dict[str, Any]], str]:
     """Return the rows of other schedules, and a remark on their failed jobs or ""."""
-    found = [compared_row(change, one) for change, one in zip(changes, outcomes, strict=False)]
+    found = [
+        compared_row(change, one) | energy_results(run.inputs, breakdown(one))
+        for change, run, one in zip(changes, runs, outcomes, strict=False)
+    ]
     rows = zip((row["name"] for row in found), outcomes, strict=True)
     return found, failed_jobs_remark([*rows])
 
@@ -263,6 +270,7 @@ def _answer(
         )
     if ready.node_failures.fleet is not None and to:
         notes.append(f"failures drawn for {to / 86400.0:.4g} d, seed {inputs.seed}")
+    notes += energy_notes(inputs)
     notes, sources = list(dict.fromkeys(notes)), list(dict.fromkeys(sources))
     tail = drain_remark(outcome)
     warnings = [
@@ -278,11 +286,12 @@ def _answer(
             "interrupted: results cover only the time simulated so far"
             + (", without failures" if early else "")
         )
+    rows = with_energy(inputs, breakdown(outcome))
     return Answer(
         command="fleet schedule",
         scenario=dict(given),
-        results=results,
-        breakdown=breakdown(outcome),
+        results=results | energy_results(inputs, rows),
+        breakdown=rows,
         evidence=Evidence(tier="simulate", assumptions=tuple(notes), sources=tuple(sources)),
         warnings=tuple(warnings),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from perfatlas.vocabulary.fields import (
+    ClusterPower,
     ScheduledFailures,
     SchedulingPolicy,
     SharedCluster,
@@ -12,5 +13,11 @@ from perfatlas.vocabulary.fields import (
 )
 
 QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
-    "fleet schedule": (SubmittedJobs, SharedCluster, SchedulingPolicy, ScheduledFailures),
+    "fleet schedule": (
+        SubmittedJobs,
+        SharedCluster,
+        SchedulingPolicy,
+        ScheduledFailures,
+        ClusterPower,
+    ),
 }

@@ -9,6 +9,7 @@ from perfatlas.declarations import verb_fields
 from perfatlas.quantities import InvalidSpecError, did_you_mean, repr_for_error
 from perfatlas.scenario.fields import InputFields
 from perfatlas.vocabulary.fields import (
+    ClusterPower,
     ScheduledFailures,
     SchedulingPolicy,
     SharedCluster,
@@ -22,8 +23,10 @@ MOST_COMPARED: Final = 64
 
 
 # the groups from the last to the first: Python collects annotations from the last base on
-class Schedule(InputFields, ScheduledFailures, SchedulingPolicy, SharedCluster, SubmittedJobs):
-    """Jobs, the cluster they share, the rules they are served by, and what fails."""
+class Schedule(
+    InputFields, ClusterPower, ScheduledFailures, SchedulingPolicy, SharedCluster, SubmittedJobs
+):
+    """Jobs, the cluster they share, the rules they are served by, what fails and what it draws."""
 
 
 JOB_NAMES: Final = (
@@ -55,6 +58,10 @@ def parse_schedule(fields: Mapping[str, Any]) -> Schedule:
         raise InvalidSpecError(f"{' and '.join(ways)} are mutually exclusive")
     if inputs.node_mtbf_s is not None and inputs.repair_s is None:
         raise InvalidSpecError("node_mtbf_s requires repair_s")
+    if inputs.power_w is not None and inputs.idle_power_w is None:
+        raise InvalidSpecError(
+            "power_w requires idle_power_w, the power of a GPU without a job, such as 80"
+        )
     if inputs.together == "domain" and inputs.nodes_per_domain is None:
         raise InvalidSpecError("together = 'domain' requires nodes_per_domain, such as 18")
     if inputs.together == "leaf" and inputs.nodes_per_leaf is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.declarations import without_defaults
-from perfatlas.quantities import counted
+from perfatlas.quantities import counted, format_quantity
 from perfatlas.report.text import (
     METHODS,
     MOST_BUCKETS,
@@ -19,6 +19,8 @@ from perfatlas.report.text import (
     share_text,
     time_text,
 )
+from perfatlas.verbs.schedule.energy import SECONDS_PER_HOUR
+from perfatlas.verbs.schedule.metrics import PARTS
 from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -51,6 +53,13 @@ FIGURES: Final = (
     *("duration_s", "load", "allocated_share", "fragmented_share", "stranded_share", "backfilled"),
 )
 COUNTS: Final = ("failures", "restarts", "preemptions", "lost_gpu_hours")  # shown if not 0
+ENERGIES: Final = ("cluster_energy_j", *PARTS)
+COSTS: Final = ("cluster_electricity_usd", "lost_work_electricity_usd")
+WATTS: Final = {
+    "power_w": "GPU power",
+    "idle_power_w": "power of an idle GPU",
+    "repair_power_w": "power of a GPU under repair",
+}
 SHOWN: Final = ("mean", "p50", "p90")  # columns of statistics
 WAITS: Final = ("wait_s", "slowdown")
 GROWS: Final = "grows"  # in place of statistics that have no steady value
@@ -116,7 +125,12 @@ def schedule_headline(answer: Answered) -> str:
     for name, value in without_defaults("fleet schedule", answer["scenario"]).items():
         if name in ("num_jobs", "nodes", "gpus_per_node", "seed", "compare"):
             continue
-        words.append(f"{_option(name)} {_value(name, value)}".rstrip())
+        if name in WATTS:
+            words.append(f"{WATTS[name]} {format_value('power_w', value)}")
+        elif name == "usd_per_kwh":
+            words.append(f"${value:g} per kWh")
+        else:
+            words.append(f"{_option(name)} {_value(name, value)}".rstrip())
     of = (
         f"fleet schedule of {counted(results['jobs'], 'job')} on {counted(results['gpus'], 'GPU')}"
         f" in {counted(results['nodes'], 'node')}"
@@ -161,6 +175,11 @@ def schedule_lines(results: Answered, *, brief: bool = False) -> list[tuple[str,
         and (results[name] or name in FIGURES)
         and not (brief and name in DETAILS)
     ]
+    lines += [
+        (METRICS[name].label, _energy_text(name, results[name]))
+        for name in (*ENERGIES, *COSTS)
+        if name in results and (results[name] or not brief)
+    ]
     if trace := results.get("trace"):
         if not brief:
             read = format_value("rows_read", results["rows_read"])
@@ -170,6 +189,13 @@ def schedule_lines(results: Answered, *, brief: bool = False) -> list[tuple[str,
             for row in trace["ignored"][: FEW_IGNORED if brief else None]
         ]
     return lines
+
+
+def _energy_text(name: str, value: float) -> str:
+    """Return an energy in Wh, as electricity is sold, or its cost."""
+    if name in COSTS:
+        return format_value(name, value)
+    return format_quantity(value / SECONDS_PER_HOUR, "Wh", exact=False)
 
 
 def statistics(name: str, told: Answered) -> list[str]:

@@ -12,6 +12,7 @@ from .goodput import (
     SparePool as SparePool,
 )
 from .job_power import (
+    ClusterPower as ClusterPower,
     JobPower as JobPower,
 )
 from .limits import (

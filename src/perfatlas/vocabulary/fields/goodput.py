@@ -172,7 +172,8 @@ class JobOnFleet:
         Row("TOML file of [[strategy]] tables.", "the fleet file", NEEDS_FLEET),
     ] = None
     response: Annotated[
-        Literal["slurm_requeue", "torchrun", "jobset", "torchft", "in_job_restart"] | None,
+        Literal["slurm_requeue", "slurm_no_kill", "torchrun", "jobset", "torchft", "in_job_restart"]
+        | None,
         Row(
             "Documented response of a launcher to a lost node: sets the detection time of causes"
             " that have none, and whether the job shrinks, its peers hold the state or its spares"

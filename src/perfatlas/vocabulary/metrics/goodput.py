@@ -187,14 +187,14 @@ JOB: Final = (
         name="replicas",
         label="simulated replicas",
         holds="count",
-        verbs=GOODPUT,
+        verbs=(*GOODPUT, "goodput --frontier"),
         description="Number of simulated runs of the job.",
     ),
     Metric(
         name="seed",
         label="seed",
         holds="count",
-        verbs=GOODPUT,
+        verbs=(*GOODPUT, "goodput --frontier"),
         description="Seed of the simulated failures; answers with equal seeds share them.",
     ),
     Metric(

@@ -1,0 +1,160 @@
+"""Metrics that the frontier of recovery strategies alone reports."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from perfatlas.vocabulary.metrics import Metric, declare_metrics
+
+VERBS: Final = ("goodput --frontier",)
+FRONTIER: Final = "strategy_frontier"
+BEST: Final = "best_strategy"
+
+
+def _of_rows(rows: str) -> tuple[Metric, ...]:
+    """Return the metrics of a row of the frontier."""
+    return (*_choices(rows), *_outcomes(rows))
+
+
+def _choices(rows: str) -> tuple[Metric, ...]:
+    """Return the metrics of what a strategy chooses."""
+    return (
+        Metric(
+            name=f"{rows}.response",
+            label="recovery policy",
+            holds="text",
+            verbs=VERBS,
+            description="Documented response of a launcher to a lost node.",
+        ),
+        Metric(
+            name=f"{rows}.checkpoint_levels",
+            label="checkpoint levels",
+            holds="text",
+            verbs=VERBS,
+            description="Levels of checkpoints, the nearest first.",
+        ),
+        Metric(
+            name=f"{rows}.checkpoint_interval_s",
+            label="work between checkpoints",
+            short="interval",
+            unit="s",
+            shown="duration",
+            verbs=VERBS,
+            description="Work between checkpoints.",
+        ),
+        Metric(
+            name=f"{rows}.spares",
+            label="spares",
+            holds="count",
+            verbs=VERBS,
+            description="Spare nodes of the strategy.",
+        ),
+    )
+
+
+def _outcomes(rows: str) -> tuple[Metric, ...]:
+    """Return the metrics of what a strategy takes and gives."""
+    return (
+        Metric(
+            name=f"{rows}.gpus_held",
+            label="GPUs held",
+            holds="count",
+            better="lower",
+            verbs=VERBS,
+            description="GPUs of the job and its spares.",
+        ),
+        Metric(
+            name=f"{rows}.goodput",
+            label="goodput",
+            unit="1",
+            shown="share",
+            better="higher",
+            has_interval=True,
+            verbs=VERBS,
+            description="Productive share of the time of the job.",
+        ),
+        Metric(
+            name=f"{rows}.usd_per_useful_gpu_hour",
+            label="cost per useful GPU-hour",
+            short="useful hour",
+            unit="USD/useful GPU-hour",
+            shown="money",
+            better="lower",
+            verbs=VERBS,
+            description="Price of the GPU-hours held over the useful ones.",
+        ),
+        Metric(
+            name=f"{rows}.useful_share_of_held",
+            label="useful share of GPU-hours held",
+            short="useful of held",
+            unit="1",
+            shown="share",
+            better="higher",
+            verbs=VERBS,
+            description="Useful GPU-hours over those held by the job and its spares.",
+        ),
+    )
+
+
+RESULTS: Final = declare_metrics(
+    Metric(
+        name=FRONTIER,
+        label="recovery strategies that no other exceeds",
+        short="best strategies",
+        holds="rows",
+        verbs=VERBS,
+        description="Strategies with more goodput than any that holds as few GPUs, fewest first.",
+    ),
+    *_of_rows(FRONTIER),
+    Metric(
+        name=BEST,
+        label="best strategy",
+        holds="object",
+        verbs=VERBS,
+        description="The one of them with the most useful GPU-hours per GPU-hour held.",
+    ),
+    *_of_rows(BEST),
+    Metric(
+        name="why",
+        label="why the best",
+        holds="text",
+        verbs=VERBS,
+        description="What the next best strategy loses more.",
+    ),
+    Metric(
+        name="strategies",
+        label="strategies",
+        holds="count",
+        verbs=VERBS,
+        description="Strategies that were simulated.",
+    ),
+    Metric(
+        name="strategies_dominated",
+        label="dominated strategies",
+        holds="count",
+        verbs=VERBS,
+        description="Strategies that another exceeds in goodput and GPUs held.",
+    ),
+    Metric(
+        name="strategies_skipped",
+        label="combinations that do not apply",
+        short="skipped",
+        holds="rows",
+        verbs=VERBS,
+        description="Combinations that a policy does not allow, by reason.",
+    ),
+    Metric(
+        name="strategies_skipped.reason",
+        label="reason",
+        holds="text",
+        verbs=VERBS,
+        description="Why they do not apply.",
+    ),
+    Metric(
+        name="strategies_skipped.count",
+        label="combinations",
+        holds="count",
+        verbs=VERBS,
+        description="Number of combinations.",
+    ),
+)

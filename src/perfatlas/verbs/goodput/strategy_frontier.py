@@ -1,0 +1,252 @@
+"""Recovery strategies of a job on a fleet: goodput against GPUs held, and what no strategy beats.
+
+Every strategy is simulated by the method of a single answer, with the same failures in all.
+
+Shape legend: N strategies, R replicas.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.answer import Answer, AnsweredRun, Evidence
+from perfatlas.declarations import signature_of
+from perfatlas.fleet.simulator import simulate, simulate_until
+from perfatlas.quantities import InvalidSpecError, counted
+from perfatlas.studies import pareto_points
+from perfatlas.verbs.goodput.fleet_answer import decided_fields, ended_shares, most_replicas
+from perfatlas.verbs.goodput.fleet_job import fleet_job
+from perfatlas.verbs.goodput.metrics import FRONTIER
+from perfatlas.verbs.goodput.question import FleetGoodput
+from perfatlas.verbs.goodput.rate_interval import NARROWER
+from perfatlas.verbs.goodput.strategies import Strategies, Tried, tried_strategies
+from perfatlas.verbs.goodput.training_step import measured_step
+
+if TYPE_CHECKING:
+    from perfatlas.fleet.simulator import Outcome
+    from perfatlas.verbs.goodput.fleet_job import FleetJob
+
+FEWEST: Final = 32  # replicas of a strategy; less has no error of its mean
+MOST: Final = 1024
+_NOT_VARIED: Final = (
+    "not varied: the size of the job, checkpoint sizes and times, restart times, verification,"
+    " maintenance, and which spare joins"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StrategyFrontier(AnsweredRun):
+    """Strategies that no other exceeds, stored as rows of `frontier` in `results`.
+
+    Args:
+        answer: The envelope.
+        strategies: All strategies, by the names of the rows, and `on_frontier`; each (N,).
+    """
+
+    strategies: dict[str, list[Any]]
+
+    @property
+    def columns(self) -> dict[str, list[Any]]:
+        """Return all strategies as columns, each (N,)."""
+        return self.strategies
+
+
+@signature_of("goodput")
+def goodput_frontier(**fields: Any) -> StrategyFrontier:  # noqa: ANN401 - checked by schema
+    """Return the recovery strategies of a job that no other exceeds in goodput and GPUs held.
+
+    Args:
+        **fields: A job on a fleet, as for `goodput`, with its number of GPUs. Of strategies, the
+            interval, levels of checkpoints, spares and recovery policies are varied.
+
+    Raises:
+        InvalidSpecError: The question is invalid, has no fleet or gpus, or no policy applies.
+        InfeasibleError: The job is larger than the fleet.
+    """
+    inputs = FleetGoodput.read(fields)
+    if inputs.gpus is None:
+        raise InvalidSpecError(
+            "gpus is missing: strategies of one job are compared; set its number of GPUs"
+        )
+    for name in ("work_s", "what_if", "power_w"):
+        if getattr(inputs, name):
+            raise InvalidSpecError(f"{name} cannot be combined with a frontier of strategies")
+    scenario = inputs
+    facts = measured_step(inputs)
+    if facts.write_s is not None:
+        inputs = inputs.model_copy(update={"checkpoint_write_s": facts.write_s})
+    ready = fleet_job(inputs, facts.checkpoint_bytes)
+    first = simulate_until(
+        ready.job,
+        ready.strategy,
+        half_width=inputs.half_width,
+        most_replicas=most_replicas(ready),
+        seed=inputs.seed,
+    )
+    count = min(max(first.ticks_RF.shape[0], FEWEST), MOST)
+    found = tried_strategies(inputs, ready)
+    rows, outcomes = _priced(inputs, ready, found, count)
+    answer = _answer(inputs, ready, found, rows, outcomes)
+    decided = decided_fields(scenario, ready)
+    if inputs.spares is None:  # varied
+        decided["spares"] = None
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    best = {id(row) for row in answer.results[FRONTIER]}
+    columns["on_frontier"] = [id(row) in best for row in rows]
+    return StrategyFrontier(answer=replace(answer, scenario=decided), strategies=columns)
+
+
+def _priced(
+    inputs: FleetGoodput, ready: FleetJob, found: Strategies, count: int
+) -> tuple[list[dict[str, Any]], list[Outcome]]:
+    """Return one row and the replicas of each strategy."""
+    rows, outcomes = [], []
+    for one in found.tried:
+        job = replace(ready.job, fleet=one.fleet)
+        outcome = simulate(job, one.strategy, replicas=count, seed=inputs.seed)
+        rows.append(_row(inputs, ready, one, outcome))
+        outcomes.append(outcome)
+    return rows, outcomes
+
+
+def _row(inputs: FleetGoodput, ready: FleetJob, one: Tried, outcome: Outcome) -> dict[str, Any]:
+    spares = one.strategy.spares.count or 0
+    held = ready.gpus + spares * one.fleet.gpus_per_unit
+    useful = outcome.goodput * ready.gpus / held
+    row: dict[str, Any] = {
+        "response": one.policy,
+        "checkpoint_levels": " + ".join(level.name for level in one.strategy.levels),
+        "checkpoint_interval_s": one.strategy.interval_s,
+        "spares": spares,
+        "gpus_held": held,
+        "goodput": outcome.goodput,
+        "goodput_half_width": NARROWER * outcome.half_width,
+        "useful_share_of_held": useful,
+    }
+    if inputs.usd_per_gpu_hour is not None:
+        row["usd_per_useful_gpu_hour"] = inputs.usd_per_gpu_hour / useful if useful else None
+    return row
+
+
+def _answer(
+    inputs: FleetGoodput,
+    ready: FleetJob,
+    found: Strategies,
+    rows: list[dict[str, Any]],
+    outcomes: list[Outcome],
+) -> Answer:
+    """Return the envelope, without the scenario."""
+    goodput_N = np.array([row["goodput"] for row in rows])
+    held_N = np.array([row["gpus_held"] for row in rows], np.float64)
+    points = pareto_points(goodput_N, -held_N)[::-1].tolist()
+    best = max(points, key=lambda place: rows[place]["useful_share_of_held"])
+    results: dict[str, Any] = {
+        FRONTIER: [rows[place] for place in points],
+        "best_strategy": rows[best],
+        "why": _why(rows, outcomes, best),
+        "strategies": len(rows),
+        "strategies_dominated": len(rows) - len(points),
+        "strategies_skipped": found.skipped,
+        "gpus": ready.gpus,
+        "replicas": outcomes[0].ticks_RF.shape[0],
+        "seed": inputs.seed,
+    }
+    notes = (
+        (
+            f"each strategy: {counted(results['replicas'], 'replica')}, seed {inputs.seed}; all"
+            " meet the same failures (common random numbers)"
+        ),
+        *found.varied,
+        _NOT_VARIED,
+        "dominated: another strategy has no less goodput and holds no more GPUs",
+        "the best strategy has the most useful GPU-hours per GPU-hour held by job and spares",
+    )
+    return Answer(
+        command="goodput --frontier",
+        scenario={},
+        results=results,
+        breakdown=[],
+        evidence=Evidence(tier="simulate", assumptions=notes),
+        warnings=tuple(_warnings(rows, outcomes, best)),
+    )
+
+
+def _runner_up(rows: list[dict[str, Any]], best: int) -> int | None:
+    """Return the next best strategy per GPU-hour held that is not the best at another interval."""
+    others = [
+        place
+        for place, row in enumerate(rows)
+        if any(
+            row[name] != rows[best][name] for name in ("response", "checkpoint_levels", "spares")
+        )
+    ]
+    return max(others, key=lambda place: rows[place]["useful_share_of_held"], default=None)
+
+
+def _why(rows: list[dict[str, Any]], outcomes: list[Outcome], best: int) -> str:
+    """Return where the next best strategy loses more than the best one."""
+    from perfatlas.verbs.goodput.text import BUCKETS
+
+    other = _runner_up(rows, best)
+    if other is None:
+        return "the only combination of policy, levels and spares that applies"
+    ours, theirs = (_lost(rows[place], outcomes[place]) for place in (best, other))
+    more = {name: theirs[name] - ours[name] for name in ours}
+    most = max(more, key=lambda name: more[name])
+    behind = rows[best]["useful_share_of_held"] - rows[other]["useful_share_of_held"]
+    label = "idle spares" if most == _SPARES else BUCKETS[most]
+    return (
+        f"of each GPU-hour held {100.0 * rows[best]['useful_share_of_held']:.4g}% is useful; the"
+        f" next, {strategy_text(rows[other])}, is {100.0 * behind:.2g} points behind and loses"
+        f" {100.0 * more[most]:.2g} points more to {label}"
+    )
+
+
+_SPARES: Final = "spares"
+
+
+def _lost(row: dict[str, Any], outcome: Outcome) -> dict[str, float]:
+    """Return the losses of a strategy as shares of the GPU-hours held."""
+    of_job = row["useful_share_of_held"] / row["goodput"] if row["goodput"] else 1.0
+    shares = {
+        name: share * of_job
+        for name, share in ended_shares(outcome).items()
+        if name != "productive"
+    }
+    return {**shares, _SPARES: 1.0 - of_job}
+
+
+def strategy_text(row: dict[str, Any]) -> str:
+    """Return a strategy as text.
+
+    Args:
+        row: A row of the frontier.
+
+    Example:
+        >>> from perfatlas.verbs.goodput.strategy_frontier import strategy_text
+        >>> strategy_text({"response": "jobset", "spares": 2, "checkpoint_levels": "checkpoint"})
+        'jobset with 2 spares and level checkpoint'
+    """
+    levels = str(row["checkpoint_levels"])
+    kind = "levels" if "+" in levels else "level"
+    return f"{row['response']} with {counted(row['spares'], 'spare')} and {kind} {levels}"
+
+
+def _warnings(rows: list[dict[str, Any]], outcomes: list[Outcome], best: int) -> list[str]:
+    """Return what the simulation cannot tell apart, and remarks on the best strategy."""
+    other = _runner_up(rows, best)
+    told = list(outcomes[best].remarks())
+    if other is None:
+        return told
+    share = rows[best]["useful_share_of_held"] / max(rows[best]["goodput"], 1e-12)
+    width = share * outcomes[best].difference_half_width(outcomes[other])
+    behind = rows[best]["useful_share_of_held"] - rows[other]["useful_share_of_held"]
+    if behind < width:
+        told.append(
+            f"the best two strategies differ by less than the error of the simulation"
+            f" ({100.0 * behind:.2g} of ± {100.0 * width:.2g} points); set a smaller half_width"
+        )
+    return told
