@@ -234,6 +234,28 @@ SIZES: Final = (
         description="Smallest number of replicas with which all SLOs are met with 95% confidence.",
     ),
     Metric(
+        name="required_prefill_workers",
+        label="prefill workers within SLOs",
+        short="prefill needed",
+        better="lower",
+        has_interval=True,
+        holds="count",
+        verbs=(FIND_REPLICAS,),
+        description="Prefill workers of the fewest GPUs with which all SLOs are met with 95%"
+        " confidence.",
+    ),
+    Metric(
+        name="required_decode_workers",
+        label="decode workers within SLOs",
+        short="decode needed",
+        better="lower",
+        has_interval=True,
+        holds="count",
+        verbs=(FIND_REPLICAS,),
+        description="Decode workers of the fewest GPUs with which all SLOs are met with 95%"
+        " confidence.",
+    ),
+    Metric(
         name="usd_per_hour",
         label="cost per hour",
         unit="USD/hour",
