@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from perfatlas.report.text.question import plan_lines
 from perfatlas.verbs.simulate import required_replicas, simulate
 from perfatlas.verbs.simulate.worker_search import fewest_gpus
 
@@ -70,7 +71,7 @@ def test_every_pair_with_fewer_gpus_misses_the_slos_of_a_sample(
     gpus = [plan.get(name, 1) for name in ("prefill_tp", "decode_tp")]
 
     def total(pair: tuple[int, ...]) -> int:
-        return pair[0] * gpus[0] + pair[1] * gpus[1]
+        return int(pair[0] * gpus[0] + pair[1] * gpus[1])
 
     def meets(pair: tuple[int, ...]) -> bool:
         size: dict[str, Any] = dict(zip(NUMBERS, pair, strict=True))
@@ -102,4 +103,6 @@ def test_the_workers_found_meet_the_slos_in_a_long_run(monkeypatch: pytest.Monke
             assert not meets({**asked, **size, name: number - 1}, 60_000, 77)
     assert results["usd_per_hour"] == 2.0 * results["gpus"] == 2.0 * sum(size.values())
     assert not set(NUMBERS) & answer.scenario.keys()
+    decode = plan_lines(answer.to_dict())[1]
+    assert f"{size['decode_workers']} worker" in decode
     assert answer.evidence.assumptions[0].startswith(f"{size['prefill_workers']} prefill worker")
