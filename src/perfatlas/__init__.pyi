@@ -2009,6 +2009,9 @@ def required_replicas(
     the number whose capacity exceeds the request rate. Requests of a file, a closed loop, or a
     fixed `num_requests` are judged by that sample.
 
+    In mode disaggregated, the numbers of prefill and decode workers that need the fewest GPUs are
+    searched, on the assumption that more workers of either pool do not make latencies worse.
+
     Args:
         progress: Called regularly; returns True to stop the search.
         model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
@@ -2198,12 +2201,13 @@ def required_replicas(
             reported.
 
     Returns:
-        The simulation with that number. Its results also contain `required_replicas`, with `_low`
-        and `_high` for steps faster or slower by the errors of measured serving runs; None where no
-        number meets the SLOs.
+        The simulation with that number. Its results also contain `required_replicas`, or
+        `required_prefill_workers` and `required_decode_workers`, with `_low` and `_high` for steps
+        faster or slower by the errors of measured serving runs; None where no number meets the
+        SLOs.
 
     Raises:
-        InfeasibleError: No number of replicas meets the SLOs, or the model does not fit.
+        InfeasibleError: No number meets the SLOs, or the model does not fit.
         InvalidSpecError: A name or value is invalid, or no SLO is given.
         KeyboardInterrupt: It was stopped before the number was known.
         UnsupportedError: There is no model, data or scheduler for the combination.

@@ -107,6 +107,8 @@ SIMULATIONS: Final = {
     "largest rate": Question(max_request_rate, {**SERVED, "num_requests": 200, "slo_ttft_s": 0.1}),
     "fewest replicas": Question(required_replicas, {
         **RATE, "request_rate": 900, "slo_ttft_s": 0.1, "usd_per_gpu_hour": 2.0}),
+    "fewest workers": Question(required_replicas, {
+        **RATE, "mode": "disaggregated", "request_rate": 900, "slo_ttft_s": 0.1}),
 }  # fmt: skip
 JOB: Final[dict[str, Any]] = {
     "checkpoint_write_s": 60, "restart_s": 600, "half_width": 0.02, "gpus": 256, "spares": 3,

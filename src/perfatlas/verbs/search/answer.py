@@ -170,7 +170,7 @@ def _answer(
         fields = estimate_fields(found, leader.row, leader.place, inputs)
         steps, grounds = _priced(read_scenario(fields))
         following = scores[number + 1] if number + 1 < len(scores) else None
-        plan = {**leader.row, "closed_form_rank": leader.rank}
+        plan = {**leader.row, "tier": grounds.tier, "closed_form_rank": leader.rank}
         if leader.is_lowered:
             plan["binding_constraint"] = SIMULATION
         plan["why"] = reason_of(plan, found, leader.place, inputs, steps)

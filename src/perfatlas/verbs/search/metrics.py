@@ -41,6 +41,14 @@ TEXTS: Final = {
 ROWS: Final = ("plans", "frontier")
 RESULTS: Final = declare_metrics(
     Metric(
+        name="plans.tier",
+        label="tier",
+        short="tier",
+        holds="text",
+        verbs=("search",),
+        description="Pricing tier of the deployment; times of tier bound are lower limits.",
+    ),
+    Metric(
         name="plans",
         label="best plans",
         short="plans",

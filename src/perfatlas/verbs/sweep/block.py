@@ -268,7 +268,7 @@ def _best(block: _Block) -> list[dict[str, Any]]:
     score_K = sign * values_K
     best = heapq.nsmallest(BEST_ROWS, known.tolist(), key=lambda row: (-score_K[row], row))
     shown = [POINT, *study.points.names, *study.derived, name, f"{name}_low", f"{name}_high"]
-    shown = [one for one in dict.fromkeys(shown) if one in columns]
+    shown = [one for one in dict.fromkeys((*shown, "tier")) if one in columns]
     return [{one: columns[one][row] for one in shown} for row in best]
 
 
