@@ -18,6 +18,7 @@ import pytest
 
 from perfatlas.models import (
     Architecture,
+    GqaAttention,
     MlaAttention,
     ModelFormats,
     MoeFfn,
@@ -96,11 +97,16 @@ def _latent_flop(architecture: Architecture, tokens: StepTokens) -> float:
     total = 0.0
     for group in architecture.layers:
         mixer = group.mixer
+        if isinstance(mixer, GqaAttention) and mixer.indexer is not None:  # scores per head
+            scored = mixer.indexer.num_heads * mixer.indexer.head_dim
+            total += group.count * 2.0 * pairs * scored
         if not isinstance(mixer, MlaAttention):
             continue
         width = mixer.nope_dim + mixer.rope_dim + mixer.value_head_dim
         per_pair = mixer.num_heads * width
-        if mixer.indexer is not None:  # scores per head, then their weighted sum
+        if (
+            mixer.indexer is not None and not mixer.indexer.shared
+        ):  # scores per head, then their weighted sum
             per_pair += mixer.indexer.num_heads * (mixer.indexer.head_dim + 1)
         total += group.count * 2.0 * pairs * per_pair
     return total

@@ -84,6 +84,7 @@ def parameter_counts(architecture: Architecture) -> ParameterCounts:
     norm = _norm_size(architecture)
     mixer_linear = dense = expert = idle = 0
     other = norm  # the final norm
+    other += architecture.position_rows * hidden + (norm if architecture.embedding_norm else 0)
     for group in architecture.layers:
         mixer, ffn = _mixer(group.mixer, hidden), _ffn(group.ffn, hidden)
         mixer_linear += group.count * mixer.linear
@@ -147,16 +148,17 @@ def _ffn(ffn: Ffn | None, hidden: int) -> _Block:
 
 def _expert(ffn: MoeFfn, hidden: int) -> tuple[int, int]:
     """Return the matrix and bias parameters of one routed expert."""
-    matrices = 3 if ffn.gated else 2
-    bias = (matrices - 1) * ffn.intermediate_size + hidden if ffn.bias else 0
-    return matrices * hidden * ffn.intermediate_size, bias
+    matrices, width = 3 if ffn.gated else 2, ffn.width(hidden)
+    bias = (matrices - 1) * ffn.intermediate_size + width if ffn.bias else 0
+    return matrices * width * ffn.intermediate_size, bias
 
 
 def _moe(ffn: MoeFfn, hidden: int) -> _Block:
     matrix, bias = _expert(ffn, hidden)
     router = ffn.num_experts * (hidden + int(ffn.router_bias))
+    shared = (3 if ffn.gated else 2) * hidden * ffn.shared_intermediate_size
     return _Block(
-        (3 if ffn.gated else 2) * hidden * ffn.shared_intermediate_size,
+        shared + 2 * hidden * ffn.latent_size,
         ffn.num_experts * matrix,
         router + ffn.num_experts * bias + (hidden if ffn.shared_gate else 0),
     )
@@ -183,13 +185,20 @@ def _gqa(mixer: GqaAttention, hidden: int) -> _Block:
     key = mixer.num_kv_heads * mixer.head_dim
     value = mixer.num_kv_heads * mixer.value_head_dim
     out = mixer.num_heads * mixer.value_head_dim
-    projected = query + key + value + (out if mixer.output_gate else 0)
+    projected = query + key + (0 if mixer.key_is_value else value)
+    gate = mixer.num_heads if mixer.gate_per_head else out
+    projected += gate if mixer.output_gate else 0
     other = mixer.num_heads if mixer.sinks else 0
     other += projected if mixer.qkv_bias else 0
     other += hidden if mixer.output_bias else 0
     if mixer.qk_norm_weight and mixer.qk_norm != "none":
         other += 2 * mixer.head_dim if mixer.qk_norm == "head" else query + key
-    return _Block(hidden * (projected + out), 0, other)
+    linear = hidden * (projected + out)
+    if mixer.indexer is not None:
+        width = mixer.indexer.head_dim
+        linear += hidden * (mixer.indexer.num_heads + 1) * width
+        other += 2 * width  # norms of index queries and keys
+    return _Block(linear, 0, other)
 
 
 def _mla(mixer: MlaAttention, hidden: int) -> _Block:
@@ -202,7 +211,7 @@ def _mla(mixer: MlaAttention, hidden: int) -> _Block:
     linear += heads * mixer.value_head_dim * hidden
     other = lora + rank
     indexer = mixer.indexer
-    if indexer is not None:
+    if indexer is not None and not indexer.shared:
         linear += (lora or hidden) * indexer.num_heads * indexer.head_dim
         linear += hidden * indexer.head_dim
         other += 2 * indexer.head_dim + hidden * indexer.num_heads  # layer norm, head weights

@@ -79,7 +79,9 @@ def step_operators(
         ['embedding', 'input_norm', 'qkv_projection', 'rope_and_cache']
     """
     outer = _emission(architecture, formats, phase, tokens, 1)
-    operators: list[Operator] = [_embedding(outer)]
+    operators: list[Operator] = [_embedding(outer, learned=architecture.position_rows > 0)]
+    if architecture.embedding_norm:
+        operators.append(outer.norm("embedding_norm", residual=False))
     for group in architecture.layers:
         operators.extend(layer_operators(architecture, group, formats, phase, tokens))
     operators.extend(_head(outer, architecture.vocab_size))
@@ -116,7 +118,12 @@ def layer_operators(
         if group.mixer is None or before == blocks:
             operators.append(emission.norm("ffn_norm"))
         operators.extend(ffn_operators(emission, group.ffn))
-        if behind > (1 if group.mixer is not None else 0):
+        mixer_norms = 1 if group.mixer is not None else 0
+        operators.extend(
+            emission.norm(f"ffn_inner_norm_{i}", residual=False)
+            for i in range(1, behind - mixer_norms)  # around experts beside a dense network
+        )
+        if behind > mixer_norms:
             operators.append(emission.norm("ffn_output_norm", residual=False))
     return tuple(operators)
 
@@ -171,13 +178,15 @@ def _mixer(emission: Emission, mixer: Mixer) -> tuple[Operator, ...]:
             return mamba1_operators(emission, mixer)
 
 
-def _embedding(emission: Emission) -> Operator:
+def _embedding(emission: Emission, *, learned: bool) -> Operator:
+    """Return the lookup of tokens, and of their positions if these are learned."""
     width_bytes = emission.hidden * ACTIVATION_BYTES
+    tables = 2.0 if learned else 1.0
     return emission.streaming(
         "embedding",
         "embedding",
         (0.0, width_bytes),
-        cold=emission.rows * width_bytes,
+        cold=emission.rows * tables * width_bytes,
         shard="vocab",
     )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.models.architecture import CheckpointFormats
-from perfatlas.models.module_patterns import covered_parts, part_sizes
+from perfatlas.models.module_patterns import covered_parts, module_paths, part_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,15 +105,16 @@ def _apply(
     stated: Fields, schemes: tuple[_Scheme, ...], architecture: Architecture
 ) -> tuple[dict[str, str | None], tuple[str, ...]]:
     """Return the format of each part of the model, None for unquantized ones."""
-    sizes = part_sizes(architecture)
+    sizes, depth = part_sizes(architecture), architecture.num_layers
+    paths = module_paths(architecture.model_type)
     left_out = tuple(name for key in _LEFT_OUT for name in stated.texts(key))
-    excluded, unknown = covered_parts(left_out, sizes, depth=architecture.num_layers)
+    excluded, unknown = covered_parts(left_out, sizes, depth=depth, paths=paths)
     formats: dict[str, str | None] = dict.fromkeys(sizes)
     notes = [scheme.note for scheme in schemes if scheme.note]
     for scheme in sorted(schemes, key=lambda scheme: bool(scheme.targets)):
         parts = frozenset(sizes)
         if scheme.targets:
-            parts, strange = covered_parts(scheme.targets, sizes, depth=architecture.num_layers)
+            parts, strange = covered_parts(scheme.targets, sizes, depth=depth, paths=paths)
             unknown += strange
         formats.update(dict.fromkeys(parts, scheme.format))
     formats.update(dict.fromkeys(excluded & sizes.keys()))

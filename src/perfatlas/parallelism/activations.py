@@ -94,7 +94,8 @@ def _expert_elements(
     rows = np.minimum(everyone, chunk) * ffn.top_k
     # Gathered input and summed output; a rank that shares no tokens works in place.
     gathered = np.where(plan.attention_dp > 1, 2.0 * everyone, tokens) * hidden
-    workspaces: FloatArray = np.maximum(first, hidden) + np.maximum(width, hidden)
+    routed = float(ffn.width(int(hidden)))
+    workspaces: FloatArray = np.maximum(first, routed) + np.maximum(width, routed)
     return rows * workspaces + gathered
 
 
