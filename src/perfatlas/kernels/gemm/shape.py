@@ -17,8 +17,9 @@ def _key(operator: Gemm) -> CalibrationKey:
 
 
 def _columns(operator: Gemm) -> Columns:
-    sizes = ("m", "n", "k", "weight_bytes_per_element", "input_bytes_per_element")
-    return named(operator, (*sizes, "output_bytes_per_element")) | {
+    sizes = ("m", "n", "k", "input_bytes_per_element", "output_bytes_per_element")
+    return named(operator, sizes) | {
+        "weight_bytes_per_element": operator.weight_bytes_per_element * operator.groups,
         "quantize": operator.quantizes_input,
         "copies": 0.0,
         "shared_activation": 0.0,

@@ -380,6 +380,8 @@ def _attention(table: SiliconTable, operator: str, format_name: str) -> TableRow
         "value_head_dim": head_dim,
         "window": numbers(table, "window_size", keep),
     }
+    if prefill:
+        columns |= {"causal": 1.0, "append": 1.0}
     return _rows(table, keep, columns, excluded)
 
 
