@@ -24,7 +24,7 @@ ALGORITHMS: Final[dict[str, str]] = {
     "MXFP8": "mxfp8",
     "NVFP4": "nvfp4",
     "NVFP4_AWQ": "nvfp4",
-    "W4A16_NVFP4": "mxfp4",
+    "W4A16_NVFP4": "nvfp4_wo",
     "W4A16_MXFP4": "mxfp4",
     "W4A8_MXFP4_FP8": "mxfp4",
     "W4A16": "int4_wo",
@@ -36,7 +36,6 @@ ALGORITHMS: Final[dict[str, str]] = {
 }
 # algorithms without a format of their own, and the format that approximates them
 _STAND_INS: Final[dict[str, str]] = {
-    "W4A16_NVFP4": "NVFP4 weights (blocks of 16) with bf16 activations are treated as mxfp4",
     "W4A8_MXFP4_FP8": "MXFP4 weights with FP8 activations are treated as mxfp4",
 }
 CACHE_FORMATS: Final[dict[str, str]] = {"FP8": "fp8_static", "NVFP4": "nvfp4", "INT8": "int8"}

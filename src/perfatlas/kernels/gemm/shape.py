@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.kernels.declarations import Axis, KernelShape, OperatorKernels, fitted_format, named
+from perfatlas.kernels.declarations import Axis, KernelShape, OperatorKernels, fitted_formats, named
 from perfatlas.operators import Gemm
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def _key(operator: Gemm) -> CalibrationKey:
     """Return the calibration key; static quantization is a separate streaming pass, like a norm."""
-    return "gemm", (fitted_format(operator.format),)
+    return "gemm", fitted_formats(operator.format)
 
 
 def _columns(operator: Gemm) -> Columns:
