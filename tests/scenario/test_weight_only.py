@@ -56,7 +56,7 @@ def test_the_kernels_that_stand_in_are_named_and_the_interval_is_wider() -> None
 
 
 def test_fits_of_int4_weights_predict_marlin_experts_with_fp4_weights() -> None:
-    # Rows of Marlin on an L40S at sizes (gpt-oss) that the fit (Kimi-K2) has not seen; 11% measured.
+    # Rows of Marlin on an L40S at sizes (gpt-oss) that the fit (Kimi-K2) has not seen.
     rows = table_rows("l40s", "moe", "vllm", "mxfp4")
     power_law = rows.columns["skew"] == load_skew("power_law_1.2")
     chosen = np.flatnonzero(power_law)[::20]
