@@ -22,7 +22,15 @@ from perfatlas.models import (
     resolve_model,
     step_operators,
 )
-from perfatlas.operators import Attention, Collective, Gemm, GroupedGemm, Operator, Phase
+from perfatlas.operators import (
+    Attention,
+    Collective,
+    Gemm,
+    GroupedGemm,
+    LatentAttention,
+    Operator,
+    Phase,
+)
 from perfatlas.parallelism import shard_operators
 from perfatlas.quantities import InvalidSpecError
 from tests.parallelism.examples import plan_of
@@ -43,6 +51,7 @@ BF16 = ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
         ("google/gemma-4-26B-A4B", 25.2, 3.8),
         ("nvidia/Gemma-4-31B-IT-NVFP4", 30.7, 30.7),
         ("stepfun-ai/Step-3.7-Flash", 196.0, 11.0),
+        ("deepseek-ai/DeepSeek-V4-Flash", 284.0, 13.8),
         ("bigscience/bloom", 176.247, 176.247),
         ("facebook/opt-66b", 65.7, 65.7),
         ("microsoft/phi-2", 2.78, 2.78),
@@ -132,6 +141,24 @@ def test_experts_behind_a_latent_width_exchange_it() -> None:
     assert bytes_of["experts_all_reduce"] == 2 * 8 * 2.0
     experts = next(one for one in found if isinstance(one, GroupedGemm))
     assert float(experts.hidden[0]) == 4.0
+
+
+def test_keys_of_deepseek_v4_by_hand() -> None:
+    # At 100,000 tokens: 128 recent keys, of which every layer but two adds 512 selected ones of the
+    # 25,000 that stand for 4 tokens each, or all 781.25 that stand for 128.
+    model = resolve_model("deepseek-ai/DeepSeek-V4-Flash").architecture
+    step = _step(model, Phase.DECODE, kv_len=100_000.0)
+    keys: dict[float, float] = {}
+    for one in step:
+        if isinstance(one, LatentAttention):
+            seen = float(one.visible_pairs()[0])
+            keys[seen] = keys.get(seen, 0.0) + float(one.count[0])
+    assert keys == {128.0: 2.0, 128.0 + 512.0: 21.0, 128.0 + 100_000 / 128: 20.0}
+    # Cache per token of a layer with an indexer, in 16 bits: 512 x 2 / 4 and (128 + 4) / 4 bytes.
+    sizes = {(one.kind, one.bytes_per_token, one.token_limit) for one in cache_layouts(model, 2.0)}
+    assert ("latent", 256.0, 0) in sizes
+    assert ("index", 33.0, 0) in sizes
+    assert ("latent", 1024.0, 128) in sizes
 
 
 def test_values_that_are_keys_have_no_projection() -> None:

@@ -81,6 +81,36 @@ class MlaAttention:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CompressedAttention:
+    """Attention over a window and over keys that stand for several tokens (DeepSeek-V4).
+
+    Args:
+        num_heads: Query heads; all share one row per key, which is key and value.
+        head_dim: Width of a head and of that row.
+        q_lora_rank: Query compression.
+        output_groups: Groups of heads in the first output projection.
+        output_rank: Width of a group's output.
+        window: Recent tokens with keys of their own.
+        ratio: Tokens per compressed key, 0 for none.
+        indexer: Selects compressed keys; None: all are used.
+    """
+
+    num_heads: int
+    head_dim: int
+    q_lora_rank: int
+    output_groups: int
+    output_rank: int
+    window: int
+    ratio: int = 0
+    indexer: SparseIndexer | None = None
+
+    @property
+    def series(self) -> int:
+        """Overlapping series of keys in a compressor: two where keys are selected."""
+        return 1 if self.indexer is None else 2
+
+
+@dataclass(frozen=True, kw_only=True)
 class GatedDeltaNet:
     """Gated delta net (qwen3_next, qwen3.5): linear attention with a d_k x d_v state per head."""
 
@@ -158,7 +188,7 @@ class MoeFfn:
         return self.latent_size or hidden
 
 
-Mixer = GqaAttention | MlaAttention | GatedDeltaNet | Mamba2 | Mamba1
+Mixer = GqaAttention | MlaAttention | CompressedAttention | GatedDeltaNet | Mamba2 | Mamba1
 Ffn = DenseFfn | MoeFfn
 
 
@@ -207,6 +237,7 @@ class Architecture:
         lm_head_bias: Whether the LM head has a bias.
         position_rows: Rows of a table of learned positions, 0 for none (OPT).
         embedding_norm: Whether the embedding is normalized (BLOOM).
+        residual_streams: Residual streams, mixed around every block (DeepSeek-V4).
         notes: Remarks for the user, such as "text part of a multimodal model".
     """
 
@@ -223,6 +254,7 @@ class Architecture:
     lm_head_bias: bool = False
     position_rows: int = 0
     embedding_norm: bool = False
+    residual_streams: int = 1
     notes: tuple[str, ...] = ()
 
     @property

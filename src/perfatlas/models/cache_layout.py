@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.models.architecture import GatedDeltaNet, GqaAttention, Mamba1, Mamba2, MlaAttention
+from perfatlas.models.architecture import (
+    CompressedAttention,
+    GatedDeltaNet,
+    GqaAttention,
+    Mamba1,
+    Mamba2,
+    MlaAttention,
+)
 from perfatlas.models.elementwise import ACTIVATION_BYTES
 from perfatlas.models.mixers import INDEX_KEY_BYTES, INDEX_SCALE_BYTES
 from perfatlas.models.recurrent_mixers import STATE_BYTES
@@ -90,6 +97,8 @@ def _layouts(mixer: Mixer | None, layers: int, element_bytes: float) -> tuple[Ca
             return _head_layouts(mixer, layers, element_bytes)
         case MlaAttention():
             return _latent_layouts(mixer, layers, element_bytes)
+        case CompressedAttention():
+            return _compressed_layouts(mixer, layers, element_bytes)
         case GatedDeltaNet() | Mamba2() | Mamba1():
             return (_state_layout(mixer, layers),)
 
@@ -123,6 +132,23 @@ def _latent_layouts(
         return (row,)
     key_bytes = mixer.indexer.head_dim * INDEX_KEY_BYTES + INDEX_SCALE_BYTES
     return row, CacheLayout(kind="index", layers=layers, bytes_per_token=key_bytes)
+
+
+def _compressed_layouts(
+    mixer: CompressedAttention, layers: int, element_bytes: float
+) -> tuple[CacheLayout, ...]:
+    row_bytes = mixer.head_dim * element_bytes
+    recent = CacheLayout(
+        kind="latent", layers=layers, bytes_per_token=row_bytes, token_limit=mixer.window
+    )
+    if not mixer.ratio:
+        return (recent,)
+    rows = CacheLayout(kind="latent", layers=layers, bytes_per_token=row_bytes / mixer.ratio)
+    if mixer.indexer is None:
+        return recent, rows
+    key_bytes = mixer.indexer.head_dim * INDEX_KEY_BYTES + INDEX_SCALE_BYTES
+    index = CacheLayout(kind="index", layers=layers, bytes_per_token=key_bytes / mixer.ratio)
+    return recent, rows, index
 
 
 def _state_layout(mixer: GatedDeltaNet | Mamba2 | Mamba1, layers: int) -> CacheLayout:

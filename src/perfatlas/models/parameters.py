@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from perfatlas.models.architecture import (
+    CompressedAttention,
     DenseFfn,
     GatedDeltaNet,
     GqaAttention,
@@ -85,6 +86,7 @@ def parameter_counts(architecture: Architecture) -> ParameterCounts:
     mixer_linear = dense = expert = idle = 0
     other = norm  # the final norm
     other += architecture.position_rows * hidden + (norm if architecture.embedding_norm else 0)
+    other += _stream_mixing(architecture)
     for group in architecture.layers:
         mixer, ffn = _mixer(group.mixer, hidden), _ffn(group.ffn, hidden)
         mixer_linear += group.count * mixer.linear
@@ -111,6 +113,17 @@ def _norm_size(architecture: Architecture) -> int:
     return weight + (architecture.hidden_size if architecture.layer_norm_bias else 0)
 
 
+def _stream_mixing(architecture: Architecture) -> int:
+    """Return the parameters of hyper-connections: two per layer, and the collapse at the end."""
+    streams, hidden = architecture.residual_streams, architecture.hidden_size
+    if streams == 1:
+        return 0
+    outputs = (2 + streams) * streams
+    connection = outputs * streams * hidden + outputs + 3
+    collapse = streams * streams * hidden + streams + 1
+    return 2 * architecture.num_layers * connection + collapse
+
+
 def _mtp(architecture: Architecture, norm: int) -> int:
     """Return the parameters of the multi-token-prediction layers.
 
@@ -121,7 +134,7 @@ def _mtp(architecture: Architecture, norm: int) -> int:
     """
     if not architecture.mtp_layers:
         return 0
-    attention = (GqaAttention, MlaAttention)
+    attention = (GqaAttention, MlaAttention, CompressedAttention)
     kinds = [g for g in architecture.layers if isinstance(g.mixer, attention)]
     layer: LayerGroup = (kinds or list(architecture.layers))[-1]
     hidden = architecture.hidden_size
@@ -170,8 +183,9 @@ def _mixer(mixer: Mixer | None, hidden: int) -> _Block:
             return _NOTHING
         case GqaAttention():
             return _gqa(mixer, hidden)
-        case MlaAttention():
-            return _mla(mixer, hidden)
+        case MlaAttention() | CompressedAttention():
+            latent = isinstance(mixer, MlaAttention)
+            return _mla(mixer, hidden) if latent else _compressed(mixer, hidden)
         case GatedDeltaNet():
             return _delta_net(mixer, hidden)
         case Mamba2():
@@ -215,6 +229,22 @@ def _mla(mixer: MlaAttention, hidden: int) -> _Block:
         linear += (lora or hidden) * indexer.num_heads * indexer.head_dim
         linear += hidden * indexer.head_dim
         other += 2 * indexer.head_dim + hidden * indexer.num_heads  # layer norm, head weights
+    return _Block(linear, 0, other)
+
+
+def _compressed(mixer: CompressedAttention, hidden: int) -> _Block:
+    heads, head, rank = mixer.num_heads, mixer.head_dim, mixer.q_lora_rank
+    linear = hidden * (rank + head) + rank * heads * head
+    linear += heads * head * mixer.output_rank + mixer.output_groups * mixer.output_rank * hidden
+    other = rank + head + heads  # norms and sinks
+    widths = [head] if mixer.ratio else []
+    if mixer.indexer is not None:
+        widths.append(mixer.indexer.head_dim)
+        linear += rank * mixer.indexer.num_heads * mixer.indexer.head_dim
+        other += hidden * mixer.indexer.num_heads  # weights of score heads
+    for width in widths:  # keys, their weights, positions in a group, norm
+        projected = mixer.series * width
+        other += 2 * hidden * projected + mixer.ratio * projected + width
     return _Block(linear, 0, other)
 
 

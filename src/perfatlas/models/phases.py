@@ -29,7 +29,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfatlas.models.architecture import GatedDeltaNet, GqaAttention, Mamba1, Mamba2, MlaAttention
+from perfatlas.models.architecture import (
+    CompressedAttention,
+    GatedDeltaNet,
+    GqaAttention,
+    Mamba1,
+    Mamba2,
+    MlaAttention,
+)
+from perfatlas.models.compressed import collapse_streams, compressed_operators, hyper_connection
 from perfatlas.models.elementwise import ACTIVATION_BYTES, TOKEN_ID_BYTES
 from perfatlas.models.emission import Emission, ModelFormats, StepTokens
 from perfatlas.models.feed_forward import ffn_operators
@@ -84,6 +92,7 @@ def step_operators(
         operators.append(outer.norm("embedding_norm", residual=False))
     for group in architecture.layers:
         operators.extend(layer_operators(architecture, group, formats, phase, tokens))
+    operators.extend(collapse_streams(outer, architecture.residual_streams))
     operators.extend(_head(outer, architecture.vocab_size))
     return tuple(operators)
 
@@ -110,11 +119,13 @@ def layer_operators(
     behind = group.norms - before
     operators: list[Operator] = []
     if group.mixer is not None:
+        operators.extend(hyper_connection(emission, architecture.residual_streams, "mixer"))
         operators.append(emission.norm("input_norm"))
         operators.extend(_mixer(emission, group.mixer))
         if behind > 0:
             operators.append(emission.norm("mixer_output_norm", residual=False))
     if group.ffn is not None:
+        operators.extend(hyper_connection(emission, architecture.residual_streams, "ffn"))
         if group.mixer is None or before == blocks:
             operators.append(emission.norm("ffn_norm"))
         operators.extend(ffn_operators(emission, group.ffn))
@@ -170,6 +181,8 @@ def _mixer(emission: Emission, mixer: Mixer) -> tuple[Operator, ...]:
             return gqa_operators(emission, mixer)
         case MlaAttention():
             return mla_operators(emission, mixer)
+        case CompressedAttention():
+            return compressed_operators(emission, mixer)
         case GatedDeltaNet():
             return delta_net_operators(emission, mixer)
         case Mamba2():

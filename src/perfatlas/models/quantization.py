@@ -78,6 +78,10 @@ def checkpoint_formats(
         return CheckpointFormats(kv_format=kv_format, source=quoted), (note,)
     quoted = f"{quoted}, {', '.join(dict.fromkeys(scheme.format for scheme in schemes))}"
     formats, notes = _apply(stated, schemes, architecture)
+    if stated.text("moe_quant_algo") in ALGORITHMS and "experts" in formats:
+        formats["experts"] = ALGORITHMS[stated.text("moe_quant_algo")]
+    elif formats.get("experts") == "fp8_block" and fields.text("expert_dtype") == "fp4":
+        formats["experts"], quoted = "mxfp4_mxfp8", f"{quoted}; expert_dtype 'fp4'"
     checkpoint = CheckpointFormats(
         gemm_format=_gemm_format(formats),
         moe_format=formats["experts"] or "bf16" if "experts" in formats else None,

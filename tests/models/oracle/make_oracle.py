@@ -86,6 +86,7 @@ CASES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "mimo": ("XiaomiMiMo/MiMo-7B-Base", {}),
     "mimo_v2_flash": ("XiaomiMiMo/MiMo-V2-Flash", {}),
     "minimax_m3": ("MiniMaxAI/MiniMax-M3", {}),
+    "deepseek_v4": ("deepseek-ai/DeepSeek-V4-Flash", {}),
     "gptj": ("", {}),
     "gpt_neox": ("", {}),
     "falcon": ("", {}),
