@@ -1229,7 +1229,8 @@ def kernel_attention(
             Default: causal. Needs phase = prefill and kind = gqa.
         cache_append: Include the append of new keys and values to the KV cache, as an engine's
             call does; excluded: the attention kernel alone, as kernel benchmarks time it. Default:
-            included in the forward pass. Needs phase = prefill and kind = gqa.
+            included in the forward pass. Needs phase = prefill, kind = gqa and tier other than
+            bound.
         direction: Forward pass, backward pass, or both; the backward pass multiplies five matrices
             where the forward pass multiplies two. Default: forward. Needs phase = prefill and kind
             = gqa.

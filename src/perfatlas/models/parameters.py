@@ -184,8 +184,7 @@ def _mixer(mixer: Mixer | None, hidden: int) -> _Block:
         case GqaAttention():
             return _gqa(mixer, hidden)
         case MlaAttention() | CompressedAttention():
-            latent = isinstance(mixer, MlaAttention)
-            return _mla(mixer, hidden) if latent else _compressed(mixer, hidden)
+            return _latent(mixer, hidden)
         case GatedDeltaNet():
             return _delta_net(mixer, hidden)
         case Mamba2():
@@ -213,6 +212,12 @@ def _gqa(mixer: GqaAttention, hidden: int) -> _Block:
         linear += hidden * (mixer.indexer.num_heads + 1) * width
         other += 2 * width  # norms of index queries and keys
     return _Block(linear, 0, other)
+
+
+def _latent(mixer: MlaAttention | CompressedAttention, hidden: int) -> _Block:
+    if isinstance(mixer, MlaAttention):
+        return _mla(mixer, hidden)
+    return _compressed(mixer, hidden)
 
 
 def _mla(mixer: MlaAttention, hidden: int) -> _Block:

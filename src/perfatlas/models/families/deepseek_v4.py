@@ -18,6 +18,10 @@ MODEL_TYPES = ("deepseek_v4", "deepseek_ref")
 _SELECTED = 4  # tokens per key where an indexer selects keys
 _HEAVY = 128
 _RATIOS = (0, _SELECTED, _HEAVY)
+_NOTE = (
+    "attention over compressed keys is priced with kernels of multi-head latent attention, its"
+    " cache in one format, and hyper-connections by their products and bytes"
+)
 
 
 def read(fields: Fields) -> Architecture:
@@ -34,7 +38,8 @@ def read(fields: Fields) -> Architecture:
         for i, ratio in enumerate(_ratios(fields, depth))
     )
     architecture = assemble(fields, group_layers(layers), mtp_layers=mtp_layers(fields, default=0))
-    return replace(architecture, residual_streams=fields.integer("hc_mult", default=4, maximum=64))
+    streams = fields.integer("hc_mult", default=4, maximum=64)
+    return replace(architecture, residual_streams=streams, notes=(_NOTE,))
 
 
 def _ratios(fields: Fields, depth: int) -> tuple[int, ...]:

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 MODEL_TYPES = ("minimax_m3", "minimax_m3_vl", "minimax_m3_vl_text")
 
 _FIRST_DENSE = 3
+_NOTE = (
+    "attention over selected blocks is priced as attention in a window of as many keys; index keys"
+    " are assumed to be cached in 16 bits"
+)
 
 
 def read(fields: Fields) -> Architecture:
@@ -42,7 +46,7 @@ def read(fields: Fields) -> Architecture:
     mtp_layers = fields.integer(
         "num_nextn_predict_layers", "num_mtp_modules", default=0, minimum=0, maximum=64
     )
-    return assemble(fields, layers, mtp_layers=mtp_layers)
+    return assemble(fields, layers, mtp_layers=mtp_layers, notes=(_NOTE,))
 
 
 def _indexer(fields: Fields) -> SparseIndexer:

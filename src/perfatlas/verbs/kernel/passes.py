@@ -68,8 +68,8 @@ def work_of(work: Work, passes: Passes) -> Work:
 def price_of(prices: PricedOperators, passes: Passes) -> PricedOperators:
     """Return prices of as many forward passes.
 
-    Limits: Bytes and energy are in proportion to arithmetic and time. Published rates of the
-        backward pass are of one kernel on one GPU.
+    Limits: Bytes and energy are in proportion to arithmetic and time. Rates of the backward
+        pass were published for one kernel on one GPU.
     """
     if passes == ONE_PASS:
         return prices

@@ -321,7 +321,7 @@ def _decided(priced: PricedQuestions) -> dict[str, Any]:
         decided["q_len"] = inputs.q_len or (1 if one_query else inputs.kv_len)
         if inputs.kind == "gqa":
             decided["num_kv_heads"] = inputs.num_kv_heads or inputs.num_heads
-            if not one_query:
+            if not one_query and inputs.tier != "bound":
                 decided["cache_append"] = "included" if appends(inputs) else "excluded"
     return decided
 

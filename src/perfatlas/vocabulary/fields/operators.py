@@ -161,7 +161,7 @@ class AttentionShape:
             "Include the append of new keys and values to the KV cache, as an engine's call does;"
             " excluded: the attention kernel alone, as kernel benchmarks time it.",
             default="included in the forward pass",
-            needs=PREFILL_GQA,
+            needs=AllOf(PREFILL_GQA, NotEqual("tier", "bound")),
         ),
     ] = None
     direction: Annotated[
