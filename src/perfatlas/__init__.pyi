@@ -1358,6 +1358,9 @@ def kernel_attention(
     format: str = "bf16",
     kv_format: str = "bf16",
     window: int | str = 0,
+    mask: Literal["causal", "none"] = "causal",
+    cache_append: Literal["included", "excluded"] | None = None,
+    direction: Literal["forward", "backward", "forward_backward"] = "forward",
     kernel_family: str | None = None,
     protocol: Literal["cold"] = "cold",
     tier: Literal["auto", "bound", "physics", "measured"] = "auto",
@@ -1387,6 +1390,15 @@ def kernel_attention(
         kv_format: Number format of the KV cache. Default: bf16.
         window: Maximum keys a query attends to: the sliding window (gqa) or the keys selected by
             sparse attention (mla); 0 for all. Default: 0.
+        mask: Mask of the keys: causal, or none, where every query sees every key (encoders).
+            Default: causal. Needs phase = prefill and kind = gqa.
+        cache_append: Include the append of new keys and values to the KV cache, as an engine's
+            call does; excluded: the attention kernel alone, as kernel benchmarks time it. Default:
+            included in the forward pass. Needs phase = prefill, kind = gqa and tier other than
+            bound.
+        direction: Forward pass, backward pass, or both; the backward pass multiplies five matrices
+            where the forward pass multiplies two. Default: forward. Needs phase = prefill and kind
+            = gqa.
         kernel_family: Engine that provides the kernels, such as vllm or sglang. Default: the
             fastest engine.
         protocol: Measurement protocol: cold (caches empty at the start). Default: cold.
@@ -1466,6 +1478,7 @@ def kernel_gemm(
     n: int | str,
     k: int | str,
     format: str = "bf16",
+    groups: int | str = 1,
     quantization: Literal["excluded", "included"] = "excluded",
     kernel_family: str | None = None,
     protocol: Literal["cold"] = "cold",
@@ -1483,6 +1496,8 @@ def kernel_gemm(
         n: Columns of the weights: output features.
         k: Inner dimension: input features.
         format: Number format of the arithmetic; fp8 means fp8_static. Default: bf16.
+        groups: Products of m rows each, with weights of their own: a grouped GEMM, such as that of
+            the experts on a GPU. Default: 1.
         quantization: Include the time to quantize the activations dynamically, in a kernel before
             the product. Default: excluded. Needs format = fp8_dynamic or fp8_block or nvfp4.
         kernel_family: Engine that provides the kernels, such as vllm or sglang. Default: the

@@ -1,6 +1,7 @@
 from .architecture import (
     Architecture as Architecture,
     CheckpointFormats as CheckpointFormats,
+    CompressedAttention as CompressedAttention,
     DenseFfn as DenseFfn,
     Ffn as Ffn,
     GatedDeltaNet as GatedDeltaNet,
