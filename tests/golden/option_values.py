@@ -282,6 +282,11 @@ _OTHERS: Final[Mapping[str, Values]] = {
         "expert_distribution": _SERVING["expert_distribution"],
         "silicon_version": _SERVING["silicon_version"],
     },
+    "search training": {
+        "engine": ("fsdp", "ideal"),
+        "expert_distribution": _SERVING["expert_distribution"],
+        "silicon_version": _SERVING["silicon_version"],
+    },
     "estimate": _SERVING,
     "simulate": _SERVING,
 }
