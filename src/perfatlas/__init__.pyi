@@ -979,6 +979,8 @@ def goodput(
     idle_power_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
+    train: str | None = None,
+    tokens: float | str | None = None,
 ) -> Answer:
     """Return the goodput of a job and its checkpoint interval.
 
@@ -1064,6 +1066,9 @@ def goodput(
             Needs power_w and usd_per_kwh.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
             reported. Needs power_w.
+        train: TOML file with fields of `perfatlas train`: its GPUs, MFU and checkpoint size.
+            Default: none.
+        tokens: Tokens to train, for time and cost. Default: none. Needs train.
 
     Raises:
         InvalidSpecError: A name or value is invalid, or a closed form does not apply.

@@ -191,6 +191,8 @@ _GOODPUT: Final[Values] = {
     "tokens_per_step": (1 << 20, 1 << 19),
     "checkpoint_bytes": (1e11, 3e12),
     "checkpoint_bytes_per_s": (1e10, 3e9),
+    "train": ("no_such_file.toml",),
+    "tokens": (1e9, 3e12),
 }
 _OPERATORS: Final = {
     f"kernel {name}": _KERNELS for name in ("gemm", "attention", "moe", "elementwise")

@@ -8,6 +8,7 @@ from perfatlas.vocabulary.metrics import Metric, declare_metrics
 
 TRAIN: Final = ("train",)
 SEARCH: Final = ("search training",)
+BOTH: Final = (*TRAIN, *SEARCH)
 SIZES: Final = {
     "tp": "tensor-parallel size",
     "pp": "pipeline stages",
@@ -61,7 +62,7 @@ METRICS: Final = declare_metrics(
         shown="scaled",
         better="lower",
         has_interval=True,
-        verbs=TRAIN,
+        verbs=BOTH,
         description="Time of a training step, optimizer included.",
     ),
     Metric(
@@ -70,7 +71,7 @@ METRICS: Final = declare_metrics(
         unit="tokens/s/GPU",
         better="higher",
         has_interval=True,
-        verbs=TRAIN,
+        verbs=BOTH,
         description="Tokens of a step over its time and all GPUs.",
     ),
     Metric(
@@ -81,7 +82,7 @@ METRICS: Final = declare_metrics(
         shown="share",
         better="higher",
         has_interval=True,
-        verbs=TRAIN,
+        verbs=BOTH,
         description="Model FLOP of a step over its time and the dense peak of all GPUs; the answer"
         " names the convention.",
     ),
@@ -107,7 +108,7 @@ METRICS: Final = declare_metrics(
         label="waterfall",
         holds="object",
         parts=PARTS,
-        verbs=TRAIN,
+        verbs=BOTH,
         description="Parts of the step in seconds, which sum to it, on the rank with most work.",
     ),
     Metric(
@@ -217,18 +218,10 @@ METRICS: Final = declare_metrics(
     Metric(
         name="rejected_layouts",
         label="rejected layouts",
-        short="rejected",
+        short="refused layouts",
         holds="object",
         parts=RULES,
         verbs=SEARCH,
         description="Layouts that cannot run, by the first rule that refuses them.",
-    ),
-    Metric(
-        name="layouts_per_cpu_s",
-        label="layouts per CPU-second",
-        short="layouts/CPU s",
-        unit="layouts/cpu s",
-        verbs=SEARCH,
-        description="Legal layouts over the CPU time of the search.",
     ),
 )

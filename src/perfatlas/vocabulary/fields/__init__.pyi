@@ -10,6 +10,7 @@ from .goodput import (
     MeasuredStep as MeasuredStep,
     ResilientJob as ResilientJob,
     SparePool as SparePool,
+    TrainedTokens as TrainedTokens,
 )
 from .job_power import (
     JobPower as JobPower,

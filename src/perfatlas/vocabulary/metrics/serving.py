@@ -356,7 +356,7 @@ DEPLOYMENT: Final = (
         name="gpus",
         label="GPUs",
         holds="count",
-        verbs=(*BOTH, "search", "goodput", "fleet schedule", "train"),
+        verbs=(*BOTH, "search", "goodput", "fleet schedule", "train", "search training"),
         description="GPUs of the deployment, the job or the cluster.",
     ),
     Metric(

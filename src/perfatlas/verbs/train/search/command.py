@@ -95,7 +95,6 @@ def search_training(*, flags: object = None, output: LayoutSearchFlags | None = 
     finally:
         progress.clear()
     told = answer.to_dict()
-    told["results"]["layouts_per_cpu_s"] = answer.layouts_per_cpu_s
     if output.output is not None:
         columns = answer.columns
         write_table(str(output.output), columns)
@@ -108,5 +107,10 @@ def search_training(*, flags: object = None, output: LayoutSearchFlags | None = 
     from perfatlas.verbs.train.search.text import print_layouts
 
     line = reproduce_line(COMMAND, set_fields)
-    print_layouts(open_terminal(sys.stdout), told, reproduce=line, verbose=output.verbose)
+    print_layouts(
+        open_terminal(sys.stdout),
+        told,
+        reproduce=line,
+        rate_per_cpu_s=answer.layouts_per_cpu_s if output.verbose else None,
+    )
     return 0

@@ -29,7 +29,11 @@ MOST_RULES: Final = 3
 
 
 def print_layouts(
-    console: Console, answer: Mapping[str, Any], *, reproduce: str, verbose: bool = False
+    console: Console,
+    answer: Mapping[str, Any],
+    *,
+    reproduce: str,
+    rate_per_cpu_s: float | None = None,
 ) -> None:
     """Write the layouts, why the first is best, and the common end of answers.
 
@@ -37,9 +41,11 @@ def print_layouts(
         console: From `open_terminal`.
         answer: The `--json` object.
         reproduce: The command line that reproduces it.
-        verbose: Whether to print all rules and all evidence.
+        rate_per_cpu_s: Legal layouts per CPU-second, to print with all rules and all evidence; None
+            for the brief text.
     """
     scenario, results = answer["scenario"], answer["results"]
+    verbose = rate_per_cpu_s is not None
     layouts = results["layouts"]
     print_line(
         console,
@@ -57,7 +63,7 @@ def print_layouts(
     print_plain(console, _table(layouts, wide=console.width >= WIDE, gpus=several))
     console.print()
     print_line(console, f"why the first: {_why(layouts)}")
-    print_line(console, counts_line(results, verbose=verbose))
+    print_line(console, counts_line(results, rate_per_cpu_s))
     print_closing(console, answer, reproduce=reproduce, verbose=verbose)
 
 
@@ -78,22 +84,21 @@ def _why(layouts: Sequence[Mapping[str, Any]]) -> str:
     return f"{own}; {first['why']}" if first["why"] else f"{own}; no other layout fits"
 
 
-def counts_line(results: Mapping[str, Any], *, verbose: bool = False) -> str:
+def counts_line(results: Mapping[str, Any], rate_per_cpu_s: float | None = None) -> str:
     """Return the numbers of layouts that were priced, excluded and rejected, in a line.
 
     Args:
         results: Results of a search.
-        verbose: Whether to tell all rules.
+        rate_per_cpu_s: Legal layouts per CPU-second, told with all rules; None for the brief line.
     """
     labels = METRICS["rejected_layouts"].parts
     rejected = list(results["rejected_layouts"].items())
-    told = rejected if verbose else rejected[:MOST_RULES]
+    told = rejected[: MOST_RULES if rate_per_cpu_s is None else None]
     words = [f"{labels.get(rule, rule)} ({count:,})" for rule, count in told]
     others = sum(count for _, count in rejected[len(told) :])
     if others:
         words.append(f"other reasons ({others:,})")
-    rate = results.get("layouts_per_cpu_s")
-    speed = f" ({format_number(rate)} per CPU-second)" if rate and verbose else ""
+    speed = f" ({format_number(rate_per_cpu_s)} per CPU-second)" if rate_per_cpu_s else ""
     refused = f"; rejected: {', '.join(words)}" if words else ""
     return (
         f"{results['legal_layouts']:,} legal layouts{speed}: {results['priced_layouts']:,} priced,"
