@@ -10,7 +10,6 @@ from .goodput import (
     MeasuredStep as MeasuredStep,
     ResilientJob as ResilientJob,
     SparePool as SparePool,
-    TrainedTokens as TrainedTokens,
 )
 from .job_power import (
     JobPower as JobPower,
@@ -89,6 +88,9 @@ from .traffic import (
     GpuPrice as GpuPrice,
     Objectives as Objectives,
     Scheduling as Scheduling,
+)
+from .trained_tokens import (
+    TrainedTokens as TrainedTokens,
 )
 from .training import (
     TrainingBatch as TrainingBatch,

@@ -330,23 +330,6 @@ class MeasuredStep:
     ] = None
 
 
-@group("Training", 5)
-class TrainedTokens:
-    """A predicted training step, instead of a measured one."""
-
-    train: Annotated[
-        Annotated[str, Text(), InputFile()] | None,
-        Row(
-            "TOML file with fields of `perfatlas train`: its GPUs, MFU and checkpoint size.",
-            default="none",
-        ),
-    ] = None
-    tokens: Annotated[
-        Annotated[float, Number(above=0.0, at_most=1e18)] | None,
-        Row("Tokens to train, for time and cost.", default="none", needs=AnySet("train")),
-    ] = None
-
-
 @group("Nodes", 1)
 class SparePool:
     """Nodes of a job and their spares."""
