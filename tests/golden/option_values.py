@@ -191,6 +191,8 @@ _GOODPUT: Final[Values] = {
     "tokens_per_step": (1 << 20, 1 << 19),
     "checkpoint_bytes": (1e11, 3e12),
     "checkpoint_bytes_per_s": (1e10, 3e9),
+    "train": ("no_such_file.toml",),
+    "tokens": (1e9, 3e12),
 }
 _OPERATORS: Final = {
     f"kernel {name}": _KERNELS for name in ("gemm", "attention", "moe", "elementwise")
@@ -279,6 +281,11 @@ _OTHERS: Final[Mapping[str, Values]] = {
         "formats": ("bf16,fp8", "int8"),
     },
     "train": {
+        "engine": ("fsdp", "ideal"),
+        "expert_distribution": _SERVING["expert_distribution"],
+        "silicon_version": _SERVING["silicon_version"],
+    },
+    "search training": {
         "engine": ("fsdp", "ideal"),
         "expert_distribution": _SERVING["expert_distribution"],
         "silicon_version": _SERVING["silicon_version"],

@@ -351,7 +351,15 @@ DEPLOYMENT: Final = (
         name="gpus",
         label="GPUs",
         holds="count",
-        verbs=(*BOTH, "search", "goodput", "goodput --frontier", "fleet schedule", "train"),
+        verbs=(
+            *BOTH,
+            "search",
+            "goodput",
+            "goodput --frontier",
+            "fleet schedule",
+            "train",
+            "search training",
+        ),
         description="GPUs of the deployment, the job or the cluster.",
     ),
     Metric(
