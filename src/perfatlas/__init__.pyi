@@ -1190,6 +1190,8 @@ def goodput_frontier(
     idle_power_w: float | str | None = None,
     pue: float | str | None = None,
     usd_per_kwh: float | str | None = None,
+    train: str | None = None,
+    tokens: float | str | None = None,
 ) -> StrategyFrontier:
     """Return the recovery strategies of a job that no other exceeds in goodput and GPUs held.
 
@@ -1275,6 +1277,9 @@ def goodput_frontier(
             Needs power_w and usd_per_kwh.
         usd_per_kwh: Price of a kWh of electricity [USD]. Default: no cost of electricity is
             reported. Needs power_w.
+        train: TOML file with fields of `perfatlas train`: its GPUs, MFU and checkpoint size.
+            Default: none.
+        tokens: Tokens to train, for time and cost. Default: none. Needs train.
 
     Raises:
         InvalidSpecError: The question is invalid, has no fleet or gpus, or no policy applies.
@@ -2433,7 +2438,7 @@ def search_training(
     Args:
         progress: Called with the layouts done and the total.
         model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
-            folder.
+            folder; name{layers=48} overrides dimensions.
         system: System: a catalog name, a TOML file, or a name with overrides such as
             h200_sxm{device.memory.bandwidth=6TB/s}.
         engine: Training engine: megatron, torchtitan, fsdp or ideal (no host time), optionally

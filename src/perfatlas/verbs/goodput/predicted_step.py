@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import read_toml
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.verbs.goodput.training_metrics import JOINED
 from perfatlas.verbs.goodput.question import Goodput
+from perfatlas.verbs.goodput.training_metrics import JOINED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
