@@ -10,6 +10,7 @@ from perfatlas.engines.profile import (
     AllReduceRules,
     DeviceLimits,
     Disaggregation,
+    EarlierKernels,
     EngineMemory,
     EngineProfile,
     FormatAlias,
@@ -291,6 +292,9 @@ _PROFILE: Final[dict[str, Field[Any]]] = {
     "version": _needed(_NAME),
     "date": _needed(_NAME),
     "kernel_family": _needed(Text(), *STEPS),
+    "earlier_kernels": _perhaps(
+        Record(fields={"through": _needed(_NAME, *OPERATORS), "ref": _REF}, build=EarlierKernels)
+    ),
     "formats": _needed(Named(of=_FORMAT), into="format_aliases"),
     "expert_exchange": _needed(
         _Documented(Text(choices=("all_to_all", "all_gather_reduce_scatter")), *COLLECTIVES)

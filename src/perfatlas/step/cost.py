@@ -154,7 +154,7 @@ def gather_steps(steps: Sequence[Step], context: StepContext) -> GatheredSteps:
     gathered = gather_operators(
         list(chain(*compute)),
         devices,
-        family=context.profile.kernel_family,
+        family=context.profile.kernels,
         tier=context.tier,
         silicon_version=context.silicon_version,
     )
