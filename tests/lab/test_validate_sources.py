@@ -18,7 +18,7 @@ from perfatlas.lab.laboratories import (
 from perfatlas.quantities import MissingDependencyError
 
 
-def runs(source: str, ratio: float, *, count: int = 20, late: float = 0.0) -> SourceRuns:
+def runs(source: str, ratio: float, *, count: int = 20) -> SourceRuns:
     one = np.ones(count)
     return SourceRuns(
         source=source,
@@ -28,7 +28,6 @@ def runs(source: str, ratio: float, *, count: int = 20, late: float = 0.0) -> So
         predicted_s=one,
         low_s=0.95 * one,
         high_s=1.05 * one,
-        late_s=late * one,
         refused={},
     )
 
@@ -39,12 +38,6 @@ def test_a_source_is_held_by_the_errors_of_the_others_only() -> None:
     assert held == {"a": 1.0, "b": 1.0, "c": 0.0}
     assert [row["kernels_inside_90"] for row in rows] == [1.0, 0.0, 0.0]
     assert pooled(rows)["inside_90"] == pytest.approx(2.0 / 3.0)
-
-
-def test_late_tokens_explain_a_slower_run_but_not_a_faster_one() -> None:
-    assert runs("slow", 1.3, late=0.5).residuals() == pytest.approx(0.0)
-    assert runs("slower", 1.8, late=0.5).residuals() == pytest.approx(np.log(1.2))
-    assert runs("fast", 0.8, late=0.5).residuals() == pytest.approx(np.log(0.8))
 
 
 def test_token_gaps_of_the_second_laboratory_keep_their_errors() -> None:

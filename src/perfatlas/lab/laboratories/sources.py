@@ -60,7 +60,6 @@ class SourceRuns:
         predicted_s: Predicted time per token (N,) [s].
         low_s: Lower limit by kernel errors (N,) [s].
         high_s: Upper limit by kernel errors (N,) [s].
-        late_s: Host time of all sequences of a step that may not be overlapped (N,) [s].
         refused: Reason -> runs without a prediction.
     """
 
@@ -71,17 +70,11 @@ class SourceRuns:
     predicted_s: FloatArray
     low_s: FloatArray
     high_s: FloatArray
-    late_s: FloatArray
     refused: Mapping[str, int]
 
     def residuals(self) -> FloatArray:
-        """Return ln(measured / predicted), without what late tokens explain (N,).
-
-        A run slower than predicted counts from the prediction with all tokens late, at least 0.
-        """
-        late = np.log(self.measured_s / (self.predicted_s + self.late_s))
-        plain = np.log(self.measured_s / self.predicted_s)
-        found: FloatArray = np.where(plain > 0.0, np.maximum(late, 0.0), plain)
+        """Return ln(measured / predicted) (N,)."""
+        found: FloatArray = np.log(self.measured_s / self.predicted_s)
         return found
 
     def limits(self, q05: float, q95: float) -> tuple[FloatArray, FloatArray]:
@@ -92,7 +85,7 @@ class SourceRuns:
             q95: Upper limit.
         """
         low_s = np.minimum(self.low_s, self.predicted_s * np.exp(q05))
-        high_s = np.maximum(self.high_s, self.predicted_s * np.exp(q95)) + self.late_s
+        high_s = np.maximum(self.high_s, self.predicted_s * np.exp(q95))
         return low_s, high_s
 
 
@@ -237,46 +230,45 @@ def _at_engine(question: Candidates) -> Candidates:
     return replace(question, profile=profile)
 
 
-Times = tuple["FloatArray", "FloatArray", "FloatArray", "FloatArray", "FloatArray"]
+Times = tuple["FloatArray", "FloatArray", "FloatArray", "FloatArray"]
 
 
-def _decode_times(evaluation: Evaluation, late_s: float) -> Times:
-    """Return the decode step, its limits, its late tokens and its sequences, each (C,)."""
-    step, sequences = evaluation.decode, evaluation.served
-    none = np.zeros_like(sequences)
-    low_s, high_s = fastest_s(step, KERNELS_ONLY), slowest_s(step, KERNELS_ONLY, none)
-    return step.total_s(), low_s, high_s, late_s * sequences, sequences
+def _decode_times(evaluation: Evaluation) -> Times:
+    """Return the decode step, its limits and its sequences, each (C,)."""
+    step = evaluation.decode
+    low_s, high_s = fastest_s(step, KERNELS_ONLY), slowest_s(step, KERNELS_ONLY)
+    return step.total_s(), low_s, high_s, evaluation.served
 
 
-def _tpot(evaluation: Evaluation, late_s: float) -> Times:
-    """Return the time between output tokens, its limits, late tokens and sequences, each (C,)."""
+def _tpot(evaluation: Evaluation) -> Times:
+    """Return the time between output tokens, its limits and sequences, each (C,)."""
     ends = (evaluation.latencies, evaluation.low, evaluation.high)
     time_s, low_s, high_s = (one.tpot_s for one in ends)
-    return time_s, low_s, high_s, late_s * evaluation.served, evaluation.served
+    return time_s, low_s, high_s, evaluation.served
 
 
-def _token_times(evaluation: Evaluation, late_s: float) -> Times:
-    """Return the time per output token, its limits, the late part and sequences, each (C,)."""
+def _token_times(evaluation: Evaluation) -> Times:
+    """Return the time per output token, its limits and sequences, each (C,)."""
     rates = (evaluation.latencies, evaluation.low, evaluation.high)
     time_s, low_s, high_s = (1.0 / one.output_tokens_per_s for one in rates)
-    return time_s, low_s, high_s, np.full_like(time_s, late_s), evaluation.served
+    return time_s, low_s, high_s, evaluation.served
 
 
 class _Predicted(NamedTuple):
-    """Times of runs (4, N), their sequences and kinds of model (N), and why runs have none."""
+    """Times of runs and their limits (3, N), their sequences and kinds of model (N), and why runs have none."""
 
-    times_4N: FloatArray
+    times_3N: FloatArray
     served_N: FloatArray
     kinds: list[str]
     refused: dict[str, int]
 
 
 def _predicted(
-    fields: Sequence[Fields], times: Callable[[Evaluation, float], Times]
+    fields: Sequence[Fields], times: Callable[[Evaluation], Times]
 ) -> _Predicted:
     """Return times of runs; those of `_token_times` are at the engine, times GPUs."""
     resolution = resolve({name: [one[name] for one in fields] for name in fields[0]})
-    found_5N = np.full((5, len(fields)), np.nan)
+    found_4N = np.full((4, len(fields)), np.nan)
     kinds = [""] * len(fields)
     for group in resolution.groups:
         pool = group.pools[0]
@@ -286,18 +278,18 @@ def _predicted(
         question = _at_engine(asked) if times is _token_times else asked
         evaluation = evaluate(question, KERNELS_ONLY)
         fits_C = evaluation.memory.fits
-        values_5C = np.stack(times(evaluation, asked.profile.front.token_s))
+        values_4C = np.stack(times(evaluation))
         if times is _token_times:
-            values_5C[:3] *= question.plan.gpus_per_replica
-        found_5N[:, rows_C[fits_C]] = values_5C[:, fits_C]
+            values_4C[:3] *= question.plan.gpus_per_replica
+        found_4N[:, rows_C[fits_C]] = values_4C[:, fits_C]
         for place in rows_C.tolist():
             kinds[place] = model_kind(question)
     errors = [str(resolution.refusals.error(row)) for row in resolution.refusals.rows()]
     refused = {reason: errors.count(reason) for reason in dict.fromkeys(errors)}
-    unfit = int(np.isnan(found_5N).any(axis=0).sum()) - len(errors)
+    unfit = int(np.isnan(found_4N).any(axis=0).sum()) - len(errors)
     if unfit > 0:
         refused["does not fit in memory"] = unfit
-    return _Predicted(found_5N[:4], found_5N[4], kinds, refused)
+    return _Predicted(found_4N[:3], found_4N[3], kinds, refused)
 
 
 def _runs(
@@ -305,10 +297,10 @@ def _runs(
     rows: Sequence[Mapping[str, str]],
     fields: Sequence[Fields],
     measured_s: FloatArray,
-    times: Callable[[Evaluation, float], Times],
+    times: Callable[[Evaluation], Times],
 ) -> SourceRuns:
     found = _predicted(fields, times)
-    return _source(source, rows, measured_s, found, found.times_4N)
+    return _source(source, rows, measured_s, found, found.times_3N)
 
 
 def _offline_runs(
@@ -330,9 +322,9 @@ def _offline_runs(
         for one, left in zip(fields, left_N.tolist(), strict=True)
     ]
     share_N = left_N / requests_N
-    times_4N = (1.0 - share_N) * first.times_4N
-    times_4N += share_N * _predicted(last, _token_times).times_4N
-    return _source(source, rows, measured_s, first, times_4N)
+    times_3N = (1.0 - share_N) * first.times_3N
+    times_3N += share_N * _predicted(last, _token_times).times_3N
+    return _source(source, rows, measured_s, first, times_3N)
 
 
 def _source(
@@ -340,10 +332,10 @@ def _source(
     rows: Sequence[Mapping[str, str]],
     measured_s: FloatArray,
     found: _Predicted,
-    times_4N: FloatArray,
+    times_3N: FloatArray,
 ) -> SourceRuns:
-    kept = np.flatnonzero(np.isfinite(times_4N).all(axis=0)).tolist()
-    predicted_s, low_s, high_s, late_s = times_4N[:, kept]
+    kept = np.flatnonzero(np.isfinite(times_3N).all(axis=0)).tolist()
+    predicted_s, low_s, high_s = times_3N[:, kept]
     return SourceRuns(
         source=source,
         kinds=tuple(found.kinds[place] for place in kept),
@@ -352,6 +344,5 @@ def _source(
         predicted_s=predicted_s,
         low_s=low_s,
         high_s=high_s,
-        late_s=late_s,
         refused=found.refused,
     )
