@@ -289,7 +289,7 @@ class _NormFusion:
 
 _PROFILE: Final[dict[str, Field[Any]]] = {
     "name": _needed(_NAME, *INTERVALS),
-    "version": _needed(_NAME),
+    "version": _needed(_NAME, *OPERATORS),
     "date": _needed(_NAME),
     "kernel_family": _needed(Text(), *STEPS),
     "earlier_kernels": _perhaps(

@@ -167,7 +167,7 @@ def _offline_rates() -> list[SourceRuns]:
         own = [row for row in rows if row["doc_version"] == release]
         measured_s = np.array([float(row["n_gpus"]) / float(row["value"]) for row in own])
         fields = [_offline_scenario(row, rules) for row in own]
-        found.append(_offline_runs(f"TensorRT-LLM {release}", own, fields, measured_s))
+        found.append(offline_runs(f"TensorRT-LLM {release}", own, fields, measured_s))
     return found
 
 
@@ -255,7 +255,7 @@ def _token_times(evaluation: Evaluation) -> Times:
 
 
 class _Predicted(NamedTuple):
-    """Times of runs and their limits (3, N), their sequences and kinds of model (N), and why runs have none."""
+    """Times of runs with their limits (3, N), sequences, kinds of model (N) and refusals."""
 
     times_3N: FloatArray
     served_N: FloatArray
@@ -263,9 +263,7 @@ class _Predicted(NamedTuple):
     refused: dict[str, int]
 
 
-def _predicted(
-    fields: Sequence[Fields], times: Callable[[Evaluation], Times]
-) -> _Predicted:
+def _predicted(fields: Sequence[Fields], times: Callable[[Evaluation], Times]) -> _Predicted:
     """Return times of runs; those of `_token_times` are at the engine, times GPUs."""
     resolution = resolve({name: [one[name] for one in fields] for name in fields[0]})
     found_4N = np.full((4, len(fields)), np.nan)
@@ -303,7 +301,7 @@ def _runs(
     return _source(source, rows, measured_s, found, found.times_3N)
 
 
-def _offline_runs(
+def offline_runs(
     source: str,
     rows: Sequence[Mapping[str, str]],
     fields: Sequence[Fields],
@@ -312,6 +310,12 @@ def _offline_runs(
     """Return times per output token of benchmarks whose requests are all queued at once.
 
     As many requests run as fit, in rounds of equal length; the last round has what is left.
+
+    Args:
+        source: Name of the source.
+        rows: Rows of the file (N).
+        fields: Scenario of each run (N); `concurrency` is the number of its requests.
+        measured_s: GPU time per output token (N,) [s].
     """
     first = _predicted(fields, _token_times)
     requests_N = np.array([one["concurrency"] for one in fields], np.float64)
