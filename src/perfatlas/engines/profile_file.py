@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 MEBIBYTE: Final = 2.0**20
 
-
 # What may read a field of a profile; nothing reads what only describes.
 OPERATORS: Final = ("operators",)
 COLLECTIVES: Final = ("collectives",)

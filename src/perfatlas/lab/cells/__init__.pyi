@@ -23,7 +23,6 @@ from .latent_attention import (
     PREFILL_GRID as PREFILL_GRID,
 )
 from .moe import (
-    EARLIER as EARLIER,
     earlier_moe_cells as earlier_moe_cells,
 )
 from .recurrent import (
