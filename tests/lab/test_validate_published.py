@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 OUTSIDE = {  # figures outside the interval of other machines; the list may only get shorter
-    "deepgemm-64-7168-2048",
     "fa3-128-512",
     "fa3-128-1024",
     "bridge-h100-pcie",
