@@ -11,7 +11,7 @@ import pytest
 from perfatlas.answer import laboratory_spread
 from perfatlas.engines import operator_spreads, shipped_laboratories
 from perfatlas.lab.laboratories import published_times, write_operator_spreads
-from perfatlas.lab.laboratories.operator_spread import effect_scale, half_width
+from perfatlas.lab.laboratories.operator_spread import class_deviation, effect_variance
 from perfatlas.lab.laboratories.table_draws import Draw, table_draw
 from perfatlas.measurements.calibrations import USER_PROTOCOL, load_calibrations
 from perfatlas.verbs.collective import collective
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 OUTSIDE = {  # figures outside the interval of other machines; the list may only get shorter
-    "deepgemm-64-7168-2048",
-    "deepgemm-grouped",
     "bridge-h100-pcie",
 }
 MATMUL = {"system": "h200_sxm", "m": 8192, "n": 8192, "k": 8192}
@@ -35,31 +33,30 @@ def draw(source: str, *logs: float, spread: float = 0.0) -> Draw:
     )
 
 
-def test_the_scale_of_two_equal_deviations_is_their_size() -> None:
-    # of x = +-d with t of many degrees of freedom, the likeliest standard deviation is d
-    assert effect_scale([draw("a", 0.2, -0.2)], 1e9) == pytest.approx(0.2, rel=0.03)
-
-
 def test_every_source_counts_once_however_many_times_it_has() -> None:
     few, many = draw("few", 0.3, -0.3), draw("many", *[0.1, -0.1] * 50)
-    assert effect_scale([few, many], 1e9) == pytest.approx(np.sqrt(0.05), rel=0.03)
+    assert class_deviation([few, many], "gemm") == pytest.approx(np.sqrt((0.09 + 0.01) / 2))
 
 
 def test_the_error_of_a_prediction_is_no_spread_between_laboratories() -> None:
-    alone = effect_scale([draw("a", 0.5, -0.5, spread=0.4)], 1e9)
-    assert alone == pytest.approx(0.3, rel=0.03)  # 0.5^2 = 0.3^2 + 0.4^2
+    assert effect_variance(draw("a", 0.5, -0.5, spread=0.4)) == pytest.approx(0.09)  # 0.25 - 0.16
+    assert effect_variance(draw("a", 0.1, -0.1, spread=0.4)) == 0.0
 
 
-def test_tails_are_those_of_three_degrees_of_freedom() -> None:
-    assert half_width(0.1) == pytest.approx(0.2353, rel=1e-3)  # t_3 at 95%: 2.3534
+def test_the_mean_of_all_other_classes_counts_as_one_source() -> None:
+    own, other = draw("a", 0.1), draw("b", 0.4)._replace(operators="decode")
+    # one source of 0.01, and one (prior_draws) of 0.16
+    found = class_deviation([own, other], "gemm")
+    assert found == pytest.approx(np.sqrt((0.01 + 0.16) / 2))
+    assert class_deviation([own, other], "all") == pytest.approx(np.sqrt((0.01 + 0.16) / 2))
 
 
 def test_spreads_are_written_beside_those_of_steps(tmp_path: Path) -> None:
     path = tmp_path / "laboratories.toml"
     shipped = shipped_laboratories()
-    write_operator_spreads({"gemm": {"scale": 0.5}}, path)
+    write_operator_spreads({"gemm": {"deviation": 0.5}}, path)
     found = tomllib.loads(path.read_text("utf-8"))
-    assert found == {**shipped, "operator": {"gemm": {"scale": 0.5}}}
+    assert found == {**shipped, "operator": {"gemm": {"deviation": 0.5}}}
 
 
 def test_half_widths_add_in_quadrature() -> None:

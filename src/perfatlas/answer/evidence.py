@@ -32,7 +32,7 @@ STANDING: Final = (
 )
 FAR_OCTAVES: Final = 0.5  # distance from the measured shapes from which an operator is named
 FAR_SHARE: Final = 0.01  # minimum share of the step
-INTERVAL: Final = "the 90% interval combines kernel errors, assumed fully correlated"
+INTERVAL: Final = "the 90% interval combines kernel errors, independent between calibrations"
 
 
 class PricedSteps(Protocol):
@@ -186,15 +186,9 @@ def interval_remark(question: Candidates) -> str:
     if tails == KERNELS_ONLY:
         return f"{INTERVAL}; errors of engine and load are not included"
     spread = step_spreads()[model_kind(question)]
-    late = (
-        f", and late by up to {1e6 * tails.sequence_s:.3g} µs per sequence where the host does not"
-        " send tokens beside the device"
-        if tails.sequence_s and question.aggregated_C[0]
-        else ""
-    )
     return (
         f"{INTERVAL}; every step is at least {math.expm1(tails.q05):+.0%} to"
-        f" {math.expm1(tails.q95):+.0%} off{late}: the errors of {spread.runs:,} runs from"
+        f" {math.expm1(tails.q95):+.0%} off: the errors of {spread.runs:,} runs from"
         f" {spread.sources} sources, each counted once (`{spread.command}`)"
     )
 

@@ -47,9 +47,8 @@ class OperatorSpread:
     """How far times of one class of operators deviate between laboratories.
 
     Args:
-        scale: Scale of a Student t distribution of ln(one laboratory / another).
-        freedom: Its degrees of freedom.
-        half_width: Half-width of its 90% interval in ln.
+        deviation: Standard deviation of ln(one laboratory / another).
+        half_width: Half-width of its 90% interval.
         operators: Operators of the calibrations of this class; empty for all classes together.
         sources: Sources, each counted once.
         rows: Compared times of all sources.
@@ -57,8 +56,7 @@ class OperatorSpread:
     """
 
     operators: list[str]
-    scale: float
-    freedom: float
+    deviation: float
     half_width: float
     sources: int
     rows: int

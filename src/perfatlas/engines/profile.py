@@ -255,6 +255,19 @@ class Disaggregation:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EarlierKernels:
+    """Kernels that the engine ran before a release replaced them.
+
+    Args:
+        through: Last release with measured tables of the earlier kernels.
+        source: What was replaced, and where it is documented.
+    """
+
+    through: str
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class EngineProfile:
     """One version of an engine with its default settings.
 
@@ -278,6 +291,7 @@ class EngineProfile:
         disaggregation: Behavior with separate prefill and decode workers.
         recipes: Launch settings that the engine's documentation gives for models and devices.
         borrowed: Release whose profile stands for this one, "" for a profile of its own.
+        earlier_kernels: Kernels of earlier releases, None where none are known.
     """
 
     id: str
@@ -298,6 +312,20 @@ class EngineProfile:
     disaggregation: Disaggregation
     recipes: tuple[Recipe, ...]
     borrowed: str = ""
+    earlier_kernels: EarlierKernels | None = None
+
+    @property
+    def kernels(self) -> str:
+        """Kernel family of the release: `vllm`, or `vllm@0.22` where it runs earlier kernels."""
+        earlier = self.earlier_kernels
+        if earlier is None:
+            return self.kernel_family
+        last, own = _numbers(earlier.through), _numbers(self.version)
+        return (
+            f"{self.kernel_family}@{earlier.through}"
+            if own[: len(last)] <= last
+            else self.kernel_family
+        )
 
     def alias(self, format_name: str, architecture: str) -> FormatAlias | None:
         """Return the format that the engine uses on a device, or None if it is unchanged.
@@ -310,3 +338,7 @@ class EngineProfile:
         if found is None or (found.architectures and architecture not in found.architectures):
             return None
         return found
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) if part.isdigit() else 0 for part in version.split("."))

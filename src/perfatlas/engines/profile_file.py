@@ -10,6 +10,7 @@ from perfatlas.engines.profile import (
     AllReduceRules,
     DeviceLimits,
     Disaggregation,
+    EarlierKernels,
     EngineMemory,
     EngineProfile,
     FormatAlias,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MEBIBYTE: Final = 2.0**20
-
 
 # What may read a field of a profile; nothing reads what only describes.
 OPERATORS: Final = ("operators",)
@@ -288,9 +288,12 @@ class _NormFusion:
 
 _PROFILE: Final[dict[str, Field[Any]]] = {
     "name": _needed(_NAME, *INTERVALS),
-    "version": _needed(_NAME),
+    "version": _needed(_NAME, *OPERATORS),
     "date": _needed(_NAME),
     "kernel_family": _needed(Text(), *STEPS),
+    "earlier_kernels": _perhaps(
+        Record(fields={"through": _needed(_NAME, *OPERATORS), "ref": _REF}, build=EarlierKernels)
+    ),
     "formats": _needed(Named(of=_FORMAT), into="format_aliases"),
     "expert_exchange": _needed(
         _Documented(Text(choices=("all_to_all", "all_gather_reduce_scatter")), *COLLECTIVES)

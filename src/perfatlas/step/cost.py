@@ -109,16 +109,32 @@ class StepCost:
         return self.total("time_s_CO") + self.host_s_C
 
     def low_s(self) -> FloatArray:
-        """Return the lower end of the 90% interval (C,) [s], with fully correlated errors."""
-        return self.total("low_s_CO") + self.host_s_C
+        """Return the lower end of the 90% interval of the kernels' errors (C,) [s]."""
+        return self.total_s() - self._deviation_s(self.prices.low_s_CO)
 
     def least_s(self) -> FloatArray:
         """Return the roofline time of the step (C,) [s]."""
         return self.total("bound_s_CO") + self.host_s_C
 
     def high_s(self) -> FloatArray:
-        """Return the upper end of the 90% interval (C,) [s], with fully correlated errors."""
-        return self.total("high_s_CO") + self.host_s_C
+        """Return the upper end of the 90% interval of the kernels' errors (C,) [s]."""
+        return self.total_s() + self._deviation_s(self.prices.high_s_CO)
+
+    def _deviation_s(self, limit_s_CO: FloatArray) -> FloatArray:
+        """Return how far a step is off where its kernels are at one of their limits (C,) [s].
+
+        Operators of one calibration deviate together, and so do all that borrow a calibration.
+        Calibrations of different measurements deviate independently: their parts add in quadrature.
+        """
+        away_CO = self.count_CO * np.abs(limit_s_CO - self.prices.time_s_CO)
+        own_M = np.array([match.own for match in self.prices.matches] or [True])
+        group_M = np.where(own_M, np.arange(own_M.size), own_M.size)
+        group_CO = np.where(self.prices.match_CO < 0, own_M.size, group_M[self.prices.match_CO])
+        candidates, groups = away_CO.shape[0], own_M.size + 1
+        place_CO = groups * np.arange(candidates)[:, None] + group_CO
+        away_Q = np.bincount(place_CO.ravel(), away_CO.ravel(), candidates * groups)
+        found: FloatArray = np.sqrt(np.square(away_Q.reshape(candidates, groups)).sum(axis=1))
+        return found
 
     def operator_energy_j(self) -> FloatArray:
         """Return the dynamic energy of all executions of each operator (C, O) [J]."""
@@ -154,7 +170,7 @@ def gather_steps(steps: Sequence[Step], context: StepContext) -> GatheredSteps:
     gathered = gather_operators(
         list(chain(*compute)),
         devices,
-        family=context.profile.kernel_family,
+        family=context.profile.kernels,
         tier=context.tier,
         silicon_version=context.silicon_version,
     )

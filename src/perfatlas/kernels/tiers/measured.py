@@ -26,6 +26,7 @@ from perfatlas.kernels.shapes import (
     residuals_by_distance,
 )
 from perfatlas.kernels.tiers.quantized_rows import holds_quantization
+from perfatlas.measurements.calibrations import base_family
 from perfatlas.measurements.residuals import (
     Correction,
     cached_residuals,
@@ -70,7 +71,9 @@ def with_table(match: CalibrationMatch, version: str) -> CalibrationMatch:
         why = f"its rows were measured on a card with {other_card(cell.device)}"
         return replace(match, notes=(*match.notes, f"{cell.id} uses tier physics: {why}"))
     folder, name = TABLES[cell.operator]
-    return with_rows_of(match, (folder, cell.family, name), version)
+    family = base_family(cell.family)
+    chosen = version or (cell.data_version if family != cell.family else "")
+    return with_rows_of(match, (folder, family, name), chosen)
 
 
 def residuals_of(match: CalibrationMatch) -> Residuals:
@@ -82,7 +85,7 @@ def residuals_of(match: CalibrationMatch) -> Residuals:
     cell = match.calibration
     parameters = tuple(cell.parameters[n] for n in physics_model(cell.operator).parameter_names)
     return _residuals(
-        (cell.device, cell.operator, cell.family, cell.format), match.table, parameters
+        (cell.device, cell.operator, base_family(cell.family), cell.format), match.table, parameters
     )
 
 

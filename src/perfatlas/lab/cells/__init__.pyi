@@ -22,6 +22,9 @@ from .latent_attention import (
     DECODE_GRID as DECODE_GRID,
     PREFILL_GRID as PREFILL_GRID,
 )
+from .moe import (
+    earlier_moe_cells as earlier_moe_cells,
+)
 from .recurrent import (
     GRIDS as GRIDS,
 )

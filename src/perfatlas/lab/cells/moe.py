@@ -21,6 +21,7 @@ from perfatlas.lab.cells.cell import (
     is_excluded,
     silicon_columns,
 )
+from perfatlas.measurements.calibrations import base_family
 from perfatlas.measurements.tables import (
     MOE_FORMATS,
     has_table,
@@ -33,6 +34,14 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
 MIN_ROWS: Final = 400
+# Tables of Triton kernels (kernel_source vllm_fused_moe) that a later release replaced: kernel
+# family with the last such release -> device -> version of the table and formats.
+EARLIER: Final = {
+    "vllm@0.22": {
+        "h200_sxm": ("0.19.0", ("fp8_block", "fp8_dynamic")),
+        "b200_sxm": ("0.22.0", ("bf16", "fp8_block", "fp8_dynamic")),
+    }
+}
 
 RANGES: Final = {
     "efficiency_compute": Range(start=0.6, low=0.05, high=1.0),
@@ -73,13 +82,24 @@ def moe_cells(device: str) -> tuple[Cell, ...]:
     return tuple(cells)
 
 
-def _cell(device: str, family: str, format_name: str) -> Cell:
+def earlier_moe_cells(device: str, family: str) -> tuple[Cell, ...]:
+    """Return the cells of expert kernels that a later release of an engine replaced.
+
+    Args:
+        device: Catalog name.
+        family: Kernel family with a release, a key of `EARLIER`.
+    """
+    version, formats = EARLIER.get(family, {}).get(device, ("", ()))
+    return tuple(_cell(device, family, format_name, version) for format_name in formats)
+
+
+def _cell(device: str, family: str, format_name: str, version: str | None = None) -> Cell:
     return Cell(
         device=device,
         operator="moe",
         family=family,
         format=format_name,
-        load=partial(_load, device, family, format_name),
+        load=partial(_load, device, base_family(family), format_name, version),
         physics=moe_time_s,
         silicon=silicon_columns(device, format_name),
         ranges=RANGES,
@@ -88,8 +108,8 @@ def _cell(device: str, family: str, format_name: str) -> Cell:
     )
 
 
-def _load(device: str, family: str, format_name: str) -> Rows:
-    rows = table_rows(device, "moe", family, format_name)
+def _load(device: str, family: str, format_name: str, version: str | None) -> Rows:
+    rows = table_rows(device, "moe", family, format_name, version)
     shape_UD = rows.shape_table(MOE_SHAPE)
     return Rows(
         shape_UD=shape_UD,

@@ -12,12 +12,13 @@ import numpy as np
 from perfatlas.files import format_toml, write_atomic
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.shapes import shape_limits
-from perfatlas.lab.cells import device_cells
+from perfatlas.lab.cells import device_cells, earlier_moe_cells
 from perfatlas.lab.fitting.held_out_residuals import expected_residuals
 from perfatlas.lab.fitting.least_squares import error_statistics, fit_parameters
 from perfatlas.measurements.calibrations import (
     KERNELS,
     Calibration,
+    base_family,
     calibration_folder,
     catalog_silicon,
     expected_quantiles,
@@ -79,10 +80,18 @@ def calibrate(
         UnsupportedError: There are no measured tables for the selection.
     """
     device = resolve_system(device).name
+    earlier = [name for name in families if base_family(name) != name]
+    if earlier and folder is None:
+        raise UnsupportedError(
+            f"{', '.join(earlier)}: kernels of an earlier release are not user calibrations;"
+            " set --folder"
+        )
     path = calibration_target(device, folder)
     cells = [
         cell for cell in device_cells(device, operators) if not families or cell.family in families
     ]
+    if not operators or "moe" in operators:
+        cells += [cell for name in earlier for cell in earlier_moe_cells(device, name)]
     if not cells:
         known = sorted({c.operator for c in device_cells(device)})
         asked = ", ".join(operators) or "any operator"
@@ -155,8 +164,13 @@ def calibrate_cell(cell: Cell) -> Calibration:
         data_hash=rows.data_hash,
         data_version=rows.version,
         fitted=dt.datetime.now(tz=dt.UTC).date().isoformat(),
-        command=f"perfatlas calibrate {cell.device} --operator {cell.operator}",
+        command=f"perfatlas calibrate {cell.device} --operator {cell.operator}{_release(cell)}",
     )
+
+
+def _release(cell: Cell) -> str:
+    own = base_family(cell.family) == cell.family
+    return "" if own else f" --kernel-family {cell.family} --folder FOLDER"
 
 
 def residual_quantiles(cell: Cell, rows: Rows, parameters: Mapping[str, float]) -> dict[str, float]:

@@ -1,10 +1,11 @@
 """Spread of operator times between laboratories: every source counts once.
 
-Shape legend: U compared times of a draw, G scales.
+Shape legend: U compared times of a draw.
 """
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,23 +13,18 @@ import numpy as np
 
 from perfatlas.lab.laboratories.kernel_rules import kernel_rules
 from perfatlas.lab.laboratories.published_kernels import published_draws
-from perfatlas.lab.laboratories.spread import LEVEL, interval_score
+from perfatlas.lab.laboratories.spread import NORMAL, interval_score
 from perfatlas.lab.laboratories.table_draws import collector_draws, release_draws
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.lab.laboratories.table_draws import Draw
-    from perfatlas.operators import FloatArray
 
 Row = dict[str, Any]
 ALL: Final = "all"
 COMMAND: Final = "perfatlas validate published"
 DIGITS: Final = 4
-SMALLEST: Final = 1e-3  # of a scale; tables that agree to the last digit have none
-LARGEST: Final = 3.0
-STEPS: Final = 400
-MOST: Final = 1000  # quantiles that stand for the times of a draw
 
 
 @cache
@@ -41,62 +37,34 @@ def operator_draws() -> tuple[Draw, ...]:
     return (*collector_draws(), *release_draws(), *published_draws())
 
 
-def effect_scale(draws: Sequence[Draw], freedom: float) -> float:
-    """Return the scale of a Student t distribution of the effect between laboratories.
-
-    It maximizes the likelihood of all draws, each with a weight of one, on a grid of scales. The
-    error of a predicted time adds in quadrature.
+def effect_variance(draw: Draw) -> float:
+    """Return the mean square of ln(measured / expected) beyond the errors of the expected times.
 
     Args:
-        draws: The draws.
-        freedom: Degrees of freedom.
-
-    Source: likelihood of the location-scale t distribution with a known centre. Own formula for
-        the error of the expected time: variances add.
+        draw: The draw.
     """
-    found_G = np.sum([_likelihoods(one, freedom) for one in draws], axis=0)
-    return float(_scales()[int(np.argmax(found_G))])
+    return max(float((np.square(draw.logs) - np.square(draw.spreads)).mean()), 0.0)
 
 
-@cache
-def _scales() -> FloatArray:
-    return np.geomspace(SMALLEST, LARGEST, STEPS)
+def class_deviation(draws: Sequence[Draw], operators: str) -> float:
+    """Return the standard deviation of the effect between laboratories of a class of operators.
 
-
-def _likelihoods(draw: Draw, freedom: float) -> FloatArray:
-    """Return the mean log likelihood of a draw at every scale (G,)."""
-    logs_U, spreads_U = draw.logs, draw.spreads
-    if logs_U.size > MOST:  # two tables: no error of a prediction
-        logs_U = np.quantile(logs_U, (np.arange(MOST) + 0.5) / MOST)
-        spreads_U = np.zeros(MOST)
-    scales_GU = np.hypot(_scales()[:, None], spreads_U)
-    tails_GU = np.log1p(np.square(logs_U / scales_GU) / freedom)
-    found_G: FloatArray = np.mean(-np.log(scales_GU) - 0.5 * (freedom + 1.0) * tails_GU, axis=1)
-    return found_G
-
-
-def class_scale(draws: Sequence[Draw], operators: str) -> float:
-    """Return the scale of a class, or that of all classes where it has few sources.
+    Every source of the class counts once. Those of all other classes together count as
+    `prior_draws` more, so that a class with few sources has mostly their deviation.
 
     Args:
         draws: Draws of all classes.
         operators: The class, or `all`.
+
+    Source: reproducibility variance of ISO 5725-2 about no known bias, shrunk to the mean of all
+        classes with a fixed weight; errors of expected times are independent: variances add.
     """
-    rules = kernel_rules()
-    own = [one for one in draws if operators in (ALL, one.operators)]
-    few = len(own) < rules["fewest_draws"]["value"]
-    return effect_scale(draws if few else own, rules["freedom"]["value"])
-
-
-def half_width(scale: float) -> float:
-    """Return the half-width of the 90% interval of an effect.
-
-    Args:
-        scale: Scale of the t distribution.
-    """
-    from scipy.stats import t
-
-    return scale * float(t.ppf(0.5 + 0.5 * LEVEL, kernel_rules()["freedom"]["value"]))
+    own = [effect_variance(one) for one in draws if operators in (ALL, one.operators)]
+    others = [effect_variance(one) for one in draws if operators not in (ALL, one.operators)]
+    if not others:
+        return math.sqrt(np.mean(own))
+    weight = kernel_rules()["prior_draws"]["value"]
+    return math.sqrt((sum(own) + weight * np.mean(others)) / (len(own) + weight))
 
 
 def scored_sources() -> list[Row]:
@@ -111,7 +79,7 @@ def scored_sources() -> list[Row]:
     rows = []
     for one in draws:
         others = [other for other in draws if other is not one]
-        width = half_width(class_scale(others, one.operators))
+        width = NORMAL * class_deviation(others, one.operators)
         same = [other for other in others if other.operators == one.operators] or others
         rows.append(_scored(one, width, _constant(same)))
     return rows
@@ -147,16 +115,15 @@ def _constant(draws: Sequence[Draw]) -> tuple[float, float]:
 
 def operator_rows() -> dict[str, Row]:
     """Return the content of the shipped file, by class of operators."""
-    draws, rules = operator_draws(), kernel_rules()
+    draws, classes = operator_draws(), kernel_rules()["classes"]
     found = {}
-    for operators in (*rules["classes"], ALL):
+    for operators in (*classes, ALL):
         own = [one for one in draws if operators in (ALL, one.operators)]
-        scale = round(class_scale(draws, operators), DIGITS)
+        deviation = class_deviation(draws, operators)
         found[operators] = {
-            "operators": list(rules["classes"].get(operators, ())),
-            "scale": scale,
-            "freedom": float(rules["freedom"]["value"]),
-            "half_width": round(half_width(scale), DIGITS),
+            "operators": list(classes.get(operators, ())),
+            "deviation": round(deviation, DIGITS),
+            "half_width": round(NORMAL * deviation, DIGITS),
             "sources": len(own),
             "rows": int(sum(one.logs.size for one in own)),
             "command": COMMAND,

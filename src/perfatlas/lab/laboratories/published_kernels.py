@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.lab.laboratories.kernel_rules import kernel_rules
+from perfatlas.lab.laboratories.spread import NORMAL
 from perfatlas.lab.laboratories.table_draws import Draw
 from perfatlas.verbs.collective import collective
 from perfatlas.verbs.kernel import kernel_attention, kernel_gemm, kernel_moe
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 FIGURES: Final = "data/validation/published_kernels.toml"
 COLLECTIVES: Final = "data/validation/collective_runs.toml"
-NORMAL: Final = 1.645  # standard deviations of the half-width of a 90% interval
 FUNCTIONS: Final[Mapping[str, Callable[..., Answer]]] = {
     "kernel gemm": kernel_gemm,
     "kernel attention": kernel_attention,

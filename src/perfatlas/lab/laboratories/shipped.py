@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 HEADER: Final = (
     "# How far the steps of whole runs were from predicted, over sources that each count once, in\n"
-    "# ln(measured / predicted), without tokens sent late: written by\n"
+    "# ln(measured / predicted): written by\n"
     "# lab.laboratories.write_laboratories from the runs of `perfatlas validate sources`.\n"
     "# Intervals of steps are at least this wide.\n"
     "# [operator]: spread of single operators in ln(one laboratory / another), written by\n"

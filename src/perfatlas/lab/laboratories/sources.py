@@ -9,7 +9,7 @@ import tomllib
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from perfatlas.lab.runs import (
     serving_rules,
     shared_folder,
 )
+from perfatlas.models import resolve_model
 from perfatlas.quantities import MissingDependencyError, UnsupportedError
 from perfatlas.scenario.resolution import resolve
 from perfatlas.serving.closed_form import (
@@ -37,7 +38,7 @@ from perfatlas.serving.closed_form import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from perfatlas.operators import FloatArray
     from perfatlas.serving.closed_form import Evaluation
@@ -59,7 +60,6 @@ class SourceRuns:
         predicted_s: Predicted time per token (N,) [s].
         low_s: Lower limit by kernel errors (N,) [s].
         high_s: Upper limit by kernel errors (N,) [s].
-        late_s: Host time of all sequences of a step that may not be overlapped (N,) [s].
         refused: Reason -> runs without a prediction.
     """
 
@@ -70,17 +70,11 @@ class SourceRuns:
     predicted_s: FloatArray
     low_s: FloatArray
     high_s: FloatArray
-    late_s: FloatArray
     refused: Mapping[str, int]
 
     def residuals(self) -> FloatArray:
-        """Return ln(measured / predicted), without what late tokens explain (N,).
-
-        A run slower than predicted counts from the prediction with all tokens late, at least 0.
-        """
-        late = np.log(self.measured_s / (self.predicted_s + self.late_s))
-        plain = np.log(self.measured_s / self.predicted_s)
-        found: FloatArray = np.where(plain > 0.0, np.maximum(late, 0.0), plain)
+        """Return ln(measured / predicted) (N,)."""
+        found: FloatArray = np.log(self.measured_s / self.predicted_s)
         return found
 
     def limits(self, q05: float, q95: float) -> tuple[FloatArray, FloatArray]:
@@ -91,7 +85,7 @@ class SourceRuns:
             q95: Upper limit.
         """
         low_s = np.minimum(self.low_s, self.predicted_s * np.exp(q05))
-        high_s = np.maximum(self.high_s, self.predicted_s * np.exp(q95)) + self.late_s
+        high_s = np.maximum(self.high_s, self.predicted_s * np.exp(q95))
         return low_s, high_s
 
 
@@ -139,12 +133,24 @@ def _token_gaps() -> list[SourceRuns]:
         own = [row for row in rows if row["gpu"] == gpu]
         fields = [
             scenario_of(row, rules["isl"])
-            | {"max_num_batched_tokens": tokens, "engine": rules["engine"]}
+            | {"max_num_batched_tokens": tokens, "moe_format": None, "engine": rules["engine"]}
+            | _chosen_kernels(row, rules["kernels"].values())
             for row in own
         ]
         measured_s = np.array([1e-3 * float(row["itl_p50_ms"]) for row in own])
         found.append(_runs(f"ML.ENERGY {gpu}", own, fields, measured_s, _decode_times))
     return found
+
+
+def _chosen_kernels(row: Mapping[str, str], kernels: Iterable[Mapping[str, Any]]) -> Fields:
+    """Return the fields by which the settings of a run choose its expert kernels."""
+    fields: Fields = {}
+    for one in kernels:
+        if row["gpu"] == one["gpu"] and row["model"] in one["models"]:
+            fields |= {name: one[name] for name in one.keys() & {"moe_format"}}
+            if "engine_file" in one:
+                fields["engine"] = str(resources.files("perfatlas").joinpath(one["engine_file"]))
+    return fields
 
 
 def _tasks() -> Mapping[str, Any]:
@@ -161,8 +167,7 @@ def _offline_rates() -> list[SourceRuns]:
         own = [row for row in rows if row["doc_version"] == release]
         measured_s = np.array([float(row["n_gpus"]) / float(row["value"]) for row in own])
         fields = [_offline_scenario(row, rules) for row in own]
-        name = f"TensorRT-LLM {release}"
-        found.append(_runs(name, own, fields, measured_s, _token_times))
+        found.append(offline_runs(f"TensorRT-LLM {release}", own, fields, measured_s))
     return found
 
 
@@ -173,16 +178,27 @@ def _offline_scenario(row: Mapping[str, str], rules: Mapping[str, Any]) -> Field
         "engine": rules["engine"],
         "mode": "aggregated",
         "method": "formula",
-        "concurrency": rules["concurrency"]["value"],
+        "concurrency": _requests(row, rules),
         "max_num_seqs": rules["max_num_seqs"]["value"],
         "isl": int(row["isl"]),
         "osl": int(row["osl"]),
         "tp": int(row["tp"]),
         "pp": int(row["pp"]),
+        "attention_dp": None,
+        "ep": None,
         "kv_format": None,
     }
     formats: Fields = rules["formats"][row["precision"]]
+    experts = resolve_model(fields["model"]).architecture.has_experts
+    if experts and row["doc_version"] in rules["attention_dp"]["releases"]:
+        fields |= {"tp": 1, "attention_dp": fields["tp"], "ep": fields["tp"]}
     return fields | formats
+
+
+def _requests(row: Mapping[str, str], rules: Mapping[str, Any]) -> int:
+    """Return the number of requests of an offline benchmark."""
+    lengths = f"{row['isl']}/{row['osl']}"
+    return int(rules["requests"].get(lengths, rules["unlisted_requests"]["value"]))
 
 
 def source_file(name: str) -> list[Mapping[str, str]]:
@@ -217,38 +233,41 @@ def _at_engine(question: Candidates) -> Candidates:
 Times = tuple["FloatArray", "FloatArray", "FloatArray", "FloatArray"]
 
 
-def _decode_times(evaluation: Evaluation, late_s: float) -> Times:
-    """Return the decode step, its limits and its late tokens, each (C,) [s]."""
-    step, sequences = evaluation.decode, evaluation.served
-    none = np.zeros_like(sequences)
-    low_s, high_s = fastest_s(step, KERNELS_ONLY), slowest_s(step, KERNELS_ONLY, none)
-    return step.total_s(), low_s, high_s, late_s * sequences
+def _decode_times(evaluation: Evaluation) -> Times:
+    """Return the decode step, its limits and its sequences, each (C,)."""
+    step = evaluation.decode
+    low_s, high_s = fastest_s(step, KERNELS_ONLY), slowest_s(step, KERNELS_ONLY)
+    return step.total_s(), low_s, high_s, evaluation.served
 
 
-def _tpot(evaluation: Evaluation, late_s: float) -> Times:
-    """Return the time between output tokens, its limits and late tokens, each (C,) [s]."""
+def _tpot(evaluation: Evaluation) -> Times:
+    """Return the time between output tokens, its limits and sequences, each (C,)."""
     ends = (evaluation.latencies, evaluation.low, evaluation.high)
     time_s, low_s, high_s = (one.tpot_s for one in ends)
-    return time_s, low_s, high_s, late_s * evaluation.served
+    return time_s, low_s, high_s, evaluation.served
 
 
-def _token_times(evaluation: Evaluation, late_s: float) -> Times:
-    """Return the time per output token, its limits and the late part, each (C,) [s]."""
+def _token_times(evaluation: Evaluation) -> Times:
+    """Return the time per output token, its limits and sequences, each (C,)."""
     rates = (evaluation.latencies, evaluation.low, evaluation.high)
     time_s, low_s, high_s = (1.0 / one.output_tokens_per_s for one in rates)
-    return time_s, low_s, high_s, np.full_like(time_s, late_s)
+    return time_s, low_s, high_s, evaluation.served
 
 
-def _runs(
-    source: str,
-    rows: Sequence[Mapping[str, str]],
-    fields: Sequence[Fields],
-    measured_s: FloatArray,
-    times: Callable[[Evaluation, float], Times],
-) -> SourceRuns:
+class _Predicted(NamedTuple):
+    """Times of runs with their limits (3, N), sequences, kinds of model (N) and refusals."""
+
+    times_3N: FloatArray
+    served_N: FloatArray
+    kinds: list[str]
+    refused: dict[str, int]
+
+
+def _predicted(fields: Sequence[Fields], times: Callable[[Evaluation], Times]) -> _Predicted:
+    """Return times of runs; those of `_token_times` are at the engine, times GPUs."""
     resolution = resolve({name: [one[name] for one in fields] for name in fields[0]})
-    found_4N = np.full((4, len(rows)), np.nan)
-    kinds = [""] * len(rows)
+    found_4N = np.full((4, len(fields)), np.nan)
+    kinds = [""] * len(fields)
     for group in resolution.groups:
         pool = group.pools[0]
         if pool is None:
@@ -257,28 +276,77 @@ def _runs(
         question = _at_engine(asked) if times is _token_times else asked
         evaluation = evaluate(question, KERNELS_ONLY)
         fits_C = evaluation.memory.fits
-        values_4C = np.stack(times(evaluation, asked.profile.front.token_s))
+        values_4C = np.stack(times(evaluation))
         if times is _token_times:
             values_4C[:3] *= question.plan.gpus_per_replica
         found_4N[:, rows_C[fits_C]] = values_4C[:, fits_C]
         for place in rows_C.tolist():
             kinds[place] = model_kind(question)
-    known_N = np.isfinite(found_4N).all(axis=0)
     errors = [str(resolution.refusals.error(row)) for row in resolution.refusals.rows()]
-    reasons = {reason: errors.count(reason) for reason in dict.fromkeys(errors)}
-    unfit = int((~known_N).sum()) - len(errors)
+    refused = {reason: errors.count(reason) for reason in dict.fromkeys(errors)}
+    unfit = int(np.isnan(found_4N).any(axis=0).sum()) - len(errors)
     if unfit > 0:
-        reasons["does not fit in memory"] = unfit
-    kept = np.flatnonzero(known_N).tolist()
-    predicted_s, low_s, high_s, late_s = found_4N[:, kept]
+        refused["does not fit in memory"] = unfit
+    return _Predicted(found_4N[:3], found_4N[3], kinds, refused)
+
+
+def _runs(
+    source: str,
+    rows: Sequence[Mapping[str, str]],
+    fields: Sequence[Fields],
+    measured_s: FloatArray,
+    times: Callable[[Evaluation], Times],
+) -> SourceRuns:
+    found = _predicted(fields, times)
+    return _source(source, rows, measured_s, found, found.times_3N)
+
+
+def offline_runs(
+    source: str,
+    rows: Sequence[Mapping[str, str]],
+    fields: Sequence[Fields],
+    measured_s: FloatArray,
+) -> SourceRuns:
+    """Return times per output token of benchmarks whose requests are all queued at once.
+
+    As many requests run as fit, in rounds of equal length; the last round has what is left.
+
+    Args:
+        source: Name of the source.
+        rows: Rows of the file (N).
+        fields: Scenario of each run (N); `concurrency` is the number of its requests.
+        measured_s: GPU time per output token (N,) [s].
+    """
+    first = _predicted(fields, _token_times)
+    requests_N = np.array([one["concurrency"] for one in fields], np.float64)
+    left_N = np.mod(requests_N, np.maximum(first.served_N, 1.0))
+    left_N = np.where(np.isnan(left_N), 0.0, left_N)
+    last = [
+        one | {"concurrency": max(int(left), 1)}
+        for one, left in zip(fields, left_N.tolist(), strict=True)
+    ]
+    share_N = left_N / requests_N
+    times_3N = (1.0 - share_N) * first.times_3N
+    times_3N += share_N * _predicted(last, _token_times).times_3N
+    return _source(source, rows, measured_s, first, times_3N)
+
+
+def _source(
+    source: str,
+    rows: Sequence[Mapping[str, str]],
+    measured_s: FloatArray,
+    found: _Predicted,
+    times_3N: FloatArray,
+) -> SourceRuns:
+    kept = np.flatnonzero(np.isfinite(times_3N).all(axis=0)).tolist()
+    predicted_s, low_s, high_s = times_3N[:, kept]
     return SourceRuns(
         source=source,
-        kinds=tuple(kinds[place] for place in kept),
+        kinds=tuple(found.kinds[place] for place in kept),
         rows=tuple(rows[place] for place in kept),
         measured_s=measured_s[kept],
         predicted_s=predicted_s,
         low_s=low_s,
         high_s=high_s,
-        late_s=late_s,
-        refused=reasons,
+        refused=found.refused,
     )

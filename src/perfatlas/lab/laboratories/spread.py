@@ -5,6 +5,7 @@ Shape legend: N runs.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -21,6 +22,7 @@ Row = dict[str, Any]
 KINDS: Final = ("dense", "experts")
 LEVEL: Final = 0.9
 TAILS: Final = (0.05, 0.95)
+NORMAL: Final = 1.645  # standard deviations of the half-width of a 90% interval
 FEWEST: Final = 5  # runs of a source that is scored or counted
 DIGITS: Final = 3
 COMMAND: Final = "perfatlas validate sources"
@@ -47,6 +49,31 @@ def tails_of(residuals: Sequence[FloatArray]) -> StepTails:
     return StepTails(q05=float(low), q95=float(high))
 
 
+def spread_of(residuals: Sequence[FloatArray]) -> StepTails:
+    """Return the 90% interval of one run of any laboratory.
+
+    The variances between and within sources add. Every source counts once in both, and the mean of
+    the sources is the centre.
+
+    Args:
+        residuals: ln(measured / predicted) by source.
+
+    Source: reproducibility variance of ISO 5725-2 (between laboratories plus repeatability), with
+        equal weights; a normal distribution of the errors of runs.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.lab.laboratories.spread import spread_of
+        >>> tails = spread_of([np.full(9, -0.1), np.full(3, 0.1)])
+        >>> round(tails.q05, 4), round(tails.q95, 4)
+        (-0.1645, 0.1645)
+    """
+    center = float(np.mean([one.mean() for one in residuals]))
+    variance = float(np.mean([np.square(one - center).mean() for one in residuals]))
+    half = NORMAL * math.sqrt(variance)
+    return StepTails(q05=center - half, q95=center + half)
+
+
 def source_rows(sources: Sequence[SourceRuns]) -> list[Row]:
     """Return how well the interval fitted to all other sources holds for each source.
 
@@ -64,11 +91,9 @@ def source_rows(sources: Sequence[SourceRuns]) -> list[Row]:
         known = [(one, kept_N) for one, kept_N in own if kept_N.sum() >= FEWEST]
         for one, kept_N in known:
             others = [(other, some_N) for other, some_N in known if other is not one]
-            tails = tails_of([other.residuals()[some_N] for other, some_N in others])
-            plain = tails_of(
-                [np.log(other.measured_s / other.predicted_s)[some_N] for other, some_N in others]
-            )
-            rows.append({"source": one.source, "models": kind, **_row(one, kept_N, tails, plain)})
+            logs = [other.residuals()[some_N] for other, some_N in others]
+            ends = spread_of(logs), tails_of(logs)
+            rows.append({"source": one.source, "models": kind, **_row(one, kept_N, *ends)})
     return rows
 
 
@@ -88,9 +113,9 @@ def _row(
     tails: StepTails,
     plain: StepTails,
 ) -> Row:
-    log_N = np.log(source.measured_s / source.predicted_s)[kept_N]
-    kernels = _limits(source, kept_N, StepTails(), late=False)
-    fitted = _limits(source, kept_N, tails, late=True)
+    log_N = source.residuals()[kept_N]
+    kernels = _limits(source, kept_N, StepTails())
+    fitted = _limits(source, kept_N, tails)
     constant = (np.full(log_N.size, plain.q05), np.full(log_N.size, plain.q95))
     return {
         "runs": int(kept_N.sum()),
@@ -108,12 +133,9 @@ def _limits(
     source: SourceRuns,
     kept_N: np.ndarray[Any, np.dtype[np.bool_]],
     tails: StepTails,
-    *,
-    late: bool,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the limits of ln(measured / predicted), each (N,)."""
     low_s, high_s = source.limits(tails.q05, tails.q95)
-    high_s = high_s if late else high_s - source.late_s
     low_N: FloatArray = np.log(low_s / source.predicted_s)[kept_N]
     high_N: FloatArray = np.log(high_s / source.predicted_s)[kept_N]
     return low_N, high_N
@@ -164,7 +186,7 @@ def spread_rows(sources: Sequence[SourceRuns]) -> dict[str, Row]:
     for kind in KINDS:
         residuals = [one.residuals()[of_kind(one, kind)] for one in sources]
         known = [one for one in residuals if one.size >= FEWEST]
-        tails = tails_of(known)
+        tails = spread_of(known)
         found[kind] = {
             "q05": round(tails.q05, DIGITS),
             "q95": round(tails.q95, DIGITS),

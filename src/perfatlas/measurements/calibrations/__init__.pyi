@@ -28,6 +28,10 @@ from .matching import (
 from .new_architectures import (
     kernel_errors_apart as kernel_errors_apart,
 )
+from .releases import (
+    base_family as base_family,
+    release_calibrations as release_calibrations,
+)
 from .transfer import (
     DIGITS as DIGITS,
     Pair as Pair,

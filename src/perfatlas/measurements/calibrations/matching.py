@@ -19,6 +19,7 @@ from perfatlas.measurements.calibrations.calibration import (
 from perfatlas.measurements.calibrations.engine_transfer import engine_transfers, envelope
 from perfatlas.measurements.calibrations.hidden import hidden_devices
 from perfatlas.measurements.calibrations.new_architectures import kernel_errors_apart
+from perfatlas.measurements.calibrations.releases import base_family, release_calibrations
 from perfatlas.measurements.calibrations.transfer import (
     Silicon,
     catalog_silicon,
@@ -90,7 +91,8 @@ def find_calibration(
     Args:
         device: Device the operator runs on.
         operator: gemm, moe, prefill_attention, ... as in `Calibration`.
-        family: Kernel family; "" selects the most accurate cell.
+        family: Kernel family; "" selects the most accurate cell. With a release, as in
+            "vllm@0.22", the kernels of that release where they were measured.
         format_name: Format, with "+<kv_format>_kv" where the cache differs.
     """
     return find_calibration_at(
@@ -118,8 +120,47 @@ def find_calibration_at(
     silicon = silicon_of(device, links=cell[0] not in KERNELS)
     changed, hidden = _changed(device, cell[0]), hidden_devices()
     relative = "" if device.calibration_relative in hidden else device.calibration_relative
-    found = _find(silicon, relative, changed, cell, stamp, hidden)
+    operator, family, format_name = cell
+    mine = user_cells(device.name, stamp).values()
+    own = any((one.operator, one.format) == (operator, format_name) for one in mine)
+    earlier = None if own else _of_release(silicon, changed, cell, hidden)
+    newest = (operator, base_family(family), format_name)
+    found = earlier or _find(silicon, relative, changed, newest, stamp, hidden)
     return found and with_overheads(found, device)
+
+
+@cache
+def _of_release(
+    silicon: Silicon,
+    changed: tuple[str, ...],
+    cell: tuple[str, str, str],
+    hidden: frozenset[str],
+) -> CalibrationMatch | None:
+    """Return the kernels of an earlier release, of this device or one of its architecture.
+
+    None where the release ran the same kernels, or where no device of the architecture has them.
+    """
+    operator, family, format_name = cell
+    known = {
+        one.device: one
+        for one in release_calibrations(family).values()
+        if (one.operator, one.format) == (operator, format_name) and one.device not in hidden
+    }
+    if silicon.name in known:
+        lent = known[silicon.name]
+        match = CalibrationMatch(
+            calibration=lent, own=True, quantiles=dict(lent.residual_quantiles), own_kernels=True
+        )
+        return _what_if(match, changed) if changed else match
+    for near in catalog_silicon(known, links=False):
+        if near[1:] == silicon[1:]:  # vendor, architecture and kind
+            note = (
+                f"{silicon.name} has no measured {operator} kernels of {family}; those of"
+                f" {near.name} are used"
+            )
+            own = CalibrationMatch(calibration=known[near.name], own=False, quantiles={})
+            return as_substitute(own, note)
+    return None
 
 
 def with_overheads(match: CalibrationMatch, device: Device) -> CalibrationMatch:

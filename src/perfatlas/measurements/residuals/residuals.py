@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.files import atomic_file, content_hash, user_folder
-from perfatlas.measurements.calibrations import load_calibrations
+from perfatlas.measurements.calibrations import load_calibrations, release_calibrations
 from perfatlas.measurements.residuals.beyond_rows import EDGE_TRIED, kept_beyond, to_edge
 from perfatlas.measurements.residuals.interpolation import MIN_DISTANCE, NEIGHBOURS, expected_at
 from perfatlas.measurements.tables import choose_version, data_hash, table_paths
@@ -285,7 +285,10 @@ def with_rows_of(
     cell = match.calibration
     if not match.own:
         why = "the calibration is a substitute for the kernels of this device"
-    elif load_calibrations(cell.device).get(cell.id) != cell:
+    elif cell not in (
+        load_calibrations(cell.device).get(cell.id),
+        release_calibrations(cell.family).get(cell.id),
+    ):
         why = "it is a user calibration"
     else:
         paths = table_paths(cell.device, *place)

@@ -15,7 +15,6 @@ from perfatlas.serving.closed_form import (
     slowest_s,
     step_tails,
 )
-from perfatlas.serving.requests import TICKS_PER_SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,12 +29,10 @@ class StepScale(NamedTuple):
     Args:
         decode: Factor on decode steps and on host times, above 0.
         prompts: Factor on the prompts of steps, above 0.
-        sequence: Added per sequence that a step samples a token for [ps].
     """
 
     decode: float
     prompts: float
-    sequence: int = 0
 
 
 def scaled_prices(prices: StepPrices, scale: StepScale) -> StepPrices:
@@ -57,7 +54,6 @@ def scaled_prices(prices: StepPrices, scale: StepScale) -> StepPrices:
         for start, factor in factors.items()
         if name.startswith(start)
     }
-    tables["head_B"] = tables["head_B"] + scale.sequence * np.arange(prices.head_B.size)
     hosts = {
         name: round(getattr(prices, name) * scale.decode)
         for name in ("host_step", "host_sequence", "host_prefill")
@@ -125,9 +121,8 @@ def _fastest(table: PriceTable, tails: StepTails) -> StepScale:
 
 
 def _slowest(table: PriceTable, tails: StepTails) -> StepScale:
-    none = np.zeros(1)
     decode, prompts = (
-        float((slowest_s(cost, tails, none) / cost.total_s())[0])
+        float((slowest_s(cost, tails) / cost.total_s())[0])
         for cost in (table.decode, table.prefill)
     )
-    return StepScale(decode, prompts, round(tails.sequence_s * TICKS_PER_SECOND))
+    return StepScale(decode, prompts)

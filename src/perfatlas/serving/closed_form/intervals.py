@@ -28,13 +28,10 @@ class StepTails(NamedTuple):
     Args:
         q05: Lower limit of ln(measured / predicted).
         q95: Upper limit.
-        sequence_s: Host time per sequence and step that some machines do not overlap with the
-            device [s], added to the upper limit.
     """
 
     q05: float = 0.0
     q95: float = 0.0
-    sequence_s: float = 0.0
 
 
 KERNELS_ONLY = StepTails()
@@ -50,8 +47,7 @@ def step_tails(question: Candidates) -> StepTails:
     Limits: None for tier bound and for the ideal engine: their interval is that of the kernels. An
         engine without measured runs has the errors between laboratories. A release that borrows
         its profile is wider by the spread between adjacent releases, in either direction, whatever
-        their distance. The host time that may
-        not be overlapped is the time to send an output token.
+        their distance.
     """
     if question.tier == "bound" or question.profile.name == IDEAL:
         return KERNELS_ONLY
@@ -62,7 +58,7 @@ def step_tails(question: Candidates) -> StepTails:
     if question.profile.borrowed:
         move = max(map(abs, (release_spread().q05, release_spread().q95)))
         q05, q95 = -math.hypot(q05, move), math.hypot(q95, move)
-    return StepTails(q05=q05, q95=q95, sequence_s=question.profile.front.token_s)
+    return StepTails(q05=q05, q95=q95)
 
 
 def model_kind(question: Candidates) -> str:
@@ -85,14 +81,12 @@ def fastest_s(cost: StepTotals, tails: StepTails) -> FloatArray:
     return np.maximum(fast_C, cost.least_s())
 
 
-def slowest_s(cost: StepTotals, tails: StepTails, sequences: FloatArray) -> FloatArray:
+def slowest_s(cost: StepTotals, tails: StepTails) -> FloatArray:
     """Return the upper limit of the time of a step (C,) [s].
 
     Args:
         cost: The step.
         tails: Errors of measured runs.
-        sequences: Decoding sequences of a rank that a server sends a token of (C,).
     """
-    slow_C = np.maximum(cost.high_s(), cost.total_s() * math.exp(tails.q95))
-    slowest_C: FloatArray = slow_C + tails.sequence_s * sequences
-    return slowest_C
+    slow_C: FloatArray = np.maximum(cost.high_s(), cost.total_s() * math.exp(tails.q95))
+    return slow_C

@@ -179,7 +179,7 @@ def ranking_notes(leaders: list[Leader]) -> list[str]:
     moved = sum(leader.rank != place for place, leader in enumerate(leaders, start=1))
     count = f"{len(simulated)} of the {len(leaders)} best plans are simulated"
     if len(simulated) < len(leaders):
-        count += " (the others have pipeline stages or other features without simulation)"
+        count += " (the others have features without simulation)"
     if now == 1:
         others = f"; {moved} others change rank" if moved else ""
         return [f"{count}: the best by closed forms stays first{others}"]
